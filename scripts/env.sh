@@ -1,0 +1,6 @@
+# Sourced by the other scripts: sets up on first use, then gives `root` (the
+# repository) and `python` (the interpreter that has everything).
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+bash "$root/scripts/setup.sh" || exit $?
+# shellcheck disable=SC2034  # used by the scripts that source this
+python=${DIVERSE_MHA_PYTHON:-$root/.venv/bin/python}

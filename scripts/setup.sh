@@ -1,0 +1,150 @@
+#!/usr/bin/env bash
+# Makes .venv in the repository root and installs the package with everything
+# it needs, in the versions of constraints.txt. Needs Python 3.11 or newer and a
+# C++ compiler. Run it as often as you like: when all is there, it is silent.
+set -euo pipefail
+
+if [[ ${1:-} == -h || ${1:-} == --help ]]; then
+    cat <<'EOF'
+usage: bash scripts/setup.sh
+
+Makes .venv in the repository root. An interrupted set-up, a changed
+constraints.txt or a changed setup.py is noticed, and .venv made anew.
+
+environment:
+  PYTHON                the Python (3.11 or newer) to make .venv from
+  CXX                   the C++ compiler that builds fairseq's compiled parts
+  DIVERSE_MHA_PYTHON    a Python that has everything already: scripts use it
+                        instead of .venv, and this script does nothing
+EOF
+    exit 0
+fi
+[[ -z ${DIVERSE_MHA_PYTHON:-} ]] || exit 0
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cd "$root"
+venv=$root/.venv
+stamp=$venv/set-up-complete
+
+fail() {
+    echo "error: $*" >&2
+    exit 2
+}
+
+# What .venv was made from. The folder is part of it, because the commands in
+# .venv/bin hold its absolute path.
+fingerprint() {
+    echo "$root"
+    cksum constraints.txt setup.py
+    "$venv/bin/python" -V 2>&1
+}
+
+complete() {
+    [[ -f $stamp && -x $venv/bin/python && $(<"$stamp") == "$(fingerprint)" ]]
+}
+
+new_enough() {
+    "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
+}
+
+find_python() {
+    local candidate
+    if [[ -n ${PYTHON:-} ]]; then
+        new_enough "$PYTHON" || fail "PYTHON=$PYTHON is $("$PYTHON" -V 2>/dev/null ||
+            echo "no Python that runs"): set it to Python 3.11 or newer"
+        python=$PYTHON
+        return
+    fi
+    for candidate in python3 python3.13 python3.12 python3.11; do
+        if command -v "$candidate" >/dev/null && new_enough "$candidate"; then
+            python=$candidate
+            return
+        fi
+    done
+    fail "python3 is $(python3 -V 2>/dev/null || echo missing): install Python 3.11 or newer," \
+        "or give its path as PYTHON=/path/to/python3 bash scripts/setup.sh"
+}
+
+# fairseq comes as source; a compiler that is only a placeholder fails the trial.
+find_compiler() {
+    local candidate
+    for candidate in ${CXX:+"$CXX"} c++ g++ clang++; do
+        # CXX may hold options, or a wrapper such as ccache, so it is split.
+        # shellcheck disable=SC2086
+        if $candidate -x c++ -fsyntax-only - <<<'int main() { return 0; }' >/dev/null 2>&1; then
+            export CXX=$candidate
+            [[ $candidate != clang++ || -n ${CC:-} ]] || export CC=clang
+            return
+        fi
+    done
+    fail "no working C++ compiler${CXX:+ (CXX=$CXX)}: install one" \
+        "(Debian, Ubuntu: apt install g++; Fedora: dnf install gcc-c++; macOS: xcode-select --install)"
+}
+
+check_python_parts() {
+    local version header
+    version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+    "$python" -c 'import venv, ensurepip' 2>/dev/null ||
+        fail "$python has no venv module: install it (Debian, Ubuntu: apt install python$version-venv)"
+    header=$("$python" -c 'import sysconfig; print(sysconfig.get_path("include"))')/Python.h
+    [[ -f $header ]] ||
+        fail "$header is missing: install Python's headers" \
+            "(Debian, Ubuntu: apt install python$version-dev; Fedora: dnf install python$version-devel)"
+}
+
+step() {
+    echo "[$1/4] $2"
+}
+
+pip_install() {
+    "$venv/bin/python" -m pip install -qq --no-input --disable-pip-version-check \
+        --progress-bar off "$@"
+}
+
+compiled_parts_load() {
+    "$venv/bin/python" -c 'import torch, fairseq.libbase, fairseq.libnat, fairseq.libbleu
+from fairseq.data import data_utils_fast, token_block_utils_fast' >/dev/null 2>&1
+}
+
+complete && exit 0
+
+# Two set-ups at once would spoil each other: the second waits, then finds all done.
+if command -v flock >/dev/null && exec 9<"${BASH_SOURCE[0]}"; then
+    flock 9 || true
+    complete && exit 0
+fi
+
+# Nothing of an outer environment may leak in.
+unset VIRTUAL_ENV PYTHONHOME PYTHONPATH PIP_USER PIP_TARGET PIP_PREFIX
+find_python
+find_compiler
+check_python_parts
+
+seconds=$SECONDS
+echo "Setting up $venv with $("$python" -V)"
+step 1 "an empty environment (10 s)"
+rm -f "$stamp"
+"$python" -m venv --clear "$venv"
+pip_install --upgrade pip
+
+step 2 "PyTorch and build tools (half a minute, and the download)"
+pip_install -c constraints.txt torch numpy cython setuptools wheel
+
+# Without build isolation fairseq compiles against the torch that is here,
+# instead of fetching a second one for the build.
+step 3 "fairseq, compiled from source (2 to 3 minutes)"
+fairseq=$(grep '^fairseq' constraints.txt)
+pip_install -c constraints.txt --no-build-isolation "$fairseq"
+if ! compiled_parts_load; then
+    # pip keeps what it built, also when that was for another torch.
+    step 3 "fairseq again: the build in pip's cache does not fit this torch (2 minutes)"
+    pip_install -c constraints.txt --no-build-isolation --no-cache-dir --no-deps \
+        --force-reinstall "$fairseq"
+fi
+
+step 4 "this package, its analysis and test tools (10 s)"
+pip_install -c constraints.txt --no-build-isolation -e '.[analysis,dev]'
+
+fingerprint >"$stamp.new"
+mv "$stamp.new" "$stamp"
+echo "Set up in $((SECONDS - seconds)) s. Next: bash scripts/quickstart.sh"

@@ -1,0 +1,37 @@
+"""Installs diverse-mha; the tools' settings are in pyproject.toml."""
+
+import re
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+HERE = Path(__file__).parent
+VERSION = re.search(r'^__version__ = "(.+)"$', (HERE / "diverse_mha/__init__.py").read_text(), re.M)
+
+setup(
+    name="diverse-mha",
+    version=VERSION.group(1),
+    description="Attention heads that differ usefully: four papers in one fairseq plugin",
+    long_description=(HERE / "README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    license="MIT",
+    packages=find_packages(include=["diverse_mha", "diverse_mha.*"]),
+    python_requires=">=3.10",
+    install_requires=[
+        # The fork imports on Python 3.11 and newer; the stock release does not.
+        "fairseq-fixed==0.12.3.1; python_version >= '3.11'",
+        "fairseq==0.12.2; python_version < '3.11'",
+        "torch>=2.4",  # scaled_dot_product_attention, the safe loader's allow-list
+        "numpy",
+        "sacrebleu",
+        "sacremoses",
+        "sentencepiece",
+        "subword-nmt",
+        "tqdm",
+    ],
+    extras_require={
+        "analysis": ["matplotlib", "scikit-learn", "jinja2"],
+        "dev": ["pytest", "pytest-timeout", "hypothesis", "ruff", "tensorboardX"],
+    },
+    entry_points={"console_scripts": ["diverse-mha=diverse_mha.cli:main"]},
+)
