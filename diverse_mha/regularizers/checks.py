@@ -1,0 +1,47 @@
+"""Argument checks that the regularizers share."""
+
+import torch
+from torch import Tensor
+
+
+def check_heads(name: str, tensor: Tensor, letters: str) -> None:
+    """Refuses a tensor that is not floating point or has the wrong number of dimensions.
+
+    Args:
+        name: the argument's name, for the message.
+        tensor: the argument.
+        letters: the expected shape in the project's letters, such as ``"(B, H, S, D)"``.
+
+    Raises:
+        ValueError: if the tensor has another number of dimensions, no head, or no float dtype.
+    """
+    dims = letters.count(",") + 1
+    if tensor.dim() != dims:
+        raise ValueError(
+            f"{name} has shape {tuple(tensor.shape)}; expected {dims} dimensions {letters}"
+        )
+    if not tensor.is_floating_point():
+        raise ValueError(f"{name} has dtype {tensor.dtype}; expected a floating-point dtype")
+    if tensor.size(1) == 0:
+        raise ValueError(
+            f"{name} has shape {tuple(tensor.shape)}, so no head; expected H >= 1 in {letters}"
+        )
+
+
+def check_padding_mask(name: str, mask: Tensor | None, shape: tuple[int, int]) -> None:
+    """Refuses a padding mask of the wrong shape or dtype; None is always fine.
+
+    Args:
+        name: the argument's name, for the message.
+        mask: bool, True = padding, or None.
+        shape: the shape it must have.
+
+    Raises:
+        ValueError: if shape or dtype differ.
+    """
+    if mask is None:
+        return
+    if mask.dtype != torch.bool:
+        raise ValueError(f"{name} has dtype {mask.dtype}; expected torch.bool, True = padding")
+    if tuple(mask.shape) != tuple(shape):
+        raise ValueError(f"{name} has shape {tuple(mask.shape)}; expected {tuple(shape)}")
