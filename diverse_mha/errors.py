@@ -1,0 +1,62 @@
+"""Errors a user can cause and mend, and how the commands report them: in one line."""
+
+import errno
+import os
+import sys
+from collections.abc import Callable
+
+
+class UserError(Exception):
+    """Something the user gave is wrong or missing, and the message says what and what would do.
+
+    Raise it with one line that names the culprit (the file, the option, the address) and the
+    cure. :func:`run_cli` prints it without a traceback; any other exception is our own mistake
+    and keeps its traceback.
+    """
+
+
+class OptionError(UserError, ValueError):
+    """An option's value that cannot be: the message names the option, the value, what would do."""
+
+
+def run_cli(main: Callable[[], int | None]) -> None:
+    """Run a command's ``main`` and end the process with a fitting exit code.
+
+    The code is what ``main`` returns (None counts as 0). A :class:`UserError`, or an error of
+    the operating system such as a full disk, ends with code 2 and one line on stderr; Ctrl-C
+    ends with 130, as in a shell; a reader that hangs up (``| head``) ends with 141.
+
+    Args:
+        main: The command, taking no arguments.
+    """
+    try:
+        code = main() or 0
+        sys.stdout.flush()
+    except UserError as error:
+        code = _complain(str(error))
+    except KeyboardInterrupt:
+        print("interrupted; run the same command again to go on", file=sys.stderr)
+        code = 130
+    except BrokenPipeError:
+        # The interpreter flushes stdout once more on its way out: give it somewhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 141
+    except OSError as error:
+        code = _complain(describe_os_error(error))
+    sys.exit(code)
+
+
+def describe_os_error(error: OSError) -> str:
+    """Say in one line what the operating system refused, and the cure where there is one."""
+    place = f"{error.filename}: " if error.filename is not None else ""
+    text = f"{place}{error.strerror or error}"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        text += "; free some space and run the same command again"
+    elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        text += "; choose a place you may write to, or change its permissions"
+    return text
+
+
+def _complain(message: str) -> int:
+    print("error: " + " ".join(message.split("\n")), file=sys.stderr)
+    return 2
