@@ -1,0 +1,40 @@
+"""What an attention module tells about its heads, on request."""
+
+from typing import NamedTuple
+
+from torch import Tensor
+
+
+class HeadStates(NamedTuple):
+    """The tensors of one attention module in one forward pass.
+
+    Only what was asked for is there, the rest is None. Masks come with every
+    record. Nothing is detached: a loss built on a record reaches the weights.
+
+    Shapes: B batch, H heads, T queries, S keys, D = model width / H. For
+    self-attention T = S.
+    """
+
+    queries: Tensor | None = None  # (B, H, T, D), after projection, not scaled
+    keys: Tensor | None = None  # (B, H, S, D)
+    values: Tensor | None = None  # (B, H, S, D)
+    logits: Tensor | None = None  # (B, H, T, S), before the mask: finite everywhere
+    weights: Tensor | None = None  # (B, H, T, S), rows sum to 1, before dropout
+    outputs: Tensor | None = None  # (B, H, T, D), weights @ values
+    query_padding_mask: Tensor | None = None  # (B, T) bool, True = padding; None = no padding
+    key_padding_mask: Tensor | None = None  # (B, S) bool, True = padding; None = no padding
+
+
+STATE_NAMES = HeadStates._fields[:6]
+
+
+def check_state_names(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return ``names`` as a tuple.
+
+    Raises:
+        ValueError: if a name is not a tensor of ``HeadStates``.
+    """
+    for name in names:
+        if name not in STATE_NAMES:
+            raise ValueError(f"return_head_states: unknown {name!r}; choose from {STATE_NAMES}")
+    return tuple(names)

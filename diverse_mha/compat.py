@@ -1,0 +1,87 @@
+"""The few fixes that fairseq needs on today's torch. Imported before anything else of ours.
+
+1. Safe loading. torch loads checkpoints with an unpickler that builds only listed
+   classes. fairseq's checkpoints hold a few more plain ones; they are listed here,
+   once and for all. Nothing that runs code on loading is among them.
+2. Checkpoint errors. A cut-off or refused checkpoint ends in one line that names
+   the file instead of a traceback out of the unpickler. fairseq offers no hook
+   there, so its loading function is wrapped: the only function replaced.
+3. Warnings about fairseq's own use of Hydra and torch, which its users can do
+   nothing about, are silenced. Ours are not.
+"""
+
+import argparse
+import collections
+import functools
+import pickle
+import typing
+import warnings
+
+import numpy as np
+import torch
+from fairseq import checkpoint_utils
+from fairseq.distributed import utils as distributed_utils
+from omegaconf import AnyNode, DictConfig, ListConfig
+from omegaconf.base import ContainerMetadata, Metadata
+
+from diverse_mha.errors import OptionError
+
+_NUMPY_DTYPES = ("float64", "float32", "int64", "int32", "bool")
+
+
+def plain_classes() -> list:
+    """List the classes and functions that fairseq's checkpoints hold beside tensors."""
+    numpy = [np.array([0]).__reduce__()[0], np.float64(0).__reduce__()[0], np.ndarray, np.dtype]
+    numpy += [type(np.dtype(name)) for name in _NUMPY_DTYPES]
+    # Written when a resumed run with several processes broadcasts its state.
+    broadcast = [DictConfig, ListConfig, AnyNode, ContainerMetadata, Metadata, typing.Any]
+    broadcast.append(distributed_utils._TensorPlaceholder)
+    plain = [argparse.Namespace, collections.defaultdict]
+    return numpy + broadcast + plain + [dict, list, int, float, str, bool, tuple, set]
+
+
+def allow_fairseq_checkpoints() -> None:
+    """Add ``plain_classes`` to what torch's safe loader accepts. Harmless to repeat."""
+    torch.serialization.add_safe_globals(plain_classes())
+
+
+def checkpoint_error(path: str, error: Exception) -> OptionError:
+    """Say in one line why a checkpoint was not loaded."""
+    if isinstance(error, pickle.UnpicklingError) and "weights_only" in str(error).lower():
+        why = "holds more than tensors and plain values, and loading it could run code; refused"
+    else:
+        why = "is cut off or not a checkpoint; delete it, or restore it from a copy"
+    return OptionError(f"{path}: {why} ({type(error).__name__})")
+
+
+def name_checkpoint_errors() -> None:
+    """Wrap fairseq's checkpoint loading so that its errors name the file."""
+    load = checkpoint_utils.load_checkpoint_to_cpu
+    if hasattr(load, "__wrapped__"):
+        return
+
+    @functools.wraps(load)
+    def load_or_explain(path, *args, **kwargs):
+        try:
+            return load(path, *args, **kwargs)
+        except (RuntimeError, EOFError, KeyError, ValueError, pickle.UnpicklingError) as error:
+            raise checkpoint_error(path, error) from error
+
+    checkpoint_utils.load_checkpoint_to_cpu = load_or_explain
+
+
+def quiet_fairseq() -> None:
+    """Silence the warnings that every fairseq run gives on today's Hydra and torch."""
+    for category, where in (
+        (UserWarning, {"module": r"hydra\."}),
+        (UserWarning, {"message": r"\s*'config' is validated against ConfigStore schema"}),
+        (FutureWarning, {"message": r"`torch\.cuda\.amp\."}),
+        (UserWarning, {"message": r"'pin_memory' argument is set as true but no accelerator"}),
+        (UserWarning, {"message": r"Support for mismatched key_padding_mask and attn_mask"}),
+    ):
+        warnings.filterwarnings("ignore", category=category, **where)
+
+
+allow_fairseq_checkpoints()
+name_checkpoint_errors()
+quiet_fairseq()

@@ -1,0 +1,5 @@
+"""The criterions; importing this registers them with fairseq."""
+
+from diverse_mha.criterions.label_smoothed import LabelSmoothedCrossEntropyWithDiversity
+
+__all__ = ["LabelSmoothedCrossEntropyWithDiversity"]

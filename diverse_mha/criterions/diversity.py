@@ -1,0 +1,76 @@
+"""What every criterion of this package adds to fairseq's: terms on the heads."""
+
+from fairseq.logging import metrics
+from torch import Tensor
+
+from diverse_mha.criterions.terms import DiversityTerms
+
+# Terms travel in fairseq's logging output under this prefix, summed over workers.
+_PREFIX = "term/"
+
+
+class _Recorder:
+    """Stands in for the model in a criterion's forward pass and keeps the head states.
+
+    fairseq's criterions call ``model(**sample["net_input"])`` themselves; this asks
+    for the states in that one call, so that nothing of theirs is written again.
+    """
+
+    def __init__(self, model, wanted: tuple[str, ...]):
+        self._model = model
+        self._wanted = wanted
+        self.head_states = None
+
+    def __call__(self, **net_input):
+        net_output = self._model(**net_input, return_head_states=self._wanted)
+        self.head_states = net_output[1]["head_states"]
+        return net_output
+
+    def __getattr__(self, name):
+        return getattr(self._model, name)
+
+
+class DiversityMixin:
+    """Adds diversity terms to a fairseq criterion; goes before it among the bases.
+
+    The loss becomes token loss + sample_size * sum of weight * term. fairseq divides
+    gradients by sample_size, so training minimises mean token loss + weight * term
+    whatever the batch size. ``reduce=False`` asks for losses per token, to which a
+    term of the whole batch does not belong: there it is logged and not added.
+    """
+
+    diversity: DiversityTerms
+
+    def forward(self, model, sample, reduce=True):
+        """Compute the loss as fairseq's criterion does, then add the terms.
+
+        Returns:
+            Loss, sample size, logging output.
+        """
+        wanted = self.diversity.wanted
+        if not wanted:
+            return super().forward(model, sample, reduce)
+        recorder = _Recorder(model, wanted)
+        loss, sample_size, logging_output = super().forward(recorder, sample, reduce)
+        values = self.diversity.values(recorder.head_states)
+        if reduce:
+            loss = loss + sample_size * self.diversity.loss(values)
+            logging_output["loss"] = loss.data
+        for name, value in values.items():
+            logging_output[_PREFIX + name] = _data(value) * sample_size
+        return loss, sample_size, logging_output
+
+    @classmethod
+    def reduce_metrics(cls, logging_outputs) -> None:
+        """Log fairseq's metrics, and every active term averaged over the batches."""
+        super().reduce_metrics(logging_outputs)
+        sample_size = sum(log.get("sample_size", 0) for log in logging_outputs)
+        names = sorted({key for log in logging_outputs for key in log if key.startswith(_PREFIX)})
+        for key in names:
+            total = sum(log.get(key, 0) for log in logging_outputs)
+            name = key.removeprefix(_PREFIX)
+            metrics.log_scalar(name, total / max(sample_size, 1), sample_size, round=4)
+
+
+def _data(value: Tensor | float):
+    return value.detach() if isinstance(value, Tensor) else value

@@ -1,0 +1,54 @@
+"""Refuse options that a model cannot honour, before anything is built."""
+
+from diverse_mha.errors import OptionError
+
+# Stock options that change attention or its surroundings in ways this package's
+# forward passes do not follow: option, value that means "off", what to do instead.
+_UNSUPPORTED = (
+    ("quant_noise_pq", 0, "quantisation noise is not supported"),
+    ("quant_noise_scalar", 0, "quantisation noise is not supported"),
+    ("cross_self_attention", False, "merged cross and self attention is not supported"),
+    ("encoder_xformers_att_config", None, "xFormers attention is not supported"),
+    ("decoder_xformers_att_config", None, "xFormers attention is not supported"),
+    ("base_layers", 0, "BASE layers are not supported"),
+    ("scale_attn", False, "NormFormer scaling is not supported"),
+    ("scale_fc", False, "NormFormer scaling is not supported"),
+    ("scale_heads", False, "NormFormer scaling is not supported"),
+    ("scale_resids", False, "NormFormer scaling is not supported"),
+)
+
+
+def flag(name: str) -> str:
+    """Spell an option as on the command line."""
+    return "--" + name.replace("_", "-")
+
+
+def check_model_options(args) -> None:
+    """Check the options of an encoder-decoder or decoder-only model.
+
+    Args:
+        args: namespace with fairseq's flat option names.
+
+    Raises:
+        OptionError: naming the option, its value and what would do.
+    """
+    for name, off, why in _UNSUPPORTED:
+        value = getattr(args, name, off)
+        if value is not None and value != off:
+            raise OptionError(f"{flag(name)} {value}: {why} by diverse-mha; leave it out")
+    for side in ("encoder", "decoder"):
+        width = getattr(args, f"{side}_embed_dim", None)
+        heads = getattr(args, f"{side}_attention_heads", None)
+        if width is None or heads is None:
+            continue
+        if heads < 1 or width % heads:
+            raise OptionError(
+                f"--{side}-attention-heads {heads} does not divide --{side}-embed-dim {width}; "
+                f"try {_divisors_near(width, heads)}"
+            )
+
+
+def _divisors_near(width: int, heads: int) -> str:
+    divisors = [h for h in range(1, width + 1) if width % h == 0]
+    nearest = sorted(divisors, key=lambda h: abs(h - heads))[:3]
+    return ", ".join(str(h) for h in sorted(nearest))

@@ -1,0 +1,181 @@
+"""The decoder stack of translation and language models."""
+
+from typing import NamedTuple
+
+import torch
+from fairseq.models.transformer import TransformerDecoderBase
+from torch import Tensor
+
+from diverse_mha.attention import HeadStates
+from diverse_mha.attention.masks import causal_bias, padding_bias
+from diverse_mha.models.layers import WIDTH, DiverseDecoderLayer, wrap_layer
+
+
+class _Masks(NamedTuple):
+    """What the layers need to know of padding and order, made once per batch."""
+
+    own_padding: Tensor | None  # (B, T) bool, True = padding
+    self_bias: Tensor | None
+    causal: bool
+    cross_padding: Tensor | None  # (B, S) bool, True = padding
+    cross_bias: Tensor | None  # (B, 1, 1, S)
+
+
+class DiverseDecoder(TransformerDecoderBase):
+    """Transformer decoder that returns the states of its heads on request."""
+
+    def build_decoder_layer(self, cfg, no_encoder_attn=False):
+        """Build one layer; called by fairseq's constructor."""
+        return wrap_layer(DiverseDecoderLayer(cfg, no_encoder_attn), cfg)
+
+    def forward(
+        self,
+        prev_output_tokens: Tensor,
+        encoder_out: dict[str, list] | None = None,
+        incremental_state: dict | None = None,
+        features_only: bool = False,
+        full_context_alignment: bool = False,
+        alignment_layer: int | None = None,
+        alignment_heads: int | None = None,
+        src_lengths=None,
+        return_all_hiddens: bool = False,
+        return_head_states: tuple[str, ...] = (),
+    ) -> tuple[Tensor, dict]:
+        """Decode with teacher forcing, or one step with ``incremental_state``.
+
+        Args:
+            prev_output_tokens: (B, T), the target shifted right.
+            encoder_out: what the encoder returned, or None in a language model.
+            incremental_state: fairseq's decoding state, or None.
+            features_only: leave out the projection to the vocabulary.
+            full_context_alignment: let positions see later ones.
+            alignment_layer: layer, from 0, whose attention to the source is
+                returned (default: the last).
+            alignment_heads: average only this many heads (default: all).
+            src_lengths: not used.
+            return_all_hiddens: not used; the hidden states are always returned.
+            return_head_states: names of ``HeadStates`` to return for every layer.
+
+        Returns:
+            Logits (B, T, V), or features (B, T, C); and a dict with ``attn``
+            (the alignment (B, T, S), None in training unless asked for by
+            ``alignment_layer``), ``inner_states``, and ``head_states`` if any
+            were asked for: lists of ``HeadStates`` under ``decoder`` and ``cross``.
+        """
+        x, extra = self.extract_features(
+            prev_output_tokens,
+            encoder_out,
+            incremental_state,
+            full_context_alignment,
+            alignment_layer,
+            alignment_heads,
+            return_head_states,
+        )
+        return (x if features_only else self.output_layer(x)), extra
+
+    def extract_features(
+        self,
+        prev_output_tokens: Tensor,
+        encoder_out: dict[str, list] | None = None,
+        incremental_state: dict | None = None,
+        full_context_alignment: bool = False,
+        alignment_layer: int | None = None,
+        alignment_heads: int | None = None,
+        return_head_states: tuple[str, ...] = (),
+    ) -> tuple[Tensor, dict]:
+        """Do what ``forward`` does, up to the features (B, T, C)."""
+        source = None
+        if encoder_out is not None and encoder_out["encoder_out"]:
+            source = encoder_out["encoder_out"][0].transpose(0, 1)  # (B, S, C)
+        # Alignments cost a pass over explicit weights: not in training unasked.
+        aligned = None
+        if source is not None and (alignment_layer is not None or not self.training):
+            aligned = self.num_layers - 1 if alignment_layer is None else alignment_layer
+        x, tokens = self._embed(prev_output_tokens, incremental_state)
+        one_way = incremental_state is None and not full_context_alignment
+        masks = self._masks(tokens, encoder_out, one_way, x.dtype)
+
+        attn = None
+        inner_states = [x.transpose(0, 1)]
+        own_records, cross_records = [], []
+        for number, layer in enumerate(self.layers):
+            wanted_cross = return_head_states
+            if number == aligned and "weights" not in wanted_cross:
+                wanted_cross = (*wanted_cross, "weights")
+            x, *states = layer(
+                x,
+                encoder_out=source,
+                encoder_padding_mask=masks.cross_padding,
+                cross_bias=masks.cross_bias,
+                self_bias=masks.self_bias,
+                causal=masks.causal,
+                self_padding_mask=masks.own_padding,
+                incremental_state=incremental_state,
+                wanted=return_head_states,
+                wanted_cross=wanted_cross,
+            )
+            inner_states.append(x.transpose(0, 1))
+            own = HeadStates(*states[:WIDTH], masks.own_padding, masks.own_padding)
+            cross = HeadStates(*states[WIDTH:], masks.own_padding, masks.cross_padding)
+            if number == aligned:
+                attn = cross.weights[:, :alignment_heads].mean(dim=1)  # (B, T, S)
+            if return_head_states:
+                own_records.append(own)
+                if source is not None and layer.encoder_attn is not None:
+                    cross_records.append(cross)
+
+        if self.layer_norm is not None:
+            x = self.layer_norm(x)
+        if self.project_out_dim is not None:
+            x = self.project_out_dim(x)
+        extra = {"attn": [attn], "inner_states": inner_states}
+        if return_head_states:
+            extra["head_states"] = {"decoder": own_records}
+            if source is not None:
+                extra["head_states"]["cross"] = cross_records
+        return x, extra
+
+    def _embed(self, tokens: Tensor, incremental_state: dict | None) -> tuple[Tensor, Tensor]:
+        """Embed tokens (B, T): (B, T, C), and the tokens of this step."""
+        positions = None
+        if self.embed_positions is not None:
+            positions = self.embed_positions(tokens, incremental_state=incremental_state)
+        if incremental_state is not None:
+            tokens = tokens[:, -1:]
+            positions = None if positions is None else positions[:, -1:]
+        x = self.embed_scale * self.embed_tokens(tokens.contiguous())
+        if self.project_in_dim is not None:
+            x = self.project_in_dim(x)
+        if positions is not None:
+            x = x + positions
+        if self.layernorm_embedding is not None:
+            x = self.layernorm_embedding(x)
+        return self.dropout_module(x), tokens
+
+    def _masks(
+        self,
+        tokens: Tensor,
+        encoder_out: dict[str, list] | None,
+        one_way: bool,
+        dtype: torch.dtype,
+    ) -> _Masks:
+        padding = tokens.eq(self.padding_idx)  # (B, T)
+        own_padding = padding if bool(padding.any()) else None
+        self_bias, causal = None, one_way
+        if own_padding is not None and bool(padding[:, 0].any()):
+            # Padding on the left is not hidden by causality, unlike that on the right.
+            self_bias = padding_bias(padding, dtype)
+            if one_way:
+                length = tokens.size(1)
+                self_bias = torch.minimum(causal_bias(length, dtype, tokens.device), self_bias)
+            causal = False
+        elif own_padding is not None and not one_way:
+            self_bias = padding_bias(padding, dtype)
+        cross_padding = cross_bias = None
+        if encoder_out is not None and encoder_out["encoder_padding_mask"]:
+            cross_padding = encoder_out["encoder_padding_mask"][0]
+            if bool(cross_padding.any()):
+                cross_bias = padding_bias(cross_padding, dtype)
+            else:
+                cross_padding = None
+        return _Masks(own_padding, self_bias, causal, cross_padding, cross_bias)

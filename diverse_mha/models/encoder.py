@@ -1,0 +1,69 @@
+"""The encoder stack: fairseq's construction, our forward pass."""
+
+from fairseq.models.transformer import TransformerEncoderBase
+from torch import Tensor
+
+from diverse_mha.attention import HeadStates
+from diverse_mha.attention.masks import padding_bias
+from diverse_mha.models.layers import DiverseEncoderLayer, wrap_layer
+
+
+class DiverseEncoder(TransformerEncoderBase):
+    """Transformer encoder that returns the states of its heads on request."""
+
+    def build_encoder_layer(self, cfg):
+        """Build one layer; called by fairseq's constructor."""
+        return wrap_layer(DiverseEncoderLayer(cfg), cfg)
+
+    def forward(
+        self,
+        src_tokens: Tensor,
+        src_lengths: Tensor | None = None,
+        return_all_hiddens: bool = False,
+        token_embeddings: Tensor | None = None,
+        return_head_states: tuple[str, ...] = (),
+    ) -> dict[str, list]:
+        """Encode a batch.
+
+        Args:
+            src_tokens: (B, S) token numbers.
+            src_lengths: (B,), not used: padding is read off the tokens.
+            return_all_hiddens: also return every layer's output.
+            token_embeddings: (B, S, C) to use instead of the embedding table.
+            return_head_states: names of ``HeadStates`` to return for every layer.
+
+        Returns:
+            fairseq's encoder output (time-first tensors in lists), and under
+            ``head_states`` a list of ``HeadStates``, one a layer that ran, if
+            any were asked for.
+        """
+        padding_mask = src_tokens.eq(self.padding_idx)  # (B, S)
+        has_padding = bool(padding_mask.any())
+        x, embedding = self.forward_embedding(src_tokens, token_embeddings)
+        bias = None
+        if has_padding:
+            x = x.masked_fill(padding_mask[:, :, None], 0.0)
+            bias = padding_bias(padding_mask, x.dtype)
+        record_mask = padding_mask if has_padding else None
+        hiddens = [x.transpose(0, 1)] if return_all_hiddens else []
+        records = []
+        for layer in self.layers:
+            x, *states = layer(x, bias=bias, wanted=return_head_states)
+            if return_all_hiddens:
+                hiddens.append(x.transpose(0, 1))
+            if return_head_states:
+                records.append(HeadStates(*states, record_mask, record_mask))
+        if self.layer_norm is not None:
+            x = self.layer_norm(x)
+        encoded = {
+            "encoder_out": [x.transpose(0, 1)],  # (S, B, C)
+            "encoder_padding_mask": [padding_mask],  # (B, S)
+            "encoder_embedding": [embedding],  # (B, S, C)
+            "encoder_states": hiddens,  # (S, B, C) each
+            "fc_results": [],
+            "src_tokens": [],
+            "src_lengths": [(~padding_mask).sum(dim=1, keepdim=True).int()],  # (B, 1)
+        }
+        if return_head_states:
+            encoded["head_states"] = records
+        return encoded

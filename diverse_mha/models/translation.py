@@ -1,0 +1,112 @@
+"""Encoder-decoder models for translation."""
+
+import re
+
+from fairseq.dataclass.utils import gen_parser_from_dataclass
+from fairseq.models.transformer import TransformerModel
+from torch import Tensor
+
+from diverse_mha.attention import check_state_names
+from diverse_mha.models.checks import check_model_options
+from diverse_mha.models.config import DisagreeConfig, to_namespace
+from diverse_mha.models.decoder import DiverseDecoder
+from diverse_mha.models.encoder import DiverseEncoder
+from diverse_mha.models.presets import TRANSLATION_SHAPES, register_family
+
+# Copies of layer parameters that stock fairseq 0.12.2 saves for its fused path.
+_FUSED_COPY = re.compile(r"encoder\.layers\.\d+\.(in_proj|out_proj|fc1|fc2)_(weight|bias)$")
+
+
+class DiverseTransformer(TransformerModel):
+    """fairseq's Transformer with open attention, and head states on request."""
+
+    config = DisagreeConfig
+
+    @classmethod
+    def add_args(cls, parser):
+        """Add the options to fairseq's parser, with the defaults of the shape."""
+        gen_parser_from_dataclass(parser, cls.config())
+
+    @classmethod
+    def build_model(cls, cfg, task):
+        """Check the options and build the model.
+
+        Raises:
+            OptionError: if an option cannot be honoured.
+        """
+        args = to_namespace(cfg)
+        check_model_options(args)
+        return super().build_model(args, task)
+
+    @classmethod
+    def build_encoder(cls, cfg, src_dict, embed_tokens):
+        """Build the encoder; called by fairseq."""
+        return DiverseEncoder(cfg, src_dict, embed_tokens)
+
+    @classmethod
+    def build_decoder(cls, cfg, tgt_dict, embed_tokens):
+        """Build the decoder; called by fairseq."""
+        return DiverseDecoder(cfg, tgt_dict, embed_tokens, no_encoder_attn=cfg.no_cross_attention)
+
+    def forward(
+        self,
+        src_tokens: Tensor,
+        src_lengths: Tensor,
+        prev_output_tokens: Tensor,
+        return_all_hiddens: bool = True,
+        features_only: bool = False,
+        alignment_layer: int | None = None,
+        alignment_heads: int | None = None,
+        return_head_states: tuple[str, ...] = (),
+    ) -> tuple[Tensor, dict]:
+        """Score a target given a source, with teacher forcing.
+
+        Args:
+            src_tokens: (B, S) token numbers.
+            src_lengths: (B,).
+            prev_output_tokens: (B, T), the target shifted right.
+            return_all_hiddens: keep the output of every encoder layer.
+            features_only: leave out the projection to the vocabulary.
+            alignment_layer: see ``DiverseDecoder.forward``.
+            alignment_heads: see ``DiverseDecoder.forward``.
+            return_head_states: names of ``HeadStates`` to return for every layer
+                of every component.
+
+        Returns:
+            Logits (B, T, V) and a dict; with ``return_head_states`` the dict has
+            ``head_states``: ``{"encoder": [HeadStates, ...], "cross": ...,
+            "decoder": ...}``.
+
+        Raises:
+            ValueError: for an unknown name of a head state.
+        """
+        names = check_state_names(return_head_states)
+        encoder_out = self.encoder(
+            src_tokens,
+            src_lengths=src_lengths,
+            return_all_hiddens=return_all_hiddens,
+            return_head_states=names,
+        )
+        x, extra = self.decoder(
+            prev_output_tokens,
+            encoder_out=encoder_out,
+            features_only=features_only,
+            alignment_layer=alignment_layer,
+            alignment_heads=alignment_heads,
+            src_lengths=src_lengths,
+            return_all_hiddens=return_all_hiddens,
+            return_head_states=names,
+        )
+        if names:
+            extra["head_states"]["encoder"] = encoder_out["head_states"]
+        return x, extra
+
+    def upgrade_state_dict_named(self, state_dict, name):
+        """Drop what stock fairseq 0.12.2 saves twice; called when a checkpoint is loaded."""
+        super().upgrade_state_dict_named(state_dict, name)
+        own = self.state_dict().keys()
+        for key in [k for k in state_dict if _FUSED_COPY.search(k) and k not in own]:
+            del state_dict[key]
+
+
+register_family(DiverseTransformer, "transformer_disagree", TRANSLATION_SHAPES)

@@ -1,0 +1,6 @@
+"""The tasks; importing this registers them with fairseq."""
+
+from diverse_mha.tasks.language_modeling import DiverseLanguageModelingTask
+from diverse_mha.tasks.translation import DiverseTranslationTask
+
+__all__ = ["DiverseLanguageModelingTask", "DiverseTranslationTask"]

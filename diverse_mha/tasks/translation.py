@@ -1,0 +1,53 @@
+"""fairseq's translation task with resume that continues exactly."""
+
+from dataclasses import dataclass, field
+
+from fairseq.tasks import register_task
+from fairseq.tasks.translation import TranslationConfig, TranslationTask
+
+from diverse_mha.errors import OptionError
+from diverse_mha.tasks.resume import REBUILD_BATCHES_HELP, check_data_folder
+
+
+@dataclass
+class DiverseTranslationConfig(TranslationConfig):
+    """Options of ``diverse_translation``: those of ``translation``, and exact resume."""
+
+    rebuild_batches: bool = field(default=True, metadata={"help": REBUILD_BATCHES_HELP})
+
+
+@register_task("diverse_translation", dataclass=DiverseTranslationConfig)
+class DiverseTranslationTask(TranslationTask):
+    """Translation; a resumed run draws the same batches as an uninterrupted one."""
+
+    @classmethod
+    def setup_task(cls, cfg, **kwargs):
+        """Check the data folder and load the dictionaries.
+
+        Raises:
+            OptionError: if the data folder is missing or holds no dictionaries.
+        """
+        check_data_folder(cfg.data)
+        return super().setup_task(cfg, **kwargs)
+
+    def load_dataset(self, split, epoch=1, combine=False, **kwargs):
+        """Load a split.
+
+        Raises:
+            OptionError: if it is not there or its two sides differ in length.
+        """
+        try:
+            super().load_dataset(split, epoch=epoch, combine=combine, **kwargs)
+        except FileNotFoundError as error:
+            if split == "train" or "," in str(split):
+                raise OptionError(
+                    f"data folder {self.cfg.data} holds no split {split!r} for "
+                    f"{self.cfg.source_lang}-{self.cfg.target_lang}; run fairseq-preprocess again"
+                ) from error
+            raise  # fairseq looks for valid1, valid2, ... and expects this
+        data = self.datasets[split]
+        if data.tgt is not None and len(data.src) != len(data.tgt):
+            raise OptionError(
+                f"split {split!r} in {self.cfg.data} has {len(data.src)} source and "
+                f"{len(data.tgt)} target sentences; preprocess two files of equal length"
+            )
