@@ -1,0 +1,34 @@
+"""Write the demo corpus as plain text: ``python -m diverse_mha.corpora.demo FOLDER``."""
+
+import argparse
+from pathlib import Path
+
+from diverse_mha.corpora.demo.corpus import PAIRS, SEED, write_corpus
+from diverse_mha.errors import run_cli
+
+
+def main() -> None:
+    """Write the corpus that the command line asks for."""
+    parser = argparse.ArgumentParser(
+        prog="python -m diverse_mha.corpora.demo",
+        description="Write the demo corpus (Lumi to Qorun, two invented languages) as plain "
+        "text: train, valid and test, each in two files.",
+    )
+    parser.add_argument("out", type=Path, metavar="FOLDER", help="where the six files go")
+    parser.add_argument(
+        "--pairs",
+        type=int,
+        default=PAIRS,
+        metavar="N",
+        help=f"training pairs ({PAIRS}); valid and test have a twentieth each",
+    )
+    parser.add_argument(
+        "--seed", type=int, default=SEED, metavar="N", help=f"seed of the sentences ({SEED})"
+    )
+    args = parser.parse_args()
+    counts = write_corpus(args.out, pairs=args.pairs, seed=args.seed)
+    print(", ".join(f"{count:,} {split}" for split, count in counts.items()), "pairs")
+
+
+if __name__ == "__main__":
+    run_cli(main)
