@@ -1,0 +1,147 @@
+"""Fetch published files: from a local folder, or over the network, with resume and checks.
+
+A download grows in ``NAME.part``. Whatever ends it early, the next attempt asks the server for
+the rest only. It is renamed to ``NAME`` after its size and checksums have been found right, so
+a file of that name is always whole.
+"""
+
+import http.client
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from tqdm import tqdm
+
+from diverse_mha.corpora.published import PublishedFile, verify
+from diverse_mha.errors import UserError
+
+ATTEMPTS = 3  # per address, each going on where the last one stopped
+PAUSE = 2.0  # seconds before the second attempt; doubled before the third
+TIMEOUT = 60  # seconds without a byte
+BLOCK = 1 << 16
+
+
+class _Interrupted(Exception):
+    """The connection ended before the file did; another attempt may go on from there."""
+
+
+def find_local(file: PublishedFile, folder: Path) -> Path:
+    """Return the verified copy of a file in a folder, packed or not.
+
+    Raises:
+        UserError: If it is not there, or is not the published file.
+    """
+    if not folder.is_dir():
+        raise UserError(f"{folder}, given by --from, is not a folder")
+    names = [file.name]
+    if file.name.endswith(".gz"):
+        names.append(file.name.removesuffix(".gz"))
+    for name in names:
+        path = folder / name
+        if path.is_file():
+            # The packed size and checksum say nothing about an unpacked copy.
+            expected = file if name == file.name else _text_only(file)
+            verify(expected, path)
+            return path
+    raise UserError(f"{folder} has no {' or '.join(names)}; put it there, or leave out --from")
+
+
+def _text_only(file: PublishedFile) -> PublishedFile:
+    return PublishedFile(file.name, text_checksum=file.text_checksum, lines=file.lines)
+
+
+def download(file: PublishedFile, folder: Path) -> Path:
+    """Return ``folder/NAME``, downloaded and verified unless it is there already.
+
+    Args:
+        file: What to fetch. Its addresses are tried in turn.
+        folder: Where to keep it; made if need be.
+
+    Raises:
+        UserError: If no address gives the right file, with the last reason of each.
+    """
+    path = folder / file.name
+    if path.is_file():
+        return path
+    folder.mkdir(parents=True, exist_ok=True)
+    part = folder / (file.name + ".part")
+    reasons = []
+    for url in file.urls:
+        reason = _try_address(file, url, part)
+        if reason is None:
+            part.rename(path)
+            return path
+        reasons.append(f"{url}: {reason}")
+    raise UserError(
+        f"cannot download {file.name} ({'; '.join(reasons)}); run the same command again to go "
+        f"on where it stopped, or put the file into a folder and name that with --from"
+    )
+
+
+def _try_address(file: PublishedFile, url: str, part: Path) -> str | None:
+    """Try one address; return None once ``part`` is whole and right, else the reason."""
+    reason = "no attempt made"
+    for attempt in range(ATTEMPTS):
+        if attempt:
+            time.sleep(PAUSE * 2 ** (attempt - 1))
+        resumed = part.exists()
+        try:
+            _transfer(url, part, file.name)
+            verify(file, part)
+            return None
+        except UserError as error:
+            part.unlink()  # all there and still wrong: nothing to go on from
+            reason = str(error)
+            if not resumed:
+                return reason
+            # The first piece may have been another version of the file: once more, from zero.
+        except _Interrupted as error:
+            reason = str(error)
+        except urllib.error.HTTPError as error:
+            return f"the server answers {error.code} {error.reason}"
+        except urllib.error.URLError as error:
+            return f"cannot reach the server ({error.reason})"
+    return reason
+
+
+def _transfer(url: str, part: Path, label: str) -> None:
+    """Append to ``part`` what is missing of the file at ``url``."""
+    have = part.stat().st_size if part.exists() else 0
+    request = urllib.request.Request(url, headers={"User-Agent": "diverse-mha"})
+    if have:
+        request.add_header("Range", f"bytes={have}-")
+    try:
+        response = urllib.request.urlopen(request, timeout=TIMEOUT)
+    except urllib.error.HTTPError as error:
+        if error.code == 416 and have:  # nothing lies beyond what we have
+            return
+        raise
+    except (TimeoutError, ConnectionError, http.client.HTTPException) as error:
+        raise _Interrupted(f"no answer ({error or 'timed out'})") from None
+    with response:
+        if response.status != 206:
+            have = 0  # the server sends the whole file
+        rest = response.headers.get("Content-Length")
+        total = have + int(rest) if rest is not None else None
+        with (
+            open(part, "ab" if have else "wb") as file,
+            tqdm(
+                total=total,
+                initial=have,
+                desc=label,
+                unit="B",
+                unit_scale=True,
+                leave=False,
+                disable=None,
+            ) as bar,
+        ):
+            try:
+                while block := response.read(BLOCK):
+                    file.write(block)
+                    bar.update(len(block))
+            except (TimeoutError, ConnectionError, http.client.HTTPException) as error:
+                raise _Interrupted(f"the connection broke ({error})") from None
+    size = part.stat().st_size
+    if total is not None and size < total:
+        raise _Interrupted(f"the connection broke after {size:,} of {total:,} bytes")

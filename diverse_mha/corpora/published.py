@@ -1,0 +1,106 @@
+"""A file as its publisher offers it, and the check that a copy of it is the right one."""
+
+import gzip
+import hashlib
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from diverse_mha.errors import UserError
+
+BLOCK = 1 << 20
+
+
+@dataclass(frozen=True)
+class PublishedFile:
+    """One file of a corpus.
+
+    Attributes:
+        name: Its file name, here and in a folder given by --from.
+        urls: Where it can be had; tried in this order.
+        size: Bytes of the file as published.
+        checksum: Of the file as published, "sha256:..." or "md5:...".
+        text_checksum: Of the text inside, when the packed file is not the same everywhere
+            (gzip stores a time stamp, and mirrors recompress).
+        lines: Number of lines of the text inside.
+    """
+
+    name: str
+    urls: tuple[str, ...] = ()
+    size: int | None = None
+    checksum: str | None = None
+    text_checksum: str | None = None
+    lines: int | None = None
+
+
+def verify(file: PublishedFile, path: Path) -> None:
+    """Check a copy against what is known of the file: size, checksum, text checksum, lines.
+
+    Raises:
+        UserError: Naming the copy and the first thing that does not fit.
+    """
+    if file.size is not None and path.stat().st_size != file.size:
+        raise UserError(f"{path} has {path.stat().st_size:,} bytes, expected {file.size:,}")
+    if file.checksum is not None:
+        _compare(path, "file", file.checksum, _digest(file.checksum, _blocks(path)))
+    if file.lines is None and file.text_checksum is None:
+        return
+    lines, last, digest = 0, b"\n", None
+    if file.text_checksum is not None:
+        digest = hashlib.new(file.text_checksum.partition(":")[0])
+    for block in unpacked(path):
+        lines += block.count(b"\n")
+        last = block[-1:]
+        if digest is not None:
+            digest.update(block)
+    lines += last != b"\n"
+    if file.lines is not None and lines != file.lines:
+        raise UserError(f"{path} has {lines:,} lines, expected {file.lines:,}")
+    if digest is not None:
+        _compare(path, "text", file.text_checksum, digest.hexdigest())
+
+
+def unpacked(path: Path) -> Iterator[bytes]:
+    """Yield the contents of a file in blocks, unpacked if it is gzip (whatever its name).
+
+    Raises:
+        UserError: If the gzip data is damaged or cut off.
+    """
+    with open(path, "rb") as raw:
+        packed = raw.read(2) == b"\x1f\x8b"
+    if not packed:
+        yield from _blocks(path)
+        return
+    try:
+        with gzip.open(path, "rb") as file:
+            while block := file.read(BLOCK):
+                yield block
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise UserError(f"{path} is damaged or cut off ({error}); fetch it again") from None
+
+
+def _blocks(path: Path) -> Iterator[bytes]:
+    with open(path, "rb") as file:
+        while block := file.read(BLOCK):
+            yield block
+
+
+def digest_of(path: Path) -> str:
+    """Return the sha256 of a file."""
+    return _digest("sha256:", _blocks(path))
+
+
+def _digest(checksum: str, blocks: Iterator[bytes]) -> str:
+    digest = hashlib.new(checksum.partition(":")[0])
+    for block in blocks:
+        digest.update(block)
+    return digest.hexdigest()
+
+
+def _compare(path: Path, what: str, expected: str, actual: str) -> None:
+    method, _, value = expected.partition(":")
+    if actual != value:
+        raise UserError(
+            f"{path} is not the published {what}: its {method} is {actual}, expected {value}"
+        )

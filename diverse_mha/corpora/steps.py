@@ -1,0 +1,127 @@
+"""Steps that are done once: each writes one folder, whole or not at all.
+
+A step works in ``NAME.tmp``, leaves a stamp there, and only then is the folder renamed to
+``NAME``. The stamp holds a key: the hash of the step's options and of the key of the step
+before it. A folder whose stamp has the right key, and whose files are all there at the size
+they had, is not made again; anything else is, and with it all that was made from it.
+"""
+
+import contextlib
+import hashlib
+import json
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from diverse_mha.errors import UserError
+
+STAMP = "stamp.json"
+FORMAT = 1  # raised when a step comes to write something else from the same options
+
+
+class Steps:
+    """The steps of one output folder, in order.
+
+    Args:
+        out: The output folder; made if need be.
+        folders: The folders that the steps write, in their order.
+    """
+
+    def __init__(self, out: Path, folders: tuple[str, ...]):
+        self.out = out
+        self.folders = folders
+        self._key = f"format {FORMAT}"  # then that of the last step
+        self._number = 0
+
+    def run(self, title: str, options: dict, work: Callable[[Path], str]) -> None:
+        """Do the next step, unless it is done, and print one line about it.
+
+        Args:
+            title: What the step is called in the output.
+            options: All that decides what the step writes, beside the steps before it.
+            work: Writes the step's files into the folder it is given and returns a summary
+                of them for the output.
+        """
+        name = self.folders[self._number]
+        self._number += 1
+        head = f"[{self._number}/{len(self.folders)}] {title}: "
+        # Through JSON and back, as the stamp will be, so that tuples compare as lists.
+        wanted = json.dumps([self._key, name, options], sort_keys=True, ensure_ascii=False)
+        self._key = hashlib.sha256(wanted.encode()).hexdigest()
+        folder = self.out / name
+        stamp = read_stamp(folder)
+        if stamp is not None and stamp["key"] == self._key:
+            print(f"{head}{stamp['summary']} (already done)", flush=True)
+            return
+        for later in self.folders[self._number - 1 :]:
+            self._remove(later)
+        if sys.stderr.isatty():
+            print(f"{head}...", end="\r", file=sys.stderr, flush=True)
+        start = time.monotonic()
+        temporary = self.out / f"{name}.tmp"
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir(parents=True)
+        summary = work(temporary)
+        _write_stamp(temporary, self._key, summary, options)
+        temporary.rename(folder)
+        clear = "\r\033[K" if sys.stderr.isatty() else ""
+        print(clear, end="", file=sys.stderr, flush=True)
+        print(f"{head}{summary}  {time.monotonic() - start:.0f} s", flush=True)
+
+    def _remove(self, name: str) -> None:
+        folder = self.out / name
+        if not folder.exists():
+            return
+        if not (folder / STAMP).is_file():
+            raise UserError(
+                f"{folder} is there, but not from this command; move it away or choose another "
+                f"--out"
+            )
+        # Renamed first, so that half a folder is never met under the real name.
+        trash = self.out / f"{name}.old"
+        shutil.rmtree(trash, ignore_errors=True)
+        folder.rename(trash)
+        shutil.rmtree(trash)
+
+
+def read_stamp(folder: Path) -> dict | None:
+    """Return the stamp of a finished step, or None if the folder is missing or not whole."""
+    try:
+        stamp = json.loads((folder / STAMP).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return stamp if stamp.get("files") == _sizes(folder) else None
+
+
+def _write_stamp(folder: Path, key: str, summary: str, options: dict) -> None:
+    stamp = {"key": key, "summary": summary, "options": options, "files": _sizes(folder)}
+    text = json.dumps(stamp, indent=2, ensure_ascii=False) + "\n"
+    (folder / STAMP).write_text(text, encoding="utf-8")
+
+
+def _sizes(folder: Path) -> dict[str, int]:
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {str(p.relative_to(folder)): p.stat().st_size for p in files if p.name != STAMP}
+
+
+@contextlib.contextmanager
+def sole_use(folder: Path) -> Iterator[None]:
+    """Hold a folder for one process, so that two runs do not write into each other's files.
+
+    Raises:
+        UserError: If another process holds it.
+    """
+    try:
+        import fcntl
+    except ImportError:  # not a Unix: no such lock, and fairseq does not run there either
+        yield
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / ".lock", "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(f"another run is at work in {folder}; wait for it to end") from None
+        yield
