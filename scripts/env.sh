@@ -1,6 +1,9 @@
+# shellcheck shell=bash
 # Sourced by the other scripts: sets up on first use, then gives `root` (the
 # repository) and `python` (the interpreter that has everything).
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 bash "$root/scripts/setup.sh" || exit $?
 # shellcheck disable=SC2034  # used by the scripts that source this
 python=${DIVERSE_MHA_PYTHON:-$root/.venv/bin/python}
+# Whatever the folder a script is called from, and whatever Python it uses.
+export PYTHONPATH=$root${PYTHONPATH:+:$PYTHONPATH}

@@ -98,7 +98,8 @@ step() {
 
 pip_install() {
     "$venv/bin/python" -m pip install -qq --no-input --disable-pip-version-check \
-        --progress-bar off "$@"
+        --progress-bar off "$@" ||
+        fail "pip could not install ${*: -1}, for the reason above; when that is mended, run again"
 }
 
 compiled_parts_load() {

@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Sets up, then runs the tests.
+set -euo pipefail
+
+if [[ ${1:-} == -h || ${1:-} == --help ]]; then
+    cat <<'EOF'
+usage: bash scripts/test.sh [arguments of pytest]
+
+Without arguments: the unit tests, then the integration tests, which drive
+fairseq's command-line tools. With arguments, pytest runs once with just these:
+  bash scripts/test.sh tests/attention          the unit tests of one folder
+  bash scripts/test.sh -m system                the tests that train a model
+EOF
+    exit 0
+fi
+
+. "$(dirname "${BASH_SOURCE[0]}")/env.sh"
+cd "$root"
+if (($#)); then
+    exec "$python" -m pytest "$@"
+fi
+code=0
+"$python" -m pytest -q || code=$?
+"$python" -m pytest -q -m integration || code=$?
+exit "$code"
