@@ -1,0 +1,175 @@
+"""What is installed here and does it work: ``diverse-mha doctor``.
+
+Every check is tried by itself, so that one broken part hides no other. Nothing is imported at the
+top that may be missing.
+"""
+
+import argparse
+import importlib
+import importlib.metadata
+import json
+import os
+import platform
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+
+OK, WARNING, FAILED = "ok", "warning", "FAILED"
+REINSTALL = "run: bash scripts/setup.sh"
+REBUILD = (
+    "rebuild fairseq for this torch: pip install --no-build-isolation --no-cache-dir "
+    "--no-deps --force-reinstall fairseq-fixed"
+)
+
+#: The distributions whose versions matter to results, and what needs them.
+DISTRIBUTIONS = {
+    "numpy": "arrays",
+    "sacrebleu": "BLEU",
+    "sacremoses": "tokenising",
+    "subword-nmt": "BPE",
+    "sentencepiece": "sentencepiece",
+    "hydra-core": "fairseq's options",
+    "omegaconf": "fairseq's options",
+}
+
+#: fairseq's compiled parts: what stops working without each, and whether we need it.
+COMPILED = {
+    "fairseq.data.data_utils_fast": ("batching by number of tokens", True),
+    "fairseq.data.token_block_utils_fast": ("language modelling data", True),
+    "fairseq.libbleu": ("fairseq's own BLEU, which fairseq-generate prints", True),
+    "fairseq.libbase": ("BASE layers, unused here", False),
+    "fairseq.libnat": ("Levenshtein Transformer, unused here", False),
+}
+
+#: fairseq's registries, and where each keeps its names.
+REGISTRIES = {
+    "architectures": ("fairseq.models", "ARCH_MODEL_REGISTRY"),
+    "criterions": ("fairseq.criterions", "CRITERION_REGISTRY"),
+    "tasks": ("fairseq.tasks", "TASK_REGISTRY"),
+}
+
+
+@dataclass
+class Item:
+    """One line of the report."""
+
+    name: str
+    status: str
+    detail: str
+    cure: str = ""
+
+
+def examine() -> Iterator[Item]:
+    """Try everything, and yield an item as soon as it is known."""
+    yield Item("python", OK, f"{platform.python_version()} ({sys.executable})")
+    yield _attempt("torch", _torch)
+    yield _attempt("fairseq", _fairseq)
+    for name, purpose in DISTRIBUTIONS.items():
+        yield _attempt(name, lambda name=name: importlib.metadata.version(name), purpose)
+    yield Item("cores", OK, str(_cores()))
+    yield _attempt("GPUs", _gpus)
+    yield _attempt("attention", _attention)
+    for module, (feature, needed) in COMPILED.items():
+        item = _attempt(module, lambda module=module: _load(module), feature, cure=REBUILD)
+        if item.status == FAILED and not needed:
+            item.status, item.cure = WARNING, ""
+        yield item
+    for kind in REGISTRIES:
+        yield _attempt(kind, lambda kind=kind: _registered(kind))
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of ``diverse-mha doctor``."""
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    parser.epilog = "The exit code is 1 if something that is needed failed."
+
+
+def run(args: argparse.Namespace) -> int:
+    """Carry out ``diverse-mha doctor``."""
+    items = []
+    for item in examine():
+        items.append(item)
+        if not args.json:
+            cure = f"; {item.cure}" if item.cure else ""
+            print(f"{item.status:8}{item.name:36}{item.detail}{cure}", flush=True)
+    failed = [item.name for item in items if item.status == FAILED]
+    if args.json:
+        print(json.dumps({"ok": not failed, "items": [asdict(item) for item in items]}, indent=2))
+    elif failed:
+        print(f"\n{len(failed)} of {len(items)} failed: {', '.join(failed)}")
+    else:
+        print("\nAll that is needed works.")
+    return 1 if failed else 0
+
+
+def _attempt(name: str, check: Callable[[], str], purpose: str = "", cure: str = REINSTALL) -> Item:
+    """Run one check; any exception is its finding, for a broken install raises anything."""
+    serves = f" ({purpose})" if purpose else ""
+    try:
+        return Item(name, OK, check() + serves)
+    except importlib.metadata.PackageNotFoundError:
+        return Item(name, FAILED, "not installed" + serves, cure)
+    except Exception as error:
+        reason = (str(error).strip() or "no message").split("\n")[0]
+        return Item(name, FAILED, f"{type(error).__name__}: {reason}{serves}", cure)
+
+
+def _torch() -> str:
+    import torch
+
+    build = f"CUDA {torch.version.cuda}" if torch.version.cuda else "CPU only"
+    return f"{torch.__version__} ({build})"
+
+
+def _fairseq() -> str:
+    versions = []
+    for name in ("fairseq-fixed", "fairseq"):
+        try:
+            versions.append(f"{name} {importlib.metadata.version(name)}")
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    importlib.import_module("fairseq")
+    return ", ".join(versions) or "imported from a folder, no distribution"
+
+
+def _cores() -> int:
+    """The cores that this process may use, which a container often limits."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _gpus() -> str:
+    import torch
+
+    count = torch.cuda.device_count()
+    return ", ".join(torch.cuda.get_device_name(index) for index in range(count)) or "none"
+
+
+def _attention() -> str:
+    import torch
+
+    query = torch.eye(2)[None, None]  # (B, H, T, D) = (1, 1, 2, 2)
+    output = torch.nn.functional.scaled_dot_product_attention(query, query, query)
+    if not torch.allclose(output.sum(-1), torch.ones(1, 1, 2), atol=1e-5):
+        raise RuntimeError("scaled_dot_product_attention returns wrong values")
+    return "scaled_dot_product_attention runs"
+
+
+def _load(module: str) -> str:
+    importlib.import_module("torch")  # the extensions link to its libraries
+    importlib.import_module(module)
+    return "loads"
+
+
+def _registered(kind: str) -> str:
+    """Name what this package has put into one of fairseq's registries."""
+    module, attribute = REGISTRIES[kind]
+    importlib.import_module("diverse_mha")
+    registry = getattr(importlib.import_module(module), attribute)
+    names = sorted(
+        name for name, value in registry.items() if value.__module__.startswith("diverse_mha.")
+    )
+    if not names:
+        raise LookupError("this package registered none")
+    return ", ".join(names)

@@ -1,0 +1,82 @@
+"""The ``diverse-mha`` command and its doctor."""
+
+import argparse
+import importlib.metadata
+import json
+import sys
+
+import pytest
+
+from diverse_mha import cli, doctor
+
+
+def test_every_command_has_help(capsys):
+    assert len(cli.COMMANDS) >= 3
+    for name in cli.COMMANDS:
+        with pytest.raises(SystemExit) as end:
+            cli.run([name, "--help"])
+        assert end.value.code == 0
+        assert f"usage: diverse-mha {name}" in capsys.readouterr().out
+
+
+def test_help_lists_every_command(capsys):
+    with pytest.raises(SystemExit):
+        cli.run(["--help"])
+    text = capsys.readouterr().out
+    assert all(command.help in text for command in cli.COMMANDS.values())
+
+
+def test_unknown_command_names_the_known_ones(capsys):
+    with pytest.raises(SystemExit) as end:
+        cli.run(["analyse"])
+    assert end.value.code == 2
+    assert "doctor" in capsys.readouterr().err
+
+
+def test_path_is_a_folder_that_user_dir_takes(capsys):
+    assert cli.run(["path"]) == 0
+    folder = capsys.readouterr().out.strip()
+    assert folder.endswith("/diverse_mha")
+    assert cli.__file__.startswith(folder)
+
+
+def test_user_error_ends_with_code_2_and_one_line(monkeypatch, capsys, tmp_path):
+    missing = tmp_path / "missing.pt"
+    monkeypatch.setattr(sys, "argv", ["diverse-mha", "average", str(missing), "-o", "x.pt"])
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    assert end.value.code == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"error: {missing}: no such checkpoint")
+    assert error.count("\n") == 1
+
+
+def test_doctor_finds_this_environment_sound(capsys):
+    assert cli.run(["doctor", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["ok"]
+    details = {item["name"]: item["detail"] for item in report["items"]}
+    assert details["numpy"].startswith(importlib.metadata.version("numpy"))
+    assert "transformer_disagree" in details["architectures"]
+
+
+def test_doctor_reports_a_broken_fairseq_and_goes_on(monkeypatch, capsys):
+    # None in sys.modules makes the import fail, as an absent or broken package does.
+    for name in ("fairseq", "fairseq.models", "fairseq.libnat"):
+        monkeypatch.setitem(sys.modules, name, None)
+    assert doctor.run(argparse.Namespace(json=False)) == 1
+    lines = capsys.readouterr().out.splitlines()
+    status = {line[8:].split()[0]: line.split()[0] for line in lines if line and line[0] != " "}
+    assert status["fairseq"] == "FAILED"
+    assert status["architectures"] == "FAILED"
+    assert status["torch"] == status["attention"] == "ok"
+    assert status["fairseq.libnat"] == "warning"
+    assert lines[-1].startswith("2 of ")
+
+
+def test_doctor_names_the_cure_for_a_missing_distribution(monkeypatch, capsys):
+    monkeypatch.setattr(doctor, "DISTRIBUTIONS", {"no-such-distribution": "nothing"})
+    assert doctor.run(argparse.Namespace(json=False)) == 1
+    line = next(x for x in capsys.readouterr().out.splitlines() if "no-such-distribution" in x)
+    assert "not installed" in line
+    assert "scripts/setup.sh" in line
