@@ -1,0 +1,145 @@
+"""The capsule network that takes the place of concatenate-and-project in attention."""
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from .checks import check_iterations
+from .em import em_routing
+from .fused import fused_routing
+from .simple import SOFTMAX_OVER, simple_routing
+
+ROUTINGS = {"simple-routing": simple_routing, "em-routing": em_routing}
+
+
+class RoutingAggregation(nn.Module):
+    """Aggregates the outputs of the heads by routing-by-agreement.
+
+    Li et al. 2021, Eq. 8-15. Input capsules are a non-linear function of the concatenated
+    head outputs O; each casts a vote for each of N output capsules, and the routing algorithm
+    decides how far each vote counts::
+
+        Omega_in = ReLU(O W_1 + b_1)                all f_h at once: C -> C
+        V_hn     = Omega_in W_hn + b_hn             C -> C/N, for H heads and N capsules
+        result   = [Omega_1, ..., Omega_N]          routed from V, size C
+
+    The module replaces the output projection of the attention, so it adds
+    (C C + C) + (C H C + H C) - (C C + C) parameters, 2.1 million for C 512 and H 8, as in the
+    paper's Tables 3 and 4. The paper leaves the shape of f_h open; one hidden layer shared by
+    all heads is what the authors' released code has and what those counts need.
+
+    Args:
+        embed_dim: C, the size of the concatenated head outputs and of the result.
+        num_heads: H, the number of votes for each capsule.
+        kind: ``"simple-routing"`` or ``"em-routing"``.
+        capsules: N, a divisor of ``embed_dim``; None for ``embed_dim``, which worked best.
+        iterations: of the routing algorithm, at least 1.
+        dropout: probability of dropping a unit of the hidden layer in training.
+        activation: EM routing only: False leaves the activation probability A_n out, as the
+            authors' released code does.
+        softmax_over: simple routing only: ``"capsules"`` (paper) or ``"heads"`` (authors'
+            released code).
+        pre_norm: layer norm on O, as in the authors' released code; adds 2 C parameters.
+        post_norm: layer norm on the result, an option of that code; adds 2 C parameters.
+        fused: route by :func:`fused_routing`; False for plain autograd.
+
+    Raises:
+        ValueError: if a value is out of range or not among those listed.
+    """
+
+    def __init__(
+        self,
+        embed_dim: int,
+        num_heads: int,
+        *,
+        kind: str = "em-routing",
+        capsules: int | None = None,
+        iterations: int = 3,
+        dropout: float = 0.0,
+        activation: bool = True,
+        softmax_over: str = "capsules",
+        pre_norm: bool = False,
+        post_norm: bool = False,
+        fused: bool = True,
+    ):
+        super().__init__()
+        if kind not in ROUTINGS:
+            raise ValueError(f"kind is {kind!r}; expected one of {tuple(ROUTINGS)}")
+        for name, value in {"embed_dim": embed_dim, "num_heads": num_heads}.items():
+            if value < 1:
+                raise ValueError(f"{name} is {value!r}; expected an integer of at least 1")
+        capsules = embed_dim if capsules is None else capsules
+        if capsules < 1 or embed_dim % capsules:
+            raise ValueError(
+                f"capsules is {capsules!r}; expected a divisor of embed_dim, {embed_dim}, "
+                "of at least 1"
+            )
+        check_iterations(iterations)
+        if softmax_over not in SOFTMAX_OVER:
+            raise ValueError(f"softmax_over is {softmax_over!r}; expected one of {SOFTMAX_OVER}")
+        if not 0.0 <= dropout < 1.0:
+            raise ValueError(f"dropout is {dropout!r}; expected a number in [0, 1)")
+        self.embed_dim, self.num_heads, self.capsules = embed_dim, num_heads, capsules
+        self.kind, self.dropout, self.fused = kind, dropout, fused
+        self.options = {"iterations": iterations}
+        if kind == "em-routing":
+            self.options["activation"] = activation
+        else:
+            self.options["softmax_over"] = softmax_over
+        self.pre_norm = nn.LayerNorm(embed_dim) if pre_norm else None
+        self.hidden = nn.Linear(embed_dim, embed_dim)
+        self.votes = nn.Linear(embed_dim, num_heads * embed_dim)
+        self.post_norm = nn.LayerNorm(embed_dim) if post_norm else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Xavier-uniform weights, those of the votes head by head, and zero biases."""
+        nn.init.xavier_uniform_(self.hidden.weight)
+        for head in self.votes.weight.detach().chunk(self.num_heads):
+            nn.init.xavier_uniform_(head)
+        nn.init.zeros_(self.hidden.bias)
+        nn.init.zeros_(self.votes.bias)
+
+    def forward(self, head_outputs: Tensor) -> Tensor:
+        """Aggregates head outputs.
+
+        Args:
+            head_outputs: (..., C), the outputs of the heads, concatenated; any floating-point
+                dtype. Every position is routed by itself, so padding needs no mask.
+
+        Returns:
+            (..., C), in the dtype of the votes, that is of the linear layers' result; the
+            routing itself runs in float32 at least.
+
+        Raises:
+            ValueError: if the last dimension is not ``embed_dim``.
+        """
+        if head_outputs.size(-1) != self.embed_dim:
+            raise ValueError(
+                f"head_outputs has shape {tuple(head_outputs.shape)}; expected its last "
+                f"dimension to be embed_dim, {self.embed_dim}"
+            )
+        x = head_outputs if self.pre_norm is None else self.pre_norm(head_outputs)
+        x = F.relu(self.hidden(x))  # (..., C)
+        x = F.dropout(x, self.dropout, self.training)
+        votes = self.votes(x)  # (..., H*C)
+        dims = self.embed_dim // self.capsules
+        routed = self._route(
+            votes.reshape(math.prod(votes.shape[:-1]), self.num_heads, self.capsules, dims)
+        )  # (K, N, C/N)
+        out = routed.to(votes.dtype).view(head_outputs.shape)  # (..., C)
+        return out if self.post_norm is None else self.post_norm(out)
+
+    def _route(self, votes: Tensor) -> Tensor:
+        routing = ROUTINGS[self.kind]
+        with torch.autocast(votes.device.type, enabled=False):
+            if self.fused:
+                return fused_routing(routing, votes, self.options)
+            return routing(votes, **self.options)
+
+    def extra_repr(self) -> str:
+        """What ``print(module)`` shows beside the submodules."""
+        options = ", ".join(f"{name}={value}" for name, value in self.options.items())
+        return f"kind={self.kind}, heads={self.num_heads}, capsules={self.capsules}, {options}"
