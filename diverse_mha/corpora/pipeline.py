@@ -62,10 +62,9 @@ class Job:
         """Source and target language."""
         return self.corpus.source, self.corpus.target
 
-    def paths(self, folder: str | Path, split: str) -> tuple[Path, Path]:
-        """Return a split's source and target file in one of the output folders."""
+    def sides(self, folder: Path, split: str) -> tuple[Path, Path]:
+        """Return a split's source and target file in a folder."""
         source, target = self.languages
-        folder = self.out / folder
         return folder / f"{split}.{source}", folder / f"{split}.{target}"
 
 
@@ -125,7 +124,7 @@ def _fetch(job: Job, tmp: Path) -> str:
         for file in pair
     }
     for split in SPLITS:
-        for side, target in enumerate(job.paths(tmp, split)):
+        for side, target in enumerate(job.sides(tmp, split)):
             with open(target, "wb") as file:
                 for pair in job.corpus.files[split]:
                     last = b"\n"
@@ -133,7 +132,7 @@ def _fetch(job: Job, tmp: Path) -> str:
                         file.write(block)
                         last = block[-1:]
                     file.write(b"" if last == b"\n" else b"\n")
-        counts[split] = text.check_parallel(*job.paths(tmp, split))
+        counts[split] = text.check_parallel(*job.sides(tmp, split))
     return _counts(counts)
 
 
@@ -141,7 +140,9 @@ def _tokenise(job: Job, tmp: Path) -> str:
     counts = {}
     languages = job.corpus.moses_languages or job.languages
     for split in SPLITS:
-        files = zip(job.paths("raw", split), job.paths(tmp, split), languages, strict=True)
+        files = zip(
+            job.sides(job.out / "raw", split), job.sides(tmp, split), languages, strict=True
+        )
         for source, target, language in files:
             make = functools.partial(
                 text.make_tokeniser,
@@ -161,13 +162,15 @@ def _limits(corpus: Corpus) -> dict:
 
 def _filter(job: Job, tmp: Path) -> str:
     keep = functools.partial(text.keep_pair, **_limits(job.corpus))
-    kept, total = text.filter_pairs(job.paths("tok", "train"), job.paths(tmp, "train"), keep)
+    kept, total = text.filter_pairs(
+        job.sides(job.out / "tok", "train"), job.sides(tmp, "train"), keep
+    )
     return f"{kept:,} of {total:,} train pairs kept"
 
 
 def _segment(job: Job, tmp: Path) -> str:
     model = tmp / subwords.MODEL_FILE[job.subwords]
-    train = job.paths("clean", "train")
+    train = job.sides(job.out / "clean", "train")
     subwords.learn(job.subwords, train, model, job.merges)
     vocabularies = [tmp / f"vocab.{language}" for language in job.languages]
 
@@ -181,8 +184,8 @@ def _segment(job: Job, tmp: Path) -> str:
     sizes = []
     for side, vocabulary in enumerate(vocabularies):
         for split in SPLITS:
-            source = train[side] if split == "train" else job.paths("tok", split)[side]
-            target = job.paths(tmp, split)[side]
+            source = train[side] if split == "train" else job.sides(job.out / "tok", split)[side]
+            target = job.sides(tmp, split)[side]
             if split == "train":
                 # The vocabulary counts what comes out without a threshold.
                 segment(split, source, target, vocabulary, 0)

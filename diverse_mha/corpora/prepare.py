@@ -155,6 +155,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Prepare the corpus that the command line names."""
     args = _parser().parse_args(argv)
     corpus = CORPORA.get(args.corpus) or _own_corpus(args.source, args.target)
+    if corpus.source == corpus.target:
+        raise UserError(f"--source and --target are both {corpus.source}")
     if args.vocabulary_threshold and args.subwords != "bpe":
         raise UserError("--vocabulary-threshold works with --subwords bpe only")
     job = Job(

@@ -97,6 +97,10 @@ def make_segmenter(
     if threshold > 0:
         with open(vocabulary, encoding="utf-8") as file:
             allowed = read_vocabulary(file, threshold)
+        if not allowed:  # to subword-nmt, an empty set means no restriction
+            raise UserError(
+                f"--vocabulary-threshold {threshold}: no subword of {vocabulary} is that frequent"
+            )
     with open(model, encoding="utf-8") as file:
         bpe = BPE(file, vocab=allowed)
     return bpe.process_line

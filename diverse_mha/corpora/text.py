@@ -1,10 +1,13 @@
 """Parallel text: reading and writing it, tokenising it, dropping pairs that do not look right."""
 
 import functools
+import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from diverse_mha.errors import UserError
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 
 
 def read_lines(path: Path) -> Iterator[str]:
@@ -68,19 +71,20 @@ def make_tokeniser(
 
     Args:
         language: Whose abbreviations to keep whole, as a code that sacremoses knows ("de").
-        normalise: Whether to unify quotation marks, dashes and spaces and to drop control
-            characters first.
+        normalise: Whether to unify quotation marks, dashes and spaces first, and
+            to put a space for control characters.
         aggressive: Whether to split words at inner dashes, as "@-@".
         lowercase: Whether to lowercase.
     """
     from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
     tokenizer = MosesTokenizer(lang=language)
-    normalizer = MosesPunctNormalizer(lang=language, post_remove_control_chars=True)
+    normalizer = MosesPunctNormalizer(lang=language)
 
     def tokenise(sentence: str) -> str:
         if normalise:
-            sentence = normalizer.normalize(sentence)
+            # Not by sacremoses, which would join "a<tab>b".
+            sentence = normalizer.normalize(_CONTROL.sub(" ", sentence))
         tokens = tokenizer.tokenize(sentence, aggressive_dash_splits=aggressive, return_str=True)
         return tokens.lower() if lowercase else tokens
 

@@ -1,0 +1,1 @@
+"""Tests of diverse_mha.corpora."""

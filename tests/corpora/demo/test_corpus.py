@@ -1,0 +1,68 @@
+"""The generated corpus as a whole: the same every time, disjoint, of the promised size."""
+
+import hashlib
+
+import pytest
+
+from diverse_mha.corpora.demo.chance import Chance
+from diverse_mha.corpora.demo.corpus import sentence_pairs, write_corpus
+from diverse_mha.errors import UserError
+
+
+def test_same_seed_gives_same_bytes_on_every_machine(tmp_path):
+    """The digest was taken once. If it moves on purpose, raise corpus.VERSION with it."""
+    write_corpus(tmp_path, pairs=200, seed=7)
+    digest = hashlib.sha256()
+    for path in sorted(tmp_path.iterdir()):
+        digest.update(path.name.encode() + path.read_bytes())
+    assert digest.hexdigest()[:16] == "e5f5dbbb53d7ab16"
+
+
+def test_other_seed_gives_other_sentences():
+    assert not set(sentence_pairs(50, seed=1)) & set(sentence_pairs(50, seed=2))
+
+
+def test_more_pairs_only_add_pairs():
+    assert sentence_pairs(80, seed=3)[:30] == sentence_pairs(30, seed=3)
+
+
+def test_splits_have_the_promised_sizes_and_share_no_source(tmp_path):
+    counts = write_corpus(tmp_path / "new" / "folder", pairs=400, seed=1)
+    assert counts == {"train": 400, "valid": 20, "test": 20}
+    seen = set()
+    for split, count in counts.items():
+        source = (tmp_path / f"new/folder/{split}.lm").read_text(encoding="utf-8").splitlines()
+        target = (tmp_path / f"new/folder/{split}.qo").read_text(encoding="utf-8").splitlines()
+        assert len(source) == len(target) == count
+        assert not seen & set(source)
+        seen |= set(source)
+    assert len(seen) == 440
+
+
+def test_sentences_have_4_to_20_words(pairs):
+    lengths = {len(side.split()) for pair in pairs for side in pair}
+    assert min(lengths) == 4 and max(lengths) == 20
+
+
+def test_nothing_can_be_copied(pairs):
+    for source, target in pairs:
+        assert not set(source.strip(".?").split()) & set(target.strip(".?").split())
+
+
+def test_test_split_has_word_forms_unseen_in_training(pairs):
+    def forms(part):
+        return {word.strip(".,?") for _, target in part for word in target.split()}
+
+    assert len(forms(pairs[5250:]) - forms(pairs[:5000])) >= 10
+
+
+@pytest.mark.parametrize("pairs", [0, 19, 1_000_001])
+def test_impossible_sizes_are_refused(tmp_path, pairs):
+    with pytest.raises(UserError, match=f"--pairs {pairs} is out of range; choose 20 to"):
+        write_corpus(tmp_path, pairs=pairs)
+
+
+def test_chance_picks_early_items_more_often():
+    chance = Chance(1)
+    picks = [chance.pick_early("abcdefgh") for _ in range(2000)]
+    assert picks.count("a") > 1.5 * picks.count("h") > 0

@@ -1,0 +1,176 @@
+"""The five steps together, with a stand-in for fairseq-preprocess.
+
+The real one runs in tests/integration.
+"""
+
+import gzip
+import hashlib
+import json
+import subprocess
+from types import SimpleNamespace
+
+import pytest
+
+from diverse_mha.corpora import pipeline
+from diverse_mha.corpora.pipeline import Job, prepare
+from diverse_mha.corpora.published import PublishedFile
+from diverse_mha.corpora.specs import CORPORA, SPLITS, Corpus
+from diverse_mha.errors import UserError
+
+TEXTS = {
+    "train.de": "Ein Mann läuft.\nZwei Männer laufen.\nNur hier\n" * 10,
+    "train.en": "A man runs.\nTwo men run.\n" + "far too long " * 9 + "\n",
+    "valid.de": "Ein Hund läuft.\n",
+    "valid.en": "A dog runs.\n",
+    "test.de": "Zwei Hunde laufen.",  # no newline at the end, as happens
+    "test.en": "Two dogs' owners run.",
+}
+TEXTS["train.en"] *= 10
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    """A small published corpus in tmp_path/published, and its spec."""
+    folder = tmp_path / "published"
+    folder.mkdir()
+
+    def publish(name):
+        data = TEXTS[name].encode()
+        (folder / f"{name}.gz").write_bytes(gzip.compress(data))
+        return PublishedFile(
+            f"{name}.gz", text_checksum="sha256:" + hashlib.sha256(data).hexdigest()
+        )
+
+    files = {split: ((publish(f"{split}.de"), publish(f"{split}.en")),) for split in SPLITS}
+    return Corpus("tiny", "about", "de", "en", files=files, max_ratio=3.0)
+
+
+@pytest.fixture
+def preprocess(monkeypatch):
+    """Replace fairseq-preprocess; the list holds the commands that would have run."""
+    commands = []
+
+    def run(command, **_):
+        commands.append(command)
+        folder = command[command.index("--destdir") + 1]
+        for language in ("de", "en"):
+            with open(f"{folder}/dict.{language}.txt", "w") as file:
+                file.write("a 2\nb 1\n")
+        return SimpleNamespace(returncode=0)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    return commands
+
+
+@pytest.fixture
+def job(corpus, tmp_path):
+    return Job(corpus, tmp_path / "out dir", local=tmp_path / "published", merges=30)
+
+
+def test_folders_hold_what_the_docstring_says(job, preprocess, capsys):
+    prepare(job)
+    out = job.out
+    assert (out / "raw/test.en").read_text() == TEXTS["test.en"] + "\n"
+    assert (out / "tok/test.en").read_text() == "Two dogs &apos; owners run .\n"
+    assert len((out / "clean/train.de").read_text().splitlines()) == 20
+    assert "far" not in (out / "clean/train.en").read_text()
+    assert "far" in (out / "tok/train.en").read_text()
+    segmented = (out / "bpe/valid.de").read_text(encoding="utf-8")
+    assert "@@" in segmented and segmented.replace("@@ ", "") == "Ein Hund läuft .\n"
+    made = json.loads((out / "bin/corpus.json").read_text())
+    assert made["source"] == "de" and made["post_process"] == "subword_nmt"
+    assert preprocess[0][1:3] == ["-m", "fairseq_cli.preprocess"]
+    assert "--joined-dictionary" in preprocess[0]
+    assert str(out / "bpe" / "test") in preprocess[0]
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("[1/5] fetch: 30 train, 1 valid, 1 test pairs")
+    assert lines[2].startswith("[3/5] filter: 20 of 30 train pairs kept")
+    assert lines[4].startswith("[5/5] binarise: joined dictionary of 2 types")
+
+
+def test_second_run_does_nothing_and_needs_no_source(job, preprocess, capsys, tmp_path):
+    prepare(job)
+    capsys.readouterr()
+    (tmp_path / "published").rename(tmp_path / "gone")
+    prepare(job)
+    assert len(preprocess) == 1
+    assert [line.endswith("(already done)") for line in capsys.readouterr().out.splitlines()] == (
+        [True] * 5
+    )
+
+
+@pytest.mark.parametrize(
+    "options, redone",
+    [
+        ({"joined": False}, 1),
+        ({"merges": 31}, 2),
+        ({"threshold": 2}, 2),
+        ({"subwords": "sentencepiece", "merges": 60}, 2),
+        ({"lowercase": True}, 4),
+        ({"workers": 2}, 0),
+    ],
+    ids=lambda value: str(value),
+)
+def test_changed_options_redo_what_depends_on_them(job, preprocess, capsys, options, redone):
+    prepare(job)
+    capsys.readouterr()
+    prepare(Job(**{**vars(job), **options}))
+    done = [line.endswith("(already done)") for line in capsys.readouterr().out.splitlines()]
+    assert done == [True] * (5 - redone) + [False] * redone
+
+
+def test_failing_preprocess_is_one_line_and_leaves_no_bin(job, monkeypatch):
+    def fail(command, **_):
+        return SimpleNamespace(returncode=1, stderr="Traceback\n  ...\nMemoryError\n", stdout="")
+
+    monkeypatch.setattr(subprocess, "run", fail)
+    with pytest.raises(UserError, match=r"fairseq-preprocess failed \(exit code 1\): MemoryError"):
+        prepare(job)
+    assert not (job.out / "bin").exists() and (job.out / "bpe").exists()
+
+
+def test_wrong_file_stops_before_anything_is_unpacked(job, tmp_path):
+    (tmp_path / "published/test.en.gz").write_bytes(gzip.compress(b"something else\n"))
+    with pytest.raises(UserError, match="test.en.gz is not the published text"):
+        prepare(job)
+    assert not list(job.out.glob("raw*/*"))
+
+
+def test_threshold_applies_to_training_text_too(job, preprocess):
+    """Only the full stop occurs 20 times, so every word falls apart into letters."""
+    prepare(Job(**{**vars(job), "threshold": 20}))
+    first = (job.out / "bpe/train.de").read_text(encoding="utf-8").partition("\n")[0]
+    assert first == "E@@ i@@ n M@@ a@@ n@@ n l@@ ä@@ u@@ f@@ t ."
+
+
+def test_parts_of_a_split_are_joined_in_order(corpus, tmp_path, preprocess):
+    files = dict(corpus.files)
+    files["train"] = corpus.files["valid"] + corpus.files["train"] + corpus.files["test"]
+    several = Corpus("several", "about", "de", "en", files=files)
+    job = Job(several, tmp_path / "out", local=tmp_path / "published", merges=10)
+    prepare(job)
+    lines = (tmp_path / "out/raw/train.en").read_text().splitlines()
+    assert lines[0] == "A dog runs." and lines[-1] == "Two dogs' owners run." and len(lines) == 32
+
+
+@pytest.mark.parametrize("corpus", CORPORA.values(), ids=CORPORA)
+def test_specs_say_all_that_is_needed(corpus):
+    assert CORPORA[corpus.name] is corpus
+    if corpus.generated:
+        return
+    assert tuple(corpus.files) == SPLITS
+    for pairs in corpus.files.values():
+        for pair in pairs:
+            for file in pair:
+                assert file.checksum or file.text_checksum, file.name
+                assert file.urls and all(url.endswith(file.name) for url in file.urls)
+            assert pair[0].lines == pair[1].lines
+
+
+def test_demo_is_generated_and_its_seed_matters(tmp_path, preprocess, monkeypatch):
+    monkeypatch.setattr(pipeline, "_binarise", lambda job, tmp: "")
+    job = Job(CORPORA["demo"], tmp_path / "out", merges=50, pairs=40, seed=1)
+    prepare(job)
+    first = (tmp_path / "out/raw/train.lm").read_text()
+    prepare(Job(**{**vars(job), "seed": 2}))
+    assert (tmp_path / "out/raw/train.lm").read_text() != first

@@ -1,0 +1,102 @@
+"""The prepare command: its options, its help, and its errors of one line."""
+
+import pytest
+
+from diverse_mha.corpora import prepare
+from diverse_mha.errors import UserError, run_cli
+
+
+@pytest.fixture
+def own(tmp_path):
+    """A folder with a corpus of one's own."""
+    for split in ("train", "valid", "test"):
+        (tmp_path / f"{split}.de").write_text("eins zwei\n" * 3)
+        (tmp_path / f"{split}.en").write_text("one two\n" * 3)
+    return tmp_path
+
+
+def own_arguments(folder):
+    return ["own", "--source", "de", "--target", "en", "--from", f"{folder}", "--out", "x"]
+
+
+@pytest.fixture
+def jobs(monkeypatch):
+    """Collect the jobs instead of running them."""
+    found = []
+    monkeypatch.setattr(prepare, "prepare", found.append)
+    return found
+
+
+def test_options_reach_the_job(jobs, capsys):
+    prepare.main(
+        "multi30k --out o --from f --merges 9 --vocabulary-threshold 2 --workers 3".split()
+    )
+    prepare.main("demo --out o --pairs 99 --seed 4 --separate-dictionaries --lowercase".split())
+    assert (jobs[0].corpus.name, f"{jobs[0].local}", jobs[0].merges) == ("multi30k", "f", 9)
+    assert (jobs[0].threshold, jobs[0].workers, jobs[0].joined) == (2, 3, True)
+    assert (jobs[1].pairs, jobs[1].seed, jobs[1].joined, jobs[1].lowercase) == (99, 4, False, True)
+    assert jobs[1].merges == jobs[1].corpus.merges
+    assert capsys.readouterr().out.splitlines()[0] == "ready: fairseq-train o/bin"
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["multi30k", "--help"], ["own", "--help"]])
+def test_help_fits_the_screen_and_ends_well(arguments, capsys):
+    with pytest.raises(SystemExit) as end:
+        prepare.main(arguments)
+    assert end.value.code == 0
+    assert "bin/" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ("", "required: CORPUS"),
+        ("wmt99 --out o", "invalid choice: 'wmt99'"),
+        ("multi30k", "required: --out; see prepare multi30k --help"),
+        ("multi30k --out o --merges 0", "--merges: 0 is not a whole number from 1 up"),
+        ("multi30k --out o --workers many", "--workers: many is not a whole number from 1 up"),
+        ("multi30k --out o --subwords wordpiece", "invalid choice: 'wordpiece'"),
+        ("demo --out o --pairs 3", "--pairs: 3 is not a whole number from 20 up"),
+        ("demo --out o --from f", "unrecognized arguments: --from f"),
+        ("own --out o --source de --target en", "required: --from"),
+        (
+            "demo --out o --subwords sentencepiece --vocabulary-threshold 5",
+            "--vocabulary-threshold works with --subwords bpe only",
+        ),
+    ],
+)
+def test_wrong_options_are_one_line_and_code_2(arguments, message, capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as end:
+        run_cli(lambda: prepare.main(arguments.split()))
+    assert end.value.code == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: ") and message in error and error.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_own_corpus_whose_sides_differ_is_refused(own, monkeypatch):
+    monkeypatch.chdir(own)
+    (own / "valid.en").write_text("one two\n" * 2)
+    with pytest.raises(UserError, match=r"valid.de has 3 lines, .*valid.en has 2;"):
+        prepare.main(own_arguments(own))
+    assert [path.name for path in (own / "x").iterdir() if path.name[0] != "."] == ["raw.tmp"]
+
+
+def test_own_corpus_that_changed_is_prepared_anew(own, monkeypatch, capsys):
+    monkeypatch.chdir(own)
+    monkeypatch.setattr("diverse_mha.corpora.pipeline._binarise", lambda job, tmp: "done")
+    prepare.main(own_arguments(own))
+    prepare.main(own_arguments(own))
+    assert capsys.readouterr().out.count("(already done)") == 5
+    (own / "test.en").write_text("one six\n" * 3)
+    prepare.main(own_arguments(own))
+    assert capsys.readouterr().out.count("(already done)") == 0
+    assert (own / "x/raw/test.en").read_text() == "one six\n" * 3
+
+
+def test_same_language_twice_is_refused(own):
+    arguments = own_arguments(own)
+    arguments[4] = "de"
+    with pytest.raises(UserError, match="--source and --target are both de"):
+        prepare.main(arguments)

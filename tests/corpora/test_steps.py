@@ -1,0 +1,95 @@
+"""Steps are done once, whole or not at all."""
+
+import pytest
+
+from diverse_mha.corpora.steps import Steps, read_stamp, sole_use
+from diverse_mha.errors import UserError
+
+
+class Recorder:
+    """Two steps, of which it notes those that really ran."""
+
+    def __init__(self, out):
+        self.out, self.ran = out, []
+
+    def run(self, first=1, second=2, fail=False):
+        self.ran.clear()
+        steps = Steps(self.out, ("one", "two"))
+        steps.run("first", {"option": first}, lambda tmp: self._write(tmp, "one", first))
+        steps.run(
+            "second", {"option": (second,)}, lambda tmp: self._write(tmp, "two", second, fail)
+        )
+        return self.ran
+
+    def _write(self, tmp, name, value, fail=False):
+        self.ran.append(name)
+        (tmp / "sub").mkdir()
+        (tmp / "sub" / "file").write_text(f"{value}")
+        if fail:
+            raise KeyboardInterrupt
+        return f"wrote {value}"
+
+
+@pytest.fixture
+def recorder(tmp_path):
+    return Recorder(tmp_path / "out")
+
+
+def test_finished_steps_are_skipped_and_say_so(recorder, capsys):
+    assert recorder.run() == ["one", "two"]
+    assert capsys.readouterr().out == "[1/2] first: wrote 1  0 s\n[2/2] second: wrote 2  0 s\n"
+    assert recorder.run() == []
+    assert capsys.readouterr().out.splitlines()[1] == "[2/2] second: wrote 2 (already done)"
+
+
+def test_changed_options_redo_the_step_and_those_after_it(recorder):
+    recorder.run()
+    assert recorder.run(second=5) == ["two"]
+    assert recorder.run(first=5, second=5) == ["one", "two"]
+    assert (recorder.out / "two/sub/file").read_text() == "5"
+
+
+def test_interrupted_step_leaves_nothing_that_looks_done(recorder):
+    with pytest.raises(KeyboardInterrupt):
+        recorder.run(fail=True)
+    assert not (recorder.out / "two").exists()
+    assert recorder.run() == ["two"]
+    assert sorted(path.name for path in recorder.out.iterdir()) == ["one", "two"]
+
+
+def test_results_of_old_options_are_gone_before_new_ones_are_made(recorder):
+    recorder.run()
+    with pytest.raises(KeyboardInterrupt):
+        recorder.run(first=9, fail=True)
+    assert not (recorder.out / "two").exists()
+
+
+@pytest.mark.parametrize("harm", ["shorten", "delete", "stamp"])
+def test_damaged_results_are_made_again(recorder, harm):
+    recorder.run()
+    file = recorder.out / "one/sub/file"
+    if harm == "shorten":
+        file.write_text("")
+    elif harm == "delete":
+        file.unlink()
+    else:
+        (recorder.out / "one/stamp.json").write_text('{"key": ')
+    assert read_stamp(recorder.out / "one") is None
+    assert recorder.run() == ["one", "two"]
+
+
+def test_folders_of_the_user_are_never_removed(recorder):
+    (recorder.out / "one").mkdir(parents=True)
+    (recorder.out / "one" / "thesis.tex").write_text("years of work")
+    with pytest.raises(UserError, match="one is there, but not from this command"):
+        recorder.run()
+    assert (recorder.out / "one" / "thesis.tex").exists()
+
+
+def test_two_runs_do_not_share_a_folder(tmp_path):
+    with sole_use(tmp_path / "out"):
+        with pytest.raises(UserError, match="another run is at work in"):
+            with sole_use(tmp_path / "out"):
+                pass
+    with sole_use(tmp_path / "out"):
+        pass

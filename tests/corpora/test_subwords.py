@@ -1,0 +1,61 @@
+"""Learning and applying subwords."""
+
+import pytest
+
+from diverse_mha.corpora import subwords
+from diverse_mha.corpora.text import write_lines
+from diverse_mha.errors import UserError
+
+WORDS = "low lower newest widest newer wider slow slower lowest"
+
+
+@pytest.fixture
+def train(tmp_path):
+    write_lines(tmp_path / "train.a", [WORDS] * 20)
+    write_lines(tmp_path / "train.b", ["höher höchst höhere"] * 20)
+    return [tmp_path / "train.a", tmp_path / "train.b"]
+
+
+def undo(method, line):
+    if method == "bpe":
+        return (line + " ").replace("@@ ", "").strip()
+    return line.replace(" ", "").replace("▁", " ").strip()
+
+
+@pytest.mark.parametrize("method, size", [("bpe", 12), ("sentencepiece", 40)])
+def test_pieces_are_smaller_than_words_and_join_to_the_text(train, tmp_path, capfd, method, size):
+    model = tmp_path / subwords.MODEL_FILE[method]
+    subwords.learn(method, train, model, size)
+    segment = subwords.make_segmenter(method, model)
+    for line in (WORDS, "höher lowerest", "sel\u2028we"):
+        pieces = segment(line)
+        assert len(pieces.split(" ")) > len(line.split(" "))
+        if "\u2028" not in line:
+            assert undo(method, pieces) == line
+    assert "\n" not in pieces
+    assert capfd.readouterr() == ("", "")
+
+
+def test_threshold_splits_what_the_other_language_brought_in(train, tmp_path):
+    subwords.learn("bpe", train, tmp_path / "codes", 60)
+    free = subwords.make_segmenter("bpe", tmp_path / "codes")
+    write_lines(tmp_path / "seg", [free("low newest")] * 3)
+    subwords.write_vocabulary(tmp_path / "seg", tmp_path / "vocab")
+    assert (tmp_path / "vocab").read_text() == "low 3\nnewest 3\n"
+    bound = subwords.make_segmenter("bpe", tmp_path / "codes", tmp_path / "vocab", 3)
+    assert free("low höher") == "low höher"
+    assert bound("low höher").startswith("low h@@")
+    with pytest.raises(UserError, match="--vocabulary-threshold 4: no subword of .*vocab is that"):
+        subwords.make_segmenter("bpe", tmp_path / "codes", tmp_path / "vocab", 4)
+
+
+def test_bpe_on_single_letters_is_refused(tmp_path):
+    write_lines(tmp_path / "train.a", ["a b c"])
+    with pytest.raises(UserError, match="train.a is too small to learn subwords from"):
+        subwords.learn("bpe", [tmp_path / "train.a"], tmp_path / "codes", 10)
+
+
+def test_too_many_pieces_are_refused_in_one_line(train, tmp_path):
+    with pytest.raises(UserError, match="cannot learn 9,000 pieces") as info:
+        subwords.learn("sentencepiece", train, tmp_path / "model", 9000)
+    assert "\n" not in str(info.value)
