@@ -1,0 +1,236 @@
+"""transformer_disagree against fairseq's transformer, and against itself."""
+
+import copy
+from argparse import Namespace
+
+import pytest
+import torch
+from fairseq.models import (
+    ARCH_CONFIG_REGISTRY,
+    ARCH_MODEL_REGISTRY,
+    MODEL_DATACLASS_REGISTRY,
+    MODEL_REGISTRY,
+)
+
+from diverse_mha.models import DiverseTransformer
+from diverse_mha.models.presets import TRANSLATION_SHAPES
+from tests.toy import beam_search, build_ours, build_stock, log_probs, toy_batch
+
+VARIANTS = {
+    "post-norm": {},
+    "pre-norm": {"encoder_normalize_before": True, "decoder_normalize_before": True},
+    "shared": {"share_all_embeddings": True, "layernorm_embedding": True},
+    "learned": {"encoder_learned_pos": True, "decoder_learned_pos": True},
+    "no-positions": {"no_token_positional_embeddings": True, "no_scale_embedding": True},
+    "narrow-output": {"decoder_output_dim": 8, "decoder_input_dim": 12, "activation_fn": "gelu"},
+    "one-sided": {"decoder_embed_dim": 24, "decoder_attention_heads": 2},
+}
+
+
+def test_every_name_resolves_to_our_class():
+    assert len(TRANSLATION_SHAPES) == 5
+    for suffix, shape in TRANSLATION_SHAPES.items():
+        name = "transformer_disagree" + suffix
+        assert issubclass(MODEL_REGISTRY[name], DiverseTransformer)
+        assert ARCH_MODEL_REGISTRY[name] is MODEL_REGISTRY[name]
+        config = MODEL_DATACLASS_REGISTRY[name]()
+        assert {option: getattr(config, option) for option in shape} == shape
+
+
+@pytest.mark.parametrize("suffix", [s for s in TRANSLATION_SHAPES if s != "_tiny"])
+def test_shapes_are_those_of_the_stock_architectures(suffix):
+    config = MODEL_DATACLASS_REGISTRY["transformer_disagree" + suffix]()
+    args = Namespace()
+    ARCH_CONFIG_REGISTRY["transformer" + suffix](args)
+    for name in ("embed_dim", "ffn_embed_dim", "layers", "attention_heads", "normalize_before"):
+        for side in ("encoder", "decoder"):
+            option = f"{side}_{name}"
+            assert getattr(config, option) == getattr(args, option), option
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_equals_stock_in_parameters_outputs_and_gradients(variant):
+    ours, stock = build_ours(**VARIANTS[variant]), build_stock(**VARIANTS[variant])
+    own, theirs = ours.state_dict(), stock.state_dict()
+    assert {k: v.shape for k, v in own.items()} == {k: v.shape for k, v in theirs.items()}
+    assert all(torch.equal(own[name], theirs[name]) for name in own), "same seed, same start"
+
+    batch = toy_batch()
+    results = []
+    for model in (ours, stock):
+        model.double().train()
+        scores = log_probs(model, batch)
+        scores[batch["target"].ne(1)].logsumexp(0).sum().backward()
+        results.append((scores, [p.grad for p in model.parameters()]))
+    (scores, grads), (scores2, grads2) = results
+    real = batch["target"].ne(1)
+    torch.testing.assert_close(scores[real], scores2[real], rtol=1e-5, atol=1e-6)
+    for own_grad, stock_grad in zip(grads, grads2, strict=True):
+        torch.testing.assert_close(own_grad, stock_grad, rtol=1e-4, atol=1e-6)
+
+
+def test_checkpoints_go_both_ways():
+    ours, stock = build_ours(seed=1), build_stock(seed=2)
+    batch = toy_batch()
+    real = batch["target"].ne(1)
+    for source, target in ((stock, ours), (ours, build_stock(seed=5))):
+        state = copy.deepcopy(source.state_dict())
+        target.load_state_dict(state, strict=True)
+        source.eval()
+        target.eval()
+        with torch.no_grad():
+            scores, scores2 = log_probs(source, batch)[real], log_probs(target, batch)[real]
+        torch.testing.assert_close(scores, scores2, rtol=0, atol=1e-5)
+
+
+def test_parameters_that_stock_0_12_2_saves_twice_are_dropped():
+    ours = build_ours()
+    state = ours.state_dict()
+    for name in ("in_proj_weight", "in_proj_bias", "out_proj_weight", "fc1_bias", "fc2_weight"):
+        state[f"encoder.layers.0.{name}"] = torch.zeros(1)
+    ours.load_state_dict(state, strict=True)
+
+
+def test_alignment_equals_stock_at_evaluation_and_is_skipped_in_training():
+    ours, stock = build_ours(), build_stock()
+    batch = toy_batch()
+    ours.eval(), stock.eval()
+    real = batch["target"].ne(1)
+    for choice in ({}, {"alignment_layer": 0, "alignment_heads": 1}):
+        attn, attn2 = (m(**batch["net_input"], **choice)[1]["attn"][0] for m in (ours, stock))
+        torch.testing.assert_close(attn[real], attn2[real])
+    ours.train()
+    assert ours(**batch["net_input"])[1]["attn"] == [None]
+
+
+def test_head_states_of_every_layer_with_masks():
+    model = build_ours()
+    batch = toy_batch()
+    _, extra = model(**batch["net_input"], return_head_states=("outputs", "weights"))
+    states = extra["head_states"]
+    assert {name: len(layers) for name, layers in states.items()} == {
+        "encoder": 2,
+        "cross": 2,
+        "decoder": 2,
+    }
+    source = batch["net_input"]["src_tokens"].eq(1)
+    target = batch["target"].eq(1)
+    for name, (queries, keys) in {
+        "encoder": (source, source),
+        "cross": (target, source),
+        "decoder": (target, target),
+    }.items():
+        for record in states[name]:
+            assert torch.equal(record.query_padding_mask, queries)
+            assert torch.equal(record.key_padding_mask, keys)
+            assert record.outputs.shape == (3, 4, queries.size(1), 4)
+            assert record.weights.shape == (3, 4, queries.size(1), keys.size(1))
+            assert record.values is None
+    assert "head_states" not in model(**batch["net_input"])[1]
+
+
+def test_extra_padding_changes_nothing():
+    model = build_ours().double().eval()
+    batch, wide = toy_batch(), toy_batch(extra_padding=3)
+    real, wide_real = batch["target"].ne(1), wide["target"].ne(1)
+    torch.testing.assert_close(log_probs(model, batch)[real], log_probs(model, wide)[wide_real])
+
+
+def test_targets_padded_left_are_scored_like_targets_padded_right():
+    model = build_ours(no_token_positional_embeddings=True).double().eval()
+    batch = toy_batch()
+    rolled = copy.deepcopy(batch)
+    for rows in (rolled["net_input"]["prev_output_tokens"], rolled["target"]):
+        for row in rows:
+            row.copy_(row.roll(int(row.eq(1).sum())))
+    real, rolled_real = batch["target"].ne(1), rolled["target"].ne(1)
+    expected = log_probs(model, batch)[real]
+    torch.testing.assert_close(log_probs(model, rolled)[rolled_real], expected)
+
+
+@pytest.mark.parametrize("variant", ["post-norm", "pre-norm"])
+def test_incremental_decoding_equals_the_full_pass(variant):
+    model = build_ours(**VARIANTS[variant]).double().eval()
+    batch = toy_batch(target_lengths=(6, 6, 6))
+    full = log_probs(model, batch)
+    net_input = batch["net_input"]
+    encoder_out = model.encoder(net_input["src_tokens"])
+    state, steps = {}, []
+    for step in range(1, 7):
+        tokens = net_input["prev_output_tokens"][:, :step]
+        out = model.decoder(tokens, encoder_out=encoder_out, incremental_state=state)
+        steps.append(model.get_normalized_probs(out, log_probs=True))
+    torch.testing.assert_close(torch.cat(steps, dim=1), full)
+
+
+def test_beam_search_scores_are_those_of_the_full_pass_and_of_stock():
+    ours, stock = build_ours(), build_stock()
+    ours.eval(), stock.eval()
+    batch = toy_batch()
+    found, found2 = beam_search(ours, batch), beam_search(stock, batch)
+    source = batch["net_input"]
+    for sentence, (hypos, hypos2) in enumerate(zip(found, found2, strict=True)):
+        for hypo, hypo2 in zip(hypos, hypos2, strict=True):
+            assert hypo["tokens"].tolist() == hypo2["tokens"].tolist()
+            tokens = hypo["tokens"]
+            one = {
+                "net_input": {
+                    "src_tokens": source["src_tokens"][sentence : sentence + 1],
+                    "src_lengths": source["src_lengths"][sentence : sentence + 1],
+                    "prev_output_tokens": torch.cat([tokens[-1:], tokens[:-1]])[None],
+                }
+            }
+            scores = log_probs(ours, one)[0].gather(1, tokens[:, None])[:, 0]
+            torch.testing.assert_close(hypo["positional_scores"], scores, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("offload", [False, True], ids=["kept", "offloaded"])
+def test_gradients_with_and_without_activation_checkpointing_are_equal(offload):
+    batch = toy_batch()
+    gradients = []
+    for options in ({}, {"checkpoint_activations": True, "offload_activations": offload}):
+        model = build_ours(dropout=0.1, **options).train()
+        torch.manual_seed(7)
+        out, extra = model(**batch["net_input"], return_head_states=("outputs", "weights"))
+        loss = out.square().mean()
+        for layers in extra["head_states"].values():
+            loss = loss + sum((s.outputs.cos().sum() + s.weights.square().sum()) for s in layers)
+        loss.backward()
+        gradients.append([p.grad for p in model.parameters()])
+    for plain, checkpointed in zip(*gradients, strict=True):
+        torch.testing.assert_close(plain, checkpointed)
+
+
+def test_model_can_be_copied_after_a_pass_with_states():
+    model = build_ours()
+    model(**toy_batch()["net_input"], return_head_states=("outputs",))
+    copy.deepcopy(model)  # what --store-ema does
+
+
+def test_layer_drop_hands_up_the_layers_that_ran():
+    model = build_ours(encoder_layerdrop=0.5, encoder_layers=6).train()
+    torch.manual_seed(0)
+    _, extra = model(**toy_batch()["net_input"], return_head_states=("outputs",))
+    assert 0 < len(extra["head_states"]["encoder"]) < 6
+
+
+REFUSED = {
+    "--quant-noise-pq 0.1": {"quant_noise_pq": 0.1},
+    "--cross-self-attention True": {"cross_self_attention": True},
+    "--base-layers 1": {"base_layers": 1},
+    "--encoder-attention-heads 3 does not divide --encoder-embed-dim 16; try 1, 2, 4": {
+        "encoder_attention_heads": 3
+    },
+    "--decoder-attention-heads 0 does not divide": {"decoder_attention_heads": 0},
+}
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_what_cannot_be_honoured_is_refused_by_name(message):
+    with pytest.raises(ValueError, match=message):
+        build_ours(**REFUSED[message])
+
+
+def test_unknown_state_is_refused():
+    with pytest.raises(ValueError, match="unknown 'output'; choose from"):
+        build_ours()(**toy_batch()["net_input"], return_head_states=("output",))

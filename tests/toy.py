@@ -1,0 +1,100 @@
+"""Tiny dictionaries, batches and models that the tests share."""
+
+from argparse import Namespace
+from types import SimpleNamespace
+
+import torch
+from fairseq.data import Dictionary
+from fairseq.models import MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
+from fairseq.models.transformer import TransformerModel
+from fairseq.sequence_generator import SequenceGenerator
+
+import diverse_mha  # noqa: F401  registers the models
+
+SMALL = {
+    f"{side}_{name}": value
+    for side in ("encoder", "decoder")
+    for name, value in {
+        "embed_dim": 16,
+        "ffn_embed_dim": 24,
+        "layers": 2,
+        "attention_heads": 4,
+    }.items()
+}
+
+
+def toy_dictionary(words: int = 12) -> Dictionary:
+    """Numbers as words, after fairseq's four special symbols (padding is 1, end is 2)."""
+    dictionary = Dictionary()
+    for word in range(words):
+        dictionary.add_symbol(str(word))
+    return dictionary
+
+
+def toy_task() -> SimpleNamespace:
+    """What ``build_model`` and the criterions ask of a task."""
+    dictionary = toy_dictionary()
+    return SimpleNamespace(source_dictionary=dictionary, target_dictionary=dictionary)
+
+
+def build_ours(arch: str = "transformer_disagree", seed: int = 1, **options):
+    """Build one of our models with dropout off, as Hydra would; options win over SMALL."""
+    config = MODEL_DATACLASS_REGISTRY[arch](**{**SMALL, "dropout": 0.0, **options})
+    torch.manual_seed(seed)
+    return MODEL_REGISTRY[arch].build_model(config, toy_task())
+
+
+def build_stock(seed: int = 1, **options):
+    """Build fairseq's own ``transformer`` with the same shape."""
+    torch.manual_seed(seed)
+    args = Namespace(**{**SMALL, "dropout": 0.0, **options})
+    return TransformerModel.build_model(args, toy_task())
+
+
+def toy_batch(
+    source_lengths=(5, 3, 4), target_lengths=(4, 6, 2), seed: int = 3, extra_padding: int = 0
+) -> dict:
+    """A batch with padding, as fairseq's collater makes it: sources padded left.
+
+    ``extra_padding`` adds that many columns of padding to both sides.
+    """
+    generator = torch.Generator().manual_seed(seed)
+
+    def sentences(lengths):
+        return [
+            torch.cat([torch.randint(4, 16, (n - 1,), generator=generator), torch.tensor([2])])
+            for n in lengths
+        ]
+
+    def padded(rows, left):
+        width = max(map(len, rows)) + extra_padding
+        out = torch.full((len(rows), width), 1)
+        for row, tokens in zip(out, rows, strict=True):
+            row[width - len(tokens) :] = tokens if left else row[width - len(tokens) :]
+            if not left:
+                row[: len(tokens)] = tokens
+        return out
+
+    target = sentences(target_lengths)
+    shifted = [torch.cat([t[-1:], t[:-1]]) for t in target]
+    return {
+        "net_input": {
+            "src_tokens": padded(sentences(source_lengths), left=True),
+            "src_lengths": torch.tensor(source_lengths),
+            "prev_output_tokens": padded(shifted, left=False),
+        },
+        "target": padded(target, left=False),
+        "ntokens": sum(target_lengths),
+        "nsentences": len(target_lengths),
+    }
+
+
+def log_probs(model, batch: dict) -> torch.Tensor:
+    """Log-probabilities (B, T, V) of a full forward pass."""
+    return model.get_normalized_probs(model(**batch["net_input"]), log_probs=True)
+
+
+def beam_search(model, batch: dict, beam: int = 3) -> list:
+    """Hypotheses of fairseq's own beam search, best first, per sentence."""
+    generator = SequenceGenerator([model], toy_dictionary(), beam_size=beam, max_len_b=8)
+    return generator.generate([model], {"net_input": dict(batch["net_input"])})
