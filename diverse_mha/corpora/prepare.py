@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
@@ -173,7 +174,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if corpus.generated:
         job = dataclasses.replace(job, pairs=args.pairs, seed=args.seed)
     prepare(job)
-    print(f"ready: fairseq-train {args.out / 'bin'}")
+    print(f"ready: fairseq-train {shlex.quote(str(args.out / 'bin'))}")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,1 @@
+"""Tests that drive the real command-line tools end to end."""
