@@ -34,9 +34,9 @@ class Job:
     Attributes:
         corpus: What to prepare.
         out: The output folder.
+        merges: Number of BPE merges or sentencepiece pieces.
         local: Folder that stands in for the download, or None.
         subwords: "bpe" or "sentencepiece".
-        merges: Number of BPE merges or sentencepiece pieces.
         threshold: Subwords rarer than this in a language are split up again (bpe only).
         lowercase: Whether to lowercase.
         joined: Whether both languages share one dictionary.
@@ -47,9 +47,9 @@ class Job:
 
     corpus: Corpus
     out: Path
+    merges: int
     local: Path | None = None
     subwords: str = "bpe"
-    merges: int = 8000
     threshold: int = 0
     lowercase: bool = False
     joined: bool = True
