@@ -7,3 +7,6 @@ bash "$root/scripts/setup.sh" || exit $?
 python=${DIVERSE_MHA_PYTHON:-$root/.venv/bin/python}
 # Whatever the folder a script is called from, and whatever Python it uses.
 export PYTHONPATH=$root${PYTHONPATH:+:$PYTHONPATH}
+# torch's threads spin while they wait for each other, and with other programs
+# on the same cores a small model trains many times slower for it.
+export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}

@@ -1,0 +1,182 @@
+"""What scripts/setup.sh says when the machine lacks something; nothing is installed here."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+TOOLS = ("bash", "cksum", "dirname", "flock", "grep", "mv", "rm")
+
+
+class Machine:
+    """A copy of the script in a folder of its own, and a PATH with almost nothing on it."""
+
+    def __init__(self, folder: Path):
+        self.root = folder / "a clone"
+        self.bin = folder / "bin"
+        (self.root / "scripts").mkdir(parents=True)
+        self.bin.mkdir()
+        shutil.copy(ROOT / "scripts" / "setup.sh", self.root / "scripts")
+        for name in ("constraints.txt", "setup.py"):
+            shutil.copy(ROOT / name, self.root)
+        for tool in TOOLS:
+            if shutil.which(tool):
+                (self.bin / tool).symlink_to(shutil.which(tool))
+
+    def command(self, name: str, script: str) -> None:
+        """Put a command on the PATH."""
+        path = self.bin / name
+        path.write_text(f"#!{shutil.which('bash')}\n{script}\n")
+        path.chmod(0o755)
+
+    def python(self, version: str = "3.11.9", missing: str = "nothing") -> None:
+        """Put a python3 on the PATH that has a version, and lacks a module or the headers."""
+        old = int(int(version.split(".")[1]) < 11)
+        self.command(
+            "python3",
+            f"""case "$*" in
+                -V) echo "Python {version}" ;;
+                *version_info\\ \\<*) exit {old} ;;
+                *"%d.%d"*) echo {version.rpartition(".")[0]} ;;
+                *{missing}*) [[ {missing} == include ]] && echo /nowhere/include || exit 1 ;;
+                *include*) echo "{self.bin}" ;;
+                "-m venv --clear "*) exit 3 ;;
+            esac""",
+        )
+        (self.bin / "Python.h").touch()
+
+    def run(self, **environment) -> subprocess.CompletedProcess:
+        """Run the script with this PATH and nothing else in the environment."""
+        return subprocess.run(
+            [shutil.which("bash"), str(self.root / "scripts" / "setup.sh")],
+            env={"PATH": str(self.bin), "HOME": str(self.root)} | environment,
+            capture_output=True,
+            text=True,
+        )
+
+
+@pytest.fixture
+def machine(tmp_path):
+    """A machine with a shell and nothing else."""
+    return Machine(tmp_path)
+
+
+def refused(result, message):
+    """Check for code 2 and one line with the message."""
+    assert result.returncode == 2, result.stderr
+    assert result.stderr.startswith("error: ")
+    assert message in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert result.stdout == ""
+
+
+def test_no_python(machine):
+    refused(machine.run(), "python3 is missing: install Python 3.11 or newer")
+
+
+def test_old_python(machine):
+    machine.python("3.9.18")
+    machine.command("c++", "exit 0")
+    refused(machine.run(), "python3 is Python 3.9.18: install Python 3.11 or newer")
+
+
+def test_newer_python_under_its_own_name_is_found(machine):
+    machine.python("3.12.1")
+    (machine.bin / "python3").rename(machine.bin / "python3.12")
+    machine.command("python3", 'echo "Python 3.9.2"; exit 1')
+    refused(machine.run(), "no working C++ compiler")
+
+
+def test_named_python_is_too_old(machine):
+    machine.python()
+    machine.command("py", '[[ $1 == -V ]] && echo "Python 3.8.1" || exit 1')
+    result = machine.run(PYTHON="py")
+    refused(result, "PYTHON=py is Python 3.8.1: set it to Python 3.11 or newer")
+
+
+def test_no_compiler(machine):
+    machine.python()
+    refused(machine.run(), "no working C++ compiler: install one (Debian, Ubuntu: apt install g++")
+
+
+def test_compiler_that_does_not_compile(machine):
+    machine.python()
+    machine.command("c++", "exit 1")
+    refused(machine.run(CXX="nonesuch"), "no working C++ compiler (CXX=nonesuch)")
+
+
+def test_no_headers(machine):
+    machine.python(missing="include")
+    machine.command("c++", "exit 0")
+    refused(machine.run(), "/nowhere/include/Python.h is missing: install Python's headers")
+
+
+def test_no_venv_module(machine):
+    machine.python(missing="ensurepip")
+    machine.command("c++", "exit 0")
+    refused(machine.run(), "python3 has no venv module: install it (Debian, Ubuntu: apt install")
+
+
+def test_failed_set_up_leaves_no_stamp_and_starts_again(machine):
+    machine.python()
+    machine.command("g++", "exit 0")
+    for _ in range(2):
+        result = machine.run()
+        assert result.returncode == 3
+        assert "[1/4] an empty environment" in result.stdout
+        assert not list(machine.root.rglob("set-up-complete*"))
+
+
+def finished(machine):
+    """Make .venv look finished."""
+    scripts = machine.root / ".venv" / "bin"
+    scripts.mkdir(parents=True)
+    (scripts / "python").write_text(f"#!{shutil.which('bash')}\necho Python 3.11.9\n")
+    (scripts / "python").chmod(0o755)
+    sums = subprocess.run(
+        ["cksum", "constraints.txt", "setup.py"], cwd=machine.root, capture_output=True, text=True
+    ).stdout
+    (machine.root / ".venv" / "set-up-complete").write_text(
+        f"{machine.root}\n{sums}Python 3.11.9\n"
+    )
+
+
+def test_finished_set_up_is_silent_and_needs_nothing(machine):
+    finished(machine)
+    result = machine.run(VIRTUAL_ENV="/some/other")
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("changed", ["constraints.txt", "setup.py"])
+def test_changed_requirements_are_noticed(machine, changed):
+    finished(machine)
+    with open(machine.root / changed, "a") as file:
+        file.write("# changed\n")
+    refused(machine.run(), "python3 is missing")
+
+
+def test_a_python_that_has_everything_replaces_the_set_up(machine):
+    result = machine.run(DIVERSE_MHA_PYTHON=sys.executable)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+    assert not (machine.root / ".venv").exists()
+
+
+def test_constraints_pin_versions_and_name_no_host():
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    pins = [line for line in lines if line and not line.startswith("#")]
+    assert len(pins) > 40
+    for pin in pins:
+        name, separator, version = pin.partition("==")
+        assert name and separator, pin
+        assert not set(version) - set("0123456789.abrcpost"), pin
+
+
+def test_scripts_are_executable():
+    scripts = [path for path in (ROOT / "scripts").glob("*.sh") if path.name != "env.sh"]
+    assert len(scripts) >= 6
+    for path in [*scripts, ROOT / ".ci" / "run"]:
+        assert os.access(path, os.X_OK), path
