@@ -1,0 +1,316 @@
+"""Translate a test set with beam search and score it: ``scripts/evaluate.sh``.
+
+Two scores, because they answer two questions. *Tokenised BLEU* compares tokens with tokens, as
+the papers do; it can be compared with their tables, when the tokeniser is theirs. *sacreBLEU*
+(Post 2018) compares plain text with the untouched reference; it can be compared with anybody's,
+and its signature says how it was made.
+"""
+
+import argparse
+import json
+import logging
+import os
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from diverse_mha.averaging import load_checkpoint
+from diverse_mha.corpora.text import read_lines, write_lines
+from diverse_mha.errors import UserError, run_cli
+
+_HYPOTHESIS = re.compile(r"H-(\d+)\t[^\t]*\t(.*)", re.DOTALL)
+_SPECIAL_SYMBOLS = 4  # fairseq puts <s>, <pad>, </s> and <unk> before the words of a dictionary
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Build the parser of the command line."""
+    parser = argparse.ArgumentParser(
+        prog="scripts/evaluate.sh",
+        allow_abbrev=False,
+        description="Translate with beam search; score with tokenised BLEU and with sacreBLEU. "
+        "Options that are not listed go to fairseq-generate.",
+        epilog="Writes FILE.json with both scores, FILE.hyp.tok (tokenised translations) and "
+        "FILE.hyp.detok (plain text).",
+    )
+    parser.add_argument("checkpoint", help="the model; several joined by ':' form an ensemble")
+    parser.add_argument("data", metavar="data_bin", help="the data that fairseq-preprocess made")
+    parser.add_argument("--subset", default="test", help="what to translate (default: test)")
+    parser.add_argument(
+        "--target-lang", metavar="LANG", help="default: from the file names in data_bin"
+    )
+    parser.add_argument("--beam", type=int, default=5, help="beam size (default: 5)")
+    parser.add_argument(
+        "--lenpen", type=float, default=1.0, help="length penalty; over 1 favours long (default: 1)"
+    )
+    parser.add_argument(
+        "--raw-reference", type=Path, metavar="FILE", help="default: data_bin/../raw/SUBSET.LANG"
+    )
+    parser.add_argument(
+        "--tok-reference", type=Path, metavar="FILE", help="default: data_bin/../tok/SUBSET.LANG"
+    )
+    parser.add_argument(
+        "--post-process",
+        choices=["auto", "subword_nmt", "sentencepiece", "none"],
+        default="auto",
+        help="the subwords to undo (default: what the target dictionary shows)",
+    )
+    parser.add_argument(
+        "--moses-language",
+        metavar="LANG",
+        help="whose rules the detokeniser follows (default: as data_bin/corpus.json says the "
+        "text was tokenised, else the target language)",
+    )
+    parser.add_argument(
+        "--lowercase", action="store_true", help="compare without case; the signature says so"
+    )
+    parser.add_argument(
+        "--output",
+        type=Path,
+        metavar="FILE.json",
+        help="default: CHECKPOINT.SUBSET.json beside the checkpoint",
+    )
+    parser.add_argument("--cpu", action="store_true", help="leave GPUs alone")
+    return parser
+
+
+def target_language(data: Path, subset: str) -> str:
+    """Find the target language in the names of the binarised files.
+
+    Raises:
+        UserError: If the folder or the subset is not there.
+    """
+    if not data.is_dir():
+        raise UserError(f"{data}: no such data folder; make it with a script of data-prep/")
+    found = {}
+    for path in data.glob("*.*-*.*.idx"):
+        name, pair, side, _ = path.name.rsplit(".", 3)
+        if pair.endswith(f"-{side}"):
+            found[name] = side
+    if subset not in found:
+        there = ", ".join(sorted(found)) or "none"
+        raise UserError(f"--subset {subset}: not in {data}; there: {there}")
+    return found[subset]
+
+
+def subwords_of(dictionary: Path) -> str | None:
+    """Tell from a fairseq dictionary which subwords its words are split into.
+
+    Returns:
+        A value for ``--post-process`` of fairseq-generate, or None for whole words.
+    """
+    if not dictionary.is_file():
+        raise UserError(f"{dictionary}: no such dictionary; check --target-lang")
+    for line in read_lines(dictionary):
+        word = line.rpartition(" ")[0]
+        if word.startswith("\u2581"):
+            return "sentencepiece"
+        if word.endswith("@@"):
+            return "subword_nmt"
+    return None
+
+
+def read_hypotheses(generated: Path, count: int) -> list[str]:
+    """Take the translations out of what fairseq-generate wrote, in the order of the corpus.
+
+    Args:
+        generated: The file; fairseq writes it in the order of its batches.
+        count: How many sentences there must be.
+
+    Raises:
+        UserError: If sentences are missing or too many.
+    """
+    hypotheses = {}
+    for line in read_lines(generated):
+        match = _HYPOTHESIS.fullmatch(line)
+        if match:
+            hypotheses[int(match.group(1))] = match.group(2)
+    if sorted(hypotheses) != list(range(count)):
+        raise UserError(
+            f"{len(hypotheses)} translations for {count} reference lines: "
+            "the reference does not belong to this data; check --subset and the references"
+        )
+    return [hypotheses[number] for number in range(count)]
+
+
+def detokenise(lines: Sequence[str], language: str) -> list[str]:
+    """Turn tokenised lines into plain text with the rules of Moses, escapes undone."""
+    from sacremoses import MosesDetokenizer
+
+    moses = MosesDetokenizer(lang=language)
+    return [moses.detokenize(line.split()) for line in lines]
+
+
+def bleu_scores(
+    tokenised: Sequence[str],
+    plain: Sequence[str],
+    tok_reference: Sequence[str],
+    raw_reference: Sequence[str],
+    *,
+    target_lang: str,
+    lowercase: bool = False,
+) -> dict:
+    """Score the same translations both ways.
+
+    Args:
+        tokenised: Translations as tokens.
+        plain: The same as plain text.
+        tok_reference: One tokenised reference for each.
+        raw_reference: One untouched reference for each.
+        target_lang: Chooses sacreBLEU's tokeniser, which is another one for some languages.
+        lowercase: Whether to ignore case.
+
+    Returns:
+        ``tokenised_bleu`` and ``sacrebleu`` in percent, each with its signature.
+    """
+    from sacrebleu.metrics import BLEU
+
+    by_token = BLEU(tokenize="none", lowercase=lowercase, force=True)
+    by_text = BLEU(lowercase=lowercase, trg_lang=target_lang)
+    token_score = by_token.corpus_score(list(tokenised), [list(tok_reference)])
+    text_score = by_text.corpus_score(list(plain), [list(raw_reference)])
+    return {
+        "tokenised_bleu": round(token_score.score, 4),
+        "tokenised_signature": str(by_token.get_signature()),
+        "sacrebleu": round(text_score.score, 4),
+        "sacrebleu_signature": str(by_text.get_signature()),
+    }
+
+
+def generate(args: argparse.Namespace, post_process: str | None, folder: str) -> Path:
+    """Run fairseq-generate in this process; its output is a file in ``folder``."""
+    import torch
+    from fairseq import options
+    from fairseq_cli import generate as fairseq_generate
+
+    words = [str(args.data), "--path", args.checkpoint, "--gen-subset", args.subset]
+    words += ["--user-dir", str(Path(__file__).resolve().parent), "--results-path", folder]
+    words += ["--target-lang", args.target_lang, "--num-workers", "0"]
+    # With its default of 8, fairseq leaves out a last batch that is no multiple of 8.
+    words += ["--required-batch-size-multiple", "1"]
+    words += ["--beam", str(args.beam), "--lenpen", str(args.lenpen)]
+    if post_process:
+        words += ["--post-process", post_process]
+    if args.cpu or not torch.cuda.is_available():
+        words.append("--cpu")
+    # Importing fairseq made the root logger print; cleared, it logs to the results file.
+    logging.getLogger().handlers.clear()
+    parser = options.get_generation_parser()
+    fairseq_generate.main(options.parse_args_and_arch(parser, input_args=words + args.extra))
+    return Path(folder, f"generate-{args.subset}.txt")
+
+
+def write_results(output: Path, tokenised: list[str], plain: list[str], results: dict) -> None:
+    """Write translations and scores; the JSON comes last, so where it is, all is."""
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.unlink(missing_ok=True)
+    stem = output.with_suffix("")
+    files = {
+        stem.with_name(stem.name + ".hyp.tok"): tokenised,
+        stem.with_name(stem.name + ".hyp.detok"): plain,
+        output: [json.dumps(results, indent=2, ensure_ascii=False)],
+    }
+    for path, lines in files.items():
+        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        try:
+            write_lines(temporary, lines)
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def main(words: Sequence[str]) -> int:
+    """Translate and score as the command line says, and return the exit code."""
+    args, args.extra = build_parser().parse_known_args(words)
+    if args.beam < 1:
+        raise UserError(f"--beam {args.beam}: must be at least 1")
+    data = Path(args.data)
+    language = target_language(data, args.subset)
+    if args.target_lang and args.target_lang != language:
+        raise UserError(f"--target-lang {args.target_lang}: {data} is for {language}")
+    args.target_lang = language
+    name = f"{args.subset}.{language}"
+    raw = _reference("--raw-reference", args.raw_reference, data.absolute().parent / "raw" / name)
+    tok = _reference("--tok-reference", args.tok_reference, data.absolute().parent / "tok" / name)
+    if len(raw) != len(tok):
+        raise UserError(
+            f"--raw-reference has {len(raw)} lines, --tok-reference {len(tok)}; "
+            "line n of one must be line n of the other"
+        )
+    dictionary = data / f"dict.{language}.txt"
+    post_process = args.post_process
+    if post_process == "auto":
+        post_process = subwords_of(dictionary)
+    checkpoints = args.checkpoint.split(os.pathsep)
+    for checkpoint in checkpoints:
+        _check_fit(checkpoint, dictionary)
+    first = Path(checkpoints[0])
+    output = args.output or first.with_name(f"{first.stem}.{args.subset}.json")
+    if output.suffix != ".json":
+        raise UserError(f"--output {output}: must end in .json")
+
+    start = time.monotonic()
+    # Elsewhere, so that what an interruption leaves is never mistaken for a result.
+    with tempfile.TemporaryDirectory(prefix="evaluate-") as folder:
+        generated = generate(args, None if post_process == "none" else post_process, folder)
+        tokenised = read_hypotheses(generated, len(tok))
+    seconds = time.monotonic() - start
+    plain = detokenise(tokenised, args.moses_language or _moses_language(data) or language)
+    scores = bleu_scores(tokenised, plain, tok, raw, target_lang=language, lowercase=args.lowercase)
+    results = scores | {
+        "checkpoint": args.checkpoint,
+        "data": str(data),
+        "subset": args.subset,
+        "target_lang": language,
+        "sentences": len(tokenised),
+        "beam": args.beam,
+        "lenpen": args.lenpen,
+        "post_process": post_process,
+        "generate_options": args.extra,
+        "seconds": round(seconds, 2),
+    }
+    write_results(output, tokenised, plain, results)
+    print(
+        f"{args.subset}: {len(tokenised)} sentences, beam {args.beam}, "
+        f"length penalty {args.lenpen:g}, {seconds:.1f} s"
+    )
+    print(f"  tokenised BLEU  {scores['tokenised_bleu']:6.2f}")
+    print(f"  sacreBLEU       {scores['sacrebleu']:6.2f}  {scores['sacrebleu_signature']}")
+    print(f"written: {output}, and the translations beside it in .hyp.tok and .hyp.detok")
+    return 0
+
+
+def _reference(option: str, given: Path | None, default: Path) -> list[str]:
+    path = given or default
+    if not path.is_file():
+        raise UserError(f"{path}: no such reference; give {option} FILE")
+    lines = list(read_lines(path))
+    if not lines:
+        raise UserError(f"{path}: the reference is empty; give {option} FILE")
+    return lines
+
+
+def _moses_language(data: Path) -> str | None:
+    """Read from what data-prep left in the data folder how the target side was tokenised."""
+    note = data / "corpus.json"
+    if not note.is_file():
+        return None
+    return json.loads(note.read_text(encoding="utf-8"))["tokenizer_languages"][1]
+
+
+def _check_fit(checkpoint: str, dictionary: Path) -> None:
+    """Refuse a checkpoint that cannot be read or was made for another vocabulary."""
+    model = load_checkpoint(checkpoint, mmap=True)["model"]
+    embedding = model.get("decoder.embed_tokens.weight")
+    size = sum(1 for _ in read_lines(dictionary)) + _SPECIAL_SYMBOLS
+    if embedding is not None and embedding.shape[0] != size:
+        raise UserError(
+            f"{checkpoint}: made for a target vocabulary of {embedding.shape[0]}, "
+            f"{dictionary} makes {size}; give the data it was trained on"
+        )
+
+
+if __name__ == "__main__":
+    run_cli(lambda: main(sys.argv[1:]))
