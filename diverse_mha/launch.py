@@ -267,10 +267,10 @@ def main(words: Sequence[str]) -> int:
         return 0 if words else 2
     job = parse(words)
     data = job.arguments[0] if job.config is None else job.setting("task", "data")
-    # Hydra fills in ${...} later, and ??? means that a value must be given.
-    if data is None or data == "???":
+    if data is None or data == "???":  # Hydra's sign for a value that must be given
         raise UserError(f"{job.config}: no data folder; add task.data=DATA")
-    if "$" not in data:
+    data = data.replace("${hydra:runtime.cwd}", os.getcwd())
+    if "${" not in data:  # what else Hydra fills in is known to Hydra alone
         check_data(data)
     gpus = 0
     if job.flag("common", "cpu"):
