@@ -24,6 +24,7 @@ class Command(NamedTuple):
 COMMANDS = {
     "doctor": Command("diverse_mha.doctor", "show versions and check that everything works here"),
     "average": Command("diverse_mha.averaging", "average checkpoints into one"),
+    "analyze": Command("diverse_mha.analyze", "score how much the heads of a checkpoint differ"),
     "path": Command("diverse_mha.user_dir", "print the folder to give to fairseq's --user-dir"),
 }
 

@@ -15,8 +15,17 @@ class UserError(Exception):
     """
 
 
-class OptionError(UserError, ValueError):
-    """An option's value that cannot be: the message names the option, the value, what would do."""
+class OptionError(UserError, ValueError, SystemExit):
+    """An option, configuration or file that fairseq's own commands were given and we refuse.
+
+    fairseq's commands know nothing of :class:`UserError`: as a ``SystemExit`` the error ends
+    them with its one line and exit code 1 instead of a traceback, and as a ``ValueError`` it
+    can be caught like any other where the package is used as a library.
+    """
+
+    def __init__(self, message: str):
+        super().__init__(message)
+        self.code = f"error: {message}"  # what the interpreter prints on its way out
 
 
 def run_cli(main: Callable[[], int | None]) -> None:

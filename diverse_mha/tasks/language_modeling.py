@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from fairseq.tasks import register_task
 from fairseq.tasks.language_modeling import LanguageModelingConfig, LanguageModelingTask
 
-from diverse_mha.tasks.resume import REBUILD_BATCHES_HELP, check_data_folder
+from diverse_mha.tasks.resume import REBUILD_BATCHES_HELP, WholeSplits, check_data_folder
 
 
 @dataclass
@@ -16,7 +16,7 @@ class DiverseLanguageModelingConfig(LanguageModelingConfig):
 
 
 @register_task("diverse_language_modeling", dataclass=DiverseLanguageModelingConfig)
-class DiverseLanguageModelingTask(LanguageModelingTask):
+class DiverseLanguageModelingTask(WholeSplits, LanguageModelingTask):
     """Language modelling; a resumed run draws the batches of an uninterrupted one."""
 
     def __init__(self, args, *rest, **kwargs):

@@ -6,7 +6,7 @@ from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
 from diverse_mha.errors import OptionError
-from diverse_mha.tasks.resume import REBUILD_BATCHES_HELP, check_data_folder
+from diverse_mha.tasks.resume import REBUILD_BATCHES_HELP, WholeSplits, check_data_folder
 
 
 @dataclass
@@ -17,7 +17,7 @@ class DiverseTranslationConfig(TranslationConfig):
 
 
 @register_task("diverse_translation", dataclass=DiverseTranslationConfig)
-class DiverseTranslationTask(TranslationTask):
+class DiverseTranslationTask(WholeSplits, TranslationTask):
     """Translation; a resumed run draws the same batches as an uninterrupted one."""
 
     @classmethod
@@ -45,9 +45,10 @@ class DiverseTranslationTask(TranslationTask):
                     f"{self.cfg.source_lang}-{self.cfg.target_lang}; run fairseq-preprocess again"
                 ) from error
             raise  # fairseq looks for valid1, valid2, ... and expects this
-        data = self.datasets[split]
-        if data.tgt is not None and len(data.src) != len(data.tgt):
+        except AssertionError as error:
+            if "same number of examples" not in str(error):
+                raise
             raise OptionError(
-                f"split {split!r} in {self.cfg.data} has {len(data.src)} source and "
-                f"{len(data.tgt)} target sentences; preprocess two files of equal length"
-            )
+                f"split {split!r} in {self.cfg.data} has source and target sides of different "
+                "length; run fairseq-preprocess on two files with a line for every pair"
+            ) from error

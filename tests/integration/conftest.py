@@ -1,0 +1,71 @@
+"""Tiny data, and the commands as a user runs them."""
+
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PLUGIN = ROOT / "diverse_mha"
+
+TRAIN = """
+--user-dir {plugin} --task diverse_translation --arch transformer_disagree_tiny
+--encoder-embed-dim 32 --encoder-ffn-embed-dim 48 --decoder-embed-dim 32
+--decoder-ffn-embed-dim 48 --share-all-embeddings
+--criterion label_smoothed_cross_entropy_with_diversity --label-smoothing 0.1
+--optimizer adam --lr 1e-3 --lr-scheduler inverse_sqrt --warmup-updates 10
+--max-tokens 300 --num-workers 0 --cpu --seed 3 --log-format simple --log-interval 1
+"""
+
+
+def run(*command, check: bool = True, **kwargs) -> subprocess.CompletedProcess:
+    """Run a Python module (first argument) and return what it printed."""
+    environment = dict(os.environ, OMP_NUM_THREADS="1", PYTHONPATH=str(ROOT))
+    done = subprocess.run(
+        [sys.executable, "-m", *map(str, command)],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=300,
+        **kwargs,
+    )
+    if check:
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return done
+
+
+def train(data, save_dir, *options, **kwargs) -> subprocess.CompletedProcess:
+    """``fairseq-train`` of a tiny model; later options win."""
+    common = TRAIN.format(plugin=PLUGIN).split()
+    return run("fairseq_cli.train", data, *common, "--save-dir", save_dir, *options, **kwargs)
+
+
+@pytest.fixture(scope="session")
+def data(tmp_path_factory) -> Path:
+    """Binarised pairs of digit strings and their reversals: 120 to train on, 20 to validate."""
+    folder = tmp_path_factory.mktemp("digits")
+    generator = random.Random(1)
+    for split, count in (("train", 120), ("valid", 20), ("test", 10)):
+        lines = [
+            " ".join(generator.choice("0123456789") for _ in range(generator.randint(3, 9)))
+            for _ in range(count)
+        ]
+        (folder / f"{split}.src").write_text("\n".join(lines) + "\n")
+        (folder / f"{split}.tgt").write_text("\n".join(line[::-1] for line in lines) + "\n")
+    prefixes = [x for s in ("train", "valid", "test") for x in (f"--{s}pref", folder / s)]
+    languages = ["--source-lang", "src", "--target-lang", "tgt", "--joined-dictionary"]
+    run("fairseq_cli.preprocess", *languages, *prefixes, "--destdir", folder / "bin")
+    return folder / "bin"
+
+
+@pytest.fixture(scope="session")
+def trained(data, tmp_path_factory) -> Path:
+    """Folder of a run of two epochs with every disagreement term on."""
+    folder = tmp_path_factory.mktemp("trained")
+    terms = ["--disagreement", "subspace,position,output", "--disagreement-on", "encoder,cross"]
+    done = train(data, folder, "--max-epoch", 2, *terms)
+    (folder / "log").write_text(done.stdout + done.stderr)
+    return folder

@@ -1,0 +1,239 @@
+"""fairseq's own commands with the plugin, end to end, as processes."""
+
+import io
+import math
+import os
+import pickle
+import re
+
+import pytest
+import torch
+
+from tests.integration.conftest import PLUGIN, ROOT, TRAIN, run, train
+
+pytestmark = pytest.mark.integration
+
+USER_DIR = ["--user-dir", PLUGIN]
+
+
+def parameters(path) -> dict:
+    return torch.load(path, weights_only=False)["model"]
+
+
+def assert_same_parameters(path, path2):
+    first, second = parameters(path), parameters(path2)
+    assert first.keys() == second.keys()
+    different = [name for name in first if not torch.equal(first[name], second[name])]
+    assert not different
+
+
+def test_training_logs_every_term_in_training_and_validation(trained):
+    log = (trained / "log").read_text()
+    for phase in ("train_inner", "valid on 'valid' subset", "| train |"):
+        lines = [line for line in log.splitlines() if phase in line and "loss" in line]
+        assert lines, phase
+        for term in ("subspace", "position", "output"):
+            value = re.search(rf"disagreement_{term}[= ](-?[\d.]+)", lines[-1])
+            assert value and -2 <= float(value[1]) < 0, (phase, term)
+
+
+def test_no_warning_about_our_own_code(trained):
+    log = (trained / "log").read_text()
+    assert "diverse_mha" not in "\n".join(x for x in log.splitlines() if "Warning" in x)
+
+
+def test_generate_interactive_and_validate(trained, data):
+    checkpoint = trained / "checkpoint_last.pt"
+    done = run(
+        "fairseq_cli.generate", data, "--path", checkpoint, *USER_DIR, "--beam", 3, "--cpu",
+        "--print-alignment", "hard", "--task", "diverse_translation", "--max-len-b", 12,
+    )  # fmt: skip
+    found = len(re.findall(r"^H-\d+\t", done.stdout, re.M))
+    assert found == 10, "the stock task drops the last 2 of 10"
+    assert len(re.findall(r"^A-\d+\t", done.stdout, re.M)) == 10
+    done = run(
+        "fairseq_cli.interactive", data, "--path", checkpoint, *USER_DIR, "--cpu", "--beam", 2,
+        "--source-lang", "src", "--target-lang", "tgt", "--max-len-b", 12, input="1 2 3\n4 5\n",
+    )  # fmt: skip
+    assert len(re.findall(r"^H-\d+\t", done.stdout, re.M)) == 2
+    done = run(
+        "fairseq_cli.validate", data, "--path", checkpoint, *USER_DIR, "--cpu",
+        "--max-tokens", 500, "--task", "diverse_translation",
+    )  # fmt: skip
+    assert "disagreement_output" in done.stdout + done.stderr
+
+
+def test_hub_interface(trained, data, tmp_path):
+    code = (
+        "from fairseq.models.transformer import TransformerModel\n"
+        f"m = TransformerModel.from_pretrained({str(trained)!r}, 'checkpoint_last.pt', "
+        f"{str(data)!r}, user_dir={str(PLUGIN)!r})\n"
+        "print('TRANSLATION', m.translate('1 2 3', beam=2, max_len_b=9))\n"
+    )
+    (tmp_path / "hub_check.py").write_text(code)
+    done = run("hub_check", cwd=tmp_path)
+    assert "TRANSLATION" in done.stdout
+
+
+def test_average_loads_in_generate(trained, data, tmp_path):
+    averaged = tmp_path / "averaged.pt"
+    run("diverse_mha.cli", "average", "--last", 2, "--output", averaged, trained)
+    done = run(
+        "fairseq_cli.generate", data, "--path", averaged, *USER_DIR, "--cpu", "--max-len-b", 9
+    )
+    assert "BLEU4" in done.stdout
+
+
+def test_analyze_prints_and_writes_the_scores(trained, data, tmp_path):
+    output = tmp_path / "scores.json"
+    checkpoint = trained / "checkpoint_last.pt"
+    done = run("diverse_mha.cli", "analyze", checkpoint, data, "--output", output)
+    assert "encoder" in done.stdout and output.is_file()
+
+
+@pytest.mark.parametrize(
+    "first,total", [(["--max-epoch", 1], 3), (["--max-update", 6], 3)], ids=["epoch-end", "mid-2"]
+)
+def test_resume_ends_with_the_weights_of_an_uninterrupted_run(data, tmp_path, first, total):
+    options = ["--dropout", 0.1, "--disagreement", "output", "--no-epoch-checkpoints"]
+    train(data, tmp_path / "whole", *options, "--max-epoch", total)
+    train(data, tmp_path / "parts", *options, *first)
+    before = torch.load(tmp_path / "parts/checkpoint_last.pt", weights_only=False)
+    position = before["extra_state"]["train_iterator"]
+    if "--max-update" in first:
+        assert position["epoch"] == 2 and position["iterations_in_epoch"] > 0, "not mid-epoch"
+    train(data, tmp_path / "parts", *options, "--max-epoch", total)
+    last = "checkpoint_last.pt"
+    assert_same_parameters(tmp_path / "whole" / last, tmp_path / "parts" / last)
+
+
+def test_fine_tuning(trained, data, tmp_path):
+    # At learning rate 0 a fine-tuned model is the model it started from.
+    start = trained / "checkpoint_last.pt"
+    train(data, tmp_path, "--finetune-from-model", start, "--max-update", 1, "--lr", 0)
+    assert_same_parameters(start, tmp_path / "checkpoint_last.pt")
+
+
+def test_moving_average_of_the_weights_is_kept_and_resumed(data, tmp_path):
+    options = ["--disagreement", "output", "--store-ema", "--ema-decay", 0.9]
+    for updates in (2, 4):
+        train(data, tmp_path, *options, "--max-update", updates)
+    state = torch.load(tmp_path / "checkpoint_last.pt", weights_only=False)
+    assert state["extra_state"]["ema"].keys() == state["model"].keys()
+    assert state["optimizer_history"][-1]["num_updates"] == 4
+
+
+def test_stock_task_and_stock_criterion_and_bf16(data, tmp_path):
+    train(data, tmp_path, "--max-update", 2, "--task", "translation", "--bf16")
+    train(
+        data, tmp_path / "2", "--max-update", 2, "--criterion", "label_smoothed_cross_entropy",
+        "--memory-efficient-fp16",
+    )  # fmt: skip
+
+
+def test_hydra_with_a_file_of_configs(data, tmp_path):
+    done = run(
+        "fairseq_cli.hydra_train", "--config-dir", ROOT / "configs",
+        "--config-name", "multi30k_small", f"task.data={data}", "task.source_lang=src",
+        "task.target_lang=tgt", "optimization.max_update=2", "model.encoder_layers=1",
+        "criterion.disagreement='output,position'", f"checkpoint.save_dir={tmp_path}/run",
+        "++common.cpu=true", "common.log_interval=1", f"common.user_dir={PLUGIN}",
+        "dataset.max_tokens=300", cwd=tmp_path,
+    )  # fmt: skip
+    log = done.stdout + done.stderr
+    assert "disagreement_position" in log
+    state = torch.load(tmp_path / "run/checkpoint_last.pt", weights_only=False)
+    assert state["cfg"]["model"]["encoder_layers"] == 1
+    assert sorted(os.listdir(tmp_path)) == ["run"], "hydra leaves no folders of its own"
+
+
+def test_two_processes_train_and_resume(data, tmp_path):
+    options = [
+        data, "--processes", 2, "--save-dir", tmp_path, "--disagreement", "output",
+        *TRAIN.format(plugin=PLUGIN).split(),
+    ]  # fmt: skip
+    run("diverse_mha.launch", *options, "--max-epoch", 1)
+    done = run("diverse_mha.launch", *options, "--max-epoch", 2)
+    assert "Loaded checkpoint" in done.stdout + done.stderr
+    state = torch.load(tmp_path / "checkpoint_last.pt", weights_only=False)
+    assert state["extra_state"]["train_iterator"]["epoch"] == 3
+    assert state["cfg"]["distributed_training"]["distributed_world_size"] == 2
+
+
+class Bomb:
+    def __reduce__(self):
+        return (os.system, ("touch exploded",))
+
+
+def broken_checkpoint(kind: str, good, folder):
+    path = folder / f"{kind}.pt"
+    if kind == "truncated":
+        path.write_bytes(good.read_bytes()[: good.stat().st_size // 2])
+    elif kind == "bomb":
+        torch.save({"model": {}, "args": Bomb()}, path)
+    elif kind == "old-bomb":
+        buffer = io.BytesIO()
+        pickle.dump(Bomb(), buffer)
+        path.write_bytes(buffer.getvalue())
+    return path
+
+
+@pytest.mark.parametrize("kind", ["truncated", "bomb", "old-bomb"])
+def test_a_broken_checkpoint_ends_in_one_line(kind, trained, data, tmp_path):
+    path = broken_checkpoint(kind, trained / "checkpoint_last.pt", tmp_path)
+    for command in (
+        ["fairseq_cli.generate", data, "--path", path, *USER_DIR, "--cpu"],
+        ["diverse_mha.cli", "analyze", path, data],
+    ):
+        done = run(*command, check=False, cwd=tmp_path)
+        assert done.returncode != 0
+        assert "Traceback" not in done.stderr
+        assert str(path) in done.stderr.splitlines()[-1]
+    done = train(
+        data, tmp_path / "run", "--restore-file", path, "--max-update", 2, check=False,
+        cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode != 0 and "Traceback" not in done.stderr
+    assert not (tmp_path / "exploded").exists()
+
+
+BAD_OPTIONS = {
+    "--disagreement outptu: unknown 'outptu'": ["--disagreement", "outptu"],
+    "--disagreement-on encodr: unknown 'encodr'": ["--disagreement-on", "encodr"],
+    "--disagreement-weight -1.0: must be 0 or a positive number": ["--disagreement-weight=-1"],
+    "--encoder-attention-heads 5 does not divide --encoder-embed-dim 32": [
+        "--encoder-attention-heads", "5",
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("message", BAD_OPTIONS)
+def test_a_bad_option_ends_in_one_line_and_leaves_nothing(message, data, tmp_path):
+    done = train(data, tmp_path / "run", *BAD_OPTIONS[message], check=False)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert message in done.stderr.splitlines()[-1]
+    assert not list(tmp_path.glob("run/*.pt"))
+
+
+def test_a_missing_data_folder_ends_in_one_line(tmp_path):
+    done = train(tmp_path / "nowhere", tmp_path / "run", check=False)
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert f"data folder {tmp_path / 'nowhere'} is not there" in done.stderr.splitlines()[-1]
+
+
+def test_sides_of_different_length_end_in_one_line(data, tmp_path):
+    for file in data.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    for suffix in ("bin", "idx"):  # 120 sources, 20 targets
+        shorter = (data / f"valid.src-tgt.tgt.{suffix}").read_bytes()
+        (tmp_path / f"train.src-tgt.tgt.{suffix}").write_bytes(shorter)
+    done = train(tmp_path, tmp_path / "run", "--max-update", 1, check=False)
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert "sides of different length" in done.stderr.splitlines()[-1]
+
+
+def test_loss_of_a_trained_model_fell(trained):
+    log = (trained / "log").read_text()
+    losses = [float(x) for x in re.findall(r"\| valid .*? nll_loss ([\d.]+)", log)]
+    assert len(losses) == 2 and losses[1] < losses[0] and all(map(math.isfinite, losses))
