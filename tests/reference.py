@@ -36,11 +36,14 @@ def position_disagreement(
     key_padding_mask: Tensor | None = None,
     reduction: str = "query",
 ) -> Tensor:
-    """Li et al. 2018, Eq. 2: the double sum over heads, cell by cell.
+    """Li et al. 2018, Eq. 2: the double sum over heads of the products' real cells.
 
     ``reduction`` says what is averaged: queries, or sentences.
     """
     bsz, num_heads, tgt_len, src_len = weights.shape
+    real = weights.new_ones(bsz, src_len, dtype=torch.bool)
+    if key_padding_mask is not None:
+        real = ~key_padding_mask
     per_query, per_sentence = [], []
     for b in range(bsz):
         queries = []
@@ -50,10 +53,8 @@ def position_disagreement(
             term = weights.new_zeros(())
             for i in range(num_heads):
                 for j in range(num_heads):
-                    for s in range(src_len):
-                        if key_padding_mask is not None and key_padding_mask[b, s]:
-                            continue
-                        term = term - (weights[b, i, t, s] * weights[b, j, t, s]).abs()
+                    product = (weights[b, i, t] * weights[b, j, t]).abs()  # (S,)
+                    term = term - product[real[b]].sum()
             queries.append(term / num_heads**2)
         if queries:
             per_query += queries

@@ -1,127 +1,78 @@
-"""Routing with little memory traffic: tokens in cache-sized chunks, iterations recomputed."""
+"""Routing with little memory traffic: the votes are all that is kept for the backward pass."""
 
-import functools
-import logging
 from collections.abc import Callable
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
-from torch.nn import functional as F
 
-logger = logging.getLogger(__name__)
+from .checks import check_votes
+from .chunks import ChunkedRouting
+from .kernel import KernelRouting, library
 
-CPU_CHUNK = 2**18
-"""Elements of the votes routed at once on the CPU: 1 MiB of float32, so that iterations run in
-cache."""
-
-DEVICE_CHUNK = 2**24
-"""Elements of the votes routed at once elsewhere: enough to keep a GPU busy, little beside its
-memory."""
-
-_compile_failed = False
+BACKENDS = ("auto", "kernel", "compiled", "chunked")
 
 
 def fused_routing(
-    routing: Callable[..., Tensor], votes: Tensor, options: dict, *, compiled: bool = True
+    routing: Callable[..., Tensor], votes: Tensor, options: dict, *, backend: str = "auto"
 ) -> Tensor:
     """Same result and gradient as ``routing(votes, **options)``, in less time and memory.
 
     Plain autograd writes some ten tensors of the size of the votes in every iteration, keeps
     them for the backward pass and reads them back from memory. Tokens do not interact, so here
-    they are routed a chunk at a time, the votes are all that is kept, and the backward pass
-    repeats the iterations of a chunk while they are in cache.
+    a token, or a chunk of them, goes through all iterations while it is in cache, the votes are
+    all that is kept, and the backward pass repeats the iterations.
 
     Args:
         routing: :func:`em_routing` or :func:`simple_routing`, the plain form.
         votes: (K, H, N, D), any floating-point dtype.
         options: the keyword arguments of ``routing``; hashable values.
-        compiled: compile the work on one chunk with torch.compile. Where that fails, for want
-            of a C++ compiler say, a warning is logged once and the plain form does that work.
+        backend: ``"kernel"``: C++, for D = 1, float32 and the CPU only, built when first used.
+            ``"chunked"``: the plain form, chunk by chunk. ``"compiled"``: the same through
+            torch.compile. ``"auto"``: the kernel where it applies; else, compiled on a GPU and
+            chunked on the CPU. For want of a compiler it is chunked, and a warning logged once.
 
     Returns:
         (K, N, D), as ``routing`` returns it; differentiable once.
 
     Raises:
-        ValueError: as ``routing`` does.
+        ValueError: as ``routing`` does, if the backend is unknown, or if the kernel is asked
+            for and does not apply or cannot be built.
     """
-    if votes.dim() != 4 or votes.numel() == 0:
+    if backend not in BACKENDS:
+        raise ValueError(f"backend is {backend!r}; expected one of {BACKENDS}")
+    check_votes(votes)
+    if votes.numel() == 0:
         return routing(votes, **options)
-    return _ChunkedRouting.apply(votes, routing, tuple(sorted(options.items())), compiled)
+    if backend == "auto":
+        if KernelRouting.fits(votes) and library() is not None:
+            backend = "kernel"
+        else:
+            backend = "chunked" if votes.device.type == "cpu" else "compiled"
+    if backend == "kernel":
+        if not KernelRouting.fits(votes) or library() is None:
+            raise ValueError(
+                f"backend is 'kernel', and votes are {votes.dtype} on {votes.device} of shape "
+                f"{tuple(votes.shape)}; expected float32 on the CPU, (K, H, N, 1), and a C++ "
+                "compiler"
+            )
+        runner = KernelRouting(routing, options)
+    else:
+        runner = ChunkedRouting(routing, options, compiled=backend == "compiled")
+    return _Recomputed.apply(votes, runner)
 
 
-class _ChunkedRouting(torch.autograd.Function):
-    """Keeps nothing but the votes, and recomputes chunk by chunk in the backward pass."""
+class _Recomputed(torch.autograd.Function):
+    """Hands both directions to ``runner`` and keeps nothing but the votes in between."""
 
     @staticmethod
-    def forward(ctx, votes: Tensor, routing, options: tuple, compiled: bool) -> Tensor:
+    def forward(ctx, votes: Tensor, runner: KernelRouting | ChunkedRouting) -> Tensor:
         ctx.save_for_backward(votes)
-        ctx.call = routing, options, compiled
-        size = _tokens_at_once(votes)
-        return torch.cat(
-            [_run("forward", *ctx.call, size, chunk) for chunk in votes.split(size)]
-        )  # (K, N, D)
+        ctx.runner = runner
+        return runner.forward(votes)
 
     @staticmethod
     @once_differentiable
     def backward(ctx, grad: Tensor):
         (votes,) = ctx.saved_tensors
-        size = _tokens_at_once(votes)
-        grad_votes = votes.new_empty(votes.shape)  # (K, H, N, D)
-        for chunk, grad_chunk, out in zip(
-            votes.split(size), grad.split(size), grad_votes.split(size), strict=True
-        ):
-            out.copy_(_run("backward", *ctx.call, size, chunk, grad_chunk.contiguous()))
-        return grad_votes, None, None, None
-
-
-def _tokens_at_once(votes: Tensor) -> int:
-    chunk = CPU_CHUNK if votes.device.type == "cpu" else DEVICE_CHUNK
-    return max(1, chunk // votes[0].numel())
-
-
-def _run(direction: str, routing, options: tuple, compiled: bool, size: int, *tensors) -> Tensor:
-    """Routes one chunk of at most ``size`` tokens, or takes its gradient.
-
-    Compiled code exists for full chunks only, so that no batch size compiles anew: a shorter
-    chunk is filled up with zeros, or done by the plain form if it is not worth that.
-    """
-    global _compile_failed
-    plain = _PLAIN[direction]
-    tokens = tensors[0].size(0)
-    if not compiled or _compile_failed or 2 * tokens < size:
-        return plain(routing, options, *tensors)
-    full = [_fill_up(tensor, size) for tensor in tensors]
-    try:
-        return _compiled(direction)(routing, options, *full)[:tokens]
-    except Exception as error:  # whatever the compiler raises, there is another way
-        _compile_failed = True
-        reason = str(error).strip().splitlines()
-        logger.warning(
-            "torch.compile does not work here, so routing runs uncompiled and slower (%s: %s)",
-            type(error).__name__,
-            reason[0] if reason else "",
-        )
-        return plain(routing, options, *tensors)
-
-
-def _fill_up(tensor: Tensor, size: int) -> Tensor:
-    missing = size - tensor.size(0)
-    return F.pad(tensor, (0, 0) * (tensor.dim() - 1) + (0, missing)) if missing else tensor
-
-
-@functools.lru_cache(maxsize=2)
-def _compiled(direction: str):
-    return torch.compile(_PLAIN[direction], fullgraph=True, dynamic=False)
-
-
-def _forward(routing, options: tuple, votes: Tensor) -> Tensor:
-    return routing(votes, **dict(options))
-
-
-def _backward(routing, options: tuple, votes: Tensor, grad: Tensor) -> Tensor:
-    _, gradient_of = torch.func.vjp(lambda v: routing(v, **dict(options)), votes)
-    return gradient_of(grad)[0]
-
-
-_PLAIN = {"forward": _forward, "backward": _backward}
+        return ctx.runner.backward(votes, grad), None

@@ -1,4 +1,4 @@
-"""Simple and EM routing, plain and fused, against Algorithms 1 and 2 written out in loops."""
+"""Simple and EM routing, in all their forms, against Algorithms 1 and 2 written out in loops."""
 
 import logging
 import math
@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from diverse_mha.aggregation import em_routing, fused, fused_routing, simple_routing
+from diverse_mha.aggregation import chunks, em_routing, fused_routing, kernel, simple_routing
 from diverse_mha.aggregation.em import VARIANCE_FLOOR, inverse_temperatures
 from tests import reference_routing as reference
 
@@ -46,9 +46,15 @@ def value_and_grad(function, votes):
     return value.detach(), grad
 
 
-def plain_and_fused(routing, options):
+def plain_and_chunked(routing, options):
     yield lambda votes: routing(votes, **options)
-    yield lambda votes: fused_routing(routing, votes, options, compiled=False)
+    yield lambda votes: fused_routing(routing, votes, options, backend="chunked")
+
+
+def all_forms(routing, options, votes):
+    yield from plain_and_chunked(routing, options)
+    if votes.size(-1) == 1 and votes.dtype == torch.float32:
+        yield lambda votes: fused_routing(routing, votes, options, backend="kernel")
 
 
 # Equal to the loops.
@@ -61,7 +67,7 @@ def test_routing_equals_the_algorithm(variant, shape, iterations):
     routing, options = variant
     votes, options = votes_of(shape), {**options, "iterations": iterations}
     expected, expected_grad = value_and_grad(lambda v: ORACLES[routing](v, **options), votes)
-    for form in plain_and_fused(routing, options):
+    for form in plain_and_chunked(routing, options):
         value, grad = value_and_grad(form, votes)
         torch.testing.assert_close(value, expected, **EXACT)
         torch.testing.assert_close(grad, expected_grad, **EXACT)
@@ -72,7 +78,7 @@ def test_routing_equals_the_algorithm(variant, shape, iterations):
 def test_gradcheck(variant, shape):
     routing, options = variant
     votes = votes_of(shape).requires_grad_()
-    for form in plain_and_fused(routing, options):
+    for form in plain_and_chunked(routing, options):
         assert torch.autograd.gradcheck(form, votes)
 
 
@@ -81,7 +87,7 @@ def test_variances_at_the_floor(shape):
     """Votes so close together that every variance is clamped, and takes no gradient."""
     votes, options = 1e-4 * votes_of(shape), {"iterations": 3}
     expected, expected_grad = value_and_grad(lambda v: reference.em_routing(v, 3), votes)
-    for form in plain_and_fused(em_routing, options):
+    for form in plain_and_chunked(em_routing, options):
         value, grad = value_and_grad(form, votes)
         torch.testing.assert_close(value, expected, **EXACT)
         torch.testing.assert_close(grad, expected_grad, **EXACT)
@@ -93,10 +99,68 @@ def test_chunks_and_their_remainder(variant, tokens, monkeypatch):
     """With 16 tokens to a chunk: a part of one, whole ones, and a remainder."""
     routing, options = variant
     votes = votes_of((tokens, 4, 6, 1))
-    monkeypatch.setattr(fused, "CPU_CHUNK", 16 * 4 * 6)
+    monkeypatch.setattr(chunks, "CPU_CHUNK", 16 * 4 * 6)
     expected = value_and_grad(lambda v: routing(v, **options), votes)
-    result = value_and_grad(lambda v: fused_routing(routing, v, options, compiled=False), votes)
+    result = value_and_grad(lambda v: fused_routing(routing, v, options, backend="chunked"), votes)
     torch.testing.assert_close(result, expected, **EXACT)
+
+
+# The compiled kernel, which computes in float32, against the plain form in float64.
+
+
+def assert_kernel_is_right(routing, options, votes, **tolerance):
+    expected, expected_grad = value_and_grad(lambda v: routing(v, **options), votes.double())
+    value, grad = value_and_grad(
+        lambda v: fused_routing(routing, v, options, backend="kernel"), votes
+    )
+    torch.testing.assert_close(value, expected.float(), **tolerance)
+    torch.testing.assert_close(grad, expected_grad.float(), **tolerance)
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=variant_id)
+@pytest.mark.parametrize(
+    "shape", [(2, 4, 6, 1), (3, 1, 5, 1), (2, 8, 1, 1), (7, 16, 130, 1), (63, 8, 64, 1)]
+)
+@pytest.mark.parametrize("iterations", [1, 2, 3, 5])
+def test_kernel_equals_the_plain_form(variant, shape, iterations):
+    """Also for widths that no vector register divides, and with more than one thread."""
+    routing, options = variant
+    votes = votes_of(shape, torch.float32)
+    assert_kernel_is_right(routing, {**options, "iterations": iterations}, votes)
+
+
+@pytest.mark.parametrize("scale", [1e-4, 3e-3, 30.0, 1e4])
+def test_kernel_at_other_scales(scale):
+    """Scales at which none, some and all variances stand above the floor."""
+    votes = scale * votes_of((5, 4, 33, 1), torch.float32)
+    # Gradients that cancel to little beside the size of the result, 1e4.
+    tolerance = {"rtol": 1e-4, "atol": 1e-5 * max(1.0, scale)}
+    assert_kernel_is_right(em_routing, {"iterations": 3}, votes, **tolerance)
+
+
+def test_kernel_where_agreement_weights_underflow():
+    """Every head votes 120 for capsule 0, so all others have C below exp(-87), 0 in float32.
+
+    Their shares, C over the sum of C, are well defined all the same.
+    """
+    votes = votes_of((5, 4, 33, 1), torch.float32)
+    votes[:, :, 0] += 120.0
+    mean = votes.double().mean(dim=1, keepdim=True)
+    logits = votes.double() * mean * mean.abs() / (1.0 + mean.square())
+    assert (logits.log_softmax(dim=2)[:, :, 1:] < -87.0).all()
+    # Logits of about 100 are rounded by 1e-5, which is relative in the shares.
+    assert_kernel_is_right(simple_routing, {"iterations": 3}, votes, rtol=1e-4, atol=1e-4)
+
+
+def test_kernel_takes_strided_votes_and_gradients():
+    votes = votes_of((6, 4, 10, 1), torch.float32)
+    strided = votes.transpose(0, 2).contiguous().transpose(0, 2).requires_grad_()
+    out = fused_routing(em_routing, strided, {}, backend="kernel")
+    (grad,) = torch.autograd.grad(out, strided, torch.ones(()).expand_as(out))
+    expected = value = em_routing(votes.requires_grad_())
+    (expected_grad,) = torch.autograd.grad(expected.sum(), votes)
+    torch.testing.assert_close(out, value)
+    torch.testing.assert_close(grad, expected_grad)
 
 
 # EM's own guarantee.
@@ -196,7 +260,7 @@ ROBUSTNESS = {
 def test_no_nan(case, variant, shape):
     routing, options = variant
     votes = ROBUSTNESS[case](votes_of(shape, torch.float32))
-    for form in plain_and_fused(routing, options):
+    for form in all_forms(routing, options, votes):
         value, grad = value_and_grad(form, votes)
         assert value.isfinite().all() and grad.isfinite().all()
 
@@ -208,7 +272,7 @@ def test_half_precision_is_routed_in_float32(dtype, variant):
     routing, options = variant
     votes = votes_of((3, 4, 6, 1)).to(dtype)
     expected, expected_grad = value_and_grad(lambda v: routing(v, **options), votes.float())
-    for form in plain_and_fused(routing, options):
+    for form in plain_and_chunked(routing, options):
         value, grad = value_and_grad(form, votes)
         assert value.dtype == torch.float32 and grad.dtype == dtype
         torch.testing.assert_close(value, expected)
@@ -226,24 +290,96 @@ def test_float16_at_its_largest():
 # Compiled or not.
 
 
-def test_without_a_compiler_the_plain_form_runs_and_says_so_once(monkeypatch, caplog):
-    """The compiler is replaced by one that fails; three calls, one warning."""
+def test_float32_on_the_cpu_takes_the_kernel(monkeypatch):
+    """Which path ran, by its calls."""
+    calls = []
+    forward = kernel.KernelRouting.forward
+    monkeypatch.setattr(
+        kernel.KernelRouting, "forward", lambda self, v: calls.append(v.shape) or forward(self, v)
+    )
+    fused_routing(em_routing, votes_of((2, 3, 4, 1), torch.float32), {})
+    assert len(calls) == 1
+    fused_routing(em_routing, votes_of((2, 3, 4, 1)), {})
+    fused_routing(em_routing, votes_of((2, 3, 2, 2), torch.float32), {})
+    assert len(calls) == 1
 
-    def broken(direction):
-        raise RuntimeError("no compiler")
 
-    monkeypatch.setattr(fused, "_compiled", broken)
-    monkeypatch.setattr(fused, "_compile_failed", False)
-    monkeypatch.setattr(fused, "CPU_CHUNK", 16 * 4 * 6)
-    votes = votes_of((40, 4, 6, 1))
-    with caplog.at_level(logging.WARNING, logger=fused.__name__):
+@pytest.fixture
+def fresh_library():
+    kernel.library.cache_clear()
+    yield
+    kernel.library.cache_clear()
+
+
+def test_the_kernel_is_built_once_and_kept(monkeypatch, tmp_path, fresh_library):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    first = kernel.build()
+    assert [first] == list((tmp_path / "diverse_mha").iterdir())
+    built = first.stat().st_mtime_ns
+    assert kernel.build() == first and first.stat().st_mtime_ns == built
+    monkeypatch.setattr(kernel, "FLAGS", kernel.FLAGS + " -DOTHER")
+    assert kernel.build() != first
+
+
+@pytest.mark.parametrize(
+    "compiler, reason",
+    [
+        ("", "no C++ compiler found (looked for $CXX, c++, g++, clang++)"),
+        ("false", "returned non-zero exit status"),
+    ],
+)
+def test_without_a_compiler_the_plain_form_runs_and_says_so_once(
+    compiler, reason, monkeypatch, tmp_path, caplog, fresh_library
+):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("CXX", compiler)
+    which = kernel.shutil.which
+    monkeypatch.setattr(
+        kernel.shutil, "which", lambda name: which(name) if name == "false" else None
+    )
+    votes = votes_of((40, 4, 6, 1), torch.float32)
+    with caplog.at_level(logging.WARNING):
         for _ in range(3):
             value = fused_routing(em_routing, votes, {"iterations": 2})
+    torch.testing.assert_close(value, em_routing(votes, 2))
+    (message,) = [record.getMessage() for record in caplog.records]
+    assert message.startswith("routing runs without compiled code, and slower: ")
+    assert reason in message
+    assert not list(tmp_path.rglob("*.so"))
+    with pytest.raises(ValueError, match="backend is 'kernel', and votes are torch.float32 on cpu"):
+        fused_routing(em_routing, votes, {}, backend="kernel")
+
+
+def test_where_torch_compile_fails_the_plain_form_runs_and_says_so_once(monkeypatch, caplog):
+    """The compiler is replaced by one that fails; three calls, one warning."""
+
+    def broken(work):
+        raise RuntimeError("no compiler")
+
+    monkeypatch.setattr(chunks, "_compile", broken)
+    monkeypatch.setattr(chunks, "_compile_failed", False)
+    monkeypatch.setattr(chunks, "CPU_CHUNK", 16 * 4 * 6)
+    votes = votes_of((40, 4, 6, 1))
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            value = fused_routing(em_routing, votes, {"iterations": 2}, backend="compiled")
     torch.testing.assert_close(value, em_routing(votes, 2), **EXACT)
     assert [r.getMessage() for r in caplog.records] == [
-        "torch.compile does not work here, so routing runs uncompiled and slower "
-        "(RuntimeError: no compiler)"
+        "routing runs uncompiled, and slower: torch.compile failed (RuntimeError: no compiler)"
     ]
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("routing", ORACLES)
+def test_torch_compile(routing, monkeypatch):
+    """Half a minute of compiling; a full chunk, one filled up, and one too short for that."""
+    monkeypatch.setattr(chunks, "CPU_CHUNK", 16 * 4 * 6)
+    for tokens in (16, 28, 35):
+        votes = votes_of((tokens, 4, 6, 1))
+        expected = value_and_grad(routing, votes)
+        result = value_and_grad(lambda v: fused_routing(routing, v, {}, backend="compiled"), votes)
+        torch.testing.assert_close(result, expected, **EXACT)
+    assert not chunks._compile_failed
 
 
 # Refusals.
@@ -266,6 +402,11 @@ def test_refusals(routing):
 def test_unknown_softmax_is_refused():
     with pytest.raises(ValueError, match=r"softmax_over is 'tokens'; expected one of \('capsules'"):
         simple_routing(votes_of((2, 3, 4, 1)), softmax_over="tokens")
+
+
+def test_unknown_backend_is_refused():
+    with pytest.raises(ValueError, match=r"backend is 'fast'; expected one of \('auto', 'kernel'"):
+        fused_routing(em_routing, votes_of((2, 3, 4, 1)), {}, backend="fast")
 
 
 def test_no_token_is_fine():

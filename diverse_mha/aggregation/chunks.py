@@ -1,0 +1,96 @@
+"""Routing a chunk of tokens at a time, forward and backward, by the plain form."""
+
+import functools
+import logging
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+logger = logging.getLogger(__name__)
+
+CPU_CHUNK = 2**18
+"""Elements of the votes routed at once on the CPU: 1 MiB of float32, to stay in cache."""
+
+DEVICE_CHUNK = 2**24
+"""Elements of the votes routed at once elsewhere: keeps a GPU busy, is little of its memory."""
+
+_compile_failed = False
+
+
+class ChunkedRouting:
+    """Routing in chunks; the backward pass repeats the iterations of each chunk.
+
+    Args:
+        routing: :func:`em_routing` or :func:`simple_routing`.
+        options: the keyword arguments of ``routing``; hashable values.
+        compiled: compile the work on a full chunk with torch.compile. Where that fails, a
+            warning is logged once and the plain form does that work.
+    """
+
+    def __init__(self, routing: Callable[..., Tensor], options: dict, compiled: bool):
+        self.call = routing, tuple(sorted(options.items()))
+        self.compiled = compiled
+
+    def forward(self, votes: Tensor) -> Tensor:
+        """Routes (K, H, N, D) votes; returns the capsules, (K, N, D)."""
+        size = _tokens_at_once(votes)
+        return torch.cat([self._run(_forward, size, chunk) for chunk in votes.split(size)])
+
+    def backward(self, votes: Tensor, grad: Tensor) -> Tensor:
+        """Gradient for the votes, (K, H, N, D), from that for the capsules, (K, N, D)."""
+        size = _tokens_at_once(votes)
+        grad_votes = votes.new_empty(votes.shape)  # (K, H, N, D)
+        for chunk, grad_chunk, out in zip(
+            votes.split(size), grad.split(size), grad_votes.split(size), strict=True
+        ):
+            out.copy_(self._run(_backward, size, chunk, grad_chunk.contiguous()))
+        return grad_votes
+
+    def _run(self, work: Callable[..., Tensor], size: int, *tensors: Tensor) -> Tensor:
+        """Does ``work`` on at most ``size`` tokens.
+
+        Compiled code exists for full chunks only, so that no batch size compiles anew: a
+        shorter chunk is filled up with zeros, or done by the plain form if that is less.
+        """
+        global _compile_failed
+        tokens = tensors[0].size(0)
+        if self.compiled and not _compile_failed and 2 * tokens >= size:
+            try:
+                full = [_fill_up(tensor, size) for tensor in tensors]
+                return _compile(work)(*self.call, *full)[:tokens]
+            except Exception as error:  # whatever the compiler raises, there is another way
+                _compile_failed = True
+                logger.warning(
+                    "routing runs uncompiled, and slower: torch.compile failed (%s: %s)",
+                    type(error).__name__,
+                    next(iter(str(error).strip().splitlines()), ""),
+                )
+        return work(*self.call, *tensors)
+
+
+def _tokens_at_once(votes: Tensor) -> int:
+    chunk = CPU_CHUNK if votes.device.type == "cpu" else DEVICE_CHUNK
+    return max(1, chunk // votes[0].numel())
+
+
+def _fill_up(tensor: Tensor, size: int) -> Tensor:
+    missing = size - tensor.size(0)
+    return F.pad(tensor, (0, 0) * (tensor.dim() - 1) + (0, missing)) if missing else tensor
+
+
+@functools.lru_cache(maxsize=2)
+def _compile(work: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    return torch.compile(work, fullgraph=True, dynamic=False)
+
+
+def _forward(routing: Callable[..., Tensor], options: tuple, votes: Tensor) -> Tensor:
+    return routing(votes, **dict(options))
+
+
+def _backward(
+    routing: Callable[..., Tensor], options: tuple, votes: Tensor, grad: Tensor
+) -> Tensor:
+    _, gradient_of = torch.func.vjp(lambda v: routing(v, **dict(options)), votes)
+    return gradient_of(grad)[0]

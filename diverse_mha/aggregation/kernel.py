@@ -1,0 +1,174 @@
+"""Builds ``kernel.cpp`` with the C++ compiler at hand, and calls it."""
+
+import ctypes
+import functools
+import hashlib
+import inspect
+import logging
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from .checks import check_iterations
+from .em import em_routing, inverse_temperatures
+from .simple import simple_routing
+
+logger = logging.getLogger(__name__)
+
+SOURCE = Path(__file__).with_name("kernel.cpp")
+FLAGS = "-O3 -march=native -std=c++17 -fopenmp -fno-math-errno -fno-trapping-math -shared -fPIC"
+
+
+class KernelRouting:
+    """Routing of scalar votes on the CPU in float32 by compiled code, forward and backward.
+
+    Args:
+        routing: :func:`em_routing` or :func:`simple_routing`.
+        options: the keyword arguments of ``routing``.
+
+    Raises:
+        ValueError: if an option is out of range.
+    """
+
+    def __init__(self, routing: Callable[..., Tensor], options: dict):
+        bound = inspect.signature(routing).bind(None, **options)
+        bound.apply_defaults()
+        self.routing, self.options = routing, bound.arguments
+        check_iterations(self.options["iterations"])
+
+    @staticmethod
+    def fits(votes: Tensor) -> bool:
+        """Whether votes are of the kind that the compiled code routes."""
+        return (
+            votes.device.type == "cpu"
+            and votes.dtype == torch.float32
+            and votes.dim() == 4
+            and votes.size(3) == 1
+            and votes.numel() > 0
+        )
+
+    def forward(self, votes: Tensor) -> Tensor:
+        """Routes (K, H, N, 1) votes; returns the capsules, (K, N, 1)."""
+        result = votes.new_empty(votes.size(0), votes.size(2), 1)
+        self._call(votes.contiguous(), None, result)
+        return result
+
+    def backward(self, votes: Tensor, grad: Tensor) -> Tensor:
+        """Gradient for the votes, (K, H, N, 1), from that for the capsules, (K, N, 1)."""
+        result = votes.new_empty(votes.shape)
+        self._call(votes.contiguous(), grad.contiguous(), result)
+        return result
+
+    def _call(self, votes: Tensor, grad: Tensor | None, result: Tensor) -> None:
+        options, (tokens, num_heads, capsules, _) = self.options, votes.shape
+        arguments = [
+            ctypes.c_void_p(votes.data_ptr()),
+            ctypes.c_void_p(None if grad is None else grad.data_ptr()),
+            ctypes.c_void_p(result.data_ptr()),
+            ctypes.c_int64(tokens),
+            ctypes.c_int(num_heads),
+            ctypes.c_int(capsules),
+            ctypes.c_int(options["iterations"]),
+        ]
+        threads = ctypes.c_int(torch.get_num_threads())
+        if self.routing is em_routing:
+            temperatures = inverse_temperatures(options["iterations"])
+            library().route_em(
+                *arguments,
+                ctypes.c_int(options["activation"]),
+                ctypes.c_float(options["activation_cost"]),
+                ctypes.c_float(options["input_cost"]),
+                ctypes.c_float(options["variance_floor"]),
+                (ctypes.c_float * len(temperatures))(*temperatures),
+                threads,
+            )
+        else:
+            assert self.routing is simple_routing
+            over_capsules = options["softmax_over"] == "capsules"
+            library().route_simple(*arguments, ctypes.c_int(over_capsules), threads)
+
+
+@functools.lru_cache(maxsize=1)
+def library() -> ctypes.CDLL | None:
+    """The compiled code, built on first use and kept in the user's cache folder.
+
+    Returns:
+        The loaded library, or None if it cannot be built or loaded; the reason is then logged
+        as a warning, once in a process.
+    """
+    try:
+        return ctypes.CDLL(str(build()))
+    except (OSError, RuntimeError, subprocess.SubprocessError) as error:
+        logger.warning("routing runs without compiled code, and slower: %s", error)
+        return None
+
+
+def build() -> Path:
+    """Compiles ``kernel.cpp``, unless this machine has done so before.
+
+    The file name depends on source, flags, compiler and processor, so that a cache folder can
+    be shared by machines. A half-written file never has that name.
+
+    Returns:
+        Path of the shared library.
+
+    Raises:
+        RuntimeError: if there is no compiler, or it fails.
+        OSError: if the file cannot be written.
+    """
+    compiler = _compiler()
+    version = subprocess.run(
+        [compiler, "--version"], capture_output=True, text=True, check=True, timeout=60
+    ).stdout
+    identity = "\0".join([SOURCE.read_text("utf-8"), FLAGS, version, _processor()])
+    folder = _cache_folder()
+    path = folder / f"routing-{hashlib.sha256(identity.encode()).hexdigest()[:16]}.so"
+    if path.exists():
+        return path
+    handle, name = tempfile.mkstemp(suffix=".so", dir=folder)
+    os.close(handle)
+    try:
+        command = [compiler, *FLAGS.split(), str(SOURCE), "-o", name]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+        if done.returncode:
+            raise RuntimeError(f"{compiler} failed on {SOURCE.name}: {_last_line(done.stderr)}")
+        os.replace(name, path)
+    finally:
+        Path(name).unlink(missing_ok=True)
+    return path
+
+
+def _compiler() -> str:
+    for name in (os.environ.get("CXX"), "c++", "g++", "clang++"):
+        found = shutil.which(name) if name else None
+        if found:
+            return found
+    raise RuntimeError("no C++ compiler found (looked for $CXX, c++, g++, clang++)")
+
+
+def _processor() -> str:
+    """What ``-march=native`` depends on, as far as it can be told."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
+    except OSError:
+        return platform.platform() + platform.processor()
+    return "\n".join(sorted({x for x in lines if x.startswith(("model name", "flags"))}))
+
+
+def _cache_folder() -> Path:
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = base / "diverse_mha"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _last_line(text: str) -> str:
+    lines = [line for line in text.splitlines() if "error" in line] or text.splitlines()
+    return lines[0].strip() if lines else "no message"
