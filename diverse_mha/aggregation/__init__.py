@@ -7,10 +7,11 @@ from .em import em_routing
 from .factory import AGGREGATIONS, build_aggregation
 from .fused import fused_routing
 from .routing import RoutingAggregation
-from .simple import simple_routing
+from .simple import SOFTMAX_OVER, simple_routing
 
 __all__ = [
     "AGGREGATIONS",
+    "SOFTMAX_OVER",
     "RoutingAggregation",
     "build_aggregation",
     "em_routing",

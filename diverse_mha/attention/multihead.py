@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 import torch.nn.functional as F
 from fairseq.modules import MultiheadAttention
-from torch import Tensor
+from torch import Tensor, nn
 
 from diverse_mha.attention.masks import causal_bias, merge_bias, padding_bias
 from diverse_mha.attention.states import HeadStates
@@ -36,6 +36,8 @@ class DiverseAttention(MultiheadAttention):
         dropout: dropout probability on the attention weights.
         self_attention: queries, keys and values come from one tensor.
         encoder_decoder_attention: keys come from the encoder and may be cached.
+        aggregation: module from concatenated head outputs (..., C) to (..., C) in place
+            of the output projection; None keeps the projection.
 
     Raises:
         ValueError: if ``num_heads`` does not divide ``embed_dim``.
@@ -50,6 +52,7 @@ class DiverseAttention(MultiheadAttention):
         dropout: float = 0.0,
         self_attention: bool = False,
         encoder_decoder_attention: bool = False,
+        aggregation: nn.Module | None = None,
     ):
         if num_heads < 1 or embed_dim % num_heads:
             raise ValueError(f"num_heads {num_heads} does not divide embed_dim {embed_dim}")
@@ -62,6 +65,9 @@ class DiverseAttention(MultiheadAttention):
             self_attention=self_attention,
             encoder_decoder_attention=encoder_decoder_attention,
         )
+        if aggregation is not None:
+            del self.out_proj
+            self.out_proj = aggregation
 
     def forward(
         self,

@@ -10,7 +10,7 @@ from argparse import Namespace
 from dataclasses import dataclass, field, fields, is_dataclass, make_dataclass
 from typing import Optional
 
-from fairseq.dataclass import FairseqDataclass
+from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.models.transformer.transformer_config import (
     DecoderConfig,
     EncDecBaseConfig,
@@ -18,6 +18,8 @@ from fairseq.models.transformer.transformer_config import (
     TransformerConfig,
 )
 from omegaconf import OmegaConf
+
+from diverse_mha.aggregation import AGGREGATIONS, SOFTMAX_OVER
 
 _GROUPS = {"encoder": EncDecBaseConfig, "decoder": DecoderConfig, "quant_noise": QuantNoiseConfig}
 
@@ -50,9 +52,50 @@ FlatTransformerConfig = make_dataclass(
 )
 
 
+def _option(default, text: str):
+    return field(default=default, metadata={"help": text})
+
+
+def _layers_option(component: str):
+    return _option(
+        None,
+        f"{component} layers whose heads are aggregated by --aggregation: numbers from 1 "
+        "separated by commas, all, or none; default: none",
+    )
+
+
 @dataclass
-class DisagreeConfig(FlatTransformerConfig):
-    """Options of ``transformer_disagree``: those of a stock Transformer."""
+class DiverseConfig(FlatTransformerConfig):
+    """fairseq's Transformer options and ours; the families differ in defaults only."""
+
+    aggregation: ChoiceEnum(AGGREGATIONS) = _option(
+        "linear",
+        "how the outputs of the heads become one vector: linear (concatenate and project), "
+        "simple-routing or em-routing (Li et al. 2021)",
+    )
+    aggregation_encoder_layers: Optional[str] = _layers_option("encoder self-attention")
+    aggregation_cross_layers: Optional[str] = _layers_option("encoder-decoder attention")
+    aggregation_decoder_layers: Optional[str] = _layers_option("decoder self-attention")
+    routing_iterations: int = _option(3, "iterations of the routing algorithm")
+    routing_capsules: Optional[int] = _option(
+        None, "number of output capsules, a divisor of the width; default: the width"
+    )
+    routing_activation: bool = _option(
+        True,
+        "EM routing: scale each capsule by its activation probability (paper); this flag "
+        "switches that off, as in the authors' released code",
+    )
+    routing_softmax_over: ChoiceEnum(SOFTMAX_OVER) = _option(
+        "capsules",
+        "simple routing: what the agreement is normalised over, capsules (paper) or heads "
+        "(authors' released code)",
+    )
+    routing_pre_norm: bool = _option(
+        False, "layer norm on the head outputs before routing, as in the authors' released code"
+    )
+    routing_post_norm: bool = _option(
+        False, "layer norm on the routed result, an option of the authors' released code"
+    )
 
 
 def to_namespace(cfg) -> Namespace:

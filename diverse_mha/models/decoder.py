@@ -9,6 +9,7 @@ from torch import Tensor
 from diverse_mha.attention import HeadStates
 from diverse_mha.attention.masks import causal_bias, padding_bias
 from diverse_mha.models.layers import WIDTH, DiverseDecoderLayer, wrap_layer
+from diverse_mha.models.seams import Seams
 
 
 class _Masks(NamedTuple):
@@ -22,11 +23,25 @@ class _Masks(NamedTuple):
 
 
 class DiverseDecoder(TransformerDecoderBase):
-    """Transformer decoder that returns the states of its heads on request."""
+    """Transformer decoder that returns the states of its heads on request.
+
+    Args:
+        cfg: fairseq's nested configuration.
+        dictionary: target dictionary.
+        embed_tokens: embedding table.
+        seams: the parts of the attention modules.
+        no_encoder_attn: leave out the attention to the encoder (language models).
+    """
+
+    def __init__(self, cfg, dictionary, embed_tokens, seams: Seams, no_encoder_attn: bool = False):
+        self._seams, self._built = seams, 0  # fairseq's constructor builds the layers
+        super().__init__(cfg, dictionary, embed_tokens, no_encoder_attn=no_encoder_attn)
 
     def build_decoder_layer(self, cfg, no_encoder_attn=False):
-        """Build one layer; called by fairseq's constructor."""
-        return wrap_layer(DiverseDecoderLayer(cfg, no_encoder_attn), cfg)
+        """Build the next layer; called by fairseq's constructor."""
+        self._built += 1
+        layer = DiverseDecoderLayer(cfg, self._seams, self._built, no_encoder_attn)
+        return wrap_layer(layer, cfg)
 
     def forward(
         self,

@@ -6,14 +6,27 @@ from torch import Tensor
 from diverse_mha.attention import HeadStates
 from diverse_mha.attention.masks import padding_bias
 from diverse_mha.models.layers import DiverseEncoderLayer, wrap_layer
+from diverse_mha.models.seams import Seams
 
 
 class DiverseEncoder(TransformerEncoderBase):
-    """Transformer encoder that returns the states of its heads on request."""
+    """Transformer encoder that returns the states of its heads on request.
+
+    Args:
+        cfg: fairseq's nested configuration.
+        dictionary: source dictionary.
+        embed_tokens: embedding table.
+        seams: the parts of the attention modules.
+    """
+
+    def __init__(self, cfg, dictionary, embed_tokens, seams: Seams):
+        self._seams, self._built = seams, 0  # fairseq's constructor builds the layers
+        super().__init__(cfg, dictionary, embed_tokens)
 
     def build_encoder_layer(self, cfg):
-        """Build one layer; called by fairseq's constructor."""
-        return wrap_layer(DiverseEncoderLayer(cfg), cfg)
+        """Build the next layer; called by fairseq's constructor."""
+        self._built += 1
+        return wrap_layer(DiverseEncoderLayer(cfg, self._seams, self._built), cfg)
 
     def forward(
         self,

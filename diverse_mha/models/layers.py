@@ -15,7 +15,8 @@ from fairseq.modules.transformer_layer import (
 )
 from torch import Tensor, nn
 
-from diverse_mha.attention import STATE_NAMES, Attended, DiverseAttention, HeadStates
+from diverse_mha.attention import STATE_NAMES, Attended, HeadStates
+from diverse_mha.models.seams import Seams
 
 WIDTH = len(STATE_NAMES)
 
@@ -50,9 +51,16 @@ class _FeedForward:
 
 
 class DiverseEncoderLayer(_FeedForward, TransformerEncoderLayerBase):
-    """Self-attention and feed-forward block of the encoder."""
+    """Self-attention and feed-forward block of the encoder.
 
-    def __init__(self, cfg):
+    Args:
+        cfg: fairseq's nested configuration.
+        seams: the parts of the attention module.
+        number: number of the layer, from 1.
+    """
+
+    def __init__(self, cfg, seams: Seams, number: int):
+        self._seams, self._number = seams, number  # fairseq's constructor builds the attention
         super().__init__(cfg)
         # Stock fairseq 0.12.2 would run the whole layer in one fused call at
         # evaluation, past our attention.
@@ -60,7 +68,9 @@ class DiverseEncoderLayer(_FeedForward, TransformerEncoderLayerBase):
 
     def build_self_attention(self, embed_dim, cfg):
         """Build the layer's attention module; called by fairseq's constructor."""
-        return DiverseAttention(
+        return self._seams.build(
+            "encoder",
+            self._number,
             embed_dim,
             cfg.encoder.attention_heads,
             dropout=cfg.attention_dropout,
@@ -89,11 +99,24 @@ class DiverseEncoderLayer(_FeedForward, TransformerEncoderLayerBase):
 
 
 class DiverseDecoderLayer(_FeedForward, TransformerDecoderLayerBase):
-    """Self-attention, attention to the encoder, and feed-forward block."""
+    """Self-attention, attention to the encoder, and feed-forward block.
+
+    Args:
+        cfg: fairseq's nested configuration.
+        seams: the parts of the attention modules.
+        number: number of the layer, from 1.
+        no_encoder_attn: leave out the attention to the encoder.
+    """
+
+    def __init__(self, cfg, seams: Seams, number: int, no_encoder_attn: bool = False):
+        self._seams, self._number = seams, number  # fairseq's constructor builds the attention
+        super().__init__(cfg, no_encoder_attn)
 
     def build_self_attention(self, embed_dim, cfg, add_bias_kv=False, add_zero_attn=False):
         """Build the self-attention module; called by fairseq's constructor."""
-        return DiverseAttention(
+        return self._seams.build(
+            "decoder",
+            self._number,
             embed_dim,
             cfg.decoder.attention_heads,
             dropout=cfg.attention_dropout,
@@ -102,7 +125,9 @@ class DiverseDecoderLayer(_FeedForward, TransformerDecoderLayerBase):
 
     def build_encoder_attention(self, embed_dim, cfg):
         """Build the attention to the encoder; called by fairseq's constructor."""
-        return DiverseAttention(
+        return self._seams.build(
+            "cross",
+            self._number,
             embed_dim,
             cfg.decoder.attention_heads,
             kdim=cfg.encoder.embed_dim,

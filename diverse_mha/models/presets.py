@@ -25,6 +25,13 @@ TRANSLATION_SHAPES = {
     "_wmt_en_de_big": _both_sides(embed_dim=1024, ffn_embed_dim=4096, layers=6, attention_heads=16),
 }
 
+# What sets the families apart; any of them takes any option.
+FAMILIES = {
+    "disagree": {},
+    # "Aggregation" of Li et al. 2021: EM routing in the first two encoder layers.
+    "routing": {"aggregation": "em-routing", "aggregation_encoder_layers": "1,2"},
+}
+
 
 def with_defaults(config: type, name: str, defaults: dict) -> type:
     """Derive a dataclass that differs from ``config`` in some defaults only.
@@ -40,17 +47,20 @@ def with_defaults(config: type, name: str, defaults: dict) -> type:
     return make_dataclass(name, changed, bases=(config,), namespace={"__module__": __name__})
 
 
-def register_family(model: type, name: str, shapes: dict[str, dict]) -> None:
+def register_family(
+    model: type, name: str, shapes: dict[str, dict], defaults: dict | None = None
+) -> None:
     """Register ``model`` under ``name`` + suffix for every shape.
 
     Args:
         model: model class with a ``config`` attribute, its dataclass of options.
         name: name of the family, and of the member with the empty suffix.
         shapes: options that differ from ``model.config``, by suffix.
+        defaults: options that differ from ``model.config`` in the whole family.
     """
     for suffix, shape in shapes.items():
         class_name = "".join(part.capitalize() for part in (name + suffix).split("_"))
-        config = with_defaults(model.config, class_name + "Config", shape)
+        config = with_defaults(model.config, class_name + "Config", {**(defaults or {}), **shape})
         member = type(class_name, (model,), {"config": config, "__module__": model.__module__})
         register_model(name + suffix, dataclass=config)(member)
         ARCH_CONFIG_REGISTRY[name + suffix] = _keep_bf16_off_tpu

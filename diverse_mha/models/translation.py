@@ -8,10 +8,11 @@ from torch import Tensor
 
 from diverse_mha.attention import check_state_names
 from diverse_mha.models.checks import check_model_options
-from diverse_mha.models.config import DisagreeConfig, to_namespace
+from diverse_mha.models.config import DiverseConfig, to_namespace
 from diverse_mha.models.decoder import DiverseDecoder
 from diverse_mha.models.encoder import DiverseEncoder
-from diverse_mha.models.presets import TRANSLATION_SHAPES, register_family
+from diverse_mha.models.presets import FAMILIES, TRANSLATION_SHAPES, register_family
+from diverse_mha.models.seams import SIDES, Seams
 
 # Copies of layer parameters that stock fairseq 0.12.2 saves for its fused path.
 _FUSED_COPY = re.compile(r"encoder\.layers\.\d+\.(in_proj|out_proj|fc1|fc2)_(weight|bias)$")
@@ -20,7 +21,7 @@ _FUSED_COPY = re.compile(r"encoder\.layers\.\d+\.(in_proj|out_proj|fc1|fc2)_(wei
 class DiverseTransformer(TransformerModel):
     """fairseq's Transformer with open attention, and head states on request."""
 
-    config = DisagreeConfig
+    config = DiverseConfig
 
     @classmethod
     def add_args(cls, parser):
@@ -36,17 +37,24 @@ class DiverseTransformer(TransformerModel):
         """
         args = to_namespace(cfg)
         check_model_options(args)
+        cls._seams_of(args)  # before fairseq builds anything
         return super().build_model(args, task)
+
+    @staticmethod
+    def _seams_of(args) -> Seams:
+        crossing = not args.no_cross_attention
+        return Seams.from_options(args, tuple(c for c in SIDES if crossing or c != "cross"))
 
     @classmethod
     def build_encoder(cls, cfg, src_dict, embed_tokens):
         """Build the encoder; called by fairseq."""
-        return DiverseEncoder(cfg, src_dict, embed_tokens)
+        return DiverseEncoder(cfg, src_dict, embed_tokens, cls._seams_of(cfg))
 
     @classmethod
     def build_decoder(cls, cfg, tgt_dict, embed_tokens):
         """Build the decoder; called by fairseq."""
-        return DiverseDecoder(cfg, tgt_dict, embed_tokens, no_encoder_attn=cfg.no_cross_attention)
+        seams = cls._seams_of(cfg)
+        return DiverseDecoder(cfg, tgt_dict, embed_tokens, seams, cfg.no_cross_attention)
 
     def forward(
         self,
@@ -109,4 +117,5 @@ class DiverseTransformer(TransformerModel):
             del state_dict[key]
 
 
-register_family(DiverseTransformer, "transformer_disagree", TRANSLATION_SHAPES)
+for _family, _defaults in FAMILIES.items():
+    register_family(DiverseTransformer, f"transformer_{_family}", TRANSLATION_SHAPES, _defaults)

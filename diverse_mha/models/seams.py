@@ -1,0 +1,125 @@
+"""Which replaceable parts each attention module of a model gets."""
+
+from dataclasses import dataclass
+
+from diverse_mha.aggregation import build_aggregation
+from diverse_mha.attention import DiverseAttention
+from diverse_mha.errors import OptionError
+
+# Component: the side whose width, heads and number of layers it has.
+SIDES = {"encoder": "encoder", "cross": "decoder", "decoder": "decoder"}
+
+
+def parse_layers(option: str, value: str | None, count: int) -> frozenset[int]:
+    """Read a choice of layers.
+
+    Args:
+        option: spelling of the option, for the message.
+        value: comma list of numbers from 1, ``all``, ``none``, or None for none.
+        count: how many layers there are.
+
+    Returns:
+        The numbers of the layers, from 1.
+
+    Raises:
+        OptionError: if something is not the number of a layer.
+    """
+    words = [word.strip() for word in str(value if value is not None else "none").split(",")]
+    if words == ["none"]:
+        return frozenset()
+    if words == ["all"]:
+        return frozenset(range(1, count + 1))
+    for word in words:
+        if not word.isdecimal() or not 1 <= int(word) <= count:
+            raise OptionError(
+                f"{option} {value}: there is no layer {word!r}; give numbers from 1 to {count} "
+                "separated by commas, or all, or none"
+            )
+    return frozenset(int(word) for word in words)
+
+
+@dataclass(frozen=True)
+class Seams:
+    """The parts of a model's attention modules, resolved from its options.
+
+    Attributes:
+        aggregation: kind of aggregation in the layers named below.
+        aggregation_layers: numbers of the layers, from 1, by component.
+        routing: options of the routing module.
+    """
+
+    aggregation: str
+    aggregation_layers: dict[str, frozenset[int]]
+    routing: dict
+
+    @classmethod
+    def from_options(cls, args, components: tuple[str, ...]) -> "Seams":
+        """Resolve and check the options.
+
+        Args:
+            args: namespace with the options of ``DiverseConfig`` and fairseq's flat names.
+            components: the attention components that the model has.
+
+        Raises:
+            OptionError: naming the option, its value and what would do.
+        """
+        layers = {}
+        for component in SIDES:
+            option = f"--aggregation-{component}-layers"
+            value = getattr(args, f"aggregation_{component}_layers", None)
+            count = getattr(args, f"{SIDES[component]}_layers", 0)
+            if component not in components:
+                count = 0
+                if value not in (None, "none"):
+                    raise OptionError(
+                        f"{option} {value}: the model has no {component} attention; leave it out"
+                    )
+            layers[component] = parse_layers(option, value, count)
+        chosen = [component for component, numbers in layers.items() if numbers]
+        kind = str(args.aggregation)
+        if kind == "linear" and chosen:
+            raise OptionError(
+                f"--aggregation-{chosen[0]}-layers has no effect with --aggregation linear; "
+                "choose simple-routing or em-routing"
+            )
+        if kind != "linear" and not chosen:
+            raise OptionError(
+                f"--aggregation {kind} is in no layer; name some with "
+                + " or ".join(f"--aggregation-{component}-layers" for component in components)
+            )
+        if args.routing_iterations < 1:
+            raise OptionError(f"--routing-iterations {args.routing_iterations}: must be 1 or more")
+        capsules = getattr(args, "routing_capsules", None)
+        for component in chosen:
+            width = getattr(args, f"{SIDES[component]}_embed_dim")
+            if capsules is not None and (capsules < 1 or width % capsules):
+                raise OptionError(
+                    f"--routing-capsules {capsules} does not divide "
+                    f"--{SIDES[component]}-embed-dim {width}; give a divisor, "
+                    f"or leave it out for {width}"
+                )
+        routing = {
+            "capsules": capsules,
+            "iterations": args.routing_iterations,
+            "dropout": args.activation_dropout,
+            "activation": args.routing_activation,
+            "softmax_over": str(args.routing_softmax_over),
+            "pre_norm": args.routing_pre_norm,
+            "post_norm": args.routing_post_norm,
+        }
+        return cls(kind, layers, routing)
+
+    def build(self, component: str, number: int, embed_dim: int, num_heads: int, **options):
+        """Build the attention module of one layer.
+
+        Args:
+            component: ``encoder``, ``cross`` or ``decoder``.
+            number: number of the layer, from 1.
+            embed_dim: model width.
+            num_heads: number of heads.
+            **options: further arguments of ``DiverseAttention``.
+        """
+        aggregation = None
+        if number in self.aggregation_layers[component]:
+            aggregation = build_aggregation(self.aggregation, embed_dim, num_heads, **self.routing)
+        return DiverseAttention(embed_dim, num_heads, aggregation=aggregation, **options)

@@ -1,0 +1,167 @@
+"""transformer_routing: where the routing sits, what it costs, and that decoding stays right."""
+
+import pytest
+import torch
+from fairseq.models import MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
+
+from diverse_mha.aggregation import RoutingAggregation
+from tests.toy import beam_search, build_ours, log_probs, toy_batch, toy_task
+
+MODULE = (512 * 512 + 512) + (512 * 4096 + 4096) - (512 * 512 + 512)
+
+# Li et al. 2021, Tables 3 and 4 (Base): layers by component, number of modules.
+TABLES = {
+    "encoder 1-6": ({"encoder": "all"}, 6),
+    "cross 1-6": ({"encoder": None, "cross": "all"}, 6),
+    "decoder 1-6": ({"encoder": None, "decoder": "all"}, 6),
+    "encoder and cross": ({"encoder": "all", "cross": "all"}, 12),
+    "all": ({"encoder": "all", "cross": "all", "decoder": "all"}, 18),
+    "encoder 4-6": ({"encoder": "4,5,6"}, 3),
+    "encoder 1-3": ({"encoder": "1,2,3"}, 3),
+    "encoder 1,2": ({}, 2),
+    "encoder 6": ({"encoder": "6"}, 1),
+    "encoder 1": ({"encoder": "1"}, 1),
+}
+
+
+def count_parameters(arch, **options) -> int:
+    """Parameters of a model of the paper's shape, built without memory."""
+    config = MODEL_DATACLASS_REGISTRY[arch](**options)
+    with torch.device("meta"):
+        model = MODEL_REGISTRY[arch].build_model(config, toy_task())
+    return sum(p.numel() for p in model.parameters())
+
+
+def test_one_module_adds_what_the_paper_says():
+    assert MODULE == 2_101_248  # "+2.1M"
+
+
+@pytest.mark.parametrize("row", TABLES)
+@pytest.mark.parametrize("kind", ["em-routing", "simple-routing"])
+def test_parameters_of_tables_3_and_4(kind, row):
+    layers, modules = TABLES[row]
+    options = {f"aggregation_{component}_layers": value for component, value in layers.items()}
+    base = count_parameters("transformer_disagree_wmt_en_de")
+    routed = count_parameters("transformer_routing_wmt_en_de", aggregation=kind, **options)
+    assert routed - base == modules * MODULE
+
+
+def test_parameters_of_big_with_two_layers():
+    added = count_parameters("transformer_routing_wmt_en_de_big") - count_parameters(
+        "transformer_disagree_wmt_en_de_big"
+    )
+    assert added == 2 * (1024 * 16 * 1024 + 16 * 1024)
+    assert round(added / 1e6, 1) == 33.6  # the paper: 264M to 297M
+    # With 8 heads the same arithmetic gives 16.8M, not the 24M of the paper's Table 6.
+    with_8 = {"encoder_attention_heads": 8, "decoder_attention_heads": 8}
+    added = count_parameters("transformer_routing_wmt_en_de_big", **with_8) - count_parameters(
+        "transformer_disagree_wmt_en_de_big", **with_8
+    )
+    assert round(added / 1e6, 1) == 16.8
+
+
+def routed_layers(model) -> dict:
+    found = {"encoder": [], "cross": [], "decoder": []}
+    for number, layer in enumerate(model.encoder.layers, start=1):
+        if isinstance(layer.self_attn.out_proj, RoutingAggregation):
+            found["encoder"].append(number)
+    for number, layer in enumerate(model.decoder.layers, start=1):
+        for component, module in (("decoder", layer.self_attn), ("cross", layer.encoder_attn)):
+            if isinstance(module.out_proj, RoutingAggregation):
+                found[component].append(number)
+    return found
+
+
+def test_default_is_em_routing_in_the_first_two_encoder_layers():
+    model = build_ours("transformer_routing", encoder_layers=3)
+    assert routed_layers(model) == {"encoder": [1, 2], "cross": [], "decoder": []}
+    assert model.encoder.layers[0].self_attn.out_proj.kind == "em-routing"
+
+
+def test_layers_and_options_reach_their_modules():
+    model = build_ours(
+        aggregation="simple-routing",
+        aggregation_cross_layers="2",
+        aggregation_decoder_layers="all",
+        routing_iterations=2,
+        routing_capsules=8,
+        routing_softmax_over="heads",
+        routing_post_norm=True,
+        activation_dropout=0.1,
+    )
+    assert routed_layers(model) == {"encoder": [], "cross": [2], "decoder": [1, 2]}
+    module = model.decoder.layers[0].self_attn.out_proj
+    assert module.capsules == 8 and module.dropout == 0.1
+    assert module.options == {"iterations": 2, "softmax_over": "heads"}
+    assert module.post_norm is not None and module.pre_norm is None
+
+
+ROUTED = {
+    "aggregation_encoder_layers": "all",
+    "aggregation_cross_layers": "all",
+    "aggregation_decoder_layers": "1",
+}
+
+
+@pytest.mark.parametrize("kind", ["em-routing", "simple-routing"])
+def test_incremental_decoding_equals_the_full_pass(kind):
+    model = build_ours("transformer_routing", aggregation=kind, **ROUTED).eval()
+    batch = toy_batch(target_lengths=(5, 5, 5))
+    net_input = batch["net_input"]
+    with torch.no_grad():
+        full = log_probs(model, batch)
+        encoder_out = model.encoder(net_input["src_tokens"])
+        state, steps = {}, []
+        for step in range(1, 6):
+            tokens = net_input["prev_output_tokens"][:, :step]
+            out = model.decoder(tokens, encoder_out=encoder_out, incremental_state=state)
+            steps.append(model.get_normalized_probs(out, log_probs=True))
+    torch.testing.assert_close(torch.cat(steps, dim=1), full, rtol=0, atol=1e-5)
+    assert len(beam_search(model, batch)) == 3
+
+
+def test_gradients_with_and_without_activation_checkpointing_are_equal():
+    gradients = []
+    for checkpoint in (False, True):
+        model = build_ours("transformer_routing", checkpoint_activations=checkpoint, **ROUTED)
+        out, extra = model(**toy_batch()["net_input"], return_head_states=("outputs",))
+        states = extra["head_states"]["encoder"]
+        (out.square().mean() + sum(s.outputs.cos().mean() for s in states)).backward()
+        gradients.append([p.grad for p in model.parameters()])
+    for plain, checkpointed in zip(*gradients, strict=True):
+        torch.testing.assert_close(plain, checkpointed)
+
+
+def test_extra_padding_changes_nothing():
+    model = build_ours("transformer_routing", **ROUTED).double().eval()
+    batch, wide = toy_batch(), toy_batch(extra_padding=3)
+    real, wide_real = batch["target"].ne(1), wide["target"].ne(1)
+    torch.testing.assert_close(log_probs(model, batch)[real], log_probs(model, wide)[wide_real])
+
+
+REFUSED = {
+    "--aggregation-encoder-layers 0: there is no layer '0'; give numbers from 1 to 2": {
+        "aggregation_encoder_layers": "0"
+    },
+    "--aggregation-encoder-layers 7: there is no layer '7'": {"aggregation_encoder_layers": "7"},
+    "--aggregation-decoder-layers first: there is no layer 'first'": {
+        "aggregation_decoder_layers": "first"
+    },
+    "--routing-capsules 0 does not divide --encoder-embed-dim 16": {"routing_capsules": 0},
+    "--routing-capsules 5 does not divide --encoder-embed-dim 16": {"routing_capsules": 5},
+    "--routing-iterations 0: must be 1 or more": {"routing_iterations": 0},
+    "--aggregation-encoder-layers has no effect with --aggregation linear": {
+        "aggregation": "linear"
+    },
+    "--aggregation em-routing is in no layer": {"aggregation_encoder_layers": "none"},
+    "--aggregation-cross-layers 1: the model has no cross attention": {
+        "no_cross_attention": True,
+        "aggregation_cross_layers": "1",
+    },
+}
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_what_cannot_be_is_refused_by_name(message):
+    with pytest.raises(ValueError, match=message):
+        build_ours("transformer_routing", **REFUSED[message])
