@@ -37,6 +37,10 @@ class DiversityMixin:
     gradients by sample_size, so training minimises mean token loss + weight * term
     whatever the batch size. ``reduce=False`` asks for losses per token, to which a
     term of the whole batch does not belong: there it is logged and not added.
+
+    Logged as ``loss`` is the token loss alone, so that loss and perplexity, and the
+    checkpoint chosen by them, are the same quantity with and without terms; every
+    term is logged beside it.
     """
 
     diversity: DiversityTerms
@@ -55,7 +59,6 @@ class DiversityMixin:
         values = self.diversity.values(recorder.head_states)
         if reduce:
             loss = loss + sample_size * self.diversity.loss(values)
-            logging_output["loss"] = loss.data
         for name, value in values.items():
             logging_output[_PREFIX + name] = _data(value) * sample_size
         return loss, sample_size, logging_output

@@ -1,0 +1,74 @@
+"""Cross-entropy and adaptive-softmax loss with diversity terms, for language models."""
+
+from dataclasses import dataclass
+
+from fairseq.criterions import register_criterion
+from fairseq.criterions.adaptive_loss import AdaptiveLoss, AdaptiveLossConfig
+from fairseq.criterions.cross_entropy import CrossEntropyCriterion, CrossEntropyCriterionConfig
+
+from diverse_mha.criterions.config import DiversityConfig
+from diverse_mha.criterions.diversity import DiversityMixin
+from diverse_mha.criterions.terms import DiversityTerms
+from diverse_mha.errors import OptionError
+
+
+@dataclass
+class CrossEntropyDiversityConfig(DiversityConfig, CrossEntropyCriterionConfig):
+    """fairseq's options and ours."""
+
+
+@register_criterion("cross_entropy_with_diversity", dataclass=CrossEntropyDiversityConfig)
+class CrossEntropyWithDiversity(DiversityMixin, CrossEntropyCriterion):
+    """fairseq's ``cross_entropy`` plus the terms that are switched on."""
+
+    def __init__(
+        self,
+        task,
+        sentence_avg,
+        disagreement=None,
+        disagreement_on=None,
+        disagreement_weight=1.0,
+    ):
+        super().__init__(task, sentence_avg)
+        self.diversity = DiversityTerms(disagreement, disagreement_on, disagreement_weight)
+
+
+@dataclass
+class AdaptiveDiversityConfig(DiversityConfig, AdaptiveLossConfig):
+    """fairseq's options and ours."""
+
+
+@register_criterion("adaptive_loss_with_diversity", dataclass=AdaptiveDiversityConfig)
+class AdaptiveLossWithDiversity(DiversityMixin, AdaptiveLoss):
+    """fairseq's ``adaptive_loss`` plus the terms that are switched on."""
+
+    def __init__(
+        self,
+        task,
+        sentence_avg,
+        disagreement=None,
+        disagreement_on=None,
+        disagreement_weight=1.0,
+    ):
+        super().__init__(task, sentence_avg)
+        self.diversity = DiversityTerms(disagreement, disagreement_on, disagreement_weight)
+
+    @classmethod
+    def build_criterion(cls, cfg, task):
+        """Build the criterion from the options.
+
+        Raises:
+            OptionError: with a ``--ddp-backend`` that fairseq's adaptive loss cannot use.
+        """
+        if cfg.ddp_backend in {"c10d", "pytorch_ddp"}:
+            raise OptionError(
+                f"--ddp-backend {cfg.ddp_backend} does not go with the adaptive loss; "
+                "give --ddp-backend legacy_ddp"
+            )
+        return cls(
+            task,
+            cfg.sentence_avg,
+            cfg.disagreement,
+            cfg.disagreement_on,
+            cfg.disagreement_weight,
+        )
