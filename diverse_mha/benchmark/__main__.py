@@ -1,0 +1,199 @@
+"""Time training against stock fairseq: ``python -m diverse_mha.benchmark``."""
+
+import argparse
+import math
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+from tqdm import tqdm
+
+from diverse_mha.analyze import write_json
+from diverse_mha.benchmark.batches import describe, make_batches, stand_in_task
+from diverse_mha.benchmark.checks import CheckError, gather, judge
+from diverse_mha.benchmark.memory import measure_memory, to_device
+from diverse_mha.benchmark.report import describe_machine, describe_variant, format_markdown
+from diverse_mha.benchmark.rounds import clock_for, run_rounds
+from diverse_mha.benchmark.shapes import SHAPES
+from diverse_mha.benchmark.summary import summarise
+from diverse_mha.benchmark.training import DTYPES, Outcome, Trainee, check_precision
+from diverse_mha.benchmark.variants import STOCK, VARIANTS, choose
+from diverse_mha.errors import UserError, run_cli
+
+CHECK_TOKENS = 500  # tokens in the batch of the correctness check, which is not timed
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Declare the options."""
+    parser = argparse.ArgumentParser(
+        prog="diverse_mha.benchmark",
+        description="Time training steps (forward, backward, Adam) of this package's methods "
+        "against fairseq's transformer of the same shape. In each round every variant does one "
+        "step on the same synthetic batch. Prints a Markdown table; the exit code is 1, and "
+        "there is no figure, if a variant does not compute what it should.",
+        epilog="variants: " + "; ".join(f"{name} = {v.text}" for name, v in VARIANTS.items()),
+    )
+    parser.add_argument("--shape", default="small", choices=SHAPES, help="default: small")
+    parser.add_argument(
+        "--variants", metavar="NAMES", help="separated by commas, stock is always there "
+        "(default: all)"
+    )  # fmt: skip
+    parser.add_argument(
+        "--batch-tokens", type=int, metavar="N",
+        help="most tokens in a batch, padding included (default: the shape's)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--mean-length", type=float, metavar="N",
+        help="mean length of the corpus's sentences in tokens (default: the shape's)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--rounds", type=int, default=30, metavar="N", help="rounds that count (default: 30)"
+    )
+    parser.add_argument(
+        "--warm-up", type=int, default=3, metavar="N", help="rounds before them (default: 3)"
+    )
+    parser.add_argument(
+        "--threads", type=int, metavar="N", help="threads on the CPU (default: torch's choice)"
+    )
+    parser.add_argument(
+        "--precision", default="fp32", choices=DTYPES, help="as fairseq's --fp16 and --bf16"
+    )
+    parser.add_argument("--device", help="cpu or cuda (default: cuda where there is a GPU)")
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="default: 1")
+    parser.add_argument("--output", type=Path, metavar="FILE.json", help="also write everything")
+    return parser
+
+
+def check_options(args: argparse.Namespace) -> None:
+    """Refuse impossible options, and fill in those that the shape or the machine decides.
+
+    Raises:
+        UserError: naming the option, its value and what would do.
+    """
+    shape = SHAPES[args.shape]
+    args.variants = choose(args.variants)
+    if args.batch_tokens is None:
+        args.batch_tokens = shape.batch_tokens
+    if args.mean_length is None:
+        args.mean_length = shape.mean_length
+    if args.threads is None:
+        args.threads = torch.get_num_threads()
+    for name, least in (("rounds", 1), ("warm_up", 0), ("threads", 1), ("batch_tokens", 16)):
+        value = getattr(args, name)
+        if value < least:
+            raise UserError(f"--{name.replace('_', '-')} {value}: must be at least {least}")
+    if not (math.isfinite(args.mean_length) and 2 <= args.mean_length <= args.batch_tokens):
+        raise UserError(
+            f"--mean-length {args.mean_length:g}: must lie between 2 and --batch-tokens, "
+            f"{args.batch_tokens}"
+        )
+    args.device = _device(args.device)
+    check_precision(args.precision, args.device)
+    if args.output is not None and args.output.is_dir():
+        raise UserError(f"--output {args.output}: is a folder; name a file in it")
+
+
+def _device(name: str | None) -> torch.device:
+    if name is None:
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name not in ("cpu", "cuda"):
+        raise UserError(f"--device {name}: choose cpu or cuda")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise UserError("--device cuda: torch finds no GPU here; choose cpu")
+    return torch.device(name)
+
+
+def measure(args: argparse.Namespace) -> dict:
+    """Check the variants, measure memory and time, and return everything.
+
+    Args:
+        args: options that went through ``check_options``.
+
+    Raises:
+        CheckError: if a variant does not compute what it should.
+    """
+    shape, device, names = SHAPES[args.shape], args.device, args.variants
+    torch.set_num_threads(args.threads)
+    machine = describe_machine(device, args.threads)
+    task = stand_in_task(shape.vocabulary)
+
+    def batches(count: int, tokens: int) -> list[dict]:
+        return make_batches(count, shape.vocabulary, tokens, args.mean_length, args.seed)
+
+    batch = to_device(batches(1, min(args.batch_tokens, CHECK_TOKENS))[0], device)
+    evidence = gather(_bar(names, "check"), shape, task, batch, device, args.seed)
+    faults = judge(evidence)
+    if faults:
+        raise CheckError("; ".join(faults))
+
+    drawn = batches(args.warm_up + args.rounds, args.batch_tokens)
+    settings = {"device": device, "precision": args.precision, "seed": args.seed}
+    memory = {
+        name: measure_memory(name, shape, drawn[0], threads=args.threads, **settings)
+        for name in _bar(names, "memory")
+    }
+
+    trainees = {
+        name: Trainee(VARIANTS[name], shape.options(), task, **settings)
+        for name in _bar(names, "build")
+    }
+    skipped = dict.fromkeys(names, 0)
+
+    def check(name: str, outcome: Outcome) -> None:
+        skipped[name] += outcome.grad_norm is None
+        if not outcome.finite():
+            raise CheckError(f"{name}: the loss or a gradient was not finite while being timed")
+
+    seconds = run_rounds(
+        {name: trainee.step for name, trainee in trainees.items()},
+        [to_device(batch, device) for batch in drawn],
+        args.warm_up,
+        clock_for(device),
+        check,
+        lambda sequence, total: _bar(sequence, "time", total),
+    )
+    summaries = summarise(seconds, STOCK, args.seed)
+    return {
+        "options": {**vars(args), "device": device.type, "output": None},
+        "model": asdict(shape),
+        "machine": machine,
+        "batches": [describe(batch) for batch in drawn[args.warm_up :]],
+        "check": {name: asdict(found) for name, found in evidence.items()},
+        "updates_skipped": skipped,
+        "variants": {
+            name: describe_variant(
+                name,
+                args.shape,
+                seconds[name],
+                summaries[name],
+                memory[name],
+                trainees[name].parameters(),
+            )
+            for name in names
+        },
+    }
+
+
+def _bar(sequence, text: str, total: int | None = None):
+    return tqdm(sequence, desc=f"{text:<6}", total=total, leave=False)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the benchmark and return the exit code."""
+    args = build_parser().parse_args(arguments)
+    check_options(args)
+    try:
+        result = measure(args)
+    except CheckError as error:
+        print(f"no figures: {error}", file=sys.stderr)
+        return 1
+    print(format_markdown(result))
+    if args.output is not None:
+        write_json(args.output, result)
+    return 0
+
+
+if __name__ == "__main__":
+    run_cli(lambda: run(sys.argv[1:]))

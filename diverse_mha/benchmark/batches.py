@@ -1,0 +1,102 @@
+"""Synthetic training batches with the lengths and the padding of real ones."""
+
+from argparse import Namespace
+
+import numpy as np
+import torch
+from fairseq.data import Dictionary, data_utils
+from fairseq.data.language_pair_dataset import collate
+
+POOL = 20_000
+"""Sentence pairs that batches are made of."""
+
+_SPREAD = 0.5  # of the logarithm of a sentence's length: a long right tail, as corpora have
+_SPREAD_BETWEEN = 0.15  # of the logarithm of target length / source length
+
+
+def stand_in_task(vocabulary: int) -> Namespace:
+    """What models and criterions ask of a task: two dictionaries, here the same one.
+
+    Args:
+        vocabulary: words in it, fairseq's four special symbols included.
+    """
+    dictionary = Dictionary()
+    for word in range(vocabulary - len(dictionary)):
+        dictionary.add_symbol(str(word))
+    return Namespace(source_dictionary=dictionary, target_dictionary=dictionary)
+
+
+def draw_lengths(mean: float, longest: int, rng: np.random.Generator) -> np.ndarray:
+    """Draw the lengths of ``POOL`` sentence pairs.
+
+    Log-normal, the two sides alike but not equal.
+
+    Args:
+        mean: mean length of either side, in tokens with the end symbol.
+        longest: longer sentences are cut to this, as a corpus would be filtered.
+        rng: source of chance.
+
+    Returns:
+        (POOL, 2) integers: source and target lengths, from 2 to ``longest``.
+    """
+    centre = np.log(mean) - _SPREAD**2 / 2
+    source = rng.normal(centre, _SPREAD, POOL)
+    target = source + rng.normal(-(_SPREAD_BETWEEN**2) / 2, _SPREAD_BETWEEN, POOL)
+    lengths = np.exp(np.stack([source, target], axis=1)).round().astype(np.int64)
+    return lengths.clip(2, longest)
+
+
+def make_batches(
+    count: int, vocabulary: int, batch_tokens: int, mean_length: float, seed: int
+) -> list[dict]:
+    """Make batches as fairseq's translation task does from a corpus of random words.
+
+    Pairs are sorted by length, cut into batches by fairseq's own routine and
+    collated by its own collater; which of the batches come, and in what order, is
+    drawn. The same arguments give the same batches.
+
+    Args:
+        count: number of batches.
+        vocabulary: words, fairseq's four special symbols included.
+        batch_tokens: most tokens in a batch on either side, padding included.
+        mean_length: see ``draw_lengths``.
+        seed: seed of everything drawn.
+
+    Returns:
+        Batches on the CPU, as criterions take them.
+    """
+    rng = np.random.default_rng(seed)
+    lengths = draw_lengths(mean_length, min(batch_tokens, 256), rng)
+    order = np.lexsort((lengths[:, 1], lengths[:, 0]))  # by source, then target length
+    cut = data_utils.batch_by_size(
+        order,
+        num_tokens_fn=lambda pair: int(lengths[pair].max()),
+        num_tokens_vec=lengths.max(axis=1),
+        max_tokens=batch_tokens,
+        required_batch_size_multiple=8,
+    )
+    dictionary = Dictionary()
+    batches = []
+    for chosen in rng.integers(len(cut), size=count):
+        samples = []
+        for pair in cut[chosen]:
+            source, target = (
+                torch.from_numpy(rng.integers(dictionary.nspecial, vocabulary, size=length))
+                for length in lengths[pair]
+            )
+            source[-1] = target[-1] = dictionary.eos()
+            samples.append({"id": int(pair), "source": source, "target": target})
+        batches.append(collate(samples, dictionary.pad(), dictionary.eos()))
+    return batches
+
+
+def describe(batch: dict) -> dict:
+    """Count the sentences, the real tokens of either side and their shapes (B, S), (B, T)."""
+    source, target = batch["net_input"]["src_tokens"], batch["target"]
+    return {
+        "sentences": int(source.size(0)),
+        "source_tokens": int(batch["net_input"]["src_lengths"].sum()),
+        "target_tokens": int(batch["ntokens"]),
+        "source_shape": list(source.shape),
+        "target_shape": list(target.shape),
+    }

@@ -1,0 +1,110 @@
+"""No figure without this: the variants compute what they should."""
+
+from argparse import Namespace
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+
+from diverse_mha.benchmark.shapes import Shape
+from diverse_mha.benchmark.training import Trainee
+from diverse_mha.benchmark.variants import STOCK, VARIANTS
+
+TOLERANCE = 1e-4
+"""Relative difference allowed in float32, where another order of summing gives about 1e-6."""
+
+
+class CheckError(Exception):
+    """A variant computes something else than it should, so its speed means nothing."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What one step without dropout gave, in float32 and from stock's parameters.
+
+    Attributes:
+        loss: summed over the batch, terms included.
+        token_loss: summed over the batch, without smoothing or terms.
+        grad_norm: of the mean loss.
+        stock_parameters: every parameter has stock's name and shape.
+        has_terms: the loss holds more than the token loss.
+    """
+
+    loss: float
+    token_loss: float
+    grad_norm: float
+    stock_parameters: bool
+    has_terms: bool
+
+
+def gather(
+    names: Iterable[str],
+    shape: Shape,
+    task: Namespace,
+    batch: dict,
+    device: torch.device,
+    seed: int,
+) -> dict[str, Evidence]:
+    """Run every variant for one step, without dropout and from the same parameters.
+
+    Args:
+        names: variants, stock first.
+        shape: shape of the models.
+        task: see ``stand_in_task``.
+        batch: on the device.
+        device: where to run.
+        seed: seed of the parameters.
+    """
+    evidence, stock = {}, None
+    for name in names:
+        variant = VARIANTS[name]
+        trainee = Trainee(
+            variant,
+            shape.options(dropout=0.0),
+            task,
+            device=device,
+            precision="fp32",
+            seed=seed,
+        )
+        own = trainee.model.state_dict()
+        if stock is None:
+            stock = {key: tensor.clone() for key, tensor in own.items()}
+        shared = {k: t for k, t in stock.items() if k in own and t.shape == own[k].shape}
+        trainee.model.load_state_dict(shared, strict=False)
+        outcome = trainee.step(batch)
+        evidence[name] = Evidence(
+            float(outcome.loss),
+            float(outcome.token_loss),
+            float(outcome.grad_norm),
+            len(shared) == len(own) == len(stock),
+            bool(variant.terms),
+        )
+    return evidence
+
+
+def judge(evidence: dict[str, Evidence]) -> list[str]:
+    """Find what is wrong, a sentence each; an empty list lets the figures through.
+
+    Losses and gradients must be finite. A variant with stock's parameters must have
+    stock's token loss, and without terms its whole loss and its gradient norm too.
+    """
+    stock, faults = evidence[STOCK], []
+    for name, found in evidence.items():
+        wanted = {"loss": found.loss, "gradient norm": found.grad_norm}
+        faults += [
+            f"{name}: the {what} is {value}"
+            for what, value in wanted.items()
+            if not abs(value) < float("inf")
+        ]
+        pairs = []
+        if found.stock_parameters:
+            pairs.append(("token loss", found.token_loss, stock.token_loss))
+        if found.stock_parameters and not found.has_terms:
+            pairs.append(("loss", found.loss, stock.loss))
+            pairs.append(("gradient norm", found.grad_norm, stock.grad_norm))
+        faults += [
+            f"{name}: the {what} is {own}, stock's with the same parameters is {other}"
+            for what, own, other in pairs
+            if abs(own - other) > TOLERANCE * abs(other)
+        ]
+    return faults

@@ -1,0 +1,105 @@
+"""Peak memory of training, each variant in a process of its own."""
+
+import multiprocessing
+import resource
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+
+import torch
+
+from diverse_mha.benchmark.batches import stand_in_task
+from diverse_mha.benchmark.shapes import Shape
+from diverse_mha.benchmark.training import Trainee
+from diverse_mha.benchmark.variants import VARIANTS
+from diverse_mha.errors import UserError
+
+STEPS = 2  # the second one meets the optimiser's state, which the first one made
+
+
+def measure_memory(
+    name: str,
+    shape: Shape,
+    batch: dict,
+    *,
+    device: torch.device,
+    precision: str,
+    threads: int,
+    seed: int,
+) -> int:
+    """Measure the peak of parameters, gradients, optimiser state and activations.
+
+    Args:
+        name: the variant.
+        shape: shape of the model.
+        batch: on the CPU.
+        device: where to train. On a GPU it is what torch allocated; on the CPU
+            the process's resident memory beyond what it has after importing.
+        precision: a key of ``DTYPES``.
+        threads: threads on the CPU.
+        seed: seed of the parameters.
+
+    Returns:
+        Bytes.
+
+    Raises:
+        UserError: if the process was ended, which the system does when memory is out.
+    """
+    # A fresh process: fork would begin with this one's memory.
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(max_workers=1, mp_context=spawn) as pool:
+        job = pool.submit(_measure_here, name, shape, batch, str(device), precision, threads, seed)
+        try:
+            return job.result()
+        except BrokenProcessPool as error:
+            raise UserError(
+                f"the process that measures the memory of {name!r} was ended, perhaps because "
+                "memory is out; try a smaller --batch-tokens or --shape"
+            ) from error
+
+
+def _measure_here(
+    name: str, shape: Shape, batch: dict, device: str, precision: str, threads: int, seed: int
+) -> int:
+    device = torch.device(device)
+    torch.set_num_threads(threads)
+    batch = to_device(batch, device)
+    task = stand_in_task(shape.vocabulary)
+    before, _ = _resident_bytes()
+    trainee = Trainee(
+        VARIANTS[name], shape.options(), task, device=device, precision=precision, seed=seed
+    )
+    for _ in range(STEPS):
+        trainee.step(batch)
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    return _resident_bytes()[1] - before
+
+
+def to_device(batch: dict, device: torch.device) -> dict:
+    """Copy a batch, with everything nested in it, to a device."""
+    return {
+        key: to_device(value, device)
+        if isinstance(value, dict)
+        else value.to(device)
+        if isinstance(value, torch.Tensor)
+        else value
+        for key, value in batch.items()
+    }
+
+
+def _resident_bytes() -> tuple[int, int]:
+    """Resident memory of this process: now, and at its peak.
+
+    Linux tells both of the process itself; its ``ru_maxrss`` would begin with the
+    peak of the process that started this one. Elsewhere there is the peak only.
+    """
+    status = Path("/proc/self/status")
+    if status.exists():
+        lines = dict(line.split(":", 1) for line in status.read_text().splitlines() if ":" in line)
+        now, peak = (int(lines[key].split()[0]) * 1024 for key in ("VmRSS", "VmHWM"))
+        return now, peak
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    peak *= 1 if sys.platform == "darwin" else 1024
+    return peak, peak

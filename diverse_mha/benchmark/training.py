@@ -1,0 +1,123 @@
+"""One variant in training: the model, its criterion, and fairseq's own optimiser."""
+
+import math
+from argparse import Namespace
+from typing import NamedTuple
+
+import torch
+from fairseq import optim
+from fairseq.criterions import CRITERION_REGISTRY
+from fairseq.dataclass.configs import FairseqConfig
+from fairseq.models import MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
+from fairseq.optim.adam import FairseqAdamConfig
+from fairseq.optim.fp16_optimizer import FP16Optimizer
+from omegaconf import DictConfig, OmegaConf
+from torch import Tensor
+
+import diverse_mha  # noqa: F401  registers models and criterions
+from diverse_mha.benchmark.variants import Variant
+from diverse_mha.errors import UserError
+
+DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+LABEL_SMOOTHING = 0.1
+
+
+class Outcome(NamedTuple):
+    """What a step gives; read after the clock has stopped."""
+
+    loss: Tensor  # nats, summed over the batch, terms included
+    token_loss: Tensor  # nats, summed over the batch, without smoothing or terms
+    grad_norm: Tensor | None  # of the mean loss; None: loss scaling overflowed, no update
+
+    def finite(self) -> bool:
+        """Whether the loss, and the gradients if there was an update, are numbers."""
+        norm = 0.0 if self.grad_norm is None else float(self.grad_norm)
+        return math.isfinite(float(self.loss)) and math.isfinite(norm)
+
+
+class Trainee:
+    """A variant that can be trained step by step, as fairseq's trainer does it.
+
+    Half precision is fairseq's ``--fp16`` or ``--bf16``: a half-precision model and
+    float32 master weights.
+
+    Args:
+        variant: what to build.
+        options: options of the model's shape.
+        task: see ``stand_in_task``.
+        device: where to train.
+        precision: a key of ``DTYPES``.
+        seed: seed of the parameters.
+    """
+
+    def __init__(
+        self,
+        variant: Variant,
+        options: dict,
+        task: Namespace,
+        *,
+        device: torch.device,
+        precision: str,
+        seed: int,
+    ):
+        torch.manual_seed(seed)
+        self.model = _build_model(variant, options, task).to(device, DTYPES[precision])
+        self.model.train()
+        self.criterion = CRITERION_REGISTRY[variant.criterion](
+            task, sentence_avg=False, label_smoothing=LABEL_SMOOTHING, **variant.terms
+        )
+        self.optimizer = _build_optimizer(list(self.model.parameters()), precision)
+
+    def step(self, batch: dict) -> Outcome:
+        """Forward, backward and update on one batch, which lies on the model's device."""
+        self.optimizer.zero_grad()
+        loss, sample_size, log = self.criterion(self.model, batch)
+        self.optimizer.backward(loss)
+        self.optimizer.multiply_grads(1.0 / sample_size)
+        try:
+            grad_norm = self.optimizer.clip_grad_norm(0.0)  # measured at each step by fairseq too
+        except OverflowError:  # fp16: the loss scale was too large and is smaller now
+            return Outcome(loss.detach(), log["nll_loss"], None)
+        self.optimizer.step()
+        return Outcome(loss.detach(), log["nll_loss"], grad_norm)
+
+    def parameters(self) -> int:
+        """Number of parameters, shared ones counted once."""
+        return sum(p.numel() for p in self.model.parameters())
+
+
+def check_precision(precision: str, device: torch.device) -> None:
+    """Refuse a precision that the device cannot train in.
+
+    Raises:
+        UserError: naming what would do.
+    """
+    if precision == "fp16" and device.type == "cpu":
+        raise UserError("--precision fp16: needs a GPU; on the CPU choose fp32 or bf16")
+    if precision == "bf16" and device.type == "cuda" and not torch.cuda.is_bf16_supported():
+        raise UserError("--precision bf16: this GPU has no bfloat16; choose fp32 or fp16")
+
+
+def _build_model(variant: Variant, options: dict, task: Namespace) -> torch.nn.Module:
+    config = MODEL_DATACLASS_REGISTRY.get(variant.arch) or Namespace  # stock: no dataclass
+    cfg = config(**{**options, **variant.model})
+    return MODEL_REGISTRY[variant.arch].build_model(cfg, task)
+
+
+def _build_optimizer(parameters: list, precision: str):
+    cfg = _optimizer_config(precision)
+    if precision == "fp32":
+        return optim.build_optimizer(cfg.optimizer, parameters)
+    return FP16Optimizer.build_optimizer(cfg, parameters)
+
+
+def _optimizer_config(precision: str) -> DictConfig:
+    cfg = OmegaConf.structured(FairseqConfig)
+    adam = FairseqAdamConfig(adam_betas="(0.9, 0.98)", adam_eps=1e-9, lr=[1e-4], tpu=False)
+    adam._name = "adam"
+    cfg.optimizer = adam
+    cfg.common.fp16 = precision == "fp16"
+    cfg.common.bf16 = precision == "bf16"
+    cfg.optimization.update_freq = [1]
+    cfg.distributed_training.distributed_world_size = 1
+    return cfg

@@ -1,0 +1,105 @@
+"""What is measured: one row a method, and what the papers say it costs."""
+
+from dataclasses import dataclass, field
+
+from diverse_mha.errors import UserError
+
+STOCK = "stock"
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A model and a criterion.
+
+    Attributes:
+        text: what it is, for the table.
+        arch: name in fairseq's model registry.
+        model: options of the model beside those of the shape.
+        criterion: name in fairseq's criterion registry.
+        terms: options of the criterion that add terms to the loss.
+    """
+
+    text: str
+    arch: str = "transformer_disagree"
+    model: dict = field(default_factory=dict)
+    criterion: str = "label_smoothed_cross_entropy_with_diversity"
+    terms: dict = field(default_factory=dict)
+
+
+_ALL_TERMS = "subspace,position,output"
+_ENCODER = {"disagreement_on": "encoder"}
+
+
+def _em_routing(layers: str) -> dict:
+    return {"aggregation": "em-routing", "aggregation_encoder_layers": layers}
+
+
+VARIANTS = {
+    STOCK: Variant(
+        "fairseq's transformer", arch="transformer", criterion="label_smoothed_cross_entropy"
+    ),
+    "plain": Variant("transformer_disagree, no term"),
+    "output": Variant("output, all components", terms={"disagreement": "output"}),
+    "output-encoder": Variant("output, encoder", terms={"disagreement": "output", **_ENCODER}),
+    "all-terms-encoder": Variant(
+        "all three terms, encoder", terms={"disagreement": _ALL_TERMS, **_ENCODER}
+    ),
+    "all-terms": Variant("all three terms, all components", terms={"disagreement": _ALL_TERMS}),
+    "em-1-2": Variant(
+        "EM routing, encoder layers 1-2", arch="transformer_routing", model=_em_routing("1,2")
+    ),
+    "em-all-encoder": Variant(
+        "EM routing, all encoder layers", arch="transformer_routing", model=_em_routing("all")
+    ),
+}
+
+
+@dataclass(frozen=True)
+class PaperRatio:
+    """Training speed that a paper reports, in steps per second.
+
+    Attributes:
+        speed: with the method.
+        baseline: the paper's own Transformer without it.
+        source: the table.
+    """
+
+    speed: float
+    baseline: float
+    source: str
+
+    @property
+    def ratio(self) -> float:
+        """Speed with the method relative to the paper's baseline; below 1 = slower."""
+        return self.speed / self.baseline
+
+
+# By (variant, shape): the papers measured the Base and Big shapes only.
+PAPER_RATIOS = {
+    ("output", "base"): PaperRatio(1.10, 1.28, "Li et al. 2018, Table 3, En-De"),
+    ("output", "big"): PaperRatio(0.51, 0.61, "Li et al. 2018, Table 3, En-De"),
+    ("output-encoder", "base"): PaperRatio(1.15, 1.21, "Li et al. 2018, Table 2, Zh-En"),
+    ("all-terms-encoder", "base"): PaperRatio(1.05, 1.21, "Li et al. 2018, Table 1, Zh-En"),
+    ("em-1-2", "base"): PaperRatio(1.67, 1.92, "Li et al. 2021, Table 4, En-De"),
+    ("em-all-encoder", "base"): PaperRatio(1.20, 1.92, "Li et al. 2021, Table 4, En-De"),
+}
+
+
+def choose(names: str | None) -> list[str]:
+    """Read a comma list of variants; stock is always measured, and first.
+
+    Args:
+        names: the list, or None for all.
+
+    Raises:
+        UserError: for an unknown name.
+    """
+    if names is None:
+        return list(VARIANTS)
+    wanted = [name.strip() for name in names.split(",") if name.strip()]
+    for name in wanted:
+        if name not in VARIANTS:
+            raise UserError(
+                f"--variants {names}: unknown {name!r}; choose from {', '.join(VARIANTS)}"
+            )
+    return [STOCK, *dict.fromkeys(name for name in wanted if name != STOCK)]
