@@ -71,7 +71,7 @@ def make_batches(
     cut = data_utils.batch_by_size(
         order,
         num_tokens_fn=lambda pair: int(lengths[pair].max()),
-        num_tokens_vec=lengths.max(axis=1),
+        num_tokens_vec=lengths[order].max(axis=1),  # in the order of the first argument
         max_tokens=batch_tokens,
         required_batch_size_multiple=8,
     )

@@ -69,7 +69,7 @@ def describe_variant(
         "steps_per_second": summary.steps_per_second,
         **asdict(summary),
         "paper": paper and {**asdict(paper), "ratio": paper.ratio},
-        "all_seconds": seconds,
+        "seconds": seconds,
     }
 
 
@@ -129,7 +129,7 @@ def _row(name: str, variant: dict) -> list[str]:
     return [
         f"`{name}`",
         variant["text"],
-        f"{variant['seconds']:.4g} "
+        f"{variant['median_seconds']:.4g} "
         f"({variant['lower_quartile']:.4g}-{variant['upper_quartile']:.4g})",
         f"{variant['steps_per_second']:.3g}",
         f"{variant['ratio']:.3f} ({low:.3f}-{high:.3f})",

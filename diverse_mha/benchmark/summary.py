@@ -13,7 +13,7 @@ class Summary:
     """One variant's figures.
 
     Attributes:
-        seconds: median seconds a step.
+        median_seconds: median seconds a step.
         lower_quartile: of the seconds.
         upper_quartile: of the seconds.
         ratio: median over rounds of baseline time / own time; above 1 = faster.
@@ -21,7 +21,7 @@ class Summary:
         ratio_high: its upper end.
     """
 
-    seconds: float
+    median_seconds: float
     lower_quartile: float
     upper_quartile: float
     ratio: float
@@ -31,7 +31,7 @@ class Summary:
     @property
     def steps_per_second(self) -> float:
         """Steps per second at the median."""
-        return 1 / self.seconds
+        return 1 / self.median_seconds
 
 
 def bootstrap_median(values: Sequence[float], seed: int = 0) -> tuple[float, float]:

@@ -1,0 +1,266 @@
+"""The training benchmark computes and reports what it says; nothing here looks at speed."""
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from diverse_mha.benchmark import __main__ as command
+from diverse_mha.benchmark import checks, memory
+from diverse_mha.benchmark.batches import draw_lengths, make_batches, stand_in_task
+from diverse_mha.benchmark.checks import Evidence, judge
+from diverse_mha.benchmark.report import format_markdown
+from diverse_mha.benchmark.rounds import run_rounds, turns
+from diverse_mha.benchmark.shapes import SHAPES, Shape
+from diverse_mha.benchmark.summary import bootstrap_median, summarise
+from diverse_mha.benchmark.training import Trainee
+from diverse_mha.benchmark.variants import PAPER_RATIOS, STOCK, VARIANTS, choose
+from diverse_mha.errors import UserError
+
+CPU = torch.device("cpu")
+TOY = Shape(16, 24, 2, 4, vocabulary=40, batch_tokens=100, mean_length=8)
+
+
+def toy_batches(count=1, seed=1):
+    return make_batches(count, TOY.vocabulary, TOY.batch_tokens, TOY.mean_length, seed)
+
+
+def toy_trainee(name, precision="fp32"):
+    task = stand_in_task(TOY.vocabulary)
+    return Trainee(VARIANTS[name], TOY.options(), task, device=CPU, precision=precision, seed=1)
+
+
+# Batches
+
+
+def test_lengths_have_the_mean_asked_for():
+    """20,000 draws with a standard deviation near 14 put the mean within 0.5 of 27."""
+    lengths = draw_lengths(27, 256, np.random.default_rng(1))
+    assert lengths.min() >= 2 and lengths.max() <= 256
+    assert abs(lengths[:, 0].mean() - 27) < 0.5 and abs(lengths[:, 1].mean() - 27) < 0.5
+    assert (lengths[:, 0] != lengths[:, 1]).mean() > 0.5
+
+
+def test_batches_are_padded_as_fairseq_pads_and_keep_the_budget():
+    for batch in toy_batches(20):
+        source, target = batch["net_input"]["src_tokens"], batch["target"]
+        assert max(source.numel(), target.numel()) <= TOY.batch_tokens
+        assert source[:, -1].eq(2).all()  # padding on the left, then the sentence, then its end
+        assert target[:, 0].ne(1).all()
+        assert batch["ntokens"] == target.ne(1).sum()
+        assert source.max() < TOY.vocabulary
+    assert any(b["target"].eq(1).any() for b in toy_batches(20))
+
+
+def test_seed_decides_the_batches():
+    first, again, other = (toy_batches(3, seed)[2]["target"] for seed in (5, 5, 6))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+
+
+# Rounds
+
+
+def test_every_round_begins_with_the_next_variant():
+    order = [name for _, name in turns(["a", "b", "c"], 4)]
+    assert "".join(order) == "abc" + "bca" + "cab" + "abc"
+
+
+def test_rounds_share_the_batch_and_leave_out_the_warm_up():
+    seen, checked = [], []
+
+    def clock(step, batch):
+        return float(batch["n"]), step(batch)
+
+    seconds = run_rounds(
+        {name: lambda batch, name=name: seen.append((name, batch["n"])) for name in "ab"},
+        [{"n": n} for n in range(3)],
+        1,
+        clock,
+        lambda name, outcome: checked.append(name),
+    )
+    assert seen == [("a", 0), ("b", 0), ("b", 1), ("a", 1), ("a", 2), ("b", 2)]
+    assert seconds == {"a": [1.0, 2.0], "b": [1.0, 2.0]}
+    assert len(checked) == 6
+
+
+# Figures
+
+
+def test_ratio_is_the_median_within_rounds():
+    """Rounds differ tenfold in length, yet the second is always 2 times as fast: ratio 2."""
+    summaries = summarise({"stock": [1.0, 10.0, 4.0], "x": [0.5, 5.0, 2.0]}, "stock")
+    assert summaries["x"].ratio == summaries["x"].ratio_low == summaries["x"].ratio_high == 2
+    assert summaries["x"].median_seconds == 2 and summaries["x"].steps_per_second == 0.5
+    assert (summaries["x"].lower_quartile, summaries["x"].upper_quartile) == (1.25, 3.5)
+    assert summaries["stock"].ratio == 1
+
+
+def test_interval_holds_the_median_and_narrows_with_rounds():
+    few, many = (bootstrap_median([1.0, 1.1, 0.9, 1.2, 0.8] * n) for n in (2, 40))
+    assert few[0] <= 1.0 <= few[1] and many[0] <= 1.0 <= many[1]
+    assert many[1] - many[0] < few[1] - few[0]
+
+
+def test_missing_rounds_are_refused():
+    with pytest.raises(ValueError, match="x: 1 rounds, stock: 2"):
+        summarise({"stock": [1.0, 2.0], "x": [1.0]}, "stock")
+
+
+# Correctness before figures
+
+
+def test_every_variant_passes_the_check():
+    task, batch = stand_in_task(TOY.vocabulary), toy_batches()[0]
+    evidence = checks.gather(VARIANTS, TOY, task, batch, CPU, seed=1)
+    assert judge(evidence) == []
+    same = {name for name, found in evidence.items() if found.stock_parameters}
+    assert same == {name for name in VARIANTS if not name.startswith("em-")}
+    assert evidence["output"].loss != evidence["output"].token_loss
+    # The disagreement terms are negative and enter negated: they add to the loss.
+    assert evidence["all-terms"].loss > evidence["output"].loss > evidence["plain"].loss
+
+
+GOOD = Evidence(10.0, 9.0, 1.0, stock_parameters=True, has_terms=False)
+
+
+@pytest.mark.parametrize(
+    "found, fault",
+    [
+        (GOOD, None),
+        (replace(GOOD, loss=10.0005), None),
+        (replace(GOOD, loss=10.002), "the loss is 10.002"),
+        (replace(GOOD, grad_norm=1.001), "the gradient norm is 1.001"),
+        (replace(GOOD, token_loss=9.01), "the token loss is 9.01"),
+        (replace(GOOD, loss=12.0, grad_norm=2.0, has_terms=True), None),
+        (replace(GOOD, token_loss=9.01, has_terms=True), "the token loss is 9.01"),
+        (replace(GOOD, loss=20.0, token_loss=18.0, stock_parameters=False), None),
+        (replace(GOOD, loss=math.nan, stock_parameters=False), "the loss is nan"),
+        (replace(GOOD, grad_norm=math.inf, has_terms=True), "the gradient norm is inf"),
+    ],
+)
+def test_judge(found, fault):
+    faults = judge({STOCK: GOOD, "x": found})
+    assert len(faults) == (fault is not None)
+    assert fault is None or faults[0].startswith(f"x: {fault}")
+
+
+def test_no_figures_without_correctness(monkeypatch, capsys):
+    def wrong(names, *args):
+        return {name: replace(GOOD, loss=10.0 + i) for i, name in enumerate(names)}
+
+    monkeypatch.setattr(command, "gather", wrong)
+    assert command.run(["--shape", "tiny", "--variants", "plain", "--device", "cpu"]) == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.splitlines()[-1].strip().startswith("no figures: plain: the loss is 11.0")
+
+
+# Training
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_steps_train(precision):
+    trainee, batch = toy_trainee("output", precision), toy_batches()[0]
+    outcomes = [trainee.step(batch) for _ in range(30)]
+    assert all(outcome.finite() for outcome in outcomes)
+    assert outcomes[-1].loss < outcomes[0].loss
+    assert next(trainee.model.parameters()).dtype == (
+        torch.float32 if precision == "fp32" else torch.bfloat16
+    )
+
+
+def test_stock_is_fairseqs_own():
+    stock, ours = toy_trainee(STOCK), toy_trainee("plain")
+    assert type(stock.model).__module__.startswith("fairseq.")
+    assert type(stock.criterion).__module__.startswith("fairseq.")
+    assert type(ours.model).__module__.startswith("diverse_mha.")
+    assert stock.parameters() == ours.parameters()
+
+
+def test_shapes_build_what_they_say():
+    base = SHAPES["base"]
+    assert base.options()["encoder_layers"] == base.options()["decoder_layers"] == 6
+    assert base.options(dropout=0.0)["dropout"] == 0.0 and base.options()["dropout"] == 0.1
+    assert not SHAPES["iwslt"].options()["share_all_embeddings"]
+    assert all(shape.embed_dim % shape.heads == 0 for shape in SHAPES.values())
+
+
+# Options and report
+
+
+def test_stock_is_always_measured_first():
+    assert choose("output,plain,output") == ["stock", "output", "plain"]
+    assert choose("plain,stock") == ["stock", "plain"]
+    assert choose(None)[0] == STOCK and len(choose(None)) == len(VARIANTS)
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (["--variants", "plain,nothing"], "--variants plain,nothing: unknown 'nothing'; choose"),
+        (["--rounds", "0"], "--rounds 0: must be at least 1"),
+        (["--warm-up", "-1"], "--warm-up -1: must be at least 0"),
+        (["--threads", "0"], "--threads 0: must be at least 1"),
+        (["--batch-tokens", "3"], "--batch-tokens 3: must be at least 16"),
+        (["--mean-length", "nan"], "--mean-length nan: must lie between 2 and"),
+        (["--mean-length", "1e6"], "--mean-length 1e.06: must lie between 2 and"),
+        (["--device", "abacus"], "--device abacus: choose cpu or cuda"),
+        (["--device", "cpu", "--precision", "fp16"], "--precision fp16: needs a GPU"),
+        (["--device", "cpu", "--output", "."], "--output .: is a folder"),
+    ],
+)
+def test_impossible_options_are_refused(options, message):
+    args = command.build_parser().parse_args(options)
+    with pytest.raises(UserError, match=message):
+        command.check_options(args)
+
+
+def test_a_gpu_that_is_not_there(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    args = command.build_parser().parse_args(["--device", "cuda"])
+    with pytest.raises(UserError, match="--device cuda: torch finds no GPU here"):
+        command.check_options(args)
+    args = command.build_parser().parse_args([])
+    command.check_options(args)
+    assert args.device == CPU
+
+
+def test_papers_ratios_belong_to_rows_that_exist():
+    assert all(name in VARIANTS and shape in SHAPES for name, shape in PAPER_RATIOS)
+    assert PAPER_RATIOS["output", "base"].ratio == pytest.approx(0.86, abs=0.005)
+    assert PAPER_RATIOS["all-terms-encoder", "base"].ratio == pytest.approx(0.87, abs=0.005)
+
+
+def test_command_prints_a_table_and_writes_everything(monkeypatch, capsys, tmp_path):
+    monkeypatch.setitem(SHAPES, "base", TOY)
+    monkeypatch.setattr(command, "measure_memory", lambda name, *args, **options: 3 * 2**20)
+    path = tmp_path / "new" / "result.json"
+    options = ["--shape", "base", "--variants", "output", "--rounds", "3", "--warm-up", "1"]
+    assert command.run([*options, "--device", "cpu", "--output", str(path)]) == 0
+    result = json.loads(path.read_text())
+    printed = capsys.readouterr().out
+    assert printed.strip() == format_markdown(result)
+    rows = [line.split(" | ") for line in printed.splitlines() if line.startswith("|")]
+    assert len(rows) == 4 and len({len(row) for row in rows}) == 1
+    assert rows[2][0] == "| `stock`" and rows[2][4] == "1.000 (1.000-1.000)"
+    assert rows[3][0] == "| `output`" and rows[3][5] == "0.86" and rows[3][6] == "3"
+    assert "1.10 / 1.28 steps/s on its own machine and baseline (Li et al. 2018" in printed
+    assert len(result["batches"]) == len(result["variants"]["stock"]["seconds"]) == 3
+    assert result["options"]["seed"] == 1 and result["machine"]["versions"]["torch"]
+
+
+@pytest.mark.integration
+def test_memory_is_measured_in_its_own_process():
+    """The tiny shape's parameters, gradients and Adam state alone are 16 bytes a parameter."""
+    shape = SHAPES["tiny"]
+    batch = make_batches(1, shape.vocabulary, 100, shape.mean_length, 1)[0]
+    used = memory.measure_memory(
+        STOCK, shape, batch, device=CPU, precision="fp32", threads=1, seed=1
+    )
+    task = stand_in_task(shape.vocabulary)
+    trainee = Trainee(VARIANTS[STOCK], shape.options(), task, device=CPU, precision="fp32", seed=1)
+    assert 16 * trainee.parameters() < used < 2**30
