@@ -1,11 +1,11 @@
 """``diverse-mha analyze``: what became of a checkpoint's heads."""
 
 import argparse
-import json
 from pathlib import Path
 
 from diverse_mha.analysis.checkpoints import iterate_head_states, load_checkpoint
 from diverse_mha.analysis.disagreement import SCORES, STATES, DisagreementMeter
+from diverse_mha.files import write_json
 
 COMPONENT_ORDER = ("encoder", "cross", "decoder")
 
@@ -24,12 +24,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the disagreement scores of every component and layer."""
-    model, task = load_checkpoint(args.checkpoint, args.data, cpu=args.cpu)
-    meter = DisagreementMeter()
-    states = iterate_head_states(model, task, args.subset, STATES, max_tokens=args.max_tokens)
-    for head_states in states:
-        meter.update(head_states)
-    scores = meter.result()
+    scores = score_checkpoint(
+        args.checkpoint, args.data, args.subset, max_tokens=args.max_tokens, cpu=args.cpu
+    )
     print(format_scores(scores, args.subset))
     if args.output:
         write_json(
@@ -39,12 +36,15 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def write_json(path: Path, content: dict) -> None:
-    """Write a file whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
-    part.write_text(json.dumps(content, indent=2) + "\n")
-    part.replace(path)
+def score_checkpoint(
+    checkpoint: str, data: str, subset: str, *, max_tokens: int = 4000, cpu: bool = False
+) -> dict[str, dict[str, dict]]:
+    """Run a split through a checkpoint; the result is that of ``DisagreementMeter``."""
+    model, task = load_checkpoint(checkpoint, data, cpu=cpu)
+    meter = DisagreementMeter()
+    for head_states in iterate_head_states(model, task, subset, STATES, max_tokens=max_tokens):
+        meter.update(head_states)
+    return meter.result()
 
 
 def format_scores(scores: dict, subset: str) -> str:

@@ -3,73 +3,13 @@
 import argparse
 import json
 import logging
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from diverse_mha.analyze import COMPONENT_ORDER, score_checkpoint
 from diverse_mha.errors import UserError, run_cli
-
-TERMS = ("subspace", "position", "output")
-
-
-def head_scores(checkpoint: Path, data: Path, subset: str) -> dict[str, float]:
-    """Compute the scores exp(D) of Li et al. 2018 for a trained translation model.
-
-    D is averaged over all attention modules of the model and over the subset: over real
-    positions for subspace and output, over sentences for position.
-
-    Args:
-        checkpoint: The model.
-        data: The binarised data.
-        subset: Whose sentences to run through the model, with their references as targets.
-
-    Returns:
-        A score in (0, 1] under each of ``TERMS``; higher = more diverse.
-    """
-    import torch
-    from fairseq import checkpoint_utils
-
-    from diverse_mha.regularizers import disagreement_scores
-
-    logging.getLogger().setLevel(logging.WARNING)  # fairseq tells of every file it opens
-    models, config, task = checkpoint_utils.load_model_ensemble_and_task(
-        [str(checkpoint)], arg_overrides={"data": str(data)}
-    )
-    model = models[0]
-    model.eval()
-    task.load_dataset(subset, task_cfg=config.task)
-    batches = task.get_batch_iterator(
-        task.dataset(subset), max_tokens=4096, required_batch_size_multiple=1
-    ).next_epoch_itr(shuffle=False)
-    sums = dict.fromkeys(TERMS, 0.0)
-    weights = dict.fromkeys(TERMS, 0)
-    for sample in batches:
-        with torch.no_grad():
-            _, extra = model(
-                **sample["net_input"], return_head_states=("values", "weights", "outputs")
-            )
-        for states in (state for layers in extra["head_states"].values() for state in layers):
-            scores = disagreement_scores(
-                states.values,
-                states.weights,
-                states.outputs,
-                states.query_padding_mask,
-                states.key_padding_mask,
-            )
-            bsz, _, tgt_len, src_len = states.weights.shape
-            counts = {
-                "subspace": _real(states.key_padding_mask, bsz * src_len),
-                "position": bsz,
-                "output": _real(states.query_padding_mask, bsz * tgt_len),
-            }
-            for term in TERMS:
-                sums[term] += counts[term] * scores[term].double().log().item()
-                weights[term] += counts[term]
-    return {
-        term: torch.tensor(sums[term] / weights[term], dtype=torch.float64).exp().item()
-        for term in TERMS
-    }
+from diverse_mha.files import write_json
 
 
 def table(rows: dict[str, dict]) -> str:
@@ -77,20 +17,20 @@ def table(rows: dict[str, dict]) -> str:
 
     Args:
         rows: By the model's name, ``tokenised_bleu``, ``sacrebleu`` and ``heads``, the last
-            with a score for each of ``TERMS``.
+            as ``score_checkpoint`` returns it.
     """
     width = max(len(name) for name in rows)
-    heads = "".join(f"{term:>10}" for term in TERMS)
+    names = "".join(f"{component:>9}" for component in COMPONENT_ORDER)
     lines = [
-        f"{'':{width}}{'tokenised':>11}{'sacreBLEU':>11}   exp(D) of the heads",
-        f"{'':{width}}{'BLEU':>11}{'':>11}{heads}",
+        f"{'':{width}}{'tokenised':>11}{'sacreBLEU':>11}   exp(D) of the heads' outputs",
+        f"{'':{width}}{'BLEU':>11}{'':>11}{names}",
     ]
     for name, row in rows.items():
-        scores = "".join(f"{row['heads'][term]:>10.4f}" for term in TERMS)
+        scores = "".join(f"{row['heads'][c]['output']['all']:>9.3f}" for c in COMPONENT_ORDER)
         lines.append(
             f"{name:{width}}{row['tokenised_bleu']:>11.2f}{row['sacrebleu']:>11.2f}{scores}"
         )
-    lines.append("exp(D) rises towards 1 the more the heads differ.")
+    lines.append("exp(D) rises towards 1 the more the heads differ; 4 perpendicular heads: 0.779.")
     return "\n".join(lines)
 
 
@@ -102,26 +42,19 @@ def main(words: Sequence[str]) -> int:
         "evaluations", nargs="+", metavar="NAME=FILE.json", help="what scripts/evaluate.sh wrote"
     )
     args = parser.parse_args(words)
+    logging.getLogger().setLevel(logging.WARNING)  # fairseq tells of every file it opens
     rows = {}
     for word in args.evaluations:
         name, separator, file = word.rpartition("=")
         if not separator or not Path(file).is_file():
             raise UserError(f"{word}: give NAME=FILE.json, with a file of scripts/evaluate.sh")
         row = json.loads(Path(file).read_text(encoding="utf-8"))
-        kept = Path(file).with_suffix(".heads")
+        kept = Path(file).with_suffix(".heads.json")
         if not kept.exists() or kept.stat().st_mtime < Path(file).stat().st_mtime:
-            scores = head_scores(Path(row["checkpoint"]), args.data, row["subset"])
-            temporary = kept.with_name(f".{kept.name}.{os.getpid()}.tmp")
-            temporary.write_text(json.dumps(scores), encoding="utf-8")
-            os.replace(temporary, kept)
+            write_json(kept, score_checkpoint(row["checkpoint"], str(args.data), row["subset"]))
         rows[name] = row | {"heads": json.loads(kept.read_text(encoding="utf-8"))}
     print(table(rows))
     return 0
-
-
-def _real(padding_mask, total: int) -> int:
-    """Count the positions that are not padding."""
-    return total if padding_mask is None else int((~padding_mask).sum())
 
 
 if __name__ == "__main__":

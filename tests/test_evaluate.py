@@ -146,13 +146,14 @@ def test_checkpoint_of_another_vocabulary_is_refused(tmp_path):
 
 
 def test_quickstart_table_lines_up():
-    heads = {"subspace": 0.5, "position": 0.25, "output": 1.0}
+    values = {"encoder": 0.5, "cross": 0.25, "decoder": 1.0}
+    heads = {component: {"output": {"all": value}} for component, value in values.items()}
     rows = {
         "base": {"tokenised_bleu": 90.0, "sacrebleu": 89.5, "heads": heads},
         "longer name": {"tokenised_bleu": 100.0, "sacrebleu": 9.25, "heads": heads},
     }
     lines = table(rows).splitlines()
-    assert lines[2] == "base             90.00      89.50    0.5000    0.2500    1.0000"
+    assert lines[2] == "base             90.00      89.50    0.500    0.250    1.000"
     assert len({len(line) for line in lines[1:4]}) == 1
 
 

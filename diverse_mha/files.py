@@ -1,0 +1,13 @@
+"""Writing result files whole or not at all."""
+
+import json
+import os
+from pathlib import Path
+
+
+def write_json(path: Path, content: dict) -> None:
+    """Write ``content`` as indented JSON; a file of that name is replaced in one step."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    part.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    os.replace(part, path)
