@@ -1,0 +1,66 @@
+"""Cascaded logits of Zheng et al. 2021, written out cell by cell: the oracle of the cascades.
+
+Loops over sentences, pairs and heads; meant for float64 and tiny shapes.
+"""
+
+import torch
+from torch import Tensor
+
+
+def leaky_relu(x: Tensor) -> Tensor:
+    """LeakyReLU with slope 0.2, for one number."""
+    return x if x > 0 else 0.2 * x
+
+
+def linear(x: list[Tensor], weight: Tensor, bias: Tensor) -> list[Tensor]:
+    """W x + b, for one list of numbers."""
+    result = []
+    for i in range(weight.size(0)):
+        total = bias[i]
+        for j in range(weight.size(1)):
+            total = total + weight[i, j] * x[j]
+        result.append(total)
+    return result
+
+
+def network(x: list[Tensor], layers: list[tuple[Tensor, Tensor]]) -> list[Tensor]:
+    """The network sigma at one (query, key) pair: linear layers with LeakyReLU between them."""
+    for weight, bias in layers[:-1]:
+        x = [leaky_relu(value) for value in linear(x, weight, bias)]
+    return linear(x, *layers[-1])
+
+
+def cascade(
+    logits: Tensor,
+    previous: Tensor | None,
+    masked: Tensor | None = None,
+    *,
+    kind: str,
+    layers: list[tuple[Tensor, Tensor]] = (),
+) -> Tensor:
+    """The mean of this layer's logits; masked cells are 0.
+
+    ``mlp``: q.k + sigma(z + q.k, 0 where masked) + z. ``residual``: q.k + z. ``none``: q.k.
+    """
+    bsz, num_heads, tgt_len, src_len = logits.shape
+    result = torch.zeros_like(logits)
+    for b in range(bsz):
+        for t in range(tgt_len):
+            for s in range(src_len):
+                hidden = [
+                    masked is not None and bool(masked.expand(logits.shape)[b, h, t, s])
+                    for h in range(num_heads)
+                ]
+                own = [logits[b, h, t, s] for h in range(num_heads)]
+                mean = own
+                if previous is not None and kind != "none":
+                    before = [previous[b, h, t, s] for h in range(num_heads)]
+                    mean = [own[h] + before[h] for h in range(num_heads)]
+                    if kind == "mlp":
+                        x = [0.0 * own[h] if hidden[h] else mean[h] for h in range(num_heads)]
+                        fused = network(x, layers)
+                        mean = [own[h] + fused[h] + before[h] for h in range(num_heads)]
+                for h in range(num_heads):
+                    if not hidden[h]:
+                        result[b, h, t, s] = mean[h]
+    return result
