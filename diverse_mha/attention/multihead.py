@@ -16,6 +16,7 @@ class Attended(NamedTuple):
 
     output: Tensor  # (B, T, C)
     states: HeadStates  # without masks; the fields that were asked for
+    logits: Tensor | None = None  # (B, H, T, S), for the next layer's cascade
 
 
 class DiverseAttention(MultiheadAttention):
@@ -38,6 +39,8 @@ class DiverseAttention(MultiheadAttention):
         encoder_decoder_attention: keys come from the encoder and may be cached.
         aggregation: module from concatenated head outputs (..., C) to (..., C) in place
             of the output projection; None keeps the projection.
+        cascade: module of ``diverse_mha.attention.cascade`` between q.k and the mask.
+        carry_logits: hand the logits on, for the cascade of the next layer.
 
     Raises:
         ValueError: if ``num_heads`` does not divide ``embed_dim``.
@@ -53,6 +56,8 @@ class DiverseAttention(MultiheadAttention):
         self_attention: bool = False,
         encoder_decoder_attention: bool = False,
         aggregation: nn.Module | None = None,
+        cascade: nn.Module | None = None,
+        carry_logits: bool = False,
     ):
         if num_heads < 1 or embed_dim % num_heads:
             raise ValueError(f"num_heads {num_heads} does not divide embed_dim {embed_dim}")
@@ -68,6 +73,8 @@ class DiverseAttention(MultiheadAttention):
         if aggregation is not None:
             del self.out_proj
             self.out_proj = aggregation
+        self.cascade = cascade
+        self.carry_logits = carry_logits
 
     def forward(
         self,
@@ -141,6 +148,7 @@ class DiverseAttention(MultiheadAttention):
         key_padding_mask: Tensor | None = None,
         incremental_state: dict | None = None,
         static_kv: bool = False,
+        previous_logits: Tensor | None = None,
         wanted: tuple[str, ...] = (),
     ) -> Attended:
         """Attend, batch first.
@@ -156,10 +164,11 @@ class DiverseAttention(MultiheadAttention):
                 incremental state, and becomes the bias if none is given.
             incremental_state: fairseq's decoding state, or None.
             static_kv: keys do not change over decoding steps.
+            previous_logits: (B, H, T, S), what the layer before handed on.
             wanted: names of ``HeadStates`` to fill in.
 
         Returns:
-            Output (B, T, C) and the states asked for.
+            Output (B, T, C), the states asked for, and with ``carry_logits`` the logits.
         """
         bsz, tgt_len, _ = query.shape
         q = self._split_heads(self.q_proj(query))  # (B, H, T, D)
@@ -175,10 +184,11 @@ class DiverseAttention(MultiheadAttention):
         if bias is None and not causal and key_padding_mask is not None:
             bias = padding_bias(key_padding_mask.to(torch.bool), q.dtype)
         if fold > 1:  # beams share the keys of their sentence
-            q = q.view(-1, fold, self.num_heads, tgt_len, self.head_dim)
-            q = q.transpose(1, 2).flatten(2, 3)  # (B / fold, H, fold * T, D)
-        if "weights" in wanted or "logits" in wanted:
-            logits, weights, outputs = self._explicit(q, k, v, bias, causal)
+            q = self._fold_beams(q, fold)
+            if previous_logits is not None:
+                previous_logits = self._fold_beams(previous_logits, fold)
+        if self._needs_logits(wanted):
+            logits, weights, outputs = self._explicit(q, k, v, bias, causal, previous_logits)
         else:
             logits = weights = None
             outputs = self._fused(q, k, v, bias, causal)
@@ -190,7 +200,13 @@ class DiverseAttention(MultiheadAttention):
         everything = HeadStates(q, k, v, logits, weights, outputs)
         states = HeadStates(**{name: getattr(everything, name) for name in wanted})
         merged = outputs.transpose(1, 2).reshape(bsz, tgt_len, self.embed_dim)
-        return Attended(self.out_proj(merged), states)
+        return Attended(self.out_proj(merged), states, logits if self.carry_logits else None)
+
+    def _needs_logits(self, wanted: tuple[str, ...]) -> bool:
+        """Whether this pass has to go through explicit logits and weights."""
+        asked = "weights" in wanted or "logits" in wanted
+        noisy = self.cascade is not None and self.training
+        return asked or noisy or self.carry_logits
 
     def _split_heads(self, x: Tensor) -> Tensor:
         """(B, L, C) -> (B, H, L, D), a view."""
@@ -198,6 +214,11 @@ class DiverseAttention(MultiheadAttention):
 
     def _project_keys(self, key: Tensor) -> tuple[Tensor, Tensor]:
         return self._split_heads(self.k_proj(key)), self._split_heads(self.v_proj(key))
+
+    def _fold_beams(self, x: Tensor, fold: int) -> Tensor:
+        """(B, H, T, X) -> (B / fold, H, fold * T, X)."""
+        x = x.view(-1, fold, *x.shape[1:])
+        return x.transpose(1, 2).flatten(2, 3)
 
     def _unfold_beams(self, x: Tensor, fold: int) -> Tensor:
         """(B / fold, H, fold * T, X) -> (B, H, T, X)."""
@@ -214,13 +235,22 @@ class DiverseAttention(MultiheadAttention):
         )
 
     def _explicit(
-        self, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, causal: bool
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        bias: Tensor | None,
+        causal: bool,
+        previous_logits: Tensor | None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         logits = torch.matmul(q * self.scaling, k.transpose(-1, -2))  # (B, H, T, S)
         if causal:
             bias = causal_bias(q.size(2), q.dtype, q.device)
-        masked = logits if bias is None else logits + bias
-        weights = F.softmax(masked, dim=-1, dtype=torch.float32).type_as(v)
+        if self.cascade is not None:
+            masked = None if bias is None else bias < 0
+            logits = self.cascade(logits, previous_logits, masked)
+        scores = logits if bias is None else logits + bias
+        weights = F.softmax(scores, dim=-1, dtype=torch.float32).type_as(v)
         outputs = torch.matmul(self.dropout_module(weights), v)  # (B, H, T, D)
         return logits, weights, outputs
 

@@ -10,7 +10,6 @@ from pathlib import Path
 import torch
 from tqdm import tqdm
 
-from diverse_mha.analyze import write_json
 from diverse_mha.benchmark.batches import describe, make_batches, stand_in_task
 from diverse_mha.benchmark.checks import CheckError, gather, judge
 from diverse_mha.benchmark.memory import measure_memory, to_device
@@ -21,6 +20,7 @@ from diverse_mha.benchmark.summary import summarise
 from diverse_mha.benchmark.training import DTYPES, Outcome, Trainee, check_precision
 from diverse_mha.benchmark.variants import STOCK, VARIANTS, choose
 from diverse_mha.errors import UserError, run_cli
+from diverse_mha.files import write_json
 
 CHECK_TOKENS = 500  # tokens in the batch of the correctness check, which is not timed
 

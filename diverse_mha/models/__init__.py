@@ -1,5 +1,6 @@
 """The models; importing this registers them with fairseq."""
 
+from diverse_mha.models.language_model import DiverseLanguageModel
 from diverse_mha.models.translation import DiverseTransformer
 
-__all__ = ["DiverseTransformer"]
+__all__ = ["DiverseLanguageModel", "DiverseTransformer"]

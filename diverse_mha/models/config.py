@@ -17,9 +17,11 @@ from fairseq.models.transformer.transformer_config import (
     QuantNoiseConfig,
     TransformerConfig,
 )
+from fairseq.models.transformer_lm import TransformerLanguageModelConfig
 from omegaconf import OmegaConf
 
 from diverse_mha.aggregation import AGGREGATIONS, SOFTMAX_OVER
+from diverse_mha.attention.cascade import CASCADES
 
 _GROUPS = {"encoder": EncDecBaseConfig, "decoder": DecoderConfig, "quant_noise": QuantNoiseConfig}
 
@@ -65,8 +67,8 @@ def _layers_option(component: str):
 
 
 @dataclass
-class DiverseConfig(FlatTransformerConfig):
-    """fairseq's Transformer options and ours; the families differ in defaults only."""
+class SeamConfig(FairseqDataclass):
+    """Our options: what sits on the seams of the attention modules."""
 
     aggregation: ChoiceEnum(AGGREGATIONS) = _option(
         "linear",
@@ -96,6 +98,39 @@ class DiverseConfig(FlatTransformerConfig):
     routing_post_norm: bool = _option(
         False, "layer norm on the routed result, an option of the authors' released code"
     )
+    cascade: ChoiceEnum(CASCADES) = _option(
+        "none",
+        "what a layer's attention logits get from the layer before: none, residual (plain "
+        "addition, RealFormer) or mlp (a small network across heads, Zheng et al. 2021)",
+    )
+    cascade_hidden_ratio: int = _option(
+        4, "width of the cascade's hidden layers, in multiples of the number of heads"
+    )
+    cascade_depth: int = _option(2, "number of hidden layers of the cascade's network")
+    attention_noise: float = _option(
+        0.0, "standard deviation of the Gaussian noise on the attention logits in training"
+    )
+
+
+@dataclass
+class DiverseConfig(SeamConfig, FlatTransformerConfig):
+    """Options of encoder-decoder models: fairseq's and ours."""
+
+
+@dataclass
+class LanguageModelConfig(SeamConfig, TransformerLanguageModelConfig):
+    """Options of language models: fairseq's and ours.
+
+    The layers normalise before their blocks whatever ``decoder_normalize_before`` says,
+    as those of fairseq's own language-model architectures do.
+    """
+
+    decoder_input_dim: Optional[int] = _option(
+        None, "decoder input dimension; default: that of the embedding"
+    )
+    decoder_output_dim: Optional[int] = _option(
+        None, "decoder output dimension; default: that of the embedding"
+    )
 
 
 def to_namespace(cfg) -> Namespace:
@@ -110,6 +145,8 @@ def to_namespace(cfg) -> Namespace:
         options = OmegaConf.to_container(cfg, resolve=True, enum_to_str=True)
     elif is_dataclass(cfg):
         options = {f.name: getattr(cfg, f.name) for f in fields(cfg)}
+        # References to other parts of the configuration, which is not there.
+        options = {k: v for k, v in options.items() if not str(v).startswith("${")}
     else:
         options = dict(cfg)
     return Namespace(**{name: value for name, value in options.items() if value is not None})

@@ -113,11 +113,12 @@ class DiverseDecoder(TransformerDecoderBase):
         attn = None
         inner_states = [x.transpose(0, 1)]
         own_records, cross_records = [], []
+        logits = cross_logits = None
         for number, layer in enumerate(self.layers):
             wanted_cross = return_head_states
             if number == aligned and "weights" not in wanted_cross:
                 wanted_cross = (*wanted_cross, "weights")
-            x, *states = layer(
+            x, logits, cross_logits, *states = layer(
                 x,
                 encoder_out=source,
                 encoder_padding_mask=masks.cross_padding,
@@ -126,6 +127,8 @@ class DiverseDecoder(TransformerDecoderBase):
                 causal=masks.causal,
                 self_padding_mask=masks.own_padding,
                 incremental_state=incremental_state,
+                previous_logits=logits,
+                previous_cross_logits=cross_logits,
                 wanted=return_head_states,
                 wanted_cross=wanted_cross,
             )

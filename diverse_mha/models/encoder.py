@@ -59,9 +59,11 @@ class DiverseEncoder(TransformerEncoderBase):
             bias = padding_bias(padding_mask, x.dtype)
         record_mask = padding_mask if has_padding else None
         hiddens = [x.transpose(0, 1)] if return_all_hiddens else []
-        records = []
+        records, logits = [], None
         for layer in self.layers:
-            x, *states = layer(x, bias=bias, wanted=return_head_states)
+            x, logits, *states = layer(
+                x, bias=bias, previous_logits=logits, wanted=return_head_states
+            )
             if return_all_hiddens:
                 hiddens.append(x.transpose(0, 1))
             if return_head_states:

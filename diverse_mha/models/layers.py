@@ -78,24 +78,32 @@ class DiverseEncoderLayer(_FeedForward, TransformerEncoderLayerBase):
         )
 
     def forward(
-        self, x: Tensor, bias: Tensor | None = None, wanted: tuple[str, ...] = ()
+        self,
+        x: Tensor,
+        bias: Tensor | None = None,
+        previous_logits: Tensor | None = None,
+        wanted: tuple[str, ...] = (),
     ) -> tuple[Tensor | None, ...]:
         """Run the layer.
 
         Args:
             x: (B, S, C).
             bias: additive mask that broadcasts to (B, H, S, S).
+            previous_logits: (B, H, S, S) of the layer before, in a cascade.
             wanted: names of ``HeadStates`` to return.
 
         Returns:
-            Output (B, S, C), then the six tensors of the head states.
+            Output (B, S, C), the logits for the next layer or None, then the six
+            tensors of the head states.
         """
         residual = x
         x = _normalized(self.self_attn_layer_norm, x, self.normalize_before)
-        attended = self.self_attn.attend(x, x, bias=bias, wanted=wanted)
+        attended = self.self_attn.attend(
+            x, x, bias=bias, previous_logits=previous_logits, wanted=wanted
+        )
         x = residual + self.dropout_module(attended.output)
         x = _normalized(self.self_attn_layer_norm, x, not self.normalize_before)
-        return (self.feed_forward(x), *flatten_states(attended))
+        return (self.feed_forward(x), attended.logits, *flatten_states(attended))
 
 
 class DiverseDecoderLayer(_FeedForward, TransformerDecoderLayerBase):
@@ -145,6 +153,8 @@ class DiverseDecoderLayer(_FeedForward, TransformerDecoderLayerBase):
         causal: bool = False,
         self_padding_mask: Tensor | None = None,
         incremental_state: dict | None = None,
+        previous_logits: Tensor | None = None,
+        previous_cross_logits: Tensor | None = None,
         wanted: tuple[str, ...] = (),
         wanted_cross: tuple[str, ...] = (),
     ) -> tuple[Tensor | None, ...]:
@@ -159,12 +169,15 @@ class DiverseDecoderLayer(_FeedForward, TransformerDecoderLayerBase):
             causal: position t sees positions up to t; excludes ``self_bias``.
             self_padding_mask: (B, T) bool, True = padding; used in decoding.
             incremental_state: fairseq's decoding state, or None.
+            previous_logits: (B, H, T, T) of the layer before, in a cascade.
+            previous_cross_logits: (B, H, T, S), the same for the attention to the encoder.
             wanted: names of ``HeadStates`` to return of the self-attention.
             wanted_cross: the same for the attention to the encoder.
 
         Returns:
-            Output (B, T, C), the six tensors of the self-attention's states, and
-            the six of the attention to the encoder.
+            Output (B, T, C); the logits for the next layer's self-attention and
+            attention to the encoder, or None; the six tensors of the self-attention's
+            states, and the six of the attention to the encoder.
         """
         residual = x
         x = _normalized(self.self_attn_layer_norm, x, self.normalize_before)
@@ -175,6 +188,7 @@ class DiverseDecoderLayer(_FeedForward, TransformerDecoderLayerBase):
             causal=causal,
             key_padding_mask=self_padding_mask,
             incremental_state=incremental_state,
+            previous_logits=previous_logits,
             wanted=wanted,
         )
         x = residual + self.dropout_module(own.output)
@@ -190,8 +204,10 @@ class DiverseDecoderLayer(_FeedForward, TransformerDecoderLayerBase):
                 key_padding_mask=encoder_padding_mask,
                 incremental_state=incremental_state,
                 static_kv=True,
+                previous_logits=previous_cross_logits,
                 wanted=wanted_cross,
             )
             x = residual + self.dropout_module(cross.output)
             x = _normalized(self.encoder_attn_layer_norm, x, not self.normalize_before)
-        return (self.feed_forward(x), *flatten_states(own), *flatten_states(cross))
+        x = self.feed_forward(x)
+        return (x, own.logits, cross.logits, *flatten_states(own), *flatten_states(cross))

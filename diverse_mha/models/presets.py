@@ -25,11 +25,51 @@ TRANSLATION_SHAPES = {
     "_wmt_en_de_big": _both_sides(embed_dim=1024, ffn_embed_dim=4096, layers=6, attention_heads=16),
 }
 
+LANGUAGE_MODEL_SHAPES = {
+    "": {},
+    "_tiny": {
+        "decoder_embed_dim": 128,
+        "decoder_ffn_embed_dim": 256,
+        "decoder_layers": 2,
+        "decoder_attention_heads": 4,
+    },
+    # Yun et al. 2021, section 5.4; the paper gives no width of the feed-forward block.
+    "_ptb": {
+        "decoder_embed_dim": 256,
+        "decoder_ffn_embed_dim": 1024,
+        "decoder_layers": 2,
+        "decoder_attention_heads": 4,
+    },
+    # The shape of Baevski and Auli 2019, which Zheng et al. 2021 train.
+    "_wiki103": {
+        "decoder_embed_dim": 1024,
+        "decoder_ffn_embed_dim": 4096,
+        "decoder_layers": 16,
+        "decoder_attention_heads": 8,
+        "dropout": 0.3,
+        "attention_dropout": 0.1,
+        "activation_dropout": 0.1,
+        "adaptive_input": True,
+        "adaptive_input_cutoff": "20000,60000",
+        "adaptive_softmax_cutoff": "20000,60000",
+        "adaptive_softmax_dropout": 0.2,
+        "tie_adaptive_weights": True,
+        "tie_adaptive_proj": True,
+        "no_decoder_final_norm": True,
+    },
+}
+
 # What sets the families apart; any of them takes any option.
 FAMILIES = {
     "disagree": {},
     # "Aggregation" of Li et al. 2021: EM routing in the first two encoder layers.
     "routing": {"aggregation": "em-routing", "aggregation_encoder_layers": "1,2"},
+    "coda": {"cascade": "mlp", "attention_noise": 1.0},
+}
+
+LANGUAGE_MODEL_FAMILIES = {
+    **FAMILIES,
+    "routing": {"aggregation": "em-routing", "aggregation_decoder_layers": "1,2"},
 }
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from diverse_mha.aggregation import build_aggregation
 from diverse_mha.attention import DiverseAttention
+from diverse_mha.attention.cascade import build_cascade
 from diverse_mha.errors import OptionError
 
 # Component: the side whose width, heads and number of layers it has.
@@ -46,11 +47,15 @@ class Seams:
         aggregation: kind of aggregation in the layers named below.
         aggregation_layers: numbers of the layers, from 1, by component.
         routing: options of the routing module.
+        cascade: kind of cascade of logits from layer to layer.
+        network: options of the cascade's network, and its noise.
     """
 
     aggregation: str
     aggregation_layers: dict[str, frozenset[int]]
     routing: dict
+    cascade: str
+    network: dict
 
     @classmethod
     def from_options(cls, args, components: tuple[str, ...]) -> "Seams":
@@ -107,7 +112,7 @@ class Seams:
             "pre_norm": args.routing_pre_norm,
             "post_norm": args.routing_post_norm,
         }
-        return cls(kind, layers, routing)
+        return cls(kind, layers, routing, str(args.cascade), _network_options(args))
 
     def build(self, component: str, number: int, embed_dim: int, num_heads: int, **options):
         """Build the attention module of one layer.
@@ -122,4 +127,27 @@ class Seams:
         aggregation = None
         if number in self.aggregation_layers[component]:
             aggregation = build_aggregation(self.aggregation, embed_dim, num_heads, **self.routing)
-        return DiverseAttention(embed_dim, num_heads, aggregation=aggregation, **options)
+        # The first layer has no layer before it, only the noise.
+        kind = self.cascade if number > 1 else "none"
+        return DiverseAttention(
+            embed_dim,
+            num_heads,
+            aggregation=aggregation,
+            cascade=build_cascade(kind, num_heads, **self.network),
+            carry_logits=self.cascade != "none",
+            **options,
+        )
+
+
+def _network_options(args) -> dict:
+    if not 0 <= args.attention_noise < float("inf"):
+        raise OptionError(f"--attention-noise {args.attention_noise}: must be 0 or positive")
+    for option in ("cascade_hidden_ratio", "cascade_depth"):
+        value = getattr(args, option)
+        if value < 1:
+            raise OptionError(f"--{option.replace('_', '-')} {value}: must be 1 or more")
+    return {
+        "hidden_ratio": args.cascade_hidden_ratio,
+        "depth": args.cascade_depth,
+        "noise": args.attention_noise,
+    }

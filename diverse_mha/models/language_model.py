@@ -1,0 +1,118 @@
+"""Decoder-only models for language modelling."""
+
+from fairseq import options
+from fairseq.dataclass.utils import gen_parser_from_dataclass
+from fairseq.models.transformer import TransformerConfig
+from fairseq.models.transformer_lm import TransformerLanguageModel
+from fairseq.modules import AdaptiveInput
+from torch import Tensor
+
+from diverse_mha.attention import check_state_names
+from diverse_mha.errors import OptionError
+from diverse_mha.models.checks import check_model_options
+from diverse_mha.models.config import LanguageModelConfig, to_namespace
+from diverse_mha.models.decoder import DiverseDecoder
+from diverse_mha.models.presets import (
+    LANGUAGE_MODEL_FAMILIES,
+    LANGUAGE_MODEL_SHAPES,
+    register_family,
+)
+from diverse_mha.models.seams import Seams
+
+_DEFAULT_LENGTH = 1024
+
+
+class DiverseLanguageModel(TransformerLanguageModel):
+    """fairseq's Transformer language model with open attention."""
+
+    config = LanguageModelConfig
+
+    @classmethod
+    def add_args(cls, parser):
+        """Add the options to fairseq's parser, with the defaults of the shape."""
+        gen_parser_from_dataclass(parser, cls.config())
+
+    @classmethod
+    def build_model(cls, cfg, task):
+        """Check the options and build the model.
+
+        Raises:
+            OptionError: if an option cannot be honoured.
+        """
+        args = to_namespace(cfg)
+        args.decoder_normalize_before = True
+        for side in ("input", "output"):
+            if getattr(args, f"decoder_{side}_dim", None) is None:
+                setattr(args, f"decoder_{side}_dim", args.decoder_embed_dim)
+        if getattr(args, "max_target_positions", None) is None:
+            args.max_target_positions = getattr(args, "tokens_per_sample", _DEFAULT_LENGTH)
+        check_model_options(args)
+        _check_adaptive(args)
+        seams = Seams.from_options(args, ("decoder",))
+        if getattr(args, "decoder_layers_to_keep", None):
+            args.decoder_layers = len(args.decoder_layers_to_keep.split(","))
+        decoder = DiverseDecoder(
+            TransformerConfig.from_namespace(args),
+            task.target_dictionary,
+            cls._embed(args, task.source_dictionary),
+            seams,
+            no_encoder_attn=True,
+        )
+        return cls(decoder)
+
+    @classmethod
+    def _embed(cls, args, dictionary):
+        if not args.adaptive_input:
+            return cls.build_embedding(args, dictionary, args.decoder_input_dim)
+        return AdaptiveInput(
+            len(dictionary),
+            dictionary.pad(),
+            args.decoder_input_dim,
+            args.adaptive_input_factor,
+            args.decoder_embed_dim,
+            options.eval_str_list(args.adaptive_input_cutoff, type=int),
+        )
+
+    def forward(self, src_tokens: Tensor, **kwargs) -> tuple[Tensor, dict]:
+        """Score every token given those before it.
+
+        Args:
+            src_tokens: (B, T), the text shifted right.
+            **kwargs: as for ``DiverseDecoder.forward``; ``return_head_states`` names
+                the ``HeadStates`` to return, under ``head_states["decoder"]``.
+
+        Returns:
+            Logits (B, T, V), or features with an adaptive softmax; and a dict.
+
+        Raises:
+            ValueError: for an unknown name of a head state.
+        """
+        check_state_names(kwargs.get("return_head_states", ()))
+        return super().forward(src_tokens, **kwargs)
+
+
+def _check_adaptive(args) -> None:
+    """Refuse adaptive-softmax options that contradict each other."""
+    if args.character_embeddings:
+        raise OptionError("--character-embeddings: not supported by diverse-mha; leave it out")
+    if not args.tie_adaptive_weights:
+        return
+    if not args.adaptive_input:
+        raise OptionError("--tie-adaptive-weights needs --adaptive-input")
+    for left, right in (
+        ("adaptive_input_cutoff", "adaptive_softmax_cutoff"),
+        ("adaptive_input_factor", "adaptive_softmax_factor"),
+        ("decoder_input_dim", "decoder_output_dim"),
+    ):
+        a, b = getattr(args, left, None), getattr(args, right, None)
+        if a != b:
+            raise OptionError(
+                f"--tie-adaptive-weights needs --{left.replace('_', '-')} {a} to equal "
+                f"--{right.replace('_', '-')} {b}"
+            )
+
+
+for _family, _defaults in LANGUAGE_MODEL_FAMILIES.items():
+    register_family(
+        DiverseLanguageModel, f"transformer_lm_{_family}", LANGUAGE_MODEL_SHAPES, _defaults
+    )

@@ -1,0 +1,216 @@
+"""transformer_coda: the cascade through the layers, its ablations, decoding, parameters."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from diverse_mha.attention.cascade import NetworkCascade, NoCascade, ResidualCascade
+from tests.models.test_routing import count_parameters
+from tests.toy import beam_search, build_ours, log_probs, toy_batch
+
+QUIET = {"attention_noise": 0.0}
+# Zheng et al. 2021, Table 4.
+ABLATIONS = {
+    "CODA": {},
+    "CODA-CS": {"cascade": "none"},
+    "RealFormer": {"cascade": "residual", "attention_noise": 0.0},
+    "Transformer": {"cascade": "none", "attention_noise": 0.0},
+}
+
+
+def cascades(model) -> list:
+    return [layer.self_attn.cascade for layer in model.encoder.layers] + [
+        module.cascade
+        for layer in model.decoder.layers
+        for module in (layer.self_attn, layer.encoder_attn)
+    ]
+
+
+def test_each_row_of_table_4_is_what_it_says():
+    kinds = {
+        name: [type(c) for c in cascades(build_ours("transformer_coda", **options))]
+        for name, options in ABLATIONS.items()
+    }
+    # Two layers in the toy model: those of the encoder, then (self, cross) of the decoder's.
+    assert kinds["CODA"] == [NoCascade, NetworkCascade] + 2 * [NoCascade] + 2 * [NetworkCascade]
+    assert kinds["CODA-CS"] == [NoCascade] * 6
+    none = type(None)
+    assert kinds["RealFormer"] == [none, ResidualCascade] + 2 * [none] + 2 * [ResidualCascade]
+    assert kinds["Transformer"] == [none] * 6
+
+
+def test_without_cascade_and_noise_it_is_transformer_disagree_bit_for_bit():
+    plain = build_ours(dropout=0.1)
+    coda = build_ours("transformer_coda", dropout=0.1, **ABLATIONS["Transformer"])
+    batch = toy_batch()
+    results = []
+    for model in (plain, coda):
+        torch.manual_seed(5)
+        scores = log_probs(model.train(), batch)
+        scores.square().sum().backward()
+        results.append([scores, *(p.grad for p in model.parameters())])
+    assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
+
+
+@pytest.mark.parametrize("row", ABLATIONS)
+def test_noise_in_training_only(row):
+    model = build_ours("transformer_coda", **ABLATIONS[row])
+    batch = toy_batch()
+    trained = [log_probs(model.train(), batch) for _ in range(2)]
+    tested = [log_probs(model.eval(), batch) for _ in range(2)]
+    assert torch.equal(*tested), "deterministic at inference"
+    assert torch.equal(*trained) == (row in ("RealFormer", "Transformer"))
+
+
+def literal_encoder_logits(model, batch) -> list[torch.Tensor]:
+    """The means of a CODA encoder's logits, layer by layer, as the paper writes them."""
+    tokens = batch["net_input"]["src_tokens"]
+    padding = tokens.eq(1)
+    x, _ = model.encoder.forward_embedding(tokens)
+    x = x.masked_fill(padding[:, :, None], 0.0)
+    dead = padding[:, None, None, :]
+    means, previous = [], None
+    for layer in model.encoder.layers:
+        attn = layer.self_attn
+        heads = [
+            p(x).view(*x.shape[:2], attn.num_heads, -1).transpose(1, 2)
+            for p in (attn.q_proj, attn.k_proj, attn.v_proj)
+        ]
+        z = heads[0] @ heads[1].transpose(-1, -2) * attn.head_dim**-0.5
+        if previous is not None:
+            y = (z + previous).masked_fill(dead, 0.0).permute(0, 2, 3, 1)
+            hidden = y
+            linears = [m for m in attn.cascade.modules() if hasattr(m, "weight")]
+            if not linears:  # the network keeps plain parameters
+                named = dict(attn.cascade.named_parameters())
+                pairs = [(n, named[n]) for n in named]
+                weights = [p for n, p in pairs if p.dim() == 2]
+                biases = [p for n, p in pairs if p.dim() == 1]
+            else:
+                weights = [m.weight for m in linears]
+                biases = [m.bias for m in linears]
+            for number, (w, b) in enumerate(zip(weights, biases, strict=True), start=1):
+                hidden = hidden @ w.T + b
+                if number < len(weights):
+                    hidden = F.leaky_relu(hidden, 0.2)
+            z = (y + hidden).permute(0, 3, 1, 2)
+        means.append(z)
+        previous = z
+        o = z.masked_fill(dead, float("-inf")).softmax(-1) @ heads[2]
+        o = attn.out_proj(o.transpose(1, 2).reshape(x.shape))
+        x = layer.self_attn_layer_norm(x + o)
+        x = layer.final_layer_norm(x + layer.fc2(F.relu(layer.fc1(x))))
+    return means
+
+
+def test_encoder_equals_the_paper_written_out():
+    model = build_ours("transformer_coda", encoder_layers=4).double().eval()
+    batch = toy_batch()
+    _, extra = model(**batch["net_input"], return_head_states=("logits",))
+    alive = ~batch["net_input"]["src_tokens"].eq(1)
+    cells = (alive[:, None, :, None] & alive[:, None, None, :]).expand(-1, 4, -1, -1)
+    means = literal_encoder_logits(model, batch)
+    for record, mean in zip(extra["head_states"]["encoder"], means, strict=True):
+        torch.testing.assert_close(record.logits[cells], mean[cells], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("row", ABLATIONS)
+def test_extra_padding_changes_nothing(row):
+    model = build_ours("transformer_coda", **ABLATIONS[row]).double().eval()
+    batch, wide = toy_batch(), toy_batch(extra_padding=3)
+    real, wide_real = batch["target"].ne(1), wide["target"].ne(1)
+    torch.testing.assert_close(log_probs(model, batch)[real], log_probs(model, wide)[wide_real])
+
+
+@pytest.mark.parametrize("row", ABLATIONS)
+def test_incremental_decoding_equals_the_full_pass(row):
+    model = build_ours("transformer_coda", **ABLATIONS[row]).double().eval()
+    batch = toy_batch(target_lengths=(5, 5, 5))
+    net_input = batch["net_input"]
+    with torch.no_grad():
+        full = log_probs(model, batch)
+        encoder_out = model.encoder(net_input["src_tokens"])
+        state, steps = {}, []
+        for step in range(1, 6):
+            tokens = net_input["prev_output_tokens"][:, :step]
+            out = model.decoder(tokens, encoder_out=encoder_out, incremental_state=state)
+            steps.append(model.get_normalized_probs(out, log_probs=True))
+    torch.testing.assert_close(torch.cat(steps, dim=1), full, rtol=0, atol=1e-5)
+
+
+def test_beam_search_scores_are_those_of_the_full_pass():
+    model = build_ours("transformer_coda").eval()
+    batch = toy_batch()
+    for sentence, hypos in enumerate(beam_search(model, batch)):
+        for hypo in hypos:
+            tokens = hypo["tokens"]
+            one = {
+                "net_input": {
+                    "src_tokens": batch["net_input"]["src_tokens"][sentence : sentence + 1],
+                    "src_lengths": batch["net_input"]["src_lengths"][sentence : sentence + 1],
+                    "prev_output_tokens": torch.cat([tokens[-1:], tokens[:-1]])[None],
+                }
+            }
+            scores = log_probs(model, one)[0].gather(1, tokens[:, None])[:, 0]
+            torch.testing.assert_close(hypo["positional_scores"], scores, rtol=0, atol=1e-5)
+
+
+def test_gradients_with_and_without_activation_checkpointing_are_equal():
+    gradients = []
+    for checkpoint in (False, True):
+        model = build_ours("transformer_coda", checkpoint_activations=checkpoint).train()
+        torch.manual_seed(2)
+        out, extra = model(**toy_batch()["net_input"], return_head_states=("outputs",))
+        states = extra["head_states"]["decoder"]
+        (out.square().mean() + sum(s.outputs.cos().mean() for s in states)).backward()
+        gradients.append([p.grad for p in model.parameters()])
+    for plain, checkpointed in zip(*gradients, strict=True):
+        torch.testing.assert_close(plain, checkpointed)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_is_finite_and_near_float32(dtype):
+    model = build_ours("transformer_coda", **QUIET).eval()
+    batch = toy_batch()
+    real = batch["target"].ne(1)
+    expected = log_probs(model, batch)[real]
+    scores = log_probs(model.to(dtype), batch)[real]
+    assert scores.isfinite().all()
+    assert (scores.float() - expected).abs().max() < 0.1
+
+
+def test_layers_may_be_dropped():
+    model = build_ours(
+        "transformer_coda", encoder_layers=4, encoder_layerdrop=0.5, decoder_layerdrop=0.5
+    ).train()
+    for seed in range(5):
+        torch.manual_seed(seed)
+        log_probs(model, toy_batch()).sum().backward()
+
+
+def test_it_goes_with_routing():
+    model = build_ours(
+        "transformer_coda", aggregation="em-routing", aggregation_encoder_layers="all"
+    )
+    log_probs(model, toy_batch()).sum().backward()
+
+
+def test_parameters_at_iwslt_shape():
+    added = count_parameters("transformer_coda_iwslt_de_en") - count_parameters(
+        "transformer_disagree_iwslt_de_en"
+    )
+    network = (4 * 16 + 16) + (16 * 16 + 16) + (16 * 4 + 4)
+    assert added == 3 * 5 * network == 6300  # "+0.01M": 39.47M to 39.48M
+
+
+REFUSED = {
+    "--attention-noise -1.0: must be 0 or positive": {"attention_noise": -1.0},
+    "--cascade-hidden-ratio 0: must be 1 or more": {"cascade_hidden_ratio": 0},
+    "--cascade-depth 0: must be 1 or more": {"cascade_depth": 0},
+}
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_what_cannot_be_is_refused_by_name(message):
+    with pytest.raises(ValueError, match=message):
+        build_ours("transformer_coda", **REFUSED[message])

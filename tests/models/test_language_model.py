@@ -1,0 +1,135 @@
+"""The language models against fairseq's, and the paper's parameter counts."""
+
+from argparse import Namespace
+from types import SimpleNamespace
+
+import pytest
+import torch
+from fairseq.data import Dictionary
+from fairseq.models import MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
+from fairseq.models.transformer_lm import (
+    TransformerLanguageModel,
+    base_lm_architecture,
+    transformer_lm_baevski_wiki103,
+)
+
+from diverse_mha.models import DiverseLanguageModel
+from tests.toy import toy_task
+
+SMALL = {
+    "decoder_embed_dim": 16,
+    "decoder_ffn_embed_dim": 24,
+    "decoder_layers": 2,
+    "decoder_attention_heads": 4,
+    "dropout": 0.0,
+}
+ADAPTIVE = {
+    "adaptive_input": True,
+    "adaptive_input_cutoff": "6,10",
+    "adaptive_softmax_cutoff": "6,10",
+    "adaptive_input_factor": 2,
+    "adaptive_softmax_factor": 2,
+    "tie_adaptive_weights": True,
+    "tie_adaptive_proj": True,
+}
+TOKENS = torch.tensor([[2, 5, 7, 9, 4, 8], [2, 6, 4, 12, 1, 1]])
+
+
+def build(arch="transformer_lm_disagree", **options):
+    config = MODEL_DATACLASS_REGISTRY[arch](**{**SMALL, **options})
+    torch.manual_seed(1)
+    return MODEL_REGISTRY[arch].build_model(config, toy_task())
+
+
+def build_stock(**options):
+    args = Namespace(**{**SMALL, **options})
+    base_lm_architecture(args)
+    torch.manual_seed(1)
+    return TransformerLanguageModel.build_model(args, toy_task())
+
+
+@pytest.mark.parametrize("options", [{}, ADAPTIVE], ids=["plain", "adaptive"])
+def test_equals_stock_in_parameters_and_outputs(options):
+    ours, stock = build(**options), build_stock(**options)
+    own, theirs = ours.state_dict(), stock.state_dict()
+    assert own.keys() == theirs.keys()
+    named = [name for name in own if not name.endswith("_float_tensor")]  # uninitialised
+    assert all(torch.equal(own[name], theirs[name]) for name in named)
+    stock.load_state_dict(own)
+    ours.double().eval(), stock.double().eval()
+    real = TOKENS.ne(1)
+    out, out2 = (m(TOKENS)[0][real] for m in (ours, stock))
+    torch.testing.assert_close(out, out2, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("family", ["disagree", "routing", "coda"])
+def test_every_family_hands_up_states_and_decodes_step_by_step(family):
+    model = build("transformer_lm_" + family).double().eval()
+    _, extra = model(TOKENS, return_head_states=("outputs",))
+    assert list(extra["head_states"]) == ["decoder"] and len(extra["head_states"]["decoder"]) == 2
+    whole = TOKENS[:1]
+    full = model(whole)[0]
+    state = {}
+    steps = [model(whole[:, :n], incremental_state=state)[0] for n in range(1, 7)]
+    torch.testing.assert_close(torch.cat(steps, dim=1), full, rtol=0, atol=1e-5)
+
+
+def test_names_resolve_and_ptb_is_the_papers_shape():
+    for family in ("disagree", "routing", "coda"):
+        for suffix in ("", "_tiny", "_ptb", "_wiki103"):
+            name = f"transformer_lm_{family}{suffix}"
+            assert issubclass(MODEL_REGISTRY[name], DiverseLanguageModel)
+    ptb = MODEL_DATACLASS_REGISTRY["transformer_lm_disagree_ptb"]()
+    assert (ptb.decoder_layers, ptb.decoder_embed_dim, ptb.decoder_attention_heads) == (2, 256, 4)
+
+
+class Words(Dictionary):
+    """A dictionary of WikiText-103's size, without the words."""
+
+    def __len__(self):
+        return 267744
+
+
+def wiki103_parameters(build_model) -> int:
+    dictionary = Words()
+    task = SimpleNamespace(source_dictionary=dictionary, target_dictionary=dictionary)
+    with torch.device("meta"):
+        return sum(p.numel() for p in build_model(task).parameters())
+
+
+def test_parameters_at_wikitext_103_shape():
+    def ours(name):
+        config = MODEL_DATACLASS_REGISTRY[name]()
+        return wiki103_parameters(lambda task: MODEL_REGISTRY[name].build_model(config, task))
+
+    def stock(task):
+        args = Namespace(decoder_layers_to_keep=None, character_embeddings=False)
+        transformer_lm_baevski_wiki103(args)
+        return TransformerLanguageModel.build_model(args, task)
+
+    plain, coda = ours("transformer_lm_disagree_wiki103"), ours("transformer_lm_coda_wiki103")
+    assert plain == wiki103_parameters(stock)
+    network = (8 * 32 + 32) + (32 * 32 + 32) + (32 * 8 + 8)
+    assert coda - plain == 15 * network
+    # Zheng et al. 2021, Table 1: 246.93M and 246.96M
+    assert [round(n / 1e6, 2) for n in (plain, coda)] == [246.93, 246.96]
+
+
+REFUSED = {
+    "--aggregation-encoder-layers 1: the model has no encoder attention": {
+        "aggregation_encoder_layers": "1"
+    },
+    "--tie-adaptive-weights needs --adaptive-input$": {"tie_adaptive_weights": True},
+    "--adaptive-input-cutoff 6,10 to equal --adaptive-softmax-cutoff 5,10": {
+        **ADAPTIVE,
+        "adaptive_softmax_cutoff": "5,10",
+    },
+    "--scale-heads True: NormFormer scaling is not supported": {"scale_heads": True},
+    "--decoder-attention-heads 3 does not divide": {"decoder_attention_heads": 3},
+}
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_what_cannot_be_is_refused_by_name(message):
+    with pytest.raises(ValueError, match=message):
+        build(**REFUSED[message])
