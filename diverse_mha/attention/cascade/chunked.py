@@ -9,8 +9,8 @@ from torch.autograd.function import once_differentiable
 
 from .network import NEGATIVE_SLOPE
 
-CPU_CHUNK = 2**17
-"""Elements of a hidden layer held at once on the CPU: three such tensors stay in cache."""
+CPU_CHUNK = 2**18
+"""Elements of a hidden layer held at once on the CPU: 1 MiB, so that all layers stay in cache."""
 
 DEVICE_CHUNK = 2**26
 """The same elsewhere, where only memory counts."""
@@ -97,6 +97,7 @@ class ChunkedNetwork(torch.autograd.Function):
                 residual = grads = _columns(grad_x, chunk)
                 for k in range(depth, 0, -1):
                     _accumulate(totals[2 * k], totals[2 * k + 1], grads, inputs[k])
+                    # Two buffers in turn: the product must not write where it reads.
                     out = hidden.take(depth + k % 2 if depth > 1 else depth, width)
                     grads = torch.mm(weights[k].t(), grads, out=out)
                     # The result has the sign of its input, so the input need not be kept.
@@ -150,10 +151,12 @@ def _accumulate(weight: Tensor, bias: Tensor, grads: Tensor, inputs: Tensor) -> 
 def _chunks(x: Tensor, columns: int) -> Iterator[tuple[slice, slice]]:
     """Slices over the batch and over T * S that hold up to ``columns`` pairs each."""
     bsz, pairs = x.size(0), x.size(2) * x.size(3)
-    sentences = max(1, columns // max(1, pairs))
-    step = pairs if sentences > 1 else min(columns, pairs)
+    if pairs == 0:
+        return
+    sentences = max(1, columns // pairs)
+    step = -(-pairs // -(-pairs // columns))  # of equal size: small ones are slow
     for b in range(0, bsz, sentences):
-        for start in range(0, pairs, max(1, step)):
+        for start in range(0, pairs, step):
             yield slice(b, b + sentences), slice(start, start + step)
 
 

@@ -356,7 +356,7 @@ def test_network_is_the_released_one():
         assert not layer.bias.any()
         # Xavier uniform with gain 1/sqrt(2): bound sqrt(6 / (in + out)) / sqrt(2).
         bound = (3.0 / sum(layer.weight.shape)) ** 0.5
-        assert 0.8 * bound < float(layer.weight.abs().max()) <= bound
+        assert 0.8 * bound < float(layer.weight.detach().abs().max()) <= bound
 
 
 def network_size(num_heads, ratio=4):

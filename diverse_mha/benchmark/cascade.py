@@ -1,0 +1,183 @@
+"""Time and memory of cascaded logits: ``python -m diverse_mha.benchmark.cascade``.
+
+A training step through layers of attention whose logits cascade, forward and backward, with
+causal mask, padding and noise. ``fused`` is the cascade as it trains; ``straight`` is the same
+module with the transcription of Zheng et al. 2021, which permutes to (B, T, S, H) and applies
+``nn.Linear``. The forms take turns within each round; the ratio is the median over the rounds
+of the ratio within one. Peak memory is measured apart, one fresh process a form. Figures are
+refused if the two forms do not agree.
+"""
+
+import argparse
+import multiprocessing
+import re
+import statistics
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from diverse_mha.attention.cascade import build_cascade
+from diverse_mha.benchmark.rounds import clock_for, run_rounds
+
+FORMS = ("straight", "fused")
+PARTS = ("network", "attention")
+HEAD_DIM = 64
+
+
+def step_of(
+    part: str,
+    form: str,
+    shape: tuple[int, int, int],
+    layers: int,
+    noise: float = 1.0,
+    dtype: torch.dtype = torch.float32,
+) -> Callable[[], tuple[Tensor, ...]]:
+    """One forward and backward pass through the layers.
+
+    Args:
+        part: ``"network"``: logits to logits. ``"attention"``: also q.k, softmax and the sum
+            over the values, from given queries, keys and values.
+        form: one of ``FORMS``.
+        shape: B, H, and T = S.
+        layers: number of layers; the first one has only noise.
+        noise: standard deviation of the noise.
+        dtype: of everything.
+
+    Returns:
+        A function without arguments that returns the gradients.
+    """
+    torch.manual_seed(1)
+    bsz, num_heads, length = shape
+    kinds = ["none"] + ["mlp"] * (layers - 1)
+    cascades = [build_cascade(k, num_heads, noise=noise, fused=form == "fused") for k in kinds]
+    cascades = [cascade and cascade.to(dtype) for cascade in cascades]
+    parameters = [p for cascade in cascades if cascade is not None for p in cascade.parameters()]
+    masked = torch.ones(length, length, dtype=torch.bool).triu(1)
+    padding = torch.arange(length) >= length - torch.arange(bsz).unsqueeze(1) % (length // 4 + 1)
+    masked = masked | padding[:, None, None]  # (B, 1, T, S)
+    if part == "network":
+        leaves = [torch.randn(bsz, num_heads, length, length) for _ in range(layers)]
+    else:
+        size = (layers, 3, bsz, num_heads, length, HEAD_DIM)
+        leaves = [x for layer in torch.randn(size) for x in layer]
+    leaves = [x.to(dtype).requires_grad_() for x in leaves]
+
+    def cascaded(logits: Tensor, previous: Tensor | None, layer: int) -> Tensor:
+        cascade = cascades[layer]
+        return logits if cascade is None else cascade(logits, previous, masked)
+
+    def network() -> Tensor:
+        previous = None
+        for layer, logits in enumerate(leaves):
+            previous = cascaded(logits, previous, layer)
+        return previous
+
+    def attention() -> Tensor:
+        previous, total = None, 0.0
+        for layer in range(layers):
+            q, k, v = leaves[3 * layer : 3 * layer + 3]
+            logits = torch.matmul(q * HEAD_DIM**-0.5, k.transpose(-1, -2))  # (B, H, T, S)
+            previous = cascaded(logits, previous, layer)
+            lowest = torch.finfo(logits.dtype).min
+            weights = F.softmax(previous.masked_fill(masked, lowest), dim=-1)
+            total = total + torch.matmul(weights, v)  # (B, H, T, D)
+        return total
+
+    forward = {"network": network, "attention": attention}[part]
+    inputs = [*leaves, *parameters]
+    grad = torch.randn(bsz, num_heads, length, length if part == "network" else HEAD_DIM)
+    grad = grad.to(dtype)
+    return lambda: torch.autograd.grad(forward(), inputs, grad)
+
+
+def check(part: str, shape: tuple[int, int, int], layers: int) -> None:
+    """Compare the gradients of the two forms on a batch of one, without noise.
+
+    Raises:
+        AssertionError: if they differ by more than rounding.
+    """
+    small = (1, *shape[1:])
+    results = [step_of(part, form, small, layers, 0.0, torch.float64)() for form in FORMS]
+    # Of the largest gradient of all: that of the last bias is zero but for rounding.
+    atol = 1e-9 * max(float(grad.abs().max()) for grad in results[0])
+    for straight, fused in zip(*results, strict=True):
+        torch.testing.assert_close(fused, straight, rtol=1e-9, atol=atol)
+
+
+def peak_memory(arguments: tuple, threads: int) -> float:
+    """Memory that a step needs at most, beside what there was before it.
+
+    Args:
+        arguments: for :func:`step_of`.
+        threads: of torch.
+
+    Returns:
+        MiB, of the whole process, by the operating system's high-water mark (Linux).
+    """
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(_measure_memory, (arguments, threads))
+
+
+def _measure_memory(arguments: tuple, threads: int) -> float:
+    torch.set_num_threads(threads)
+    part, form, shape, layers = arguments
+    step_of(part, form, (1, *shape[1:]), layers)()  # what is loaded on first use
+    step = step_of(*arguments)
+    before = _resident("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5", "utf-8")  # the mark starts anew
+    step()
+    return _resident("VmHWM") - before
+
+
+def _resident(key: str) -> float:
+    status = Path("/proc/self/status").read_text("utf-8")
+    return int(re.search(rf"^{key}:\s*(\d+) kB$", status, re.M).group(1)) / 2**10
+
+
+def main() -> None:
+    """Print one table row per part and form."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--batch", type=int, default=8, help="B (default: 8)")
+    parser.add_argument("--heads", type=int, default=8, help="H (default: 8)")
+    parser.add_argument("--length", type=int, default=100, help="T and S (default: 100)")
+    parser.add_argument("--layers", type=int, default=6, help="default: 6")
+    parser.add_argument("--rounds", type=int, default=15, help="default: 15")
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    args = parser.parse_args()
+    for name in ("batch", "heads", "length", "layers", "rounds", "threads"):
+        if getattr(args, name) < 1:
+            parser.error(f"--{name} {getattr(args, name)}: must be at least 1")
+    torch.set_num_threads(args.threads)
+    shape = (args.batch, args.heads, args.length)
+
+    print(f"torch {torch.__version__}, {args.threads} threads, forward and backward")
+    print(f"B {args.batch}, H {args.heads}, T = S = {args.length}, {args.layers} layers")
+    print(f"{'part':<11}{'form':<10}{'ms':>8}{'times as fast':>15}{'MiB':>8}{'of straight':>13}")
+    for part in args.parts:
+        check(part, shape, args.layers)
+        calls = {form: (part, form, shape, args.layers) for form in FORMS}
+        memory = {form: peak_memory(call, args.threads) for form, call in calls.items()}
+        steps = {form: step_of(*call) for form, call in calls.items()}
+        seconds = run_rounds(
+            {form: lambda batch, step=step: step() and None for form, step in steps.items()},
+            [{}] * (args.rounds + 2),
+            2,
+            clock_for(torch.device("cpu")),
+            lambda form, outcome: None,
+        )
+        for form in FORMS:
+            pairs = zip(seconds["straight"], seconds[form], strict=True)
+            speed = statistics.median(straight / own for straight, own in pairs)
+            print(
+                f"{part:<11}{form:<10}{1e3 * statistics.median(seconds[form]):>8.1f}{speed:>15.2f}"
+                f"{memory[form]:>8.0f}{memory[form] / memory['straight']:>13.2f}",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
