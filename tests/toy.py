@@ -94,6 +94,17 @@ def log_probs(model, batch: dict) -> torch.Tensor:
     return model.get_normalized_probs(model(**batch["net_input"]), log_probs=True)
 
 
+def step_by_step(model, batch: dict) -> torch.Tensor:
+    """Log-probabilities (B, T, V) from incremental decoding of the same targets."""
+    encoder_out = model.encoder(batch["net_input"]["src_tokens"])
+    tokens = batch["net_input"]["prev_output_tokens"]
+    state, steps = {}, []
+    for length in range(1, tokens.size(1) + 1):
+        out = model.decoder(tokens[:, :length], encoder_out=encoder_out, incremental_state=state)
+        steps.append(model.get_normalized_probs(out, log_probs=True))
+    return torch.cat(steps, dim=1)
+
+
 def beam_search(model, batch: dict, beam: int = 3) -> list:
     """Hypotheses of fairseq's own beam search, best first, per sentence."""
     generator = SequenceGenerator([model], toy_dictionary(), beam_size=beam, max_len_b=8)

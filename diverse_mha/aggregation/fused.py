@@ -8,7 +8,7 @@ from torch.autograd.function import once_differentiable
 
 from .checks import check_votes
 from .chunks import ChunkedRouting
-from .kernel import KernelRouting, library
+from .kernel import KernelRouting, native_code
 
 BACKENDS = ("auto", "kernel", "compiled", "chunked")
 
@@ -45,12 +45,12 @@ def fused_routing(
     if votes.numel() == 0:
         return routing(votes, **options)
     if backend == "auto":
-        if KernelRouting.fits(votes) and library() is not None:
+        if KernelRouting.fits(votes) and native_code() is not None:
             backend = "kernel"
         else:
             backend = "chunked" if votes.device.type == "cpu" else "compiled"
     if backend == "kernel":
-        if not KernelRouting.fits(votes) or library() is None:
+        if not KernelRouting.fits(votes) or native_code() is None:
             raise ValueError(
                 f"backend is 'kernel', and votes are {votes.dtype} on {votes.device} of shape "
                 f"{tuple(votes.shape)}; expected float32 on the CPU, (K, H, N, 1), and a C++ "

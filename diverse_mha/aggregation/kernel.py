@@ -80,7 +80,7 @@ class KernelRouting:
         threads = ctypes.c_int(torch.get_num_threads())
         if self.routing is em_routing:
             temperatures = inverse_temperatures(options["iterations"])
-            library().route_em(
+            native_code().route_em(
                 *arguments,
                 ctypes.c_int(options["activation"]),
                 ctypes.c_float(options["activation_cost"]),
@@ -92,11 +92,11 @@ class KernelRouting:
         else:
             assert self.routing is simple_routing
             over_capsules = options["softmax_over"] == "capsules"
-            library().route_simple(*arguments, ctypes.c_int(over_capsules), threads)
+            native_code().route_simple(*arguments, ctypes.c_int(over_capsules), threads)
 
 
 @functools.lru_cache(maxsize=1)
-def library() -> ctypes.CDLL | None:
+def native_code() -> ctypes.CDLL | None:
     """The compiled code, built on first use and kept in the user's cache folder.
 
     Returns:

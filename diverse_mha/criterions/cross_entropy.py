@@ -8,7 +8,6 @@ from fairseq.criterions.cross_entropy import CrossEntropyCriterion, CrossEntropy
 
 from diverse_mha.criterions.config import DiversityConfig
 from diverse_mha.criterions.diversity import DiversityMixin
-from diverse_mha.criterions.terms import DiversityTerms
 from diverse_mha.errors import OptionError
 
 
@@ -21,17 +20,6 @@ class CrossEntropyDiversityConfig(DiversityConfig, CrossEntropyCriterionConfig):
 class CrossEntropyWithDiversity(DiversityMixin, CrossEntropyCriterion):
     """fairseq's ``cross_entropy`` plus the terms that are switched on."""
 
-    def __init__(
-        self,
-        task,
-        sentence_avg,
-        disagreement=None,
-        disagreement_on=None,
-        disagreement_weight=1.0,
-    ):
-        super().__init__(task, sentence_avg)
-        self.diversity = DiversityTerms(disagreement, disagreement_on, disagreement_weight)
-
 
 @dataclass
 class AdaptiveDiversityConfig(DiversityConfig, AdaptiveLossConfig):
@@ -41,17 +29,6 @@ class AdaptiveDiversityConfig(DiversityConfig, AdaptiveLossConfig):
 @register_criterion("adaptive_loss_with_diversity", dataclass=AdaptiveDiversityConfig)
 class AdaptiveLossWithDiversity(DiversityMixin, AdaptiveLoss):
     """fairseq's ``adaptive_loss`` plus the terms that are switched on."""
-
-    def __init__(
-        self,
-        task,
-        sentence_avg,
-        disagreement=None,
-        disagreement_on=None,
-        disagreement_weight=1.0,
-    ):
-        super().__init__(task, sentence_avg)
-        self.diversity = DiversityTerms(disagreement, disagreement_on, disagreement_weight)
 
     @classmethod
     def build_criterion(cls, cfg, task):
@@ -65,10 +42,4 @@ class AdaptiveLossWithDiversity(DiversityMixin, AdaptiveLoss):
                 f"--ddp-backend {cfg.ddp_backend} does not go with the adaptive loss; "
                 "give --ddp-backend legacy_ddp"
             )
-        return cls(
-            task,
-            cfg.sentence_avg,
-            cfg.disagreement,
-            cfg.disagreement_on,
-            cfg.disagreement_weight,
-        )
+        return super().build_criterion(cfg, task)

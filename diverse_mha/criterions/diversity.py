@@ -45,6 +45,18 @@ class DiversityMixin:
 
     diversity: DiversityTerms
 
+    @classmethod
+    def build_criterion(cls, cfg, task):
+        """Build fairseq's criterion, and the terms from the options of ``DiversityConfig``.
+
+        Raises:
+            OptionError: for an unknown name or an impossible weight.
+        """
+        terms = DiversityTerms.from_config(cfg)
+        criterion = super().build_criterion(cfg, task)
+        criterion.diversity = terms
+        return criterion
+
     def forward(self, model, sample, reduce=True):
         """Compute the loss as fairseq's criterion does, then add the terms.
 

@@ -8,6 +8,7 @@ from diverse_mha.attention import HeadStates
 from diverse_mha.criterions.config import (
     COMPONENTS,
     DISAGREEMENT_TERMS,
+    DiversityConfig,
     check_weight,
     parse_names,
 )
@@ -63,6 +64,11 @@ class DiversityTerms:
         self.terms = parse_names("--disagreement", disagreement, DISAGREEMENT_TERMS)
         self.components = parse_names("--disagreement-on", disagreement_on, COMPONENTS)
         self.weight = check_weight("--disagreement-weight", disagreement_weight)
+
+    @classmethod
+    def from_config(cls, cfg: DiversityConfig) -> "DiversityTerms":
+        """Read the terms off the options of a criterion."""
+        return cls(cfg.disagreement, cfg.disagreement_on, cfg.disagreement_weight)
 
     @property
     def wanted(self) -> tuple[str, ...]:

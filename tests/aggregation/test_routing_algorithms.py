@@ -306,9 +306,9 @@ def test_float32_on_the_cpu_takes_the_kernel(monkeypatch):
 
 @pytest.fixture
 def fresh_library():
-    kernel.library.cache_clear()
+    kernel.native_code.cache_clear()
     yield
-    kernel.library.cache_clear()
+    kernel.native_code.cache_clear()
 
 
 def test_the_kernel_is_built_once_and_kept(monkeypatch, tmp_path, fresh_library):

@@ -8,11 +8,18 @@ from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEn
 from fairseq.logging import metrics
 
 from diverse_mha.criterions import LabelSmoothedCrossEntropyWithDiversity as Ours
+from diverse_mha.criterions.label_smoothed import LabelSmoothedDiversityConfig
 from diverse_mha.criterions.terms import DiversityTerms
 from tests.reference import cosine_disagreement, position_disagreement
 from tests.toy import build_ours, toy_batch, toy_dictionary
 
 TASK = SimpleNamespace(target_dictionary=toy_dictionary())
+
+
+def ours(sentence_avg=False, **options):
+    """Our criterion, built as fairseq builds it."""
+    config = LabelSmoothedDiversityConfig(sentence_avg=sentence_avg, **options)
+    return Ours.build_criterion(config, TASK)
 
 
 def run(criterion, model, batch, **kwargs):
@@ -28,9 +35,10 @@ def run(criterion, model, batch, **kwargs):
 def test_without_a_term_it_is_fairseqs(weight, prefix, accuracy, sentence_avg):
     model, batch = build_ours(), toy_batch()
     extra = {} if weight is None else {"disagreement": "output", "disagreement_weight": 0.0}
-    ours = Ours(TASK, sentence_avg, 0.1, prefix, accuracy, **extra)
+    flags = {"ignore_prefix_size": prefix, "report_accuracy": accuracy}
+    criterion = ours(sentence_avg, label_smoothing=0.1, **flags, **extra)
     stock = LabelSmoothedCrossEntropyCriterion(TASK, sentence_avg, 0.1, prefix, accuracy)
-    loss, size, log, grads = run(ours, model, batch)
+    loss, size, log, grads = run(criterion, model, batch)
     loss2, size2, log2, grads2 = run(stock, model, batch)
     assert torch.equal(loss, loss2) and size == size2
     assert {k: v for k, v in log.items() if not k.startswith("term/")} == log2
@@ -68,7 +76,7 @@ def test_loss_is_token_loss_minus_weight_times_d_times_sample_size():
     model, batch = build_ours(), toy_batch()
     stock = run(LabelSmoothedCrossEntropyCriterion(TASK, False, 0.1), model, batch)
     weighted = run(
-        Ours(TASK, False, 0.1, disagreement="output,position", disagreement_weight=0.5),
+        ours(label_smoothing=0.1, disagreement="output,position", disagreement_weight=0.5),
         model,
         batch,
     )
@@ -82,7 +90,7 @@ def test_loss_is_token_loss_minus_weight_times_d_times_sample_size():
 
 def test_padding_changes_no_term_and_no_gradient():
     model = build_ours().double()
-    criterion = Ours(TASK, False, 0.1, disagreement="subspace,position,output")
+    criterion = ours(label_smoothing=0.1, disagreement="subspace,position,output")
     narrow = run(criterion, model, toy_batch())
     wide = run(criterion, model, toy_batch(extra_padding=4))
     torch.testing.assert_close(narrow[0], wide[0], rtol=1e-6, atol=0)
@@ -92,7 +100,7 @@ def test_padding_changes_no_term_and_no_gradient():
 
 def test_every_term_is_logged_under_its_name():
     model, batch = build_ours().eval(), toy_batch()
-    criterion = Ours(TASK, False, 0.1, disagreement="subspace,output")
+    criterion = ours(label_smoothing=0.1, disagreement="subspace,output")
     with torch.no_grad():
         logs = [criterion(model, batch)[2], criterion(model, toy_batch(seed=9))[2]]
     with metrics.aggregate() as meters:
@@ -109,14 +117,14 @@ def test_every_term_is_logged_under_its_name():
 
 def test_losses_per_token_carry_no_term():
     model, batch = build_ours(), toy_batch()
-    per_token = run(Ours(TASK, False, 0.1, disagreement="output"), model, batch, reduce=False)
+    per_token = run(ours(label_smoothing=0.1, disagreement="output"), model, batch, reduce=False)
     stock = run(LabelSmoothedCrossEntropyCriterion(TASK, False, 0.1), model, batch, reduce=False)
     assert torch.equal(per_token[0], stock[0])
 
 
 def test_a_term_pulls_the_heads_apart():
     model, batch = build_ours(), toy_batch()
-    criterion = Ours(TASK, False, 0.1, disagreement="output", disagreement_weight=10.0)
+    criterion = ours(label_smoothing=0.1, disagreement="output", disagreement_weight=10.0)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
     values = []
     for _ in range(20):
@@ -145,7 +153,7 @@ BAD = {
 @pytest.mark.parametrize("message", BAD)
 def test_impossible_options_are_refused_by_name(message):
     with pytest.raises(ValueError, match=message):
-        Ours(TASK, False, 0.1, **BAD[message])
+        ours(label_smoothing=0.1, **BAD[message])
 
 
 def test_a_component_the_model_lacks_is_refused():

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 
 from diverse_mha.attention.cascade import NetworkCascade, NoCascade, ResidualCascade
 from tests.models.test_routing import count_parameters
-from tests.toy import beam_search, build_ours, log_probs, toy_batch
+from tests.toy import beam_search, build_ours, log_probs, step_by_step, toy_batch
 
 QUIET = {"attention_noise": 0.0}
 # Zheng et al. 2021, Table 4.
@@ -126,16 +126,9 @@ def test_extra_padding_changes_nothing(row):
 def test_incremental_decoding_equals_the_full_pass(row):
     model = build_ours("transformer_coda", **ABLATIONS[row]).double().eval()
     batch = toy_batch(target_lengths=(5, 5, 5))
-    net_input = batch["net_input"]
     with torch.no_grad():
-        full = log_probs(model, batch)
-        encoder_out = model.encoder(net_input["src_tokens"])
-        state, steps = {}, []
-        for step in range(1, 6):
-            tokens = net_input["prev_output_tokens"][:, :step]
-            out = model.decoder(tokens, encoder_out=encoder_out, incremental_state=state)
-            steps.append(model.get_normalized_probs(out, log_probs=True))
-    torch.testing.assert_close(torch.cat(steps, dim=1), full, rtol=0, atol=1e-5)
+        full, steps = log_probs(model, batch), step_by_step(model, batch)
+    torch.testing.assert_close(steps, full, rtol=0, atol=1e-5)
 
 
 def test_beam_search_scores_are_those_of_the_full_pass():

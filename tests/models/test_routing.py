@@ -5,7 +5,7 @@ import torch
 from fairseq.models import MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
 
 from diverse_mha.aggregation import RoutingAggregation
-from tests.toy import beam_search, build_ours, log_probs, toy_batch, toy_task
+from tests.toy import beam_search, build_ours, log_probs, step_by_step, toy_batch, toy_task
 
 MODULE = (512 * 512 + 512) + (512 * 4096 + 4096) - (512 * 512 + 512)
 
@@ -107,16 +107,9 @@ ROUTED = {
 def test_incremental_decoding_equals_the_full_pass(kind):
     model = build_ours("transformer_routing", aggregation=kind, **ROUTED).eval()
     batch = toy_batch(target_lengths=(5, 5, 5))
-    net_input = batch["net_input"]
     with torch.no_grad():
-        full = log_probs(model, batch)
-        encoder_out = model.encoder(net_input["src_tokens"])
-        state, steps = {}, []
-        for step in range(1, 6):
-            tokens = net_input["prev_output_tokens"][:, :step]
-            out = model.decoder(tokens, encoder_out=encoder_out, incremental_state=state)
-            steps.append(model.get_normalized_probs(out, log_probs=True))
-    torch.testing.assert_close(torch.cat(steps, dim=1), full, rtol=0, atol=1e-5)
+        full, steps = log_probs(model, batch), step_by_step(model, batch)
+    torch.testing.assert_close(steps, full, rtol=0, atol=1e-5)
     assert len(beam_search(model, batch)) == 3
 
 

@@ -14,7 +14,7 @@ from fairseq.models import (
 
 from diverse_mha.models import DiverseTransformer
 from diverse_mha.models.presets import TRANSLATION_SHAPES
-from tests.toy import beam_search, build_ours, build_stock, log_probs, toy_batch
+from tests.toy import beam_search, build_ours, build_stock, log_probs, step_by_step, toy_batch
 
 VARIANTS = {
     "post-norm": {},
@@ -152,15 +152,8 @@ def test_targets_padded_left_are_scored_like_targets_padded_right():
 def test_incremental_decoding_equals_the_full_pass(variant):
     model = build_ours(**VARIANTS[variant]).double().eval()
     batch = toy_batch(target_lengths=(6, 6, 6))
-    full = log_probs(model, batch)
-    net_input = batch["net_input"]
-    encoder_out = model.encoder(net_input["src_tokens"])
-    state, steps = {}, []
-    for step in range(1, 7):
-        tokens = net_input["prev_output_tokens"][:, :step]
-        out = model.decoder(tokens, encoder_out=encoder_out, incremental_state=state)
-        steps.append(model.get_normalized_probs(out, log_probs=True))
-    torch.testing.assert_close(torch.cat(steps, dim=1), full)
+    full, steps = log_probs(model, batch), step_by_step(model, batch)
+    torch.testing.assert_close(steps, full)
 
 
 def test_beam_search_scores_are_those_of_the_full_pass_and_of_stock():
