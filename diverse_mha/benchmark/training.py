@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import torch
 from fairseq import optim
-from fairseq.criterions import CRITERION_REGISTRY
+from fairseq.criterions import CRITERION_DATACLASS_REGISTRY, CRITERION_REGISTRY
 from fairseq.dataclass.configs import FairseqConfig
 from fairseq.models import MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
 from fairseq.optim.adam import FairseqAdamConfig
@@ -63,9 +63,7 @@ class Trainee:
         torch.manual_seed(seed)
         self.model = _build_model(variant, options, task).to(device, DTYPES[precision])
         self.model.train()
-        self.criterion = CRITERION_REGISTRY[variant.criterion](
-            task, sentence_avg=False, label_smoothing=LABEL_SMOOTHING, **variant.terms
-        )
+        self.criterion = _build_criterion(variant, task)
         self.optimizer = _build_optimizer(list(self.model.parameters()), precision)
 
     def step(self, batch: dict) -> Outcome:
@@ -102,6 +100,12 @@ def _build_model(variant: Variant, options: dict, task: Namespace) -> torch.nn.M
     config = MODEL_DATACLASS_REGISTRY.get(variant.arch) or Namespace  # stock: no dataclass
     cfg = config(**{**options, **variant.model})
     return MODEL_REGISTRY[variant.arch].build_model(cfg, task)
+
+
+def _build_criterion(variant: Variant, task: Namespace) -> torch.nn.Module:
+    options = {"sentence_avg": False, "label_smoothing": LABEL_SMOOTHING, **variant.terms}
+    cfg = CRITERION_DATACLASS_REGISTRY[variant.criterion](**options)
+    return CRITERION_REGISTRY[variant.criterion].build_criterion(cfg, task)
 
 
 def _build_optimizer(parameters: list, precision: str):
