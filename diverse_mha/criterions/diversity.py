@@ -9,21 +9,33 @@ from diverse_mha.criterions.terms import DiversityTerms
 _PREFIX = "term/"
 
 
-class _Recorder:
+class Recorder:
     """Stands in for the model in a criterion's forward pass and keeps the head states.
 
     fairseq's criterions call ``model(**sample["net_input"])`` themselves; this asks
     for the states in that one call, so that nothing of theirs is written again.
+
+    Args:
+        model: the model, or what wraps it.
+        wanted: names of ``HeadStates``.
+        output_weight: (V, C), given if the loss does the output projection itself: the
+            model is then asked for features.
     """
 
-    def __init__(self, model, wanted: tuple[str, ...]):
+    def __init__(self, model, wanted: tuple[str, ...], output_weight: Tensor | None = None):
         self._model = model
         self._wanted = wanted
-        self.head_states = None
+        self.output_weight = output_weight
+        self.head_states = {}
 
     def __call__(self, **net_input):
-        net_output = self._model(**net_input, return_head_states=self._wanted)
-        self.head_states = net_output[1]["head_states"]
+        """Run the model and return what it returns."""
+        if self._wanted:
+            net_input["return_head_states"] = self._wanted
+        if self.output_weight is not None:
+            net_input["features_only"] = True
+        net_output = self._model(**net_input)
+        self.head_states = net_output[1].get("head_states", {})
         return net_output
 
     def __getattr__(self, name):
@@ -64,16 +76,21 @@ class DiversityMixin:
             Loss, sample size, logging output.
         """
         wanted = self.diversity.wanted
-        if not wanted:
+        output_weight = self.output_weight(model, reduce)
+        if not wanted and output_weight is None:
             return super().forward(model, sample, reduce)
-        recorder = _Recorder(model, wanted)
+        recorder = Recorder(model, wanted, output_weight)
         loss, sample_size, logging_output = super().forward(recorder, sample, reduce)
         values = self.diversity.values(recorder.head_states)
-        if reduce:
+        if reduce and values:
             loss = loss + sample_size * self.diversity.loss(values)
         for name, value in values.items():
             logging_output[_PREFIX + name] = _data(value) * sample_size
         return loss, sample_size, logging_output
+
+    def output_weight(self, model, reduce: bool) -> Tensor | None:
+        """Return the output projection's weight if the loss is to apply it, else None."""
+        return None
 
     @classmethod
     def reduce_metrics(cls, logging_outputs) -> None:

@@ -12,6 +12,7 @@ from diverse_mha.errors import OptionError
 from diverse_mha.models.checks import check_model_options
 from diverse_mha.models.config import LanguageModelConfig, to_namespace
 from diverse_mha.models.decoder import DiverseDecoder
+from diverse_mha.models.outputs import OutputWeight
 from diverse_mha.models.presets import (
     LANGUAGE_MODEL_FAMILIES,
     LANGUAGE_MODEL_SHAPES,
@@ -22,7 +23,7 @@ from diverse_mha.models.seams import Seams
 _DEFAULT_LENGTH = 1024
 
 
-class DiverseLanguageModel(TransformerLanguageModel):
+class DiverseLanguageModel(OutputWeight, TransformerLanguageModel):
     """fairseq's Transformer language model with open attention."""
 
     config = LanguageModelConfig

@@ -11,6 +11,7 @@ from diverse_mha.models.checks import check_model_options
 from diverse_mha.models.config import DiverseConfig, to_namespace
 from diverse_mha.models.decoder import DiverseDecoder
 from diverse_mha.models.encoder import DiverseEncoder
+from diverse_mha.models.outputs import OutputWeight
 from diverse_mha.models.presets import FAMILIES, TRANSLATION_SHAPES, register_family
 from diverse_mha.models.seams import SIDES, Seams
 
@@ -18,7 +19,7 @@ from diverse_mha.models.seams import SIDES, Seams
 _FUSED_COPY = re.compile(r"encoder\.layers\.\d+\.(in_proj|out_proj|fc1|fc2)_(weight|bias)$")
 
 
-class DiverseTransformer(TransformerModel):
+class DiverseTransformer(OutputWeight, TransformerModel):
     """fairseq's Transformer with open attention, and head states on request."""
 
     config = DiverseConfig

@@ -1,0 +1,119 @@
+"""The fused token loss against fairseq's."""
+
+import pytest
+import torch
+from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
+
+from diverse_mha.criterions import fused_loss
+from diverse_mha.criterions.fused_loss import fused_label_smoothed_loss
+from tests.criterions.test_label_smoothed import ours, run
+from tests.toy import build_ours, toy_batch
+
+PAD = 1
+
+
+def inputs(rows=(3, 7), width=6, words=11, dtype=torch.float64):
+    generator = torch.Generator().manual_seed(4)
+    features = torch.randn(*rows, width, generator=generator, dtype=torch.float64)
+    weight = torch.randn(words, width, generator=generator, dtype=torch.float64)
+    target = torch.randint(0, words, rows, generator=generator)
+    target[0, 2:5] = PAD
+    return features.to(dtype).requires_grad_(), weight.to(dtype).requires_grad_(), target
+
+
+def stock(features, weight, target, epsilon):
+    scores = torch.log_softmax(features @ weight.t(), dim=-1).flatten(0, -2)
+    return label_smoothed_nll_loss(scores, target.flatten(), epsilon, ignore_index=PAD)
+
+
+@pytest.mark.parametrize("block", [1, 4, 256])
+@pytest.mark.parametrize("epsilon", [0.0, 0.1])
+def test_equals_fairseqs_loss_and_gradients(epsilon, block, monkeypatch):
+    monkeypatch.setattr(fused_loss, "BLOCK_ROWS", block)
+    features, weight, target = inputs()
+    results = []
+    for loss, nll in (
+        stock(features, weight, target, epsilon),
+        fused_label_smoothed_loss(features, weight, target, epsilon, PAD),
+    ):
+        gradients = torch.autograd.grad(2.5 * loss, (features, weight))
+        results.append((loss, nll.detach(), *gradients))
+    for fused, plain in zip(*results, strict=True):
+        torch.testing.assert_close(fused, plain.detach(), rtol=1e-9, atol=1e-12)
+
+
+def test_gradcheck():
+    features, weight, target = inputs()
+    torch.autograd.gradcheck(
+        lambda f, w: fused_label_smoothed_loss(f, w, target, 0.1, PAD)[0], (features, weight)
+    )
+
+
+def test_large_scores_and_a_batch_of_padding_stay_finite():
+    features, weight, target = inputs(dtype=torch.float32)
+    loss, _ = fused_label_smoothed_loss(features * 1e4, weight, target, 0.1, PAD)
+    loss.backward()
+    assert loss.isfinite() and features.grad.isfinite().all() and weight.grad.isfinite().all()
+    loss, nll = fused_label_smoothed_loss(features, weight, torch.full_like(target, PAD), 0.1, PAD)
+    loss.backward()
+    assert loss == 0 and nll == 0
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_is_near_float32(dtype):
+    features, weight, target = inputs(dtype=dtype)
+    loss, _ = fused_label_smoothed_loss(features, weight, target, 0.1, PAD)
+    loss.backward()
+    reference = [x.detach().float().requires_grad_() for x in (features, weight)]
+    expected, _ = stock(*reference, target, 0.1)
+    expected.backward()
+    assert loss.dtype == torch.float32
+    torch.testing.assert_close(loss, expected, rtol=2e-2, atol=0)
+    for got, want in zip((features.grad, weight.grad), (r.grad for r in reference), strict=True):
+        torch.testing.assert_close(got.float(), want, rtol=5e-2, atol=5e-2)
+
+
+@pytest.mark.parametrize("prefix", [0, 2])
+def test_the_criterion_gives_the_same_loss_and_gradients_either_way(prefix):
+    model, batch = build_ours(share_all_embeddings=True).double(), toy_batch()
+    options = {"label_smoothing": 0.1, "ignore_prefix_size": prefix, "disagreement": "output"}
+    fused = run(ours(**options), model, batch)
+    plain = run(ours(**options, token_loss="stock"), model, batch)
+    forced = run(
+        ours(label_smoothing=0.1, ignore_prefix_size=prefix, token_loss="fused"), model, batch
+    )
+    # fairseq's log-softmax is float32 whatever the model
+    torch.testing.assert_close(fused[0].float(), plain[0].float())
+    torch.testing.assert_close(forced[2]["nll_loss"].float(), plain[2]["nll_loss"])
+    for grad, grad2 in zip(fused[3], plain[3], strict=True):
+        torch.testing.assert_close(grad, grad2, rtol=1e-5, atol=1e-7)
+
+
+def test_auto_is_fused_only_with_a_term_on(monkeypatch):
+    calls = []
+    from diverse_mha.criterions import label_smoothed
+
+    original = label_smoothed.fused_label_smoothed_loss
+    monkeypatch.setattr(
+        label_smoothed,
+        "fused_label_smoothed_loss",
+        lambda *a: (calls.append(1), original(*a))[1],
+    )
+    model, batch = build_ours(), toy_batch()
+    for options, expected in (
+        ({}, 0),
+        ({"disagreement": "output"}, 1),
+        ({"disagreement": "output", "report_accuracy": True}, 0),
+        ({"disagreement": "output", "token_loss": "stock"}, 0),
+        ({"token_loss": "fused"}, 1),
+    ):
+        calls.clear()
+        ours(**options)(model, batch)
+        assert len(calls) == expected, options
+
+
+def test_impossible_wishes_are_refused():
+    with pytest.raises(ValueError, match="leave out --report-accuracy"):
+        ours(token_loss="fused", report_accuracy=True)
+    with pytest.raises(ValueError, match="--token-loss fused needs one process"):
+        ours(token_loss="fused")(lambda **_: None, toy_batch())
