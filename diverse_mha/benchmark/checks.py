@@ -77,7 +77,7 @@ def gather(
             float(outcome.token_loss),
             float(outcome.grad_norm),
             len(shared) == len(own) == len(stock),
-            bool(variant.terms),
+            "disagreement" in variant.terms,
         )
     return evidence
 

@@ -16,7 +16,7 @@ class Variant:
         arch: name in fairseq's model registry.
         model: options of the model beside those of the shape.
         criterion: name in fairseq's criterion registry.
-        terms: options of the criterion that add terms to the loss.
+        terms: options of the criterion: terms of the loss, and how it is computed.
     """
 
     text: str
@@ -39,6 +39,10 @@ VARIANTS = {
         "fairseq's transformer", arch="transformer", criterion="label_smoothed_cross_entropy"
     ),
     "plain": Variant("transformer_disagree, no term"),
+    # Shows how much of the next rows' speed is the loss and how much the attention.
+    "plain-fused": Variant(
+        "transformer_disagree, no term, fused token loss", terms={"token_loss": "fused"}
+    ),
     "output": Variant("output, all components", terms={"disagreement": "output"}),
     "output-encoder": Variant("output, encoder", terms={"disagreement": "output", **_ENCODER}),
     "all-terms-encoder": Variant(
@@ -51,6 +55,7 @@ VARIANTS = {
     "em-all-encoder": Variant(
         "EM routing, all encoder layers", arch="transformer_routing", model=_em_routing("all")
     ),
+    "coda": Variant("CODA", arch="transformer_coda"),
 }
 
 
