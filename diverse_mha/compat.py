@@ -8,11 +8,14 @@
    there, so its loading function is wrapped: the only function replaced.
 3. Warnings about fairseq's own use of Hydra and torch, which its users can do
    nothing about, are silenced. Ours are not.
+4. Hydra cuts tracebacks, and so prints one where an error of ours is a single line.
+   Asked for full errors it lets exceptions through as they are.
 """
 
 import argparse
 import collections
 import functools
+import os
 import pickle
 import typing
 import warnings
@@ -85,3 +88,4 @@ def quiet_fairseq() -> None:
 allow_fairseq_checkpoints()
 name_checkpoint_errors()
 quiet_fairseq()
+os.environ.setdefault("HYDRA_FULL_ERROR", "1")
