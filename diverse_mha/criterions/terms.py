@@ -63,6 +63,11 @@ class DiversityTerms:
     ):
         self.terms = parse_names("--disagreement", disagreement, DISAGREEMENT_TERMS)
         self.components = parse_names("--disagreement-on", disagreement_on, COMPONENTS)
+        if self.components and not self.terms:
+            raise OptionError(
+                f"--disagreement-on {disagreement_on} has no effect without --disagreement; "
+                "name a term"
+            )
         self.weight = check_weight("--disagreement-weight", disagreement_weight)
 
     @classmethod

@@ -1,14 +1,28 @@
 """Which replaceable parts each attention module of a model gets."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from diverse_mha.aggregation import build_aggregation
 from diverse_mha.attention import DiverseAttention
 from diverse_mha.attention.cascade import build_cascade
 from diverse_mha.errors import OptionError
+from diverse_mha.models.config import SeamConfig
 
 # Component: the side whose width, heads and number of layers it has.
 SIDES = {"encoder": "encoder", "cross": "decoder", "decoder": "decoder"}
+
+_ROUTINGS = ("simple-routing", "em-routing")
+# Options that mean something only with some values of another: never ignored silently.
+_ONLY_WITH = {
+    "routing_iterations": ("aggregation", _ROUTINGS),
+    "routing_capsules": ("aggregation", _ROUTINGS),
+    "routing_activation": ("aggregation", ("em-routing",)),
+    "routing_softmax_over": ("aggregation", ("simple-routing",)),
+    "routing_pre_norm": ("aggregation", _ROUTINGS),
+    "routing_post_norm": ("aggregation", _ROUTINGS),
+    "cascade_hidden_ratio": ("cascade", ("mlp",)),
+    "cascade_depth": ("cascade", ("mlp",)),
+}
 
 
 def parse_layers(option: str, value: str | None, count: int) -> frozenset[int]:
@@ -68,6 +82,7 @@ class Seams:
         Raises:
             OptionError: naming the option, its value and what would do.
         """
+        _refuse_idle_options(args)
         layers = {}
         for component in SIDES:
             option = f"--aggregation-{component}-layers"
@@ -137,6 +152,17 @@ class Seams:
             carry_logits=self.cascade != "none",
             **options,
         )
+
+
+def _refuse_idle_options(args) -> None:
+    defaults = {f.name: f.default for f in fields(SeamConfig)}
+    for option, (other, values) in _ONLY_WITH.items():
+        value, chosen = getattr(args, option, None), str(getattr(args, other))
+        if chosen not in values and str(value) != str(defaults[option]):
+            raise OptionError(
+                f"--{option.replace('_', '-')} {value} has no effect with --{other} {chosen}; "
+                f"it goes with {' or '.join(values)}"
+            )
 
 
 def _network_options(args) -> dict:

@@ -147,6 +147,9 @@ BAD = {
         "disagreement": "output",
         "disagreement_on": "encoder,corss",
     },
+    "--disagreement-on encoder has no effect without --disagreement": {
+        "disagreement_on": "encoder"
+    },
     "--disagreement-weight -1.0: must be 0 or a positive number": {"disagreement_weight": -1.0},
     "--disagreement-weight nan: must be": {"disagreement_weight": float("nan")},
 }

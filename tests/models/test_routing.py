@@ -142,6 +142,10 @@ REFUSED = {
     },
     "--routing-capsules 0 does not divide --encoder-embed-dim 16": {"routing_capsules": 0},
     "--routing-capsules 5 does not divide --encoder-embed-dim 16": {"routing_capsules": 5},
+    "--routing-softmax-over heads has no effect with --aggregation em-routing; it goes with": {
+        "routing_softmax_over": "heads"
+    },
+    "--cascade-depth 3 has no effect with --cascade none; it goes with mlp": {"cascade_depth": 3},
     "--routing-iterations 0: must be 1 or more": {"routing_iterations": 0},
     "--aggregation-encoder-layers has no effect with --aggregation linear": {
         "aggregation": "linear"
