@@ -114,6 +114,35 @@ def test_fine_tuning(trained, data, tmp_path):
     assert_same_parameters(start, tmp_path / "checkpoint_last.pt")
 
 
+def reference_scores(checkpoint, data) -> list[float]:
+    """Log-probability (base 2) of every token of the test set's references."""
+    done = run(
+        "fairseq_cli.generate", data, "--path", checkpoint, *USER_DIR, "--cpu",
+        "--task", "diverse_translation", "--score-reference",
+    )  # fmt: skip
+    lines = re.findall(r"^P-\d+\t(.*)$", done.stdout, re.M)
+    assert len(lines) == 10
+    return [float(score) for line in lines for score in line.split()]
+
+
+def test_stock_fairseq_and_ours_load_each_others_checkpoints(trained, data, tmp_path):
+    start = trained / "checkpoint_last.pt"
+    same_shape = [
+        "--encoder-layers", 2, "--decoder-layers", 2,
+        "--encoder-attention-heads", 4, "--decoder-attention-heads", 4,
+    ]  # fmt: skip
+    stock = ["--arch", "transformer", "--criterion", "label_smoothed_cross_entropy", *same_shape]
+    once = ["--max-update", 1, "--lr", 0, "--finetune-from-model"]
+    train(data, tmp_path / "stock", *stock, *once, start)
+    train(data, tmp_path / "back", *once, tmp_path / "stock/checkpoint_last.pt")
+    for folder in ("stock", "back"):
+        assert_same_parameters(start, tmp_path / folder / "checkpoint_last.pt")
+    ours = reference_scores(start, data)
+    theirs = reference_scores(tmp_path / "stock/checkpoint_last.pt", data)
+    # fairseq prints four decimals
+    assert max(abs(a - b) for a, b in zip(ours, theirs, strict=True)) <= 1.01e-4
+
+
 def test_moving_average_of_the_weights_is_kept_and_resumed(data, tmp_path):
     options = ["--disagreement", "output", "--store-ema", "--ema-decay", 0.9]
     for updates in (2, 4):
