@@ -19,6 +19,7 @@ import os
 import pickle
 import typing
 import warnings
+import zipfile
 
 import numpy as np
 import torch
@@ -33,8 +34,16 @@ _NUMPY_DTYPES = ("float64", "float32", "int64", "int32", "bool")
 
 
 def plain_classes() -> list:
-    """List the classes and functions that fairseq's checkpoints hold beside tensors."""
-    numpy = [np.array([0]).__reduce__()[0], np.float64(0).__reduce__()[0], np.ndarray, np.dtype]
+    """List the classes and functions that fairseq's checkpoints hold beside tensors.
+
+    As ``torch.serialization.add_safe_globals`` takes them: an object, or an object and
+    the name it goes by in the file.
+    """
+    numpy = [np.ndarray, np.dtype]
+    # numpy 2 renamed the folder; a checkpoint has the name of the numpy that wrote it.
+    for function in (np.array([0]).__reduce__()[0], np.float64(0).__reduce__()[0]):
+        for folder in ("core", "_core"):
+            numpy.append((function, f"numpy.{folder}.multiarray.{function.__name__}"))
     numpy += [type(np.dtype(name)) for name in _NUMPY_DTYPES]
     # Written when a resumed run with several processes broadcasts its state.
     broadcast = [DictConfig, ListConfig, AnyNode, ContainerMetadata, Metadata, typing.Any]
@@ -52,8 +61,11 @@ def checkpoint_error(path: str, error: Exception) -> OptionError:
     """Say in one line why a checkpoint was not loaded."""
     if isinstance(error, pickle.UnpicklingError) and "weights_only" in str(error).lower():
         why = "holds more than tensors and plain values, and loading it could run code; refused"
+    elif isinstance(error, EOFError | pickle.UnpicklingError) or not zipfile.is_zipfile(path):
+        why = "is cut off or not a checkpoint; give a whole one, such as an earlier one of the run"
     else:
-        why = "is cut off or not a checkpoint; delete it, or restore it from a copy"
+        first = next(iter(str(error).splitlines()), "")
+        return OptionError(f"{path}: cannot be loaded: {type(error).__name__}: {first}")
     return OptionError(f"{path}: {why} ({type(error).__name__})")
 
 

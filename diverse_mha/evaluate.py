@@ -126,7 +126,8 @@ def read_hypotheses(generated: Path, count: int) -> list[str]:
     for line in read_lines(generated):
         match = _HYPOTHESIS.fullmatch(line)
         if match:
-            hypotheses[int(match.group(1))] = match.group(2)
+            # With --nbest several lines have one number, the best first.
+            hypotheses.setdefault(int(match.group(1)), match.group(2))
     if sorted(hypotheses) != list(range(count)):
         raise UserError(
             f"{len(hypotheses)} translations for {count} reference lines: "
@@ -297,7 +298,12 @@ def _moses_language(data: Path) -> str | None:
     note = data / "corpus.json"
     if not note.is_file():
         return None
-    return json.loads(note.read_text(encoding="utf-8"))["tokenizer_languages"][1]
+    try:
+        return json.loads(note.read_text(encoding="utf-8"))["tokenizer_languages"][1]
+    except (ValueError, LookupError, TypeError) as error:
+        raise UserError(
+            f"{note}: damaged, or not of data-prep; delete it and give --moses-language"
+        ) from error
 
 
 def _check_fit(checkpoint: str, dictionary: Path) -> None:

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import zipfile
 
 import numpy as np
 import pytest
@@ -24,9 +25,26 @@ def test_plain_values_of_fairseqs_checkpoints_load(tmp_path):
 
 
 def test_nothing_that_runs_code_is_listed():
-    functions = [item for item in compat.plain_classes() if not isinstance(item, type)]
+    listed = [i[0] if isinstance(i, tuple) else i for i in compat.plain_classes()]
+    functions = [item for item in listed if not isinstance(item, type)]
     names = {getattr(item, "__name__", str(item)) for item in functions}
     assert names <= {"_reconstruct", "scalar", "typing.Any", "Any"}
+
+
+@pytest.mark.parametrize("folder", ["core", "_core"])
+def test_checkpoints_of_either_numpy_load(folder, tmp_path):
+    torch.save({"best": np.float64(3.0), "bleu": np.array([1.5])}, tmp_path / "new.pt")
+    with (
+        zipfile.ZipFile(tmp_path / "new.pt") as old,
+        zipfile.ZipFile(tmp_path / "old.pt", "w") as renamed,
+    ):
+        for name in old.namelist():
+            content = old.read(name)
+            for spelling in (b"numpy._core.multiarray", b"numpy.core.multiarray"):
+                content = content.replace(spelling, f"numpy.{folder}.multiarray".encode())
+            renamed.writestr(name, content)
+    loaded = torch.load(tmp_path / "old.pt", weights_only=True)
+    assert loaded["best"] == 3.0 and loaded["bleu"][0] == 1.5
 
 
 class Bomb:
@@ -52,6 +70,12 @@ def test_a_checkpoint_that_runs_code_is_refused(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="could run code; refused"):
         checkpoint_utils.load_checkpoint_to_cpu("checkpoint.pt")
     assert not (tmp_path / "exploded").exists()
+
+
+def test_a_whole_file_that_does_not_load_is_not_called_cut_off(tmp_path):
+    torch.save({"extra_state": {}}, tmp_path / "checkpoint.pt")
+    with pytest.raises(ValueError, match="checkpoint.pt: cannot be loaded: KeyError"):
+        checkpoint_utils.load_checkpoint_to_cpu(str(tmp_path / "checkpoint.pt"))
 
 
 def test_importing_twice_wraps_once():

@@ -145,6 +145,12 @@ def test_checkpoint_of_another_vocabulary_is_refused(tmp_path):
         evaluate._check_fit(str(path), data / "dict.en.txt")
 
 
+def test_of_several_translations_the_best_is_scored(tmp_path):
+    generated = tmp_path / "generated"
+    generated.write_text("H-0\t-0.1\tbest\nH-0\t-0.9\tsecond\n")
+    assert evaluate.read_hypotheses(generated, 1) == ["best"]
+
+
 def test_quickstart_table_lines_up():
     values = {"encoder": 0.5, "cross": 0.25, "decoder": 1.0}
     heads = {component: {"output": {"all": value}} for component, value in values.items()}

@@ -60,6 +60,8 @@ class ChunkedRouting:
             try:
                 full = [_fill_up(tensor, size) for tensor in tensors]
                 return _compile(work)(*self.call, *full)[:tokens]
+            except torch.OutOfMemoryError:
+                raise  # fairseq skips such a batch and goes on
             except Exception as error:  # whatever the compiler raises, there is another way
                 _compile_failed = True
                 logger.warning(

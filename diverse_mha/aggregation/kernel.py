@@ -7,6 +7,7 @@ import inspect
 import logging
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -113,8 +114,9 @@ def native_code() -> ctypes.CDLL | None:
 def build() -> Path:
     """Compiles ``kernel.cpp``, unless this machine has done so before.
 
-    The file name depends on source, flags, compiler and processor, so that a cache folder can
-    be shared by machines. A half-written file never has that name.
+    The file name depends on source, flags, compiler and processor, so that one home folder
+    serves several machines. A half-written file never has that name. The folder must be the
+    user's own: its content is run.
 
     Returns:
         Path of the shared library.
@@ -125,7 +127,7 @@ def build() -> Path:
     """
     compiler = _compiler()
     version = subprocess.run(
-        [compiler, "--version"], capture_output=True, text=True, check=True, timeout=60
+        [*compiler, "--version"], capture_output=True, text=True, check=True, timeout=60
     ).stdout
     identity = "\0".join([SOURCE.read_text("utf-8"), FLAGS, version, _processor()])
     folder = _cache_folder()
@@ -135,21 +137,22 @@ def build() -> Path:
     handle, name = tempfile.mkstemp(suffix=".so", dir=folder)
     os.close(handle)
     try:
-        command = [compiler, *FLAGS.split(), str(SOURCE), "-o", name]
+        command = [*compiler, *FLAGS.split(), str(SOURCE), "-o", name]
         done = subprocess.run(command, capture_output=True, text=True, timeout=300)
         if done.returncode:
-            raise RuntimeError(f"{compiler} failed on {SOURCE.name}: {_last_line(done.stderr)}")
+            raise RuntimeError(f"{compiler[0]} failed on {SOURCE.name}: {_last_line(done.stderr)}")
         os.replace(name, path)
     finally:
         Path(name).unlink(missing_ok=True)
     return path
 
 
-def _compiler() -> str:
+def _compiler() -> list[str]:
+    """The compiler as a command; CXX may hold several words, such as ``ccache g++``."""
     for name in (os.environ.get("CXX"), "c++", "g++", "clang++"):
-        found = shutil.which(name) if name else None
-        if found:
-            return found
+        words = shlex.split(name) if name else []
+        if words and shutil.which(words[0]):
+            return words
     raise RuntimeError("no C++ compiler found (looked for $CXX, c++, g++, clang++)")
 
 
@@ -165,7 +168,11 @@ def _processor() -> str:
 def _cache_folder() -> Path:
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = base / "diverse_mha"
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = folder.stat()
+    if found.st_uid != os.getuid() or found.st_mode & 0o022:
+        # What lies there is loaded as code.
+        raise RuntimeError(f"{folder} may be written to by others; make it yours alone")
     return folder
 
 

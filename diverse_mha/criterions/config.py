@@ -41,7 +41,7 @@ def parse_names(option: str, value: Optional[str], legal: tuple[str, ...]) -> tu
 
     Args:
         option: spelling of the option, for the message.
-        value: the list, or None or an empty text for no names.
+        value: the list, or None for no names.
         legal: the names there are.
 
     Returns:
@@ -50,7 +50,9 @@ def parse_names(option: str, value: Optional[str], legal: tuple[str, ...]) -> tu
     Raises:
         OptionError: for an unknown or repeated name.
     """
-    names = [name.strip() for name in (value or "").split(",") if name.strip()]
+    if value is None:
+        return ()
+    names = [name.strip() for name in value.split(",")]
     for name in names:
         if name not in legal:
             raise OptionError(f"{option} {value}: unknown {name!r}; choose from {', '.join(legal)}")

@@ -4,6 +4,7 @@ from fairseq.logging import metrics
 from torch import Tensor
 
 from diverse_mha.criterions.terms import DiversityTerms
+from diverse_mha.errors import OptionError
 
 # Terms travel in fairseq's logging output under this prefix, summed over workers.
 _PREFIX = "term/"
@@ -76,6 +77,11 @@ class DiversityMixin:
             Loss, sample size, logging output.
         """
         wanted = self.diversity.wanted
+        if wanted and not hasattr(model, "output_weight"):
+            raise OptionError(
+                f"--disagreement needs a model that shows its heads, and a {type(model).__name__} "
+                "does not; give --arch transformer_disagree, which has the same parameters"
+            )
         output_weight = self.output_weight(model, reduce)
         if not wanted and output_weight is None:
             return super().forward(model, sample, reduce)

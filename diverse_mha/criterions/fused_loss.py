@@ -25,7 +25,8 @@ def fused_label_smoothed_loss(
         loss = (1 - epsilon - e) * (-log p_y) + e * sum_v (-log p_v)
 
     which is ``label_smoothed_nll_loss`` of fairseq to rounding. Its gradient is
-    p - (1 - epsilon - e) onehot(y) - e, so one exponential serves both directions.
+    p - (1 - epsilon - e) onehot(y) - e, so one exponential serves both directions. In half
+    precision the gradients are rounded before any loss scaling, unlike fairseq's.
 
     Args:
         features: (..., C), what the output projection is applied to.
@@ -41,13 +42,14 @@ def fused_label_smoothed_loss(
     real = target.reshape(-1).ne(padding_idx).nonzero()[:, 0]  # (N,)
     rows = features.reshape(-1, features.size(-1)).index_select(0, real)  # (N, C)
     words = target.reshape(-1).index_select(0, real)
-    return _FusedLoss.apply(rows, weight, words, epsilon)
+    # Inside a Function's forward pass gradients are always off: ask here.
+    needs_grad = torch.is_grad_enabled() and (rows.requires_grad or weight.requires_grad)
+    return _FusedLoss.apply(rows, weight, words, epsilon, needs_grad)
 
 
 class _FusedLoss(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, rows: Tensor, weight: Tensor, words: Tensor, epsilon: float):
-        needs_grad = any(ctx.needs_input_grad[:2])
+    def forward(ctx, rows: Tensor, weight: Tensor, words: Tensor, epsilon: float, needs_grad: bool):
         size = weight.size(0)
         even = epsilon / (size - 1)
         right = 1.0 - epsilon - even
@@ -88,4 +90,4 @@ class _FusedLoss(torch.autograd.Function):
         grad_rows, grad_weight = ctx.saved_tensors
         if grad.item() != 1.0:  # 1 but for loss scaling
             grad_rows, grad_weight = grad_rows * grad, grad_weight * grad
-        return grad_rows, grad_weight, None, None
+        return grad_rows, grad_weight, None, None, None

@@ -54,6 +54,10 @@ class LabelSmoothedCrossEntropyWithDiversity(DiversityMixin, LabelSmoothedCrossE
                 "--token-loss fused keeps no scores to report the accuracy of; "
                 "leave out --report-accuracy, or give --token-loss stock"
             )
+        if not 0 <= cfg.label_smoothing < 1:
+            raise OptionError(
+                f"--label-smoothing {cfg.label_smoothing}: must be at least 0 and below 1"
+            )
         criterion = super().build_criterion(cfg, task)
         criterion.token_loss = str(cfg.token_loss)
         return criterion

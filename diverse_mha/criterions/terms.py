@@ -69,6 +69,11 @@ class DiversityTerms:
                 "name a term"
             )
         self.weight = check_weight("--disagreement-weight", disagreement_weight)
+        if self.weight != 1.0 and not self.terms:
+            raise OptionError(
+                f"--disagreement-weight {disagreement_weight} has no effect without "
+                "--disagreement; name a term"
+            )
 
     @classmethod
     def from_config(cls, cfg: DiversityConfig) -> "DiversityTerms":

@@ -140,7 +140,7 @@ def to_namespace(cfg) -> Namespace:
     example decoder input width = decoder width) apply.
     """
     if isinstance(cfg, Namespace):
-        return cfg
+        return Namespace(**vars(cfg))  # what is added to it must not reach the checkpoint
     if OmegaConf.is_config(cfg):
         options = OmegaConf.to_container(cfg, resolve=True, enum_to_str=True)
     elif is_dataclass(cfg):

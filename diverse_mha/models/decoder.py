@@ -35,6 +35,7 @@ class DiverseDecoder(TransformerDecoderBase):
 
     def __init__(self, cfg, dictionary, embed_tokens, seams: Seams, no_encoder_attn: bool = False):
         self._seams, self._built = seams, 0  # fairseq's constructor builds the layers
+        self._crossing = not no_encoder_attn
         super().__init__(cfg, dictionary, embed_tokens, no_encoder_attn=no_encoder_attn)
 
     def build_decoder_layer(self, cfg, no_encoder_attn=False):
@@ -135,11 +136,11 @@ class DiverseDecoder(TransformerDecoderBase):
             inner_states.append(x.transpose(0, 1))
             own = HeadStates(*states[:WIDTH], masks.own_padding, masks.own_padding)
             cross = HeadStates(*states[WIDTH:], masks.own_padding, masks.cross_padding)
-            if number == aligned:
+            if number == aligned and cross.weights is not None:
                 attn = cross.weights[:, :alignment_heads].mean(dim=1)  # (B, T, S)
             if return_head_states:
                 own_records.append(own)
-                if source is not None and layer.encoder_attn is not None:
+                if self._crossing:
                     cross_records.append(cross)
 
         if self.layer_norm is not None:
@@ -149,7 +150,7 @@ class DiverseDecoder(TransformerDecoderBase):
         extra = {"attn": [attn], "inner_states": inner_states}
         if return_head_states:
             extra["head_states"] = {"decoder": own_records}
-            if source is not None:
+            if self._crossing:
                 extra["head_states"]["cross"] = cross_records
         return x, extra
 

@@ -107,6 +107,12 @@ class Seams:
                 f"--aggregation {kind} is in no layer; name some with "
                 + " or ".join(f"--aggregation-{component}-layers" for component in components)
             )
+        if chosen or str(args.cascade) != "none":
+            _refuse_pruning(args)
+        if chosen and not 0 <= args.activation_dropout < 1:
+            raise OptionError(
+                f"--activation-dropout {args.activation_dropout}: must be at least 0 and below 1"
+            )
         if args.routing_iterations < 1:
             raise OptionError(f"--routing-iterations {args.routing_iterations}: must be 1 or more")
         capsules = getattr(args, "routing_capsules", None)
@@ -162,6 +168,17 @@ def _refuse_idle_options(args) -> None:
             raise OptionError(
                 f"--{option.replace('_', '-')} {value} has no effect with --{other} {chosen}; "
                 f"it goes with {' or '.join(values)}"
+            )
+
+
+def _refuse_pruning(args) -> None:
+    """Layers that are named by number, or cascade, cannot be picked out of a checkpoint."""
+    for side in ("encoder", "decoder"):
+        kept = getattr(args, f"{side}_layers_to_keep", None)
+        if kept:
+            raise OptionError(
+                f"--{side}-layers-to-keep {kept}: goes with --aggregation linear and "
+                "--cascade none only"
             )
 
 

@@ -38,24 +38,20 @@ class DiverseTransformer(OutputWeight, TransformerModel):
         """
         args = to_namespace(cfg)
         check_model_options(args)
-        cls._seams_of(args)  # before fairseq builds anything
-        return super().build_model(args, task)
-
-    @staticmethod
-    def _seams_of(args) -> Seams:
         crossing = not args.no_cross_attention
-        return Seams.from_options(args, tuple(c for c in SIDES if crossing or c != "cross"))
+        components = tuple(c for c in SIDES if crossing or c != "cross")
+        args.seams = Seams.from_options(args, components)  # fairseq hands args on to the rest
+        return super().build_model(args, task)
 
     @classmethod
     def build_encoder(cls, cfg, src_dict, embed_tokens):
         """Build the encoder; called by fairseq."""
-        return DiverseEncoder(cfg, src_dict, embed_tokens, cls._seams_of(cfg))
+        return DiverseEncoder(cfg, src_dict, embed_tokens, cfg.seams)
 
     @classmethod
     def build_decoder(cls, cfg, tgt_dict, embed_tokens):
         """Build the decoder; called by fairseq."""
-        seams = cls._seams_of(cfg)
-        return DiverseDecoder(cfg, tgt_dict, embed_tokens, seams, cfg.no_cross_attention)
+        return DiverseDecoder(cfg, tgt_dict, embed_tokens, cfg.seams, cfg.no_cross_attention)
 
     def forward(
         self,

@@ -39,12 +39,11 @@ class DiverseTranslationTask(WholeSplits, TranslationTask):
         try:
             super().load_dataset(split, epoch=epoch, combine=combine, **kwargs)
         except FileNotFoundError as error:
-            if split == "train" or "," in str(split):
-                raise OptionError(
-                    f"data folder {self.cfg.data} holds no split {split!r} for "
-                    f"{self.cfg.source_lang}-{self.cfg.target_lang}; run fairseq-preprocess again"
-                ) from error
-            raise  # fairseq looks for valid1, valid2, ... and expects this
+            raise OptionError(
+                f"data folder {self.cfg.data} holds no split {split!r} for "
+                f"{self.cfg.source_lang}-{self.cfg.target_lang}; name one that it holds, or run "
+                "fairseq-preprocess again"
+            ) from error
         except AssertionError as error:
             if "same number of examples" not in str(error):
                 raise

@@ -49,6 +49,15 @@ def test_gradcheck():
     )
 
 
+def test_validation_makes_no_gradients(monkeypatch):
+    features, weight, target = inputs()
+    made = []
+    monkeypatch.setattr(torch, "zeros_like", lambda *a, **k: made.append(a))
+    with torch.no_grad():
+        loss, _ = fused_label_smoothed_loss(features, weight, target, 0.1, PAD)
+    assert not made and not loss.requires_grad
+
+
 def test_large_scores_and_a_batch_of_padding_stay_finite():
     features, weight, target = inputs(dtype=torch.float32)
     loss, _ = fused_label_smoothed_loss(features * 1e4, weight, target, 0.1, PAD)

@@ -11,7 +11,7 @@ from diverse_mha.criterions import LabelSmoothedCrossEntropyWithDiversity as Our
 from diverse_mha.criterions.label_smoothed import LabelSmoothedDiversityConfig
 from diverse_mha.criterions.terms import DiversityTerms
 from tests.reference import cosine_disagreement, position_disagreement
-from tests.toy import build_ours, toy_batch, toy_dictionary
+from tests.toy import build_ours, build_stock, toy_batch, toy_dictionary
 
 TASK = SimpleNamespace(target_dictionary=toy_dictionary())
 
@@ -150,6 +150,9 @@ BAD = {
     "--disagreement-on encoder has no effect without --disagreement": {
         "disagreement_on": "encoder"
     },
+    "--disagreement-weight 0.5 has no effect without --disagreement": {"disagreement_weight": 0.5},
+    "--disagreement ,: unknown ''": {"disagreement": ","},
+    "--label-smoothing 1.5: must be at least 0 and below 1": {"label_smoothing": 1.5},
     "--disagreement-weight -1.0: must be 0 or a positive number": {"disagreement_weight": -1.0},
     "--disagreement-weight nan: must be": {"disagreement_weight": float("nan")},
 }
@@ -158,7 +161,12 @@ BAD = {
 @pytest.mark.parametrize("message", BAD)
 def test_impossible_options_are_refused_by_name(message):
     with pytest.raises(ValueError, match=message):
-        ours(label_smoothing=0.1, **BAD[message])
+        ours(**{"label_smoothing": 0.1, **BAD[message]})
+
+
+def test_a_model_that_shows_no_heads_is_refused():
+    with pytest.raises(ValueError, match="a TransformerModel does not; give --arch"):
+        ours(disagreement="output")(build_stock(), toy_batch())
 
 
 def test_a_component_the_model_lacks_is_refused():

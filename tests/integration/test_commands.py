@@ -228,6 +228,9 @@ def test_a_broken_checkpoint_ends_in_one_line(kind, trained, data, tmp_path):
 
 BAD_OPTIONS = {
     "--disagreement outptu: unknown 'outptu'": ["--disagreement", "outptu"],
+    "--disagreement needs a model that shows its heads, and a TransformerModel does not": [
+        "--disagreement", "output", "--arch", "transformer",
+    ],
     "--disagreement-on encodr: unknown 'encodr'": ["--disagreement-on", "encodr"],
     "--routing-capsules 7 has no effect with --aggregation linear": ["--routing-capsules", "7"],
     "--disagreement-weight -1.0: must be 0 or a positive number": ["--disagreement-weight=-1"],

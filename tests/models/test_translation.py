@@ -12,6 +12,7 @@ from fairseq.models import (
     MODEL_REGISTRY,
 )
 
+from diverse_mha.criterions.terms import DiversityTerms
 from diverse_mha.models import DiverseTransformer
 from diverse_mha.models.presets import TRANSLATION_SHAPES
 from tests.toy import beam_search, build_ours, build_stock, log_probs, step_by_step, toy_batch
@@ -192,6 +193,26 @@ def test_gradients_with_and_without_activation_checkpointing_are_equal(offload):
         gradients.append([p.grad for p in model.parameters()])
     for plain, checkpointed in zip(*gradients, strict=True):
         torch.testing.assert_close(plain, checkpointed)
+
+
+def test_without_attention_to_the_encoder():
+    model = build_ours(no_cross_attention=True).eval()
+    batch = toy_batch()
+    _, extra = model(**batch["net_input"], return_head_states=("outputs",))
+    assert extra["attn"] == [None] and sorted(extra["head_states"]) == ["decoder", "encoder"]
+    assert len(beam_search(model, batch)) == 3
+    terms = DiversityTerms("output", "cross")
+    with pytest.raises(ValueError, match="the model has no 'cross' attention"):
+        terms.values(extra["head_states"])
+
+
+def test_only_some_layers_of_a_checkpoint_are_kept():
+    whole = build_ours(encoder_layers=4)
+    kept = build_ours(encoder_layers=4, encoder_layers_to_keep="0,2")
+    assert len(kept.encoder.layers) == 2
+    with pytest.raises(ValueError, match="--encoder-layers-to-keep 0,2: goes with --aggregation"):
+        build_ours("transformer_coda", encoder_layers=4, encoder_layers_to_keep="0,2")
+    assert len(whole.encoder.layers) == 4
 
 
 def test_model_can_be_copied_after_a_pass_with_states():

@@ -1,0 +1,70 @@
+"""Language models end to end: train, resume, evaluate; plain and adaptive softmax."""
+
+import random
+import re
+
+import pytest
+
+from tests.integration.conftest import PLUGIN, run
+from tests.integration.test_commands import assert_same_parameters
+
+pytestmark = pytest.mark.integration
+
+TRAIN = """
+--user-dir {plugin} --task diverse_language_modeling --tokens-per-sample 16
+--decoder-embed-dim 32 --decoder-ffn-embed-dim 48 --decoder-layers 2 --decoder-attention-heads 4
+--optimizer nag --momentum 0.99 --clip-norm 0.1 --lr 0.1 --lr-scheduler cosine
+--warmup-updates 2 --warmup-init-lr 1e-7 --max-update 20 --max-tokens 128 --num-workers 0
+--cpu --seed 3 --ddp-backend legacy_ddp --log-format simple --log-interval 1
+"""
+# The options of the WikiText-103 recipe, shrunk.
+ADAPTIVE = """
+--arch transformer_lm_coda_wiki103 --criterion adaptive_loss_with_diversity
+--adaptive-input-cutoff 8,14 --adaptive-softmax-cutoff 8,14
+--adaptive-input-factor 2 --adaptive-softmax-factor 2
+"""
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    """Binarised lines over 30 words, some frequent and some rare."""
+    folder = tmp_path_factory.mktemp("words")
+    generator = random.Random(2)
+    for split, count in (("train", 150), ("valid", 20), ("test", 13)):
+        lines = [
+            " ".join(f"w{min(int(generator.expovariate(0.2)), 29)}" for _ in range(8))
+            for _ in range(count)
+        ]
+        (folder / split).write_text("\n".join(lines) + "\n")
+    prefixes = [x for s in ("train", "valid", "test") for x in (f"--{s}pref", folder / s)]
+    run("fairseq_cli.preprocess", "--only-source", *prefixes, "--destdir", folder / "bin")
+    return folder / "bin"
+
+
+def train(text, save_dir, *options):
+    common = TRAIN.format(plugin=PLUGIN).split()
+    return run("fairseq_cli.train", text, *common, "--save-dir", save_dir, *options)
+
+
+def test_resume_ends_with_the_weights_of_an_uninterrupted_run(text, tmp_path):
+    options = [
+        "--arch", "transformer_lm_disagree_tiny", "--criterion", "cross_entropy_with_diversity",
+        "--disagreement", "output", "--no-epoch-checkpoints",
+    ]  # fmt: skip
+    train(text, tmp_path / "whole", *options)
+    train(text, tmp_path / "parts", *options, "--max-update", 13)  # an epoch has 10 or so
+    done = train(text, tmp_path / "parts", *options)
+    assert "disagreement_output" in done.stdout + done.stderr
+    last = "checkpoint_last.pt"
+    assert_same_parameters(tmp_path / "whole" / last, tmp_path / "parts" / last)
+
+
+def test_the_wikitext_recipe_trains_and_evaluates_with_a_context_window(text, tmp_path):
+    train(text, tmp_path, *ADAPTIVE.split(), "--disagreement", "output", "--dropout", 0.1)
+    done = run(
+        "fairseq_cli.eval_lm", text, "--path", tmp_path / "checkpoint_best.pt",
+        "--user-dir", PLUGIN, "--gen-subset", "test", "--max-tokens", 64,
+        "--tokens-per-sample", 16, "--context-window", 8, "--softmax-batch", 64, "--cpu",
+    )  # fmt: skip
+    found = re.search(r"Perplexity: ([\d.]+)", done.stdout + done.stderr)
+    assert found and 1 < float(found[1]) < 40
