@@ -246,7 +246,7 @@ def test_a_bad_option_ends_in_one_line_and_leaves_nothing(message, data, tmp_pat
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
     assert message in done.stderr.splitlines()[-1]
-    assert not list(tmp_path.glob("run/*.pt"))
+    assert not list(tmp_path.glob("run/checkpoint*.pt"))
 
 
 def test_a_missing_data_folder_ends_in_one_line(tmp_path):

@@ -50,6 +50,7 @@ def test_resume_ends_with_the_weights_of_an_uninterrupted_run(text, tmp_path):
     options = [
         "--arch", "transformer_lm_disagree_tiny", "--criterion", "cross_entropy_with_diversity",
         "--disagreement", "output", "--no-epoch-checkpoints",
+        "--lr-scheduler", "inverse_sqrt",  # the cosine's course depends on --max-update
     ]  # fmt: skip
     train(text, tmp_path / "whole", *options)
     train(text, tmp_path / "parts", *options, "--max-update", 13)  # an epoch has 10 or so
