@@ -44,6 +44,10 @@ VARIANTS = {
         "transformer_disagree, no term, fused token loss", terms={"token_loss": "fused"}
     ),
     "output": Variant("output, all components", terms={"disagreement": "output"}),
+    "output-stock-loss": Variant(
+        "output, all components, fairseq's token loss",
+        terms={"disagreement": "output", "token_loss": "stock"},
+    ),
     "output-encoder": Variant("output, encoder", terms={"disagreement": "output", **_ENCODER}),
     "all-terms-encoder": Variant(
         "all three terms, encoder", terms={"disagreement": _ALL_TERMS, **_ENCODER}
@@ -54,6 +58,12 @@ VARIANTS = {
     ),
     "em-all-encoder": Variant(
         "EM routing, all encoder layers", arch="transformer_routing", model=_em_routing("all")
+    ),
+    "both": Variant(
+        "EM routing in encoder layers 1-2, output on all components",
+        arch="transformer_routing",
+        model=_em_routing("1,2"),
+        terms={"disagreement": "output"},
     ),
     "coda": Variant("CODA", arch="transformer_coda"),
 }

@@ -118,7 +118,7 @@ def test_every_variant_passes_the_check():
     evidence = checks.gather(VARIANTS, TOY, task, batch, CPU, seed=1)
     assert judge(evidence) == []
     same = {name for name, found in evidence.items() if found.stock_parameters}
-    other_parameters = {name for name in VARIANTS if name.startswith(("em-", "coda"))}
+    other_parameters = {name for name in VARIANTS if name.startswith(("em-", "both", "coda"))}
     assert same == set(VARIANTS) - other_parameters
     assert evidence["output"].loss != evidence["output"].token_loss
     # The disagreement terms are negative and enter negated: they add to the loss.
