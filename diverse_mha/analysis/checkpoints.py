@@ -53,7 +53,7 @@ def load_checkpoint(path: str, data: str, *, cpu: bool = False):
 def iterate_head_states(
     model, task, subset: str, wanted: tuple[str, ...], *, max_tokens: int = 4000
 ) -> Iterator[dict[str, list[HeadStates]]]:
-    """Run a split through the model, with a progress bar.
+    """Run a split through the model, with a progress bar on a terminal.
 
     Args:
         model: a model that takes ``return_head_states``.
@@ -80,7 +80,7 @@ def iterate_head_states(
     ).next_epoch_itr(shuffle=False)
     device = next(model.parameters()).device
     with torch.no_grad():
-        for sample in tqdm(batches, desc=subset, unit="batch", leave=False):
+        for sample in tqdm(batches, desc=subset, unit="batch", leave=False, disable=None):
             if not sample:
                 continue
             sample = utils.move_to_cuda(sample, device) if device.type == "cuda" else sample

@@ -1,5 +1,7 @@
 """The cascades that an attention module may have; all are called alike."""
 
+from abc import ABC, abstractmethod
+
 import torch
 from torch import Tensor, nn
 
@@ -7,7 +9,7 @@ from .chunked import ChunkedNetwork
 from .network import HeadNetwork
 
 
-class Cascade(nn.Module):
+class Cascade(nn.Module, ABC):
     """Logits of a layer from its own q.k and the logits of the layer before.
 
     Zheng et al. 2021, Eq. 4: the logits z^l are Gaussian with unit variance and mean
@@ -60,11 +62,12 @@ class Cascade(nn.Module):
             )
         return self._sample(logits, previous, masked, self.noise if self.training else 0.0)
 
+    @abstractmethod
     def _sample(
         self, logits: Tensor, previous: Tensor | None, masked: Tensor | None, noise: float
     ) -> Tensor:
         """The mean, plus noise of standard deviation ``noise``."""
-        raise NotImplementedError
+        ...
 
 
 class NoCascade(Cascade):
