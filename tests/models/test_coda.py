@@ -80,18 +80,10 @@ def literal_encoder_logits(model, batch) -> list[torch.Tensor]:
         if previous is not None:
             y = (z + previous).masked_fill(dead, 0.0).permute(0, 2, 3, 1)
             hidden = y
-            linears = [m for m in attn.cascade.modules() if hasattr(m, "weight")]
-            if not linears:  # the network keeps plain parameters
-                named = dict(attn.cascade.named_parameters())
-                pairs = [(n, named[n]) for n in named]
-                weights = [p for n, p in pairs if p.dim() == 2]
-                biases = [p for n, p in pairs if p.dim() == 1]
-            else:
-                weights = [m.weight for m in linears]
-                biases = [m.bias for m in linears]
-            for number, (w, b) in enumerate(zip(weights, biases, strict=True), start=1):
-                hidden = hidden @ w.T + b
-                if number < len(weights):
+            layers = attn.cascade.network.layers
+            for depth, linear in enumerate(layers, start=1):
+                hidden = hidden @ linear.weight.T + linear.bias
+                if depth < len(layers):
                     hidden = F.leaky_relu(hidden, 0.2)
             z = (y + hidden).permute(0, 3, 1, 2)
         means.append(z)

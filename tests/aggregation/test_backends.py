@@ -1,0 +1,109 @@
+"""Which form of routing runs, and what happens where one cannot."""
+
+import logging
+
+import pytest
+import torch
+
+from diverse_mha.aggregation import chunks, em_routing, fused_routing, kernel
+from tests.aggregation.test_routing_algorithms import EXACT, ORACLES, value_and_grad, votes_of
+
+
+def test_float32_on_the_cpu_takes_the_kernel(monkeypatch):
+    """Which path ran, by its calls."""
+    calls = []
+    forward = kernel.KernelRouting.forward
+    monkeypatch.setattr(
+        kernel.KernelRouting, "forward", lambda self, v: calls.append(v.shape) or forward(self, v)
+    )
+    fused_routing(em_routing, votes_of((2, 3, 4, 1), torch.float32), {})
+    assert len(calls) == 1
+    fused_routing(em_routing, votes_of((2, 3, 4, 1)), {})
+    fused_routing(em_routing, votes_of((2, 3, 2, 2), torch.float32), {})
+    assert len(calls) == 1
+
+
+@pytest.fixture
+def fresh_library():
+    kernel.native_code.cache_clear()
+    yield
+    kernel.native_code.cache_clear()
+
+
+def test_the_kernel_is_built_once_and_kept(monkeypatch, tmp_path, fresh_library):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    first = kernel.build()
+    assert [first] == list((tmp_path / "diverse_mha").iterdir())
+    built = first.stat().st_mtime_ns
+    assert kernel.build() == first and first.stat().st_mtime_ns == built
+    monkeypatch.setattr(kernel, "FLAGS", kernel.FLAGS + " -DOTHER")
+    assert kernel.build() != first
+
+
+@pytest.mark.parametrize(
+    "compiler, reason",
+    [
+        ("", "no C++ compiler found (looked for $CXX, c++, g++, clang++)"),
+        ("false", "returned non-zero exit status"),
+    ],
+)
+def test_without_a_compiler_the_plain_form_runs_and_says_so_once(
+    compiler, reason, monkeypatch, tmp_path, caplog, fresh_library
+):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("CXX", compiler)
+    which = kernel.shutil.which
+    monkeypatch.setattr(
+        kernel.shutil, "which", lambda name: which(name) if name == "false" else None
+    )
+    votes = votes_of((40, 4, 6, 1), torch.float32)
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            value = fused_routing(em_routing, votes, {"iterations": 2})
+    torch.testing.assert_close(value, em_routing(votes, 2))
+    (message,) = [record.getMessage() for record in caplog.records]
+    assert message.startswith("routing runs without compiled code, and slower: ")
+    assert reason in message
+    assert not list(tmp_path.rglob("*.so"))
+    with pytest.raises(ValueError, match="backend is 'kernel', and votes are torch.float32 on cpu"):
+        fused_routing(em_routing, votes, {}, backend="kernel")
+
+
+def test_where_torch_compile_fails_the_plain_form_runs_and_says_so_once(monkeypatch, caplog):
+    """The compiler is replaced by one that fails; three calls, one warning."""
+
+    def broken(work):
+        raise RuntimeError("no compiler")
+
+    monkeypatch.setattr(chunks, "_compile", broken)
+    monkeypatch.setattr(chunks, "_compile_failed", False)
+    monkeypatch.setattr(chunks, "CPU_CHUNK", 16 * 4 * 6)
+    votes = votes_of((40, 4, 6, 1))
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            value = fused_routing(em_routing, votes, {"iterations": 2}, backend="compiled")
+    torch.testing.assert_close(value, em_routing(votes, 2), **EXACT)
+    assert [r.getMessage() for r in caplog.records] == [
+        "routing runs uncompiled, and slower: torch.compile failed (RuntimeError: no compiler)"
+    ]
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("routing", ORACLES)
+def test_torch_compile(routing, monkeypatch):
+    """Half a minute of compiling; a full chunk, one filled up, and one too short for that."""
+    monkeypatch.setattr(chunks, "CPU_CHUNK", 16 * 4 * 6)
+    for tokens in (16, 28, 35):
+        votes = votes_of((tokens, 4, 6, 1))
+        expected = value_and_grad(routing, votes)
+        result = value_and_grad(lambda v: fused_routing(routing, v, {}, backend="compiled"), votes)
+        torch.testing.assert_close(result, expected, **EXACT)
+    assert not chunks._compile_failed
+
+
+def test_a_cache_folder_that_others_may_write_to_is_not_trusted(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    (tmp_path / "diverse_mha").mkdir()
+    (tmp_path / "diverse_mha").chmod(0o777)
+    with pytest.raises(RuntimeError, match="may be written to by others; make it yours alone"):
+        kernel.build()
