@@ -17,13 +17,15 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from diverse_mha.attention.cascade import build_cascade
+from diverse_mha.attention.masks import merge_bias
+from diverse_mha.attention.multihead import DiverseAttention
 from diverse_mha.benchmark.rounds import clock_for, run_rounds
 
 FORMS = ("straight", "fused")
-PARTS = ("network", "attention")
+PARTS = ("network", "attention", "module")
 HEAD_DIM = 64
 
 
@@ -39,7 +41,8 @@ def step_of(
 
     Args:
         part: ``"network"``: logits to logits. ``"attention"``: also q.k, softmax and the sum
-            over the values, from given queries, keys and values.
+            over the values, from given queries, keys and values. ``"module"``: whole attention
+            modules, projections included, one after another with residual links.
         form: one of ``FORMS``.
         shape: B, H, and T = S.
         layers: number of layers; the first one has only noise.
@@ -49,15 +52,15 @@ def step_of(
     Returns:
         A function without arguments that returns the gradients.
     """
+    if part == "module":
+        return _module_step(form, shape, layers, noise, dtype)
     torch.manual_seed(1)
     bsz, num_heads, length = shape
     kinds = ["none"] + ["mlp"] * (layers - 1)
     cascades = [build_cascade(k, num_heads, noise=noise, fused=form == "fused") for k in kinds]
     cascades = [cascade and cascade.to(dtype) for cascade in cascades]
     parameters = [p for cascade in cascades if cascade is not None for p in cascade.parameters()]
-    masked = torch.ones(length, length, dtype=torch.bool).triu(1)
-    padding = torch.arange(length) >= length - torch.arange(bsz).unsqueeze(1) % (length // 4 + 1)
-    masked = masked | padding[:, None, None]  # (B, 1, T, S)
+    masked = _future(length) | _padding(bsz, length)[:, None, None]  # (B, 1, T, S)
     if part == "network":
         leaves = [torch.randn(bsz, num_heads, length, length) for _ in range(layers)]
     else:
@@ -91,6 +94,49 @@ def step_of(
     grad = torch.randn(bsz, num_heads, length, length if part == "network" else HEAD_DIM)
     grad = grad.to(dtype)
     return lambda: torch.autograd.grad(forward(), inputs, grad)
+
+
+def _module_step(
+    form: str, shape: tuple[int, int, int], layers: int, noise: float, dtype: torch.dtype
+) -> Callable[[], tuple[Tensor, ...]]:
+    torch.manual_seed(1)
+    bsz, num_heads, length = shape
+    width = num_heads * HEAD_DIM
+    modules = nn.ModuleList(
+        DiverseAttention(
+            width,
+            num_heads,
+            self_attention=True,
+            cascade=build_cascade(
+                "mlp" if layer else "none", num_heads, noise=noise, fused=form == "fused"
+            ),
+            carry_logits=True,
+        )
+        for layer in range(layers)
+    ).to(dtype)
+    bias = merge_bias(_future(length), _padding(bsz, length), dtype)
+    x = torch.randn(bsz, length, width, dtype=dtype, requires_grad=True)
+    grad = torch.randn(bsz, length, width, dtype=dtype)
+
+    def forward() -> Tensor:
+        hidden, previous = x, None
+        for module in modules:
+            attended = module.attend(hidden, None, bias=bias, previous_logits=previous)
+            hidden, previous = hidden + attended.output, attended.logits
+        return hidden
+
+    inputs = [x, *modules.parameters()]
+    return lambda: torch.autograd.grad(forward(), inputs, grad)
+
+
+def _future(length: int) -> Tensor:
+    """(T, S), True = a key after the query."""
+    return torch.ones(length, length, dtype=torch.bool).triu(1)
+
+
+def _padding(bsz: int, length: int) -> Tensor:
+    """(B, S), True = padding, up to a quarter of the keys."""
+    return torch.arange(length) >= length - torch.arange(bsz).unsqueeze(1) % (length // 4 + 1)
 
 
 def check(part: str, shape: tuple[int, int, int], layers: int) -> None:
