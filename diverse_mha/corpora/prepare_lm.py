@@ -1,0 +1,111 @@
+"""Make text ready for a language model: ``python -m diverse_mha.corpora.prepare_lm CORPUS``."""
+
+import argparse
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from diverse_mha.corpora.language_model import (
+    TEXT_CORPORA,
+    TextCorpus,
+    TextJob,
+    own_corpus,
+    prepare,
+)
+from diverse_mha.corpora.parallel_map import available_cores
+from diverse_mha.errors import UserError, run_cli
+
+EPILOG = """\
+The output folder gets raw/ (train.txt, valid.txt, test.txt as published) and bin/
+(for fairseq-train --task diverse_language_modeling). A step that is done is
+skipped; a step that was interrupted, or whose options changed, is done again.
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line, like all others of the commands."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UserError(f"{message}; see {self.prog} --help")
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a whole number from 1 up")
+    return int(text)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="prepare_lm",
+        allow_abbrev=False,
+        description="Fetch, check and binarise text for a language model of fairseq-train.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    corpora = parser.add_subparsers(
+        dest="corpus", required=True, metavar="CORPUS", title="corpora (CORPUS --help has more)"
+    )
+    for corpus in TEXT_CORPORA.values():
+        _add_corpus(corpora, corpus)
+    own = _add_corpus(corpora, own_corpus())
+    own.add_argument(
+        "--min-count",
+        type=_positive,
+        default=0,
+        metavar="N",
+        help="words that occur less often than this in train.txt become <unk> (none)",
+    )
+    return parser
+
+
+def _add_corpus(corpora: argparse._SubParsersAction, corpus: TextCorpus) -> _Parser:
+    parser = corpora.add_parser(
+        corpus.name,
+        allow_abbrev=False,
+        help=corpus.about,
+        description=f"Prepare {corpus.about}.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--out", type=Path, required=True, metavar="FOLDER", help="where all output goes")
+    names = ", ".join(f"{split}.txt" for split in corpus.files)
+    source = corpus.archive.name if corpus.archive else f"{names}, plain or .gz"
+    own = corpus.name not in TEXT_CORPORA
+    add(
+        "--from",
+        type=Path,
+        dest="local",
+        metavar="FOLDER",
+        required=own,
+        help=f"take the text from this folder ({source})"
+        + ("" if own else " instead of downloading it"),
+    )
+    add(
+        "--workers",
+        type=_positive,
+        default=available_cores(),
+        metavar="N",
+        help="processes (all cores)",
+    )
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Prepare the corpus that the command line names."""
+    args = _parser().parse_args(argv)
+    job = TextJob(
+        corpus=TEXT_CORPORA.get(args.corpus) or own_corpus(),
+        out=args.out,
+        local=args.local,
+        min_count=getattr(args, "min_count", 0),
+        workers=args.workers,
+    )
+    prepare(job)
+    print(f"ready: {shlex.quote(str(args.out / 'bin'))}, for --task diverse_language_modeling")
+
+
+if __name__ == "__main__":
+    run_cli(main)
