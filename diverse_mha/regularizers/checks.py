@@ -1,4 +1,4 @@
-"""Argument checks that the regularizers share."""
+"""Argument checks and the choice of precision that the regularizers share."""
 
 import torch
 from torch import Tensor
@@ -45,3 +45,13 @@ def check_padding_mask(name: str, mask: Tensor | None, shape: tuple[int, int]) -
         raise ValueError(f"{name} has dtype {mask.dtype}; expected torch.bool, True = padding")
     if tuple(mask.shape) != tuple(shape):
         raise ValueError(f"{name} has shape {tuple(mask.shape)}; expected {tuple(shape)}")
+
+
+def compute_dtype(tensor: Tensor) -> torch.dtype:
+    """The dtype to compute a term in: float64 for a float64 tensor, float32 for any other."""
+    return torch.float64 if tensor.dtype == torch.float64 else torch.float32
+
+
+def full_precision(tensor: Tensor) -> torch.autocast:
+    """Context in which matrix products keep their dtype, also inside autocast."""
+    return torch.autocast(tensor.device.type, enabled=False)

@@ -4,6 +4,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from .checks import check_heads, check_padding_mask, compute_dtype
+
 ZERO_NORM = 1e-12
 """A head vector whose norm is not above this counts as the zero vector."""
 
@@ -28,6 +30,30 @@ def real_position_weights(padding_mask: Tensor | None, like: Tensor, shape) -> T
         return like.new_full(shape, 1.0 / size if size else 0.0)
     real = (~padding_mask).to(like.dtype)
     return real / real.sum().clamp_min(1.0)
+
+
+def mean_pairwise_cosine(
+    x: Tensor, padding_mask: Tensor | None = None, *, name: str = "x"
+) -> Tensor:
+    """Mean over real positions of (1/H^2) sum_ij cos(x_i, x_j), the pairs i = j included.
+
+    Args:
+        x: (B, H, S, D), any floating-point dtype and strides.
+        padding_mask: (B, S) bool, True = padding, where ``x`` may hold anything, even NaN.
+        name: what messages call ``x``.
+
+    Returns:
+        Scalar, float32 (float64 for float64), in [0, 1]; lower = more diverse. 1/H for
+        perpendicular heads; 0 if there is no real position.
+
+    Raises:
+        ValueError: if a shape or dtype is not as above.
+    """
+    check_heads(name, x, "(B, H, S, D)")
+    shape = torch.Size((x.size(0), x.size(2)))
+    check_padding_mask("padding_mask", padding_mask, shape)
+    weights = real_position_weights(padding_mask, x.new_empty((), dtype=compute_dtype(x)), shape)
+    return MeanPairwiseCosine.apply(x, weights, padding_mask)
 
 
 class MeanPairwiseCosine(torch.autograd.Function):

@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-from .checks import check_heads, check_padding_mask
-from .cosine import MeanPairwiseCosine, real_position_weights
+from .checks import check_heads, check_padding_mask, compute_dtype
+from .cosine import mean_pairwise_cosine, real_position_weights
 
 POSITION_REDUCTIONS = ("query", "sentence")
 
@@ -33,7 +33,7 @@ def subspace_disagreement(values: Tensor, padding_mask: Tensor | None = None) ->
     Raises:
         ValueError: if a shape or dtype is not as above.
     """
-    return _cosine_disagreement("values", values, padding_mask)
+    return -mean_pairwise_cosine(values, padding_mask, name="values")
 
 
 def output_disagreement(outputs: Tensor, padding_mask: Tensor | None = None) -> Tensor:
@@ -56,7 +56,7 @@ def output_disagreement(outputs: Tensor, padding_mask: Tensor | None = None) -> 
     Raises:
         ValueError: if a shape or dtype is not as above.
     """
-    return _cosine_disagreement("outputs", outputs, padding_mask)
+    return -mean_pairwise_cosine(outputs, padding_mask, name="outputs")
 
 
 def position_disagreement(
@@ -97,7 +97,7 @@ def position_disagreement(
     check_padding_mask("query_padding_mask", query_padding_mask, (bsz, tgt_len))
     check_padding_mask("key_padding_mask", key_padding_mask, (bsz, src_len))
 
-    total = weights.sum(dim=1, dtype=_compute_dtype(weights))  # (B, T, S)
+    total = weights.sum(dim=1, dtype=compute_dtype(weights))  # (B, T, S)
     # Masked before squaring: 0 * NaN, at a query that saw no key, would stay NaN.
     if key_padding_mask is not None:
         total = total.masked_fill(key_padding_mask.unsqueeze(1), 0.0)
@@ -152,17 +152,3 @@ def disagreement_scores(
         if outputs is not None:
             scores["output"] = output_disagreement(outputs, query_padding_mask).exp()
     return scores
-
-
-def _compute_dtype(tensor: Tensor) -> torch.dtype:
-    return torch.float64 if tensor.dtype == torch.float64 else torch.float32
-
-
-def _cosine_disagreement(name: str, x: Tensor, padding_mask: Tensor | None) -> Tensor:
-    """-(1/H^2) sum_ij cos(x_i, x_j), averaged over real positions."""
-    check_heads(name, x, "(B, H, S, D)")
-    bsz, _, length, _ = x.shape
-    check_padding_mask("padding_mask", padding_mask, (bsz, length))
-    like = x.new_empty((), dtype=_compute_dtype(x))
-    mean = real_position_weights(padding_mask, like, torch.Size((bsz, length)))
-    return -MeanPairwiseCosine.apply(x, mean, padding_mask)

@@ -1,0 +1,203 @@
+"""The Hilbert-Schmidt independence criterion between the heads, averaged over pairs."""
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from .checks import check_heads, check_padding_mask, compute_dtype, full_precision
+
+KERNELS = ("linear", "rbf")
+NORMALIZATIONS = ("trace", "mean")
+DEFAULT_NORMALIZATION = "trace"
+
+
+def hsic(
+    x: Tensor,
+    padding_mask: Tensor | None = None,
+    *,
+    positions: Tensor | None = None,
+    kernel: str = "linear",
+    normalization: str = DEFAULT_NORMALIZATION,
+    bandwidth: float = 1.0,
+) -> Tensor:
+    """Mean over the pairs of heads i < j of HSIC(X_i, X_j), the regulariser of Yun et al. 2021.
+
+    With the N rows of X_i the vectors of head i at N positions, K_i their kernel matrix and
+    C = I - 11^T/N (Yun et al. 2021, Eq. 4 and section 4.1)::
+
+        trace: tr(K_i C K_j C)        mean: tr(K_i C K_j C) / (N-1)^2, which is Eq. 4
+
+    Linear kernel, k(x, y) = x.y: tr(K_i C K_j C) = ||X_i^T C X_j||_F^2, so all pairs are the
+    off-diagonal blocks of one product of the concatenated heads, 2 N (H D)^2 operations forward
+    and as many backward. ``mean`` is then a sum of squared covariances of samples, whose size
+    does not depend on N; ``trace`` grows with N^2.
+
+    RBF kernel, k(x, y) = exp(-||x - y||^2 / (2 s^2)), with s = ``bandwidth`` times the median
+    distance between two samples of the head, as Kornblith et al. 2019 choose it; the median
+    counts as a constant for the gradient. All pairs are (||sum_i C K_i C||^2 - sum_i
+    ||C K_i C||^2) / 2. Kernel matrices are H x N x N.
+
+    The gradient with respect to the samples is computed in the forward pass, so that the
+    backward pass only scales it and puts it in place; differentiable once.
+
+    Args:
+        x: (B, H, L, D), vectors of each head; any floating-point dtype and any strides.
+        padding_mask: (B, L) bool, True = padding: positions to leave out; they are never read.
+        positions: (N,) int64, the positions to take, as b * L + l, each at most once; see
+            :func:`sample_positions`. Excludes ``padding_mask``. None takes every real one.
+        kernel: ``"linear"`` or ``"rbf"``.
+        normalization: ``"trace"`` or ``"mean"``.
+        bandwidth: for the RBF kernel only, in multiples of the median distance; above 0.
+
+    Returns:
+        Scalar, float32 (float64 for float64 ``x``), at least 0; lower = more diverse, 0 =
+        independent (RBF) or uncorrelated (linear). Without unit for the RBF kernel, in fourth
+        powers of the unit of ``x`` for the linear one. 0, with zero gradient, for one head or
+        fewer than two samples.
+
+    Raises:
+        ValueError: if a shape, dtype, name or the bandwidth is not as above.
+    """
+    check_heads("x", x, "(B, H, L, D)")
+    check_padding_mask("padding_mask", padding_mask, (x.size(0), x.size(2)))
+    if kernel not in KERNELS:
+        raise ValueError(f"kernel is {kernel!r}; expected one of {KERNELS}")
+    if normalization not in NORMALIZATIONS:
+        raise ValueError(f"normalization is {normalization!r}; expected one of {NORMALIZATIONS}")
+    if not 0 < bandwidth < float("inf"):
+        raise ValueError(f"bandwidth is {bandwidth}; expected a positive number")
+    if positions is None:
+        positions = _real_positions(padding_mask, x.size(0) * x.size(2), x.device)
+    elif padding_mask is not None:
+        raise ValueError("positions and padding_mask are both given; expected one of them")
+    elif positions.dim() != 1 or positions.dtype != torch.int64:
+        raise ValueError(
+            f"positions has shape {tuple(positions.shape)} and dtype {positions.dtype}; "
+            "expected (N,) and torch.int64"
+        )
+    return _MeanHSIC.apply(x, positions, kernel, normalization, bandwidth)
+
+
+def sample_positions(
+    padding_mask: Tensor | None,
+    shape: tuple[int, int],
+    samples: int,
+    *,
+    training: bool,
+    device: torch.device | str = "cpu",
+) -> Tensor:
+    """Choose at most ``samples`` real positions of a batch.
+
+    Args:
+        padding_mask: (B, L) bool, True = padding, or None.
+        shape: (B, L).
+        samples: how many at most.
+        training: True draws without replacement from the device's default generator, whose
+            state is part of a run's; False takes evenly spaced ones and draws nothing.
+        device: where the positions are wanted, if there is no mask.
+
+    Returns:
+        (N,) int64, positions as b * L + l; N is ``samples``, or the number of real positions
+        if that is smaller (then all of them, and nothing is drawn).
+
+    Raises:
+        ValueError: if the mask is not as above, or ``samples`` is below 1.
+    """
+    check_padding_mask("padding_mask", padding_mask, shape)
+    if samples < 1:
+        raise ValueError(f"samples is {samples}; expected 1 or more")
+    device = device if padding_mask is None else padding_mask.device
+    real = _real_positions(padding_mask, shape[0] * shape[1], device)
+    if len(real) <= samples:
+        return real
+    if training:
+        return real[torch.randperm(len(real), device=device)[:samples]]
+    return real[torch.arange(samples, device=device) * len(real) // samples]
+
+
+def _real_positions(padding_mask: Tensor | None, count: int, device) -> Tensor:
+    if padding_mask is None:
+        return torch.arange(count, device=device)
+    return (~padding_mask).flatten().nonzero()[:, 0]
+
+
+class _MeanHSIC(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x: Tensor, positions: Tensor, kernel: str, normalization: str, bandwidth):
+        num_heads, count = x.size(1), len(positions)
+        sentences, places = positions // x.size(2), positions % x.size(2)
+        rows = x.transpose(1, 2)[sentences, places].to(compute_dtype(x))  # (N, H, D)
+        ctx.layout = torch.empty_like(x, device="meta")  # shape, strides and dtype, no memory
+        if num_heads < 2 or count < 2:
+            ctx.save_for_backward(sentences, places, torch.zeros_like(rows))
+            return rows.new_zeros(())
+        with full_precision(x):
+            if kernel == "linear":
+                value, grad_rows = _linear_pairs(rows, ctx.needs_input_grad[0])
+            else:
+                value, grad_rows = _rbf_pairs(rows, bandwidth, ctx.needs_input_grad[0])
+        scale = 2.0 / (num_heads * (num_heads - 1))
+        if normalization == "mean":
+            scale /= (count - 1) ** 2
+        if grad_rows is not None:
+            ctx.save_for_backward(sentences, places, grad_rows.mul_(scale))
+        return value * scale
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad: Tensor):
+        sentences, places, grad_rows = ctx.saved_tensors
+        grad_x = torch.zeros_like(ctx.layout, device=grad.device)
+        grad_x.transpose(1, 2)[sentences, places] = (grad_rows * grad).to(grad_x.dtype)
+        return grad_x, None, None, None, None
+
+
+def _linear_pairs(rows: Tensor, needs_grad: bool) -> tuple[Tensor, Tensor | None]:
+    """Sum over pairs of ||X_i^T C X_j||^2, and its gradient (N, H, D).
+
+    The sum over pairs is half of that over the off-diagonal blocks; with M the product of
+    the centred heads X without its diagonal blocks the gradient is 2 X M.
+    """
+    count, num_heads, head_dim = rows.shape
+    centred = (rows - rows.mean(dim=0)).flatten(1)  # (N, H * D)
+    product = centred.t() @ centred  # (H * D, H * D)
+    product.view(num_heads, head_dim, num_heads, head_dim).diagonal(dim1=0, dim2=2).zero_()
+    value = torch.linalg.vector_norm(product).square() / 2
+    if not needs_grad:
+        return value, None
+    # The columns of X sum to zero, so those of X M do: centring again changes nothing.
+    return value, (centred @ product).mul_(2.0).view(count, num_heads, head_dim)
+
+
+def _rbf_pairs(rows: Tensor, bandwidth: float, needs_grad: bool) -> tuple[Tensor, Tensor | None]:
+    """Sum over pairs of tr(K_i C K_j C) for the RBF kernel, and its gradient (N, H, D)."""
+    centred = (rows - rows.mean(dim=0)).transpose(0, 1)  # (H, N, D): distances stay
+    norms = centred.square().sum(dim=2)  # (H, N)
+    distances = torch.baddbmm(norms.unsqueeze(1), centred, centred.transpose(1, 2), alpha=-2.0)
+    distances = distances.add_(norms.unsqueeze(2)).clamp_min_(0.0)  # (H, N, N), squared
+    distances.diagonal(dim1=1, dim2=2).zero_()
+    # -1 / (2 s^2); a head whose samples coincide, to rounding, has no scale: K is constant.
+    median = _median_of_pairs(distances)  # (H,)
+    rounding = 4 * torch.finfo(rows.dtype).eps * torch.linalg.vector_norm(rows, dim=2).amax(dim=0)
+    exponent = -0.5 / (bandwidth**2 * median)
+    exponent = exponent.masked_fill(median <= rounding.square(), 0.0)[:, None, None]
+    kernels = distances.mul_(exponent).exp_()  # (H, N, N)
+    means = kernels.mean(dim=1)  # (H, N)
+    shift = means - means.mean(dim=1, keepdim=True) / 2
+    independent = kernels - shift.unsqueeze(1) - shift.unsqueeze(2)  # C K_i C
+    total = independent.sum(dim=0)  # (N, N)
+    value = (total.square().sum() - independent.square().sum()) / 2
+    if not needs_grad:
+        return value, None
+    # dK = K * exponent * d||x - y||^2, and every pair of rows stands twice in the matrix.
+    slope = torch.sub(total, independent, out=independent).mul_(kernels).mul_(4.0 * exponent)
+    grad = centred * slope.sum(dim=2, keepdim=True) - slope @ centred  # (H, N, D)
+    return value, grad.transpose(0, 1)
+
+
+def _median_of_pairs(distances: Tensor) -> Tensor:
+    """Lower median per head of what stands off the diagonal of (H, N, N); it holds zeros."""
+    count = distances.size(1)
+    # The N zeros come first, then every pair twice.
+    rank = count + count * (count - 1) // 2
+    return distances.flatten(1).kthvalue(rank, dim=1).values

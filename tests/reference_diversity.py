@@ -1,0 +1,56 @@
+"""Slow, literal versions of the equations of Yun et al. 2021: the oracles of the fast ones.
+
+Loops over pairs and positions, centring matrices written out; for float64 and tiny shapes.
+"""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+def real_rows(x: Tensor, padding_mask: Tensor | None = None) -> list[Tensor]:
+    """(N, D) of each head: its vectors at the real positions, sentence by sentence."""
+    bsz, num_heads, length, _ = x.shape
+    places = [
+        (b, t)
+        for b in range(bsz)
+        for t in range(length)
+        if padding_mask is None or not padding_mask[b, t]
+    ]
+    return [torch.stack([x[b, h, t] for b, t in places]) for h in range(num_heads)]
+
+
+def kernel_matrix(rows: Tensor, kernel: str = "linear", bandwidth: float = 1.0) -> Tensor:
+    """K_kl = k(x_k, x_l); the median distance of the RBF kernel is a constant."""
+    count = len(rows)
+    if kernel == "linear":
+        return torch.stack([torch.stack([torch.dot(a, b) for b in rows]) for a in rows])
+    squares = torch.stack([torch.stack([(a - b).square().sum() for b in rows]) for a in rows])
+    pairs = [squares[k, m].item() ** 0.5 for k in range(count) for m in range(k)]
+    scale = bandwidth * sorted(pairs)[(len(pairs) - 1) // 2]
+    return torch.exp(-squares / (2 * scale**2))
+
+
+def hsic(rows: list[Tensor], kernel="linear", normalization="mean", bandwidth=1.0) -> Tensor:
+    """Yun et al. 2021, Eq. 4 (``mean``), averaged over the pairs of heads i < j."""
+    count = len(rows[0])
+    eye = torch.eye(count, dtype=torch.float64)
+    centring = eye - torch.full_like(eye, 1 / count)
+    kernels = [kernel_matrix(x, kernel, bandwidth) for x in rows]
+    pairs = [
+        torch.trace(kernels[i] @ centring @ kernels[j] @ centring)
+        for j in range(len(rows))
+        for i in range(j)
+    ]
+    value = sum(pairs) / len(pairs)
+    return value / (count - 1) ** 2 if normalization == "mean" else value
+
+
+def srip(x: Tensor, padding_mask: Tensor | None = None) -> float:
+    """Mean over real positions of numpy's spectral norm of V^T V - I."""
+    rows = [head.detach().numpy() for head in real_rows(x, padding_mask)]
+    norms = []
+    for position in range(len(rows[0])):
+        v = np.stack([head[position] for head in rows], axis=1)  # (D, H)
+        norms.append(np.linalg.norm(v.T @ v - np.eye(len(rows)), ord=2))
+    return float(np.mean(norms))

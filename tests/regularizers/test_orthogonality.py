@@ -1,0 +1,154 @@
+"""SRIP against numpy's spectral norm, and its gradient against finite differences."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from diverse_mha.regularizers import mean_pairwise_cosine, srip
+from diverse_mha.regularizers.orthogonality import POWER_ITERATIONS
+from tests import reference, reference_diversity
+
+EXACT = {"rtol": 1e-9, "atol": 1e-12}
+CONVERGED = {"method": "power", "iterations": 500}
+
+
+def vectors(bsz=3, num_heads=4, length=5, head_dim=6, scale=1.0, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    shape = (bsz, length, num_heads, head_dim)  # seen as (B, H, L, D), as in the models
+    x = torch.randn(shape, generator=generator, dtype=torch.float64)
+    return scale * x.transpose(1, 2)
+
+
+def padding(lengths, total=5):
+    return torch.arange(total)[None, :] >= torch.tensor(lengths)[:, None]
+
+
+def value_and_grad(function, x):
+    x = x.detach().clone().requires_grad_()
+    value = function(x)
+    (grad,) = torch.autograd.grad(value, x)
+    return value.detach(), grad
+
+
+@pytest.mark.parametrize("num_heads,head_dim", [(1, 6), (2, 6), (8, 6), (8, 32)])
+@pytest.mark.parametrize("lengths", [None, [5, 2, 1], [5, 0, 3]])
+# The power method converges as slowly as the first eigenvalues are close: near -1 all of them.
+@pytest.mark.parametrize("scale,close", [(0.01, 1e-3), (0.3, 1e-5), (3.0, 1e-5)])
+def test_equals_numpys_spectral_norm(num_heads, head_dim, lengths, scale, close):
+    mask = None if lengths is None else padding(lengths)
+    x = vectors(num_heads=num_heads, head_dim=head_dim, scale=scale)
+    expected = reference_diversity.srip(x, mask)
+    assert float(srip(x, mask, method="exact")) == pytest.approx(expected, rel=1e-9)
+    assert float(srip(x, mask, **CONVERGED)) == pytest.approx(expected, rel=close)
+
+
+@pytest.mark.parametrize("num_heads", [1, 2, 8])
+@pytest.mark.parametrize("options", [{"method": "exact"}, CONVERGED], ids=["exact", "power"])
+def test_gradcheck(options, num_heads):
+    x = vectors(bsz=2, length=2, num_heads=num_heads).requires_grad_()
+    mask = padding([2, 1], 2)
+    assert torch.autograd.gradcheck(lambda y: srip(y, mask, **options), x, atol=1e-4)
+
+
+def test_default_power_method_is_close_from_below():
+    """8 heads of 32, at the start of training, near orthonormality and with a common part."""
+    for scale, common in ((1.0, 0.0), (32**-0.5, 0.0), (0.5, 0.5)):
+        x = vectors(1, 8, 500, 32, scale=scale) + common * vectors(1, 1, 500, 32, seed=1)
+        exact, exact_grad = value_and_grad(lambda y: srip(y, method="exact"), x)
+        power, grad = value_and_grad(srip, x)
+        assert 0.98 * exact < power <= exact * (1 + 1e-12)
+        assert torch.cosine_similarity(grad.flatten(), exact_grad.flatten(), dim=0) > 0.9
+    assert POWER_ITERATIONS == 2
+
+
+def test_eigenvalues_of_opposite_sign_and_equal_size_do_not_cancel():
+    """Two heads of norm 1 with cosine c: W = [[0, c], [c, 0]], eigenvalues c and -c."""
+    c = 0.6
+    x = torch.tensor([[1.0, 0.0], [c, (1 - c * c) ** 0.5]]).double()[None, :, None, :]
+    for method in ("exact", "power"):
+        assert float(srip(x, method=method)) == pytest.approx(c)
+
+
+@pytest.mark.parametrize("method", ["exact", "power"])
+def test_orthonormal_heads_give_zero(method):
+    """W = 0: the value and its subgradient are zero."""
+    x = torch.eye(4, 6, dtype=torch.float64)[None, :, None, :].expand(2, 4, 3, 6)
+    value, grad = value_and_grad(lambda y: srip(y, method=method), x)
+    assert value == 0 and not grad.any()
+
+
+@pytest.mark.parametrize("method", ["exact", "power"])
+def test_repeated_eigenvalues_have_a_gradient(method):
+    """Orthogonal heads of norm 2: sigma = 3 for all; the gradient is 2 (V u) u^T, so 4 long."""
+    x = 2 * torch.eye(4, 6, dtype=torch.float64)[None, :, None, :]
+    value, grad = value_and_grad(lambda y: srip(y, method=method), x)
+    assert value == pytest.approx(3.0)
+    assert float(grad.norm()) == pytest.approx(4.0)
+
+
+@pytest.mark.parametrize("method", ["exact", "power"])
+def test_zero_heads_and_identical_heads(method):
+    """V = 0 gives W = -I, so 1; H heads alike, of norm 1, give eigenvalues H - 1 and -1."""
+    assert float(srip(torch.zeros(1, 4, 2, 6), method=method)) == pytest.approx(1.0)
+    one = torch.nn.functional.normalize(vectors(num_heads=1), dim=-1)
+    assert float(srip(one.expand(-1, 8, -1, -1), method=method)) == pytest.approx(7.0)
+
+
+@pytest.mark.parametrize("method", ["exact", "power"])
+def test_padding_changes_nothing_and_gets_no_gradient(method):
+    mask, x = padding([5, 0, 1]), vectors()
+    spoilt = x.masked_fill(mask[:, None, :, None], float("nan"))
+    wide = torch.cat([spoilt, torch.full_like(spoilt, float("inf"))], dim=2)
+    wide_mask = torch.cat([mask, torch.ones_like(mask)], dim=1)
+    value, grad = value_and_grad(lambda y: srip(y, mask, method=method), x)
+    value2, grad2 = value_and_grad(lambda y: srip(y, wide_mask, method=method), wide)
+    torch.testing.assert_close(value, value2, **EXACT)
+    torch.testing.assert_close(grad, grad2[:, :, :5], **EXACT)
+    assert not grad2[:, :, 5:].any()
+    assert float(srip(wide, torch.ones_like(wide_mask), method=method)) == 0
+
+
+@settings(max_examples=30, deadline=None)
+@given(data=st.data(), method=st.sampled_from(["exact", "power"]))
+def test_order_of_heads_and_rotations_change_nothing(data, method):
+    num_heads = data.draw(st.integers(1, 6))
+    x = vectors(num_heads=num_heads, seed=data.draw(st.integers(0, 99)))
+    heads = data.draw(st.permutations(range(num_heads)))
+    rotation = torch.linalg.qr(vectors(1, 1, 6, 6, seed=data.draw(st.integers(0, 99)))[0, 0]).Q
+    torch.testing.assert_close(
+        srip(x[:, heads] @ rotation, method=method), srip(x, method=method), rtol=1e-8, atol=0
+    )
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_computes_in_float32_even_under_autocast(dtype):
+    x = vectors().to(dtype)
+    expected, expected_grad = value_and_grad(srip, x.double())
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        value, grad = value_and_grad(srip, x)
+    assert value.dtype == torch.float32 and grad.dtype == dtype
+    torch.testing.assert_close(value.double(), expected, rtol=1e-5, atol=1e-6)
+    eps = torch.finfo(dtype).eps
+    torch.testing.assert_close(grad.double(), expected_grad, rtol=4 * eps, atol=1e-5 + eps)
+
+
+def test_mean_cosine_is_the_literal_double_sum():
+    mask, x = padding([5, 2, 1]), vectors()
+    expected = -float(reference.cosine_disagreement(x, mask))
+    assert float(mean_pairwise_cosine(x, mask)) == pytest.approx(expected, rel=1e-9)
+
+
+BAD = {
+    "method is 'svd'; expected one of": lambda x: srip(x, method="svd"),
+    "iterations is -1; expected 0 or more": lambda x: srip(x, iterations=-1),
+    "x has dtype torch.int64": lambda x: srip(x.long()),
+    "padding_mask has dtype torch.float32": lambda x: srip(x, torch.ones(3, 5)),
+}
+
+
+@pytest.mark.parametrize("message", BAD)
+def test_impossible_arguments_are_refused(message):
+    with pytest.raises(ValueError) as raised:
+        BAD[message](vectors())
+    assert message in str(raised.value)
