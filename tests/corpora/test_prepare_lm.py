@@ -1,0 +1,300 @@
+"""Text for language models: its command, its two steps, and a miniature of the archive."""
+
+import gzip
+import hashlib
+import json
+import shutil
+import subprocess
+import zipfile
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from diverse_mha.corpora import language_model, prepare_lm
+from diverse_mha.corpora.language_model import TEXT_CORPORA, TextCorpus, TextJob, prepare
+from diverse_mha.corpora.published import PublishedFile
+from diverse_mha.corpora.specs import SPLITS
+from diverse_mha.errors import UserError, run_cli
+
+TEXTS = {
+    "train": " = Title = \n\n a b <unk> \n" * 4,
+    "valid": " a b \n\n",
+    "test": " b a",  # no newline at the end, as happens
+}
+
+
+def sha256(data):
+    return "sha256:" + hashlib.sha256(data).hexdigest()
+
+
+@pytest.fixture
+def archive(tmp_path):
+    """A zip of the inner structure of WikiText-103, and a member that wants to climb out."""
+    path = tmp_path / "published" / "mini-v1.zip"
+    path.parent.mkdir()
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
+        packed.writestr("wikitext-103/", "")
+        packed.writestr("../climbed.txt", "out")
+        packed.writestr("wikitext-103/readme.txt", "more")
+        for split, text in TEXTS.items():
+            packed.writestr(f"wikitext-103/wiki.{split}.tokens", text)
+    return path
+
+
+@pytest.fixture
+def wiki(archive):
+    """The spec of that archive, served as a file."""
+    return TextCorpus(
+        name="mini",
+        about="about",
+        files={
+            split: PublishedFile(f"wikitext-103/wiki.{split}.tokens", lines=lines)
+            for split, lines in (("train", 12), ("valid", 2), ("test", 1))
+        },
+        archive=PublishedFile(
+            archive.name, urls=(archive.as_uri(),), checksum=sha256(archive.read_bytes())
+        ),
+        tokens={"train": 4 * 9, "valid": 4, "test": 3},
+    )
+
+
+@pytest.fixture
+def preprocess(monkeypatch):
+    """Replace fairseq-preprocess; the list holds the commands that would have run."""
+    commands = []
+
+    def run(command, **_):
+        commands.append(command)
+        with open(command[command.index("--destdir") + 1] + "/dict.txt", "w") as file:
+            file.write("a 2\nb 1\nmadeupword0000 0\n")
+        return SimpleNamespace(returncode=0)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    return commands
+
+
+def left_over(out):
+    """Names in an output folder, apart from the lock and the downloads."""
+    return sorted(p.name for p in out.iterdir() if p.name not in (".lock", "download"))
+
+
+@pytest.mark.parametrize("way", ["from the folder", "from its address", "unpacked"])
+def test_archive_becomes_text_and_data(wiki, archive, tmp_path, preprocess, capsys, way):
+    job = TextJob(wiki, tmp_path / "out dir", local=archive.parent)
+    if way == "from its address":
+        job = replace(job, local=None)
+    elif way == "unpacked":
+        for split, text in TEXTS.items():
+            (archive.parent / f"wiki.{split}.tokens").write_text(text)
+        archive.unlink()
+    prepare(job)
+    for split, text in TEXTS.items():
+        made = (job.out / f"raw/{split}.txt").read_text()
+        assert made == text + ("" if text.endswith("\n") else "\n")
+    assert left_over(job.out) == ["bin", "raw"]
+    assert left_over(job.out / "raw") == ["stamp.json", "test.txt", "train.txt", "valid.txt"]
+    assert not list(tmp_path.rglob("climbed.txt"))
+    assert json.loads((job.out / "bin/corpus.json").read_text())["corpus"] == "mini"
+    assert "--only-source" in preprocess[0] and str(job.out / "raw/test.txt") in preprocess[0]
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("[1/2] fetch: 12 train, 2 valid, 1 test lines; 36 train tokens")
+    assert lines[1].startswith("[2/2] binarise: 2 different words, besides <unk>")
+    shutil.rmtree(archive.parent)
+    prepare(job)
+    assert len(preprocess) == 1 and capsys.readouterr().out.count("(already done)") == 2
+
+
+def test_wrong_checksum_is_one_line_and_leaves_nothing(wiki, archive, tmp_path):
+    data = bytearray(archive.read_bytes())
+    data[len(data) // 2] ^= 1
+    archive.write_bytes(data)
+    for local in (archive.parent, None):
+        with pytest.raises(UserError, match="is not the published file: its sha256 is") as error:
+            prepare(TextJob(wiki, tmp_path / "out", local=local))
+        assert "\n" not in str(error.value)
+        assert left_over(tmp_path / "out") == []
+    assert not list((tmp_path / "out/download").iterdir())
+
+
+def test_cut_off_archive_is_one_line_and_leaves_nothing(wiki, archive, tmp_path):
+    archive.write_bytes(archive.read_bytes()[:-40])
+    job = TextJob(wiki, tmp_path / "out", local=archive.parent)
+    with pytest.raises(UserError, match="is not the published file"):
+        prepare(job)
+    # Whatever the checksum says, damage is noticed when unpacking.
+    cut = replace(wiki, archive=replace(wiki.archive, checksum=None))
+    with pytest.raises(
+        UserError, match=r"mini-v1.zip is damaged or cut off \(.*\); fetch it again"
+    ):
+        prepare(replace(job, corpus=cut))
+    assert left_over(job.out) == []
+
+
+def test_archive_without_a_member_is_one_line(wiki, archive, tmp_path):
+    with zipfile.ZipFile(archive, "w") as packed:
+        packed.writestr("wikitext-103/wiki.train.tokens", TEXTS["train"])
+    corpus = replace(wiki, archive=replace(wiki.archive, checksum=None))
+    with pytest.raises(UserError, match="has no wikitext-103/wiki.valid.tokens inside"):
+        prepare(TextJob(corpus, tmp_path / "out", local=archive.parent))
+    assert left_over(tmp_path / "out") == []
+
+
+@pytest.mark.parametrize("what", ["lines", "tokens"])
+def test_text_of_another_length_is_refused(wiki, archive, tmp_path, what):
+    if what == "lines":
+        files = {**wiki.files, "valid": replace(wiki.files["valid"], lines=3)}
+        corpus, message = replace(wiki, files=files), "has 2 lines, expected 3: not the published"
+    else:
+        corpus = replace(wiki, tokens={"train": 35})
+        message = "has 36 tokens, expected 35: not the published"
+    with pytest.raises(UserError, match=message):
+        prepare(TextJob(corpus, tmp_path / "out", local=archive.parent))
+    assert left_over(tmp_path / "out") == []
+
+
+def test_folder_without_archive_names_it(wiki, tmp_path):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UserError, match="empty has neither mini-v1.zip nor wikitext-103/wiki"):
+        prepare(TextJob(wiki, tmp_path / "out", local=tmp_path / "empty"))
+    with pytest.raises(UserError, match="gone, given by --from, is not a folder"):
+        prepare(TextJob(wiki, tmp_path / "out", local=tmp_path / "gone"))
+
+
+@pytest.fixture
+def plain(tmp_path):
+    """A spec of three published text files, and the folder that has them."""
+    folder = tmp_path / "published"
+    folder.mkdir()
+    files = {}
+    for split, text in TEXTS.items():
+        data = text.encode()
+        path = folder / f"ptb.{split}.txt"
+        path.write_bytes(data)
+        files[split] = PublishedFile(path.name, (path.as_uri(),), text_checksum=sha256(data))
+    return TextCorpus("small", "about", files=files), folder
+
+
+@pytest.mark.parametrize("names", ["ptb.{}.txt", "{}.txt", "{}.txt.gz"])
+def test_local_files_may_be_packed_or_renamed(plain, tmp_path, preprocess, names):
+    corpus, folder = plain
+    for split, text in TEXTS.items():
+        (folder / f"ptb.{split}.txt").unlink()
+        data = text.encode()
+        (folder / names.format(split)).write_bytes(
+            gzip.compress(data) if names.endswith("gz") else data
+        )
+    prepare(TextJob(corpus, tmp_path / "out", local=folder))
+    assert (tmp_path / "out/raw/train.txt").read_text() == TEXTS["train"]
+
+
+def test_files_are_fetched_from_their_addresses(plain, tmp_path, preprocess):
+    corpus, _ = plain
+    prepare(TextJob(corpus, tmp_path / "out"))
+    assert (tmp_path / "out/raw/test.txt").read_text() == TEXTS["test"] + "\n"
+
+
+def test_missing_and_wrong_files_are_named(plain, tmp_path):
+    corpus, folder = plain
+    job = TextJob(corpus, tmp_path / "out", local=folder)
+    (folder / "ptb.test.txt").write_text("b b")
+    with pytest.raises(UserError, match="ptb.test.txt is not the published text"):
+        prepare(job)
+    (folder / "ptb.test.txt").unlink()
+    with pytest.raises(UserError, match="has none of ptb.test.txt, ptb.test.txt.gz, test.txt"):
+        prepare(job)
+    assert left_over(job.out) == []
+
+
+def test_full_disk_is_refused_before_anything_is_fetched(plain, tmp_path, monkeypatch):
+    corpus, folder = plain
+    usage = SimpleNamespace(free=5_000_000)
+    monkeypatch.setattr(language_model.shutil, "disk_usage", lambda path: usage)
+    job = TextJob(replace(corpus, space=2_000_000_000), tmp_path / "out", local=folder)
+    with pytest.raises(UserError, match="5 MB are free on this disk, 2,000 MB are needed"):
+        prepare(job)
+    assert left_over(job.out) == []
+
+
+@pytest.fixture
+def own(tmp_path):
+    """A folder with text of one's own."""
+    for split, text in TEXTS.items():
+        (tmp_path / f"{split}.txt").write_text(text)
+    return tmp_path
+
+
+def test_own_text_that_changed_is_prepared_anew(own, preprocess, capsys):
+    arguments = ["own", "--from", f"{own}", "--out", f"{own / 'x'}", "--min-count", "3"]
+    prepare_lm.main(arguments)
+    assert preprocess[0][-2:] == ["--thresholdsrc", "3"]
+    prepare_lm.main(arguments)
+    assert capsys.readouterr().out.count("(already done)") == 2
+    (own / "test.txt").write_text("c\n")
+    prepare_lm.main(arguments)
+    out = capsys.readouterr().out
+    assert "(already done)" not in out
+    assert out.splitlines()[-1].startswith(f"ready: {own / 'x/bin'}")
+    assert (own / "x/raw/test.txt").read_text() == "c\n"
+    prepare_lm.main(arguments[:-2])  # another limit: only binarised anew
+    assert capsys.readouterr().out.count("(already done)") == 1
+
+
+@pytest.mark.parametrize(
+    "content, message",
+    [(b"", "is empty"), (b"\n \n", "is empty"), (b"\xff\xfe", "is not UTF-8; convert it")],
+)
+def test_own_text_that_cannot_be_used_is_named(own, content, message):
+    (own / "valid.txt").write_bytes(content)
+    with pytest.raises(UserError, match=rf"the valid text \(valid.txt\) {message}"):
+        prepare_lm.main(["own", "--from", f"{own}", "--out", f"{own / 'x'}"])
+    assert left_over(own / "x") == []
+
+
+def test_failing_preprocess_is_one_line_and_leaves_no_bin(own, monkeypatch):
+    failed = SimpleNamespace(returncode=1, stderr="Traceback\n  ...\nMemoryError\n", stdout="")
+    monkeypatch.setattr(subprocess, "run", lambda command, **_: failed)
+    with pytest.raises(UserError, match=r"fairseq-preprocess failed \(exit code 1\): MemoryError"):
+        prepare_lm.main(["own", "--from", f"{own}", "--out", f"{own / 'x'}"])
+    assert left_over(own / "x") == ["raw"]
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["ptb", "--help"], ["own", "--help"]])
+def test_help_ends_well(arguments, capsys):
+    with pytest.raises(SystemExit) as end:
+        prepare_lm.main(arguments)
+    assert end.value.code == 0
+    assert "bin/" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ("", "required: CORPUS"),
+        ("wikitext2 --out o", "invalid choice: 'wikitext2'"),
+        ("ptb", "required: --out; see prepare_lm ptb --help"),
+        ("ptb --out o --workers 0", "--workers: 0 is not a whole number from 1 up"),
+        ("ptb --out o --min-count 2", "unrecognized arguments: --min-count 2"),
+        ("own --out o", "required: --from"),
+        ("own --out o --from f --min-count x", "--min-count: x is not a whole number from 1 up"),
+    ],
+)
+def test_wrong_options_are_one_line_and_code_2(arguments, message, capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as end:
+        run_cli(lambda: prepare_lm.main(arguments.split()))
+    assert end.value.code == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: ") and message in error and error.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("corpus", TEXT_CORPORA.values(), ids=TEXT_CORPORA)
+def test_specs_say_all_that_is_needed(corpus):
+    assert TEXT_CORPORA[corpus.name] is corpus
+    assert tuple(corpus.files) == SPLITS == tuple(corpus.tokens)
+    for file in [corpus.archive] if corpus.archive else corpus.files.values():
+        assert file.checksum or file.text_checksum, file.name
+        assert len(file.urls) > 1 and all(url.endswith(file.name) for url in file.urls)
+    assert all(file.lines for file in corpus.files.values())
+    assert corpus.space > 10_000_000
