@@ -61,7 +61,7 @@ class Trainee:
         seed: int,
     ):
         torch.manual_seed(seed)
-        self.model = _build_model(variant, options, task).to(device, DTYPES[precision])
+        self.model = build_model(variant, options, task).to(device, DTYPES[precision])
         self.model.train()
         self.criterion = _build_criterion(variant, task)
         self.optimizer = _build_optimizer(list(self.model.parameters()), precision)
@@ -96,7 +96,8 @@ def check_precision(precision: str, device: torch.device) -> None:
         raise UserError("--precision bf16: this GPU has no bfloat16; choose fp32 or fp16")
 
 
-def _build_model(variant: Variant, options: dict, task: Namespace) -> torch.nn.Module:
+def build_model(variant: Variant, options: dict, task: Namespace) -> torch.nn.Module:
+    """Build the model of a variant, ours or fairseq's."""
     config = MODEL_DATACLASS_REGISTRY.get(variant.arch) or Namespace  # stock: no dataclass
     cfg = config(**{**options, **variant.model})
     return MODEL_REGISTRY[variant.arch].build_model(cfg, task)

@@ -1,0 +1,230 @@
+"""Beam search against stock fairseq: ``python -m diverse_mha.benchmark.decoding``.
+
+Every variant translates the same synthetic batch in each round, by fairseq's own
+``SequenceGenerator``, through the incremental state. Hypotheses are held to one
+length, so that models without training do the same number of steps. A variant
+with stock's parameters must give stock's hypotheses, or no figure is printed.
+"""
+
+import argparse
+import sys
+from argparse import Namespace
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+from fairseq.sequence_generator import SequenceGenerator
+from tqdm import tqdm
+
+from diverse_mha.benchmark.batches import make_batches, stand_in_task
+from diverse_mha.benchmark.checks import CheckError
+from diverse_mha.benchmark.memory import to_device
+from diverse_mha.benchmark.report import describe_machine
+from diverse_mha.benchmark.rounds import clock_for, run_rounds
+from diverse_mha.benchmark.shapes import SHAPES, Shape
+from diverse_mha.benchmark.summary import summarise
+from diverse_mha.benchmark.training import build_model
+from diverse_mha.benchmark.variants import STOCK, VARIANTS, choose
+from diverse_mha.errors import UserError, run_cli
+from diverse_mha.files import write_json
+
+MODELS = "plain,em-1-2,em-all-encoder,coda"
+"""Variants whose models differ: terms of a loss play no part in decoding."""
+
+TOLERANCE = 1e-4
+"""Difference of two hypotheses' scores, in nats a token, that rounding may make."""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Declare the options."""
+    parser = argparse.ArgumentParser(
+        prog="diverse_mha.benchmark.decoding",
+        description="Time fairseq's beam search with this package's models against its own "
+        "transformer of the same shape, untrained, in interleaved rounds.",
+    )
+    parser.add_argument("--shape", default="small", choices=SHAPES, help="default: small")
+    parser.add_argument("--variants", default=MODELS, metavar="NAMES", help=f"default: {MODELS}")
+    numbers = {
+        "beam": (5, "size of the beam"),
+        "sentences": (16, "sentences in a batch"),
+        "length": (30, "tokens of every hypothesis"),
+        "rounds": (10, "rounds that count"),
+        "warm-up": (1, "rounds before them"),
+        "threads": (torch.get_num_threads(), "threads on the CPU"),
+        "seed": (1, "seed of parameters and batches"),
+    }
+    for name, (default, text) in numbers.items():
+        parser.add_argument(
+            f"--{name}", type=int, default=default, metavar="N", help=f"{text} ({default})"
+        )
+    parser.add_argument("--output", type=Path, metavar="FILE.json", help="also write everything")
+    return parser
+
+
+def check_options(args: argparse.Namespace) -> None:
+    """Refuse impossible options.
+
+    Raises:
+        UserError: naming the option, its value and what would do.
+    """
+    args.variants = choose(args.variants)
+    least = {"warm_up": 0, "seed": 0}
+    for name in ("beam", "sentences", "length", "rounds", "warm_up", "threads", "seed"):
+        value, minimum = getattr(args, name), least.get(name, 1)
+        if value < minimum:
+            raise UserError(f"--{name.replace('_', '-')} {value}: must be at least {minimum}")
+    if args.output is not None and args.output.is_dir():
+        raise UserError(f"--output {args.output}: is a folder; name a file in it")
+
+
+class Decoder:
+    """A model in fairseq's beam search.
+
+    Args:
+        name: the variant.
+        shape: shape of the model.
+        task: see ``stand_in_task``.
+        stock: parameters to start from, where names and shapes agree; or None.
+        args: options of the command.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        shape: Shape,
+        task: Namespace,
+        stock: dict | None,
+        args: argparse.Namespace,
+    ):
+        torch.manual_seed(args.seed)
+        model = build_model(VARIANTS[name], shape.options(), task)
+        own = model.state_dict()
+        shared = {k: t for k, t in (stock or {}).items() if k in own and t.shape == own[k].shape}
+        model.load_state_dict(shared, strict=False)
+        self.like_stock = stock is None or len(shared) == len(own) == len(stock)
+        self.parameters = model.state_dict()
+        model.eval()
+        model.make_generation_fast_(beamable_mm_beam_size=None, need_attn=False)
+        self._generator = SequenceGenerator(
+            [model],
+            task.target_dictionary,
+            beam_size=args.beam,
+            max_len_a=0,
+            max_len_b=args.length,
+            min_len=args.length,
+        )
+
+    def translate(self, batch: dict) -> list[list[dict]]:
+        """Search; for every sentence the hypotheses, best first."""
+        return self._generator.generate([None], batch)
+
+
+def disagreement(own: list[list[dict]], stock: list[list[dict]]) -> str | None:
+    """Say where two results of a search differ by more than rounding, or None."""
+    for sentence, (ours, theirs) in enumerate(zip(own, stock, strict=True)):
+        for ranked, (a, b) in enumerate(zip(ours, theirs, strict=True)):
+            apart = abs(float(a["score"]) - float(b["score"]))
+            if not apart <= TOLERANCE:
+                return f"hypothesis {ranked} of sentence {sentence}: scores differ by {apart:.2g}"
+    return None
+
+
+def measure(args: argparse.Namespace) -> dict:
+    """Check the variants, time them, and return everything.
+
+    Raises:
+        CheckError: if a variant with stock's parameters gives other hypotheses.
+    """
+    torch.set_num_threads(args.threads)
+    shape, device = SHAPES[args.shape], torch.device("cpu")
+    machine = describe_machine(device, args.threads)
+    task = stand_in_task(shape.vocabulary)
+    decoders: dict[str, Decoder] = {}
+    for name in args.variants:
+        stock = decoders[STOCK].parameters if decoders else None
+        decoders[name] = Decoder(name, shape, task, stock, args)
+    batches = [
+        _first_sentences(batch, args.sentences)
+        for batch in make_batches(
+            args.warm_up + args.rounds,
+            shape.vocabulary,
+            max(shape.batch_tokens, 64 * args.sentences),
+            shape.mean_length,
+            args.seed,
+        )
+    ]
+    expected = decoders[STOCK].translate(to_device(batches[0], device))
+    for name, decoder in decoders.items():
+        fault = decoder.like_stock and disagreement(decoder.translate(batches[0]), expected)
+        if fault:
+            raise CheckError(f"{name}: {fault}")
+    seconds = run_rounds(
+        {name: decoder.translate for name, decoder in decoders.items()},
+        batches,
+        args.warm_up,
+        clock_for(device),
+        lambda name, outcome: None,
+        lambda sequence, total: tqdm(sequence, desc="time", total=total, leave=False, disable=None),
+    )
+    summaries = summarise(seconds, STOCK, args.seed)
+    return {
+        "options": {**vars(args), "output": None},
+        "model": asdict(shape),
+        "machine": machine,
+        "variants": {
+            name: {
+                "text": VARIANTS[name].text,
+                "sentences_per_second": args.sentences / summaries[name].median_seconds,
+                **asdict(summaries[name]),
+                "seconds": seconds[name],
+            }
+            for name in args.variants
+        },
+    }
+
+
+def _first_sentences(batch: dict, count: int) -> dict:
+    """Keep the first sentences of a batch: what a search needs of it."""
+    net = batch["net_input"]
+    kept = {key: net[key][:count] for key in ("src_tokens", "src_lengths")}
+    return {"net_input": kept}
+
+
+def format_markdown(result: dict) -> str:
+    """Lay out a result as a heading and a table."""
+    options = result["options"]
+    lines = [
+        f"Beam search, shape {options['shape']}, beam {options['beam']}, {options['sentences']} "
+        f"sentences a batch, hypotheses of {options['length']} tokens, fp32, "
+        f"{options['threads']} thread(s), torch {result['machine']['versions']['torch']}; "
+        f"{options['rounds']} interleaved rounds after {options['warm_up']} of warm-up.",
+        "",
+        "| variant | what | sentences/s | ratio to stock (95 %) |",
+        "| --- | --- | ---: | ---: |",
+    ]
+    lines += [
+        f"| `{name}` | {row['text']} | {row['sentences_per_second']:.3g} | "
+        f"{row['ratio']:.3f} ({row['ratio_low']:.3f}-{row['ratio_high']:.3f}) |"
+        for name, row in result["variants"].items()
+    ]
+    return "\n".join(lines)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the benchmark and return the exit code."""
+    args = build_parser().parse_args(arguments)
+    check_options(args)
+    try:
+        result = measure(args)
+    except CheckError as error:
+        print(f"no figures: {error}", file=sys.stderr)
+        return 1
+    print(format_markdown(result))
+    if args.output is not None:
+        write_json(args.output, result)
+    return 0
+
+
+if __name__ == "__main__":
+    run_cli(lambda: run(sys.argv[1:]))
