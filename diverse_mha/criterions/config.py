@@ -1,38 +1,83 @@
 """Options of the criterions: what the loss asks of the heads."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Optional
 
+from fairseq.dataclass import ChoiceEnum
+
 from diverse_mha.errors import OptionError
+from diverse_mha.regularizers.hsic import DEFAULT_NORMALIZATION, KERNELS, NORMALIZATIONS
+from diverse_mha.regularizers.orthogonality import METHODS
 
 COMPONENTS = ("encoder", "cross", "decoder")
 DISAGREEMENT_TERMS = ("subspace", "position", "output")
+PROJECTIONS = ("q", "k", "v")
+
+
+def _option(default, text: str):
+    return field(default=default, metadata={"help": text})
 
 
 @dataclass
 class DiversityConfig:
     """Terms, components and weights; mixed into the configuration of every criterion."""
 
-    disagreement: Optional[str] = field(
-        default=None,
-        metadata={
-            "help": "disagreement terms to maximise (Li et al. 2018), separated by commas: "
-            "subspace, position, output; default: none"
-        },
+    disagreement: Optional[str] = _option(
+        None,
+        "disagreement terms to maximise (Li et al. 2018), separated by commas: "
+        "subspace, position, output; default: none",
     )
-    disagreement_on: Optional[str] = field(
-        default=None,
-        metadata={
-            "help": "components the terms apply to, separated by commas: encoder, cross, "
-            "decoder; default: every one the model has"
-        },
+    disagreement_on: Optional[str] = _option(
+        None,
+        "components the terms apply to, separated by commas: encoder, cross, "
+        "decoder; default: every one the model has",
     )
-    disagreement_weight: float = field(
-        default=1.0,
-        metadata={
-            "help": "weight of each disagreement term, lambda in the paper; 0 logs the terms "
-            "without training on them"
-        },
+    disagreement_weight: float = _option(
+        1.0,
+        "weight of each disagreement term, lambda in the paper; 0 logs the terms "
+        "without training on them",
+    )
+    hsic_weight: float = _option(
+        0.0,
+        "weight of HSIC between the outputs of the heads, which is minimised (Yun et al. 2021, "
+        "whose lambda is 1e-7); 0: off",
+    )
+    hsic_on: Optional[str] = _option(
+        None,
+        "components HSIC applies to, separated by commas: encoder, cross, decoder; default: "
+        "every one the model has",
+    )
+    hsic_kernel: ChoiceEnum(KERNELS) = _option("linear", "kernel of HSIC: linear or rbf")
+    hsic_normalization: ChoiceEnum(NORMALIZATIONS) = _option(
+        DEFAULT_NORMALIZATION,
+        "scale of HSIC over N positions: trace, tr(K C K C), or mean, that divided by (N-1)^2; "
+        "equations.md says how lambda depends on it",
+    )
+    hsic_samples: int = _option(
+        512,
+        "number of positions of a batch that HSIC takes at most: drawn at random in training, "
+        "evenly spaced in validation",
+    )
+    hsic_bandwidth: float = _option(
+        1.0, "bandwidth of the rbf kernel, in multiples of the median distance of a head's samples"
+    )
+    orthogonality_weight: float = _option(
+        0.0,
+        "weight of the orthogonality regulariser, the sum of a spectral-norm (SRIP) and a cosine "
+        "part, which is minimised (Yun et al. 2021, whose lambda is 1.0); 0: off",
+    )
+    orthogonality_on: str = _option(
+        "v", "projections whose SRIP is taken, separated by commas: q, k, v"
+    )
+    orthogonality_cosine_on: str = _option(
+        "q,k,v",
+        "projections whose mean cosine between heads is added, separated by commas: q, k, v; "
+        "or none",
+    )
+    orthogonality_method: ChoiceEnum(METHODS) = _option(
+        "power",
+        "how SRIP gets the spectral norm: power (power iterations, fast, about 1% too small) "
+        "or exact (eigenvalues)",
     )
 
 
@@ -70,3 +115,21 @@ def check_weight(option: str, value: float) -> float:
     if not 0 <= value < float("inf"):
         raise OptionError(f"{option} {value}: must be 0 or a positive number")
     return value
+
+
+def refuse_idle(cfg, options: tuple[str, ...], why: str) -> None:
+    """Refuse options that were given and would do nothing.
+
+    Args:
+        cfg: the criterion's configuration.
+        options: names of fields of ``DiversityConfig``.
+        why: what the message goes on with after "has no effect".
+
+    Raises:
+        OptionError: naming the first option whose value is not its default.
+    """
+    defaults = {f.name: f.default for f in fields(DiversityConfig)}
+    for name in options:
+        value = getattr(cfg, name)
+        if str(value) != str(defaults[name]):
+            raise OptionError(f"--{name.replace('_', '-')} {value} has no effect {why}")

@@ -8,6 +8,8 @@ from diverse_mha.errors import OptionError
 
 # Terms travel in fairseq's logging output under this prefix, summed over workers.
 _PREFIX = "term/"
+# HSIC may be far below 1; fairseq prints six significant digits of what is left.
+_DIGITS = 10
 
 
 class Recorder:
@@ -79,15 +81,16 @@ class DiversityMixin:
         wanted = self.diversity.wanted
         if wanted and not hasattr(model, "output_weight"):
             raise OptionError(
-                f"--disagreement needs a model that shows its heads, and a {type(model).__name__} "
-                "does not; give --arch transformer_disagree, which has the same parameters"
+                f"{self.diversity.options}: the model must show its heads, and a "
+                f"{type(model).__name__} does not; give --arch transformer_disagree, which has "
+                "the same parameters"
             )
         output_weight = self.output_weight(model, reduce)
         if not wanted and output_weight is None:
             return super().forward(model, sample, reduce)
         recorder = Recorder(model, wanted, output_weight)
         loss, sample_size, logging_output = super().forward(recorder, sample, reduce)
-        values = self.diversity.values(recorder.head_states)
+        values = self.diversity.values(recorder.head_states, self.training)
         if reduce and values:
             loss = loss + sample_size * self.diversity.loss(values)
         for name, value in values.items():
@@ -107,7 +110,7 @@ class DiversityMixin:
         for key in names:
             total = sum(log.get(key, 0) for log in logging_outputs)
             name = key.removeprefix(_PREFIX)
-            metrics.log_scalar(name, total / max(sample_size, 1), sample_size, round=4)
+            metrics.log_scalar(name, total / max(sample_size, 1), sample_size, round=_DIGITS)
 
 
 def _data(value: Tensor | float):

@@ -8,6 +8,7 @@ from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEn
 from fairseq.logging import metrics
 
 from diverse_mha.criterions import LabelSmoothedCrossEntropyWithDiversity as Ours
+from diverse_mha.criterions.config import DiversityConfig
 from diverse_mha.criterions.label_smoothed import LabelSmoothedDiversityConfig
 from diverse_mha.criterions.terms import DiversityTerms
 from tests.reference import cosine_disagreement, position_disagreement
@@ -51,7 +52,9 @@ def test_without_a_term_it_is_fairseqs(weight, prefix, accuracy, sentence_avg):
 @pytest.mark.parametrize("components", ["encoder", "cross,decoder", None])
 def test_terms_equal_the_literal_sums_layers_averaged_components_added(components):
     model, batch = build_ours().double(), toy_batch()
-    terms = DiversityTerms("subspace,position,output", components)
+    terms = DiversityTerms.from_config(
+        DiversityConfig(disagreement="subspace,position,output", disagreement_on=components)
+    )
     states = model(**batch["net_input"], return_head_states=terms.wanted)[1]["head_states"]
     values = terms.values(states)
     assert list(values) == [
@@ -170,6 +173,8 @@ def test_a_model_that_shows_no_heads_is_refused():
 
 
 def test_a_component_the_model_lacks_is_refused():
-    terms = DiversityTerms("output", "cross")
+    terms = DiversityTerms.from_config(
+        DiversityConfig(disagreement="output", disagreement_on="cross")
+    )
     with pytest.raises(ValueError, match="the model has no 'cross' attention; choose from decoder"):
         terms.values({"decoder": []})

@@ -12,6 +12,7 @@ from fairseq.models import (
     MODEL_REGISTRY,
 )
 
+from diverse_mha.criterions.config import DiversityConfig
 from diverse_mha.criterions.terms import DiversityTerms
 from diverse_mha.models import DiverseTransformer
 from diverse_mha.models.presets import TRANSLATION_SHAPES
@@ -201,7 +202,9 @@ def test_without_attention_to_the_encoder():
     _, extra = model(**batch["net_input"], return_head_states=("outputs",))
     assert extra["attn"] == [None] and sorted(extra["head_states"]) == ["decoder", "encoder"]
     assert len(beam_search(model, batch)) == 3
-    terms = DiversityTerms("output", "cross")
+    terms = DiversityTerms.from_config(
+        DiversityConfig(disagreement="output", disagreement_on="cross")
+    )
     with pytest.raises(ValueError, match="the model has no 'cross' attention"):
         terms.values(extra["head_states"])
 

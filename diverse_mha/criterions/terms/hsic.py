@@ -1,0 +1,75 @@
+"""HSIC between the outputs of the heads (Yun et al. 2021) as a part of the loss."""
+
+from torch import Tensor
+
+from diverse_mha.attention import HeadStates
+from diverse_mha.criterions.config import COMPONENTS, check_weight, parse_names, refuse_idle
+from diverse_mha.criterions.terms.base import Term, sum_over_components
+from diverse_mha.errors import OptionError
+from diverse_mha.regularizers import hsic, sample_positions
+
+_ALL_BUT_WEIGHT = ("on", "kernel", "normalization", "samples", "bandwidth")
+
+
+class HSIC(Term):
+    """Mean HSIC of the pairs of heads, at least 0, lower = more diverse; minimised.
+
+    The samples are positions of the whole batch, the same in all layers of a component.
+
+    Args:
+        components: names of components, or none for all that the model has.
+        weight: lambda.
+        samples: how many positions at most.
+        **options: kernel, normalization and bandwidth of ``regularizers.hsic``.
+    """
+
+    option = "--hsic-weight"
+    names = ("hsic",)
+    wanted = ("outputs",)
+
+    def __init__(self, components: tuple[str, ...], weight: float, samples: int, **options):
+        self.components, self.weight = components, weight
+        self.samples, self.options = samples, options
+
+    @classmethod
+    def from_config(cls, cfg):
+        """Read the method off the options; see ``Term.from_config``."""
+        weight = check_weight(cls.option, cfg.hsic_weight)
+        components = parse_names("--hsic-on", cfg.hsic_on, COMPONENTS)
+        if cfg.hsic_samples < 2:
+            raise OptionError(f"--hsic-samples {cfg.hsic_samples}: must be 2 or more")
+        if not 0 < cfg.hsic_bandwidth < float("inf"):
+            raise OptionError(f"--hsic-bandwidth {cfg.hsic_bandwidth}: must be a positive number")
+        if weight == 0:
+            idle = tuple(f"hsic_{option}" for option in _ALL_BUT_WEIGHT)
+            refuse_idle(cfg, idle, "with --hsic-weight 0; give a weight above 0")
+            return None
+        kernel = str(cfg.hsic_kernel)
+        if kernel != "rbf":
+            refuse_idle(cfg, ("hsic_bandwidth",), f"with --hsic-kernel {kernel}; it goes with rbf")
+        return cls(
+            components,
+            weight,
+            cfg.hsic_samples,
+            kernel=kernel,
+            normalization=str(cfg.hsic_normalization),
+            bandwidth=cfg.hsic_bandwidth,
+        )
+
+    def values(self, head_states, training):
+        """Compute the mean HSIC; see ``Term.values``."""
+
+        def of_component(layers: list[HeadStates]) -> list[Tensor]:
+            outputs = layers[0].outputs  # (B, H, T, D)
+            positions = sample_positions(
+                layers[0].query_padding_mask,
+                (outputs.size(0), outputs.size(2)),
+                self.samples,
+                training=training,
+                device=outputs.device,
+            )
+            return [hsic(s.outputs, positions=positions, **self.options) for s in layers]
+
+        return {
+            "hsic": sum_over_components("--hsic-on", self.components, head_states, of_component)
+        }

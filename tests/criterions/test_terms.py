@@ -1,0 +1,290 @@
+"""HSIC and orthogonality in the loss of every criterion, alone and in combination."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from fairseq.criterions import CRITERION_DATACLASS_REGISTRY, CRITERION_REGISTRY
+from fairseq.logging import metrics
+
+from diverse_mha.criterions.config import DiversityConfig
+from diverse_mha.criterions.terms import DiversityTerms
+from diverse_mha.regularizers.hsic import DEFAULT_NORMALIZATION, NORMALIZATIONS
+from tests import reference, reference_diversity
+from tests.models.test_language_model import ADAPTIVE, TOKENS
+from tests.models.test_language_model import build as build_lm
+from tests.toy import build_ours, build_stock, toy_batch, toy_dictionary
+
+TASK = SimpleNamespace(target_dictionary=toy_dictionary())
+COMPONENTS = ("encoder", "cross", "decoder")
+MASKS = {"queries": "query", "keys": "key", "values": "key", "outputs": "query"}
+
+
+def criterion(name="label_smoothed_cross_entropy", **options):
+    """One of our criterions, built as fairseq builds it; without options its own loss alone."""
+    name += "_with_diversity"
+    if name.startswith("label"):
+        options.setdefault("label_smoothing", 0.1)
+        options.setdefault("token_loss", "stock")
+    config = CRITERION_DATACLASS_REGISTRY[name](sentence_avg=False, **options)
+    if name.startswith("adaptive"):
+        config.ddp_backend = "legacy_ddp"
+    return CRITERION_REGISTRY[name].build_criterion(config, TASK)
+
+
+def lm_batch():
+    batch = {"net_input": {"src_tokens": TOKENS}, "target": TOKENS.roll(-1, 1)}
+    return {**batch, "ntokens": 10, "nsentences": 2}
+
+
+CASES = {
+    "label_smoothed_cross_entropy": (build_ours, toy_batch),
+    "cross_entropy": (build_lm, lm_batch),
+    "adaptive_loss": (lambda: build_lm(**ADAPTIVE), lm_batch),
+}
+OPTIONS = {
+    "hsic": {"hsic_weight": 0.3},
+    "rbf": {"hsic_weight": 0.3, "hsic_kernel": "rbf", "hsic_bandwidth": 0.5},
+    "mean-on-decoder": {
+        "hsic_weight": 0.3,
+        "hsic_normalization": "mean",
+        "hsic_on": "decoder",
+    },
+    "orthogonality": {"orthogonality_weight": 0.7, "orthogonality_method": "exact"},
+    "srip-of-all": {
+        "orthogonality_weight": 0.7,
+        "orthogonality_on": "q,k,v",
+        "orthogonality_cosine_on": "none",
+        "orthogonality_method": "exact",
+    },
+    "all": {
+        "disagreement": "subspace,position,output",
+        "disagreement_weight": 0.5,
+        "hsic_weight": 0.3,
+        "orthogonality_weight": 0.7,
+        "orthogonality_cosine_on": "k",
+        "orthogonality_method": "exact",
+    },
+}
+
+
+def run(criterion, model, batch):
+    model.zero_grad()
+    loss, size, log = criterion(model, batch)
+    loss.backward()
+    grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in model.parameters()]
+    return loss.detach(), size, log, [g.clone() for g in grads]
+
+
+def by_hand(head_states, options) -> dict[str, torch.Tensor]:
+    """Every value from the literal oracles: layers averaged, components added."""
+
+    def total(of_layer, components=COMPONENTS):
+        chosen = [head_states[name] for name in components if name in head_states]
+        return sum(sum(of_layer(s) for s in layers) / len(layers) for layers in chosen)
+
+    def mask(s, state):
+        return getattr(s, MASKS[state] + "_padding_mask")
+
+    def cosine(state):
+        return lambda s: reference.cosine_disagreement(getattr(s, state), mask(s, state))
+
+    def position(s):
+        masks = s.query_padding_mask, s.key_padding_mask
+        return reference.position_disagreement(s.weights, *masks)
+
+    def hsic(s):
+        return reference_diversity.hsic(
+            reference_diversity.real_rows(s.outputs, s.query_padding_mask),
+            options.get("hsic_kernel", "linear"),
+            options.get("hsic_normalization", DiversityConfig.hsic_normalization),
+            options.get("hsic_bandwidth", 1.0),
+        )
+
+    def srip(state):
+        def of_layer(s):
+            """Eigenvalues of V^T V - I at each position, by autograd."""
+            rows = torch.stack(
+                reference_diversity.real_rows(getattr(s, state), mask(s, state)), dim=1
+            )  # (N, H, D)
+            gap = rows @ rows.transpose(1, 2) - torch.eye(rows.size(1))
+            return torch.linalg.eigvalsh(gap).abs().amax(dim=1).mean()
+
+        return of_layer
+
+    states = {"q": "queries", "k": "keys", "v": "values"}
+    values = {}
+    if "disagreement" in options:
+        values["disagreement_subspace"] = total(cosine("values"))
+        values["disagreement_position"] = total(position)
+        values["disagreement_output"] = total(cosine("outputs"))
+    if "hsic_weight" in options:
+        values["hsic"] = total(hsic, options.get("hsic_on", ",".join(COMPONENTS)).split(","))
+    if "orthogonality_weight" in options:
+        on = options.get("orthogonality_on", "v").split(",")
+        values["orthogonality"] = sum(total(srip(states[letter])) for letter in on)
+        on = options.get("orthogonality_cosine_on", "q,k,v")
+        if on != "none":
+            values["orthogonality_cosine"] = -sum(
+                total(cosine(states[letter])) for letter in on.split(",")
+            )
+    return values
+
+
+def weight_of(name: str, options) -> float:
+    method = name.split("_")[0]
+    return options[f"{method}_weight"] * (-1 if method == "disagreement" else 1)
+
+
+@pytest.mark.parametrize("case", OPTIONS)
+@pytest.mark.parametrize("name", CASES)
+def test_loss_and_gradients_are_the_token_loss_plus_weight_times_the_literal_terms(name, case):
+    options, (build, make_batch) = OPTIONS[case], CASES[name]
+    model, batch = build().double(), make_batch()
+    loss, size, log, grads = run(criterion(name, **options), model, batch)
+
+    model.zero_grad()
+    plain, _, plain_log = criterion(name)(model, batch)
+    wanted = ("queries", "keys", "values", "weights", "outputs")
+    states = model(**batch["net_input"], return_head_states=wanted)[1]["head_states"]
+    values = by_hand(states, options)
+    expected = plain + size * sum(weight_of(key, options) * v for key, v in values.items())
+    expected.backward()
+    assert log.keys() - plain_log.keys() == {f"term/{key}" for key in values}
+    for key, value in values.items():
+        # fairseq's softmax and layer norms round to float32
+        assert float(log[f"term/{key}"]) == pytest.approx(size * float(value), rel=1e-6), key
+    torch.testing.assert_close(loss, expected.detach(), rtol=1e-6, atol=0)
+    for parameter, grad in zip(model.parameters(), grads, strict=True):
+        by_autograd = torch.zeros_like(grad) if parameter.grad is None else parameter.grad
+        torch.testing.assert_close(grad, by_autograd, rtol=1e-4, atol=1e-5)
+
+
+def test_samples_are_drawn_in_training_and_not_in_validation():
+    model, batch = build_ours().eval(), toy_batch()
+    sampled = criterion(hsic_weight=1.0, hsic_samples=4)
+
+    def value():
+        with torch.no_grad():
+            return float(sampled(model, batch)[2]["term/hsic"])
+
+    drawn = {value() for _ in range(5)}
+    assert len(drawn) == 5
+    torch.manual_seed(0)
+    first = value()
+    torch.manual_seed(0)
+    assert value() == first
+    sampled.eval()
+    state = torch.get_rng_state()
+    assert value() == value()
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_padding_changes_no_term_and_no_gradient():
+    model = build_ours().double()
+    everything = criterion(**OPTIONS["all"])
+    narrow = run(everything, model, toy_batch())
+    wide = run(everything, model, toy_batch(extra_padding=4))
+    torch.testing.assert_close(narrow[0], wide[0], rtol=1e-6, atol=0)
+    for grad, grad2 in zip(narrow[3], wide[3], strict=True):
+        torch.testing.assert_close(grad, grad2, rtol=1e-4, atol=1e-5)
+
+
+def test_every_term_is_logged_under_its_name_however_small():
+    model, batch = build_ours().eval(), toy_batch()
+    everything = criterion(**{**OPTIONS["all"], "hsic_normalization": "mean"}).eval()
+    with torch.no_grad():
+        model.decoder.layers[0].self_attn.v_proj.weight.mul_(0.01)
+        model.decoder.layers[0].self_attn.v_proj.bias.mul_(0.01)
+        logs = [everything(model, batch)[2], everything(model, toy_batch(seed=9))[2]]
+    with metrics.aggregate() as meters:
+        type(everything).reduce_metrics(logs)
+    logged = meters.get_smoothed_values()
+    sizes = sum(log["sample_size"] for log in logs)
+    for name in ("disagreement_output", "hsic", "orthogonality", "orthogonality_cosine"):
+        mean = sum(float(log["term/" + name]) for log in logs) / sizes
+        assert mean != 0 and float(logged[name]) == pytest.approx(mean, rel=1e-5)
+
+
+@pytest.mark.parametrize("case", ["hsic", "orthogonality"])
+def test_a_weight_lowers_its_term(case):
+    model, batch = build_ours(), toy_batch()
+    term = criterion(**{**OPTIONS[case], f"{case}_weight": 1.0})
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    values = []
+    for _ in range(20):
+        loss, size, log = term(model, batch)
+        (loss / size).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        values.append(float(log[f"term/{case}"]) / size)
+    assert values[-1] < 0.9 * values[0]
+
+
+def test_only_states_of_active_terms_are_asked_for():
+    def wanted(**options):
+        return DiversityTerms.from_config(DiversityConfig(**options)).wanted
+
+    assert wanted() == ()
+    assert wanted(hsic_weight=1e-7) == ("outputs",)
+    assert wanted(orthogonality_weight=1.0, orthogonality_cosine_on="none") == ("values",)
+    assert wanted(orthogonality_weight=1.0) == ("values", "queries", "keys")
+    assert wanted(disagreement="output", hsic_weight=1.0) == ("outputs",)
+
+
+@pytest.mark.parametrize(
+    "options,named",
+    [
+        ({"hsic_weight": 1.0}, "--hsic-weight: the model must"),
+        (OPTIONS["all"], "--disagreement and --hsic-weight and --orthogonality-weight: the model"),
+    ],
+    ids=["one", "all"],
+)
+def test_a_model_that_shows_no_heads_is_refused_by_the_options_given(options, named):
+    with pytest.raises(ValueError, match=named):
+        criterion(**options)(build_stock(), toy_batch())
+
+
+def test_a_component_the_model_lacks_is_refused():
+    with pytest.raises(ValueError, match="--hsic-on cross: the model has no 'cross' attention"):
+        criterion("cross_entropy", hsic_weight=1.0, hsic_on="cross")(build_lm(), lm_batch())
+
+
+OTHER = next(n for n in NORMALIZATIONS if n != DEFAULT_NORMALIZATION)
+HSIC, ORTHOGONALITY = {"hsic_weight": 1e-7}, {"orthogonality_weight": 1.0}
+BAD = {
+    "--hsic-weight -1.0: must be 0 or a positive number": {"hsic_weight": -1.0},
+    "--hsic-weight inf: must be": {"hsic_weight": float("inf")},
+    "--hsic-weight nan: must be": {"hsic_weight": float("nan")},
+    "--hsic-on corss: unknown 'corss'; choose from": {**HSIC, "hsic_on": "corss"},
+    "--hsic-samples 1: must be 2 or more": {**HSIC, "hsic_samples": 1},
+    "--hsic-bandwidth 0.0: must be a positive": {"hsic_kernel": "rbf", "hsic_bandwidth": 0.0},
+    "--hsic-bandwidth nan: must be a positive": {**HSIC, "hsic_bandwidth": float("nan")},
+    "--hsic-bandwidth 2.0 has no effect with --hsic-kernel linear; it goes with rbf": {
+        **HSIC,
+        "hsic_bandwidth": 2.0,
+    },
+    "--hsic-samples 100 has no effect with --hsic-weight 0; give a weight": {"hsic_samples": 100},
+    "--hsic-on encoder has no effect": {"hsic_on": "encoder"},
+    "--hsic-kernel rbf has no effect": {"hsic_kernel": "rbf"},
+    f"--hsic-normalization {OTHER} has no effect": {"hsic_normalization": OTHER},
+    "--hsic-bandwidth 2.0 has no effect with --hsic-weight 0": {"hsic_bandwidth": 2.0},
+    "--orthogonality-weight -1.0: must be": {"orthogonality_weight": -1.0},
+    "--orthogonality-weight nan: must be": {"orthogonality_weight": float("nan")},
+    "--orthogonality-on o: unknown 'o'; choose from q, k, v": {
+        **ORTHOGONALITY,
+        "orthogonality_on": "o",
+    },
+    "--orthogonality-on none: unknown 'none'": {**ORTHOGONALITY, "orthogonality_on": "none"},
+    "--orthogonality-cosine-on q,q: 'q' is given twice": {"orthogonality_cosine_on": "q,q"},
+    "--orthogonality-on q has no effect with --orthogonality-weight 0": {"orthogonality_on": "q"},
+    "--orthogonality-cosine-on none has no effect": {"orthogonality_cosine_on": "none"},
+    "--orthogonality-method exact has no effect": {"orthogonality_method": "exact"},
+}
+
+
+@pytest.mark.parametrize("message", BAD)
+def test_impossible_and_idle_options_are_refused_by_name(message):
+    with pytest.raises(ValueError) as raised:
+        criterion(**BAD[message])
+    assert message in str(raised.value) and "\n" not in str(raised.value)
