@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from fairseq.modules import MultiheadAttention
 from torch import Tensor, nn
 
+from diverse_mha.attention.drophead import drop_heads
 from diverse_mha.attention.masks import causal_bias, merge_bias, padding_bias
 from diverse_mha.attention.states import HeadStates
 
@@ -41,9 +42,12 @@ class DiverseAttention(MultiheadAttention):
             of the output projection; None keeps the projection.
         cascade: module of ``diverse_mha.attention.cascade`` between q.k and the mask.
         carry_logits: hand the logits on, for the cascade of the next layer.
+        drophead: probability that a head's output is zeroed in training, just before the
+            aggregation; the recorded outputs are those before.
 
     Raises:
-        ValueError: if ``num_heads`` does not divide ``embed_dim``.
+        ValueError: if ``num_heads`` does not divide ``embed_dim``, or ``drophead`` is not
+            in [0, 1).
     """
 
     def __init__(
@@ -58,9 +62,12 @@ class DiverseAttention(MultiheadAttention):
         aggregation: nn.Module | None = None,
         cascade: nn.Module | None = None,
         carry_logits: bool = False,
+        drophead: float = 0.0,
     ):
         if num_heads < 1 or embed_dim % num_heads:
             raise ValueError(f"num_heads {num_heads} does not divide embed_dim {embed_dim}")
+        if not 0 <= drophead < 1:
+            raise ValueError(f"drophead is {drophead}; expected at least 0 and below 1")
         super().__init__(
             embed_dim,
             num_heads,
@@ -75,6 +82,7 @@ class DiverseAttention(MultiheadAttention):
             self.out_proj = aggregation
         self.cascade = cascade
         self.carry_logits = carry_logits
+        self.drophead = drophead
 
     def forward(
         self,
@@ -199,6 +207,8 @@ class DiverseAttention(MultiheadAttention):
             )
         everything = HeadStates(q, k, v, logits, weights, outputs)
         states = HeadStates(**{name: getattr(everything, name) for name in wanted})
+        if self.drophead and self.training:
+            outputs = drop_heads(outputs, self.drophead)
         merged = outputs.transpose(1, 2).reshape(bsz, tgt_len, self.embed_dim)
         return Attended(self.out_proj(merged), states, logits if self.carry_logits else None)
 

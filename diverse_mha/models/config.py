@@ -110,6 +110,11 @@ class SeamConfig(FairseqDataclass):
     attention_noise: float = _option(
         0.0, "standard deviation of the Gaussian noise on the attention logits in training"
     )
+    drophead: float = _option(
+        0.0,
+        "probability that the output of a head is zeroed in training, drawn for each sentence "
+        "and head; the others are scaled up (Yun et al. 2021, whose rate is 0.1)",
+    )
 
 
 @dataclass

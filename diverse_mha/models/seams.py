@@ -63,6 +63,7 @@ class Seams:
         routing: options of the routing module.
         cascade: kind of cascade of logits from layer to layer.
         network: options of the cascade's network, and its noise.
+        drophead: probability that a head is dropped in training.
     """
 
     aggregation: str
@@ -70,6 +71,7 @@ class Seams:
     routing: dict
     cascade: str
     network: dict
+    drophead: float = 0.0
 
     @classmethod
     def from_options(cls, args, components: tuple[str, ...]) -> "Seams":
@@ -133,7 +135,10 @@ class Seams:
             "pre_norm": args.routing_pre_norm,
             "post_norm": args.routing_post_norm,
         }
-        return cls(kind, layers, routing, str(args.cascade), _network_options(args))
+        if not 0 <= args.drophead < 1:
+            raise OptionError(f"--drophead {args.drophead}: must be at least 0 and below 1")
+        network = _network_options(args)
+        return cls(kind, layers, routing, str(args.cascade), network, args.drophead)
 
     def build(self, component: str, number: int, embed_dim: int, num_heads: int, **options):
         """Build the attention module of one layer.
@@ -156,6 +161,7 @@ class Seams:
             aggregation=aggregation,
             cascade=build_cascade(kind, num_heads, **self.network),
             carry_logits=self.cascade != "none",
+            drophead=self.drophead,
             **options,
         )
 

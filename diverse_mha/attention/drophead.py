@@ -1,0 +1,24 @@
+"""Drophead: whole heads zeroed at random in training."""
+
+from torch import Tensor
+
+
+def drop_heads(outputs: Tensor, rate: float) -> Tensor:
+    """Zero each head of each sentence with probability ``rate`` and scale up the others.
+
+    Yun et al. 2021, section 4.3: every head is dropped independently, at a constant rate
+    gamma. The kept ones are multiplied by 1 / (1 - gamma), as dropout does, so that the
+    expectation is the input and nothing need be done at evaluation; the paper does not say
+    how it scales. (Zhou et al. 2020 scale by the number of heads kept, and schedule the rate.)
+    A sentence may lose all of its heads.
+
+    Args:
+        outputs: (B, H, T, D), the output of each head; any floating-point dtype.
+        rate: gamma, in [0, 1).
+
+    Returns:
+        (B, H, T, D), with the strides of ``outputs``: one pass over it. The choice is drawn
+        from the device's default generator.
+    """
+    kept = outputs.new_empty(outputs.size(0), outputs.size(1), 1, 1).bernoulli_(1.0 - rate)
+    return outputs * kept.div_(1.0 - rate)
