@@ -1,1 +1,21 @@
-"""Measures of how much heads differ, on plain tensors and on whole checkpoints."""
+"""How much attention heads differ: measures on plain tensors, and whole checkpoints.
+
+What is imported here needs no fairseq. Reading checkpoints and data does:
+``diverse_mha.analysis.checkpoints``, ``diverse_mha.analysis.stock``.
+"""
+
+from diverse_mha.analysis.divergence import jensen_shannon
+from diverse_mha.analysis.kernels import cka_rbf
+from diverse_mha.analysis.moments import Moments
+from diverse_mha.analysis.similarity import Svcca, cka, svcca
+from diverse_mha.regularizers import disagreement_scores
+
+__all__ = [
+    "Moments",
+    "Svcca",
+    "cka",
+    "cka_rbf",
+    "disagreement_scores",
+    "jensen_shannon",
+    "svcca",
+]

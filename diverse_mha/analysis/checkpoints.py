@@ -1,22 +1,35 @@
-"""Load a checkpoint and a split of its data for looking at the heads."""
+"""Load checkpoints and a split of their data for looking at the heads."""
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import torch
-from fairseq import checkpoint_utils, utils
+from fairseq import checkpoint_utils, tasks, utils
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from torch import nn
 from tqdm import tqdm
 
+from diverse_mha.analysis import stock
 from diverse_mha.attention import HeadStates
-from diverse_mha.errors import UserError
+from diverse_mha.errors import OptionError, UserError
 from diverse_mha.tasks.resume import check_data_folder
 
 
-def load_checkpoint(path: str, data: str, *, cpu: bool = False):
-    """Load a model and its task.
+class Loaded(NamedTuple):
+    """A model ready to be looked at."""
+
+    path: str
+    architecture: str  # the name the checkpoint was trained under
+    model: nn.Module  # at evaluation, on its device
+    task: Any
+
+
+def load(path: str, data: str, *, cpu: bool = False) -> Loaded:
+    """Load a model and its task; a stock ``transformer`` or ``transformer_lm`` as its twin.
 
     Args:
-        path: checkpoint file.
+        path: checkpoint file. It is read by torch's safe loader.
         data: folder that fairseq-preprocess wrote.
         cpu: stay on the CPU even if there is a GPU.
 
@@ -24,64 +37,113 @@ def load_checkpoint(path: str, data: str, *, cpu: bool = False):
         The model, at evaluation and on its device, and the task.
 
     Raises:
-        UserError: if the file or the folder is missing or broken, or the model
-            cannot show its heads.
+        UserError: if the file or the folder is missing or broken, the dictionaries do not fit,
+            or the model cannot show its heads.
     """
     if not Path(path).is_file():
         raise UserError(f"{path}: no such checkpoint; give the .pt file that training wrote")
     check_data_folder(data)
-    try:
-        models, _, task = checkpoint_utils.load_model_ensemble_and_task(
-            [path], arg_overrides={"data": str(data)}
+    state = checkpoint_utils.load_checkpoint_to_cpu(path, {"data": str(data)})
+    if state.get("args") is not None:
+        state["cfg"], state["args"] = convert_namespace_to_omegaconf(state["args"]), None
+    cfg = state.get("cfg")
+    if cfg is None or not state.get("model"):
+        raise UserError(f"{path}: holds no model with its options; give a training checkpoint")
+    name = stock.architecture(cfg.model)
+    found = stock.model_class(name)
+    if not stock.is_stock(name) and not _is_ours(found):
+        raise UserError(
+            f"{path}: a model of architecture {name!r} does not show its heads; analyze reads "
+            "those of this package and fairseq's own transformer and transformer_lm"
         )
+    try:
+        model, task = _build(path, state, cfg, name)
+    except (AssertionError, FileNotFoundError) as error:
+        raise UserError(f"{data}: does not fit {path}: {error or 'no such dictionary'}") from error
     except RuntimeError as error:
         if "size mismatch" not in str(error) and "state_dict" not in str(error):
             raise
         raise UserError(
             f"{data}: its dictionaries do not fit {path}; give the data the model was trained on"
         ) from error
-    model = models[0]
-    if not hasattr(model, "decoder") or "diverse_mha" not in type(model).__module__:
-        raise UserError(
-            f"{path}: a {type(model).__name__} does not show its heads; train it as "
-            "transformer_disagree, which has the same parameters"
-        )
     model.eval()
-    return (model.cuda() if torch.cuda.is_available() and not cpu else model), task
+    model = model.cuda() if torch.cuda.is_available() and not cpu else model
+    return Loaded(path, name, model, task)
 
 
-def iterate_head_states(
-    model, task, subset: str, wanted: tuple[str, ...], *, max_tokens: int = 4000
-) -> Iterator[dict[str, list[HeadStates]]]:
-    """Run a split through the model, with a progress bar on a terminal.
+def _build(path: str, state: dict, cfg: Any, name: str) -> tuple[nn.Module, Any]:
+    if not stock.is_stock(name):
+        models, _, task = checkpoint_utils.load_model_ensemble_and_task([path], state=state)
+        return models[0], task
+    task = tasks.setup_task(cfg.task, from_checkpoint=True)
+    if "task_state" in state:
+        task.load_state_dict(state["task_state"])
+    model = stock.build_twin(cfg.model, task, path)
+    model.load_state_dict(state["model"], strict=True, model_cfg=cfg.model)
+    return model, task
 
-    Args:
-        model: a model that takes ``return_head_states``.
-        task: its task.
-        subset: name of the split, for example ``valid``.
-        wanted: names of ``HeadStates``.
-        max_tokens: tokens in a batch.
 
-    Yields:
-        The head states of each batch, by component, without gradients.
+def _is_ours(found: type | None) -> bool:
+    return found is not None and found.__module__.split(".")[0] == "diverse_mha"
+
+
+def open_split(loaded: Loaded, subset: str, *, max_tokens: int = 4000) -> list[dict]:
+    """Load a split and cut it into batches.
+
+    Returns:
+        An iterable of fairseq's batches with a length, sentences of similar length together.
 
     Raises:
-        UserError: if the data has no such split.
+        UserError: if the data has no such split, or it is empty.
     """
+    task = loaded.task
     try:
         task.load_dataset(subset)
+    except OptionError as error:
+        raise UserError(f"--subset {subset}: {error}") from error
     except FileNotFoundError as error:
         raise UserError(f"--subset {subset}: {error}") from error
     batches = task.get_batch_iterator(
         task.dataset(subset),
         max_tokens=max_tokens,
-        max_positions=utils.resolve_max_positions(task.max_positions(), model.max_positions()),
+        max_positions=utils.resolve_max_positions(
+            task.max_positions(), loaded.model.max_positions()
+        ),
         ignore_invalid_inputs=True,
     ).next_epoch_itr(shuffle=False)
-    device = next(model.parameters()).device
-    with torch.no_grad():
-        for sample in tqdm(batches, desc=subset, unit="batch", leave=False, disable=None):
-            if not sample:
-                continue
-            sample = utils.move_to_cuda(sample, device) if device.type == "cuda" else sample
-            yield model(**sample["net_input"], return_head_states=wanted)[1]["head_states"]
+    if not len(batches):
+        raise UserError(f"--subset {subset}: holds no sentence that fits the model")
+    return batches
+
+
+def iterate_batches(
+    loaded: Loaded, subset: str, *, max_tokens: int = 4000, label: str = ""
+) -> Iterator[dict]:
+    """Go through a split once, with a progress bar on a terminal.
+
+    Args:
+        loaded: the model whose task reads the data.
+        subset: name of the split, for example ``valid``.
+        max_tokens: tokens in a batch.
+        label: what the progress bar says before the name of the split.
+
+    Yields:
+        fairseq's batches, on the model's device.
+
+    Raises:
+        UserError: as :func:`open_split`.
+    """
+    batches = open_split(loaded, subset, max_tokens=max_tokens)
+    device = next(loaded.model.parameters()).device
+    title = f"{label} {subset}".strip()
+    for sample in tqdm(batches, desc=title, unit="batch", leave=False, disable=None):
+        if sample:
+            yield utils.move_to_cuda(sample, device) if device.type == "cuda" else sample
+
+
+@torch.no_grad()
+def head_states(
+    model: nn.Module, sample: dict, wanted: tuple[str, ...]
+) -> dict[str, list[HeadStates]]:
+    """Run a batch through a model; the states named in ``wanted``, by component and layer."""
+    return model(**sample["net_input"], return_head_states=wanted)[1]["head_states"]

@@ -2,15 +2,18 @@
 
 import math
 from collections import defaultdict
+from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from diverse_mha.attention import HeadStates
 from diverse_mha.regularizers import (
     output_disagreement,
     position_disagreement,
     subspace_disagreement,
 )
+
+if TYPE_CHECKING:  # the attention module imports fairseq
+    from diverse_mha.attention import HeadStates
 
 SCORES = ("subspace", "position", "output")
 STATES = ("values", "weights", "outputs")
@@ -27,7 +30,7 @@ class DisagreementMeter:
         self._sums = defaultdict(float)  # (component, layer, score) -> D * count
         self._counts = defaultdict(int)
 
-    def update(self, head_states: dict[str, list[HeadStates]]) -> None:
+    def update(self, head_states: dict[str, list["HeadStates"]]) -> None:
         """Add the states of a batch; ``STATES`` names what must be in them."""
         for component, layers in head_states.items():
             for layer, s in enumerate(layers):

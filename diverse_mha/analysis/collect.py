@@ -1,0 +1,170 @@
+"""Which modules to look at, and their meters, over the batches of a split."""
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from diverse_mha.analysis.disagreement import DisagreementMeter
+from diverse_mha.analysis.meters import MEASURES, ModuleMeter
+from diverse_mha.analysis.similarity import THRESHOLD
+from diverse_mha.errors import UserError
+
+if TYPE_CHECKING:  # the attention module imports fairseq
+    from diverse_mha.attention import HeadStates
+
+COMPONENT_ORDER = ("encoder", "cross", "decoder")
+
+
+class Selection(NamedTuple):
+    """What the options ask to be looked at."""
+
+    components: tuple[str, ...] | None = None  # None: all that the model has
+    layers: str | tuple[int, ...] = "all"  # "all", "last", or numbers from 1
+    measures: tuple[str, ...] = ("cka", "svcca", "jsd", "disagreement")
+    threshold: float = THRESHOLD
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """Names of the head states to ask the model for."""
+        wanted = {state for measure in self.measures for state in MEASURES[measure]}
+        return tuple(sorted(wanted | {"outputs"}))
+
+    def numbers(self, depth: int) -> list[int]:
+        """Chosen layers, from 1, of a component of ``depth`` layers."""
+        if self.layers == "all":
+            return list(range(1, depth + 1))
+        return [depth] if self.layers == "last" else list(self.layers)
+
+
+def parse_names(option: str, text: str, known: tuple[str, ...]) -> tuple[str, ...]:
+    """Split a comma list of names.
+
+    Raises:
+        UserError: for an unknown or missing name.
+    """
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
+    for name in names:
+        if name not in known:
+            raise UserError(f"{option} {text}: unknown {name!r}; choose from {', '.join(known)}")
+    return names
+
+
+def parse_layers(text: str) -> str | tuple[int, ...]:
+    """Read ``--layers``.
+
+    Raises:
+        UserError: if it is neither ``all``, ``last`` nor numbers from 1.
+    """
+    if text in ("all", "last"):
+        return text
+    if not re.fullmatch(r"[1-9]\d*(,[1-9]\d*)*", text):
+        raise UserError(f"--layers {text}: give all, last, or numbers from 1 such as 1,3")
+    return tuple(sorted({int(number) for number in text.split(",")}))
+
+
+def check_selection(selection: Selection, depths: dict[str, int], name: str) -> None:
+    """Refuse what the model does not have.
+
+    Args:
+        selection: what is asked for.
+        depths: number of layers of every component of the model.
+        name: the checkpoint, for the message.
+
+    Raises:
+        UserError: if a component or layer is not there.
+    """
+    for component in selection.components or ():
+        if component not in depths:
+            raise UserError(
+                f"--components {component}: {name} has no such component; it has "
+                f"{', '.join(c for c in COMPONENT_ORDER if c in depths)}"
+            )
+    for component in selection.components or depths:
+        for number in selection.numbers(depths[component]):
+            if number > depths[component]:
+                raise UserError(
+                    f"--layers {number}: the {component} of {name} has {depths[component]} layers"
+                )
+
+
+class HeadsMeter:
+    """All measures of all chosen modules of one model."""
+
+    def __init__(self, selection: Selection):
+        self.selection = selection
+        self.modules: dict[str, dict[int, ModuleMeter]] = {}
+        self._disagreement = DisagreementMeter()
+
+    def update(self, head_states: dict[str, list["HeadStates"]]) -> None:
+        """Add the head states of a batch."""
+        chosen = {
+            component: {n: head_states[component][n - 1] for n in self.selection.numbers(depth)}
+            for component, depth in (
+                (c, len(head_states[c])) for c in self._components(head_states)
+            )
+        }
+        if "disagreement" in self.selection.measures:
+            self._disagreement.update({c: list(layers.values()) for c, layers in chosen.items()})
+        for component, layers in chosen.items():
+            meters = self.modules.setdefault(component, {})
+            for number, states in layers.items():
+                if number not in meters:
+                    meters[number] = ModuleMeter(self.selection.measures, self.selection.threshold)
+                meters[number].update(states)
+
+    def _components(self, head_states: dict) -> list[str]:
+        wanted = self.selection.components or COMPONENT_ORDER
+        return [
+            component
+            for component in COMPONENT_ORDER
+            if component in wanted and component in head_states
+        ]
+
+    def result(self) -> dict:
+        """Return everything, ready for JSON.
+
+        ``{"components": {component: {"heads", "positions", "layers": {"1": {...}}}},
+        "disagreement": {...}, "summary": {measure: {"last", "mean", ...}}}``; the innermost
+        dictionaries are those of ``ModuleMeter.result`` and ``DisagreementMeter.result``.
+        """
+        components = {}
+        for component, meters in self.modules.items():
+            first = next(iter(meters.values()))
+            components[component] = {
+                "heads": first.num_heads,
+                "positions": first.positions,
+                "layers": {str(number): meter.result() for number, meter in meters.items()},
+            }
+        result = {"components": components, "summary": summarise(components)}
+        if "disagreement" in self.selection.measures:
+            result["disagreement"] = self._disagreement.result()
+        return result
+
+
+def summarise(components: dict) -> dict:
+    """Average the means over modules.
+
+    Returns:
+        By measure, ``last``: mean over the components of the last chosen layer (as Yun et al.
+        2021 report), ``mean``: mean over all chosen modules (as Zheng et al. 2021 do for the
+        divergence); for ``jsd`` also ``last_per_row`` and ``mean_per_row``. None where no
+        module has a value.
+    """
+    summary = {}
+    first = next(iter(next(iter(components.values()))["layers"].values())) if components else {}
+    for measure in first:
+        keys = (("mean", ""), ("per_row", "_per_row")) if measure == "jsd" else (("mean", ""),)
+        summary[measure] = {}
+        for key, suffix in keys:
+            rows = [
+                [(layer[measure] or {}).get(key) for layer in entry["layers"].values()]
+                for entry in components.values()
+            ]
+            summary[measure]["last" + suffix] = mean([row[-1] for row in rows])
+            summary[measure]["mean" + suffix] = mean([value for row in rows for value in row])
+    return summary
+
+
+def mean(values: list[float | None]) -> float | None:
+    """Mean of the values that are there; None if none is."""
+    there = [value for value in values if value is not None]
+    return sum(there) / len(there) if there else None

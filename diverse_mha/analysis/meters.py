@@ -1,0 +1,191 @@
+"""Every measure of one attention module, accumulated over batches."""
+
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from diverse_mha.analysis.divergence import divergence_sums
+from diverse_mha.analysis.kernels import alignment, centred_rbf
+from diverse_mha.analysis.moments import Moments
+from diverse_mha.analysis.similarity import (
+    THRESHOLD,
+    cka_from_scatter,
+    kept_directions,
+    svcca_from_scatter,
+)
+
+if TYPE_CHECKING:  # the attention module imports fairseq
+    from diverse_mha.attention import HeadStates
+
+# What each measure needs of the head states.
+MEASURES = {
+    "cka": ("outputs",),
+    "svcca": ("outputs",),
+    "jsd": ("weights",),
+    "disagreement": ("values", "weights", "outputs"),
+    "cka-rbf": ("outputs",),
+}
+DEFAULT_MEASURES = ("cka", "svcca", "jsd", "disagreement")
+RBF_POSITIONS = 2000
+
+
+def real_rows(states: "HeadStates") -> Tensor:
+    """Outputs of the real positions, the heads side by side: (N, H * D)."""
+    rows = states.outputs.transpose(1, 2).flatten(2)  # (B, T, H * D)
+    padding = states.query_padding_mask
+    return rows.flatten(0, 1) if padding is None else rows[~padding]
+
+
+class Sample:
+    """A random sample of a stream of vectors, at most ``size`` of them.
+
+    Every vector draws a number from a generator of its own seed; those with the lowest
+    numbers stay. Every vector has the same chance, but which ones stay depends on their order.
+    """
+
+    def __init__(self, size: int = RBF_POSITIONS, seed: int = 1):
+        self.size = size
+        self.rows: Tensor | None = None
+        self._draws = torch.zeros(0)
+        self._generator = torch.Generator().manual_seed(seed)
+
+    def update(self, x: Tensor) -> None:
+        """Add vectors (N, d)."""
+        draws = torch.cat((self._draws, torch.rand(x.size(0), generator=self._generator)))
+        rows = x if self.rows is None else torch.cat((self.rows, x))
+        kept = draws.argsort()[: self.size].sort().values
+        self.rows, self._draws = rows[kept.to(rows.device)], draws[kept]
+
+
+class ModuleMeter:
+    """Similarities of the heads of one module.
+
+    CKA and SVCCA are of the heads' outputs at the real query positions (Yun et al. 2021,
+    section 3), from moments; the divergence is of their attention weights.
+    """
+
+    def __init__(self, measures: tuple[str, ...], threshold: float = THRESHOLD):
+        """Start empty.
+
+        Args:
+            measures: keys of ``MEASURES``.
+            threshold: share of the variance that SVCCA keeps.
+        """
+        self.measures = measures
+        self.threshold = threshold
+        self.num_heads = 0
+        self.moments: Moments | None = None
+        self._sample = Sample() if "cka-rbf" in measures else None
+        self._divergence: Tensor | float = 0.0
+        self._rows = self._sentences = 0
+
+    def update(self, states: "HeadStates") -> None:
+        """Add a batch; ``MEASURES`` names what must be in it."""
+        if states.outputs is not None:
+            self.num_heads = states.outputs.size(1)
+            rows = real_rows(states)
+            if self.moments is None:
+                # A GPU of Apple's has no float64.
+                device = "cpu" if rows.device.type == "mps" else rows.device
+                self.moments = Moments(rows.size(1), device)
+            self.moments.update(rows.to(self.moments.mean.device))
+            if self._sample is not None:
+                self._sample.update(rows.detach())
+        if "jsd" in self.measures:
+            self.num_heads = states.weights.size(1)
+            total, rows, sentences = divergence_sums(
+                states.weights, states.query_padding_mask, states.key_padding_mask
+            )
+            self._divergence = self._divergence + total.cpu()
+            self._rows += rows
+            self._sentences += sentences
+
+    @property
+    def positions(self) -> int:
+        """Real query positions so far."""
+        return self._rows if self.moments is None else self.moments.count
+
+    def result(self) -> dict[str, dict]:
+        """Return what was asked for, ready for JSON.
+
+        ``{"cka": {"mean": m, "pairs": (H, H) nested lists}, "svcca": {..., "coefficients":
+        {"1-2": [...]}, "kept": [k of each head]}, "jsd": {"mean", "per_row", "pairs",
+        "pairs_per_row"}, "cka-rbf": {..., "positions"}}``. A mean over pairs i < j is None
+        with one head; all of SVCCA is None where there are too few positions for it.
+        """
+        result = {}
+        for measure in self.measures:
+            if measure in ("cka", "svcca"):
+                scatter = self.moments.scatter().cpu()
+                blocks = split_heads(scatter, self.num_heads)
+                result[measure] = (
+                    cka_pairs(blocks)
+                    if measure == "cka"
+                    else svcca_pairs(blocks, self.moments.count, self.threshold)
+                )
+            elif measure == "cka-rbf":
+                result[measure] = rbf_pairs(self._sample.rows, self.num_heads)
+            elif measure == "jsd":
+                by_sentence = self._divergence / max(self._sentences, 1)
+                by_row = self._divergence / max(self._rows, 1)
+                result[measure] = {
+                    "mean": mean_of_pairs(by_sentence),
+                    "per_row": mean_of_pairs(by_row),
+                    "pairs": by_sentence.tolist(),
+                    "pairs_per_row": by_row.tolist(),
+                }
+        return result
+
+
+def split_heads(scatter: Tensor, num_heads: int) -> Tensor:
+    """(H * D, H * D) to the blocks of every pair of heads, (H, H, D, D)."""
+    width = scatter.size(0) // num_heads
+    return scatter.view(num_heads, width, num_heads, width).transpose(1, 2)
+
+
+def mean_of_pairs(matrix: Tensor) -> float | None:
+    """Mean of the entries above the diagonal of (H, H); None with one head."""
+    size = matrix.size(0)
+    i, j = torch.triu_indices(size, size, 1)
+    return float(matrix[i, j].mean()) if size > 1 else None
+
+
+def cka_pairs(blocks: Tensor) -> dict:
+    """Linear CKA of every pair of heads from their scatter blocks (H, H, D, D)."""
+    own = blocks.diagonal(dim1=0, dim2=1).permute(2, 0, 1)  # (H, D, D)
+    pairs = cka_from_scatter(own.unsqueeze(1), blocks, own.unsqueeze(0))
+    return {"mean": mean_of_pairs(pairs), "pairs": pairs.tolist()}
+
+
+def svcca_pairs(blocks: Tensor, count: int, threshold: float) -> dict | None:
+    """SVCCA of every pair of heads from their scatter blocks (H, H, D, D)."""
+    num_heads = blocks.size(0)
+    kept = [kept_directions(blocks[h, h], threshold) for h in range(num_heads)]
+    # With itself a head has coefficients of 1, unless it does not vary.
+    pairs = torch.diag(torch.tensor([float(k.size(1) > 0) for k in kept], dtype=torch.float64))
+    coefficients = {}
+    for i, j in combinations(range(num_heads), 2):
+        found = svcca_from_scatter(kept[i], blocks[i, j], kept[j], count)
+        if found is None:
+            return None
+        pairs[i, j] = pairs[j, i] = found.mean
+        coefficients[f"{i + 1}-{j + 1}"] = found.coefficients.tolist()
+    return {
+        "mean": mean_of_pairs(pairs),
+        "pairs": pairs.tolist(),
+        "coefficients": coefficients,
+        "kept": [k.size(1) for k in kept],
+        "threshold": threshold,
+    }
+
+
+def rbf_pairs(rows: Tensor, num_heads: int) -> dict:
+    """CKA with the RBF kernel of every pair of heads, from sampled rows (N, H * D)."""
+    kernels = [centred_rbf(head) for head in rows.chunk(num_heads, dim=1)]
+    pairs = torch.zeros(num_heads, num_heads, dtype=torch.float64)
+    for i in range(num_heads):
+        for j in range(i, num_heads):
+            pairs[i, j] = pairs[j, i] = float(alignment(kernels[i], kernels[j]))
+    return {"mean": mean_of_pairs(pairs), "pairs": pairs.tolist(), "positions": rows.size(0)}

@@ -1,0 +1,105 @@
+"""Mean and scatter of a stream of vectors, in memory that does not grow with it."""
+
+import torch
+from torch import Tensor
+
+CHUNK = 2**20  # elements in float64 at once: 8 MiB, which stays in cache
+BLOCK = 64  # columns; only blocks on and above the diagonal are computed
+
+
+class Moments:
+    """Accumulates count, mean and scatter sum_t (x_t - mean)(x_t - mean)^T.
+
+    Chan, Golub and LeVeque 1983: each chunk is centred on its own mean, then merged::
+
+        n = n_a + n_b      delta = mean_b - mean_a
+        mean = mean_a + delta n_b / n
+        scatter = scatter_a + scatter_b + delta delta^T n_a n_b / n
+
+    All in float64, so the result depends on the order of the vectors and on how they are cut
+    into batches by rounding only, also where the mean is large beside the spread.
+
+    Attributes:
+        count: number of vectors so far.
+        mean: (d,) float64; zero before the first vector.
+    """
+
+    def __init__(self, width: int, device: torch.device | str = "cpu"):
+        """Start empty.
+
+        Args:
+            width: d, length of a vector.
+            device: where to accumulate.
+        """
+        self.count = 0
+        self.mean = torch.zeros(width, dtype=torch.float64, device=device)
+        self._upper = torch.zeros(width, width, dtype=torch.float64, device=device)
+        self._resolution = 0.0
+
+    def update(self, x: Tensor) -> None:
+        """Add vectors.
+
+        Args:
+            x: (N, d), any floating-point dtype; not changed. No gradient is kept.
+
+        Raises:
+            ValueError: if the shape or dtype does not fit, or a value is not finite.
+        """
+        width = self.mean.numel()
+        if x.dim() != 2 or x.size(1) != width or not x.is_floating_point():
+            raise ValueError(
+                f"moments of vectors of {width} numbers: got {tuple(x.shape)} of {x.dtype}, "
+                f"expected (N, {width}) of a floating-point dtype"
+            )
+        self._resolution = max(self._resolution, torch.finfo(x.dtype).eps)
+        rows = max(CHUNK // width, 1)
+        for chunk in x.detach().split(rows):
+            if chunk.size(0):
+                self._merge_chunk(chunk.to(self.mean))
+
+    def _merge_chunk(self, x: Tensor) -> None:
+        count, width = x.shape
+        mean = x.mean(dim=0)
+        if not bool(mean.isfinite().all()):
+            raise ValueError("a vector holds NaN or infinity; similarities would mean nothing")
+        x = x - mean
+        for start in range(0, width, BLOCK):
+            columns = slice(start, start + BLOCK)
+            self._upper[columns, start:].addmm_(x[:, columns].T, x[:, start:])
+        total = self.count + count
+        delta = mean - self.mean
+        self._upper.addr_(delta, delta, alpha=self.count * count / total)
+        self.mean += delta * (count / total)
+        self.count = total
+
+    def merge(self, other: "Moments") -> None:
+        """Add the vectors of another accumulator, as if they had been given here.
+
+        Raises:
+            ValueError: if the widths differ.
+        """
+        if other.mean.shape != self.mean.shape:
+            raise ValueError(
+                f"moments of vectors of {self.mean.numel()} and of {other.mean.numel()} numbers"
+            )
+        if not other.count:
+            return
+        total = self.count + other.count
+        delta = other.mean - self.mean
+        self._upper += other._upper
+        self._upper.addr_(delta, delta, alpha=self.count * other.count / total)
+        self.mean += delta * (other.count / total)
+        self.count = total
+        self._resolution = max(self._resolution, other._resolution)
+
+    def scatter(self) -> Tensor:
+        """Return the scatter matrix: (d, d) float64, symmetric; 0 for what does not vary.
+
+        A coordinate counts as constant if it varies by no more than the rounding of the
+        vectors' dtype at the size of its mean.
+        """
+        upper = self._upper.triu()
+        scatter = upper + upper.triu(1).T
+        spread = scatter.diagonal().clamp_min(0) / max(self.count, 1)
+        still = spread.sqrt() <= self._resolution * self.mean.abs()
+        return scatter.masked_fill(still, 0.0).masked_fill(still.unsqueeze(1), 0.0)

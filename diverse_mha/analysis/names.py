@@ -1,0 +1,37 @@
+"""Short names for checkpoints, for tables and legends."""
+
+from pathlib import Path
+
+
+def short_names(paths: list[str]) -> list[str]:
+    """Name every checkpoint by the shortest end of its path that tells it from the others.
+
+    A file is named by its folder, because training calls every checkpoint the same:
+    ``runs/baseline/checkpoint_best.pt`` is ``baseline``. Where two files are in one folder the
+    file name is added. A path that is given twice gets a number.
+    """
+    parts = [_parts(path) for path in paths]
+    for depth in range(1, max(map(len, parts)) + 1):
+        for with_file in (False, True):
+            names = ["/".join(_ending(p, depth, with_file)) for p in parts]
+            if len(set(names)) == len(set(paths)):
+                return _numbered(names)
+    return _numbered(list(paths))
+
+
+def _parts(path: str) -> tuple[str, ...]:
+    return tuple(part for part in Path(path).resolve().with_suffix("").parts if part != "/")
+
+
+def _ending(parts: tuple[str, ...], depth: int, with_file: bool) -> tuple[str, ...]:
+    ending = parts[-depth - 1 :]
+    return ending if with_file or len(ending) == 1 else ending[:-1]
+
+
+def _numbered(names: list[str]) -> list[str]:
+    seen: dict[str, int] = {}
+    numbered = []
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+        numbered.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+    return numbered

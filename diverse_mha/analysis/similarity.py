@@ -1,0 +1,161 @@
+"""Linear CKA and SVCCA between the responses of heads, and from their scatter matrices."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from diverse_mha.analysis.kernels import cka_rbf
+from diverse_mha.analysis.moments import Moments
+
+KERNELS = ("linear", "rbf")
+THRESHOLD = 0.99
+RANK_TOLERANCE = 1e-12  # of the largest eigenvalue; below it is the rounding of float64
+
+
+class Svcca(NamedTuple):
+    """What SVCCA finds between two sets of responses."""
+
+    mean: float  # mean canonical correlation, in [0, 1]; higher = more alike
+    coefficients: Tensor  # (k,) float64, the canonical correlations, falling; k may be 0
+    kept: tuple[int, int]  # directions kept of the first and of the second set
+
+
+def cka(x: Tensor, y: Tensor, kernel: str = "linear") -> float:
+    """Centred kernel alignment of two sets of responses to the same positions.
+
+    Kornblith et al. 2019; Yun et al. 2021, Eq. 3-4, with the square root that their text lost::
+
+        CKA = HSIC(K, L) / sqrt(HSIC(K, K) HSIC(L, L))    HSIC(K, L) = tr(K C L C) / (N - 1)^2
+
+    With the linear kernel HSIC is ||X^T C Y||_F^2 / (N - 1)^2, so that only moments are needed
+    and N may be any size. The RBF kernel needs all N x N entries: see :func:`cka_rbf`.
+
+    Args:
+        x: (N, d), one row a position; any floating-point dtype; computed in float64.
+        y: (N, d'), the same positions.
+        kernel: ``"linear"`` or ``"rbf"`` (width: half the median distance).
+
+    Returns:
+        In [0, 1], without unit; higher = more alike. 1: equal up to rotation, scale and shift.
+        0 if one side does not vary at all. Two independent sets of normal vectors in d
+        dimensions give d / (N + d) on average, not 0.
+
+    Raises:
+        ValueError: if the shapes do not fit, there is only one position, a value is not finite,
+            or the kernel is unknown.
+    """
+    if kernel not in KERNELS:
+        raise ValueError(f"kernel {kernel!r}: choose from {KERNELS}")
+    if kernel == "rbf":
+        return cka_rbf(x, y)
+    scatter, width, _ = _joint_scatter("cka", x, y)
+    return float(cka_from_scatter(*_parts(scatter, width)))
+
+
+def svcca(x: Tensor, y: Tensor, threshold: float = THRESHOLD) -> Svcca:
+    """Singular vector canonical correlation of two sets of responses to the same positions.
+
+    Raghu et al. 2017; Yun et al. 2021, section 3: of each centred set keep the leading
+    principal directions that cover ``threshold`` of its variance (squared singular values),
+    then take the canonical correlations between the two kept subspaces.
+
+    Args:
+        x: (N, d), one row a position; any floating-point dtype; computed in float64.
+        y: (N, d'), the same positions.
+        threshold: share of the variance to keep, in (0, 1]; 1 keeps every direction above
+            rounding.
+
+    Returns:
+        Mean of the min(k, k') coefficients, the coefficients, and k and k'. A side that does
+        not vary keeps nothing: mean 0, no coefficients.
+
+    Raises:
+        ValueError: if the shapes do not fit, a value is not finite, the threshold is out of
+            range, or there are too few positions: with k + k' > N - 1 some coefficients are 1
+            whatever the data.
+    """
+    check_threshold(threshold)
+    scatter, width, count = _joint_scatter("svcca", x, y)
+    xx, xy, yy = _parts(scatter, width)
+    result = svcca_from_scatter(
+        kept_directions(xx, threshold), xy, kept_directions(yy, threshold), count
+    )
+    if result is None:
+        raise ValueError(
+            f"svcca: {count} positions are too few for {tuple(x.shape)[1]} and {y.size(1)} "
+            "dimensions; give more positions or a lower threshold"
+        )
+    return result
+
+
+def check_threshold(threshold: float) -> None:
+    """Refuse a share of variance outside (0, 1].
+
+    Raises:
+        ValueError: then.
+    """
+    if not 0 < threshold <= 1:
+        raise ValueError(f"threshold {threshold}: must be above 0 and at most 1, such as 0.99")
+
+
+def cka_from_scatter(xx: Tensor, xy: Tensor, yy: Tensor) -> Tensor:
+    """Linear CKA from the blocks X^T C X, X^T C Y, Y^T C Y; leading dimensions are kept."""
+    cross = xy.square().sum(dim=(-2, -1))
+    own = torch.linalg.matrix_norm(xx) * torch.linalg.matrix_norm(yy)
+    return torch.where(own > 0, cross / own.clamp_min(torch.finfo(own.dtype).tiny), 0.0).clamp(0, 1)
+
+
+def kept_directions(scatter: Tensor, threshold: float) -> Tensor:
+    """Whitened leading principal directions of a (d, d) scatter matrix.
+
+    Returns:
+        (d, k): eigenvectors divided by the square root of their eigenvalue, the fewest that
+        cover ``threshold`` of the trace; k = 0 for a zero matrix.
+    """
+    values, vectors = torch.linalg.eigh(scatter)
+    values, vectors = values.flip(0), vectors.flip(1)
+    real = int((values > RANK_TOLERANCE * scatter.size(0) * values[0].clamp_min(0)).sum())
+    if values[0] <= 0:
+        return vectors[:, :0]
+    share = values[:real].cumsum(0) / values[:real].sum()
+    # The cumulated share may stop a rounding error short of 1.
+    kept = min(int((share < threshold - 1e-15 * real).sum()) + 1, real)
+    return vectors[:, :kept] / values[:kept].sqrt()
+
+
+def svcca_from_scatter(x_kept: Tensor, xy: Tensor, y_kept: Tensor, count: int) -> Svcca | None:
+    """Canonical correlations of what :func:`kept_directions` kept, or None: too few positions."""
+    kept = (x_kept.size(1), y_kept.size(1))
+    if min(kept) == 0:
+        return Svcca(0.0, xy.new_zeros(0), kept)
+    if sum(kept) > count - 1:
+        return None
+    coefficients = torch.linalg.svdvals(x_kept.T @ xy @ y_kept).clamp(0, 1)
+    return Svcca(float(coefficients.mean()), coefficients, kept)
+
+
+def _parts(scatter: Tensor, width: int) -> tuple[Tensor, Tensor, Tensor]:
+    return scatter[:width, :width], scatter[:width, width:], scatter[width:, width:]
+
+
+def _joint_scatter(name: str, x: Tensor, y: Tensor) -> tuple[Tensor, int, int]:
+    """Scatter of the two sides side by side, width of the first, number of positions."""
+    for side in (x, y):
+        if side.dim() != 2 or not side.is_floating_point() or side.size(1) == 0:
+            raise ValueError(
+                f"{name}: got {tuple(side.shape)} of {side.dtype}; expected (N, d) of a "
+                "floating-point dtype, one row a position"
+            )
+    if x.size(0) != y.size(0) or x.size(0) < 2:
+        raise ValueError(
+            f"{name}: {x.size(0)} and {y.size(0)} positions; both sides need the same positions, "
+            "at least 2"
+        )
+    moments = Moments(x.size(1) + y.size(1), x.device)
+    rows = 4096  # joined a few at a time: no copy of everything
+    for start in range(0, x.size(0), rows):
+        part = slice(start, start + rows)
+        dtype = torch.promote_types(x.dtype, y.dtype)
+        moments.update(torch.cat((x[part].to(dtype), y[part].to(y.device, dtype)), dim=1))
+    return moments.scatter(), x.size(1), x.size(0)

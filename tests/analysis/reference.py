@@ -1,0 +1,61 @@
+"""The measures written out in numpy with the full matrices, float64: slow, and easy to check."""
+
+import math
+
+import numpy as np
+
+
+def cka(x, y):
+    """tr(K C L C) / sqrt(tr(K C K C) tr(L C L C)) with linear kernels, N x N."""
+    n = len(x)
+    centre = np.eye(n) - np.ones((n, n)) / n
+    k, m = x @ x.T, y @ y.T
+
+    def hsic(a, b):
+        return np.trace(a @ centre @ b @ centre) / (n - 1) ** 2
+
+    return hsic(k, m) / math.sqrt(hsic(k, k) * hsic(m, m))
+
+
+def cka_rbf(x, y, width=0.5):
+    """The same with K_st = exp(-||x_s - x_t||^2 / (2 sigma^2)), sigma = width * median."""
+    n = len(x)
+    centre = np.eye(n) - np.ones((n, n)) / n
+
+    def kernel(a):
+        distance = np.array([[np.linalg.norm(u - v) for v in a] for u in a])
+        others = np.sort(distance[~np.eye(n, dtype=bool)])
+        sigma = width * others[(len(others) - 1) // 2]  # the lower middle, as torch's median
+        return np.exp(-(distance**2) / (2 * sigma**2))
+
+    k, m = kernel(x), kernel(y)
+
+    def hsic(a, b):
+        return np.trace(a @ centre @ b @ centre)
+
+    return hsic(k, m) / math.sqrt(hsic(k, k) * hsic(m, m))
+
+
+def svcca(x, y, threshold=0.99):
+    """SVD of each full matrix, directions covering the threshold, then CCA by QR."""
+
+    def directions(a):
+        a = a - a.mean(axis=0)
+        u, s, _ = np.linalg.svd(a, full_matrices=False)
+        share = np.cumsum(s**2) / np.sum(s**2)
+        kept = next(i for i, value in enumerate(share, 1) if value >= threshold - 1e-13)
+        return u[:, :kept] * s[:kept]
+
+    qx, _ = np.linalg.qr(directions(x))
+    qy, _ = np.linalg.qr(directions(y))
+    return np.linalg.svd(qx.T @ qy, compute_uv=False)
+
+
+def jensen_shannon(p, q):
+    """Mean of the two Kullback-Leibler divergences to the mixture, nats, one row."""
+
+    def kl(a, b):
+        return sum(u * math.log(u / v) for u, v in zip(a, b, strict=True) if u > 0)
+
+    mixed = [(u + v) / 2 for u, v in zip(p, q, strict=True)]
+    return (kl(p, mixed) + kl(q, mixed)) / 2

@@ -1,0 +1,189 @@
+"""All measures of a model's modules: batches, padding, order, and what is asked for."""
+
+import pytest
+import torch
+
+from diverse_mha.analysis import cka, jensen_shannon, svcca
+from diverse_mha.analysis.collect import (
+    HeadsMeter,
+    Selection,
+    check_selection,
+    parse_layers,
+    parse_names,
+)
+from diverse_mha.analysis.meters import Sample, real_rows
+from diverse_mha.attention import HeadStates
+from diverse_mha.errors import UserError
+from tests.toy import build_ours, toy_batch
+
+ALL = Selection(measures=("cka", "svcca", "jsd", "disagreement", "cka-rbf"), threshold=0.9)
+
+
+def states_of(model, batch, selection=ALL):
+    with torch.no_grad():
+        return model(**batch["net_input"], return_head_states=selection.states)[1]["head_states"]
+
+
+def sentence(states, i):
+    """The records of sentence ``i`` of a batch."""
+    return {
+        component: [HeadStates(*(None if x is None else x[i : i + 1] for x in s)) for s in layers]
+        for component, layers in states.items()
+    }
+
+
+def widened(states, columns):
+    """The records with that many more positions of padding, NaN in all of them."""
+
+    def widen(s):
+        mask = {
+            name: torch.nn.functional.pad(getattr(s, name), (0, columns), value=True)
+            for name in ("query_padding_mask", "key_padding_mask")
+        }
+        vectors = {
+            name: torch.nn.functional.pad(getattr(s, name), (0, 0, 0, columns), value=torch.nan)
+            for name in ("values", "outputs")
+        }
+        weights = torch.nn.functional.pad(s.weights, (0, columns, 0, columns), value=torch.nan)
+        return HeadStates(weights=weights, **vectors, **mask)
+
+    return {component: [widen(s) for s in layers] for component, layers in states.items()}
+
+
+def measure(parts, selection=ALL):
+    meter = HeadsMeter(selection)
+    for states in parts:
+        meter.update(states)
+    return meter.result()
+
+
+def numbers(nested):
+    """All numbers of a result, in order."""
+    if isinstance(nested, dict):
+        nested = list(nested.values())
+    if isinstance(nested, list):
+        return [x for item in nested for x in numbers(item)]
+    return [nested]
+
+
+LENGTHS = (9, 7, 12, 8, 11, 10)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return build_ours(share_all_embeddings=True).double().eval()
+
+
+@pytest.fixture(scope="module")
+def batch():
+    return toy_batch(LENGTHS, LENGTHS[::-1])
+
+
+@pytest.fixture(scope="module")
+def states(model, batch):
+    return states_of(model, batch)
+
+
+def test_sentences_one_by_one_in_any_order_give_what_one_batch_gives(states):
+    exact = ALL._replace(measures=("cka", "svcca", "jsd", "disagreement"))
+    whole = measure([states], exact)
+    for order in ([0, 1, 2, 3, 4, 5], [5, 0, 3, 1, 4, 2]):
+        parts = measure([sentence(states, i) for i in order], exact)
+        assert numbers(parts) == pytest.approx(numbers(whole), rel=1e-10, abs=1e-10)
+
+
+def test_padding_changes_nothing(states):
+    found = measure([widened(states, 3)])
+    assert numbers(found) == pytest.approx(numbers(measure([states])), rel=1e-10, abs=1e-10)
+
+
+def test_padding_changes_nothing_through_the_model_but_rounding(model, batch):
+    """The model's own softmax is in float32, so 1e-5 is what its rounding allows."""
+    more = states_of(model, toy_batch(LENGTHS, LENGTHS[::-1], extra_padding=4))
+    expected = numbers(measure([states_of(model, batch)]))
+    assert numbers(measure([more])) == pytest.approx(expected, rel=1e-5, abs=1e-5)
+
+
+def test_every_pair_is_that_of_the_tensor_functions(states):
+    result = measure([states])
+    assert result["components"]["cross"]["positions"] == sum(LENGTHS)
+    for component in ("encoder", "cross", "decoder"):
+        for number, s in enumerate(states[component], start=1):
+            layer = result["components"][component]["layers"][str(number)]
+            heads = real_rows(s).chunk(4, dim=1)
+            divergence = jensen_shannon(s.weights, s.query_padding_mask, s.key_padding_mask)
+            for i in range(4):
+                for j in range(4):
+                    assert layer["cka"]["pairs"][i][j] == pytest.approx(
+                        cka(heads[i], heads[j]), abs=1e-9
+                    )
+                    similar = svcca(heads[i], heads[j], 0.9)
+                    assert layer["svcca"]["pairs"][i][j] == pytest.approx(similar.mean, abs=1e-7)
+                    assert layer["jsd"]["pairs"][i][j] == pytest.approx(float(divergence[i, j]))
+                    assert layer["cka-rbf"]["pairs"][i][j] == pytest.approx(
+                        cka(heads[i], heads[j], kernel="rbf"), abs=1e-9
+                    )
+                    if i < j:
+                        curve = layer["svcca"]["coefficients"][f"{i + 1}-{j + 1}"]
+                        assert curve == pytest.approx(similar.coefficients.tolist(), abs=1e-9)
+            upper = [layer["cka"]["pairs"][i][j] for i in range(4) for j in range(i + 1, 4)]
+            assert layer["cka"]["mean"] == pytest.approx(sum(upper) / 6)
+
+
+def test_summary_is_the_last_layers_and_all_layers(states):
+    result = measure([states])
+    layers = [entry["layers"] for entry in result["components"].values()]
+    last = [entry["2"]["jsd"]["per_row"] for entry in layers]
+    every = [layer["jsd"]["per_row"] for entry in layers for layer in entry.values()]
+    summary = result["summary"]["jsd"]
+    assert summary["last_per_row"] == pytest.approx(sum(last) / 3)
+    assert summary["mean_per_row"] == pytest.approx(sum(every) / 6)
+
+
+def test_only_what_is_asked_for(model, batch):
+    some = Selection(("cross",), "last", ("jsd",))
+    result = measure([states_of(model, batch, some)], some)
+    assert list(result["components"]) == ["cross"]
+    assert list(result["components"]["cross"]["layers"]) == ["2"]
+    assert list(result["components"]["cross"]["layers"]["2"]) == ["jsd"]
+    assert "disagreement" not in result
+
+
+def test_one_head_has_no_pairs(batch):
+    heads = {f"{side}_attention_heads": 1 for side in ("encoder", "decoder")}
+    result = measure([states_of(build_ours(**heads).eval(), batch)])
+    layer = result["components"]["encoder"]["layers"]["1"]
+    assert layer["cka"]["mean"] is layer["svcca"]["mean"] is layer["jsd"]["mean"] is None
+    assert result["summary"]["cka"] == {"last": None, "mean": None}
+
+
+def test_svcca_of_too_few_positions_is_none(model):
+    result = measure([states_of(model, toy_batch((3, 2), (2, 2)))], ALL._replace(threshold=1.0))
+    layer = result["components"]["decoder"]["layers"]["1"]
+    assert layer["svcca"] is None and layer["cka"]["mean"] > 0
+    assert result["summary"]["svcca"]["last"] is None
+
+
+def test_a_sample_holds_all_of_a_short_stream_and_every_part_of_a_long_one():
+    short, long = Sample(size=10), Sample(size=100)
+    short.update(torch.arange(8.0).view(8, 1))
+    assert short.rows.flatten().tolist() == list(range(8))
+    for start in range(0, 10_000, 500):
+        long.update(torch.arange(start, start + 500.0).view(-1, 1))
+    # The mean of 100 of 0..9999 has standard deviation 289.
+    assert long.rows.size(0) == 100 and abs(float(long.rows.mean()) - 5000) < 1200
+
+
+def test_options_that_name_what_is_not_there_are_refused():
+    depths = {"decoder": 2}
+    with pytest.raises(UserError, match="--components encoder: x.pt has no .* it has decoder"):
+        check_selection(Selection(("encoder",)), depths, "x.pt")
+    with pytest.raises(UserError, match="--layers 3: the decoder of x.pt has 2 layers"):
+        check_selection(Selection(layers=(1, 3)), depths, "x.pt")
+    check_selection(Selection(layers=(1, 2)), depths, "x.pt")
+    with pytest.raises(UserError, match="unknown 'encodr'; choose from encoder, cross"):
+        parse_names("--components", "cross,encodr", ("encoder", "cross"))
+    for bad in ("0", "1,,2", "first", "-1", ""):
+        with pytest.raises(UserError, match="give all, last, or numbers"):
+            parse_layers(bad)
+    assert parse_layers("3,1,3") == (1, 3) and parse_layers("last") == "last"

@@ -1,0 +1,87 @@
+"""Jensen-Shannon divergence: the double loop, closed forms, padding."""
+
+import math
+
+import pytest
+import torch
+
+from diverse_mha.analysis import divergence as module
+from diverse_mha.analysis import jensen_shannon
+from tests.analysis import reference
+
+
+def random_weights(bsz=3, heads=4, tgt=5, src=6, seed=1, dtype=torch.float64):
+    generator = torch.Generator().manual_seed(seed)
+    logits = 2 * torch.randn(bsz, heads, tgt, src, generator=generator, dtype=dtype)
+    queries = torch.arange(tgt) >= torch.tensor([5, 2, 4]).unsqueeze(1)
+    keys = torch.arange(src) >= torch.tensor([6, 3, 5]).unsqueeze(1)
+    weights = logits.masked_fill(keys[:, None, None], -math.inf).softmax(dim=-1)
+    return weights, queries, keys
+
+
+@pytest.mark.parametrize("reduction", ["sentence", "row"])
+@pytest.mark.parametrize("chunk", [1, 60, 2**20])
+def test_equals_the_loops(reduction, chunk, monkeypatch):
+    monkeypatch.setattr(module, "CHUNK", chunk)
+    weights, queries, keys = random_weights()
+    expected = torch.zeros(4, 4, dtype=torch.float64)
+    for i in range(4):
+        for j in range(4):
+            for b in range(3):
+                for t in range(5):
+                    if not queries[b, t]:
+                        p, q = weights[b, i, t].tolist(), weights[b, j, t].tolist()
+                        expected[i, j] += reference.jensen_shannon(p, q)
+    expected /= 3 if reduction == "sentence" else 5 + 2 + 4
+    found = jensen_shannon(weights, queries, keys, reduction)
+    torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)
+
+
+def test_identical_heads_give_zero_and_disjoint_ones_ln_2():
+    one_hot = torch.eye(4).expand(2, 3, 4, 4)[:, :, :2]  # (B=2, H=3, T=2, S=4)
+    assert (jensen_shannon(one_hot, reduction="row") == 0).all()
+    apart = torch.stack((one_hot[:, 0], one_hot[:, 0].roll(2, dims=-1)), dim=1)
+    found = jensen_shannon(apart, reduction="row")
+    torch.testing.assert_close(found[0, 1].item(), math.log(2), rtol=1e-7, atol=0)
+    # Two rows a sentence.
+    assert jensen_shannon(apart)[0, 1].item() == pytest.approx(2 * math.log(2), rel=1e-7)
+
+
+def test_uniform_over_two_keys_against_one_of_them():
+    """H(mixture of (1/2, 1/2) and (1, 0)) - ln(2)/2 = 3/4 ln(4/3) + 1/4 ln 4 - 1/2 ln 2."""
+    weights = torch.tensor([[0.5, 0.5], [1.0, 0.0]], dtype=torch.float64).view(1, 2, 1, 2)
+    expected = 0.75 * math.log(4 / 3) + 0.25 * math.log(4) - 0.5 * math.log(2)
+    assert jensen_shannon(weights)[0, 1].item() == pytest.approx(expected, rel=1e-12)
+
+
+def test_padding_changes_nothing_even_where_it_is_nan():
+    weights, queries, keys = random_weights()
+    found = jensen_shannon(weights, queries, keys)
+    padded = torch.full((3, 4, 8, 9), float("nan"), dtype=torch.float64)
+    padded[:, :, :5, :6] = weights
+    more = [torch.nn.functional.pad(mask, (0, 3), value=True) for mask in (queries, keys)]
+    again = jensen_shannon(padded, more[0], more[1])
+    torch.testing.assert_close(again[..., :], found, rtol=1e-12, atol=1e-12, check_dtype=True)
+
+
+def test_without_a_real_query_or_a_second_head():
+    weights, queries, keys = random_weights()
+    assert (jensen_shannon(weights, torch.ones_like(queries), keys) == 0).all()
+    assert jensen_shannon(weights[:, :1]).tolist() == [[0.0]]
+
+
+def test_half_precision_is_computed_in_float32():
+    weights, queries, keys = random_weights(dtype=torch.float64)
+    half = weights.to(torch.bfloat16)
+    found, expected = jensen_shannon(half), jensen_shannon(half.double())
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_bad_arguments_are_refused():
+    weights, queries, keys = random_weights()
+    with pytest.raises(ValueError, match=r"reduction 'token': choose from \('sentence', 'row'\)"):
+        jensen_shannon(weights, reduction="token")
+    with pytest.raises(ValueError, match=r"query_padding_mask has shape"):
+        jensen_shannon(weights, keys)
+    with pytest.raises(ValueError, match=r"expected 4 dimensions \(B, H, T, S\)"):
+        jensen_shannon(weights[0])

@@ -1,0 +1,72 @@
+"""A stream gives what one batch gives, in any order and however it is cut."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from diverse_mha.analysis import Moments
+from diverse_mha.analysis import moments as module
+
+
+def stream(n, width, offset):
+    generator = torch.Generator().manual_seed(n)
+    return torch.randn(n, width, generator=generator, dtype=torch.float64) + offset
+
+
+def gathered(parts, width):
+    moments = Moments(width)
+    for part in parts:
+        moments.update(part)
+    return moments
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e3])
+@pytest.mark.parametrize("size", [1, 7, 100, 501])
+def test_batches_of_any_size_and_order_give_the_two_pass_scatter(size, offset):
+    x = stream(501, 70, offset)
+    centred = x - x.mean(dim=0)
+    expected = centred.T @ centred
+    shuffled = x[torch.randperm(501, generator=torch.Generator().manual_seed(2))]
+    for rows in (x, shuffled):
+        moments = gathered(rows.split(size), 70)
+        scale = float(expected.abs().max())
+        torch.testing.assert_close(moments.scatter(), expected, rtol=0, atol=1e-10 * scale)
+        torch.testing.assert_close(moments.mean, x.mean(dim=0), rtol=1e-10, atol=1e-10)
+        assert moments.count == 501
+
+
+def test_long_batches_are_cut_into_chunks(monkeypatch):
+    x = stream(100, 5, 2.0)
+    whole = gathered([x], 5).scatter()
+    monkeypatch.setattr(module, "CHUNK", 35)
+    torch.testing.assert_close(gathered([x], 5).scatter(), whole, rtol=1e-12, atol=1e-12)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=8), st.integers(0, 8))
+def test_merging_is_streaming(sizes, where):
+    parts = [stream(n, 3, 1.0) for n in sizes]
+    left, right = gathered(parts[:where], 3), gathered(parts[where:], 3)
+    left.merge(right)
+    whole = gathered(parts, 3)
+    assert left.count == whole.count == sum(sizes)
+    torch.testing.assert_close(left.scatter(), whole.scatter(), rtol=1e-10, atol=1e-12)
+
+
+def test_what_varies_by_rounding_only_counts_as_constant():
+    x = stream(50, 3, 0.0).float()
+    x[:, 1] = 0.1
+    x[::2, 1] = 0.1 + 1e-8  # half a unit in the last place of float32, lost in storing
+    scatter = gathered([x], 3).scatter()
+    assert (scatter[1] == 0).all() and (scatter[:, 1] == 0).all()
+    assert (scatter.diagonal()[[0, 2]] > 1).all()
+
+
+def test_bad_vectors_are_refused():
+    with pytest.raises(ValueError, match=r"vectors of 3 numbers: got \(2, 4\)"):
+        Moments(3).update(torch.zeros(2, 4))
+    with pytest.raises(ValueError, match="NaN or infinity"):
+        Moments(2).update(torch.tensor([[1.0, float("inf")]]))
+    with pytest.raises(ValueError, match="of 2 and of 3"):
+        Moments(2).merge(Moments(3))

@@ -1,0 +1,147 @@
+"""CKA and SVCCA: the full matrices written out, known answers, and degenerate input."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from diverse_mha.analysis import cka, cka_rbf, svcca
+from tests.analysis import reference
+
+
+def responses(n, *widths, seed=1, offset=3.0):
+    """Correlated sets of responses, with uneven variances and a mean far from zero."""
+    generator = torch.Generator().manual_seed(seed)
+    shared = torch.randn(n, max(widths), generator=generator, dtype=torch.float64)
+    sets = []
+    for width in widths:
+        mix = torch.randn(max(widths), width, generator=generator, dtype=torch.float64)
+        own = torch.randn(n, width, generator=generator, dtype=torch.float64)
+        scale = torch.logspace(0, -1.5, width, dtype=torch.float64)
+        sets.append((shared @ mix + 2 * own) * scale + offset)
+    return sets
+
+
+@pytest.mark.parametrize("n,a,b", [(40, 6, 6), (57, 5, 9), (200, 16, 3), (31, 1, 1)])
+def test_linear_cka_is_that_of_the_full_matrices(n, a, b):
+    x, y = responses(n, a, b)
+    assert cka(x, y) == pytest.approx(reference.cka(x.numpy(), y.numpy()), rel=1e-10)
+
+
+@pytest.mark.parametrize("threshold", [0.5, 0.9, 0.99, 1.0])
+@pytest.mark.parametrize("n,a,b", [(40, 6, 6), (57, 5, 9), (200, 16, 3)])
+def test_svcca_is_that_of_the_full_matrices(n, a, b, threshold):
+    x, y = responses(n, a, b)
+    found = svcca(x, y, threshold)
+    expected = reference.svcca(x.numpy(), y.numpy(), threshold)
+    np.testing.assert_allclose(found.coefficients.numpy(), expected, rtol=0, atol=1e-9)
+    assert found.mean == pytest.approx(expected.mean(), abs=1e-9)
+    assert len(expected) == min(found.kept)
+
+
+def test_rbf_cka_is_that_of_the_full_matrices():
+    x, y = responses(30, 4, 6)
+    assert cka_rbf(x, y) == pytest.approx(reference.cka_rbf(x.numpy(), y.numpy()), rel=1e-10)
+    assert cka(x, y, kernel="rbf") == cka_rbf(x, y)
+    assert cka_rbf(x, y, width=1.0) == pytest.approx(
+        reference.cka_rbf(x.numpy(), y.numpy(), 1.0), rel=1e-10
+    )
+    assert cka_rbf(x, x) == pytest.approx(1.0, abs=1e-12)
+
+
+def test_identical_sets_give_one():
+    (x,) = responses(50, 7)
+    assert cka(x, x) == pytest.approx(1.0, abs=1e-12)
+    found = svcca(x, x)
+    assert found.mean == pytest.approx(1.0, abs=1e-9)
+
+
+def test_an_orthogonal_map_scale_and_shift_leave_cka_at_one():
+    (x,) = responses(80, 6)
+    q, _ = torch.linalg.qr(torch.randn(6, 6, dtype=torch.float64))
+    assert cka(x, 0.3 * x @ q + 5) == pytest.approx(1.0, abs=1e-12)
+
+
+def test_an_invertible_map_leaves_svcca_at_one_if_all_is_kept():
+    (x,) = responses(80, 6)
+    mix = torch.randn(6, 6, dtype=torch.float64) + 3 * torch.eye(6, dtype=torch.float64)
+    assert svcca(x, x @ mix + 5, threshold=1.0).mean == pytest.approx(1.0, abs=1e-9)
+    assert cka(x, x @ mix) < 0.999, "CKA sees such a map"
+
+
+@pytest.mark.parametrize("n,d", [(400, 16), (2000, 32), (4000, 64)])
+def test_independent_normal_sets_give_what_theory_says(n, d):
+    """Heads of independent standard normal entries, f = N - 1 degrees of freedom.
+
+    CKA: E||X'CY||^2 = f d^2, and for the Wishart matrix W = X'CX, E tr W^2 = f d (f + d + 1),
+    so CKA is about f d^2 / (f d (f + d + 1)) = d / (N + d). The numerator has about d^2
+    degrees of freedom, so one pair has a relative standard deviation of sqrt(2) / d.
+
+    SVCCA keeping everything: the canonical correlations s follow Wachter's law with c = d / f,
+    density sqrt(4c(1-c) - s^2) / (pi c (1 - s^2)) on [0, 2 sqrt(c(1-c))], up to terms that
+    vanish as 1/d. One pair's mean varies less than its CKA.
+    """
+    generator = torch.Generator().manual_seed(7)
+    heads = torch.randn(8, n, d, generator=generator, dtype=torch.float64)
+    pairs = [(heads[i], heads[j]) for i in range(8) for j in range(i)]
+    four_sigma = 4 * math.sqrt(2) / d / math.sqrt(len(pairs))
+    mean_cka = np.mean([cka(x, y) for x, y in pairs])
+    assert mean_cka == pytest.approx(d / (n + d), rel=four_sigma)
+    c = d / (n - 1)
+    edge = 2 * math.sqrt(c * (1 - c))
+    s = np.linspace(0, edge, 100_001)
+    density = np.sqrt(np.clip(edge**2 - s**2, 0, None)) / (math.pi * c * (1 - s**2))
+    assert np.trapezoid(density, s) == pytest.approx(1.0, abs=1e-4)
+    mean_svcca = np.mean([svcca(x, y, threshold=1.0).mean for x, y in pairs])
+    assert mean_svcca == pytest.approx(np.trapezoid(s * density, s), rel=four_sigma)
+
+
+def test_a_set_that_does_not_vary_is_like_nothing():
+    x, _ = responses(50, 4, 4)
+    still = torch.full((50, 4), 0.1, dtype=torch.float32)
+    for other in (x, still):
+        assert cka(other, still) == 0.0
+        found = svcca(other, still)
+        assert found.mean == 0.0 and found.coefficients.numel() == 0
+    assert cka(x, still, kernel="rbf") == 0.0
+
+
+def test_one_dead_dimension_is_left_out():
+    x, y = responses(50, 4, 4)
+    dead = torch.cat((y, torch.full((50, 1), 7.0, dtype=torch.float64)), dim=1)
+    assert svcca(x, dead, 1.0).kept == (4, 4)
+    assert svcca(x, dead, 1.0).mean == pytest.approx(svcca(x, y, 1.0).mean, abs=1e-9)
+
+
+def test_float32_and_bfloat16_are_computed_in_float64():
+    x, y = responses(60, 5, 5)
+    for dtype in (torch.float32, torch.bfloat16):
+        rounded = x.to(dtype), y.to(dtype)
+        doubled = rounded[0].double(), rounded[1].double()
+        assert cka(*rounded) == pytest.approx(cka(*doubled), abs=1e-12)
+
+
+def test_too_few_positions_are_refused():
+    x, y = responses(12, 8, 8)
+    with pytest.raises(ValueError, match="12 positions are too few for 8 and 8 dimensions"):
+        svcca(x, y, threshold=1.0)
+    assert 0 < cka(x, y) <= 1
+    with pytest.raises(ValueError, match="at least 2"):
+        cka(x[:1], y[:1])
+
+
+def test_bad_arguments_are_refused():
+    x, y = responses(20, 3, 3)
+    with pytest.raises(ValueError, match=r"kernel 'rfb': choose from \('linear', 'rbf'\)"):
+        cka(x, y, kernel="rfb")
+    with pytest.raises(ValueError, match="20 and 19 positions"):
+        cka(x, y[:19])
+    with pytest.raises(ValueError, match="threshold 1.5"):
+        svcca(x, y, threshold=1.5)
+    with pytest.raises(ValueError, match=r"expected \(N, d\)"):
+        svcca(x.unsqueeze(0), y)
+    with pytest.raises(ValueError, match="NaN or infinity"):
+        cka(x, y * float("nan"))
+    with pytest.raises(ValueError, match="width -1"):
+        cka_rbf(x, y, width=-1)
