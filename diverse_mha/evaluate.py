@@ -39,7 +39,9 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("data", metavar="data_bin", help="the data that fairseq-preprocess made")
     parser.add_argument("--subset", default="test", help="what to translate (default: test)")
     parser.add_argument(
-        "--target-lang", metavar="LANG", help="default: from the file names in data_bin"
+        "--target-lang",
+        metavar="LANG",
+        help="default: the second in the file names of data_bin; the first turns the pair round",
     )
     parser.add_argument("--beam", type=int, default=5, help="beam size (default: 5)")
     parser.add_argument(
@@ -76,11 +78,17 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def target_language(data: Path, subset: str) -> str:
-    """Find the target language in the names of the binarised files.
+def language_pair(data: Path, subset: str, target: str | None = None) -> tuple[str, str]:
+    """Find the source and the target language in the names of the binarised files.
+
+    Args:
+        data: What fairseq-preprocess wrote.
+        subset: The split.
+        target: The language to translate into; default: the second of the pair. The first
+            turns the direction round, for a model that was trained that way.
 
     Raises:
-        UserError: If the folder or the subset is not there.
+        UserError: If the folder or the subset is not there, or ``target`` is neither language.
     """
     if not data.is_dir():
         raise UserError(f"{data}: no such data folder; make it with a script of data-prep/")
@@ -88,11 +96,14 @@ def target_language(data: Path, subset: str) -> str:
     for path in data.glob("*.*-*.*.idx"):
         name, pair, side, _ = path.name.rsplit(".", 3)
         if pair.endswith(f"-{side}"):
-            found[name] = side
+            found[name] = (pair[: -len(side) - 1], side)
     if subset not in found:
         there = ", ".join(sorted(found)) or "none"
         raise UserError(f"--subset {subset}: not in {data}; there: {there}")
-    return found[subset]
+    source, default = found[subset]
+    if target not in (None, source, default):
+        raise UserError(f"--target-lang {target}: {data} is for {source} and {default}")
+    return (default, source) if target == source else (source, default)
 
 
 def subwords_of(dictionary: Path) -> str | None:
@@ -188,7 +199,8 @@ def generate(args: argparse.Namespace, post_process: str | None, folder: str) ->
 
     words = [str(args.data), "--path", args.checkpoint, "--gen-subset", args.subset]
     words += ["--user-dir", str(Path(__file__).resolve().parent), "--results-path", folder]
-    words += ["--target-lang", args.target_lang, "--num-workers", "0"]
+    words += ["--source-lang", args.source_lang, "--target-lang", args.target_lang]
+    words += ["--num-workers", "0"]
     # With its default of 8, fairseq leaves out a last batch that is no multiple of 8.
     words += ["--required-batch-size-multiple", "1"]
     words += ["--beam", str(args.beam), "--lenpen", str(args.lenpen)]
@@ -228,9 +240,8 @@ def main(words: Sequence[str]) -> int:
     if args.beam < 1:
         raise UserError(f"--beam {args.beam}: must be at least 1")
     data = Path(args.data)
-    language = target_language(data, args.subset)
-    if args.target_lang and args.target_lang != language:
-        raise UserError(f"--target-lang {args.target_lang}: {data} is for {language}")
+    args.source_lang, language = language_pair(data, args.subset, args.target_lang)
+    side = 1 if language == language_pair(data, args.subset)[1] else 0
     args.target_lang = language
     name = f"{args.subset}.{language}"
     raw = _reference("--raw-reference", args.raw_reference, data.absolute().parent / "raw" / name)
@@ -258,7 +269,7 @@ def main(words: Sequence[str]) -> int:
         generated = generate(args, None if post_process == "none" else post_process, folder)
         tokenised = read_hypotheses(generated, len(tok))
     seconds = time.monotonic() - start
-    plain = detokenise(tokenised, args.moses_language or _moses_language(data) or language)
+    plain = detokenise(tokenised, args.moses_language or _moses_language(data, side) or language)
     scores = bleu_scores(tokenised, plain, tok, raw, target_lang=language, lowercase=args.lowercase)
     results = scores | {
         "checkpoint": args.checkpoint,
@@ -293,13 +304,13 @@ def _reference(option: str, given: Path | None, default: Path) -> list[str]:
     return lines
 
 
-def _moses_language(data: Path) -> str | None:
-    """Read from what data-prep left in the data folder how the target side was tokenised."""
+def _moses_language(data: Path, side: int) -> str | None:
+    """Read from what data-prep left in the data folder how a side (0 or 1) was tokenised."""
     note = data / "corpus.json"
     if not note.is_file():
         return None
     try:
-        return json.loads(note.read_text(encoding="utf-8"))["tokenizer_languages"][1]
+        return json.loads(note.read_text(encoding="utf-8"))["tokenizer_languages"][side]
     except (ValueError, LookupError, TypeError) as error:
         raise UserError(
             f"{note}: damaged, or not of data-prep; delete it and give --moses-language"

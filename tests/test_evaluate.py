@@ -58,13 +58,15 @@ def test_subwords_show_in_the_dictionary(tmp_path, words, expected):
     assert evaluate.subwords_of(data / "dict.en.txt") == expected
 
 
-def test_target_language_from_file_names(tmp_path):
+def test_languages_from_file_names(tmp_path):
     data = binarised(tmp_path / "bin")
-    assert evaluate.target_language(data, "test") == "en"
+    assert evaluate.language_pair(data, "test") == ("de", "en")
+    assert evaluate.language_pair(data, "test", "en") == ("de", "en")
+    assert evaluate.language_pair(data, "test", "de") == ("en", "de"), "the pair turned round"
     with pytest.raises(UserError, match="--subset valid: not in .*bin; there: test"):
-        evaluate.target_language(data, "valid")
+        evaluate.language_pair(data, "valid")
     with pytest.raises(UserError, match="nowhere: no such data folder"):
-        evaluate.target_language(tmp_path / "nowhere", "test")
+        evaluate.language_pair(tmp_path / "nowhere", "test")
 
 
 def test_detokenising_undoes_moses():
@@ -128,8 +130,8 @@ def test_missing_and_unequal_references_are_refused(tmp_path):
         (tmp_path / "out" / folder / "test.en").write_text(text)
     with pytest.raises(UserError, match="--raw-reference has 2 lines, --tok-reference 1"):
         evaluate.main(["model.pt", str(data)])
-    with pytest.raises(UserError, match="--target-lang de: .* is for en"):
-        evaluate.main(["model.pt", str(data), "--target-lang", "de"])
+    with pytest.raises(UserError, match="--target-lang fr: .* is for de and en"):
+        evaluate.main(["model.pt", str(data), "--target-lang", "fr"])
     with pytest.raises(UserError, match="--beam 0: must be at least 1"):
         evaluate.main(["model.pt", str(data), "--beam", "0"])
 
