@@ -1,0 +1,33 @@
+"""Slow, independent evaluation of formulas: Python's own operators, one world at a time."""
+
+from itertools import product
+
+VARIABLES = "abcdef"
+
+
+def satisfying(text: str) -> set[tuple[bool, ...]]:
+    """The assignments of the six variables under which a formula is true."""
+    code = compile(text, "formula", "eval")  # ( a ( or b ) ) is rewritten by the caller
+    worlds = product((False, True), repeat=len(VARIABLES))
+    return {w for w in worlds if eval(code, {}, dict(zip(VARIABLES, w, strict=True)))}
+
+
+def as_python(text: str) -> str:
+    """Write a formula of the published format as a Python expression, by string surgery."""
+    return text.replace("( or", "or (").replace("( and", "and (")
+
+
+def reference_relation(left: str, right: str) -> str:
+    """The relation of two contingent formulas, from the sets themselves."""
+    everything = satisfying("True")
+    a, b = satisfying(as_python(left)), satisfying(as_python(right))
+    if a == b:
+        return "="
+    if a < b:
+        return "<"
+    if a > b:
+        return ">"
+    disjoint, exhaustive = a.isdisjoint(b), a | b == everything
+    return {(True, True): "^", (True, False): "|", (False, True): "v"}.get(
+        (disjoint, exhaustive), "#"
+    )
