@@ -1,0 +1,34 @@
+"""What the command lines of the preparations share."""
+
+import argparse
+from collections.abc import Callable
+from typing import NoReturn
+
+from diverse_mha.errors import UserError
+
+
+class OneLineParser(argparse.ArgumentParser):
+    """A parser whose errors are one line, like all others of the commands."""
+
+    def error(self, message: str) -> NoReturn:
+        """Report a wrong command line.
+
+        Raises:
+            UserError: always, with the message.
+        """
+        raise UserError(f"{message}; see {self.prog} --help")
+
+
+def at_least(minimum: int) -> Callable[[str], int]:
+    """Make a reader of whole numbers from ``minimum`` up, for ``type`` of an argument."""
+
+    def integer(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = minimum - 1
+        if value < minimum:
+            raise argparse.ArgumentTypeError(f"{text} is not a whole number from {minimum} up")
+        return value
+
+    return integer

@@ -1,0 +1,51 @@
+"""Sentences with labels in fairseq's binarised format, one folder a field.
+
+The layout is that of fairseq's ``sentence_prediction``: ``input0/`` (and ``input1/`` for pairs)
+and ``label/``, each with ``dict.txt`` and a ``SPLIT.bin`` and ``SPLIT.idx`` for every split. More
+fields, such as the ``length`` of logical pairs, lie in folders of their own in the same way.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+
+def write_dictionary(path: Path, counts: Mapping[str, int], *, ordered: bool = False) -> None:
+    """Write the words of a field as fairseq's ``dict.txt``.
+
+    Args:
+        path: the file.
+        counts: each word with its count.
+        ordered: keep the order of ``counts``; default: most frequent first, then by spelling.
+    """
+    words = list(counts) if ordered else sorted(counts, key=lambda word: (-counts[word], word))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = "".join(f"{word} {counts[word]}\n" for word in words)
+    path.write_text(lines, encoding="utf-8")
+
+
+def count_words(lines: Iterable[str], minimum: int = 1) -> Counter:
+    """Count the words of lines, and leave out those that are rarer than ``minimum``."""
+    counts = Counter(word for line in lines for word in line.split())
+    return Counter({word: count for word, count in counts.items() if count >= minimum})
+
+
+def binarise(folder: Path, split: str, lines: Sequence[str], *, end: bool = True) -> None:
+    """Write one split of a field beside its ``dict.txt``, which must be there.
+
+    Args:
+        folder: folder of the field.
+        split: name of the split.
+        lines: the field of every example, words separated by white space.
+        end: put the end mark after each, as after sentences; labels have none.
+    """
+    from fairseq.data import Dictionary, indexed_dataset
+
+    dictionary = Dictionary.load(str(folder / "dict.txt"))
+    prefix = folder / split
+    builder = indexed_dataset.make_builder(f"{prefix}.bin", "mmap", vocab_size=len(dictionary))
+    for line in lines:
+        builder.add_item(
+            dictionary.encode_line(line, add_if_not_exist=False, append_eos=end).long()
+        )
+    builder.finalize(f"{prefix}.idx")

@@ -1,0 +1,165 @@
+"""Prepare the pairs of logical formulas for fairseq-train: ``data-prep/prepare-logic.sh``.
+
+Three steps, each a folder below the output folder::
+
+    pairs/  all pairs, a file per length, in the published format (relation, left, right)
+    split/  train.tsv and valid.tsv, and test1.tsv to test12.tsv by length
+    bin/    what fairseq-train reads: input0, input1, label and length, and corpus.json
+
+Each length is split by itself, 0.8/0.1/0.1. Training and validation pairs have 1 to 6 operators
+(Li et al. 2021, section 4.3: longer ones are not observed in training), test pairs 1 to 12.
+Brackets stay as tokens: a sequence model sees the structure in them alone.
+"""
+
+import argparse
+import json
+import random
+import shlex
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from diverse_mha.corpora import published
+from diverse_mha.corpora.arguments import OneLineParser, at_least
+from diverse_mha.corpora.binarise import binarise, write_dictionary
+from diverse_mha.corpora.steps import Steps, sole_use
+from diverse_mha.corpora.text import read_lines, write_lines
+from diverse_mha.errors import UserError, run_cli
+from diverse_mha.logic import RELATIONS
+from diverse_mha.logic.check import complaint
+from diverse_mha.logic.formula import TOKENS
+from diverse_mha.logic.generate import DRAWS, SEED, VERSION, generate
+from diverse_mha.logic.pairs import LONGEST, by_length, published_files, read_pairs
+
+FOLDERS = ("pairs", "split", "bin")
+LENGTHS = range(1, LONGEST + 1)
+TRAIN_OPERATORS = 6
+PARTS = (0.8, 0.1, 0.1)
+FIELDS = ("label", "input0", "input1", "length")  # in the order of a line of split/
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = OneLineParser(
+        prog="prepare-logic.sh",
+        description="Prepare the pairs of logical formulas of Bowman et al. 2014 for "
+        "fairseq-train: read the published files, or generate a set by their procedure.",
+        epilog="The output folder gets pairs/ (published format, by length), split/ and bin/ (for "
+        "fairseq-train). A step that is done is skipped; one whose options changed is done again, "
+        "and so are those after it.",
+    )
+    add = parser.add_argument
+    add("--out", type=Path, required=True, metavar="FOLDER", help="where all output goes")
+    add(
+        "--from",
+        type=Path,
+        dest="local",
+        metavar="FOLDER",
+        help="read the published files train0 to train12, plain or .gz, from this folder (and "
+        "test0 to test12 where they are there); default: generate the pairs",
+    )
+    add(
+        "--draws",
+        type=at_least(1),
+        metavar="N",
+        help=f"pairs to draw, repeated ones included, when they are generated ({DRAWS})",
+    )
+    add("--seed", type=at_least(0), default=SEED, metavar="N", help=f"of all chance ({SEED})")
+    add(
+        "--train-operators",
+        type=at_least(1),
+        default=TRAIN_OPERATORS,
+        metavar="N",
+        help=f"most operators of a training or validation pair ({TRAIN_OPERATORS})",
+    )
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Prepare the pairs as the command line says."""
+    args = _parser().parse_args(argv)
+    if args.local and args.draws:
+        raise UserError("--draws has no effect with --from; leave out one of them")
+    if args.train_operators > LONGEST:
+        raise UserError(f"--train-operators {args.train_operators}: must be at most {LONGEST}")
+    draws = args.draws or DRAWS
+    with sole_use(args.out):
+        steps = Steps(args.out, FOLDERS)
+        if args.local:
+            files = published_files(args.local)
+            options = {"files": [[path.name, published.digest_of(path)] for path in files]}
+            steps.run("read", options, lambda folder: _write_pairs(folder, _read(files)))
+        else:
+            options = {"version": VERSION, "draws": draws, "seed": args.seed}
+            steps.run(
+                "generate", options, lambda folder: _write_pairs(folder, generate(draws, args.seed))
+            )
+        options = {"seed": args.seed, "train_operators": args.train_operators, "parts": PARTS}
+        steps.run("split", options, lambda folder: _split(args.out / "pairs", folder, options))
+        steps.run("binarise", {}, lambda folder: _binarise(args.out / "split", folder, options))
+    print(f"ready: fairseq-train {shlex.quote(str(args.out / 'bin'))}")
+
+
+def _read(files: Sequence[Path]):
+    for path in files:
+        for number, pair in read_pairs(path):
+            problem = complaint(pair)
+            if problem:
+                raise UserError(f"{path}:{number}: {problem}")
+            yield pair
+
+
+def _write_pairs(folder: Path, pairs) -> str:
+    counts = {}
+    for length, found in by_length(pairs).items():
+        counts[length] = write_lines(folder / f"{length}.tsv", (pair.line for pair in found))
+    return f"{sum(counts.values()):,} different pairs of 0 to {LONGEST} operators"
+
+
+def _split(source: Path, target: Path, options: dict) -> str:
+    """Shuffle each length by itself and cut it into the three parts."""
+    splits: dict[str, list[str]] = {"train": [], "valid": []}
+    for length in LENGTHS:
+        lines = [f"{line}\t{length}" for line in read_lines(source / f"{length}.tsv")]
+        random.Random(f"{options['seed']} {length}").shuffle(lines)
+        held_out = [round(part * len(lines)) for part in PARTS[1:]]
+        if min(held_out) < 1:
+            raise UserError(
+                f"only {len(lines)} pairs of {length} operators, too few to split; "
+                "give a larger --draws"
+            )
+        splits[f"test{length}"] = lines[: held_out[1]]
+        if length <= options["train_operators"]:
+            splits["valid"] += lines[held_out[1] : sum(held_out)]
+            splits["train"] += lines[sum(held_out) :]
+    for name, lines in splits.items():
+        write_lines(target / f"{name}.tsv", lines)
+    tests = sum(len(lines) for name, lines in splits.items() if name.startswith("test"))
+    return f"{len(splits['train']):,} train, {len(splits['valid']):,} valid, {tests:,} test pairs"
+
+
+def _binarise(source: Path, target: Path, options: dict) -> str:
+    columns = {}
+    for path in sorted(source.glob("*.tsv")):
+        rows = [line.split("\t") for line in read_lines(path)]
+        columns[path.stem] = dict(zip(FIELDS, zip(*rows, strict=True), strict=True))
+    train = columns["train"]
+    words = Counter(word for text in train["input0"] + train["input1"] for word in text.split())
+    labels = Counter(train["label"])
+    # Every token, relation and length has its place, whatever a small set happens to hold.
+    counts = {
+        "input0": {token: words[token] for token in TOKENS},
+        "input1": {token: words[token] for token in TOKENS},
+        "label": {sign: labels[sign] for sign in RELATIONS},
+        "length": {str(length): 1 for length in LENGTHS},
+    }
+    for field in FIELDS:
+        write_dictionary(target / field / "dict.txt", counts[field], ordered=True)
+        for name, column in columns.items():
+            binarise(target / field, name, column[field], end=field.startswith("input"))
+    made = {"corpus": "logic", **options}
+    (target / "corpus.json").write_text(json.dumps(made, indent=2) + "\n", encoding="utf-8")
+    return f"{len(columns)} splits, {len(TOKENS)} tokens, {len(RELATIONS)} relations"
+
+
+if __name__ == "__main__":
+    run_cli(main)
