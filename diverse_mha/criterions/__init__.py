@@ -5,9 +5,11 @@ from diverse_mha.criterions.cross_entropy import (
     CrossEntropyWithDiversity,
 )
 from diverse_mha.criterions.label_smoothed import LabelSmoothedCrossEntropyWithDiversity
+from diverse_mha.criterions.sentence_classification import SentenceClassificationWithDiversity
 
 __all__ = [
     "AdaptiveLossWithDiversity",
     "CrossEntropyWithDiversity",
     "LabelSmoothedCrossEntropyWithDiversity",
+    "SentenceClassificationWithDiversity",
 ]

@@ -1,0 +1,111 @@
+"""Cross-entropy over classes with diversity terms, for sentence classification."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from fairseq.criterions import FairseqCriterion, register_criterion
+from fairseq.dataclass import FairseqDataclass
+from fairseq.logging import metrics
+
+from diverse_mha.criterions.config import DiversityConfig
+from diverse_mha.criterions.diversity import DiversityMixin
+from diverse_mha.errors import OptionError
+
+# Counts of a group travel in fairseq's logging output under these, summed over workers.
+_CORRECT, _TOTAL = "correct/", "total/"
+
+
+@dataclass
+class SentenceClassificationDiversityConfig(DiversityConfig, FairseqDataclass):
+    """The options of the terms; the loss itself has none."""
+
+
+class SentenceClassificationCriterion(FairseqCriterion):
+    """Cross-entropy of the classes; accuracy in percent, in validation also by group.
+
+    Args:
+        task: a task with ``labels`` and ``groups``.
+
+    Raises:
+        OptionError: if the task is another one.
+    """
+
+    def __init__(self, task):
+        super().__init__(task)
+        if not hasattr(task, "labels"):
+            raise OptionError(
+                "--criterion sentence_classification_with_diversity needs "
+                "--task sentence_classification"
+            )
+        self.groups = [f"{task.cfg.accuracy_by}_{name}" for name in task.groups]
+
+    def forward(self, model, sample, reduce=True):
+        """Compute the loss of a batch of B examples.
+
+        Returns:
+            Loss in nats, summed over the examples, or with ``reduce=False`` one for each (B,);
+            sample size B; logging output.
+        """
+        scores = model(**sample["net_input"])[0]  # (B, classes)
+        target = sample["target"]
+        losses = F.cross_entropy(scores.float(), target, reduction="none")  # (B,)
+        correct = scores.argmax(dim=-1) == target
+        loss = losses.sum() if reduce else losses
+        logging_output = {
+            "loss": loss.detach(),
+            "correct": correct.sum(),
+            "ntokens": sample["ntokens"],
+            "nsentences": sample["nsentences"],
+            "sample_size": sample["nsentences"],
+        }
+        if self.groups and not self.training:
+            count = len(self.groups)
+            totals = torch.bincount(sample["group"], minlength=count)
+            rights = torch.bincount(sample["group"][correct], minlength=count)
+            # Every group, whether the batch has it or not: workers must agree on the names.
+            for number, name in enumerate(self.groups):
+                logging_output[_CORRECT + name] = rights[number]
+                logging_output[_TOTAL + name] = totals[number]
+        return loss, sample["nsentences"], logging_output
+
+    @classmethod
+    def reduce_metrics(cls, logging_outputs) -> None:
+        """Log the loss in bits an example, and accuracies in percent, over all workers."""
+
+        def total(key: str) -> float:
+            return float(sum(log.get(key, 0) for log in logging_outputs))
+
+        examples = total("sample_size")
+        loss = sum(_sum(log.get("loss", 0)) for log in logging_outputs)
+        metrics.log_scalar("loss", loss / max(examples, 1) / math.log(2), examples, round=4)
+        if examples:
+            metrics.log_scalar("accuracy", 100 * total("correct") / examples, examples, round=2)
+        for key in sorted({key for log in logging_outputs for key in log}):
+            name = key.removeprefix(_TOTAL)
+            if name == key or not total(key):
+                continue
+            accuracy = 100 * total(_CORRECT + name) / total(key)
+            metrics.log_scalar(f"accuracy_{name}", accuracy, total(key), round=2)
+
+    @staticmethod
+    def logging_outputs_can_be_summed() -> bool:
+        """Return True: every value is a sum or a count."""
+        return True
+
+
+def _sum(loss) -> float:
+    """Sum losses per example, which ``reduce=False`` gives."""
+    return float(loss.sum()) if torch.is_tensor(loss) else float(loss)
+
+
+@register_criterion(
+    "sentence_classification_with_diversity", dataclass=SentenceClassificationDiversityConfig
+)
+class SentenceClassificationWithDiversity(DiversityMixin, SentenceClassificationCriterion):
+    """Cross-entropy of the classes plus the terms that are switched on.
+
+    The loss minimised is mean cross-entropy (nats an example) + sum of weight * term, the
+    terms over the positions of all sentences of the batch.
+    """

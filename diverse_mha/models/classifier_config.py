@@ -1,0 +1,100 @@
+"""Options of the sentence classifier, and its shapes."""
+
+from dataclasses import dataclass, field, fields, make_dataclass
+from typing import Optional
+
+from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+
+from diverse_mha.models.config import FlatTransformerConfig, SeamConfig
+from diverse_mha.models.pooling import POOLINGS
+
+# fairseq's options that mean something for an encoder alone.
+_GENERAL = (
+    "activation_fn",
+    "dropout",
+    "attention_dropout",
+    "activation_dropout",
+    "max_source_positions",
+    "no_token_positional_embeddings",
+    "no_scale_embedding",
+    "layernorm_embedding",
+    "checkpoint_activations",
+    "offload_activations",
+    "min_params_to_wrap",
+)
+
+
+def _of_encoders(option) -> bool:
+    return option.name in _GENERAL or option.name.startswith("encoder_")
+
+
+FlatEncoderConfig = make_dataclass(
+    "FlatEncoderConfig",
+    [
+        (f.name, f.type, field(default=f.default, metadata=dict(f.metadata)))
+        for f in fields(FlatTransformerConfig)
+        if _of_encoders(f)
+    ],
+    bases=(FairseqDataclass,),
+    namespace={"__module__": __name__},
+)
+
+
+def _option(default, text: str):
+    return field(default=default, metadata={"help": text})
+
+
+@dataclass
+class ClassifierConfig(FairseqDataclass):
+    """Our options: what comes after the encoder."""
+
+    pooling: ChoiceEnum(POOLINGS) = _option(
+        "mean",
+        "how a sentence becomes one vector: mean (over its positions) or queries (attention of "
+        "trainable queries to them)",
+    )
+    pooling_queries: int = _option(2, "number of trainable queries, with --pooling queries")
+    classifier_layers: int = _option(
+        2, "linear layers of the classifier, the last one to the classes"
+    )
+    classifier_dim: Optional[int] = _option(  # noqa: UP045  fairseq's parser knows no X | None
+        None, "width between the classifier's layers; default: that of the encoder"
+    )
+
+
+@dataclass
+class SentenceClassifierConfig(ClassifierConfig, SeamConfig, FlatEncoderConfig):
+    """Options of ``sentence_classifier``: fairseq's for encoders, the seams', and ours."""
+
+
+CLASSIFIER_SHAPES = {
+    "": {},
+    "_tiny": {
+        "encoder_embed_dim": 128,
+        "encoder_ffn_embed_dim": 256,
+        "encoder_layers": 2,
+        "encoder_attention_heads": 4,
+    },
+    # Li et al. 2021, section 4.3: 2 layers, width 256, dropout 0.2, two queries, a classifier
+    # of three layers. Heads and feed-forward width are not given: as many heads, and as
+    # many times the width, as in Base.
+    "_logic": {
+        "encoder_embed_dim": 256,
+        "encoder_ffn_embed_dim": 1024,
+        "encoder_layers": 2,
+        "encoder_attention_heads": 8,
+        "dropout": 0.2,
+        "pooling": "queries",
+        "pooling_queries": 2,
+        "classifier_layers": 3,
+    },
+    # Section 4.2: six layers as in Base, the mean of the top one, an MLP.
+    "_probing": {
+        "encoder_embed_dim": 512,
+        "encoder_ffn_embed_dim": 2048,
+        "encoder_layers": 6,
+        "encoder_attention_heads": 8,
+        "pooling": "mean",
+        "classifier_layers": 2,
+    },
+}

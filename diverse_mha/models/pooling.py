@@ -1,0 +1,90 @@
+"""From the positions of a sentence to one vector of fixed size."""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+POOLINGS = ("mean", "queries")
+
+
+class MeanPooling(nn.Module):
+    """Mean over the real positions: sum_s x_s / S.
+
+    Args:
+        embed_dim: width C of a position.
+
+    Attributes:
+        output_dim: width of the vector, C.
+    """
+
+    def __init__(self, embed_dim: int):
+        super().__init__()
+        self.output_dim = embed_dim
+
+    def forward(self, x: Tensor, padding_mask: Tensor) -> Tensor:
+        """Pool a batch of sentences.
+
+        Args:
+            x: (B, S, C).
+            padding_mask: (B, S) bool, True = padding. A sentence of padding alone gives 0.
+
+        Returns:
+            (B, C).
+        """
+        real = (~padding_mask).unsqueeze(-1)  # (B, S, 1)
+        total = x.masked_fill(~real, 0.0).sum(dim=1)  # (B, C)
+        return total / real.sum(dim=1).clamp(min=1)
+
+
+class QueryPooling(nn.Module):
+    """Attention of trainable queries to the real positions, one vector a query.
+
+    a_k = softmax over s of q_k . x_s / sqrt(C); vector k = sum_s a_ks x_s; the vectors are
+    concatenated. Li et al. 2021, section 4.3, take two queries ("two trainable queries to obtain
+    the fixed-size representation") and give no equation; this is the plainest one.
+
+    Args:
+        embed_dim: width C of a position.
+        queries: number K of queries.
+
+    Attributes:
+        output_dim: width of the vector, K * C.
+    """
+
+    def __init__(self, embed_dim: int, queries: int):
+        super().__init__()
+        self.output_dim = queries * embed_dim
+        # Queries as long as layer-normalised positions: the first weights are neither even
+        # nor all on one position.
+        self.queries = nn.Parameter(torch.randn(queries, embed_dim))  # (K, C)
+
+    def forward(self, x: Tensor, padding_mask: Tensor) -> Tensor:
+        """Pool a batch of sentences.
+
+        Args:
+            x: (B, S, C).
+            padding_mask: (B, S) bool, True = padding. A sentence of padding alone gives
+                the mean of its positions.
+
+        Returns:
+            (B, K * C).
+        """
+        scores = x @ self.queries.t() / math.sqrt(x.size(-1))  # (B, S, K)
+        # Finite, so that a row of padding alone is harmless.
+        scores = scores.float().masked_fill(padding_mask.unsqueeze(-1), -1e4)
+        weights = scores.softmax(dim=1).type_as(x)  # (B, S, K)
+        return (weights.transpose(1, 2) @ x).flatten(1)  # (B, K, C) to (B, K * C)
+
+
+def build_pooling(kind: str, embed_dim: int, queries: int) -> nn.Module:
+    """Build a pooling by its name, one of ``POOLINGS``.
+
+    Raises:
+        ValueError: for an unknown name.
+    """
+    if kind == "mean":
+        return MeanPooling(embed_dim)
+    if kind == "queries":
+        return QueryPooling(embed_dim, queries)
+    raise ValueError(f"pooling {kind!r}: must be one of {', '.join(POOLINGS)}")

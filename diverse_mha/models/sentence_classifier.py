@@ -1,0 +1,160 @@
+"""Classifier of sentences, or pairs of sentences, on the encoder with open attention."""
+
+import torch
+from fairseq.dataclass.utils import gen_parser_from_dataclass
+from fairseq.models import FairseqEncoderModel
+from fairseq.models.transformer import TransformerConfig, TransformerModelBase
+from torch import Tensor, nn
+
+from diverse_mha.attention import check_state_names
+from diverse_mha.errors import OptionError
+from diverse_mha.models.checks import check_model_options
+from diverse_mha.models.classifier_config import CLASSIFIER_SHAPES, SentenceClassifierConfig
+from diverse_mha.models.config import to_namespace
+from diverse_mha.models.encoder import DiverseEncoder
+from diverse_mha.models.pooling import build_pooling
+from diverse_mha.models.presets import register_family
+from diverse_mha.models.seams import Seams
+
+
+class SentenceClassifier(FairseqEncoderModel):
+    """Encoder, pooling to one vector a sentence, feed-forward classifier.
+
+    The sentences of an example are encoded each by itself, in one batch; their vectors are
+    concatenated (Li et al. 2021, sections 4.2 and 4.3).
+
+    Args:
+        encoder: the encoder.
+        pooling: from positions to a vector of ``pooling.output_dim``.
+        classifier: from the vectors of an example to scores.
+        sentences: sentences an example, 1 or 2.
+    """
+
+    config = SentenceClassifierConfig
+
+    def __init__(self, encoder, pooling: nn.Module, classifier: nn.Module, sentences: int):
+        super().__init__(encoder)
+        self.pooling = pooling
+        self.classifier = classifier
+        self.sentences = sentences
+
+    @classmethod
+    def add_args(cls, parser):
+        """Add the options to fairseq's parser, with the defaults of the shape."""
+        gen_parser_from_dataclass(parser, cls.config())
+
+    @classmethod
+    def build_model(cls, cfg, task):
+        """Check the options and build the model.
+
+        Raises:
+            OptionError: if an option cannot be honoured, or the task is another one.
+        """
+        if not hasattr(task, "labels"):
+            raise OptionError("--arch sentence_classifier needs --task sentence_classification")
+        args = to_namespace(cfg)
+        check_model_options(args)
+        _check_classifier(args)
+        seams = Seams.from_options(args, ("encoder",))
+        if getattr(args, "encoder_layers_to_keep", None):
+            args.encoder_layers = len(args.encoder_layers_to_keep.split(","))
+        nested = TransformerConfig.from_namespace(args)
+        width = args.encoder_embed_dim
+        embedding = TransformerModelBase.build_embedding(
+            nested, task.source_dictionary, width, getattr(args, "encoder_embed_path", None)
+        )
+        encoder = DiverseEncoder(nested, task.source_dictionary, embedding, seams)
+        pooling = build_pooling(str(args.pooling), width, args.pooling_queries)
+        classifier = feed_forward(
+            task.sentences * pooling.output_dim,
+            getattr(args, "classifier_dim", None) or width,
+            len(task.labels),
+            layers=args.classifier_layers,
+            dropout=args.dropout,
+        )
+        return cls(encoder, pooling, classifier, task.sentences)
+
+    def forward(
+        self,
+        src_tokens: Tensor,
+        src_lengths: Tensor | None = None,
+        return_head_states: tuple[str, ...] = (),
+    ) -> tuple[Tensor, dict]:
+        """Score the classes of a batch of B examples of n sentences.
+
+        Args:
+            src_tokens: (n * B, S) token numbers, the sentences of an example in rows next to
+                each other, padded on the right.
+            src_lengths: (n * B,), not used: padding is read off the tokens.
+            return_head_states: names of ``HeadStates`` to return for every layer.
+
+        Returns:
+            Scores (B, classes), before softmax; and a dict, with ``return_head_states`` with
+            ``head_states``: ``{"encoder": [HeadStates, ...]}`` of n * B rows.
+
+        Raises:
+            ValueError: for an unknown name of a head state.
+        """
+        names = check_state_names(return_head_states)
+        encoded = self.encoder(src_tokens, src_lengths, return_head_states=names)
+        x = encoded["encoder_out"][0].transpose(0, 1)  # (n * B, S, C)
+        vectors = self.pooling(x, encoded["encoder_padding_mask"][0])  # (n * B, D)
+        scores = self.classifier(vectors.view(-1, self.sentences * vectors.size(-1)))
+        return scores, {"head_states": {"encoder": encoded["head_states"]}} if names else {}
+
+    def output_weight(self) -> None:
+        """Return None: the scores are not a plain projection to a vocabulary."""
+        return None
+
+    def get_normalized_probs(self, net_output, log_probs: bool, sample=None) -> Tensor:
+        """Return (log-)probabilities (B, classes) of what ``forward`` returned."""
+        scores = net_output[0].float()
+        return torch.log_softmax(scores, -1) if log_probs else torch.softmax(scores, -1)
+
+
+def feed_forward(
+    input_dim: int, hidden_dim: int, classes: int, *, layers: int, dropout: float
+) -> nn.Sequential:
+    """Build linear layers with ReLU and dropout between them.
+
+    Args:
+        input_dim: width of the input.
+        hidden_dim: width between the layers.
+        classes: width of the output.
+        layers: number of linear layers, at least 1.
+        dropout: dropout rate after each ReLU.
+    """
+    modules: list[nn.Module] = []
+    for _ in range(layers - 1):
+        modules += [_linear(input_dim, hidden_dim), nn.ReLU(), nn.Dropout(dropout)]
+        input_dim = hidden_dim
+    return nn.Sequential(*modules, _linear(input_dim, classes))
+
+
+def _linear(input_dim: int, output_dim: int) -> nn.Linear:
+    linear = nn.Linear(input_dim, output_dim)
+    nn.init.xavier_uniform_(linear.weight)
+    nn.init.zeros_(linear.bias)
+    return linear
+
+
+def _check_classifier(args) -> None:
+    for option in ("pooling_queries", "classifier_layers", "classifier_dim"):
+        value = getattr(args, option, None)
+        if value is not None and value < 1:
+            raise OptionError(f"--{option.replace('_', '-')} {value}: must be 1 or more")
+    if args.pooling_queries != SentenceClassifierConfig.pooling_queries and (
+        str(args.pooling) != "queries"
+    ):
+        raise OptionError(
+            f"--pooling-queries {args.pooling_queries} has no effect with --pooling "
+            f"{args.pooling}; it goes with queries"
+        )
+    if getattr(args, "classifier_dim", None) is not None and args.classifier_layers == 1:
+        raise OptionError(
+            f"--classifier-dim {args.classifier_dim} has no effect with --classifier-layers 1; "
+            "leave it out"
+        )
+
+
+register_family(SentenceClassifier, "sentence_classifier", CLASSIFIER_SHAPES)

@@ -1,0 +1,169 @@
+"""Classification of sentences or pairs of sentences."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Optional
+
+import numpy as np
+from fairseq.data import Dictionary, data_utils
+from fairseq.dataclass import FairseqDataclass
+from fairseq.tasks import FairseqTask, register_task
+from omegaconf import MISSING
+
+from diverse_mha.errors import OptionError
+from diverse_mha.tasks.resume import REBUILD_BATCHES_HELP, WholeSplits
+from diverse_mha.tasks.sentence_dataset import SentenceDataset
+
+_PADDING_WORD = "madeupword"  # fairseq-preprocess fills dictionaries up with these
+
+
+@dataclass
+class SentenceClassificationConfig(FairseqDataclass):
+    """Options of ``sentence_classification``."""
+
+    data: str = field(
+        default=MISSING,
+        metadata={
+            "help": "data folder with input0/, input1/ (for pairs) and label/, each with dict.txt "
+            "and the binarised splits; data-prep/prepare-logic.sh and prepare-probing.sh make it"
+        },
+    )
+    accuracy_by: Optional[str] = field(
+        default=None,
+        metadata={
+            "help": "a further folder of the data that sorts the examples into groups, whose "
+            "accuracies are then logged one by one at validation, such as length for logical "
+            "inference; default: none"
+        },
+    )
+    rebuild_batches: bool = field(default=True, metadata={"help": REBUILD_BATCHES_HELP})
+
+
+@register_task("sentence_classification", dataclass=SentenceClassificationConfig)
+class SentenceClassificationTask(WholeSplits, FairseqTask):
+    """Choose a class for a sentence, or for a pair of sentences.
+
+    The data are laid out as fairseq's ``sentence_prediction`` has them. Whether an example
+    is a sentence or a pair is seen from the folders.
+
+    Args:
+        cfg: options.
+        dictionary: tokens of the sentences.
+        labels: names of the classes, by number.
+        groups: names of the groups, by number; empty without ``accuracy_by``.
+        sentences: sentences an example, 1 or 2.
+
+    Attributes:
+        labels, groups, sentences: as above.
+    """
+
+    def __init__(self, cfg, dictionary: Dictionary, labels, groups, sentences: int):
+        super().__init__(cfg)
+        self.dictionary = dictionary
+        self.labels = labels
+        self.groups = groups
+        self.sentences = sentences
+
+    @classmethod
+    def setup_task(cls, cfg, **kwargs):
+        """Check the data folder and load the dictionaries.
+
+        Raises:
+            OptionError: if the folder is missing, is not laid out as it should be, or has no
+                groups of the name that ``accuracy_by`` gives.
+        """
+        folder = Path(cfg.data)
+        if not folder.is_dir():
+            raise OptionError(f"data folder {folder} is not there; make it with data-prep/")
+        dictionary = _load_dictionary(folder, "input0")
+        labels = _names(_load_dictionary(folder, "label"))
+        if len(labels) < 2:
+            raise OptionError(f"{folder}/label/dict.txt: {len(labels)} classes; there must be 2")
+        pairs = (folder / "input1").is_dir()
+        if pairs and _load_dictionary(folder, "input1").symbols != dictionary.symbols:
+            raise OptionError(
+                f"{folder}: input0/dict.txt and input1/dict.txt differ; binarise both sides with "
+                "one dictionary"
+            )
+        groups = []
+        if cfg.accuracy_by is not None:
+            if not (folder / cfg.accuracy_by).is_dir():
+                raise OptionError(
+                    f"--accuracy-by {cfg.accuracy_by}: {folder} has no such folder; leave it out"
+                )
+            groups = _names(_load_dictionary(folder, cfg.accuracy_by))
+        return cls(cfg, dictionary, labels, groups, 2 if pairs else 1)
+
+    def load_dataset(self, split: str, combine: bool = False, **kwargs) -> None:
+        """Load a split.
+
+        Raises:
+            OptionError: if it is not there, its fields differ in number, or a label is unknown.
+        """
+        inputs = [self._load(f"input{k}", split) for k in range(self.sentences)]
+        labels = self._numbers("label", split, len(self.labels))
+        groups = None
+        if self.cfg.accuracy_by is not None:
+            groups = self._numbers(self.cfg.accuracy_by, split, len(self.groups))
+        counts = {f"input{k}": len(side) for k, side in enumerate(inputs)} | {"label": len(labels)}
+        if groups is not None:
+            counts[self.cfg.accuracy_by] = len(groups)
+        if len(set(counts.values())) != 1:
+            told = ", ".join(f"{name} has {count}" for name, count in counts.items())
+            raise OptionError(
+                f"split {split!r} in {self.cfg.data}: {told}; binarise files with a line for "
+                "every example"
+            )
+        self.datasets[split] = SentenceDataset(
+            inputs, labels, self.dictionary.pad(), groups, shuffle=split == "train"
+        )
+
+    def _load(self, name: str, split: str):
+        dataset = data_utils.load_indexed_dataset(f"{self.cfg.data}/{name}/{split}")
+        if dataset is None:
+            raise OptionError(
+                f"data folder {self.cfg.data} holds no split {split!r} in {name}/; name one that "
+                "it holds, or prepare the data again"
+            )
+        return dataset
+
+    def _numbers(self, name: str, split: str, count: int) -> np.ndarray:
+        """Read a field of one word an example as numbers from 0."""
+        special = self.dictionary.nspecial
+        items = self._load(name, split)
+        numbers = np.array([int(items[i][0]) - special for i in range(len(items))])
+        wrong = np.flatnonzero((numbers < 0) | (numbers >= count))
+        if len(wrong):
+            raise OptionError(
+                f"{self.cfg.data}/{name}/{split}: example {wrong[0] + 1} has a value that is not "
+                f"in {name}/dict.txt; binarise it with the dictionary of the training split"
+            )
+        return numbers
+
+    def max_positions(self):
+        """Return None: the model alone limits the length of a sentence."""
+        return None
+
+    @property
+    def source_dictionary(self) -> Dictionary:
+        """The tokens of the sentences."""
+        return self.dictionary
+
+    @property
+    def target_dictionary(self) -> None:
+        """None: what is predicted is a class, not a token."""
+        return None
+
+
+def _load_dictionary(folder: Path, name: str) -> Dictionary:
+    path = folder / name / "dict.txt"
+    if not path.is_file():
+        raise OptionError(
+            f"data folder {folder} holds no {name}/dict.txt; make it with data-prep/, or with "
+            f"fairseq-preprocess --only-source --destdir {folder}/{name}"
+        )
+    return Dictionary.load(str(path))
+
+
+def _names(dictionary: Dictionary) -> list[str]:
+    return [s for s in dictionary.symbols[dictionary.nspecial :] if not s.startswith(_PADDING_WORD)]

@@ -1,0 +1,148 @@
+"""The classifier: shapes, pairs in one pass, head states, options."""
+
+import pytest
+import torch
+from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_DATACLASS_REGISTRY
+
+from diverse_mha.models.sentence_classifier import SentenceClassifier, feed_forward
+from tests.toy import toy_task as translation_task
+from tests.toy_classification import LABELS, build_classifier, toy_batch
+
+SEAMS = {
+    "plain": {},
+    "routing": {"aggregation": "em-routing", "aggregation_encoder_layers": "all"},
+    "cascade": {"cascade": "mlp"},
+    "queries": {"pooling": "queries", "classifier_layers": 3},
+    "pre-norm": {"encoder_normalize_before": True},
+}
+
+
+@pytest.mark.parametrize("suffix", ["", "_tiny", "_logic", "_probing"])
+def test_every_shape_is_a_model_of_ours(suffix):
+    name = "sentence_classifier" + suffix
+    assert issubclass(ARCH_MODEL_REGISTRY[name], SentenceClassifier)
+    options = {f for f in vars(MODEL_DATACLASS_REGISTRY[name]()) if f.startswith("decoder_")}
+    assert not options  # an encoder alone
+
+
+def test_the_shapes_are_the_papers():
+    logic = MODEL_DATACLASS_REGISTRY["sentence_classifier_logic"]()
+    assert (logic.encoder_layers, logic.encoder_embed_dim, logic.dropout) == (2, 256, 0.2)
+    assert (str(logic.pooling), logic.pooling_queries, logic.classifier_layers) == ("queries", 2, 3)
+    probing = MODEL_DATACLASS_REGISTRY["sentence_classifier_probing"]()
+    shape = (probing.encoder_layers, probing.encoder_embed_dim, probing.encoder_ffn_embed_dim)
+    assert shape == (6, 512, 2048) and str(probing.pooling) == "mean"
+
+
+@pytest.mark.parametrize("sentences", [1, 2])
+@pytest.mark.parametrize("seams", SEAMS)
+def test_padding_and_neighbours_change_nothing(seams, sentences):
+    model = build_classifier(sentences=sentences, **SEAMS[seams])
+    model.eval()
+    batch, wide = (toy_batch(sentences=sentences, extra_padding=n)["net_input"] for n in (0, 5))
+    scores, extra = model(**batch)
+    assert scores.shape == (4 // sentences, len(LABELS)) and extra == {}
+    torch.testing.assert_close(model(**wide)[0], scores)
+    one = {name: tensor[:sentences] for name, tensor in batch.items()}
+    torch.testing.assert_close(model(**one)[0], scores[:1])
+
+
+def test_a_pair_is_two_sentences_encoded_alone_and_joined():
+    model = build_classifier(pooling="queries", pooling_queries=3)
+    model.eval()
+    tokens = toy_batch(lengths=(5, 3))["net_input"]["src_tokens"]
+
+    def vector(row):
+        encoded = model.encoder(row[None])
+        return model.pooling(
+            encoded["encoder_out"][0].transpose(0, 1), encoded["encoder_padding_mask"][0]
+        )
+
+    joined = torch.cat([vector(tokens[0]), vector(tokens[1, :3])], dim=1)
+    assert joined.shape == (1, 2 * 3 * 16)
+    torch.testing.assert_close(model(tokens)[0], model.classifier(joined))
+    swapped = model(tokens.flip(0))[0]
+    assert not torch.allclose(swapped, model(tokens)[0])  # the order of the sides counts
+
+
+@pytest.mark.parametrize("seams", SEAMS)
+def test_head_states_of_all_sentences_of_the_batch(seams):
+    model = build_classifier(**SEAMS[seams])
+    model.eval()
+    batch = toy_batch()["net_input"]
+    scores, extra = model(**batch, return_head_states=("outputs", "weights"))
+    torch.testing.assert_close(scores, model(**batch)[0])
+    assert list(extra["head_states"]) == ["encoder"] and len(extra["head_states"]["encoder"]) == 2
+    for states in extra["head_states"]["encoder"]:
+        assert states.outputs.shape == (4, 4, 6, 4)  # (n * B, H, S, D)
+        assert states.weights.shape == (4, 4, 6, 6)
+        assert states.key_padding_mask.tolist() == batch["src_tokens"].eq(1).tolist()
+    with pytest.raises(ValueError, match="heads"):
+        model(**batch, return_head_states=("heads",))
+
+
+def test_activation_checkpointing_changes_no_gradient():
+    gradients = []
+    for checkpointed in (False, True):
+        model = build_classifier(checkpoint_activations=checkpointed, **SEAMS["routing"])
+        scores, extra = model(**toy_batch()["net_input"], return_head_states=("outputs",))
+        states = extra["head_states"]["encoder"]
+        (scores.square().sum() + sum(s.outputs.square().sum() for s in states)).backward()
+        gradients.append([p.grad for p in model.parameters()])
+    assert len(gradients[0]) == len(gradients[1]) > 20
+    for plain, checkpointed in zip(*gradients, strict=True):
+        torch.testing.assert_close(checkpointed, plain)
+
+
+def test_layer_drop_leaves_layers_and_their_records_out():
+    model = build_classifier(encoder_layers=6, encoder_layerdrop=0.5)
+    torch.manual_seed(1)
+    counts = {
+        len(
+            model(**toy_batch()["net_input"], return_head_states=("outputs",))[1]["head_states"][
+                "encoder"
+            ]
+        )
+        for _ in range(10)
+    }
+    assert len(counts) > 1 and max(counts) < 7
+
+
+def test_the_classifier_has_the_layers_asked_for():
+    widths = [
+        (layer.in_features, layer.out_features)
+        for layer in feed_forward(8, 5, 3, layers=3, dropout=0.1)
+        if isinstance(layer, torch.nn.Linear)
+    ]
+    assert widths == [(8, 5), (5, 5), (5, 3)]
+    assert len(feed_forward(8, 5, 3, layers=1, dropout=0.1)) == 1
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"pooling_queries": 3}, "--pooling-queries 3 has no effect with --pooling mean"),
+        ({"pooling": "queries", "pooling_queries": 0}, "--pooling-queries 0: must be 1 or more"),
+        ({"classifier_layers": 0}, "--classifier-layers 0: must be 1 or more"),
+        ({"classifier_layers": 1, "classifier_dim": 9}, "--classifier-dim 9 has no effect"),
+        ({"classifier_dim": 0}, "--classifier-dim 0: must be 1 or more"),
+        ({"encoder_attention_heads": 3}, "--encoder-attention-heads 3 does not divide"),
+        (
+            {"aggregation": "em-routing", "aggregation_encoder_layers": "3"},
+            "--aggregation-encoder-layers 3: there is no layer '3'",
+        ),
+        (
+            {"aggregation": "em-routing", "aggregation_decoder_layers": "1"},
+            "--aggregation-decoder-layers 1: the model has no decoder attention",
+        ),
+    ],
+)
+def test_options_that_cannot_be_honoured_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        build_classifier(**options)
+
+
+def test_another_task_is_refused():
+    config = MODEL_DATACLASS_REGISTRY["sentence_classifier_tiny"]()
+    with pytest.raises(ValueError, match="needs --task sentence_classification"):
+        SentenceClassifier.build_model(config, translation_task())

@@ -1,0 +1,137 @@
+"""The classification task: data set, batches, and data that are not right."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
+
+from diverse_mha.corpora.binarise import binarise, write_dictionary
+from diverse_mha.tasks.sentence_classification import SentenceClassificationTask
+from diverse_mha.tasks.sentence_dataset import SentenceDataset
+
+NAME = "sentence_classification"
+WORDS, LABELS = "abcd", "xyz"
+
+
+def write(folder, lines, *, split="train", fields=("input0", "input1", "label", "length")):
+    """Write examples (sentence, sentence, label, group) as prepared data."""
+    for number, field in enumerate(fields):
+        names = {"label": LABELS, "length": "123"}.get(field, WORDS)
+        write_dictionary(folder / field / "dict.txt", dict.fromkeys(names, 1), ordered=True)
+        column = [line[number] for line in lines]
+        binarise(folder / field, split, column, end=field.startswith("input"))
+    return folder
+
+
+PAIRS = [
+    ("a b c", "d", "x", "1"),
+    ("b", "a a a a a", "z", "3"),
+    ("c", "c", "y", "2"),
+    ("d d", "a", "x", "1"),
+]
+
+
+def setup(folder, **options) -> SentenceClassificationTask:
+    config = TASK_DATACLASS_REGISTRY[NAME](data=str(folder), **options)
+    return SentenceClassificationTask.setup_task(config)
+
+
+def test_registered_and_rebuilds_batches():
+    assert TASK_REGISTRY[NAME] is SentenceClassificationTask
+    assert TASK_DATACLASS_REGISTRY[NAME]().rebuild_batches is True
+
+
+def test_pairs_are_batched_in_neighbouring_rows(tmp_path):
+    task = setup(write(tmp_path, PAIRS), accuracy_by="length")
+    assert (task.sentences, task.labels, task.groups) == (2, list(LABELS), ["1", "2", "3"])
+    task.load_dataset("train")
+    dataset = task.dataset("train")
+    batch = dataset.collater([dataset[0], dataset[1]])
+    words = [
+        [task.dictionary[t] for t in row if t not in (task.dictionary.pad(), task.dictionary.eos())]
+        for row in batch["net_input"]["src_tokens"].tolist()
+    ]
+    assert [" ".join(row) for row in words] == [*PAIRS[0][:2], *PAIRS[1][:2]]
+    assert batch["net_input"]["src_tokens"].shape == (4, 6)
+    assert batch["net_input"]["src_lengths"].tolist() == [4, 2, 2, 6]  # with the end mark
+    assert batch["target"].tolist() == [0, 2] and batch["group"].tolist() == [0, 2]
+    assert (batch["nsentences"], batch["ntokens"]) == (2, 14)
+    assert dataset.collater([]) == {}
+
+
+def test_single_sentences(tmp_path):
+    task = setup(
+        write(tmp_path, [line[:1] + line[2:3] for line in PAIRS], fields=("input0", "label"))
+    )
+    assert (task.sentences, task.groups) == (1, [])
+    task.load_dataset("train")
+    batch = task.dataset("train").collater([task.dataset("train")[1]])
+    assert batch["net_input"]["src_tokens"].shape == (1, 2) and "group" not in batch
+
+
+def test_max_tokens_counts_padding_and_no_example_is_lost(tmp_path):
+    task = setup(write(tmp_path, PAIRS * 5, split="valid"))
+    task.load_dataset("valid")
+    dataset = task.dataset("valid")
+    assert dataset.num_tokens(1) == 12 == dataset.num_tokens_vec(np.array([1]))[0]
+    batches = task.get_batch_iterator(
+        dataset, max_tokens=24, required_batch_size_multiple=8
+    ).next_epoch_itr(shuffle=False)
+    seen = []
+    for batch in batches:
+        assert batch["net_input"]["src_tokens"].numel() <= 24
+        seen += batch["id"].tolist()
+    assert sorted(seen) == list(range(20))
+
+
+def test_order_is_by_length_and_at_random_in_training():
+    tokens = [torch.tensor([4] * n + [2]) for n in (3, 1, 2, 1, 3, 1)]
+    sentences = SimpleNamespace(sizes=np.array([len(t) for t in tokens]))
+    orders = set()
+    for seed in range(6):
+        np.random.seed(seed)
+        dataset = SentenceDataset([sentences], np.zeros(6), 1, shuffle=True)
+        order = dataset.ordered_indices().tolist()
+        assert [int(sentences.sizes[i]) for i in order] == [2, 2, 2, 3, 4, 4]
+        orders.add(tuple(order))
+    assert len(orders) > 2
+    fixed = SentenceDataset([sentences], np.zeros(6), 1).ordered_indices()
+    assert fixed.tolist() == [1, 3, 5, 2, 0, 4]
+
+
+@pytest.mark.parametrize(
+    "spoil, message",
+    [
+        (lambda f: (f / "label" / "dict.txt").unlink(), "holds no label/dict.txt; make it with"),
+        (
+            lambda f: write_dictionary(f / "input1" / "dict.txt", {"e": 1}),
+            "input0/dict.txt and input1/dict.txt differ",
+        ),
+        (lambda f: (f / "input1" / "train.idx").unlink(), "holds no split 'train' in input1/"),
+        (
+            lambda f: binarise(f / "input1", "train", ["a"]),
+            "input0 has 4, input1 has 1, label has 4",
+        ),
+        (
+            lambda f: binarise(f / "label", "train", ["x", "q", "x", "x"], end=False),
+            "label/train: example 2 has a value that is not in label/dict.txt",
+        ),
+        (
+            lambda f: write_dictionary(f / "label" / "dict.txt", {"x": 1}),
+            "label/dict.txt: 1 classes; there must be 2",
+        ),
+    ],
+)
+def test_data_that_are_not_right_are_refused_by_name(tmp_path, spoil, message):
+    spoil(write(tmp_path, PAIRS))
+    with pytest.raises(ValueError, match=message):
+        setup(tmp_path).load_dataset("train")
+
+
+def test_missing_folders_are_named(tmp_path):
+    with pytest.raises(ValueError, match="nowhere is not there; make it with data-prep/"):
+        setup(tmp_path / "nowhere")
+    with pytest.raises(ValueError, match="--accuracy-by depth: .* has no such folder"):
+        setup(write(tmp_path, PAIRS), accuracy_by="depth")
