@@ -45,7 +45,7 @@ def gather(
     device: torch.device,
     seed: int,
 ) -> dict[str, Evidence]:
-    """Run every variant for one step, without dropout and from the same parameters.
+    """Run every variant for one step, without dropout or Drophead, from the same parameters.
 
     Args:
         names: variants, stock first.
@@ -57,7 +57,7 @@ def gather(
     """
     evidence, stock = {}, None
     for name in names:
-        variant = VARIANTS[name]
+        variant = VARIANTS[name].without_drophead()
         trainee = Trainee(
             variant,
             shape.options(dropout=0.0),
@@ -77,7 +77,7 @@ def gather(
             float(outcome.token_loss),
             float(outcome.grad_norm),
             len(shared) == len(own) == len(stock),
-            "disagreement" in variant.terms,
+            variant.has_terms,
         )
     return evidence
 

@@ -1,6 +1,6 @@
 """What is measured: one row a method, and what the papers say it costs."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from diverse_mha.errors import UserError
 
@@ -25,9 +25,23 @@ class Variant:
     criterion: str = "label_smoothed_cross_entropy_with_diversity"
     terms: dict = field(default_factory=dict)
 
+    @property
+    def has_terms(self) -> bool:
+        """Whether the loss holds more than the token loss."""
+        return bool(self.terms.keys() - {"token_loss"})
+
+    def without_drophead(self) -> "Variant":
+        """The same with every head kept, for comparisons that chance must not enter."""
+        model = {name: value for name, value in self.model.items() if name != "drophead"}
+        return replace(self, model=model)
+
 
 _ALL_TERMS = "subspace,position,output"
 _ENCODER = {"disagreement_on": "encoder"}
+# The settings of Yun et al. 2021, section 6.1.
+_HSIC = {"hsic_weight": 1e-7}
+_ORTHOGONALITY = {"orthogonality_weight": 1.0}
+_DROPHEAD = {"drophead": 0.1}
 
 
 def _em_routing(layers: str) -> dict:
@@ -66,6 +80,12 @@ VARIANTS = {
         terms={"disagreement": "output"},
     ),
     "coda": Variant("CODA", arch="transformer_coda"),
+    "hsic": Variant("HSIC, all components", terms=_HSIC),
+    "orthogonality": Variant("orthogonality, all components", terms=_ORTHOGONALITY),
+    "drophead": Variant("Drophead 0.1", model=_DROPHEAD),
+    "all-three": Variant(
+        "HSIC, orthogonality and Drophead", model=_DROPHEAD, terms={**_HSIC, **_ORTHOGONALITY}
+    ),
 }
 
 

@@ -123,6 +123,12 @@ def test_every_variant_passes_the_check():
     assert evidence["output"].loss != evidence["output"].token_loss
     # The disagreement terms are negative and enter negated: they add to the loss.
     assert evidence["all-terms"].loss > evidence["output"].loss > evidence["plain"].loss
+    # HSIC and SRIP are positive and enter as they are.
+    for name in ("hsic", "orthogonality", "all-three"):
+        assert evidence[name].has_terms
+        assert evidence[name].loss > evidence["plain-fused"].loss
+    assert not evidence["drophead"].has_terms
+    assert VARIANTS["drophead"].model["drophead"] == 0.1
 
 
 GOOD = Evidence(10.0, 9.0, 1.0, stock_parameters=True, has_terms=False)
