@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from fairseq.modules import MultiheadAttention
 from torch import Tensor, nn
 
+from diverse_mha.attention.cached_keys import CachedKeys, fold_beams, unfold_beams
 from diverse_mha.attention.drophead import drop_heads
 from diverse_mha.attention.masks import causal_bias, merge_bias, padding_bias
 from diverse_mha.attention.states import HeadStates
@@ -20,7 +21,7 @@ class Attended(NamedTuple):
     logits: Tensor | None = None  # (B, H, T, S), for the next layer's cascade
 
 
-class DiverseAttention(MultiheadAttention):
+class DiverseAttention(CachedKeys, MultiheadAttention):
     """Attention whose heads can be looked at, with stock parameter names.
 
     ``forward`` keeps the whole contract of ``fairseq.modules.MultiheadAttention``
@@ -181,9 +182,9 @@ class DiverseAttention(MultiheadAttention):
         bsz, tgt_len, _ = query.shape
         q = self._split_heads(self.q_proj(query))  # (B, H, T, D)
         if incremental_state is None:
-            k, v = self._project_keys(query if self.self_attention else key)
+            k, v = self.project_keys(query if self.self_attention else key)
         else:
-            k, v, key_padding_mask = self._cached_keys(
+            k, v, key_padding_mask = self.cached_keys(
                 query, key, key_padding_mask, incremental_state, static_kv
             )
         fold = bsz // k.size(0)
@@ -192,9 +193,9 @@ class DiverseAttention(MultiheadAttention):
         if bias is None and not causal and key_padding_mask is not None:
             bias = padding_bias(key_padding_mask.to(torch.bool), q.dtype)
         if fold > 1:  # beams share the keys of their sentence
-            q = self._fold_beams(q, fold)
+            q = fold_beams(q, fold)
             if previous_logits is not None:
-                previous_logits = self._fold_beams(previous_logits, fold)
+                previous_logits = fold_beams(previous_logits, fold)
         if self._needs_logits(wanted):
             logits, weights, outputs = self._explicit(q, k, v, bias, causal, previous_logits)
         else:
@@ -202,8 +203,7 @@ class DiverseAttention(MultiheadAttention):
             outputs = self._fused(q, k, v, bias, causal)
         if fold > 1:
             q, logits, weights, outputs = (
-                None if x is None else self._unfold_beams(x, fold)
-                for x in (q, logits, weights, outputs)
+                None if x is None else unfold_beams(x, fold) for x in (q, logits, weights, outputs)
             )
         everything = HeadStates(q, k, v, logits, weights, outputs)
         states = HeadStates(**{name: getattr(everything, name) for name in wanted})
@@ -222,18 +222,9 @@ class DiverseAttention(MultiheadAttention):
         """(B, L, C) -> (B, H, L, D), a view."""
         return x.view(x.size(0), x.size(1), self.num_heads, self.head_dim).transpose(1, 2)
 
-    def _project_keys(self, key: Tensor) -> tuple[Tensor, Tensor]:
+    def project_keys(self, key: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys and values (B, H, S, D) of a tensor (B, S, Ck)."""
         return self._split_heads(self.k_proj(key)), self._split_heads(self.v_proj(key))
-
-    def _fold_beams(self, x: Tensor, fold: int) -> Tensor:
-        """(B, H, T, X) -> (B / fold, H, fold * T, X)."""
-        x = x.view(-1, fold, *x.shape[1:])
-        return x.transpose(1, 2).flatten(2, 3)
-
-    def _unfold_beams(self, x: Tensor, fold: int) -> Tensor:
-        """(B / fold, H, fold * T, X) -> (B, H, T, X)."""
-        x = x.view(x.size(0), x.size(1), fold, -1, x.size(-1))
-        return x.transpose(1, 2).flatten(0, 1)
 
     def _dropout_p(self) -> float:
         module = self.dropout_module
@@ -263,37 +254,3 @@ class DiverseAttention(MultiheadAttention):
         weights = F.softmax(scores, dim=-1, dtype=torch.float32).type_as(v)
         outputs = torch.matmul(self.dropout_module(weights), v)  # (B, H, T, D)
         return logits, weights, outputs
-
-    def _cached_keys(
-        self,
-        query: Tensor,
-        key: Tensor | None,
-        key_padding_mask: Tensor | None,
-        incremental_state: dict,
-        static_kv: bool,
-    ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Take keys from the decoding state, add this step's, and store them back."""
-        cache = self._get_input_buffer(incremental_state)
-        k, v = cache.get("prev_key"), cache.get("prev_value")
-        if k is None or not static_kv:
-            if self.encoder_decoder_attention and self.beam_size > 1:
-                key, key_padding_mask = self._one_per_sentence(query, key, key_padding_mask)
-            new_k, new_v = self._project_keys(query if self.self_attention else key)
-            k = new_k if k is None else torch.cat([k, new_k], dim=2)
-            v = new_v if v is None else torch.cat([v, new_v], dim=2)
-        mask = self._append_prev_key_padding_mask(
-            key_padding_mask, cache.get("prev_key_padding_mask"), k.size(0), k.size(2), static_kv
-        )
-        cache.update(prev_key=k, prev_value=v, prev_key_padding_mask=mask)
-        self._set_input_buffer(incremental_state, cache)
-        return k, v, mask
-
-    def _one_per_sentence(
-        self, query: Tensor, key: Tensor, key_padding_mask: Tensor | None
-    ) -> tuple[Tensor, Tensor | None]:
-        """Drop the copies that beam search made of each sentence's keys."""
-        if key.size(0) != query.size(0):
-            return key, key_padding_mask
-        if key_padding_mask is not None:
-            key_padding_mask = key_padding_mask[:: self.beam_size]
-        return key[:: self.beam_size], key_padding_mask

@@ -106,6 +106,15 @@ class DiverseTransformer(OutputWeight, TransformerModel):
             extra["head_states"]["encoder"] = encoder_out["head_states"]
         return x, extra
 
+    def set_beam_size(self, beam_size: int) -> None:
+        """Tell the attention to the encoder how many beams share a source sentence.
+
+        fairseq's generator calls it for searches with more than one beam.
+        """
+        for layer in self.decoder.layers:
+            if layer.encoder_attn is not None:
+                layer.encoder_attn.set_beam_size(beam_size)
+
     def upgrade_state_dict_named(self, state_dict, name):
         """Drop what stock fairseq 0.12.2 saves twice; called when a checkpoint is loaded."""
         super().upgrade_state_dict_named(state_dict, name)

@@ -228,3 +228,32 @@ def test_refusals_name_the_values():
     query, key = inputs()
     with pytest.raises(ValueError, match="value must be the same tensor as key"):
         ours(query, key, key.clone())
+
+
+def test_beam_size_of_an_earlier_search_does_no_harm():
+    ours, _ = pair(encoder_decoder_attention=True)
+    query, key = inputs()  # three sentences, not three beams of one
+    mask = key_padding()
+    expected = decode_stepwise(ours, query, key, mask, static_kv=True, need_weights=False)
+    ours.set_beam_size(3)
+    actual = decode_stepwise(ours, query, key, mask, static_kv=True, need_weights=False)
+    torch.testing.assert_close(actual, expected, rtol=0, atol=0)
+
+
+def test_beams_leave_with_their_sentence():
+    ours, _ = pair(encoder_decoder_attention=True)
+    query, key = inputs()
+    query, key = query[:1].repeat(1, 2, 1), key.repeat_interleave(2, dim=1)  # 3 sentences, 2 beams
+    mask = key_padding().repeat_interleave(2, dim=0)
+    kept = torch.tensor([1, 0, 5, 4])  # beams change places, the second sentence is finished
+    outputs = []
+    for beam_size in (1, 2):
+        ours.set_beam_size(beam_size)
+        state = {}
+        options = {"incremental_state": state, "static_kv": True, "need_weights": False}
+        ours(query, key, key, key_padding_mask=mask, **options)
+        ours.reorder_incremental_state(state, kept)
+        left = key[:, kept]
+        outputs.append(ours(query[:, kept], left, left, **options)[0])
+        assert ours._get_input_buffer(state)["prev_key"].size(0) == 4 // beam_size
+    torch.testing.assert_close(*outputs)

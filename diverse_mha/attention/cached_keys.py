@@ -1,0 +1,103 @@
+"""Keys and values that incremental decoding keeps from step to step."""
+
+import torch
+from torch import Tensor
+
+
+def fold_beams(x: Tensor, fold: int) -> Tensor:
+    """Turn the beams of a sentence into further queries: (B, H, T, X) -> (B/fold, H, fold*T, X)."""
+    x = x.view(-1, fold, *x.shape[1:])
+    return x.transpose(1, 2).flatten(2, 3)
+
+
+def unfold_beams(x: Tensor, fold: int) -> Tensor:
+    """Undo :func:`fold_beams`: (B/fold, H, fold*T, X) -> (B, H, T, X)."""
+    x = x.view(x.size(0), x.size(1), fold, -1, x.size(-1))
+    return x.transpose(1, 2).flatten(0, 1)
+
+
+class CachedKeys:
+    """The decoding state of an attention module; goes before fairseq's among the bases.
+
+    The beams of a sentence attend to the same source. Once ``set_beam_size`` has been
+    called, which fairseq's generator does, such copies are stored once: with a beam of 5 a
+    fifth of the projections and of the memory.
+    Whether they are copies is looked at, not believed, so a beam size left over from an
+    earlier search does no harm.
+    """
+
+    def cached_keys(
+        self,
+        query: Tensor,
+        key: Tensor | None,
+        key_padding_mask: Tensor | None,
+        incremental_state: dict,
+        static_kv: bool,
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Take keys from the decoding state, add this step's, and store them back.
+
+        Args:
+            query: (B, T, C).
+            key: (B, S, Ck), or None with cached static keys.
+            key_padding_mask: (B, S), non-zero = padding, or None.
+            incremental_state: fairseq's decoding state.
+            static_kv: keys do not change over decoding steps.
+
+        Returns:
+            Keys and values (B / fold, H, S, D), with fold the number of queries that share
+            them, and their padding mask (B / fold, S) or None.
+        """
+        cache = self._get_input_buffer(incremental_state)
+        k, v = cache.get("prev_key"), cache.get("prev_value")
+        if k is None or not static_kv:
+            if self.encoder_decoder_attention and self.beam_size > 1:
+                key, key_padding_mask = self._one_per_sentence(query, key, key_padding_mask)
+            new_k, new_v = self.project_keys(query if self.self_attention else key)
+            cache["fold"] = query.size(0) // new_k.size(0)
+            k = new_k if k is None else torch.cat([k, new_k], dim=2)
+            v = new_v if v is None else torch.cat([v, new_v], dim=2)
+        mask = self._append_prev_key_padding_mask(
+            key_padding_mask, cache.get("prev_key_padding_mask"), k.size(0), k.size(2), static_kv
+        )
+        cache.update(prev_key=k, prev_value=v, prev_key_padding_mask=mask)
+        self._set_input_buffer(incremental_state, cache)
+        return k, v, mask
+
+    def _one_per_sentence(
+        self, query: Tensor, key: Tensor, key_padding_mask: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        """Drop the copies that beam search made of each sentence's keys, if it made any."""
+        if key.size(0) != query.size(0) or key.size(0) % self.beam_size:
+            return key, key_padding_mask
+        for x in (key, key_padding_mask):
+            if x is not None:
+                beams = x.unflatten(0, (-1, self.beam_size))
+                if not bool((beams == beams[:, :1]).all()):
+                    return key, key_padding_mask
+        if key_padding_mask is not None:
+            key_padding_mask = key_padding_mask[:: self.beam_size]
+        return key[:: self.beam_size], key_padding_mask
+
+    def reorder_incremental_state(self, incremental_state: dict, new_order: Tensor) -> dict:
+        """Let row i of the decoding state be what row ``new_order[i]`` was.
+
+        Attention to the encoder relies on what fairseq's search does: beams change places
+        within their sentence only, and sentences leave the batch with all their beams.
+
+        Args:
+            incremental_state: fairseq's decoding state.
+            new_order: (B',) row numbers.
+        """
+        cache = self._get_input_buffer(incremental_state)
+        if cache.get("prev_key") is None:
+            return incremental_state
+        if self.encoder_decoder_attention:
+            fold = cache["fold"]
+            if cache["prev_key"].size(0) * fold == len(new_order):
+                return incremental_state  # beams moved, sentences did not
+            new_order = new_order[::fold] // fold  # the sentences that are left
+        for name in ("prev_key", "prev_value", "prev_key_padding_mask"):
+            if cache.get(name) is not None:
+                cache[name] = cache[name].index_select(0, new_order)
+        self._set_input_buffer(incremental_state, cache)
+        return incremental_state
