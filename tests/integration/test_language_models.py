@@ -1,5 +1,6 @@
 """Language models end to end: train, resume, evaluate; plain and adaptive softmax."""
 
+import json
 import random
 import re
 
@@ -69,3 +70,10 @@ def test_the_wikitext_recipe_trains_and_evaluates_with_a_context_window(text, tm
     )  # fmt: skip
     found = re.search(r"Perplexity: ([\d.]+)", done.stdout + done.stderr)
     assert found and 1 < float(found[1]) < 40
+    run(
+        "diverse_mha.evaluate_lm", tmp_path / "checkpoint_best.pt", text, "--cpu",
+        "--context-window", 8,
+    )  # fmt: skip
+    results = json.loads((tmp_path / "checkpoint_best.test.json").read_text())
+    assert results["perplexity"] == pytest.approx(float(found[1]), abs=0.01)
+    assert results["tokens"] == 13 * 9, "13 lines of 8 words, line ends counted"
