@@ -1,0 +1,136 @@
+"""The language-model and IWSLT14 recipes build the models that their papers describe.
+
+Parameters are made on torch's meta device: their shapes are all that is looked at.
+"""
+
+from argparse import Namespace
+from pathlib import Path
+
+import pytest
+import torch
+from fairseq import criterions, models
+from fairseq.data import Dictionary
+from fairseq.dataclass.initialize import add_defaults, hydra_init
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
+
+import diverse_mha  # noqa: F401 (registers)
+
+CONFIGS = Path(__file__).parents[1] / "configs"
+IWSLT14 = (8848, 6632)  # entries of the dictionaries, special symbols included
+PTB, WIKITEXT103 = 10008, 267744
+TRANSFORMER = "transformer_disagree_iwslt_de_en"
+
+# fairseq's commands rely on that behaviour of Hydra's.
+pytestmark = pytest.mark.filterwarnings(r"ignore:\s*'\w+' is validated against ConfigStore")
+
+
+def recipe(name: str, *overrides: str):
+    """Compose a recipe and fill in fairseq's defaults, as fairseq-hydra-train does."""
+    hydra_init(name)  # under the name of the recipe, so that Hydra takes it as its schema
+    places = ["task.data=DATA", "common.user_dir=null"]  # Hydra fills these in when it runs
+    with initialize_config_dir(str(CONFIGS), version_base="1.1"):
+        cfg = compose(name, overrides=[*places, *overrides])
+    add_defaults(cfg)
+    return OmegaConf.create(OmegaConf.to_container(cfg, resolve=True, enum_to_str=True))
+
+
+def dictionary(size: int) -> Dictionary:
+    words = Dictionary()
+    for number in range(size - len(words)):
+        words.add_symbol(f"w{number}")
+    return words
+
+
+def build(cfg, *sizes: int):
+    """Build the model and the criterion of a recipe, with dictionaries of these sizes."""
+    words = [dictionary(size) for size in sizes]
+    task = Namespace(
+        source_dictionary=words[0],
+        target_dictionary=words[-1],
+        cfg=cfg.task,
+        max_positions=lambda: (1024, 1024),
+    )
+    with torch.device("meta"):
+        model = models.build_model(cfg.model, task)
+    return model, criterions.build_criterion(cfg.criterion, task)
+
+
+def millions(model) -> float:
+    return round(sum(p.numel() for p in model.parameters()) / 1e6, 2)
+
+
+@pytest.mark.parametrize("heads", [4, 8, 16, 32])
+@pytest.mark.parametrize("name", [TRANSFORMER, "transformer_coda_iwslt_de_en"])
+def test_iwslt14_sweep_builds_for_every_number_of_heads(name, heads):
+    cfg = recipe(
+        "iwslt14_de_en",
+        f"model._name={name}",
+        f"model.encoder_attention_heads={heads}",
+        f"model.decoder_attention_heads={heads}",
+    )
+    model, _ = build(cfg, *IWSLT14)
+    assert model.encoder.layers[0].self_attn.num_heads == heads
+    assert model.decoder.layers[5].encoder_attn.num_heads == heads
+    if heads == 4:  # Zheng et al. 2021, Table 2
+        assert millions(model) == (39.47 if name == TRANSFORMER else 39.48)
+
+
+@pytest.mark.parametrize("name", ["transformer_disagree", "transformer_coda"])
+def test_multi30k_sweep_builds(name):
+    for heads in (4, 8, 16, 32):
+        sides = [f"model.{side}_attention_heads={heads}" for side in ("encoder", "decoder")]
+        model, _ = build(recipe("multi30k_small", f"model._name={name}", *sides), 8000, 8000)
+        assert model.decoder.layers[2].self_attn.num_heads == heads
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        [],
+        ["model.drophead=0.1"],
+        ["criterion.orthogonality_weight=1.0"],
+        ["criterion.hsic_weight=1e-7"],
+        [
+            "model.drophead=0.1",
+            "criterion.orthogonality_weight=1.0",
+            "criterion.hsic_weight=1e-7",
+        ],
+    ],
+    ids=["baseline", "drophead", "orthogonality", "hsic", "all"],
+)
+def test_penn_treebank_rows_build(row):
+    cfg = recipe("ptb", *row)
+    model, _ = build(cfg, PTB)
+    layers = model.decoder.layers
+    assert (len(layers), layers[0].self_attn.num_heads, layers[0].embed_dim) == (2, 4, 256)
+    # One embedding of 256 for each word, used twice; two layers of 12 * 256^2 and their biases.
+    assert sum(p.numel() for p in model.parameters()) == PTB * 256 + 2 * 789760 + 2 * 256
+    assert cfg.checkpoint.best_checkpoint_metric == "loss"
+
+
+@pytest.mark.parametrize("family, size", [("disagree", 246.93), ("coda", 246.96)])
+def test_wikitext103_has_the_parameters_of_the_paper(family, size):
+    """Zheng et al. 2021, Table 1."""
+    cfg = recipe("wiki103", f"model._name=transformer_lm_{family}_wiki103")
+    model, criterion = build(cfg, WIKITEXT103)
+    assert len(model.decoder.layers) == 16
+    assert type(criterion).__name__ == "AdaptiveLossWithDiversity"
+    assert millions(model) == size
+
+
+@pytest.mark.parametrize("family", ["disagree", "coda"])
+def test_shrunken_wikitext103_builds(family):
+    cfg = recipe("wiki103_small", f"model._name=transformer_lm_{family}")
+    model, _ = build(cfg, PTB)
+    bands = model.decoder.embed_tokens.embeddings
+    assert [len(band[0].weight) for band in bands] == [2000, 3000, 5008]
+    updates = cfg.lr_scheduler.warmup_updates + cfg.lr_scheduler.lr_period_updates
+    assert updates == cfg.optimization.max_update, "the cosine ends with the training"
+
+
+def test_every_recipe_is_listed():
+    listed = (CONFIGS.parent / "docs" / "recipes.md").read_text()
+    names = {path.name for path in CONFIGS.glob("*.yaml")}
+    assert len(names) >= 6
+    assert not {name for name in names if f"`{name}`" not in listed}
