@@ -94,7 +94,8 @@ def sample_positions(
         shape: (B, L).
         samples: how many at most.
         training: True draws without replacement from the device's default generator, whose
-            state is part of a run's; False takes evenly spaced ones and draws nothing.
+            state is part of a run's; False draws nothing and takes evenly spaced ones, place
+            by place: sentence by sentence, equal lengths might give the same place each time.
         device: where the positions are wanted, if there is no mask.
 
     Returns:
@@ -113,7 +114,9 @@ def sample_positions(
         return real
     if training:
         return real[torch.randperm(len(real), device=device)[:samples]]
-    return real[torch.arange(samples, device=device) * len(real) // samples]
+    places, sentences = real % shape[1], real // shape[1]
+    by_place = real[(places * shape[0] + sentences).argsort()]
+    return by_place[torch.arange(samples, device=device) * len(real) // samples]
 
 
 def _real_positions(padding_mask: Tensor | None, count: int, device) -> Tensor:

@@ -177,12 +177,20 @@ def test_nothing_is_drawn_in_validation_or_when_all_are_taken(training, samples)
     positions = sample_positions(mask, (3, 5), samples, training=training)
     assert torch.equal(torch.get_rng_state(), state)
     real = [0, 1, 2, 3, 4, 5, 6, 10]
-    assert positions.tolist() == (real if samples >= 8 else [0, 2, 4, 6])
+    # Place by place: 0 5 10, 1 6, 2, 3, 4; every second of them.
+    assert positions.tolist() == (real if samples >= 8 else [0, 10, 6, 3])
 
 
 def test_without_a_mask_every_position_is_real():
     assert sample_positions(None, (2, 3), 10, training=True).tolist() == [0, 1, 2, 3, 4, 5]
-    assert sample_positions(None, (2, 3), 2, training=False).tolist() == [0, 3]
+    assert sample_positions(None, (2, 3), 2, training=False).tolist() == [0, 4]
+
+
+def test_validation_covers_all_places_of_sentences_of_one_length():
+    """64 of 64 x 8 positions: every 8th, which sentence by sentence is the first place only."""
+    positions = sample_positions(None, (64, 8), 64, training=False)
+    assert torch.bincount(positions % 8).tolist() == [8] * 8
+    assert len(set((positions // 8).tolist())) == 8
 
 
 BAD = {
