@@ -281,6 +281,7 @@ def main(words: Sequence[str]) -> int:
         gpus = torch.cuda.device_count()
     workers = commands(job, gpus, _free_port())
     if len(workers) > 1:
+        _make_log_folder(job)
         return run_workers(workers)
     # Nothing to watch over: become fairseq, so that signals and the terminal are its own.
     sys.stdout.flush()
@@ -291,6 +292,13 @@ class _Stopped(Exception):
     def __init__(self, number: int):
         super().__init__(number)
         self.number = number
+
+
+def _make_log_folder(job: Job) -> None:
+    """Make a recipe's save_dir, where it logs: several processes do so before fairseq has."""
+    folder = job.setting("checkpoint", "save_dir") if job.config else None
+    if folder and "${" not in folder:
+        Path(folder.strip("'\"")).mkdir(parents=True, exist_ok=True)
 
 
 def _read_recipe(path: Path) -> dict:

@@ -84,6 +84,19 @@ def test_recipe_goes_to_hydra(data, tmp_path):
     assert job.setting("task", "data") == str(data)
 
 
+def test_several_processes_find_the_folder_that_a_recipe_logs_to(data, tmp_path, monkeypatch):
+    monkeypatch.setattr(launch, "run_workers", lambda workers: len(workers))
+    recipe = tmp_path / "my.yaml"
+    recipe.write_text(f"task: {{data: {data}}}\ncommon: {{cpu: true}}\n")
+    words = ["--config", str(recipe), "--processes", "2"]
+    assert launch.main([*words, f"checkpoint.save_dir={tmp_path}/new/run"]) == 2
+    assert (tmp_path / "new/run").is_dir()
+    assert launch.main([*words, f"checkpoint.save_dir='{tmp_path}/a b'"]) == 2
+    assert (tmp_path / "a b").is_dir()
+    assert launch.main(words) == 2
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a b", "bin", "my.yaml", "new"]
+
+
 def test_command_line_wins_over_recipe(tmp_path):
     recipe = tmp_path / "my.yaml"
     recipe.write_text("task: {data: a}\n")
