@@ -1,5 +1,6 @@
 """A file as its publisher offers it, and the check that a copy of it is the right one."""
 
+import dataclasses
 import gzip
 import hashlib
 import zlib
@@ -32,6 +33,33 @@ class PublishedFile:
     checksum: str | None = None
     text_checksum: str | None = None
     lines: int | None = None
+
+
+@dataclass(frozen=True)
+class Member:
+    """Text inside a published archive.
+
+    Attributes:
+        archive: The archive.
+        name: Its path in there. ``*`` and ``[...]`` may stand for parts of a file name; the
+            text is then that of all matching members, in the order of their names.
+        markup: How to read sentences from it, a key of :data:`diverse_mha.corpora.markup.READERS`.
+        lines: Number of sentences, where it is known.
+        optional: Whether the archive may lack it.
+    """
+
+    archive: PublishedFile
+    name: str
+    markup: str = "plain"
+    lines: int | None = None
+    optional: bool = False
+
+
+def unchecked(side: PublishedFile | Member) -> PublishedFile | Member:
+    """Return the same file or member without what would be checked of it."""
+    if isinstance(side, Member):
+        return dataclasses.replace(side, archive=unchecked(side.archive), lines=None)
+    return PublishedFile(side.name, side.urls)
 
 
 def verify(file: PublishedFile, path: Path) -> None:

@@ -1,0 +1,66 @@
+"""Read sentences out of the mark-up that translation corpora are published in."""
+
+import html
+import re
+from collections.abc import Callable, Iterable, Iterator
+
+from diverse_mha.errors import UserError
+
+_SEGMENT = re.compile(r"<seg\b[^>]*>(.*?)</seg\s*>", re.IGNORECASE | re.DOTALL)
+_SEGMENT_START = re.compile(r"<seg\b", re.IGNORECASE)
+_TITLE = re.compile(r"</?(?:title|description)>")
+_TALK_TAG = re.compile(
+    r"\s*</?(?:url|talkid|keywords|speaker|reviewer|translator|doc)\b", re.IGNORECASE
+)
+_BOM = "\ufeff"
+
+
+def plain(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the lines of plain text, without the byte order mark that may begin the first."""
+    for number, line in enumerate(lines):
+        yield line if number else line.removeprefix(_BOM)
+
+
+def segments(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the text of each ``<seg>`` element of a WMT ``.sgm`` or IWSLT ``.xml`` file.
+
+    The files are not well-formed XML, so nothing but the segments is parsed. Character
+    references (``&amp;``) are resolved and white space is made single spaces; an empty segment
+    gives an empty line.
+
+    Raises:
+        UserError: If a segment is not closed, or there is none.
+    """
+    text = "\n".join(lines)
+    found = _SEGMENT.findall(text)
+    started = len(_SEGMENT_START.findall(text))
+    if not found or len(found) != started:
+        raise UserError(f"{started:,} <seg> elements begin and {len(found):,} are complete")
+    for segment in found:
+        yield " ".join(html.unescape(segment).split())
+
+
+def talks(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the sentences of an IWSLT training file, with the titles and descriptions of talks.
+
+    This is the rule of fairseq's recipe for IWSLT14: lines with an address, a number, keywords
+    or names go; the mark-up around titles and descriptions goes and their text stays.
+    """
+    for line in plain(lines):
+        if not _TALK_TAG.match(line):
+            yield _TITLE.sub("", line).strip()
+
+
+def talk_sentences(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the sentences of an IWSLT training file and nothing else."""
+    for line in plain(lines):
+        if not line.lstrip().startswith("<"):
+            yield line.strip()
+
+
+READERS: dict[str, Callable[[Iterable[str]], Iterator[str]]] = {
+    "plain": plain,
+    "segments": segments,
+    "talks": talks,
+    "talk sentences": talk_sentences,
+}

@@ -1,0 +1,127 @@
+"""Members come out of archives; nothing gets out of the folder."""
+
+import stat
+import tarfile
+import zipfile
+
+import pytest
+
+from diverse_mha.corpora.archives import unpack
+from diverse_mha.errors import UserError
+from tests.corpora.miniature import write_archive
+
+FILES = {"a/one.txt": b"eins\n", "a/two.txt": b"zwei\n", "./b/one.txt": b"drei\n", "c": b""}
+
+
+def entry(name, kind, target=""):
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = kind, target
+    return info
+
+
+def texts(unpacked):
+    return {
+        pattern: {name: place.read_bytes() for name, place in files.items()}
+        for pattern, files in unpacked.items()
+    }
+
+
+@pytest.mark.parametrize("name", ["x.tgz", "x.tar.gz", "x.zip"])
+def test_only_what_matches_is_unpacked_and_in_order(tmp_path, name):
+    write_archive(tmp_path / name, FILES)
+    found = unpack(
+        tmp_path / name, {"a/*.txt": False, "b/one.txt": False, "d/*": True}, tmp_path / "out"
+    )
+    assert texts(found) == {
+        "a/*.txt": {"a/one.txt": b"eins\n", "a/two.txt": b"zwei\n"},
+        "b/one.txt": {"b/one.txt": b"drei\n"},
+        "d/*": {},
+    }
+    assert list(found["a/*.txt"]) == ["a/one.txt", "a/two.txt"]
+    assert len(list((tmp_path / "out").iterdir())) == 3
+
+
+def test_star_stays_within_a_folder(tmp_path):
+    write_archive(tmp_path / "x.tgz", {"a/b/one.txt": b"", "one.txt": b"1"})
+    with pytest.raises(UserError, match=r"x.tgz has no a/\*.txt; it is not the published archive"):
+        unpack(tmp_path / "x.tgz", {"a/*.txt": False}, tmp_path / "out")
+    assert texts(unpack(tmp_path / "x.tgz", {"*.txt": False}, tmp_path / "out")) == {
+        "*.txt": {"one.txt": b"1"}
+    }
+
+
+@pytest.mark.parametrize("suffix", ["tgz", "zip"])
+@pytest.mark.parametrize(
+    "name", ["../evil", "a/../../evil", "a/..", "/etc/evil", "..\\evil", "C:\\evil", "C:evil"]
+)
+def test_unsafe_names_are_refused_before_anything_is_unpacked(tmp_path, name, suffix):
+    path = tmp_path / f"x.{suffix}"
+    write_archive(path, {"a/good": b"good", name: b"evil"})
+    with pytest.raises(UserError, match="refused, because its entry .* leads out of the folder"):
+        unpack(path, {"a/good": False}, tmp_path / "out")
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize(
+    "kind, name, target",
+    [
+        (tarfile.SYMTYPE, "link", "/etc/passwd"),
+        (tarfile.SYMTYPE, "link", "../evil"),
+        (tarfile.SYMTYPE, "a/link", "../../evil"),
+        (tarfile.LNKTYPE, "a/link", "../evil"),
+        (tarfile.LNKTYPE, "link", "/etc/passwd"),
+    ],
+)
+def test_links_that_lead_out_are_refused(tmp_path, kind, name, target):
+    write_archive(tmp_path / "x.tgz", {"good": b"good", name: entry(name, kind, target)})
+    with pytest.raises(UserError, match=f"link '{name}' leads out of the archive, to '{target}'"):
+        unpack(tmp_path / "x.tgz", {"good": False}, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_link_in_a_zip_that_leads_out_is_refused(tmp_path):
+    info = zipfile.ZipInfo("link")
+    info.external_attr = (stat.S_IFLNK | 0o777) << 16
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
+        archive.writestr("good", "good")
+        archive.writestr(info, "../evil")
+    with pytest.raises(UserError, match="symbolic link 'link' leads out of the archive"):
+        unpack(tmp_path / "x.zip", {"good": False}, tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    "kind, said",
+    [
+        (tarfile.SYMTYPE, "symbolic link"),
+        (tarfile.LNKTYPE, "hard link"),
+        (tarfile.FIFOTYPE, "device"),
+        (tarfile.DIRTYPE, "folder"),
+    ],
+)
+def test_only_plain_files_are_unpacked(tmp_path, kind, said):
+    """A link within the archive is harmless, but not the text that was asked for."""
+    write_archive(tmp_path / "x.tgz", {"a/good": b"1", "a/odd": entry("a/odd", kind, "good")})
+    assert texts(unpack(tmp_path / "x.tgz", {"a/good": False}, tmp_path / "out"))
+    with pytest.raises(UserError, match=f"a/odd is a {said}, not a file"):
+        unpack(tmp_path / "x.tgz", {"a/odd": False}, tmp_path / "other")
+    assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize("name", ["x.tgz", "x.zip", "x.tar"])
+@pytest.mark.parametrize("data", [b"", b"no archive", b"\x1f\x8b\x08\x00broken"])
+def test_what_is_no_archive_is_named(tmp_path, name, data):
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(UserError, match=f"{name} is damaged or cut off") as info:
+        unpack(tmp_path / name, {"a": False}, tmp_path / "out")
+    assert "\n" not in str(info.value)
+
+
+@pytest.mark.parametrize("name", ["x.tgz", "x.zip"])
+def test_flipped_byte_is_found(tmp_path, name):
+    path = tmp_path / name
+    write_archive(path, {"good": bytes(range(256)) * 40})
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    path.write_bytes(data)
+    with pytest.raises(UserError, match=f"{name} is damaged or cut off"):
+        unpack(path, {"good": False}, tmp_path / "out")

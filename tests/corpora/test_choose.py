@@ -1,0 +1,73 @@
+"""Drawing training pairs, and holding some out."""
+
+import pytest
+
+from diverse_mha.corpora.choose import hold_out, sample_pairs
+from diverse_mha.corpora.text import write_lines
+from diverse_mha.errors import UserError
+
+
+def sides(folder, name):
+    return folder / f"{name}.a", folder / f"{name}.b"
+
+
+def write(folder, name, first, second):
+    paths = sides(folder, name)
+    for path, lines in zip(paths, (first, second), strict=True):
+        write_lines(path, lines)
+    return paths
+
+
+def read(paths):
+    return [path.read_text().splitlines() for path in paths]
+
+
+def draw(folder, whole, size, seed):
+    out = sides(folder, "out")
+    total = sample_pairs(whole, out, size, seed)
+    first, second = read(out)
+    assert [line.upper() for line in first] == second and len(first) == size
+    return total, first
+
+
+@pytest.fixture
+def whole(tmp_path):
+    lines = [f"x{n}" for n in range(20)]
+    return write(tmp_path, "whole", lines, [line.upper() for line in lines])
+
+
+def test_draw_is_a_subsequence_decided_by_the_seed(tmp_path, whole):
+    lines = read(whole)[0]
+    total, first = draw(tmp_path, whole, 7, 3)
+    assert total == 20 and first == [line for line in lines if line in first]
+    assert draw(tmp_path, whole, 7, 3)[1] == first != draw(tmp_path, whole, 7, 4)[1]
+    assert draw(tmp_path, whole, 20, 1)[1] == lines
+
+
+def test_every_pair_is_equally_likely(tmp_path, whole):
+    """Over 200 seeds each of 20 pairs is drawn 50 +- 6.1 times; four deviations are allowed."""
+    hits = dict.fromkeys(read(whole)[0], 0)
+    for seed in range(200):
+        for line in draw(tmp_path, whole, 5, seed)[1]:
+            hits[line] += 1
+    assert sum(hits.values()) == 1000
+    assert max(abs(count - 50) for count in hits.values()) < 25
+
+
+def test_blank_pairs_are_never_drawn(tmp_path):
+    whole = write(tmp_path, "whole", ["a", "", "c", " ", "e"], ["A", "B", "\t", "D", "E"])
+    assert draw(tmp_path, whole, 2, 0) == (5, ["a", "e"])
+    with pytest.raises(UserError, match="--sample 3 is more than there is: 2 of the 5 training"):
+        sample_pairs(whole, sides(tmp_path, "out"), 3, 0)
+
+
+def test_hold_out_counts_only_pairs_that_pass(tmp_path):
+    """Of 1..12, the multiples of 3 do not pass; every 2nd of 1 2 4 5 7 8 10 11 is held out."""
+    lines = [f"{n}" for n in range(1, 13)]
+    whole = write(tmp_path, "whole", lines, lines)
+    rest, held = sides(tmp_path, "rest"), sides(tmp_path, "held")
+    tokens = write(tmp_path, "tokens", [f"t {n}" for n in lines], [f"t {n}" for n in lines])
+    count = hold_out(whole, tokens, rest, held, 2, lambda a, b: int(a.split()[1]) % 3 != 0)
+    assert count == 4
+    assert read(held) == [["2", "5", "8", "11"]] * 2
+    assert read(rest) == [["1", "3", "4", "6", "7", "9", "10", "12"]] * 2

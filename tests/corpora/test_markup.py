@@ -1,0 +1,47 @@
+"""Sentences out of the mark-up of WMT and IWSLT."""
+
+import pytest
+
+from diverse_mha.corpora.markup import plain, segments, talk_sentences, talks
+from diverse_mha.errors import UserError
+
+TALK = """\ufeff<url>http://www.ted.com/1</url>
+<keywords>talks, science</keywords>
+<speaker>Some One</speaker>
+<talkid>1</talkid>
+<title>Some One: A title</title>
+<description>TED Talk Subtitle</description>
+ First sentence.
+5 < 6, and 7 > 6.
+<reviewer href="x">A</reviewer>
+<translator href="x">B</translator>
+</doc>
+<doc docid="2" genre="lectures">
+Second.""".split("\n")
+
+
+def test_training_text_of_talks():
+    assert list(talks(TALK)) == [
+        "Some One: A title", "TED Talk Subtitle", "First sentence.", "5 < 6, and 7 > 6.", "Second.",
+    ]  # fmt: skip
+    without_mark = [TALK[0][1:], *TALK[1:]]
+    assert list(talk_sentences(without_mark)) == ["First sentence.", "5 < 6, and 7 > 6.", "Second."]
+    assert list(talk_sentences(TALK)) == list(talk_sentences(without_mark))
+
+
+def test_segments():
+    lines = [
+        '<doc docid="a"><hl>', '<seg id="1"> Q&amp;A &lt;3 </seg>', "</hl>",
+        '<seg id="2">two', "lines</seg><seg id=3></seg>", '<SEG ID="4">four</SEG>', "</doc>",
+    ]  # fmt: skip
+    assert list(segments(lines)) == ["Q&A <3", "two lines", "", "four"]
+
+
+@pytest.mark.parametrize("text, counts", [("no mark-up", "0 .* 0"), ("<seg id=1>a", "1 .* 0")])
+def test_segments_that_are_not_complete(text, counts):
+    with pytest.raises(UserError, match=f"{counts.split(' .* ')[0]} <seg> elements begin and"):
+        list(segments([text]))
+
+
+def test_only_the_first_byte_order_mark_goes():
+    assert list(plain(["\ufeffa", "\ufeffb", ""])) == ["a", "\ufeffb", ""]
