@@ -32,7 +32,8 @@ setup(
     ],
     extras_require={
         "analysis": ["matplotlib", "scikit-learn", "jinja2"],
-        "dev": ["pytest", "pytest-timeout", "hypothesis", "ruff", "tensorboardX"],
+        "chinese": ["jieba"],
+        "dev": ["jieba", "pytest", "pytest-timeout", "hypothesis", "ruff", "tensorboardX"],
     },
     entry_points={"console_scripts": ["diverse-mha=diverse_mha.cli:main"]},
 )

@@ -62,30 +62,47 @@ def check_parallel(source: Path, target: Path) -> int:
 
 
 def make_tokeniser(
-    language: str, *, normalise: bool = True, aggressive: bool = False, lowercase: bool = False
+    language: str,
+    *,
+    normalise: bool = True,
+    aggressive: bool = False,
+    lowercase: bool = False,
+    straight_apostrophes: bool = False,
 ) -> Callable[[str], str]:
     """Build a function from a sentence to its tokens, joined by spaces, in the manner of Moses.
 
     As in Moses, special characters are escaped (``'`` becomes ``&apos;``), and lowercasing comes
-    last.
+    last. Chinese ("zh") is cut into words by :mod:`diverse_mha.corpora.chinese` instead.
 
     Args:
         language: Whose abbreviations to keep whole, as a code that sacremoses knows ("de").
         normalise: Whether to unify quotation marks, dashes and spaces first, and
-            to put a space for control characters.
-        aggressive: Whether to split words at inner dashes, as "@-@".
+            to put a space for control characters; for Chinese only the latter.
+        aggressive: Whether to split words at inner dashes, as "@-@"; not for Chinese.
         lowercase: Whether to lowercase.
+        straight_apostrophes: Whether to turn typographic apostrophes into straight ones first.
     """
-    from sacremoses import MosesPunctNormalizer, MosesTokenizer
+    prepare = functools.partial(_CONTROL.sub, " ") if normalise else str
+    if language == "zh":
+        from diverse_mha.corpora.chinese import make_chinese_tokeniser
 
-    tokenizer = MosesTokenizer(lang=language)
-    normalizer = MosesPunctNormalizer(lang=language)
+        split = make_chinese_tokeniser()
+    else:
+        from sacremoses import MosesPunctNormalizer, MosesTokenizer
+
+        tokenizer = MosesTokenizer(lang=language)
+        normalizer = MosesPunctNormalizer(lang=language)
+
+        def split(sentence: str) -> str:
+            if normalise:
+                sentence = normalizer.normalize(sentence)
+            return tokenizer.tokenize(sentence, aggressive_dash_splits=aggressive, return_str=True)
 
     def tokenise(sentence: str) -> str:
-        if normalise:
-            # Not by sacremoses, which would join "a<tab>b".
-            sentence = normalizer.normalize(_CONTROL.sub(" ", sentence))
-        tokens = tokenizer.tokenize(sentence, aggressive_dash_splits=aggressive, return_str=True)
+        if straight_apostrophes:
+            sentence = sentence.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
+        # Control characters not by sacremoses, which would join "a<tab>b".
+        tokens = split(prepare(sentence))
         return tokens.lower() if lowercase else tokens
 
     return tokenise
