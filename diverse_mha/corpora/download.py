@@ -35,7 +35,7 @@ def find_local(file: PublishedFile, folder: Path) -> Path:
     if not folder.is_dir():
         raise UserError(f"{folder}, given by --from, is not a folder")
     names = [file.name]
-    if file.name.endswith(".gz"):
+    if file.name.endswith(".gz") and not file.name.endswith(".tar.gz"):
         names.append(file.name.removesuffix(".gz"))
     for name in names:
         path = folder / name

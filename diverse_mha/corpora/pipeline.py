@@ -8,193 +8,180 @@ Each writes one folder below the output folder::
     clean/  the training pairs that pass the length filter.
     bpe/    segmented into subwords, with the model and each side's vocabulary.
     bin/    what fairseq-train reads, and corpus.json, which says how it was made.
+
+Of a corpus that was published in subwords (:attr:`Corpus.segmented`), raw/ and tok/ hold the
+references of valid and test, bpe/ holds the published subwords, and there is no clean/.
 """
 
 import functools
 import json
 import subprocess
 import sys
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from diverse_mha.corpora import download, published, subwords, text
+from diverse_mha.corpora import chinese, subwords, text
+from diverse_mha.corpora.corpus import SPLITS
+from diverse_mha.corpora.counts import comparison
 from diverse_mha.corpora.demo import corpus as demo
+from diverse_mha.corpora.fetch import (
+    describe,
+    fetch,
+    fetch_options,
+    limits,
+    obtain,
+    tokenise_split,
+    tokeniser_options,
+    write_splits,
+    write_text,
+)
+from diverse_mha.corpora.job import Job
 from diverse_mha.corpora.parallel_map import map_file
-from diverse_mha.corpora.specs import SPLITS, Corpus
 from diverse_mha.corpora.steps import Steps, sole_use
 from diverse_mha.errors import UserError
 
-FOLDERS = ("raw", "tok", "clean", "bpe", "bin")
+Step = tuple[str, str, Callable[[], dict], Callable[[Job, Path], str]]
 
 
-@dataclass(frozen=True)
-class Job:
-    """One corpus on its way through the steps, with everything that was asked for.
+def steps_of(job: Job) -> list[Step]:
+    """Return the steps of a job, in order: folder, title, options, work.
 
-    Attributes:
-        corpus: What to prepare.
-        out: The output folder.
-        merges: Number of BPE merges or sentencepiece pieces.
-        local: Folder that stands in for the download, or None.
-        subwords: "bpe" or "sentencepiece".
-        threshold: Subwords rarer than this in a language are split up again (bpe only).
-        lowercase: Whether to lowercase.
-        joined: Whether both languages share one dictionary.
-        workers: Number of processes.
-        pairs: Training pairs to generate (demo corpus only).
-        seed: Seed of the generator (demo corpus only).
+    The options are made by a call, because it may have to read files.
     """
-
-    corpus: Corpus
-    out: Path
-    merges: int
-    local: Path | None = None
-    subwords: str = "bpe"
-    threshold: int = 0
-    lowercase: bool = False
-    joined: bool = True
-    workers: int = 1
-    pairs: int = demo.PAIRS
-    seed: int = demo.SEED
-
-    @property
-    def languages(self) -> tuple[str, str]:
-        """Source and target language."""
-        return self.corpus.source, self.corpus.target
-
-    def sides(self, folder: Path, split: str) -> tuple[Path, Path]:
-        """Return a split's source and target file in a folder."""
-        source, target = self.languages
-        return folder / f"{split}.{source}", folder / f"{split}.{target}"
+    corpus = job.corpus
+    binarise = ("bin", "binarise", functools.partial(_binarise_options, job), _binarise)
+    if corpus.segmented:
+        options = functools.partial(fetch_options, job)
+        return [
+            ("raw", "fetch", options, fetch),
+            ("tok", "tokens", dict, _take_tokens),
+            ("bpe", "subwords", dict, _take_subwords),
+            binarise,
+        ]
+    if corpus.generated:
+        options = {"version": demo.VERSION, "pairs": job.pairs, "seed": job.seed}
+        first = ("raw", "generate", lambda: options, _generate)
+    else:
+        first = ("raw", "fetch", functools.partial(fetch_options, job), fetch)
+    return [
+        first,
+        ("tok", "tokenise", functools.partial(tokeniser_options, job), _tokenise),
+        ("clean", "filter", functools.partial(limits, corpus), _filter),
+        ("bpe", "subwords", functools.partial(_segment_options, job), _segment),
+        binarise,
+    ]
 
 
 def prepare(job: Job) -> None:
-    """Run all steps of a job that are not done yet, printing one line for each."""
-    corpus = job.corpus
+    """Run all steps of a job that are not done yet, printing one line for each.
+
+    Then the numbers of pairs are printed beside those of the papers.
+    """
+    if "zh" in job.tokeniser_languages:
+        chinese.require_jieba()  # now, not after hours of downloading
+    plan = steps_of(job)
     with sole_use(job.out):
-        steps = Steps(job.out, FOLDERS)
-        if corpus.generated:
-            options = {"version": demo.VERSION, "pairs": job.pairs, "seed": job.seed}
-            steps.run("generate", options, functools.partial(_generate, job))
-        else:
-            steps.run("fetch", {"files": _identities(job)}, functools.partial(_fetch, job))
-        options = {
-            "languages": corpus.moses_languages or job.languages,
-            "aggressive_dashes": corpus.aggressive_dashes,
-            "lowercase": job.lowercase,
-        }
-        steps.run("tokenise", options, functools.partial(_tokenise, job))
-        steps.run("filter", _limits(corpus), functools.partial(_filter, job))
-        options = {"method": job.subwords, "size": job.merges, "threshold": job.threshold}
-        steps.run("subwords", options, functools.partial(_segment, job))
-        steps.run("binarise", {"joined": job.joined}, functools.partial(_binarise, job))
+        steps = Steps(job.out, tuple(folder for folder, *_ in plan))
+        for _, title, options, work in plan:
+            steps.run(title, options(), functools.partial(work, job))
+        for line in _comparison(job):
+            print(line, flush=True)
 
 
-def _identities(job: Job) -> list:
-    """Say which files the corpus consists of, so that another version of one is noticed."""
-    identities = []
-    for split in SPLITS:
-        for pair in job.corpus.files[split]:
-            for file in pair:
-                identity = [split, *asdict(file).values()]
-                if job.local and not (file.checksum or file.text_checksum):
-                    identity.append(published.digest_of(download.find_local(file, job.local)))
-                identities.append(identity)
-    return identities
-
-
-def _counts(counts: dict[str, int]) -> str:
-    """Write the sizes of the splits, such as "29,000 train, 1,014 valid, 1,000 test pairs"."""
-    return ", ".join(f"{count:,} {split}" for split, count in counts.items()) + " pairs"
+def _comparison(job: Job) -> Iterator[str]:
+    if job.corpus.counts:
+        made = json.loads((job.out / "bin" / "corpus.json").read_text(encoding="utf-8"))
+        yield from comparison(job.corpus.counts, made["pairs"])
 
 
 def _generate(job: Job, tmp: Path) -> str:
-    return _counts(demo.write_corpus(tmp, pairs=job.pairs, seed=job.seed))
-
-
-def _fetch(job: Job, tmp: Path) -> str:
-    """Fetch and check every file first, then unpack: nothing is unpacked unchecked."""
-    counts = {}
-    found = {
-        file: download.find_local(file, job.local)
-        if job.local
-        else download.download(file, job.out / "download")
-        for split in SPLITS
-        for pair in job.corpus.files[split]
-        for file in pair
-    }
-    for split in SPLITS:
-        for side, target in enumerate(job.sides(tmp, split)):
-            with open(target, "wb") as file:
-                for pair in job.corpus.files[split]:
-                    last = b"\n"
-                    for block in published.unpacked(found[pair[side]]):
-                        file.write(block)
-                        last = block[-1:]
-                    file.write(b"" if last == b"\n" else b"\n")
-        counts[split] = text.check_parallel(*job.sides(tmp, split))
-    return _counts(counts)
+    return describe(demo.write_corpus(tmp, pairs=job.pairs, seed=job.seed))
 
 
 def _tokenise(job: Job, tmp: Path) -> str:
-    counts = {}
-    languages = job.corpus.moses_languages or job.languages
-    for split in SPLITS:
-        files = zip(
-            job.sides(job.out / "raw", split), job.sides(tmp, split), languages, strict=True
-        )
-        for source, target, language in files:
-            make = functools.partial(
-                text.make_tokeniser,
-                language,
-                aggressive=job.corpus.aggressive_dashes,
-                lowercase=job.lowercase,
-            )
-            label = f"tokenise {source.name}"
-            counts[split] = map_file(make, source, target, workers=job.workers, label=label)
-    return _counts(counts)
-
-
-def _limits(corpus: Corpus) -> dict:
-    names = ("min_length", "max_length", "max_ratio")
-    return {name: getattr(corpus, name) for name in names}
+    raw = job.out / "raw"
+    return describe(
+        {
+            split: tokenise_split(job, split, job.sides(raw, split), job.sides(tmp, split))
+            for split in SPLITS
+        }
+    )
 
 
 def _filter(job: Job, tmp: Path) -> str:
-    keep = functools.partial(text.keep_pair, **_limits(job.corpus))
+    keep = functools.partial(text.keep_pair, **limits(job.corpus))
     kept, total = text.filter_pairs(
         job.sides(job.out / "tok", "train"), job.sides(tmp, "train"), keep
     )
     return f"{kept:,} of {total:,} train pairs kept"
 
 
-def _segment(job: Job, tmp: Path) -> str:
-    model = tmp / subwords.MODEL_FILE[job.subwords]
-    train = job.sides(job.out / "clean", "train")
-    subwords.learn(job.subwords, train, model, job.merges)
-    vocabularies = [tmp / f"vocab.{language}" for language in job.languages]
+def _segment_options(job: Job) -> dict:
+    options = {"method": job.subwords, "size": job.merges, "threshold": job.threshold}
+    if not job.corpus.joint_subwords:
+        options["joint"] = False
+    return options
 
-    def segment(split: str, source: Path, target: Path, vocabulary: Path, threshold: int) -> None:
-        make = functools.partial(
-            subwords.make_segmenter, job.subwords, model, vocabulary, threshold
-        )
-        label = f"segment {target.name}"
-        map_file(make, source, target, workers=job.workers, label=label)
+
+def _segment(job: Job, tmp: Path) -> str:
+    train = job.sides(job.out / "clean", "train")
+    name = subwords.MODEL_FILE[job.subwords]
+    if job.corpus.joint_subwords:
+        models = [tmp / name] * 2
+        subwords.learn(job.subwords, train, models[0], job.merges)
+    else:
+        models = [tmp / f"{name}.{language}" for language in job.languages]
+        for side, model in enumerate(models):
+            subwords.learn(job.subwords, train[side : side + 1], model, job.merges)
 
     sizes = []
-    for side, vocabulary in enumerate(vocabularies):
-        for split in SPLITS:
-            source = train[side] if split == "train" else job.sides(job.out / "tok", split)[side]
+    for side, language in enumerate(job.languages):
+        target, vocabulary = job.sides(tmp, "train")[side], tmp / f"vocab.{language}"
+        # The vocabulary counts what comes out without a threshold.
+        _segment_file(job, train[side], target, models[side])
+        subwords.write_vocabulary(target, vocabulary)
+        if job.threshold:
+            _segment_file(job, train[side], target, models[side], vocabulary)
+        for split in ("valid", "test"):
+            source = job.sides(job.out / "tok", split)[side]
             target = job.sides(tmp, split)[side]
-            if split == "train":
-                # The vocabulary counts what comes out without a threshold.
-                segment(split, source, target, vocabulary, 0)
-                subwords.write_vocabulary(target, vocabulary)
-            if split != "train" or job.threshold:
-                segment(split, source, target, vocabulary, job.threshold)
-        sizes.append(f"{text.count_lines(vocabulary):,} in {job.languages[side]}")
-    name = "BPE merges" if job.subwords == "bpe" else "sentencepiece pieces"
-    return f"{job.merges:,} {name}; different subwords: {', '.join(sizes)}"
+            _segment_file(job, source, target, models[side], vocabulary)
+        sizes.append(f"{text.count_lines(vocabulary):,} in {language}")
+    unit = "BPE merges" if job.subwords == "bpe" else "sentencepiece pieces"
+    each = "" if job.corpus.joint_subwords else " a side"
+    return f"{job.merges:,} {unit}{each}; different subwords: {', '.join(sizes)}"
+
+
+def _segment_file(
+    job: Job, source: Path, target: Path, model: Path, vocabulary: Path | None = None
+) -> None:
+    """Segment a file; the threshold applies only where there is a vocabulary."""
+    threshold = job.threshold if vocabulary else 0
+    make = functools.partial(subwords.make_segmenter, job.subwords, model, vocabulary, threshold)
+    map_file(make, source, target, workers=job.workers, label=f"segment {target.name}")
+
+
+def _take_tokens(job: Job, tmp: Path) -> str:
+    return describe(write_splits(job, job.corpus.tokenised, obtain(job), tmp))
+
+
+def _take_subwords(job: Job, tmp: Path) -> str:
+    found = obtain(job)
+    counts = write_splits(job, job.corpus.segmented, found, tmp)
+    model = ""
+    if job.corpus.codes is not None:
+        there = write_text(job.corpus.codes, found, tmp / subwords.MODEL_FILE["bpe"])
+        model = "" if there else "; the archive has no merges"
+    for path, language in zip(job.sides(tmp, "train"), job.languages, strict=True):
+        subwords.write_vocabulary(path, tmp / f"vocab.{language}")
+    return describe(counts) + model
+
+
+def _binarise_options(job: Job) -> dict:
+    options = {"joined": job.joined}
+    if job.corpus.dictionary_size is not None:
+        options["dictionary_size"] = job.corpus.dictionary_size
+    return options
 
 
 def _binarise(job: Job, tmp: Path) -> str:
@@ -206,6 +193,9 @@ def _binarise(job: Job, tmp: Path) -> str:
     command += ["--destdir", str(tmp), "--workers", str(job.workers)]
     if job.joined:
         command.append("--joined-dictionary")
+    if job.corpus.dictionary_size is not None:
+        size = str(job.corpus.dictionary_size)
+        command += ["--nwordssrc", size, "--nwordstgt", size]
     result = subprocess.run(command, capture_output=True, text=True, errors="replace")
     if result.returncode != 0:
         lines = (result.stderr.strip() or result.stdout.strip() or "no output").splitlines()
@@ -216,11 +206,15 @@ def _binarise(job: Job, tmp: Path) -> str:
         "corpus": job.corpus.name,
         "source": source,
         "target": target,
-        "tokenizer_languages": list(job.corpus.moses_languages or job.languages),
+        "tokenizer_languages": list(job.tokeniser_languages),
         "aggressive_dashes": job.corpus.aggressive_dashes,
         "lowercase": job.lowercase,
         "subwords": job.subwords,
         "post_process": subwords.POST_PROCESS[job.subwords],
+        "pairs": {
+            split: text.count_lines(job.sides(job.out / "bpe", split)[0]) for split in SPLITS
+        },
+        "files_checked": job.checked,
     }
     (tmp / "corpus.json").write_text(json.dumps(made, indent=2) + "\n", encoding="utf-8")
     sizes = [text.count_lines(tmp / f"dict.{language}.txt") for language in job.languages]

@@ -3,16 +3,20 @@
 import argparse
 import dataclasses
 import shlex
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
 
 from diverse_mha.corpora import subwords
+from diverse_mha.corpora.arguments import OneLineParser, at_least
+from diverse_mha.corpora.corpus import SPLITS, Corpus
 from diverse_mha.corpora.demo import corpus as demo
+from diverse_mha.corpora.dry_run import describe_job
+from diverse_mha.corpora.job import SAMPLE_SEED, Job
 from diverse_mha.corpora.parallel_map import available_cores
-from diverse_mha.corpora.pipeline import Job, prepare
+from diverse_mha.corpora.pipeline import prepare
 from diverse_mha.corpora.published import PublishedFile
-from diverse_mha.corpora.specs import CORPORA, SPLITS, Corpus
+from diverse_mha.corpora.specs import CORPORA
 from diverse_mha.errors import UserError, run_cli
 
 EPILOG = """\
@@ -21,31 +25,16 @@ training pairs), bpe/ (subwords, with model and vocabularies) and bin/ (for
 fairseq-train). A step that is done is skipped; a step that was interrupted, or
 whose options changed, is done again, and so are the steps after it.
 """
+SEGMENTED_EPILOG = """\
+The output folder gets raw/ and tok/ (valid and test, for scoring), bpe/ (the
+published subwords) and bin/ (for fairseq-train). A step that is done is
+skipped; a step that was interrupted is done again, and so are those after it.
+"""
 OWN = "own"
 
 
-class _Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line, like all others of the commands."""
-
-    def error(self, message: str) -> NoReturn:
-        raise UserError(f"{message}; see {self.prog} --help")
-
-
-def _at_least(minimum: int):
-    def integer(text: str) -> int:
-        try:
-            value = int(text)
-        except ValueError:
-            value = minimum - 1
-        if value < minimum:
-            raise argparse.ArgumentTypeError(f"{text} is not a whole number from {minimum} up")
-        return value
-
-    return integer
-
-
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = OneLineParser(
         prog="prepare",
         description="Fetch, tokenise, filter, segment and binarise a corpus for fairseq-train.",
         epilog=EPILOG,
@@ -77,74 +66,58 @@ def _own_corpus(source: str, target: str) -> Corpus:
 
 
 def _add_corpus(corpora: argparse._SubParsersAction, corpus: Corpus) -> argparse.ArgumentParser:
+    """Add a corpus with the options that mean something for it, and no others."""
     parser = corpora.add_parser(
         corpus.name,
         help=corpus.about,
-        description=f"Prepare {corpus.about}.",
-        epilog=EPILOG,
+        description=textwrap.fill(f"Prepare {corpus.about}.", 78),
+        epilog=SEGMENTED_EPILOG if corpus.segmented else EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
     add("--out", type=Path, required=True, metavar="FOLDER", help="where all output goes")
     if not corpus.generated:
-        add(
-            "--from",
-            type=Path,
-            dest="local",
-            metavar="FOLDER",
-            required=corpus.name == OWN,
-            help="take the corpus from this folder"
-            + ("" if corpus.name == OWN else " instead of downloading it"),
-        )
-    add(
-        "--subwords",
-        choices=subwords.METHODS,
-        default="bpe",
-        help="how to split words: subword-nmt's BPE (default) or sentencepiece",
-    )
-    add(
-        "--merges",
-        type=_at_least(1),
-        default=corpus.merges,
-        metavar="N",
-        help=f"BPE merges, or sentencepiece pieces, for both sides ({corpus.merges})",
-    )
-    add(
-        "--vocabulary-threshold",
-        type=_at_least(0),
-        default=0,
-        metavar="N",
-        help="split up again what a language has fewer than N times; bpe only (0: nothing)",
-    )
-    add(
-        "--lowercase",
-        action="store_true",
-        default=corpus.lowercase,
-        help="lowercase both sides" + (" (always done here)" if corpus.lowercase else ""),
-    )
-    add(
-        "--separate-dictionaries",
-        action="store_true",
-        help="one dictionary per language instead of a joined one",
-    )
+        _add_source_options(parser, corpus)
+    if not corpus.segmented:
+        _add_text_options(parser, corpus)
     add(
         "--workers",
-        type=_at_least(1),
+        type=at_least(1),
         default=available_cores(),
         metavar="N",
         help="processes (all cores)",
     )
+    add(
+        "--dry-run",
+        action="store_true",
+        help="say what would be fetched and done, and stop; needs no network",
+    )
+    if corpus.sample is not None:
+        add(
+            "--sample",
+            type=at_least(1),
+            default=corpus.sample,
+            metavar="N",
+            help=f"training pairs to draw at random ({corpus.sample})",
+        )
+        add(
+            "--sample-seed",
+            type=at_least(0),
+            default=SAMPLE_SEED,
+            metavar="N",
+            help=f"seed of the draw ({SAMPLE_SEED})",
+        )
     if corpus.generated:
         add(
             "--pairs",
-            type=_at_least(20),
+            type=at_least(20),
             default=demo.PAIRS,
             metavar="N",
             help=f"training pairs; valid and test get a twentieth each ({demo.PAIRS})",
         )
         add(
             "--seed",
-            type=_at_least(0),
+            type=at_least(0),
             default=demo.SEED,
             metavar="N",
             help=f"seed of the sentences ({demo.SEED})",
@@ -152,27 +125,105 @@ def _add_corpus(corpora: argparse._SubParsersAction, corpus: Corpus) -> argparse
     return parser
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Prepare the corpus that the command line names."""
-    args = _parser().parse_args(argv)
+def _add_source_options(parser: argparse.ArgumentParser, corpus: Corpus) -> None:
+    own = corpus.name == OWN
+    parser.add_argument(
+        "--from",
+        type=Path,
+        dest="local",
+        metavar="FOLDER",
+        required=own,
+        help="take the corpus from this folder" + ("" if own else " instead of downloading it"),
+    )
+    if not own:
+        parser.add_argument(
+            "--unchecked",
+            action="store_true",
+            help="take files that are not the published ones: their sizes, checksums and "
+            "numbers of lines are then not verified, and bin/corpus.json says so",
+        )
+
+
+def _add_text_options(parser: argparse.ArgumentParser, corpus: Corpus) -> None:
+    add = parser.add_argument
+    names = {"bpe": "subword-nmt's BPE", "sentencepiece": "sentencepiece"}
+    names[corpus.subwords] += " (default)"
+    add(
+        "--subwords",
+        choices=subwords.METHODS,
+        default=corpus.subwords,
+        help=f"how to split words: {' or '.join(names.values())}",
+    )
+    extent = "for both sides" if corpus.joint_subwords else "for each side"
+    add(
+        "--merges",
+        type=at_least(1),
+        default=corpus.merges,
+        metavar="N",
+        help=f"BPE merges, or sentencepiece pieces, {extent} ({corpus.merges})",
+    )
+    add(
+        "--vocabulary-threshold",
+        type=at_least(0),
+        default=0,
+        metavar="N",
+        help="split up again what a language has fewer than N times; bpe only (0: nothing)",
+    )
+    if not corpus.lowercase:
+        add("--lowercase", action="store_true", help="lowercase both sides")
+    if corpus.joined:
+        add(
+            "--separate-dictionaries",
+            dest="joined",
+            action="store_false",
+            help="one dictionary per language instead of a joined one",
+        )
+    elif corpus.joint_subwords:
+        add(
+            "--joined-dictionary",
+            dest="joined",
+            action="store_true",
+            help="one dictionary for both languages instead of one each",
+        )
+
+
+def _job(args: argparse.Namespace) -> Job:
     corpus = CORPORA.get(args.corpus) or _own_corpus(args.source, args.target)
     if corpus.source == corpus.target:
         raise UserError(f"--source and --target are both {corpus.source}")
-    if args.vocabulary_threshold and args.subwords != "bpe":
+    method = getattr(args, "subwords", corpus.subwords)
+    if getattr(args, "vocabulary_threshold", 0) and method != "bpe":
         raise UserError("--vocabulary-threshold works with --subwords bpe only")
+    unchecked = getattr(args, "unchecked", False)
     job = Job(
-        corpus=corpus,
+        corpus=corpus.unchecked() if unchecked else corpus,
         out=args.out,
         local=getattr(args, "local", None),
-        subwords=args.subwords,
-        merges=args.merges,
-        threshold=args.vocabulary_threshold,
-        lowercase=args.lowercase,
-        joined=not args.separate_dictionaries,
+        subwords=method,
+        merges=getattr(args, "merges", corpus.merges),
+        threshold=getattr(args, "vocabulary_threshold", 0),
+        lowercase=getattr(args, "lowercase", corpus.lowercase),
+        joined=getattr(args, "joined", corpus.joined),
         workers=args.workers,
+        sample=getattr(args, "sample", None),
+        sample_seed=getattr(args, "sample_seed", SAMPLE_SEED),
+        checked=not unchecked,
     )
     if corpus.generated:
         job = dataclasses.replace(job, pairs=args.pairs, seed=args.seed)
+    return job
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Prepare the corpus that the command line names."""
+    args = _parser().parse_args(argv)
+    job = _job(args)
+    if not job.checked:
+        names = ", ".join(file.name for file in job.corpus.published())
+        print(f"unchecked: not verified to be the published files: {names}", flush=True)
+    if args.dry_run:
+        print(*describe_job(job), sep="\n")
+        return
     prepare(job)
     print(f"ready: fairseq-train {shlex.quote(str(args.out / 'bin'))}")
 

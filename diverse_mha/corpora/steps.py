@@ -1,9 +1,10 @@
 """Steps that are done once: each writes one folder, whole or not at all.
 
 A step works in ``NAME.tmp``, leaves a stamp there, and only then is the folder renamed to
-``NAME``. The stamp holds a key: the hash of the step's options and of the key of the step
-before it. A folder whose stamp has the right key, and whose files are all there at the size
-they had, is not made again; anything else is, and with it all that was made from it.
+``NAME``; if the step fails, ``NAME.tmp`` goes. The stamp holds a key: the hash of the step's
+options and of the key of the step before it. A folder whose stamp has the right key, and whose
+files are all there at the size they had, is not made again; anything else is, and with it all
+that was made from it.
 """
 
 import contextlib
@@ -63,11 +64,15 @@ class Steps:
         temporary = self.out / f"{name}.tmp"
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir(parents=True)
-        summary = work(temporary)
-        _write_stamp(temporary, self._key, summary, options)
-        temporary.rename(folder)
-        clear = "\r\033[K" if sys.stderr.isatty() else ""
-        print(clear, end="", file=sys.stderr, flush=True)
+        try:
+            summary = work(temporary)
+            _write_stamp(temporary, self._key, summary, options)
+            temporary.rename(folder)
+        finally:
+            # What an error leaves is of no use to the next run, and the disk may be full of it.
+            shutil.rmtree(temporary, ignore_errors=True)
+            clear = "\r\033[K" if sys.stderr.isatty() else ""
+            print(clear, end="", file=sys.stderr, flush=True)
         print(f"{head}{summary}  {time.monotonic() - start:.0f} s", flush=True)
 
     def _remove(self, name: str) -> None:

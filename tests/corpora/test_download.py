@@ -154,6 +154,12 @@ def test_missing_folder_and_missing_file_are_named(tmp_path):
         find_local(text_file(), tmp_path)
 
 
+def test_unpacked_archive_cannot_be_checked_and_is_not_taken(tmp_path):
+    (tmp_path / "text.tar").write_bytes(b"anything")
+    with pytest.raises(UserError, match="has no text.tar.gz; put it there"):
+        find_local(PublishedFile("text.tar.gz", checksum="md5:0"), tmp_path)
+
+
 def test_text_of_another_version_is_refused(tmp_path):
     path = tmp_path / "train.de.gz"
     path.write_bytes(gzip.compress(TEXT))

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.corpora.miniature import ARCHIVES, numbers, publish
+
 ROOT = Path(__file__).resolve().parents[2]
 
 pytestmark = pytest.mark.integration
@@ -52,3 +54,26 @@ def test_launchers_work_from_anywhere(tmp_path, corpus):
     script = ROOT / "data-prep" / f"prepare-{corpus}.sh"
     result = run(["bash", script, "--help"], tmp_path, DIVERSE_MHA_PYTHON=sys.executable)
     assert result.returncode == 0 and f"usage: prepare {corpus}" in result.stdout
+
+
+@pytest.mark.parametrize("corpus", ARCHIVES)
+def test_scripts_of_the_papers_corpora(tmp_path, corpus):
+    """The script as a user calls it, on a miniature, with the real fairseq-preprocess."""
+    from fairseq.data import Dictionary, data_utils
+
+    from diverse_mha.corpora.specs import CORPORA
+
+    publish(corpus, tmp_path / "mini")
+    spec, out = CORPORA[corpus], tmp_path / "out"
+    command = ["bash", ROOT / "data-prep" / f"prepare-{corpus}.sh"]
+    command += ["--from", "mini", "--out", "out", "--workers", "1"]
+    command += [] if spec.segmented else ["--merges", "150"]
+    command += ["--sample", "50"] if spec.sample else []
+    result = run([*command, "--unchecked"], tmp_path, DIVERSE_MHA_PYTHON=sys.executable)
+    assert (result.returncode, result.stderr) == (0, "")
+    for split in ("train", "valid", "test"):
+        for language in spec.languages:
+            words = Dictionary.load(str(out / "bin" / f"dict.{language}.txt"))
+            prefix = f"{out}/bin/{split}.{spec.source}-{spec.target}.{language}"
+            data = data_utils.load_indexed_dataset(prefix, words)
+            assert len(data) == len(numbers(out / f"bpe/{split}.{language}")) > 0

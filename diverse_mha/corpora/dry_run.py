@@ -1,0 +1,69 @@
+"""What a preparation would do, in words: for ``--dry-run``, without network or writing."""
+
+import json
+from collections.abc import Iterator
+
+from diverse_mha.corpora.corpus import SPLITS
+from diverse_mha.corpora.job import Job
+from diverse_mha.corpora.pipeline import steps_of
+from diverse_mha.corpora.published import Member, PublishedFile
+from diverse_mha.corpora.space import download_bytes, human, work_bytes
+
+
+def describe_job(job: Job) -> Iterator[str]:
+    """Yield the lines that say what would be fetched, how much room is needed, and the steps."""
+    corpus = job.corpus
+    yield f"corpus: {corpus.about}"
+    if corpus.licence:
+        yield f"terms: {corpus.licence}"
+    for statement in corpus.counts:
+        yield f"pairs, {statement.split}: {statement.stated} ({statement.who})"
+    files = corpus.published()
+    for file in files:
+        yield from _describe_file(job, file)
+    if files:
+        download = 0 if job.local else download_bytes(corpus)
+        work = work_bytes(corpus)
+        if download + work:
+            yield (
+                f"disk: about {human(download + work)} in {job.out} "
+                f"({human(download)} downloads, {human(work)} steps)"
+            )
+    for number, (folder, title, options, _) in enumerate(steps := steps_of(job), 1):
+        fetches = title == "fetch"
+        chosen = _fetch_choices(job) if fetches else options()
+        said = "".join(
+            f", {name} {value if isinstance(value, str) else json.dumps(value)}"
+            for name, value in chosen.items()
+        )
+        yield f"[{number}/{len(steps)}] {title}: {folder}/{said}"
+
+
+def _fetch_choices(job: Job) -> dict:
+    choices = {}
+    if job.sample is not None:
+        choices |= {"sample": job.sample, "seed": job.sample_seed}
+    if job.corpus.valid_every is not None:
+        choices["valid"] = f"one in {job.corpus.valid_every} of the pairs that pass the filter"
+    return choices
+
+
+def _describe_file(job: Job, file: PublishedFile) -> Iterator[str]:
+    size = f"{file.size:,} bytes" if file.size is not None else "size not published"
+    checksum = file.checksum or file.text_checksum
+    known = f"{size}, {checksum or 'checksum not known'}" if job.checked else "unchecked"
+    yield f"file: {file.name} ({known})"
+    if job.local:
+        there = "is there" if (job.local / file.name).is_file() else "IS MISSING"
+        yield f"    from {job.local / file.name}, which {there}"
+    else:
+        for number, url in enumerate(file.urls):
+            yield f"    {'or' if number else 'from'} {url}"
+    for split in (*SPLITS, "codes"):
+        names = [
+            side.name
+            for where, side in job.corpus.sides()
+            if where == split and isinstance(side, Member) and side.archive == file
+        ]
+        if names:
+            yield f"    {split}: {', '.join(names)}"

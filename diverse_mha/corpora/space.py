@@ -1,0 +1,53 @@
+"""Room on the disk: how much a corpus needs, and whether it is there."""
+
+import shutil
+from pathlib import Path
+
+from diverse_mha.corpora.corpus import Corpus
+from diverse_mha.errors import UserError
+
+# raw, tok, clean and bpe hold about the text each, bin about half of it; the rest is reserve.
+_COPIES = 6
+
+
+def download_bytes(corpus: Corpus) -> int:
+    """Return the bytes of all published files; where a size is not published, its estimate."""
+    return corpus.unsized + sum(file.size or 0 for file in corpus.published())
+
+
+def work_bytes(corpus: Corpus) -> int:
+    """Return the bytes that the steps need, apart from the published files.
+
+    While fetching, what was unpacked lies beside the text that is made of it; afterwards each
+    step holds about one copy of the text.
+    """
+    return max(2 * corpus.unpacked, _COPIES * corpus.text)
+
+
+def human(size: float) -> str:
+    """Write a number of bytes for people, as in "1.7 GB" (powers of ten)."""
+    for unit in ("bytes", "kB", "MB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}"
+        size /= 1000
+    return f"{size:.1f} GB" if size < 100 else f"{size:.0f} GB"
+
+
+def require_space(folder: Path, needed: int) -> None:
+    """Refuse to start what the disk cannot hold.
+
+    Args:
+        folder: The folder that will be written to; what lies in it already counts as room.
+        needed: Bytes that all of it will need.
+
+    Raises:
+        UserError: If less is free.
+    """
+    present = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    place = next(path for path in (folder, *folder.absolute().parents) if path.is_dir())
+    free = shutil.disk_usage(place).free
+    if free < needed - present:
+        raise UserError(
+            f"{folder}: about {human(needed - present)} are needed and {human(free)} are free; "
+            f"free some space on this disk, or choose an --out on another"
+        )

@@ -1,0 +1,1 @@
+"""The papers' translation corpora: where they are published, and every rule of their making."""

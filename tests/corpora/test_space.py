@@ -1,0 +1,44 @@
+"""Room on the disk."""
+
+import shutil
+from types import SimpleNamespace
+
+import pytest
+
+from diverse_mha.corpora.space import download_bytes, human, require_space, work_bytes
+from diverse_mha.corpora.specs import CORPORA
+from diverse_mha.errors import UserError
+
+
+@pytest.mark.parametrize(
+    "size, said", [(12, "12 bytes"), (2e7, "20 MB"), (1.69e9, "1.7 GB"), (4.5e11, "450 GB")]
+)
+def test_human(size, said):
+    assert human(size) == said
+
+
+def test_what_is_there_already_counts(tmp_path, monkeypatch):
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1000))
+    folder = tmp_path / "out"
+    require_space(folder, 1000)
+    with pytest.raises(UserError, match="out: about 2 kB are needed and 1 kB are free; free some"):
+        require_space(folder, 1500)
+    folder.mkdir()
+    (folder / "part").write_bytes(b"x" * 500)
+    require_space(folder, 1500)
+
+
+def test_disk_of_a_folder_that_is_not_there_yet(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        shutil, "disk_usage", lambda path: asked.append(path) or SimpleNamespace(free=10)
+    )
+    require_space(tmp_path / "a" / "b", 5)
+    assert asked == [tmp_path] and not (tmp_path / "a").exists()
+
+
+def test_sizes_of_the_sources():
+    """The sum of the published sizes, by hand."""
+    assert download_bytes(CORPORA["wmt14-en-de"]) == 657632379 + 918311367 + 80418416 + 38654961
+    assert work_bytes(CORPORA["wmt14-en-de"]) == 6 * 1_400_000_000
+    assert download_bytes(CORPORA["multi30k"]) == work_bytes(CORPORA["multi30k"]) == 0
