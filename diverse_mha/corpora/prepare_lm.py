@@ -6,14 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from diverse_mha.corpora.language_model import (
-    TEXT_CORPORA,
-    TextCorpus,
-    TextJob,
-    own_corpus,
-    prepare,
-)
+from diverse_mha.corpora.language_model import TextJob, prepare
 from diverse_mha.corpora.parallel_map import available_cores
+from diverse_mha.corpora.running_text import TEXT_CORPORA, TextCorpus, own_corpus
 from diverse_mha.errors import UserError, run_cli
 
 EPILOG = """\

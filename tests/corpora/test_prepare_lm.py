@@ -12,9 +12,9 @@ from types import SimpleNamespace
 import pytest
 
 from diverse_mha.corpora import language_model, prepare_lm
-from diverse_mha.corpora.language_model import TEXT_CORPORA, TextCorpus, TextJob, prepare
+from diverse_mha.corpora.language_model import TextJob, prepare
 from diverse_mha.corpora.published import PublishedFile
-from diverse_mha.corpora.specs import SPLITS
+from diverse_mha.corpora.running_text import SPLITS, TEXT_CORPORA, TextCorpus
 from diverse_mha.errors import UserError, run_cli
 
 TEXTS = {
