@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from diverse_mha.corpora.ftp import FtpFile
 from diverse_mha.corpora.published import PublishedFile, verify
 from diverse_mha.errors import UserError
 
@@ -105,14 +106,21 @@ def _try_address(file: PublishedFile, url: str, part: Path) -> str | None:
     return reason
 
 
+def _open(url: str, start: int):
+    """Ask a server for a file from a byte on; it may send all of it, and then says 200."""
+    if url.startswith("ftp:"):
+        return FtpFile(url, start, TIMEOUT)
+    request = urllib.request.Request(url, headers={"User-Agent": "diverse-mha"})
+    if start:
+        request.add_header("Range", f"bytes={start}-")
+    return urllib.request.urlopen(request, timeout=TIMEOUT)
+
+
 def _transfer(url: str, part: Path, label: str) -> None:
     """Append to ``part`` what is missing of the file at ``url``."""
     have = part.stat().st_size if part.exists() else 0
-    request = urllib.request.Request(url, headers={"User-Agent": "diverse-mha"})
-    if have:
-        request.add_header("Range", f"bytes={have}-")
     try:
-        response = urllib.request.urlopen(request, timeout=TIMEOUT)
+        response = _open(url, have)
     except urllib.error.HTTPError as error:
         if error.code == 416 and have:  # nothing lies beyond what we have
             return
