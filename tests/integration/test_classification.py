@@ -1,0 +1,136 @@
+"""Sentence classification through the commands: train, resume, several processes, evaluate."""
+
+import json
+import re
+
+import pytest
+import torch
+
+from tests.integration.conftest import PLUGIN, ROOT, run
+
+pytestmark = pytest.mark.integration
+
+TRAIN = """
+--user-dir {plugin} --task sentence_classification --accuracy-by length
+--arch sentence_classifier_tiny --encoder-embed-dim 32 --encoder-ffn-embed-dim 48
+--pooling queries --classifier-layers 3 --aggregation em-routing --aggregation-encoder-layers 2
+--criterion sentence_classification_with_diversity --disagreement output
+--optimizer adam --lr 1e-3 --lr-scheduler fixed --batch-size 32 --num-workers 0 --cpu --seed 3
+--best-checkpoint-metric accuracy --maximize-best-checkpoint-metric
+--log-format simple --log-interval 5
+"""
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    out = tmp_path_factory.mktemp("logic")
+    words = ["--out", out, "--draws", 1500, "--seed", 2, "--train-operators", 2]
+    run("diverse_mha.corpora.prepare_logic", *words)
+    return out / "bin"
+
+
+def train(data, folder, *options):
+    common = TRAIN.format(plugin=PLUGIN).split()
+    return run("fairseq_cli.train", data, *common, "--save-dir", folder, *options)
+
+
+@pytest.fixture(scope="module")
+def trained(data, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("trained")
+    done = train(data, folder, "--max-epoch", 3)
+    (folder / "log").write_text(done.stdout + done.stderr)
+    return folder
+
+
+def test_accuracy_by_length_and_the_term_are_logged(trained):
+    log = (trained / "log").read_text()
+    valid = [line for line in log.splitlines() if "valid on" in line]
+    assert len(valid) == 3
+    for name in ("loss", "accuracy", "accuracy_length_1", "accuracy_length_2"):
+        value = float(re.search(rf"\| {name} ([\d.]+)", valid[-1]).group(1))
+        assert value > 0
+    assert "disagreement_output" in valid[-1] and "accuracy_length_3" not in valid[-1]
+    first, last = (float(re.search(r"\| loss ([\d.]+)", valid[n]).group(1)) for n in (0, 2))
+    assert last < first
+
+
+def test_the_checkpoint_holds_plain_classes_only(trained):
+    state = torch.load(trained / "checkpoint_best.pt", weights_only=True)
+    assert state["cfg"]["task"]["accuracy_by"] == "length"
+    assert "pooling.queries" in state["model"]
+
+
+def test_resume_continues_exactly(data, trained, tmp_path):
+    train(data, tmp_path, "--max-epoch", 1)
+    train(data, tmp_path, "--max-epoch", 3)
+    ours, whole = (
+        torch.load(folder / "checkpoint_last.pt", weights_only=True)["model"]
+        for folder in (tmp_path, trained)
+    )
+    assert ours.keys() == whole.keys()
+    for name, tensor in whole.items():
+        assert torch.equal(ours[name], tensor), name
+
+
+def test_two_processes_count_every_example(data, tmp_path):
+    words = TRAIN.format(plugin=PLUGIN).split()
+    done = run(
+        "diverse_mha.launch",
+        "--processes",
+        2,
+        data,
+        *[w for w in words if w != "--cpu"],
+        "--max-epoch",
+        1,
+        "--save-dir",
+        tmp_path,
+        cwd=ROOT,
+    )
+    alone = run(
+        "diverse_mha.evaluate_classifier",
+        tmp_path / "checkpoint_last.pt",
+        data,
+        "--subset",
+        "valid",
+        "--cpu",
+    ).stdout
+    logged = re.search(r"valid on.*\| accuracy ([\d.]+)", done.stdout + done.stderr).group(1)
+    exact = re.search(r"valid: accuracy ([\d.]+) %", alone).group(1)
+    assert float(logged) == pytest.approx(float(exact), abs=0.011)
+
+
+def test_evaluation_writes_every_split(data, trained):
+    done = run("diverse_mha.evaluate_classifier", trained / "checkpoint_best.pt", data, "--cpu")
+    result = json.loads((trained / "checkpoint_best.accuracy.json").read_text())
+    names = [*(f"test{n}" for n in range(1, 13)), "valid"]
+    assert list(result["subsets"]) == names
+    assert set(result["subsets"]["valid"]["groups"]) == {"1", "2"}
+    assert "test12: accuracy" in done.stdout and "  by length: 1 " in done.stdout
+    # Batches of another size: the same answers.
+    again = trained / "again.json"
+    words = ["--subset", "valid", "--batch-size", 3, "--output", again, "--cpu"]
+    run("diverse_mha.evaluate_classifier", trained / "checkpoint_best.pt", data, *words)
+    assert json.loads(again.read_text())["subsets"]["valid"] == result["subsets"]["valid"]
+
+
+def test_errors_are_one_line(data, trained, tmp_path):
+    (tmp_path / "broken.pt").write_bytes(b"PK\x03\x04")
+    for words, code, message in (
+        (["diverse_mha.evaluate_classifier", tmp_path / "broken.pt", data], 2, "cut off"),
+        (["diverse_mha.evaluate_classifier", trained / "checkpoint_best.pt", ROOT], 2, "no such"),
+        (
+            ["fairseq_cli.train", data, *TRAIN.format(plugin=PLUGIN).split(), "--pooling", "mean",
+             "--pooling-queries", 3],
+            1,
+            "--pooling-queries 3 has no effect",
+        ),
+        (
+            ["fairseq_cli.train", ROOT / "docs", *TRAIN.format(plugin=PLUGIN).split()],
+            1,
+            "holds no input0/dict.txt",
+        ),
+    ):  # fmt: skip
+        done = run(*words, check=False)
+        assert done.returncode == code
+        assert "Traceback" not in done.stderr
+        assert message in done.stderr.splitlines()[-1]
