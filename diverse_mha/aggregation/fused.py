@@ -45,6 +45,9 @@ def fused_routing(
     if votes.numel() == 0:
         return routing(votes, **options)
     if backend == "auto":
+        if votes.device.type == "cpu" and votes.dtype in (torch.float16, torch.bfloat16):
+            # Routing runs in float32 anyway, and so the kernel applies.
+            votes = votes.float()
         if KernelRouting.fits(votes) and native_code() is not None:
             backend = "kernel"
         else:

@@ -271,7 +271,10 @@ def test_half_precision_is_routed_in_float32(dtype, variant):
     routing, options = variant
     votes = votes_of((3, 4, 6, 1)).to(dtype)
     expected, expected_grad = value_and_grad(lambda v: routing(v, **options), votes.float())
-    for form in plain_and_chunked(routing, options):
+    for form in (
+        *plain_and_chunked(routing, options),
+        lambda v: fused_routing(routing, v, options),  # the kernel, where there is a compiler
+    ):
         value, grad = value_and_grad(form, votes)
         assert value.dtype == torch.float32 and grad.dtype == dtype
         torch.testing.assert_close(value, expected)
