@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+_SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # every dictionary of fairseq's has them
+
 
 def write_dictionary(path: Path, counts: Mapping[str, int], *, ordered: bool = False) -> None:
     """Write the words of a field as fairseq's ``dict.txt``.
@@ -25,8 +27,8 @@ def write_dictionary(path: Path, counts: Mapping[str, int], *, ordered: bool = F
 
 
 def count_words(lines: Iterable[str], minimum: int = 1) -> Counter:
-    """Count the words of lines, and leave out those that are rarer than ``minimum``."""
-    counts = Counter(word for line in lines for word in line.split())
+    """Count the words of lines, without fairseq's special ones and those rarer than ``minimum``."""
+    counts = Counter(word for line in lines for word in line.split() if word not in _SPECIAL)
     return Counter({word: count for word, count in counts.items() if count >= minimum})
 
 

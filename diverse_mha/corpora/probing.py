@@ -1,0 +1,91 @@
+"""The ten probing tasks of Conneau et al. 2018, and the files that SentEval publishes.
+
+A file has an example a line: ``split TAB label TAB sentence``, with ``tr``, ``va`` or ``te`` for
+the split and the tokens of the sentence separated by spaces.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from diverse_mha.corpora.published import PublishedFile
+from diverse_mha.corpora.text import read_lines
+from diverse_mha.errors import UserError
+
+SPLITS = {"tr": "train", "va": "valid", "te": "test"}
+
+# Name of the file: name in the tables of Li et al. 2021, and what is asked.
+TASKS = {
+    "sentence_length": ("SeLen", "number of words, in six bins"),
+    "word_content": ("WC", "which of 1,000 words the sentence has"),
+    "tree_depth": ("TrDep", "depth of the parse tree"),
+    "top_constituents": ("ToCo", "constituents below the root"),
+    "bigram_shift": ("BShif", "whether two neighbouring words were exchanged"),
+    "past_present": ("Tense", "tense of the main verb"),
+    "subj_number": ("SubNm", "number of the subject of the main clause"),
+    "obj_number": ("ObjNm", "number of the object of the main clause"),
+    "odd_man_out": ("SOMO", "whether a noun or verb was replaced"),
+    "coordination_inversion": ("CoIn", "whether two clauses were exchanged"),
+}
+
+_FOLDERS = (
+    "https://raw.githubusercontent.com/facebookresearch/SentEval/main/data/probing",
+    "https://github.com/facebookresearch/SentEval/raw/main/data/probing",
+)
+
+
+class Example(NamedTuple):
+    """One line: split (train, valid or test), label, sentence."""
+
+    split: str
+    label: str
+    sentence: str
+
+
+def published_file(task: str) -> PublishedFile:
+    """Return where a task's file can be had. No checksum of it is published."""
+    return PublishedFile(f"{task}.txt", tuple(f"{folder}/{task}.txt" for folder in _FOLDERS))
+
+
+def parse_example(line: str) -> Example:
+    """Read a line.
+
+    Raises:
+        ValueError: saying what is wrong with it.
+    """
+    fields = line.split("\t")
+    if len(fields) != 3:
+        raise ValueError(
+            f"{len(fields)} fields separated by tabs, expected 3: split, label, sentence"
+        )
+    split, label, sentence = fields
+    if split not in SPLITS:
+        raise ValueError(f"unknown split {split!r}; the splits are {', '.join(SPLITS)}")
+    if len(label.split()) != 1:
+        raise ValueError(f"label {label!r}; a label is one word")
+    if not sentence.split():
+        raise ValueError("the sentence is empty")
+    return Example(SPLITS[split], label, sentence)
+
+
+def read_examples(path: Path) -> Iterator[Example]:
+    """Yield the examples of a file, in its order.
+
+    Raises:
+        UserError: naming the file and the line that is no example, or whose label does not
+            occur in training; or the split that is missing.
+    """
+    lines: dict[tuple[str, str], int] = {}  # first line of each split and label
+    for number, line in enumerate(read_lines(path), start=1):
+        try:
+            example = parse_example(line)
+        except ValueError as error:
+            raise UserError(f"{path}:{number}: {error}") from None
+        lines.setdefault((example.split, example.label), number)
+        yield example
+    for name, split in SPLITS.items():
+        if not any(found == split for found, _ in lines):
+            raise UserError(f"{path}: no line of split {name} ({split}); add some")
+    for (_, label), number in lines.items():
+        if ("train", label) not in lines:
+            raise UserError(f"{path}:{number}: label {label!r} does not occur in training (tr)")
