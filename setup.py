@@ -16,7 +16,10 @@ setup(
     long_description_content_type="text/markdown",
     license="MIT",
     packages=find_packages(include=["diverse_mha", "diverse_mha.*"]),
-    package_data={"diverse_mha.aggregation": ["kernel.cpp"]},
+    package_data={
+        "diverse_mha.aggregation": ["kernel.cpp"],
+        "diverse_mha.analysis": ["templates/*.html"],
+    },
     python_requires=">=3.10",
     install_requires=[
         # The fork imports on Python 3.11 and newer; the stock release does not.

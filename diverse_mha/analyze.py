@@ -3,23 +3,27 @@
 import argparse
 import json
 import logging
+import sys
 from pathlib import Path
 
-from diverse_mha.analysis.checkpoints import Loaded, head_states, iterate_batches, load
+from diverse_mha import __version__
 from diverse_mha.analysis.collect import (
     COMPONENT_ORDER,
-    HeadsMeter,
     Selection,
-    check_selection,
     parse_layers,
     parse_names,
 )
+from diverse_mha.analysis.libraries import check_libraries
 from diverse_mha.analysis.meters import DEFAULT_MEASURES, MEASURES
 from diverse_mha.analysis.names import short_names
+from diverse_mha.analysis.output import check_writable, is_json, write_folder
+from diverse_mha.analysis.run import analyze, open_models, score_checkpoint
 from diverse_mha.analysis.similarity import THRESHOLD, check_threshold
 from diverse_mha.analysis.tables import format_tables
 from diverse_mha.errors import UserError
 from diverse_mha.files import write_json
+
+__all__ = ["COMPONENT_ORDER", "add_arguments", "run", "score_checkpoint"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,32 +54,79 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="share of the variance that SVCCA keeps (default: %(default)s)",
     )
     parser.add_argument(
+        "--against",
+        metavar="CHECKPOINT",
+        help="also compare each model's last layers with those of this one, such as a "
+        "single-head model (Yun et al. 2021, Table 2)",
+    )
+    parser.add_argument(
         "--max-tokens", type=int, default=4000, help="tokens in a batch (default: 4000)"
     )
     parser.add_argument(
-        "--output", metavar="FILE.json", help="also write every pair and layer as JSON"
+        "--output",
+        metavar="FOLDER",
+        help="also write numbers, figures and report.html there; a name that ends in .json gets "
+        "the numbers alone",
     )
-    parser.add_argument("--json", action="store_true", help="print that JSON instead of tables")
+    parser.add_argument(
+        "--sentence",
+        type=int,
+        metavar="N",
+        help="sentence whose attention --output FOLDER draws, numbered from 0 (default: 0)",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     parser.add_argument("--cpu", action="store_true", help="stay on the CPU")
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the similarities of every component and layer of every checkpoint."""
     selection = read_selection(args)
+    output = Path(args.output) if args.output else None
+    in_folder = output is not None and not is_json(output)
+    if args.sentence is not None and not in_folder:
+        raise UserError(f"--sentence {args.sentence} has no effect without --output FOLDER")
+    if output is not None:
+        check_writable(output)
+    if in_folder:
+        check_libraries()
+    sentence = (args.sentence or 0) if in_folder else None
     logging.getLogger().setLevel(logging.WARNING)  # fairseq tells of every file it opens
-    models = open_models(args.checkpoints, args.data, args.subset, selection, args)
-    names = short_names(args.checkpoints)
-    results = [
-        {"name": name, **analyze(loaded, args.subset, selection, args.max_tokens, name)}
-        for name, loaded in zip(names, models, strict=True)
+    models, against = open_models(
+        args.checkpoints,
+        args.data,
+        args.subset,
+        selection,
+        sentence=sentence,
+        against=args.against,
+        max_tokens=args.max_tokens,
+        cpu=args.cpu,
+    )
+    names = short_names([*args.checkpoints, *([args.against] if args.against else [])])
+    analyses = [
+        analyze(
+            loaded,
+            args.subset,
+            selection,
+            name=name,
+            sentence=sentence,
+            against=against,
+            max_tokens=args.max_tokens,
+        )
+        for name, loaded in zip(names, models, strict=False)
     ]
+    results = [analysis.result for analysis in analyses]
     content = {"subset": args.subset, "data": args.data, "models": results}
+    if against:
+        content["against"] = {"name": names[-1], "checkpoint": args.against}
     if args.json:
         print(json.dumps(content, indent=2, ensure_ascii=False))
     else:
-        print(format_tables(results, args.subset))
-    if args.output:
-        write_json(Path(args.output), content)
+        print(format_tables(results, args.subset, names[-1] if against else None))
+    if in_folder:
+        write_folder(output, content, analyses, describe(args, selection))
+        print(f"wrote {output / 'report.html'}", file=sys.stderr)
+    elif output is not None:
+        write_json(output, content)
     return 0
 
 
@@ -100,46 +151,16 @@ def read_selection(args: argparse.Namespace) -> Selection:
     )
 
 
-def open_models(
-    paths: list[str], data: str, subset: str, selection: Selection, args: argparse.Namespace
-) -> list[Loaded]:
-    """Load every model and check on its first batch that it has what is asked for."""
-    models = []
-    for path in paths:
-        loaded = load(path, data, cpu=args.cpu)
-        sample = next(iterate_batches(loaded, subset, max_tokens=args.max_tokens))
-        states = head_states(loaded.model, sample, ("outputs",))
-        depths = {component: len(layers) for component, layers in states.items()}
-        check_selection(selection, depths, path)
-        models.append(loaded)
-    return models
-
-
-def analyze(
-    loaded: Loaded, subset: str, selection: Selection, max_tokens: int = 4000, label: str = ""
-) -> dict:
-    """Run a split through a model.
-
-    Returns:
-        The checkpoint, its architecture, the number of sentences, and what
-        ``HeadsMeter.result`` returns.
-    """
-    meter, sentences = HeadsMeter(selection), 0
-    for sample in iterate_batches(loaded, subset, max_tokens=max_tokens, label=label):
-        meter.update(head_states(loaded.model, sample, selection.states))
-        sentences += len(sample["id"])
-    return {
-        "checkpoint": loaded.path,
-        "architecture": loaded.architecture,
-        "sentences": sentences,
-        **meter.result(),
+def describe(args: argparse.Namespace, selection: Selection) -> dict[str, str]:
+    """Say how a report was made, by heading."""
+    said = {
+        "program": f"diverse-mha {__version__}, diverse-mha analyze",
+        "data": args.data,
+        "split": args.subset,
+        "measures": ", ".join(selection.measures),
+        "components": ", ".join(selection.components or ("all",)),
+        "layers": args.layers,
     }
-
-
-def score_checkpoint(
-    checkpoint: str, data: str, subset: str, *, max_tokens: int = 4000, cpu: bool = False
-) -> dict[str, dict[str, dict]]:
-    """Run a split through a checkpoint; the result is that of ``DisagreementMeter``."""
-    loaded = load(checkpoint, data, cpu=cpu)
-    selection = Selection(measures=("disagreement",))
-    return analyze(loaded, subset, selection, max_tokens)["disagreement"]
+    if "svcca" in selection.measures or args.against:
+        said["variance that SVCCA keeps"] = f"{selection.threshold:g}"
+    return said

@@ -42,7 +42,8 @@ def load(path: str, data: str, *, cpu: bool = False) -> Loaded:
     """
     if not Path(path).is_file():
         raise UserError(f"{path}: no such checkpoint; give the .pt file that training wrote")
-    check_data_folder(data)
+    if not (Path(data) / "input0").is_dir():  # that of a classifier, whose task checks it
+        check_data_folder(data)
     state = checkpoint_utils.load_checkpoint_to_cpu(path, {"data": str(data)})
     if state.get("args") is not None:
         state["cfg"], state["args"] = convert_namespace_to_omegaconf(state["args"]), None

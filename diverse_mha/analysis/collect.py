@@ -9,6 +9,8 @@ from diverse_mha.analysis.similarity import THRESHOLD
 from diverse_mha.errors import UserError
 
 if TYPE_CHECKING:  # the attention module imports fairseq
+    from torch import Tensor
+
     from diverse_mha.attention import HeadStates
 
 COMPONENT_ORDER = ("encoder", "cross", "decoder")
@@ -78,7 +80,7 @@ def check_selection(selection: Selection, depths: dict[str, int], name: str) -> 
                 f"--components {component}: {name} has no such component; it has "
                 f"{', '.join(c for c in COMPONENT_ORDER if c in depths)}"
             )
-    for component in selection.components or depths:
+    for component in selection.components or [c for c in COMPONENT_ORDER if c in depths]:
         for number in selection.numbers(depths[component]):
             if number > depths[component]:
                 raise UserError(
@@ -110,6 +112,17 @@ class HeadsMeter:
                 if number not in meters:
                     meters[number] = ModuleMeter(self.selection.measures, self.selection.threshold)
                 meters[number].update(states)
+
+    def head_means(self) -> dict[str, "Tensor"]:
+        """Outputs of each head averaged over words and layers, by component: (H, D) float64.
+
+        Li et al. 2021, Fig. 3.
+        """
+        means = {}
+        for component, meters in self.modules.items():
+            layers = [meter.moments.mean.view(meter.num_heads, -1) for meter in meters.values()]
+            means[component] = (sum(layers) / len(layers)).cpu()
+        return means
 
     def _components(self, head_states: dict) -> list[str]:
         wanted = self.selection.components or COMPONENT_ORDER

@@ -74,6 +74,18 @@ def summary_rows(result: dict) -> list[tuple[str, list[float | None]]]:
     return rows
 
 
+AGAINST_HEADINGS = ("SVCCA together", "SVCCA each head", "CKA together")
+
+
+def against_rows(results: list[dict]) -> list[tuple[str, str, list[float | None]]]:
+    """Rows of the comparison with another model: name, component, ``AGAINST_HEADINGS``."""
+    return [
+        (result["name"], component, [found["svcca"], found["svcca_each"], found["cka"]])
+        for result in results
+        for component, found in result.get("against", {}).items()
+    ]
+
+
 def headings_of(result: dict) -> list[str]:
     """Headings of the numbers of a model's rows."""
     headings = [column[0] for column in columns_of(result)]
@@ -85,13 +97,21 @@ def number(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
 
 
-def format_tables(results: list[dict], subset: str) -> str:
-    """Lay out the results of models for a terminal: a table each, and one of all if several."""
+def format_tables(results: list[dict], subset: str, against: str | None = None) -> str:
+    """Lay out the results of models for a terminal: a table each, and one of all if several.
+
+    Args:
+        results: of ``diverse_mha.analysis.run.analyze``.
+        subset: name of the split.
+        against: name of the model that the others were compared with, if one was.
+    """
     lines = []
     for result in results:
         lines += _model_table(result, subset) + [""]
     if len(results) > 1:
         lines += _comparison(results) + [""]
+    if against is not None:
+        lines += _against(results, against) + [""]
     return "\n".join(lines + legend(results[0]))
 
 
@@ -124,6 +144,17 @@ def _comparison(results: list[dict]) -> list[str]:
         for result in results:
             values = summary_rows(result)[place][1]
             lines.append(f"{result['name']:<{width}}" + _cells(map(number, values)))
+    return lines
+
+
+def _against(results: list[dict], against: str) -> list[str]:
+    width = max(len("model"), *(len(result["name"]) for result in results)) + 2
+    lines = [f"last layers beside those of {against} (Yun et al. 2021, Table 2):"]
+    headings = "".join(f"{heading:>17}" for heading in AGAINST_HEADINGS)
+    lines.append(f"{'model':<{width}}{'component':<11}{headings}")
+    for name, component, values in against_rows(results):
+        cells = "".join(f"{number(value):>17}" for value in values)
+        lines.append(f"{name:<{width}}{component:<11}{cells}")
     return lines
 
 

@@ -1,0 +1,99 @@
+"""The heads of a model beside those of another, such as a single-head one."""
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from diverse_mha.analysis.collect import COMPONENT_ORDER, Selection, mean
+from diverse_mha.analysis.meters import real_rows
+from diverse_mha.analysis.moments import Moments
+from diverse_mha.analysis.similarity import (
+    cka_from_scatter,
+    kept_directions,
+    svcca_from_scatter,
+)
+from diverse_mha.errors import UserError
+
+if TYPE_CHECKING:  # these import fairseq
+    from diverse_mha.analysis.checkpoints import Loaded
+    from diverse_mha.attention import HeadStates
+
+
+def check_same_data(
+    loaded: "Loaded", other: "Loaded", depths: dict, other_depths: dict, selection: Selection
+) -> None:
+    """Refuse two models that do not read the same positions of the same data.
+
+    Raises:
+        UserError: if the languages or the components differ.
+    """
+    directions = [
+        tuple(getattr(model.task.cfg, f"{side}_lang", None) for side in ("source", "target"))
+        for model in (loaded, other)
+    ]
+    wanted = selection.components or tuple(depths)
+    if directions[0] != directions[1] or any(c not in other_depths for c in wanted):
+        raise UserError(
+            f"--against {other.path}: does not read the same data as {loaded.path}; give a model "
+            "of the same task and languages"
+        )
+
+
+class AgainstMeter:
+    """Similarity of the last layer of each component to that of another model.
+
+    Yun et al. 2021, Table 2: the responses of two models to the same positions. ``together``
+    takes all heads of the model side by side as one set of responses, ``heads`` each head by
+    itself; the other model's heads are always side by side.
+    """
+
+    def __init__(self, selection: Selection):
+        self._selection = selection
+        self._moments: dict[str, Moments] = {}
+        self._shape: dict[str, tuple[int, int, int]] = {}
+
+    def update(
+        self,
+        states: dict[str, list["HeadStates"]],
+        other: dict[str, list["HeadStates"]],
+    ) -> None:
+        """Add the outputs of a batch, of the model and of the other one."""
+        wanted = self._selection.components or COMPONENT_ORDER
+        for component in (c for c in COMPONENT_ORDER if c in wanted and c in states):
+            own = real_rows(states[component][-1])
+            rows = torch.cat((own, real_rows(other[component][-1]).to(own)), dim=1)
+            if component not in self._moments:
+                device = "cpu" if rows.device.type == "mps" else rows.device
+                self._moments[component] = Moments(rows.size(1), device)
+                heads = states[component][-1].outputs.size(1)
+                self._shape[component] = (own.size(1), heads, len(states[component]))
+            self._moments[component].update(rows.to(self._moments[component].mean.device))
+
+    def result(self) -> dict[str, dict]:
+        """Return, by component, ready for JSON.
+
+        ``layer``; ``svcca`` and ``cka``: all heads together; ``svcca_heads``: each head's mean
+        coefficient, ``svcca_each``: their mean; ``coefficients``: of all heads together. None
+        where there are too few positions for SVCCA.
+        """
+        threshold, found = self._selection.threshold, {}
+        for component, moments in self._moments.items():
+            width, heads, layer = self._shape[component]
+            scatter = moments.scatter().cpu()
+            xx, xy, yy = scatter[:width, :width], scatter[:width, width:], scatter[width:, width:]
+            other = kept_directions(yy, threshold)
+            together = svcca_from_scatter(kept_directions(xx, threshold), xy, other, moments.count)
+            each = []
+            for part in torch.arange(width).chunk(heads):
+                kept = kept_directions(xx[part][:, part], threshold)
+                alike = svcca_from_scatter(kept, xy[part], other, moments.count)
+                each.append(None if alike is None else alike.mean)
+            found[component] = {
+                "layer": layer,
+                "svcca": None if together is None else together.mean,
+                "svcca_each": None if None in each else mean(each),
+                "svcca_heads": each,
+                "cka": float(cka_from_scatter(xx, xy, yy)),
+                "coefficients": None if together is None else together.coefficients.tolist(),
+            }
+        return found

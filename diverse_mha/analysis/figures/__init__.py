@@ -1,0 +1,1 @@
+"""The plots of ``diverse-mha analyze``, drawn with matplotlib."""

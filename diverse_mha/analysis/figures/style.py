@@ -1,0 +1,83 @@
+"""What all figures share: fonts, colours, and how they are saved."""
+
+import base64
+import io
+import warnings
+from pathlib import Path
+from typing import NamedTuple
+
+import matplotlib
+from matplotlib import font_manager
+from matplotlib.figure import Figure
+
+COMPONENT_TITLES = {
+    "encoder": "encoder self-attention",
+    "cross": "encoder-decoder attention",
+    "decoder": "decoder self-attention",
+}
+# Okabe and Ito's colours, which colour-blind readers can tell apart; black for the ninth.
+COLOURS = (
+    "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6BB1", "#6E4B1F",
+    "#000000",
+)  # fmt: skip
+MARKERS = "osD^vPX*<"
+STYLE = {
+    "font.size": 9,
+    # DejaVu comes with matplotlib; the others, where they are, have the scripts that it lacks.
+    "font.family": ["DejaVu Sans", *(
+        name
+        for name in ("Noto Sans CJK SC", "Noto Sans CJK JP", "PingFang SC", "Microsoft YaHei",
+                     "WenQuanYi Zen Hei", "Noto Sans Devanagari", "Noto Sans Arabic")
+        if name in font_manager.get_font_names()
+    )],
+    "axes.titlesize": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": False,
+    "figure.facecolor": "white",
+    "savefig.facecolor": "white",
+    "svg.hashsalt": "diverse-mha",  # the same drawing gives the same file
+}  # fmt: skip
+DPI = 150
+
+
+class Plot(NamedTuple):
+    """A figure and the words that go with it."""
+
+    name: str  # of its files, without an ending
+    title: str
+    caption: str  # what was computed, and from which paper
+    figure: Figure
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """Return an empty figure of that many inches, without pyplot's global state."""
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def drawn(plot: Plot, format: str) -> bytes:
+    """Render a figure as ``png`` or ``svg``."""
+    buffer = io.BytesIO()
+    metadata = {"Date": None} if format == "svg" else None
+    with matplotlib.rc_context(STYLE), warnings.catch_warnings():
+        # A token in a script that no font here has shows as a box.
+        warnings.filterwarnings("ignore", message=r"Glyph .* missing from")
+        plot.figure.savefig(buffer, format=format, dpi=DPI, metadata=metadata)
+    return buffer.getvalue()
+
+
+def data_uri(svg: bytes) -> str:
+    """Return an SVG as an address that holds the whole picture."""
+    return "data:image/svg+xml;base64," + base64.b64encode(svg).decode("ascii")
+
+
+def file_name(text: str) -> str:
+    """Turn a model's name into part of a file name."""
+    return "".join(c if c.isalnum() or c in "-_." else "-" for c in text).strip("-.") or "model"
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all."""
+    part = path.with_name(f".{path.name}.tmp")
+    part.write_bytes(content)
+    part.replace(path)

@@ -1,0 +1,122 @@
+"""Write an analysis into a folder: numbers, figures and one page to look at."""
+
+import csv
+import io
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from diverse_mha.analysis.tables import headings_of, rows_of, summary_rows
+from diverse_mha.errors import UserError
+from diverse_mha.files import write_json
+
+if TYPE_CHECKING:
+    from diverse_mha.analysis.figures.style import Plot
+    from diverse_mha.analysis.run import Analysis
+
+
+def check_writable(output: Path) -> None:
+    """Refuse a place that cannot be written to, before the long work.
+
+    Args:
+        output: a file ending in ``.json``, or a folder; made later if it is not there.
+
+    Raises:
+        UserError: if it, or the nearest folder above it, is no folder or not to be written to.
+    """
+    folder = output.parent if is_json(output) else output
+    if is_json(output) and output.is_dir():
+        raise UserError(f"--output {output}: is a folder; give a name that does not end in .json")
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    if not folder.is_dir():
+        raise UserError(f"--output {output}: {folder} is a file; give a folder, or FILE.json")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise UserError(f"--output {output}: {folder} cannot be written to; choose another place")
+
+
+def is_json(output: Path) -> bool:
+    """Whether only the numbers are asked for."""
+    return output.suffix == ".json"
+
+
+def write_folder(folder: Path, content: dict, analyses: list["Analysis"], settings: dict) -> None:
+    """Write ``scores.json``, two CSV files, the figures and ``report.html``.
+
+    Args:
+        folder: made if it is not there; files of the same names are replaced.
+        content: what goes into the JSON, with the results under ``models``.
+        analyses: what the results came from, in the same order.
+        settings: what the report says of how it was made, by heading.
+    """
+    from diverse_mha.analysis.figures.style import drawn, write_bytes
+    from diverse_mha.analysis.report import render
+
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / "scores.json", content)
+    results = content["models"]
+    write_bytes(folder / "layers.csv", layers_csv(results).encode())
+    write_bytes(folder / "pairs.csv", pairs_csv(results).encode())
+    figures = folder / "figures"
+    figures.mkdir(exist_ok=True)
+    pictures = []
+    for plot in all_plots(analyses):
+        svg = drawn(plot, "svg")
+        write_bytes(figures / f"{plot.name}.svg", svg)
+        write_bytes(figures / f"{plot.name}.png", drawn(plot, "png"))
+        pictures.append((plot, svg))
+    write_bytes(folder / "report.html", render(content, pictures, settings).encode())
+
+
+def all_plots(analyses: list["Analysis"]) -> list["Plot"]:
+    """Every figure that there is something to draw for; those of all models first."""
+    from diverse_mha.analysis.figures.attention import attention_maps
+    from diverse_mha.analysis.figures.curves import curves_of_layers, curves_of_models
+    from diverse_mha.analysis.figures.heat_maps import MEASURES, heat_maps
+    from diverse_mha.analysis.figures.tsne import head_map
+
+    results = [analysis.result for analysis in analyses]
+    plots = [head_map([(a.result["name"], a.head_means) for a in analyses])]
+    if len(results) > 1:
+        plots.append(curves_of_models(results))
+    for analysis in analyses:
+        result = analysis.result
+        plots += [heat_maps(result, m) for m in MEASURES if m in result["summary"]]
+        plots.append(curves_of_layers(result))
+        if analysis.attention is not None:
+            plots += attention_maps(result["name"], analysis.attention)
+    return [plot for plot in plots if plot is not None]
+
+
+def layers_csv(results: list[dict]) -> str:
+    """Means by layer: ``model, component, layer`` and a column for every number of the tables.
+
+    ``layer`` is a number, or ``mean``; ``component`` is ``all`` in the rows over all of them.
+    """
+    lines = [["model", "component", "layer", *headings_of(results[0])]]
+    for result in results:
+        rows = rows_of(result)
+        rows += [("all", label, values) for label, values in summary_rows(result)]
+        lines += [[result["name"], component, layer, *row] for component, layer, row in rows]
+    return _csv(lines)
+
+
+def pairs_csv(results: list[dict]) -> str:
+    """Every pair: ``model, component, layer, measure, head_i, head_j, value``; heads from 1."""
+    lines = [["model", "component", "layer", "measure", "head_i", "head_j", "value"]]
+    for result in results:
+        for component, entry in result["components"].items():
+            for number, layer in entry["layers"].items():
+                for measure, found in layer.items():
+                    lines += [
+                        [result["name"], component, number, measure, i + 1, j + 1, row[j]]
+                        for i, row in enumerate(found["pairs"] if found else [])
+                        for j in range(i + 1, len(row))
+                    ]
+    return _csv(lines)
+
+
+def _csv(lines: list[list]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(lines)
+    return text.getvalue()

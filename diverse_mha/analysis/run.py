@@ -1,0 +1,123 @@
+"""Run a split through checkpoints and measure their heads."""
+
+from typing import NamedTuple
+
+from torch import Tensor
+
+from diverse_mha.analysis.against import AgainstMeter, check_same_data
+from diverse_mha.analysis.checkpoints import Loaded, head_states, iterate_batches, load
+from diverse_mha.analysis.collect import HeadsMeter, Selection, check_selection
+from diverse_mha.analysis.sentence import SentenceAttention, check_sentence, find_sentence
+
+
+class Analysis(NamedTuple):
+    """What one pass over a split says of a model."""
+
+    result: dict  # ready for JSON; see ``analyze``
+    head_means: dict[str, Tensor]  # by component, (H, D): outputs averaged over words and layers
+    attention: SentenceAttention | None  # of the chosen sentence
+
+
+def open_models(
+    paths: list[str],
+    data: str,
+    subset: str,
+    selection: Selection,
+    *,
+    sentence: int | None = None,
+    against: str | None = None,
+    max_tokens: int = 4000,
+    cpu: bool = False,
+) -> tuple[list[Loaded], Loaded | None]:
+    """Load every model and check on a first batch that it has what is asked for.
+
+    Args:
+        paths: checkpoint files.
+        data: folder that fairseq-preprocess wrote.
+        subset: name of the split.
+        selection: what to look at.
+        sentence: number of a sentence of the split, or None.
+        against: checkpoint to compare every other with, or None.
+        max_tokens: tokens in a batch.
+        cpu: stay on the CPU.
+
+    Returns:
+        The models, and the one to compare with.
+
+    Raises:
+        UserError: if anything is missing or does not fit.
+    """
+    models, layers_of = [], {}
+    for path in [*paths, against] if against else paths:
+        loaded = load(path, data, cpu=cpu)
+        sample = next(iterate_batches(loaded, subset, max_tokens=max_tokens))
+        states = head_states(loaded.model, sample, ("outputs",))
+        layers_of[path] = {component: len(layers) for component, layers in states.items()}
+        models.append(loaded)
+    for path in paths:
+        check_selection(selection, layers_of[path], path)
+    for loaded in models:
+        check_sentence(sentence, loaded.task.dataset(subset), subset)
+    if not against:
+        return models, None
+    for loaded in models[:-1]:
+        check_same_data(loaded, models[-1], layers_of[loaded.path], layers_of[against], selection)
+    return models[:-1], models[-1]
+
+
+def analyze(
+    loaded: Loaded,
+    subset: str,
+    selection: Selection,
+    *,
+    name: str = "",
+    sentence: int | None = None,
+    against: Loaded | None = None,
+    max_tokens: int = 4000,
+) -> Analysis:
+    """Run a split through a model.
+
+    Args:
+        loaded: the model.
+        subset: name of the split.
+        selection: what to look at.
+        name: what to call the model.
+        sentence: number of the sentence whose attention to keep, or None.
+        against: a model to compare the last layers with, or None.
+        max_tokens: tokens in a batch.
+
+    Returns:
+        ``result`` has ``name``, ``checkpoint``, ``architecture``, ``sentences``, what
+        ``HeadsMeter.result`` returns, and with ``against`` what ``AgainstMeter.result`` does.
+    """
+    meter, sentences, attention = HeadsMeter(selection), 0, None
+    comparison = AgainstMeter(selection) if against else None
+    for sample in iterate_batches(loaded, subset, max_tokens=max_tokens, label=name):
+        place = find_sentence(sample, sentence)
+        wanted = selection.states if place is None else (*selection.states, "weights")
+        states = head_states(loaded.model, sample, tuple(dict.fromkeys(wanted)))
+        meter.update(states)
+        if comparison is not None:
+            comparison.update(states, head_states(against.model, sample, ("outputs",)))
+        if place is not None:
+            attention = SentenceAttention.take(loaded.task, sample, place, states, selection)
+        sentences += len(sample["id"])
+    result = {
+        "name": name,
+        "checkpoint": loaded.path,
+        "architecture": loaded.architecture,
+        "sentences": sentences,
+        **meter.result(),
+    }
+    if comparison is not None:
+        result["against"] = comparison.result()
+    return Analysis(result, meter.head_means(), attention)
+
+
+def score_checkpoint(
+    checkpoint: str, data: str, subset: str, *, max_tokens: int = 4000, cpu: bool = False
+) -> dict[str, dict[str, dict]]:
+    """Run a split through a checkpoint; the result is that of ``DisagreementMeter``."""
+    loaded = load(checkpoint, data, cpu=cpu)
+    selection = Selection(measures=("disagreement",))
+    return analyze(loaded, subset, selection, max_tokens=max_tokens).result["disagreement"]

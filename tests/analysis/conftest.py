@@ -1,0 +1,110 @@
+"""Tiny binarised data, and untrained checkpoints as fairseq-train would save them."""
+
+import random
+
+import pytest
+import torch
+from fairseq import options, tasks
+from fairseq.data import Dictionary, indexed_dataset
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from omegaconf import OmegaConf
+
+import diverse_mha  # noqa: F401  registers the models
+
+SHAPE = "--{0}-embed-dim 16 --{0}-ffn-embed-dim 24 --{0}-layers 2 --{0}-attention-heads {1}"
+
+
+def write_split(path, dictionary, lines):
+    builder = indexed_dataset.make_builder(f"{path}.bin", impl="mmap", vocab_size=len(dictionary))
+    for line in lines:
+        builder.add_item(dictionary.encode_line(line, add_if_not_exist=False).long())
+    builder.finalize(f"{path}.idx")
+
+
+def write_data(folder, words):
+    """Pairs of strings of words and their reversals, and the sources as text of their own."""
+    folder.mkdir()
+    dictionary = Dictionary()
+    for word in words:
+        dictionary.add_symbol(word)
+    generator = random.Random(1)
+    lines = [[generator.choice(words) for _ in range(generator.randint(6, 12))] for _ in range(40)]
+    for name in ("dict.src.txt", "dict.tgt.txt", "dict.txt"):
+        dictionary.save(str(folder / name))
+    write_split(folder / "valid.src-tgt.src", dictionary, map(" ".join, lines))
+    write_split(folder / "valid.src-tgt.tgt", dictionary, (" ".join(x[::-1]) for x in lines))
+    write_split(folder / "valid", dictionary, map(" ".join, lines))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def data(tmp_path_factory):
+    """Words that a careless page or plot would stumble over are among them."""
+    words = [str(n) for n in range(8)] + ["<script>alert(1)</script>", "$x$", "&amp;", '"', "好"]
+    return write_data(tmp_path_factory.mktemp("data") / "bin", words)
+
+
+@pytest.fixture(scope="session")
+def other_data(tmp_path_factory):
+    return write_data(tmp_path_factory.mktemp("other") / "bin", list("abcdefgh"))
+
+
+@pytest.fixture(scope="session")
+def pairs(tmp_path_factory, data):
+    """Pairs of sentences with labels, for a classifier: the texts of ``data`` twice."""
+    folder = tmp_path_factory.mktemp("pairs") / "bin"
+    words = Dictionary.load(str(data / "dict.txt"))
+    labels = Dictionary()
+    for label in "xyz":
+        labels.add_symbol(label)
+    texts = indexed_dataset.make_dataset(str(data / "valid.src-tgt.src"), impl="mmap")
+    texts = [words.string(texts[i]) for i in range(len(texts))]
+    for name, dictionary, lines in (
+        ("input0", words, texts),
+        ("input1", words, texts[::-1]),
+        ("label", labels, ["xyz"[i % 3] for i in range(len(texts))]),
+    ):
+        (folder / name).mkdir(parents=True)
+        dictionary.save(str(folder / name / "dict.txt"))
+        write_split(folder / name / "valid", dictionary, lines)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def save(tmp_path_factory, data):
+    """Function that saves an untrained model: name, architecture and options."""
+    sides_of = {
+        "translation": ["encoder", "decoder"],
+        "language_modeling": ["decoder"],
+        "sentence_classification": ["encoder"],
+    }
+
+    def save(name, arch, *words, heads=4, task="translation", data=data):
+        sides = sides_of[task]
+        shape = " ".join(SHAPE.format(side, heads) for side in sides).split()
+        command = [str(data), "--task", task, "--arch", arch, *shape, *words]
+        args = options.parse_args_and_arch(options.get_training_parser(task), command)
+        cfg = convert_namespace_to_omegaconf(args)
+        torch.manual_seed(len(name))
+        model = tasks.setup_task(cfg.task).build_model(cfg.model)
+        path = tmp_path_factory.mktemp("runs") / name / "checkpoint_best.pt"
+        path.parent.mkdir()
+        history = {"criterion_name": "", "optimizer_name": "", "num_updates": 1}
+        state = {
+            "args": None,
+            "cfg": OmegaConf.to_container(cfg, resolve=True, enum_to_str=True),
+            "model": model.state_dict(),
+            "optimizer_history": [history | {"lr_scheduler_state": {}}],
+            "task_state": {},
+            "extra_state": {"epoch": 1, "train_iterator": {"epoch": 1}},
+            "last_optimizer_state": None,
+        }
+        torch.save(state, path)
+        return path
+
+    return save
+
+
+@pytest.fixture(scope="session")
+def checkpoint(save):
+    return save("baseline", "transformer_disagree")

@@ -1,0 +1,260 @@
+"""The command, from checkpoint files and data to tables and folders."""
+
+import csv
+import json
+import re
+from html.parser import HTMLParser
+
+import pytest
+import torch
+from fairseq import checkpoint_utils
+
+from diverse_mha.analysis.checkpoints import load
+from diverse_mha.analysis.run import score_checkpoint
+from diverse_mha.cli import run
+from diverse_mha.errors import UserError
+
+COMPONENTS = ["encoder", "cross", "decoder"]
+
+
+def scores(capsys, *words) -> dict:
+    """What ``diverse-mha analyze --json`` prints."""
+    capsys.readouterr()
+    assert run(["analyze", *map(str, words), "--json", "--cpu"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def numbers(nested) -> list:
+    if isinstance(nested, dict):
+        nested = list(nested.values())
+    if isinstance(nested, list):
+        return [x for item in nested for x in numbers(item)]
+    return [nested] if isinstance(nested, float) else []
+
+
+def test_table_has_every_component_and_layer(checkpoint, data, capsys):
+    assert run(["analyze", str(checkpoint), str(data), "--cpu"]) == 0
+    out = capsys.readouterr().out
+    for component in COMPONENTS:
+        assert re.search(rf"^{component} +1 ", out, re.M), component
+    assert len(re.findall(r"^ +2 ", out, re.M)) == 3
+    for heading in ("SVCCA", "CKA", "JSD", "Sub.", "Pos.", "Out."):
+        assert heading in out
+
+
+def test_size_of_batches_changes_nothing_but_rounding(checkpoint, data, capsys):
+    whole = scores(capsys, checkpoint, data)
+    parts = scores(capsys, checkpoint, data, "--max-tokens", 30)
+    assert len(numbers(whole)) > 300
+    # The model computes in float32.
+    assert numbers(parts) == pytest.approx(numbers(whole), rel=1e-4, abs=1e-5)
+
+
+def test_disagreement_is_that_of_the_quickstart(checkpoint, data, capsys):
+    found = scores(capsys, checkpoint, data)["models"][0]
+    assert found["disagreement"] == score_checkpoint(str(checkpoint), str(data), "valid", cpu=True)
+    assert found["sentences"] == 40 and list(found["components"]) == COMPONENTS
+
+
+@pytest.mark.parametrize(
+    "arch,task,twin",
+    [
+        ("transformer", "translation", "transformer_disagree"),
+        ("transformer_lm_gpt", "language_modeling", "transformer_lm_disagree"),
+    ],
+)
+def test_stock_checkpoints_give_what_their_twin_gives(arch, task, twin, save, data, capsys):
+    options = ["--share-decoder-input-output-embed"]
+    if task == "language_modeling":
+        options = ["--tokens-per-sample", "32", "--activation-fn", "gelu"]
+    stock = save("stock", arch, *options, task=task)
+    ours = save("ours", twin, *options, task=task)
+    state = torch.load(ours, weights_only=False)
+    state["model"] = torch.load(stock, weights_only=False)["model"]
+    torch.save(state, ours)
+    first, second = (scores(capsys, path, data)["models"][0] for path in (stock, ours))
+    assert first["components"] == second["components"]
+    assert first["architecture"].startswith(arch.removesuffix("_gpt"))
+
+
+def test_a_twin_computes_what_the_stock_model_does(save, data):
+    path = save("stock", "transformer", "--encoder-normalize-before")
+    loaded = load(str(path), str(data), cpu=True)
+    (stock,), _, _ = checkpoint_utils.load_model_ensemble_and_task([str(path)])
+    stock.eval()
+    source = torch.tensor([[4, 5, 6, 2]])
+    inputs = source, torch.tensor([4]), torch.tensor([[2, 7, 8]])
+    with torch.no_grad():
+        torch.testing.assert_close(loaded.model(*inputs)[0], stock(*inputs)[0])
+
+
+def test_a_classifier_of_pairs_has_an_encoder_of_both_sentences(save, pairs, data, capsys):
+    task = "sentence_classification"
+    path = save("pairs", "sentence_classifier", task=task, data=pairs)
+    found = scores(capsys, path, pairs)["models"][0]
+    assert list(found["components"]) == ["encoder"] and found["sentences"] == 40
+    single = save("single-text", "transformer_disagree")
+    texts = scores(capsys, single, data)["models"][0]
+    # Both inputs are the source texts.
+    positions = texts["components"]["encoder"]["positions"]
+    assert found["components"]["encoder"]["positions"] == 2 * positions
+    with pytest.raises(UserError, match="holds no dict"):
+        run(["analyze", str(single), str(pairs.parent), "--cpu"])
+
+
+def test_several_models_beside_a_single_head_one(save, checkpoint, data, capsys):
+    single = save("single", "transformer_disagree", heads=1)
+    other = save("other", "transformer_routing", "--aggregation-encoder-layers", "1")
+    command = ["analyze", str(checkpoint), str(other), str(data), "--against", str(single)]
+    assert run([*command, "--cpu"]) == 0
+    out = capsys.readouterr().out
+    assert "last layers beside those of single" in out
+    assert len(re.findall(r"^(baseline|other) +(encoder|cross|decoder) ", out, re.M)) == 6
+    content = scores(capsys, *command[1:])
+    assert content["against"]["name"] == "single"
+    assert [model["name"] for model in content["models"]] == ["baseline", "other"]
+    # Beside itself a model gives 1.
+    own = scores(capsys, checkpoint, data, "--against", checkpoint, "--threshold", 1)["models"][0]
+    for found in own["against"].values():
+        assert found["cka"] == pytest.approx(1)
+        assert found["svcca"] == pytest.approx(1)
+        assert found["svcca_heads"] == pytest.approx([1, 1, 1, 1])
+
+
+def test_a_single_head_has_dashes(save, data, tmp_path, capsys):
+    single = save("single", "transformer_disagree", heads=1)
+    assert run(["analyze", str(single), str(data), "--cpu", "--output", str(tmp_path)]) == 0
+    assert re.search(r"^encoder +1 +- +- +- +- ", capsys.readouterr().out, re.M)
+    assert {path.name.split("-")[0] for path in (tmp_path / "figures").iterdir()} == {"attention"}
+
+
+BAD = {
+    "--components encodr: unknown 'encodr'; choose from encoder, cross, decoder": [
+        "--components", "encodr",
+    ],
+    "--layers 3: the encoder of .* has 2 layers": ["--layers", "1,3"],
+    "--layers top: give all, last, or numbers": ["--layers", "top"],
+    "--measures ckaa: unknown 'ckaa'; choose from cka": ["--measures", "ckaa"],
+    "--threshold 2.0: must be above 0": ["--threshold", "2"],
+    "--max-tokens 0: must be at least 1": ["--max-tokens", "0"],
+    "--subset test: .* no split 'test'|--subset test: Dataset not found": ["--subset", "test"],
+    "--sentence 40: 'valid' has sentences 0 to 39": ["--sentence", "40", "--output", "FOLDER"],
+    "--sentence 1 has no effect without --output FOLDER": ["--sentence", "1"],
+    "--output .*: .*dict.txt is a file; give a folder": ["--output", "DATA/dict.txt/x"],
+    "missing.pt: no such checkpoint": ["--against", "missing.pt"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("message,words", BAD.items(), ids=[" ".join(w[:2]) for w in BAD.values()])
+def test_bad_options_are_refused_in_one_line(message, words, checkpoint, data, tmp_path):
+    new = tmp_path / "new"
+    words = [w.replace("DATA", str(data)).replace("FOLDER", str(new)) for w in words]
+    with pytest.raises(UserError, match=message) as caught:
+        run(["analyze", str(checkpoint), str(data), *words, "--cpu"])
+    assert "\n" not in str(caught.value)
+    assert not new.exists()
+
+
+def test_data_that_does_not_fit_is_refused(checkpoint, other_data, data, save, tmp_path):
+    with pytest.raises(UserError, match="its dictionaries do not fit .*checkpoint_best.pt"):
+        run(["analyze", str(checkpoint), str(other_data), "--cpu"])
+    with pytest.raises(UserError, match="data folder .* holds no dict"):
+        run(["analyze", str(checkpoint), str(tmp_path), "--cpu"])
+    language_model = save("lm", "transformer_lm_disagree", task="language_modeling")
+    with pytest.raises(UserError, match="does not read the same data"):
+        run(["analyze", str(checkpoint), str(data), "--against", str(language_model), "--cpu"])
+    with pytest.raises(UserError, match="--components encoder: .* it has decoder"):
+        run(["analyze", str(language_model), str(data), "--components", "encoder", "--cpu"])
+
+
+def test_models_that_show_no_heads_are_refused(save, data, tmp_path):
+    path = save("aligned", "transformer_align", "--alignment-heads", "1")
+    with pytest.raises(UserError, match="'transformer_align' does not show its heads"):
+        run(["analyze", str(path), str(data), "--cpu"])
+    torch.save({"cfg": None, "model": {}}, tmp_path / "empty.pt")
+    with pytest.raises(UserError, match="empty.pt"):
+        run(["analyze", str(tmp_path / "empty.pt"), str(data), "--cpu"])
+
+
+class Page(HTMLParser):
+    """The tags of a page that the tests look at."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.ids, self.links, self.sources, self.tags, self.open = set(), [], [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        attrs = dict(attrs)
+        self.tags.append(tag)
+        self.ids.add(attrs.get("id"))
+        self.links += [attrs["href"]] if "href" in attrs else []
+        self.sources += [attrs["src"]] if "src" in attrs else []
+        if tag not in ("meta", "img", "link", "br"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+@pytest.fixture(scope="module")
+def folder(checkpoint, save, data, tmp_path_factory):
+    """What the command writes for two models, one of them with a name that needs care."""
+    hostile = save("<b onload='x'>&", "transformer_coda")
+    folder = tmp_path_factory.mktemp("output") / "made" / "here"
+    command = ["analyze", str(checkpoint), str(hostile), str(data), "--cpu", "--sentence", "3"]
+    more = ["--against", str(checkpoint), "--layers", "last"]
+    assert run([*command, *more, "--output", str(folder)]) == 0
+    return folder
+
+
+def test_folder_has_numbers_figures_and_page(folder):
+    content = json.loads((folder / "scores.json").read_text())
+    names = [model["name"] for model in content["models"]]
+    figures = {path.name for path in (folder / "figures").iterdir()}
+    assert len(figures) == 2 * (2 + 2 * (3 + 1 + 3)), "map and curves of both; seven of each"
+    assert {"heads-tsne.png", "jsd-baseline.svg", "attention-cross-baseline.png"} <= figures
+    for path in (folder / "figures").iterdir():
+        head = path.read_bytes()[:8]
+        assert head == b"\x89PNG\r\n\x1a\n" if path.suffix == ".png" else head[:5] == b"<?xml"
+    with open(folder / "pairs.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 2 * 3 * 3 * 6, "models, components, measures, pairs"
+    for row in rows[:: len(rows) // 7]:
+        model = content["models"][names.index(row["model"])]
+        layer = model["components"][row["component"]]["layers"][row["layer"]]
+        i, j = int(row["head_i"]) - 1, int(row["head_j"]) - 1
+        assert float(row["value"]) == layer[row["measure"]]["pairs"][i][j]
+    with open(folder / "layers.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 2 * (3 * 2 + 2)
+    assert (
+        float(rows[0]["CKA"])
+        == (content["models"][0]["components"]["encoder"]["layers"]["2"]["cka"]["mean"])
+    )
+
+
+def test_page_needs_nothing_else_and_runs_nothing(folder):
+    text = (folder / "report.html").read_text()
+    page = Page(text)
+    assert not page.open
+    assert "script" not in page.tags and "link" not in page.tags and "b" not in page.tags
+    assert not re.search(r"https?://|//cdn|@import|url\(", text)
+    assert len(page.sources) == 16
+    assert all(source.startswith("data:image/svg+xml;base64,") for source in page.sources)
+    assert page.links and all(link[0] == "#" and link[1:] in page.ids for link in page.links)
+
+
+def test_names_and_tokens_are_shown_as_they_are(folder):
+    text = (folder / "report.html").read_text()
+    assert "&lt;b onload=&#39;x&#39;&gt;&amp;" in text
+    assert "<b onload" not in text and "<script" not in text
+    for path in (folder / "figures").glob("*.svg"):
+        assert "<script" not in path.read_text()
+
+
+def test_json_alone(checkpoint, data, tmp_path, capsys):
+    path = tmp_path / "there" / "scores.json"
+    assert run(["analyze", str(checkpoint), str(data), "--cpu", "--output", str(path)]) == 0
+    assert [p.name for p in path.parent.iterdir()] == ["scores.json"]
+    assert json.loads(path.read_text()) == scores(capsys, checkpoint, data)

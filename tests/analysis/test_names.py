@@ -1,0 +1,19 @@
+"""Names of checkpoints in tables and legends."""
+
+import pytest
+
+from diverse_mha.analysis.names import short_names
+
+
+@pytest.mark.parametrize(
+    "paths,names",
+    [
+        (["runs/a/checkpoint_best.pt", "runs/b/checkpoint_best.pt"], ["a", "b"]),
+        (["/x/a/last.pt", "/x/a/best.pt"], ["a/last", "a/best"]),
+        (["/x/a/best.pt", "/y/a/best.pt"], ["x/a", "y/a"]),
+        (["/x/a/best.pt", "/x/a/best.pt"], ["a", "a (2)"]),
+        (["/best.pt"], ["best"]),
+    ],
+)
+def test_the_shortest_ending_that_tells_them_apart(paths, names):
+    assert short_names(paths) == names
