@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-CHUNK = 2**20  # elements in float64 at once: 8 MiB, which stays in cache
+CHUNK = 2**19  # elements in float64 at once: 4 MiB, which stays in cache
 BLOCK = 64  # columns; only blocks on and above the diagonal are computed
 
 

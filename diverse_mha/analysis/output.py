@@ -85,7 +85,21 @@ def all_plots(analyses: list["Analysis"]) -> list["Plot"]:
         plots.append(curves_of_layers(result))
         if analysis.attention is not None:
             plots += attention_maps(result["name"], analysis.attention)
-    return [plot for plot in plots if plot is not None]
+    return _with_own_names([plot for plot in plots if plot is not None])
+
+
+def _with_own_names(plots: list["Plot"]) -> list["Plot"]:
+    """Number what would be the same file: models ``a/b`` and ``a-b``, or letters of two cases."""
+    taken: set[str] = set()
+    named = []
+    for plot in plots:
+        name, number = plot.name, 1
+        while name.lower() in taken:
+            number += 1
+            name = f"{plot.name}-{number}"
+        taken.add(name.lower())
+        named.append(plot._replace(name=name))
+    return named
 
 
 def layers_csv(results: list[dict]) -> str:
