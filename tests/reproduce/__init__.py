@@ -1,0 +1,1 @@
+"""Tests of the papers' tables and of the recipes."""
