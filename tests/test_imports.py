@@ -22,6 +22,10 @@ LEVELS = {
     "tasks": 2,
     "analysis": 3,
     "benchmark": 4,
+    "averaging": 1,
+    "launch": 1,
+    "evaluate_lm": 4,
+    "reproduce": 5,
 }
 
 

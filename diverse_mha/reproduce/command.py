@@ -1,0 +1,214 @@
+"""``diverse-mha reproduce``: a paper's table or figure, by one command."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from diverse_mha.errors import UserError
+from diverse_mha.reproduce import steps
+from diverse_mha.reproduce.batches import usable
+from diverse_mha.reproduce.compose import ROOT
+from diverse_mha.reproduce.experiments import SCALES, Figure, Row, Table
+from diverse_mha.reproduce.figures import draw, runs_of_figure
+from diverse_mha.reproduce.fill import Choices, fill, runs_of
+from diverse_mha.reproduce.papers import PAPERS, check_scale, choose_rows, find
+from diverse_mha.reproduce.plan import Run
+from diverse_mha.reproduce.printer import lay_out, to_text, write_all
+from diverse_mha.reproduce.process import Interrupted
+from diverse_mha.reproduce.runner import Runner
+from diverse_mha.reproduce.steps import Place
+
+PAPER_GPUS = 8
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of ``diverse-mha reproduce``."""
+    parser.allow_abbrev = False
+    parser.epilog = (
+        "Examples: diverse-mha reproduce --list; diverse-mha reproduce li2018 table-1 --scale "
+        "smoke; diverse-mha reproduce all --scale smoke. An interrupted command goes on when it "
+        "is given again; runs that tables share are trained once."
+    )
+    parser.add_argument("paper", nargs="?", help=f"{', '.join(PAPERS)}, or all")
+    parser.add_argument("table", nargs="?", help="such as table-1 or figure-3, or all")
+    parser.add_argument("--list", action="store_true", help="list all tables and figures")
+    parser.add_argument(
+        "--scale",
+        help="smoke (the demo corpus, to see that it runs), small (Multi30k, Penn Treebank, "
+        "logic) or paper (the real thing)",
+    )
+    parser.add_argument("--rows", metavar="NAMES", help="only these rows, separated by commas")
+    parser.add_argument("--seeds", default="1", metavar="N,N", help="seeds (default: 1)")
+    parser.add_argument("--dry-run", action="store_true", help="print the commands, run nothing")
+    parser.add_argument(
+        "--out", type=Path, metavar="FOLDER", help="where everything goes (runs/reproduce)"
+    )
+    parser.add_argument(
+        "--gpus",
+        type=int,
+        metavar="N",
+        help="GPUs to train on; the batch of an update stays the same (default: as many of "
+        f"those here as can share it; with --dry-run at the paper's scale {PAPER_GPUS})",
+    )
+    parser.add_argument(
+        "--data", type=Path, metavar="FOLDER", help="prepared corpora (data; smoke: in --out)"
+    )
+    parser.add_argument(
+        "--from", type=Path, dest="local", metavar="FOLDER", help="corpora as downloaded"
+    )
+    parser.add_argument(
+        "--updates", type=int, metavar="N", help="updates of every training, for a trial"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Carry out ``diverse-mha reproduce``; the exit code is 1 if a row failed."""
+    if args.list:
+        print(listing())
+        return 0
+    items = _items(args)
+    choices = Choices(args.scale, _seeds(args.seeds), args.updates)
+    if args.updates is not None and args.updates < 1:
+        raise UserError(f"--updates {args.updates}: must be at least 1")
+    place = _place(args)
+    if args.dry_run:
+        return _dry_run(items, args.rows, choices, place)
+    runner = Runner(place, fork=args.scale == "smoke", gpus=args.gpus)
+    failed = 0
+    try:
+        for item in items:
+            failed += not _one(item, args.rows, choices, runner)
+    except Interrupted as stopped:
+        print("\ninterrupted; run the same command again to go on", flush=True)
+        return 128 + stopped.number
+    if failed and len(items) > 1:
+        print(f"{failed} of {len(items)} tables and figures are not complete")
+    return 1 if failed else 0
+
+
+def listing() -> str:
+    """List every table and figure with its scales."""
+    lines = []
+    for paper, items in PAPERS.items():
+        for item in items.values():
+            rows = f"{len(item.rows)} rows" if isinstance(item, Table) else "figure"
+            scales = " ".join(scale if scale in item.scales else "-" for scale in SCALES)
+            lines.append(f"{paper:<10}{item.name:<10}{scales:<18}{rows:>8}  {item.title}")
+    return "\n".join(lines)
+
+
+def _items(args: argparse.Namespace) -> list[Table | Figure]:
+    if args.paper is None:
+        raise UserError("name a paper and a table; diverse-mha reproduce --list shows them")
+    if args.scale is None:
+        raise UserError(f"--scale is missing; choose from {', '.join(SCALES)}")
+    everything = args.paper == "all"
+    if not everything and args.table is None:
+        raise UserError(f"name a table of {args.paper}, or all; --list shows them")
+    if everything or args.table == "all":
+        papers = PAPERS if everything else {args.paper: PAPERS.get(args.paper)}
+        if None in papers.values():
+            find(args.paper, "")
+        if args.scale not in SCALES:
+            raise UserError(f"--scale {args.scale}: choose from {', '.join(SCALES)}")
+        if args.rows is not None:
+            raise UserError(f"--rows {args.rows}: name one table with it")
+        found = [item for items in papers.values() for item in items.values()]
+        return [item for item in found if args.scale in item.scales]
+    item = find(args.paper, args.table)
+    check_scale(item, args.scale)
+    if isinstance(item, Table):
+        choose_rows(item, args.rows)
+    elif args.rows is not None:
+        raise UserError(f"--rows {args.rows}: {item.name} is a figure and has no rows")
+    return [item]
+
+
+def _seeds(text: str) -> tuple[int, ...]:
+    words = [word.strip() for word in text.split(",")]
+    if not all(word.isdecimal() and int(word) for word in words) or len(set(words)) < len(words):
+        raise UserError(f"--seeds {text}: give different whole numbers from 1 up, as in 1,2,3")
+    return tuple(map(int, words))
+
+
+def _place(args: argparse.Namespace) -> Place:
+    out = (args.out or ROOT / "runs" / "reproduce").absolute()
+    data = out / "smoke" / "data" if args.scale == "smoke" else ROOT / "data"
+    if args.gpus is not None and args.gpus < 0:
+        raise UserError(f"--gpus {args.gpus}: must be 0 (the CPU) or more")
+    if args.local is not None and not args.local.is_dir():
+        raise UserError(f"--from {args.local}: no such folder")
+    return Place(
+        out=out,
+        data=args.data.absolute() if args.data else data,
+        gpus=args.gpus or 0,
+        local=args.local.absolute() if args.local else None,
+    )
+
+
+def _runs(item: Table | Figure, names: str | None, choices: Choices) -> list[Run]:
+    if isinstance(item, Figure):
+        return runs_of_figure(item, choices)
+    return runs_of(item, choose_rows(item, names), choices)
+
+
+def _one(item: Table | Figure, names: str | None, choices: Choices, runner: Runner) -> bool:
+    """Run one table or figure and print it; True if it is complete."""
+    print(f"== {item.paper} {item.name}: {item.title} ==", flush=True)
+    runs = _runs(item, names, choices)
+    found = runner.run_all(runs)
+    folder = runner.place.out / choices.scale / "tables"
+    name = f"{item.paper}-{item.name}"
+    if isinstance(item, Figure):
+        return draw(item, choices, found, runner, folder / name)
+    rows: tuple[Row, ...] = choose_rows(item, names)
+    filled = list(fill(item, rows, choices, found, runner))
+    layout = lay_out(item, filled, choices.scale, _signatures(found.values()))
+    print("\n" + to_text(layout))
+    files = write_all(layout, folder, name if names is None else f"{name}-rows", filled)
+    print("written: " + ", ".join(str(path) for path in files) + "\n", flush=True)
+    wanted = [
+        (cell, number)
+        for row, numbers in filled
+        for cell, number in zip(row.cells, numbers, strict=True)
+        if cell is not None and cell.experiment is not None
+    ]
+    return all(len(number.ours) == len(choices.seeds) for _, number in wanted)
+
+
+def _signatures(results: Sequence[dict]) -> list[str]:
+    found = {}
+    for result in results:
+        test = result["scores"].get("test", {})
+        for key, name in (
+            ("tokenised_signature", "tokenised"),
+            ("sacrebleu_signature", "sacreBLEU"),
+        ):
+            if key in test:
+                found[f"{name} {test[key]}"] = None
+    return list(found)
+
+
+def _dry_run(
+    items: Sequence[Table | Figure], names: str | None, choices: Choices, place: Place
+) -> int:
+    """Print the commands of all runs, each run once."""
+    seen = set()
+    for item in items:
+        print(f"# {item.paper} {item.name}: {item.title}")
+        for run in _runs(item, names, choices):
+            if run in seen:
+                print(f"#   {run.name}: as above")
+                continue
+            seen.add(run)
+            wanted = place.gpus or (PAPER_GPUS if choices.scale == "paper" else 0)
+            here = Place(place.out, place.data, usable(run.batches, wanted) if wanted else 0)
+            print(f"\n# {run.name}")
+            for step in (
+                steps.prepare(run, here),
+                steps.train(run, here),
+                *steps.finish(run, here),
+            ):
+                print(step.shell())
+        print()
+    return 0

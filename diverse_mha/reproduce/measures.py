@@ -1,0 +1,126 @@
+"""What the cells of the tables hold: how each is read off a result, named and written."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One kind of number.
+
+    Attributes:
+        unit: What the column heading says of it.
+        form: How it is written.
+        read: Takes it out of a run's result, or out of the heads file where ``heads`` is set.
+        heads: The options of ``diverse-mha analyze`` that give it, or empty.
+        against: Whether it compares a run with another one.
+        notes: What must be known to compare it with the papers'.
+    """
+
+    unit: str
+    form: Callable[[float], str]
+    read: Callable[[Mapping], float | None]
+    heads: Mapping[str, str] = field(default_factory=dict)
+    against: bool = False
+    notes: tuple[str, ...] = ()
+
+
+def _decimals(count: int) -> Callable[[float], str]:
+    return lambda value: f"{value:.{count}f}"
+
+
+def _millions(value: float) -> str:
+    # Small models would round to nothing.
+    return f"{value / 1e6:.2f}M" if value >= 1e6 else f"{value / 1e3:.1f}K"
+
+
+def _path(*names: str) -> Callable[[Mapping], float | None]:
+    def read(content: Mapping) -> float | None:
+        for name in names:
+            if not isinstance(content, Mapping) or name not in content:
+                return None
+            content = content[name]
+        return content
+
+    return read
+
+
+def _test_accuracy(prefix: str) -> Callable[[Mapping], float | None]:
+    def read(result: Mapping) -> float | None:
+        subsets = result["scores"].get("accuracy", {}).get("subsets", {})
+        test = [s for name, s in subsets.items() if name.startswith(prefix)]
+        examples = sum(s["examples"] for s in test)
+        return sum(s["accuracy"] * s["examples"] for s in test) / examples if test else None
+
+    return read
+
+
+def _head(read: Callable[[Mapping], float | None]) -> Callable[[Mapping], float | None]:
+    return lambda content: read(content["models"][0])
+
+
+MEASURES: dict[str, Measure] = {
+    "bleu": Measure("BLEU", _decimals(2), _path("scores", "test", "tokenised_bleu")),
+    "sacrebleu": Measure("sacreBLEU", _decimals(2), _path("scores", "test", "sacrebleu")),
+    "parameters": Measure("parameters", _millions, _path("parameters")),
+    "speed": Measure("steps/s", _decimals(2), _path("steps_per_second")),
+    "perplexity": Measure("test ppl", _decimals(2), _path("scores", "test", "perplexity")),
+    "lm_valid_perplexity": Measure(
+        "valid ppl", _decimals(2), _path("scores", "valid", "perplexity")
+    ),
+    "valid_perplexity": Measure("valid ppl", _decimals(2), _path("valid_perplexity")),
+    "accuracy": Measure("accuracy, %", _decimals(2), _test_accuracy("test")),
+    "svcca": Measure(
+        "SVCCA",
+        _decimals(3),
+        _head(_path("summary", "svcca", "last")),
+        {"measures": "svcca", "layers": "last"},
+        notes=("SVCCA and CKA: mean over the last layers of the three attention modules.",),
+    ),
+    "cka": Measure(
+        "CKA",
+        _decimals(3),
+        _head(_path("summary", "cka", "last")),
+        {"measures": "cka", "layers": "last"},
+        notes=("SVCCA and CKA: mean over the last layers of the three attention modules.",),
+    ),
+    "jsd": Measure(
+        "average JSD",
+        _decimals(2),
+        _head(_path("summary", "jsd", "mean")),
+        {"measures": "jsd"},
+        notes=("JSD: nats, summed over the rows of a sentence, mean over pairs and modules.",),
+    ),
+}
+for _component in ("encoder", "cross", "decoder"):
+    MEASURES[f"against.{_component}"] = Measure(
+        "SVCCA",
+        _decimals(3),
+        _head(_path("against", _component, "svcca")),
+        {"measures": "svcca", "layers": "last"},
+        against=True,
+    )
+
+_EXP_D = {"measures": "disagreement"}
+for _score, _label in (("subspace", "Sub."), ("position", "Pos."), ("output", "Out.")):
+    MEASURES[f"exp_d.{_score}"] = Measure(
+        f"exp(D) {_label}",
+        _decimals(3),
+        _head(_path("disagreement", "encoder", _score, "all")),
+        _EXP_D,
+        notes=("exp(D): Li et al. 2018, encoder self-attention, over the validation set.",),
+    )
+
+
+def _layer(score: str, layer: int) -> Callable[[Mapping], float | None]:
+    def read(model: Mapping) -> float | None:
+        layers = model["disagreement"]["encoder"][score]["layers"]
+        return layers[layer - 1] if layer <= len(layers) else None
+
+    return read
+
+
+for _number in range(1, 7):
+    MEASURES[f"exp_d.position.{_number}"] = Measure(
+        f"layer {_number}", _decimals(3), _head(_layer("position", _number)), _EXP_D
+    )

@@ -1,0 +1,189 @@
+"""Tables side by side with the papers': on the terminal, and as Markdown, CSV and LaTeX."""
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from diverse_mha.files import write_json, write_text
+from diverse_mha.reproduce.experiments import Row, Table
+from diverse_mha.reproduce.fill import Number
+from diverse_mha.reproduce.measures import MEASURES
+
+Filled = Sequence[tuple[Row, list[Number | None]]]
+
+SMOKE = (
+    "Smoke scale: tiny models after a few updates on a made-up corpus. Our numbers show that the "
+    "row runs to its end, and mean nothing else."
+)
+SMALL = (
+    "Small scale: a small model on a small corpus (Multi30k, Penn Treebank or logic), far from "
+    "the paper's; compare our rows with each other, not with the paper's."
+)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A table as text: headings, cells, and the notes under it."""
+
+    title: str
+    headings: tuple[str, ...]
+    lines: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...]
+
+
+def lay_out(table: Table, filled: Filled, scale: str, signatures: Sequence[str] = ()) -> Layout:
+    """Put paper's and our numbers side by side.
+
+    Speeds are followed by their ratio to the baseline row, in the paper and here; BLEU is the
+    tokenised one, as the papers report. Several seeds give mean and standard deviation.
+
+    Args:
+        table: The table.
+        filled: Its rows with their numbers.
+        scale: The scale of our numbers.
+        signatures: Of the BLEU scores, for the notes.
+    """
+    baseline = next((numbers for row, numbers in filled if row.name == table.baseline), None)
+    headings, lines = [""], [[row.label] for row, _ in filled]
+    for place, column in enumerate(table.columns):
+        numbers = [row_numbers[place] for _, row_numbers in filled]
+        base = baseline[place] if baseline is not None else None
+        relative = base is not None and base.measure == "speed"
+        headings += [f"{column}, paper", f"{column}, ours"]
+        if relative:
+            headings += [f"{column} / baseline, paper", f"{column} / baseline, ours"]
+        for line, number in zip(lines, numbers, strict=True):
+            line += [_paper(number), _ours(number)]
+            if relative:
+                line += [_ratio(number and number.paper, base.paper)]
+                line += [_ratio(number and number.mean, base.mean)]
+    return Layout(
+        title=f"{table.paper}, {table.name}: {table.title}",
+        headings=tuple(headings),
+        lines=tuple(map(tuple, lines)),
+        notes=_notes(table, filled, scale, signatures),
+    )
+
+
+def to_text(layout: Layout) -> str:
+    """Lay the table out for a terminal."""
+    rows = [layout.headings, *layout.lines]
+    widths = [max(len(row[place]) for row in rows) for place in range(len(layout.headings))]
+    lines = [layout.title]
+    for row in rows:
+        cells = [row[0].ljust(widths[0])]
+        cells += [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join([*lines, *layout.notes])
+
+
+def to_markdown(layout: Layout) -> str:
+    """Write the table as Markdown."""
+    rule = ["---", *["---:"] * (len(layout.headings) - 1)]
+    rows = [layout.headings, rule, *layout.lines]
+    lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+    return "\n".join([f"**{layout.title}**", "", *lines, "", *_paragraphs(layout.notes)]) + "\n"
+
+
+def to_csv(layout: Layout) -> str:
+    """Write the table as CSV, headings first, no notes."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([layout.headings, *layout.lines])
+    return text.getvalue()
+
+
+def to_latex(layout: Layout) -> str:
+    """Write the table as a LaTeX ``table`` with ``booktabs`` rules."""
+    rows = [" & ".join(map(_escape, row)) + r" \\" for row in (layout.headings, *layout.lines)]
+    notes = " ".join(map(_escape, (f"{layout.title}.", *layout.notes)))
+    return (
+        "\n".join(
+            [
+                r"\begin{table}",
+                r"\centering",
+                rf"\begin{{tabular}}{{l{'r' * (len(layout.headings) - 1)}}}",
+                r"\toprule",
+                rows[0],
+                r"\midrule",
+                *rows[1:],
+                r"\bottomrule",
+                r"\end{tabular}",
+                rf"\caption{{{notes}}}",
+                r"\end{table}",
+            ]
+        )
+        + "\n"
+    )
+
+
+def write_all(layout: Layout, folder: Path, name: str, filled: Filled) -> list[Path]:
+    """Write the table in every form, and the bare numbers as JSON; return the files."""
+    texts = {".md": to_markdown(layout), ".csv": to_csv(layout), ".tex": to_latex(layout)}
+    files = []
+    for ending, text in texts.items():
+        files.append(folder / f"{name}{ending}")
+        write_text(files[-1], text)
+    numbers = {
+        row.name: [
+            number and {"measure": number.measure, "paper": number.paper, "ours": number.ours}
+            for number in row_numbers
+        ]
+        for row, row_numbers in filled
+    }
+    files.append(folder / f"{name}.json")
+    write_json(files[-1], {"title": layout.title, "notes": layout.notes, "rows": numbers})
+    return files
+
+
+def _paper(number: Number | None) -> str:
+    if number is None or number.paper is None:
+        return ""
+    return MEASURES[number.measure].form(number.paper)
+
+
+def _ours(number: Number | None) -> str:
+    if number is None:
+        return ""
+    if number.mean is None:
+        return "-"
+    form = MEASURES[number.measure].form
+    # Parameters do not depend on the seed, and one seed has no spread.
+    constant = number.spread is None or (number.measure == "parameters" and not number.spread)
+    spread = "" if constant else f" ± {form(number.spread)}"
+    return form(number.mean) + spread
+
+
+def _ratio(value: float | None, base: float | None) -> str:
+    return f"{value / base:.2f}" if value and base else "-"
+
+
+def _notes(table: Table, filled: Filled, scale: str, signatures: Sequence[str]) -> tuple[str, ...]:
+    measures = {number.measure for _, numbers in filled for number in numbers if number}
+    notes = [{"smoke": SMOKE, "small": SMALL}.get(scale, "")]
+    counts = {len(number.ours) for _, numbers in filled for number in numbers if number}
+    if max(counts, default=0) > 1:
+        notes.append(f"Ours: mean and standard deviation over {max(counts)} seeds.")
+    if "speed" in measures:
+        notes.append("Speed: updates a second in training; the paper's were taken on its GPUs.")
+    notes += [note for name in sorted(measures) for note in MEASURES[name].notes]
+    notes += table.notes
+    notes += [f"BLEU: {signature}" for signature in signatures]
+    return tuple(dict.fromkeys(note for note in notes if note))
+
+
+def _paragraphs(notes: Sequence[str]) -> list[str]:
+    return [line for note in notes for line in (note, "")][:-1]
+
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "±": r"$\pm$",
+} | {letter: "\\" + letter for letter in "&%$#_{}"}
+
+
+def _escape(text: str) -> str:
+    return "".join(_LATEX.get(letter, letter) for letter in text)

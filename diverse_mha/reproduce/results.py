@@ -1,0 +1,94 @@
+"""The result of a run: one JSON file, written whole once everything is known."""
+
+import json
+import os
+import platform
+from datetime import UTC, datetime
+from pathlib import Path
+
+from diverse_mha.errors import UserError
+from diverse_mha.evaluate_lm import versions
+from diverse_mha.reproduce.compose import lookup
+from diverse_mha.reproduce.plan import Run
+from diverse_mha.reproduce.training_log import read_log, valid_perplexity
+
+RESULT = "result.json"
+LOG = "log.txt"
+_SCORES = ("test.json", "valid.json", "accuracy.json")
+
+
+def load(folder: Path) -> dict | None:
+    """Read a finished run's result, or None.
+
+    Raises:
+        UserError: if the file is there and damaged.
+    """
+    path = folder / RESULT
+    if not path.is_file():
+        return None
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise UserError(f"{path}: not readable as JSON ({error}); delete it") from error
+
+
+def collect(run: Run, folder: Path, seconds: dict[str, float], commands: list[str]) -> dict:
+    """Gather a run's result from the files its steps left.
+
+    Args:
+        run: The run.
+        folder: Its folder.
+        seconds: Duration of each step of the last start, and their processor time.
+        commands: The commands, for a terminal.
+
+    Raises:
+        UserError: if the log holds no training.
+    """
+    log = read_log(folder / LOG)
+    if log["updates"] is None:
+        raise UserError(f"{folder / LOG}: no training in it; delete {folder} and run again")
+    metric = str(lookup(run.composed, "checkpoint.best_checkpoint_metric") or "loss")
+    maximize = bool(lookup(run.composed, "checkpoint.maximize_best_checkpoint_metric"))
+    scores = {}
+    for name in _SCORES:
+        if (folder / name).is_file():
+            kept = json.loads((folder / name).read_text(encoding="utf-8"))
+            kept.pop("versions", None)
+            scores[name.removesuffix(".json")] = kept
+    return {
+        "name": run.name,
+        "key": run.key,
+        "scale": run.scale,
+        "recipe": run.recipe.config,
+        "choices": dict(run.choices),
+        "changed": dict(run.settings),
+        "settings": dict(run.composed),
+        "seed": run.seed,
+        "updates": log["updates"],
+        "parameters": log["parameters"],
+        "steps_per_second": log["steps_per_second"],
+        "valid_perplexity": valid_perplexity(log["validation"], metric, maximize),
+        "scores": scores,
+        "seconds": {name: round(value, 1) for name, value in seconds.items()},
+        "commands": commands,
+        "hardware": hardware(),
+        "versions": versions(),
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def hardware() -> dict:
+    """Describe the machine: processor, cores at hand, threads asked for, GPUs."""
+    import torch
+
+    name = platform.processor() or platform.machine()
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.is_file():
+        for line in cpuinfo.read_text().splitlines():
+            if line.startswith("model name"):
+                name = line.partition(":")[2].strip()
+                break
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    gpus = [torch.cuda.get_device_name(n) for n in range(torch.cuda.device_count())]
+    threads = os.environ.get("OMP_NUM_THREADS")
+    return {"processor": name, "cores": cores, "threads": threads, "gpus": gpus}

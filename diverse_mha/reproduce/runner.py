@@ -1,0 +1,263 @@
+"""Runs one after another: skip what is done, go on with what was interrupted, keep results."""
+
+import contextlib
+import hashlib
+import os
+import resource
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from diverse_mha.errors import UserError, describe_os_error
+from diverse_mha.files import write_json, write_text
+from diverse_mha.reproduce import results, steps
+from diverse_mha.reproduce.batches import usable
+from diverse_mha.reproduce.compose import ROOT
+from diverse_mha.reproduce.plan import Run
+from diverse_mha.reproduce.process import import_everything, last_line, run_forked, run_logged
+from diverse_mha.reproduce.results import LOG, RESULT
+from diverse_mha.reproduce.steps import Place, Step
+from diverse_mha.reproduce.training_log import progress
+
+
+class RowError(Exception):
+    """A run failed; the message names the run, the reason and the log."""
+
+
+@dataclass
+class Runner:
+    """Carries out runs.
+
+    Attributes:
+        place: Where things are.
+        fork: Whether modules run in forks of this process, which saves their imports.
+        gpus: GPUs that were asked for; None: as many as there are and can share the batches.
+    """
+
+    place: Place
+    fork: bool = False
+    gpus: int | None = None
+
+    def run_all(self, runs: Sequence[Run]) -> dict[Run, dict]:
+        """Carry out runs in order, each once, and print one line about each.
+
+        Returns:
+            By run, its result; a run that failed is not in it.
+        """
+        distinct = list(dict.fromkeys(runs))
+        if self.fork and any(results.load(run.folder(self.place.out)) is None for run in distinct):
+            import_everything()
+        found = {}
+        for number, run in enumerate(distinct, start=1):
+            head = f"[{number}/{len(distinct)}] {run.name}: "
+            try:
+                found[run] = self._run(run, head)
+            except RowError as error:
+                say(head + f"FAILED: {error}")
+        return found
+
+    def heads(self, run: Run, options: Mapping[str, str], against: Run | None = None) -> Path:
+        """Measure the heads of a finished run, unless that is done.
+
+        Args:
+            run: The run.
+            options: Options of ``diverse-mha analyze``.
+            against: A run to compare it with, or None.
+
+        Returns:
+            The JSON file of ``diverse-mha analyze``, in the run's folder.
+
+        Raises:
+            RowError: if it fails.
+        """
+        folder = run.folder(self.place.out)
+        step = steps.analyze(run, self.place, options, against)
+        output = steps.heads_file(run, self.place, options, against)
+        newest = max(self.checkpoint(r).stat().st_mtime for r in (run, against) if r is not None)
+        if not output.is_file() or output.stat().st_mtime < newest:
+            say(f"      {run.name}: {output.stem} ...", end=True)
+            self._execute(step, folder / "heads.log", None)
+            _clear()
+        return output
+
+    def draw(self, folder: Path) -> None:
+        """Draw the figure that a folder specifies.
+
+        Raises:
+            RowError: if it fails.
+        """
+        module = "diverse_mha.reproduce.draw"
+        self._execute(Step("draw", "", module, (str(folder),)), folder / LOG, None)
+
+    def checkpoint(self, run: Run) -> Path:
+        """Return the checkpoint of a run that counts."""
+        return steps.checkpoint(run, self.place)
+
+    def _run(self, run: Run, head: str) -> dict:
+        folder = run.folder(self.place.out)
+        done = results.load(folder)
+        if done is not None:
+            say(head + f"{summary(done)} (already done)")
+            return done
+        try:
+            with _sole_use(folder):
+                self._prepare(run, head)
+                self._check_data(run, folder)
+                seconds, commands = {}, []
+                processor = _processor_seconds()
+                place = replace(self.place, gpus=self._gpus(run))
+                for step in [steps.train(run, place), *steps.finish(run, place)]:
+                    say(head + f"{step.name} ...", end=True)
+                    start = time.monotonic()
+                    self._step(run, step, folder / LOG, head)
+                    taken = time.monotonic() - start
+                    seconds[step.name] = seconds.get(step.name, 0.0) + taken
+                    commands.append(step.shell())
+                seconds["processor"] = _processor_seconds() - processor
+                result = results.collect(run, folder, seconds, commands)
+                write_json(folder / RESULT, result)
+                self._tidy(run, folder)
+        except UserError as error:
+            raise RowError(str(error)) from error
+        except OSError as error:
+            raise RowError(describe_os_error(error)) from error
+        processor = seconds.pop("processor")
+        say(
+            head + f"{summary(result)}, {sum(seconds.values()):.0f} s "
+            f"({processor:.0f} s of processor time)"
+        )
+        return result
+
+    def _gpus(self, run: Run) -> int:
+        if self.fork or self.gpus == 0:
+            return 0
+        import torch
+
+        there = torch.cuda.device_count()
+        if self.gpus is None:
+            return usable(run.batches, there) if there else 0
+        return self.gpus
+
+    def _prepare(self, run: Run, head: str) -> None:
+        if steps.data_folder(run, self.place).is_dir():
+            return
+        logs = self.place.out / run.scale / "data"
+        logs.mkdir(parents=True, exist_ok=True)
+        say(head + "preparing the corpus ...", end=True)
+        step = steps.prepare(run, self.place)
+        self._step(run, step, logs / f"{run.recipe.folder.partition('/')[0]}.log", "")
+
+    def _check_data(self, run: Run, folder: Path) -> None:
+        """Refuse to go on with a training on data other than those it was started on."""
+        data = steps.data_folder(run, self.place)
+        mark, now = folder / "data.sha256", data_mark(data)
+        if mark.is_file() and mark.read_text(encoding="utf-8") != now:
+            raise UserError(f"{folder}: begun on other data than {data} now holds; move it away")
+        write_text(mark, now)
+
+    def _tidy(self, run: Run, folder: Path) -> None:
+        """At the smoke scale keep the checkpoint that counts only: there are many runs."""
+        if run.scale == "smoke":
+            for path in folder.glob("*.pt"):
+                if path != self.checkpoint(run):
+                    path.unlink()
+
+    def _step(self, run: Run, step: Step, log: Path, head: str) -> None:
+        total = run.updates
+
+        def meanwhile() -> None:
+            if step.name == "train" and sys.stderr.isatty():
+                update = progress(log)
+                say(head + f"update {update or 0}" + (f"/{total}" if total else ""), end=True)
+
+        self._execute(step, log, meanwhile)
+
+    def _execute(self, step: Step, log: Path, meanwhile: Callable[[], None] | None) -> None:
+        environment = {"DIVERSE_MHA_PYTHON": sys.executable}
+        environment["PYTHONPATH"] = os.pathsep.join(
+            [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+        )
+        if self.fork and step.module:
+            code = run_forked(step.module, step.arguments, log, cwd=ROOT, meanwhile=meanwhile)
+        else:
+            code = run_logged(
+                step.command(), log, cwd=ROOT, environment=environment, meanwhile=meanwhile
+            )
+        if code:
+            said = last_line(log).removeprefix("error: ")
+            by_signal = f" ({signal.Signals(code - 128).name})" if code > 128 else ""
+            raise RowError(
+                f"{step.name} ended with exit code {code}{by_signal}: {said[:300]}; log: {log}"
+            )
+
+
+def _processor_seconds() -> float:
+    """Processor time of the commands so far: on a busy machine the clock says little."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def data_mark(data: Path) -> str:
+    """Hash the dictionaries of a data folder and the sizes of its files."""
+    files = sorted(path for path in data.rglob("*") if path.is_file())
+    sizes = [(str(p.relative_to(data)), p.stat().st_size) for p in files if p.suffix != ".json"]
+    mark = hashlib.sha256(repr(sizes).encode())
+    for path in files:
+        if path.name.startswith("dict"):
+            mark.update(path.read_bytes())
+    return mark.hexdigest()
+
+
+def summary(result: Mapping) -> str:
+    """Say a run's score in a few words."""
+    scores = result["scores"]
+    if "accuracy" in scores:
+        test = [v for k, v in scores["accuracy"]["subsets"].items() if k.startswith("test")]
+        right = sum(v["accuracy"] * v["examples"] for v in test)
+        return f"accuracy {right / max(1, sum(v['examples'] for v in test)):.2f} %"
+    test = scores.get("test", {})
+    if "perplexity" in test:
+        return f"test perplexity {test['perplexity']:.2f}"
+    if "tokenised_bleu" in test:
+        return f"BLEU {test['tokenised_bleu']:.2f}, sacreBLEU {test['sacrebleu']:.2f}"
+    return "finished"
+
+
+@contextlib.contextmanager
+def _sole_use(folder: Path) -> Iterator[None]:
+    """Hold a run's folder for this process and the commands it starts.
+
+    The commands inherit the lock: a training that outlives this process, because it was killed,
+    keeps a second one from writing into the same files.
+
+    Raises:
+        UserError: if it is held.
+    """
+    import fcntl
+
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / ".lock", "w") as lock:
+        os.set_inheritable(lock.fileno(), True)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(f"another process is at work in {folder}; wait for it") from None
+        yield
+
+
+def say(text: str, *, end: bool = False) -> None:
+    """Print a line about a run; one that another will replace (``end``) only on a terminal."""
+    if end:
+        if sys.stderr.isatty():
+            print(f"\r\033[K{text[:140]}", end="", file=sys.stderr, flush=True)
+        return
+    _clear()
+    print(text, flush=True)
+
+
+def _clear() -> None:
+    if sys.stderr.isatty():
+        print("\r\033[K", end="", file=sys.stderr, flush=True)

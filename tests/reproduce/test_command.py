@@ -1,0 +1,100 @@
+"""The command: listing, dry runs, refusals."""
+
+import shlex
+
+import pytest
+
+from diverse_mha import cli, launch
+from diverse_mha.errors import UserError
+from diverse_mha.reproduce.command import listing
+from diverse_mha.reproduce.compose import ROOT
+from diverse_mha.reproduce.papers import PAPERS
+
+
+def reproduce(*words):
+    return cli.run(["reproduce", *words])
+
+
+def test_listing_shows_every_table_with_its_scales(capsys):
+    assert reproduce("--list") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == sum(map(len, PAPERS.values())) == 30
+    assert sum("smoke small paper" in line for line in lines) == 28
+    assert any(line.startswith("yun2021   table-6   smoke - paper") for line in lines)
+
+
+def test_dry_run_prints_commands_for_eight_gpus(capsys, tmp_path):
+    assert reproduce("li2021", "5", "--scale", "paper", "--dry-run", "--out", str(tmp_path)) == 0
+    out = capsys.readouterr().out
+    lines = [line for line in out.splitlines() if line.startswith("bash scripts/train.sh")]
+    assert len(lines) == 16
+    big = next(line for line in lines if "size=big method=both" in line and "zh_en" in line)
+    assert "--processes 8 --config configs/wmt17_zh_en.yaml" in big
+    assert "'optimization.update_freq=[1]'" in big
+    assert "bash data-prep/prepare-wmt14-en-de.sh" in out
+    assert "scripts/evaluate.sh" in out and "--beam 4 --lenpen 0.6" in out
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_dry_run_shares_the_batch_among_the_gpus_there_are(capsys):
+    reproduce("zheng2021", "2", "--scale", "paper", "--dry-run", "--gpus", "4")
+    lines = [x for x in capsys.readouterr().out.splitlines() if "scripts/train.sh" in x]
+    wmt14, iwslt14 = lines[0], lines[1]
+    assert "--processes 4" in wmt14 and "update_freq=[2]" in wmt14
+    assert "--processes 2" in iwslt14 and "update_freq=[1]" in iwslt14, "it has two batches"
+
+
+def test_dry_run_averages_where_the_paper_does(capsys):
+    reproduce("zheng2021", "2", "--scale", "paper", "--dry-run")
+    lines = capsys.readouterr().out.splitlines()
+    average = [line for line in lines if line.startswith("diverse-mha average")]
+    assert len(average) == 2 and all("--last 10 --by update" in line for line in average)
+    assert sum("averaged.pt data/wmt14-en-de-google/bin" in line for line in lines) == 2
+
+
+@pytest.mark.parametrize("scale", ["smoke", "small", "paper"])
+def test_every_table_has_commands_that_the_launcher_reads(scale, capsys):
+    assert reproduce("all", "--scale", scale, "--dry-run") == 0
+    out = capsys.readouterr().out
+    commands = [shlex.split(x) for x in out.splitlines() if x.startswith("bash scripts/train.sh")]
+    assert len(commands) > 60
+    for words in commands:
+        job = launch.parse(words[2:])
+        assert job.setting("checkpoint", "save_dir")
+        assert job.setting("task", "data")
+    folders = [launch.parse(words[2:]).setting("checkpoint", "save_dir") for words in commands]
+    assert len(set(folders)) == len(folders), "no run is listed twice"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "name a paper and a table"),
+        (["li2018", "1"], "--scale is missing; choose from smoke, small, paper"),
+        (["li2018", "--scale", "smoke"], "name a table of li2018, or all"),
+        (["li2017", "1", "--scale", "smoke"], "li2017: no such paper"),
+        (["li2017", "all", "--scale", "smoke"], "li2017: no such paper"),
+        (["li2018", "7", "--scale", "smoke"], "7: li2018 has no such table"),
+        (["li2018", "1", "--scale", "tiny"], "--scale tiny: .*choose from smoke, small, paper"),
+        (["all", "--scale", "tiny"], "--scale tiny: choose from smoke"),
+        (["li2018", "1", "--scale", "smoke", "--rows", "x"], "--rows x: li2018 table-1 has no row"),
+        (["li2018", "all", "--scale", "smoke", "--rows", "x"], "--rows x: name one table"),
+        (["li2021", "figure-3", "--scale", "smoke", "--rows", "x"], "is a figure and has no rows"),
+        (["li2018", "1", "--scale", "smoke", "--seeds", "1,1"], "--seeds 1,1: give different"),
+        (["li2018", "1", "--scale", "smoke", "--seeds", "a"], "--seeds a: give different"),
+        (["li2018", "1", "--scale", "smoke", "--updates", "0"], "--updates 0: must be at least 1"),
+        (["li2018", "1", "--scale", "smoke", "--gpus", "-1"], "--gpus -1: must be 0"),
+        (["li2018", "1", "--scale", "smoke", "--from", "no"], "--from no: no such folder"),
+    ],
+)
+def test_mistakes_are_refused_in_one_line(words, message, tmp_path):
+    with pytest.raises(UserError, match=message) as error:
+        reproduce(*words, "--out", str(tmp_path / "out"))
+    assert "\n" not in str(error.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_document_lists_every_table():
+    text = (ROOT / "docs" / "reproduce.md").read_text(encoding="utf-8")
+    for line in listing().splitlines():
+        assert line in text

@@ -1,0 +1,105 @@
+"""Tables as text: numbers beside the paper's, ratios, seeds, and every format."""
+
+import csv
+import io
+import json
+
+import pytest
+
+from diverse_mha.reproduce.experiments import Cell, Experiment, Row, Table
+from diverse_mha.reproduce.fill import Number
+from diverse_mha.reproduce.printer import (
+    SMOKE,
+    lay_out,
+    to_csv,
+    to_latex,
+    to_markdown,
+    to_text,
+    write_all,
+)
+
+E = Experiment("ptb")
+TABLE = Table(
+    paper="li2018",
+    name="table-9",
+    title="100% made up",
+    columns=("speed", "BLEU", "parameters"),
+    baseline="none",
+    rows=tuple(
+        Row(name, label, (Cell(E, "speed", 1.0), Cell(E, "bleu", 1.0), Cell(E, "parameters", 1.0)))
+        for name, label in (("none", "Base"), ("out", "+ Out_1"))
+    ),
+)
+FILLED = [
+    (
+        TABLE.rows[0],
+        [
+            Number("speed", 2.0, (4.0, 6.0)),
+            Number("bleu", 24.13, (30.0, 32.0)),
+            Number("parameters", 88e6, (5_987_654.0, 5_987_654.0)),
+        ],
+    ),
+    (
+        TABLE.rows[1],
+        [Number("speed", 1.5, (4.0,)), Number("bleu", 24.78, ()), None],
+    ),
+]
+HEADINGS = (
+    "", "speed, paper", "speed, ours", "speed / baseline, paper", "speed / baseline, ours",
+    "BLEU, paper", "BLEU, ours", "parameters, paper", "parameters, ours",
+)  # fmt: skip
+
+
+@pytest.fixture
+def layout():
+    return lay_out(TABLE, FILLED, "smoke", ["tokenised nrefs:1"])
+
+
+def test_numbers_stand_side_by_side(layout):
+    assert layout.headings == HEADINGS
+    # Mean 5 and standard deviation sqrt(2) of 4 and 6; ratio of the means.
+    assert layout.lines[0] == (
+        "Base", "2.00", "5.00 ± 1.41", "1.00", "1.00", "24.13", "31.00 ± 1.41", "88.00M",
+        "5.99M",
+    )  # fmt: skip
+    assert layout.lines[1] == ("+ Out_1", "1.50", "4.00", "0.75", "0.80", "24.78", "-", "", "")
+
+
+def test_smoke_says_what_its_numbers_are_worth(layout):
+    assert SMOKE in layout.notes and "mean nothing" in SMOKE
+    for text in (to_text(layout), to_markdown(layout), to_latex(layout)):
+        assert "mean nothing" in text
+    assert SMOKE not in lay_out(TABLE, FILLED, "paper").notes
+    assert "far from" in " ".join(lay_out(TABLE, FILLED, "small").notes)
+    assert any("nrefs:1" in note for note in layout.notes)
+    assert any("2 seeds" in note for note in layout.notes)
+
+
+def test_csv_reads_back(layout):
+    rows = list(csv.reader(io.StringIO(to_csv(layout))))
+    assert tuple(rows[0]) == HEADINGS and [tuple(row) for row in rows[1:]] == list(layout.lines)
+
+
+def test_markdown_has_as_many_cells_in_every_line(layout):
+    lines = [line for line in to_markdown(layout).splitlines() if line.startswith("|")]
+    assert len(lines) == 4 and {line.count("|") for line in lines} == {len(HEADINGS) + 1}
+
+
+def test_latex_escapes_and_has_as_many_cells(layout):
+    text = to_latex(layout)
+    assert r"100\% made up" in text and r"+ Out\_1" in text and r"$\pm$" in text
+    body = [line for line in text.splitlines() if line.endswith(r"\\")]
+    assert {line.count("&") for line in body} == {len(HEADINGS) - 1}
+    assert r"\begin{tabular}{l" + "r" * (len(HEADINGS) - 1) + "}" in text
+
+
+def test_without_the_baseline_row_there_are_no_ratios():
+    assert "speed / baseline, ours" not in lay_out(TABLE, FILLED[1:], "smoke").headings
+
+
+def test_all_files_are_written(layout, tmp_path):
+    files = write_all(layout, tmp_path / "new", "t", FILLED)
+    assert sorted(path.name for path in files) == ["t.csv", "t.json", "t.md", "t.tex"]
+    numbers = json.loads((tmp_path / "new/t.json").read_text())["rows"]
+    assert numbers["none"][1] == {"measure": "bleu", "paper": 24.13, "ours": [30.0, 32.0]}
+    assert numbers["out"][2] is None
