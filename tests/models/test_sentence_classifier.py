@@ -14,6 +14,7 @@ SEAMS = {
     "cascade": {"cascade": "mlp"},
     "queries": {"pooling": "queries", "classifier_layers": 3},
     "pre-norm": {"encoder_normalize_before": True},
+    "drophead": {"drophead": 0.5},
 }
 
 

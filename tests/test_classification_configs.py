@@ -1,0 +1,63 @@
+"""The classification recipes hold the paper's settings, and build all four of its models."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from fairseq import criterions, models
+from fairseq.dataclass.initialize import add_defaults, hydra_init
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
+
+from tests.toy_classification import toy_task
+
+CONFIGS = Path(__file__).parents[1] / "configs"
+ROUTING = ["model.aggregation=em-routing", "model.aggregation_encoder_layers='1,2'"]
+ROWS = {
+    "baseline": [],
+    "disagreement": ["criterion.disagreement=output"],
+    "aggregation": ROUTING,
+    "both": ["criterion.disagreement=output", *ROUTING],
+}
+
+
+def recipe(name: str, *overrides: str):
+    """Compose a recipe and fill in fairseq's defaults, as fairseq-hydra-train does."""
+    hydra_init(name)  # under the name of the recipe, so that Hydra takes it as its schema
+    places = ["task.data=DATA", "common.user_dir=null"]  # Hydra fills these in when it runs
+    with initialize_config_dir(str(CONFIGS), version_base="1.1"):
+        cfg = compose(name, overrides=[*places, *overrides])
+    add_defaults(cfg)
+    return OmegaConf.create(OmegaConf.to_container(cfg, resolve=True, enum_to_str=True))
+
+
+@pytest.mark.parametrize("row", ROWS)
+@pytest.mark.parametrize("name, sentences", [("logic", 2), ("probing", 1)])
+def test_all_four_models_build(name, sentences, row):
+    cfg = recipe(name, *ROWS[row])
+    task = toy_task(sentences)
+    with torch.device("meta"):
+        model = models.build_model(cfg.model, task)
+    criterion = criterions.build_criterion(cfg.criterion, task)
+    assert len(model.encoder.layers) == {"logic": 2, "probing": 6}[name]
+    routed = [
+        not isinstance(layer.self_attn.out_proj, torch.nn.Linear) for layer in model.encoder.layers
+    ]
+    assert sum(routed) == (2 if row in ("aggregation", "both") else 0)
+    assert criterion.diversity.wanted == (("outputs",) if row in ("disagreement", "both") else ())
+
+
+def test_the_settings_are_the_papers():
+    """Li et al. 2021, sections 4.2.2 and 4.3.2."""
+    logic, probing = recipe("logic"), recipe("probing")
+    assert (logic.model.dropout, logic.optimization.lr, logic.optimization.max_epoch) == (
+        0.2,
+        [0.0001],
+        100,
+    )
+    assert (logic.model.encoder_embed_dim, str(logic.model.pooling)) == (256, "queries")
+    assert (probing.optimization.lr, probing.optimization.max_epoch) == ([0.0005], 250)
+    assert (probing.model.encoder_ffn_embed_dim, str(probing.model.pooling)) == (2048, "mean")
+    for cfg in (logic, probing):
+        assert cfg.checkpoint.maximize_best_checkpoint_metric is True
+        assert cfg.checkpoint.best_checkpoint_metric == "accuracy"
