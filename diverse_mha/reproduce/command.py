@@ -9,8 +9,8 @@ from diverse_mha.reproduce import steps
 from diverse_mha.reproduce.batches import usable
 from diverse_mha.reproduce.compose import ROOT
 from diverse_mha.reproduce.experiments import SCALES, Figure, Row, Table
-from diverse_mha.reproduce.figures import draw, runs_of_figure
-from diverse_mha.reproduce.fill import Choices, fill, runs_of
+from diverse_mha.reproduce.figures import draw, measured_for, runs_of_figure
+from diverse_mha.reproduce.fill import Choices, fill, measured, runs_of
 from diverse_mha.reproduce.papers import PAPERS, check_scale, choose_rows, find
 from diverse_mha.reproduce.plan import Run
 from diverse_mha.reproduce.printer import lay_out, to_text, write_all
@@ -210,5 +210,13 @@ def _dry_run(
                 *steps.finish(run, here),
             ):
                 print(step.shell())
+        for run, options, other in _measured(item, names, choices):
+            print(steps.analyze(run, place, options, other).shell())
         print()
     return 0
+
+
+def _measured(item: Table | Figure, names: str | None, choices: Choices) -> list[tuple]:
+    if isinstance(item, Figure):
+        return measured_for(item, choices)
+    return measured(item, choose_rows(item, names), choices)

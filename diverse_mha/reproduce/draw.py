@@ -107,7 +107,10 @@ def _tsne(spec: dict, folder: Path) -> list[Plot]:
         analysis = analyze(loaded, "valid", selection, name=curve["label"])
         means.append((curve["label"], analysis.head_means))
     plot = head_map(means)
-    return [plot] if plot is not None else []
+    if plot is None:
+        return []
+    plot.figure.set_size_inches(5.4, 4.2)  # room for a legend of four models under one panel
+    return [plot]
 
 
 def _accuracy_by_length(spec: dict, folder: Path) -> list[Plot]:

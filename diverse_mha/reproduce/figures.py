@@ -45,6 +45,16 @@ def runs_of_figure(figure: Figure, choices: Choices) -> list[Run]:
     return list(dict.fromkeys(runs))
 
 
+def measured_for(
+    figure: Figure, choices: Choices
+) -> list[tuple[Run, Mapping[str, str], Run | None]]:
+    """Name what has to be measured on heads, as ``fill.measured`` does for a table."""
+    options, other = KINDS[figure.kind].heads, None
+    if figure.against is not None:
+        other = choices.against(figure.against, figure, choices.seeds[0])
+    return [(run, options, other) for _, run in _curves(figure, choices)] if options else []
+
+
 def draw(
     figure: Figure, choices: Choices, found: Mapping[Run, dict], runner: Runner, output: Path
 ) -> bool:

@@ -81,6 +81,22 @@ def runs_of(table: Table, rows: Sequence[Row], choices: Choices) -> list[Run]:
     return list(dict.fromkeys(runs))
 
 
+def measured(
+    table: Table, rows: Sequence[Row], choices: Choices
+) -> list[tuple[Run, Mapping[str, str], Run | None]]:
+    """Name what has to be measured on heads: run, options of ``analyze``, and whom against."""
+    found = {}
+    for seed in choices.seeds:
+        for cell in (cell for row in rows for cell in row.cells if cell is not None):
+            options = MEASURES[cell.measure].heads
+            if cell.experiment is not None and options:
+                run, other = choices.run(cell.experiment, table, seed), None
+                if cell.against is not None:
+                    other = choices.against(cell.against, table, seed)
+                found[run, tuple(options.items()), other] = (run, options, other)
+    return list(found.values())
+
+
 def fill(
     table: Table,
     rows: Sequence[Row],

@@ -52,6 +52,16 @@ def test_dry_run_averages_where_the_paper_does(capsys):
     assert sum("averaged.pt data/wmt14-en-de-google/bin" in line for line in lines) == 2
 
 
+def test_dry_run_measures_heads_where_a_cell_asks_for_it(capsys):
+    reproduce("yun2021", "2", "--scale", "small", "--dry-run", "--rows", "enc-self")
+    lines = [x for x in capsys.readouterr().out.splitlines() if x.startswith("diverse-mha analyze")]
+    assert len(lines) == 5 and all("--against runs/reproduce/small/runs/" in x for x in lines)
+    assert all(".seed2." in line.partition("--against")[2] for line in lines), "never with itself"
+    reproduce("zheng2021", "figure-5", "--scale", "paper", "--dry-run")
+    lines = [x for x in capsys.readouterr().out.splitlines() if x.startswith("diverse-mha analyze")]
+    assert len(lines) == 2 and all("--measures jsd" in line for line in lines)
+
+
 @pytest.mark.parametrize("scale", ["smoke", "small", "paper"])
 def test_every_table_has_commands_that_the_launcher_reads(scale, capsys):
     assert reproduce("all", "--scale", scale, "--dry-run") == 0
