@@ -1,6 +1,7 @@
 """Accuracy of a classifier on every split of its data: ``scripts/evaluate-classifier.sh``."""
 
 import argparse
+import logging
 import re
 import time
 from collections import Counter
@@ -165,6 +166,7 @@ def main(words: Sequence[str] | None = None) -> int:
     if output.suffix != ".json":
         raise UserError(f"--output {output}: must end in .json")
     subsets = subsets_of(data, args.subset)
+    logging.getLogger("fairseq").setLevel(logging.WARNING)  # it names every file it reads
     model, task = load(args.checkpoint, data, accuracy_by=args.accuracy_by, cpu=args.cpu)
     start = time.monotonic()
     results = {}
