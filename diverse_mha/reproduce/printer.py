@@ -169,7 +169,8 @@ def _notes(table: Table, filled: Filled, scale: str, signatures: Sequence[str]) 
         notes.append("Speed: updates a second in training; the paper's were taken on its GPUs.")
     notes += [note for name in sorted(measures) for note in MEASURES[name].notes]
     notes += table.notes
-    notes += [f"BLEU: {signature}" for signature in signatures]
+    if "bleu" in measures:
+        notes += [f"BLEU: {signature}" for signature in signatures]
     return tuple(dict.fromkeys(note for note in notes if note))
 
 
