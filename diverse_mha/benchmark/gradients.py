@@ -1,0 +1,95 @@
+"""How strong a weight is: ``python -m diverse_mha.benchmark.gradients CHECKPOINT DATA``.
+
+For each term the norm of its gradient with respect to the model's parameters beside that
+of the token loss (mean negative log-likelihood, nats). A term with a ratio r and a weight
+w pulls w * r times as hard as the tokens do; far below 1 it hardly acts, far above 1 it
+drowns them.
+"""
+
+import argparse
+import itertools
+import statistics
+import sys
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from diverse_mha.analysis.checkpoints import iterate_batches, load
+from diverse_mha.criterions.config import DiversityConfig
+from diverse_mha.criterions.terms import DiversityTerms
+from diverse_mha.errors import UserError, run_cli
+
+TERMS = {
+    "disagreement output": {"disagreement": "output"},
+    "hsic, trace": {"hsic_weight": 1.0, "hsic_normalization": "trace"},
+    "hsic, mean": {"hsic_weight": 1.0, "hsic_normalization": "mean"},
+    "orthogonality, SRIP": {"orthogonality_weight": 1.0, "orthogonality_cosine_on": "none"},
+    "orthogonality": {"orthogonality_weight": 1.0},
+}
+
+
+def token_loss(model: nn.Module, sample: dict, net_output: tuple, padding: int) -> Tensor:
+    """Mean negative log-likelihood of the real target tokens, in nats."""
+    log_probs = model.get_normalized_probs(net_output, log_probs=True)
+    target = model.get_targets(sample, net_output)
+    return F.nll_loss(log_probs.flatten(0, -2).float(), target.flatten(), ignore_index=padding)
+
+
+def gradient_norms(model: nn.Module, sample: dict, padding: int) -> dict[str, float]:
+    """Norm of the gradient of the token loss, under ``token loss``, and of every term."""
+    terms = {name: DiversityTerms.from_config(DiversityConfig(**o)) for name, o in TERMS.items()}
+    wanted = tuple(dict.fromkeys(state for term in terms.values() for state in term.wanted))
+    net_output = model(**sample["net_input"], return_head_states=wanted)
+    states = net_output[1]["head_states"]
+    losses = {"token loss": token_loss(model, sample, net_output, padding)}
+    losses.update({name: term.loss(term.values(states)) for name, term in terms.items()})
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    norms = {}
+    for name, loss in losses.items():
+        grads = torch.autograd.grad(loss, parameters, retain_graph=True, allow_unused=True)
+        norms[name] = float(torch.stack([g.norm() for g in grads if g is not None]).norm())
+    return norms
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Declare the options."""
+    parser = argparse.ArgumentParser(
+        prog="diverse_mha.benchmark.gradients",
+        description="Print the gradient norm of every term, at weight 1, relative to that of "
+        "the token loss: the median over some batches.",
+    )
+    parser.add_argument("checkpoint", help="checkpoint of a translation or language model")
+    parser.add_argument("data", help="folder that fairseq-preprocess wrote")
+    parser.add_argument("--subset", default="valid", help="split (default: valid)")
+    parser.add_argument("--batches", type=int, default=8, metavar="N", help="default: 8")
+    parser.add_argument("--max-tokens", type=int, default=1024, metavar="N", help="default: 1024")
+    return parser
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Print the table and return the exit code."""
+    args = build_parser().parse_args(arguments)
+    for name in ("batches", "max_tokens"):
+        if getattr(args, name) < 1:
+            raise UserError(f"--{name.replace('_', '-')} {getattr(args, name)}: must be 1 or more")
+    loaded = load(args.checkpoint, args.data)
+    if not hasattr(loaded.model, "decoder"):
+        raise UserError(f"{args.checkpoint}: a {loaded.architecture} has no token loss; give another model")
+    padding = loaded.task.target_dictionary.pad()
+    batches = iterate_batches(loaded, args.subset, max_tokens=args.max_tokens)
+    found = [
+        gradient_norms(loaded.model, sample, padding)
+        for sample in itertools.islice(batches, args.batches)
+    ]
+    print(f"{'term':<22}{'gradient norm':>15}{'of token loss':>16}")
+    for name in ("token loss", *TERMS):
+        norm = statistics.median(norms[name] for norms in found)
+        ratio = statistics.median(norms[name] / norms["token loss"] for norms in found)
+        print(f"{name:<22}{norm:>15.3g}{ratio:>16.3g}")
+    return 0
+
+
+if __name__ == "__main__":
+    run_cli(lambda: run(sys.argv[1:]))
