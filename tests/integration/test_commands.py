@@ -228,7 +228,7 @@ def test_a_broken_checkpoint_ends_in_one_line(kind, trained, data, tmp_path):
 
 BAD_OPTIONS = {
     "--disagreement outptu: unknown 'outptu'": ["--disagreement", "outptu"],
-    "--disagreement needs a model that shows its heads, and a TransformerModel does not": [
+    "--disagreement: the model must show its heads, and a TransformerModel does not": [
         "--disagreement", "output", "--arch", "transformer",
     ],
     "--disagreement-on encodr: unknown 'encodr'": ["--disagreement-on", "encodr"],
