@@ -76,7 +76,9 @@ def run(arguments: Sequence[str]) -> int:
             raise UserError(f"--{name.replace('_', '-')} {getattr(args, name)}: must be 1 or more")
     loaded = load(args.checkpoint, args.data)
     if not hasattr(loaded.model, "decoder"):
-        raise UserError(f"{args.checkpoint}: a {loaded.architecture} has no token loss; give another model")
+        raise UserError(
+            f"{args.checkpoint}: a {loaded.architecture} has no token loss; give another model"
+        )
     padding = loaded.task.target_dictionary.pad()
     batches = iterate_batches(loaded, args.subset, max_tokens=args.max_tokens)
     found = [
