@@ -59,6 +59,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--updates", type=int, metavar="N", help="updates of every training, for a trial"
     )
+    parser.add_argument(
+        "--bf16",
+        action="store_true",
+        help="train in bfloat16: faster on GPUs and on processors with arithmetic for it",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -67,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
         print(listing())
         return 0
     items = _items(args)
-    choices = Choices(args.scale, _seeds(args.seeds), args.updates)
+    choices = Choices(args.scale, _seeds(args.seeds), args.updates, args.bf16)
     if args.updates is not None and args.updates < 1:
         raise UserError(f"--updates {args.updates}: must be at least 1")
     place = _place(args)
@@ -163,7 +168,7 @@ def _one(item: Table | Figure, names: str | None, choices: Choices, runner: Runn
         return draw(item, choices, found, runner, folder / name)
     rows: tuple[Row, ...] = choose_rows(item, names)
     filled = list(fill(item, rows, choices, found, runner))
-    layout = lay_out(item, filled, choices.scale, _signatures(found.values()))
+    layout = lay_out(item, filled, choices.scale, _signatures(found.values()), bf16=choices.bf16)
     print("\n" + to_text(layout))
     files = write_all(layout, folder, name if names is None else f"{name}-rows", filled)
     print("written: " + ", ".join(str(path) for path in files) + "\n", flush=True)

@@ -28,15 +28,18 @@ class Choices:
         scale: The scale.
         seeds: One run of every experiment each.
         updates: Updates instead of the recipe's, or None.
+        bf16: Whether to train in bfloat16.
     """
 
     scale: str
     seeds: tuple[int, ...] = (1,)
     updates: int | None = None
+    bf16: bool = False
 
     def run(self, experiment: Experiment, item: Table | Figure, seed: int) -> Run:
         """Turn an experiment of a table or figure into a run."""
-        settings = tuple(item.settings.get(self.scale, {}).items())
+        settings = item.settings.get(self.scale, {}) | ({"common.bf16": True} if self.bf16 else {})
+        settings = tuple(settings.items())
         return _planned(experiment, self.scale, seed, settings, self.updates)
 
     def against(self, experiment: Experiment, item: Table | Figure, seed: int) -> Run:

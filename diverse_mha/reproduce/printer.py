@@ -33,7 +33,14 @@ class Layout:
     notes: tuple[str, ...]
 
 
-def lay_out(table: Table, filled: Filled, scale: str, signatures: Sequence[str] = ()) -> Layout:
+def lay_out(
+    table: Table,
+    filled: Filled,
+    scale: str,
+    signatures: Sequence[str] = (),
+    *,
+    bf16: bool = False,
+) -> Layout:
     """Put paper's and our numbers side by side.
 
     Speeds are followed by their ratio to the baseline row, in the paper and here; BLEU is the
@@ -44,6 +51,7 @@ def lay_out(table: Table, filled: Filled, scale: str, signatures: Sequence[str] 
         filled: Its rows with their numbers.
         scale: The scale of our numbers.
         signatures: Of the BLEU scores, for the notes.
+        bf16: Whether the runs were trained in bfloat16.
     """
     baseline = next((numbers for row, numbers in filled if row.name == table.baseline), None)
     headings, lines = [""], [[row.label] for row, _ in filled]
@@ -63,7 +71,7 @@ def lay_out(table: Table, filled: Filled, scale: str, signatures: Sequence[str] 
         title=f"{table.paper}, {table.name}: {table.title}",
         headings=tuple(headings),
         lines=tuple(map(tuple, lines)),
-        notes=_notes(table, filled, scale, signatures),
+        notes=_notes(table, filled, scale, signatures, bf16),
     )
 
 
@@ -159,12 +167,16 @@ def _ratio(value: float | None, base: float | None) -> str:
     return f"{value / base:.2f}" if value and base else "-"
 
 
-def _notes(table: Table, filled: Filled, scale: str, signatures: Sequence[str]) -> tuple[str, ...]:
+def _notes(
+    table: Table, filled: Filled, scale: str, signatures: Sequence[str], bf16: bool
+) -> tuple[str, ...]:
     measures = {number.measure for _, numbers in filled for number in numbers if number}
     notes = [{"smoke": SMOKE, "small": SMALL}.get(scale, "")]
     counts = {len(number.ours) for _, numbers in filled for number in numbers if number}
     if max(counts, default=0) > 1:
         notes.append(f"Ours: mean and standard deviation over {max(counts)} seeds.")
+    if bf16:
+        notes.append("Ours: trained in bfloat16, decoded in float32.")
     if "speed" in measures:
         notes.append("Speed: updates a second in training; the paper's were taken on its GPUs.")
     notes += [note for name in sorted(measures) for note in MEASURES[name].notes]

@@ -31,6 +31,13 @@ def test_tables_share_the_runs_they_have_in_common():
     assert plan(Experiment("iwslt17_de_en", width=512, heads=8), "paper") == base
 
 
+def test_bfloat16_is_another_run_of_the_same_experiment():
+    (plain, *_), (brief, *_) = runs("li2018", "1"), runs("li2018", "1", bf16=True)
+    assert lookup(plain.composed, "common.bf16") is None
+    assert lookup(brief.composed, "common.bf16") is True
+    assert plain != brief and plain.key != brief.key
+
+
 def test_no_two_rows_are_the_same_run_unless_the_papers_are():
     for paper, table, count in (("yun2021", "5", 10), ("li2021", "3", 7), ("zheng2021", "4", 4)):
         assert len(runs(paper, table)) == count

@@ -70,6 +70,7 @@ def test_smoke_says_what_its_numbers_are_worth(layout):
     for text in (to_text(layout), to_markdown(layout), to_latex(layout)):
         assert "mean nothing" in text
     assert SMOKE not in lay_out(TABLE, FILLED, "paper").notes
+    assert "bfloat16" in " ".join(lay_out(TABLE, FILLED, "paper", bf16=True).notes)
     assert "far from" in " ".join(lay_out(TABLE, FILLED, "small").notes)
     assert any("nrefs:1" in note for note in layout.notes)
     assert any("2 seeds" in note for note in layout.notes)
