@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from diverse_mha import __version__
+from diverse_mha.arguments import OneLineParser
 from diverse_mha.errors import run_cli
 
 
@@ -33,7 +34,7 @@ COMMANDS = {
 
 def build_parser(chosen: str | None = None) -> argparse.ArgumentParser:
     """Build the parser; of the subcommands only ``chosen`` gets its options."""
-    parser = argparse.ArgumentParser(
+    parser = OneLineParser(
         prog="diverse-mha",
         description="Tools around the diverse_mha plugin for fairseq. Training and translation "
         "are fairseq's own commands, with --user-dir $(diverse-mha path).",

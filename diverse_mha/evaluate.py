@@ -17,6 +17,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from diverse_mha.arguments import OneLineParser
 from diverse_mha.averaging import load_checkpoint
 from diverse_mha.corpora.text import read_lines, write_lines
 from diverse_mha.errors import UserError, run_cli
@@ -27,7 +28,7 @@ _SPECIAL_SYMBOLS = 4  # fairseq puts <s>, <pad>, </s> and <unk> before the words
 
 def build_parser() -> argparse.ArgumentParser:
     """Build the parser of the command line."""
-    parser = argparse.ArgumentParser(
+    parser = OneLineParser(
         prog="scripts/evaluate.sh",
         allow_abbrev=False,
         description="Translate with beam search; score with tokenised BLEU and with sacreBLEU. "

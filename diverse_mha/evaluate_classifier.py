@@ -12,8 +12,8 @@ import torch
 from fairseq import checkpoint_utils, utils
 from tqdm import tqdm
 
+from diverse_mha.arguments import OneLineParser, at_least
 from diverse_mha.averaging import load_checkpoint
-from diverse_mha.corpora.arguments import OneLineParser, at_least
 from diverse_mha.errors import UserError, run_cli
 from diverse_mha.files import write_json
 from diverse_mha.models import SentenceClassifier

@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from diverse_mha import __version__
+from diverse_mha.arguments import OneLineParser
 from diverse_mha.averaging import load_checkpoint
 from diverse_mha.corpora.text import read_lines
 from diverse_mha.errors import UserError, run_cli
@@ -32,7 +33,7 @@ SOFTMAX_BATCH = 1024  # tokens whose probabilities are held at a time
 
 def build_parser() -> argparse.ArgumentParser:
     """Build the parser of the command line."""
-    parser = argparse.ArgumentParser(
+    parser = OneLineParser(
         prog="scripts/evaluate-lm.sh",
         allow_abbrev=False,
         description="Loss and perplexity of a language model. "

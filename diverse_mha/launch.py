@@ -328,7 +328,7 @@ def _fairseq(job: Job, settings: dict) -> list[str]:
             command += [option] if value is True else [option, str(value)]
         return command
     # Hydra warns of its own age in five places before the plugin can quieten it.
-    command = [sys.executable, "-W", "ignore::UserWarning", "-m", "fairseq_cli.hydra_train"]
+    command = [sys.executable, "-W", "ignore::UserWarning", "-m", "diverse_mha.train_recipe"]
     command += ["--config-dir", str(job.config.resolve().parent), "--config-name", job.config.stem]
     command += job.arguments
     if not job.setting("common", "user_dir"):

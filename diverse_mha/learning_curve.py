@@ -17,6 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from diverse_mha.arguments import OneLineParser
 from diverse_mha.corpora.text import read_lines
 from diverse_mha.errors import UserError, run_cli
 
@@ -44,7 +45,7 @@ class Point:
 
 def build_parser() -> argparse.ArgumentParser:
     """Build the parser of the command line."""
-    parser = argparse.ArgumentParser(
+    parser = OneLineParser(
         prog="scripts/learning-curve.sh",
         allow_abbrev=False,
         description="Validation perplexity against updates, of several runs, as a table (CSV) "

@@ -1,6 +1,5 @@
 """The closing table of ``scripts/quickstart.sh``: BLEU, and what became of the heads."""
 
-import argparse
 import json
 import logging
 import sys
@@ -8,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from diverse_mha.analyze import COMPONENT_ORDER, score_checkpoint
+from diverse_mha.arguments import OneLineParser
 from diverse_mha.errors import UserError, run_cli
 from diverse_mha.files import write_json
 
@@ -36,7 +36,7 @@ def table(rows: dict[str, dict]) -> str:
 
 def main(words: Sequence[str]) -> int:
     """Print the table; scores of heads are kept in a file beside each evaluation."""
-    parser = argparse.ArgumentParser(prog="diverse_mha.quickstart", description=__doc__)
+    parser = OneLineParser(prog="diverse_mha.quickstart", description=__doc__)
     parser.add_argument("data", type=Path)
     parser.add_argument(
         "evaluations", nargs="+", metavar="NAME=FILE.json", help="what scripts/evaluate.sh wrote"

@@ -72,7 +72,7 @@ def test_recipe_goes_to_hydra(data, tmp_path):
     job = launch.parse(["--config", str(recipe), "--processes", "2", "optimization.max_update=5"])
     workers = launch.commands(job, gpus=0, port=1)
     command = workers[1][0]
-    assert "fairseq_cli.hydra_train" in command
+    assert "diverse_mha.train_recipe" in command
     assert option(command, "--config-dir") == str(tmp_path)
     assert option(command, "--config-name") == "my"
     assert "optimization.max_update=5" in command

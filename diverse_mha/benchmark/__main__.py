@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 from tqdm import tqdm
 
+from diverse_mha.arguments import OneLineParser
 from diverse_mha.benchmark.batches import describe, make_batches, stand_in_task
 from diverse_mha.benchmark.checks import CheckError, gather, judge
 from diverse_mha.benchmark.memory import measure_memory, to_device
@@ -27,7 +28,7 @@ CHECK_TOKENS = 500  # tokens in the batch of the correctness check, which is not
 
 def build_parser() -> argparse.ArgumentParser:
     """Declare the options."""
-    parser = argparse.ArgumentParser(
+    parser = OneLineParser(
         prog="diverse_mha.benchmark",
         description="Time training steps (forward, backward, Adam) of this package's methods "
         "against fairseq's transformer of the same shape. In each round every variant does one "

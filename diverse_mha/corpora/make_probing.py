@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from diverse_mha.arguments import OneLineParser, at_least
 from diverse_mha.corpora import published
-from diverse_mha.corpora.arguments import OneLineParser, at_least
 from diverse_mha.corpora.prepare_probing import parse_tasks
 from diverse_mha.corpora.probing_tasks import (
     Labelled,

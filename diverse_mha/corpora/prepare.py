@@ -7,8 +7,8 @@ import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
+from diverse_mha.arguments import OneLineParser, at_least
 from diverse_mha.corpora import subwords
-from diverse_mha.corpora.arguments import OneLineParser, at_least
 from diverse_mha.corpora.corpus import SPLITS, Corpus
 from diverse_mha.corpora.demo import corpus as demo
 from diverse_mha.corpora.dry_run import describe_job

@@ -4,12 +4,12 @@ import argparse
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
 
+from diverse_mha.arguments import OneLineParser, at_least
 from diverse_mha.corpora.language_model import TextJob, prepare
 from diverse_mha.corpora.parallel_map import available_cores
 from diverse_mha.corpora.running_text import TEXT_CORPORA, TextCorpus, own_corpus
-from diverse_mha.errors import UserError, run_cli
+from diverse_mha.errors import run_cli
 
 EPILOG = """\
 The output folder gets raw/ (train.txt, valid.txt, test.txt as published) and bin/
@@ -18,21 +18,8 @@ skipped; a step that was interrupted, or whose options changed, is done again.
 """
 
 
-class _Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line, like all others of the commands."""
-
-    def error(self, message: str) -> NoReturn:
-        raise UserError(f"{message}; see {self.prog} --help")
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not a whole number from 1 up")
-    return int(text)
-
-
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = OneLineParser(
         prog="prepare_lm",
         allow_abbrev=False,
         description="Fetch, check and binarise text for a language model of fairseq-train.",
@@ -47,7 +34,7 @@ def _parser() -> argparse.ArgumentParser:
     own = _add_corpus(corpora, own_corpus())
     own.add_argument(
         "--min-count",
-        type=_positive,
+        type=at_least(1),
         default=0,
         metavar="N",
         help="words that occur less often than this in train.txt become <unk> (none)",
@@ -55,7 +42,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_corpus(corpora: argparse._SubParsersAction, corpus: TextCorpus) -> _Parser:
+def _add_corpus(corpora: argparse._SubParsersAction, corpus: TextCorpus) -> argparse.ArgumentParser:
     parser = corpora.add_parser(
         corpus.name,
         allow_abbrev=False,
@@ -80,7 +67,7 @@ def _add_corpus(corpora: argparse._SubParsersAction, corpus: TextCorpus) -> _Par
     )
     add(
         "--workers",
-        type=_positive,
+        type=at_least(1),
         default=available_cores(),
         metavar="N",
         help="processes (all cores)",

@@ -19,8 +19,8 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from diverse_mha.arguments import OneLineParser, at_least
 from diverse_mha.corpora import published
-from diverse_mha.corpora.arguments import OneLineParser, at_least
 from diverse_mha.corpora.binarise import binarise, write_dictionary
 from diverse_mha.corpora.steps import Steps, sole_use
 from diverse_mha.corpora.text import read_lines, write_lines

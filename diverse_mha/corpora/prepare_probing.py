@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from diverse_mha.arguments import OneLineParser, at_least
 from diverse_mha.corpora import download, published
-from diverse_mha.corpora.arguments import OneLineParser, at_least
 from diverse_mha.corpora.binarise import binarise, count_words, write_dictionary
 from diverse_mha.corpora.probing import SPLITS, TASKS, published_file, read_examples
 from diverse_mha.corpora.steps import Steps, sole_use

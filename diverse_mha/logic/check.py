@@ -4,12 +4,12 @@ Reads every published file of a folder, decides the relation of every pair over 
 and counts where the two differ, or where a pair lies in the file of another length.
 """
 
-import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from diverse_mha.arguments import OneLineParser
 from diverse_mha.errors import UserError, run_cli
 from diverse_mha.logic.pairs import LONGEST, Pair, published_files, read_pairs
 from diverse_mha.logic.relations import relation
@@ -63,7 +63,7 @@ def check_file(path: Path) -> Checked:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Check the folder that the command line names; return 1 if anything differs."""
-    parser = argparse.ArgumentParser(
+    parser = OneLineParser(
         prog="python -m diverse_mha.logic.check", description=__doc__.split("\n\n")[1]
     )
     parser.add_argument("folder", type=Path, help="folder with train0.gz to train12.gz")

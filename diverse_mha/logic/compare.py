@@ -3,11 +3,11 @@
 Prints, as Markdown, the share of each length and of each relation in both sets.
 """
 
-import argparse
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from diverse_mha.arguments import OneLineParser
 from diverse_mha.errors import run_cli
 from diverse_mha.logic.generate import DRAWS, SEED, generate
 from diverse_mha.logic.pairs import Pair, by_length, published_files, read_pairs
@@ -35,7 +35,7 @@ def count(pairs: Iterable[Pair]) -> tuple[Counter, Counter]:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Print both tables for the folder that the command line names."""
-    parser = argparse.ArgumentParser(
+    parser = OneLineParser(
         prog="python -m diverse_mha.logic.compare",
         description="Print the lengths and relations of the published and of a generated set.",
     )

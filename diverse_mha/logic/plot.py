@@ -5,7 +5,6 @@
 (PNG and SVG).
 """
 
-import argparse
 import json
 import logging
 import os
@@ -14,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from diverse_mha.arguments import OneLineParser
 from diverse_mha.errors import UserError, run_cli
 
 _SUBSET = re.compile(r"test(\d+)")
@@ -172,7 +172,7 @@ def write_all(results: Results, folder: Path) -> list[Path]:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Write table and plot of the results that the command line names."""
-    parser = argparse.ArgumentParser(
+    parser = OneLineParser(
         prog="python -m diverse_mha.logic.plot",
         description="Draw accuracy against the number of operators, a line a model.",
     )

@@ -4,11 +4,11 @@
 the folder, ``demo`` (where it is missing), and from its sentences ``demo_lm`` or ``probing``.
 """
 
-import argparse
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from diverse_mha.arguments import OneLineParser
 from diverse_mha.corpora import prepare, prepare_lm
 from diverse_mha.corpora.text import read_lines, write_lines
 from diverse_mha.errors import run_cli
@@ -20,7 +20,7 @@ SPLITS = {"train": "tr", "valid": "va", "test": "te"}
 
 def main(words: Sequence[str]) -> int:
     """Prepare what the command line names."""
-    parser = argparse.ArgumentParser(prog="reproduce.stand_in", description=__doc__)
+    parser = OneLineParser(prog="reproduce.stand_in", description=__doc__)
     parser.add_argument("what", choices=("language-model", "probing"))
     parser.add_argument("--data", type=Path, required=True)
     args = parser.parse_args(words)

@@ -1,15 +1,15 @@
 """Write the demo corpus as plain text: ``python -m diverse_mha.corpora.demo FOLDER``."""
 
-import argparse
 from pathlib import Path
 
+from diverse_mha.arguments import OneLineParser, at_least
 from diverse_mha.corpora.demo.corpus import PAIRS, SEED, write_corpus
 from diverse_mha.errors import run_cli
 
 
 def main() -> None:
     """Write the corpus that the command line asks for."""
-    parser = argparse.ArgumentParser(
+    parser = OneLineParser(
         prog="python -m diverse_mha.corpora.demo",
         description="Write the demo corpus (Lumi to Qorun, two invented languages) as plain "
         "text: train, valid and test, each in two files.",
@@ -17,13 +17,17 @@ def main() -> None:
     parser.add_argument("out", type=Path, metavar="FOLDER", help="where the six files go")
     parser.add_argument(
         "--pairs",
-        type=int,
+        type=at_least(20),
         default=PAIRS,
         metavar="N",
         help=f"training pairs ({PAIRS}); valid and test have a twentieth each",
     )
     parser.add_argument(
-        "--seed", type=int, default=SEED, metavar="N", help=f"seed of the sentences ({SEED})"
+        "--seed",
+        type=at_least(0),
+        default=SEED,
+        metavar="N",
+        help=f"seed of the sentences ({SEED})",
     )
     args = parser.parse_args()
     counts = write_corpus(args.out, pairs=args.pairs, seed=args.seed)

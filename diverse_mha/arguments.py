@@ -1,4 +1,4 @@
-"""What the command lines of the preparations share."""
+"""What the command lines share: mistakes are said in one line."""
 
 import argparse
 from collections.abc import Callable
