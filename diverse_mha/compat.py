@@ -5,10 +5,14 @@
    once and for all. Nothing that runs code on loading is among them.
 2. Checkpoint errors. A cut-off or refused checkpoint ends in one line that names
    the file instead of a traceback out of the unpickler. fairseq offers no hook
-   there, so its loading function is wrapped: the only function replaced.
-3. Warnings about fairseq's own use of Hydra and torch, which its users can do
+   there, so its loading function is wrapped.
+3. Whole checkpoints. fairseq writes one file a save and copies it to the others
+   (checkpoint_last.pt, checkpoint_best.pt) in place: a run killed meanwhile, or a full
+   disk, leaves a broken one where a whole one was. There is no hook either, so the two
+   functions are replaced, in ``fairseq.checkpoint_utils`` only.
+4. Warnings about fairseq's own use of Hydra and torch, which its users can do
    nothing about, are silenced. Ours are not.
-4. Hydra cuts tracebacks, and so prints one where an error of ours is a single line.
+5. Hydra cuts tracebacks, and so prints one where an error of ours is a single line.
    Asked for full errors it lets exceptions through as they are.
 """
 
@@ -17,18 +21,22 @@ import collections
 import functools
 import os
 import pickle
+import shutil
 import typing
 import warnings
 import zipfile
+from contextlib import contextmanager
 
 import numpy as np
 import torch
 from fairseq import checkpoint_utils
 from fairseq.distributed import utils as distributed_utils
+from fairseq.file_io import PathManager
 from omegaconf import AnyNode, DictConfig, ListConfig
 from omegaconf.base import ContainerMetadata, Metadata
 
-from diverse_mha.errors import OptionError
+from diverse_mha.errors import OptionError, describe_os_error
+from diverse_mha.files import whole_file
 
 _NUMPY_DTYPES = ("float64", "float32", "int64", "int32", "bool")
 
@@ -85,6 +93,57 @@ def name_checkpoint_errors() -> None:
     checkpoint_utils.load_checkpoint_to_cpu = load_or_explain
 
 
+class WholeCopies(PathManager):
+    """fairseq's file functions, but a copy replaces its target once it is complete."""
+
+    @staticmethod
+    def copy(src_path: str, dst_path: str, overwrite: bool = False):
+        """Copy a file; remote ones as fairseq does.
+
+        Raises:
+            OptionError: if the operating system refuses.
+        """
+        if not PathManager.supports_rename(dst_path):
+            return PathManager.copy(src_path, dst_path, overwrite)
+        with refusals_named(dst_path), open(src_path, "rb") as source, whole_file(dst_path) as file:
+            shutil.copyfileobj(source, file, 2**20)
+        return dst_path
+
+
+@contextmanager
+def refusals_named(path: str):
+    """Turn what the operating system refuses while ``path`` is written into one line.
+
+    Raises:
+        OptionError: instead of an OSError, or of an error that torch made of one.
+    """
+    try:
+        yield
+    except (OSError, RuntimeError) as error:
+        refused = error if isinstance(error, OSError) else error.__context__
+        if not isinstance(refused, OSError):
+            raise
+        named = OSError(refused.errno, refused.strerror, path)
+        raise OptionError(f"checkpoint not saved: {describe_os_error(named)}") from error
+
+
+def save_whole_checkpoints() -> None:
+    """Replace the two functions with which fairseq writes checkpoints."""
+    save = checkpoint_utils.torch_persistent_save
+    if hasattr(save, "__wrapped__"):
+        return
+
+    @functools.wraps(save)
+    def save_whole(obj, filename, async_write: bool = False):
+        if async_write or not PathManager.supports_rename(filename):
+            return save(obj, filename, async_write)
+        with refusals_named(filename), whole_file(filename) as file:
+            torch.save(obj, file)
+
+    checkpoint_utils.torch_persistent_save = save_whole
+    checkpoint_utils.PathManager = WholeCopies
+
+
 def quiet_fairseq() -> None:
     """Silence the warnings that every fairseq run gives on today's Hydra and torch."""
     for category, where in (
@@ -99,5 +158,6 @@ def quiet_fairseq() -> None:
 
 allow_fairseq_checkpoints()
 name_checkpoint_errors()
+save_whole_checkpoints()
 quiet_fairseq()
 os.environ.setdefault("HYDRA_FULL_ERROR", "1")

@@ -61,6 +61,8 @@ def describe_os_error(error: OSError) -> str:
     text = f"{place}{error.strerror or error}"
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         text += "; free some space and run the same command again"
+    elif error.errno == errno.EFBIG:
+        text += "; raise the limit of file sizes (ulimit -f) and run the same command again"
     elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         text += "; choose a place you may write to, or change its permissions"
     return text

@@ -2,7 +2,10 @@
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 
 def write_json(path: Path, content: dict) -> None:
@@ -16,3 +19,22 @@ def write_text(path: Path, text: str) -> None:
     part = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     part.write_text(text, encoding="utf-8")
     os.replace(part, path)
+
+
+@contextmanager
+def whole_file(path: str | os.PathLike) -> Iterator[BinaryIO]:
+    """Open ``path`` for writing bytes; a file of that name is replaced once all are on the disk.
+
+    They go to ``path`` + ``.tmp`` first. On an error that is removed, and ``path`` stays as it
+    was; a process killed in between leaves it behind, to be overwritten the next time.
+    """
+    part = f"{os.fspath(path)}.tmp"
+    try:
+        with open(part, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())  # else a power cut could leave the name without the content
+        os.replace(part, path)
+    except BaseException:
+        Path(part).unlink(missing_ok=True)
+        raise

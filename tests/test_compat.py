@@ -2,7 +2,10 @@
 
 import argparse
 import os
+import pickle
+import resource
 import zipfile
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -78,7 +81,57 @@ def test_a_whole_file_that_does_not_load_is_not_called_cut_off(tmp_path):
         checkpoint_utils.load_checkpoint_to_cpu(str(tmp_path / "checkpoint.pt"))
 
 
+@contextmanager
+def full_disk(size: int):
+    """No file of this process can grow beyond ``size`` bytes: writing fails there."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize("size", [0, 1, 700, 20_000])
+@pytest.mark.parametrize("copied", [False, True], ids=["saved", "copied"])
+def test_a_full_disk_leaves_the_checkpoint_that_was_there(copied, size, tmp_path):
+    last, new = str(tmp_path / "checkpoint_last.pt"), str(tmp_path / "checkpoint1.pt")
+    checkpoint_utils.torch_persistent_save({"weight": torch.zeros(10_000)}, last)
+    checkpoint_utils.torch_persistent_save({"weight": torch.ones(10_000)}, new)
+    with full_disk(size), pytest.raises(SystemExit) as end:
+        if copied:
+            checkpoint_utils.PathManager.copy(new, last, overwrite=True)
+        else:
+            checkpoint_utils.torch_persistent_save({"weight": torch.ones(10_000)}, last)
+    assert end.value.code == (
+        f"error: checkpoint not saved: {last}: File too large; raise the limit of file sizes "
+        "(ulimit -f) and run the same command again"
+    )
+    assert torch.load(last)["weight"].sum() == 0
+    assert sorted(os.listdir(tmp_path)) == ["checkpoint1.pt", "checkpoint_last.pt"]
+
+
+def test_a_copy_replaces_and_is_complete(tmp_path):
+    source, target = str(tmp_path / "checkpoint1.pt"), str(tmp_path / "checkpoint_last.pt")
+    checkpoint_utils.torch_persistent_save({"weight": torch.ones(10_000)}, source)
+    (tmp_path / "checkpoint_last.pt").write_bytes(b"of before")
+    assert checkpoint_utils.PathManager.copy(source, target, overwrite=True)
+    assert (tmp_path / "checkpoint_last.pt").read_bytes() == (
+        tmp_path / "checkpoint1.pt"
+    ).read_bytes()
+
+
+def test_other_errors_of_saving_keep_their_traceback(tmp_path):
+    with pytest.raises((AttributeError, TypeError, pickle.PicklingError)):
+        checkpoint_utils.torch_persistent_save({"f": lambda: 0}, str(tmp_path / "checkpoint.pt"))
+    assert not list(tmp_path.iterdir())
+
+
 def test_importing_twice_wraps_once():
-    before = checkpoint_utils.load_checkpoint_to_cpu
+    before = checkpoint_utils.load_checkpoint_to_cpu, checkpoint_utils.torch_persistent_save
     compat.name_checkpoint_errors()
-    assert checkpoint_utils.load_checkpoint_to_cpu is before
+    compat.save_whole_checkpoints()
+    assert before == (
+        checkpoint_utils.load_checkpoint_to_cpu,
+        checkpoint_utils.torch_persistent_save,
+    )
