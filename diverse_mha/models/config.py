@@ -115,6 +115,11 @@ class SeamConfig(FairseqDataclass):
         "probability that the output of a head is zeroed in training, drawn for each sentence "
         "and head; the others are scaled up (Yun et al. 2021, whose rate is 0.1)",
     )
+    compile: bool = _option(
+        False,
+        "train the layers without routing or cascade through torch.compile; where it does not "
+        "work, one line in the log says so and training goes on without",
+    )
 
 
 @dataclass

@@ -64,6 +64,7 @@ class Seams:
         cascade: kind of cascade of logits from layer to layer.
         network: options of the cascade's network, and its noise.
         drophead: probability that a head is dropped in training.
+        compile: whether to train the layers through ``torch.compile``.
     """
 
     aggregation: str
@@ -72,6 +73,7 @@ class Seams:
     cascade: str
     network: dict
     drophead: float = 0.0
+    compile: bool = False
 
     @classmethod
     def from_options(cls, args, components: tuple[str, ...]) -> "Seams":
@@ -138,7 +140,10 @@ class Seams:
         if not 0 <= args.drophead < 1:
             raise OptionError(f"--drophead {args.drophead}: must be at least 0 and below 1")
         network = _network_options(args)
-        return cls(kind, layers, routing, str(args.cascade), network, args.drophead)
+        compiled = bool(getattr(args, "compile", False))  # not in checkpoints of older versions
+        if compiled:
+            _check_compile(args, {c: layers[c] for c in components})
+        return cls(kind, layers, routing, str(args.cascade), network, args.drophead, compiled)
 
     def build(self, component: str, number: int, embed_dim: int, num_heads: int, **options):
         """Build the attention module of one layer.
@@ -200,3 +205,20 @@ def _network_options(args) -> dict:
         "depth": args.cascade_depth,
         "noise": args.attention_noise,
     }
+
+
+def _check_compile(args, routed: dict[str, frozenset[int]]) -> None:
+    """Refuse ``--compile`` where it could do nothing, or not what is asked beside it."""
+    if args.checkpoint_activations:
+        raise OptionError("--compile: not together with --checkpoint-activations; leave one out")
+    sides = {SIDES[component] for component in routed}
+    plain = any(
+        number not in {n for c, numbers in routed.items() if SIDES[c] == side for n in numbers}
+        for side in sides
+        for number in range(1, getattr(args, f"{side}_layers") + 1)
+    )
+    if str(args.cascade) != "none" or not plain:
+        raise OptionError(
+            "--compile: every layer has a cascade or routing, whose kernels it leaves as they "
+            "are; leave it out"
+        )

@@ -1,0 +1,64 @@
+"""How a stack calls its layers: as they are, or in training through ``torch.compile``."""
+
+import functools
+import logging
+
+import torch
+from torch import nn
+from torch.nn import Linear
+
+logger = logging.getLogger(__name__)
+
+
+def compilable(layer: nn.Module) -> bool:
+    """Whether a layer's attention is made of torch's operations; routing and cascade are not."""
+    attentions = (layer.self_attn, getattr(layer, "encoder_attn", None))
+    return all(
+        attention is None or (attention.cascade is None and isinstance(attention.out_proj, Linear))
+        for attention in attentions
+    )
+
+
+def _call(layer: nn.Module, *args, **options):
+    return layer(*args, **options)
+
+
+@functools.cache
+def _compiled_call():
+    # The layer is an argument, so layers of one make share their compiled code, and no module
+    # holds any: copies (EMA) and checkpoints are as without. Lengths change from batch to batch.
+    return torch.compile(_call, dynamic=True)
+
+
+@functools.cache  # one line, whatever the number of stacks
+def _warn(reason: str) -> None:
+    logger.warning(
+        "--compile: torch.compile does not work here, the layers run without it (%s)", reason
+    )
+
+
+class LayerCalls:
+    """Calls layers, and falls back to plain calls where they cannot be compiled.
+
+    Only training is compiled: evaluation and decoding change shapes and options too often to
+    win back the seconds that every compilation takes. Layers with routing or a cascade are called
+    as they are, for these have kernels of their own.
+
+    Attributes:
+        compiled: Whether to compile. Cleared, with one line in the log, when it does not work.
+    """
+
+    def __init__(self, compiled: bool = False):
+        self.compiled = compiled
+
+    def __call__(self, layer: nn.Module, *args, **options):
+        """Return what ``layer(*args, **options)`` does."""
+        if not (self.compiled and layer.training and compilable(layer)):
+            return layer(*args, **options)
+        try:
+            return _compiled_call()(layer, *args, **options)
+        except Exception as error:  # a compiler's failure can be of any class
+            output = layer(*args, **options)  # and an error of the layer's own comes up again
+            self.compiled = False
+            _warn(f"{type(error).__name__}: {' '.join(str(error).split())[:200]}")
+            return output

@@ -1,0 +1,108 @@
+"""``--compile``: the same results, and one line where it does not work."""
+
+import copy
+import logging
+
+import pytest
+import torch
+
+from diverse_mha.errors import OptionError
+from diverse_mha.models import compiled
+from tests.toy import build_ours, log_probs, toy_batch
+
+# Chance is drawn in another order by compiled code.
+STILL = {"dropout": 0.0, "attention_dropout": 0.0, "activation_dropout": 0.0}
+ROUTED = {"aggregation": "em-routing", "aggregation_encoder_layers": "1"}
+
+
+@pytest.fixture
+def compiler(monkeypatch):
+    """Dynamo with its own backend that runs the graph as it is: no C++ compiler, no wait."""
+    torch._dynamo.reset()
+    run = torch.compile(compiled._call, dynamic=True, backend="eager")
+    calls = []
+
+    def counted(layer, *args, **options):
+        calls.append(layer)
+        return run(layer, *args, **options)
+
+    monkeypatch.setattr(compiled, "_compiled_call", lambda: counted)
+    return calls
+
+
+def training_step(model, batch):
+    model.train()
+    loss = -log_probs(model, batch).amax(dim=-1).sum()
+    loss.backward()
+    return loss.detach(), {name: p.grad for name, p in model.named_parameters()}
+
+
+@pytest.mark.parametrize("options", [{}, ROUTED], ids=["plain", "routed"])
+def test_loss_and_gradients_are_those_without(compiler, options):
+    batch = toy_batch()
+    loss, gradients = training_step(build_ours(**STILL, **options), batch)
+    fast, found = training_step(build_ours(compile=True, **STILL, **options), batch)
+    torch.testing.assert_close(fast, loss)
+    torch.testing.assert_close(found, gradients)
+    plain = len(build_ours(**options).encoder.layers) - bool(options)
+    assert sum(hasattr(layer, "encoder_attn") is False for layer in compiler) == plain
+
+
+def test_only_training_is_compiled(compiler):
+    model = build_ours(compile=True).eval()
+    log_probs(model, toy_batch())
+    assert not compiler
+
+
+def test_copies_and_parameters_are_as_without():
+    plain, fast = build_ours(), build_ours(compile=True)
+    assert list(plain.state_dict()) == list(fast.state_dict())
+    copied = copy.deepcopy(fast)
+    assert copied.encoder.call_layer.compiled
+
+
+def test_a_compiler_that_fails_costs_one_line(monkeypatch, caplog):
+    def broken(*args, **options):
+        raise RuntimeError("no C++ compiler\nfound")
+
+    monkeypatch.setattr(compiled, "_compiled_call", lambda: broken)
+    compiled._warn.cache_clear()
+    batch = toy_batch()
+    expected, _ = training_step(build_ours(**STILL), batch)
+    model = build_ours(compile=True, **STILL)
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            loss, _ = training_step(model, batch)
+            torch.testing.assert_close(loss, expected)
+    lines = [r.getMessage() for r in caplog.records if "--compile" in r.getMessage()]
+    assert len(lines) == 1, "for encoder and decoder together"
+    assert "no C++ compiler found" in lines[0] and "\n" not in lines[0]
+
+
+def test_an_error_of_the_layer_itself_is_not_taken_for_the_compilers(compiler):
+    calls = compiled.LayerCalls(True)
+    layer = build_ours().encoder.layers[0].train()
+    with pytest.raises(TypeError, match="nonsense"):
+        calls(layer, torch.zeros(1, 1, 32), nonsense=1)
+    assert calls.compiled
+
+
+@pytest.mark.parametrize(
+    ("options", "culprit"),
+    [
+        ({"checkpoint_activations": True}, "--checkpoint-activations"),
+        ({"cascade": "mlp"}, "cascade or routing"),
+        (
+            {
+                "aggregation": "em-routing",
+                "aggregation_encoder_layers": "all",
+                "aggregation_decoder_layers": "all",
+            },
+            "cascade or routing",
+        ),
+    ],
+    ids=["checkpoint", "cascade", "routing"],
+)
+def test_refused_where_it_could_do_nothing(options, culprit):
+    with pytest.raises(OptionError, match=f"--compile: .*{culprit}"):
+        build_ours(compile=True, **options)
