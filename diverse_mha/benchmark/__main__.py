@@ -11,7 +11,7 @@ import torch
 from tqdm import tqdm
 
 from diverse_mha.arguments import OneLineParser
-from diverse_mha.benchmark.batches import describe, make_batches, stand_in_task
+from diverse_mha.benchmark.batches import batches_for, describe, stand_in_task
 from diverse_mha.benchmark.checks import CheckError, gather, judge
 from diverse_mha.benchmark.memory import measure_memory, to_device
 from diverse_mha.benchmark.report import describe_machine, describe_variant, format_markdown
@@ -19,7 +19,13 @@ from diverse_mha.benchmark.rounds import clock_for, run_rounds
 from diverse_mha.benchmark.shapes import SHAPES
 from diverse_mha.benchmark.summary import summarise
 from diverse_mha.benchmark.training import DTYPES, Outcome, Trainee, check_precision
-from diverse_mha.benchmark.variants import STOCK, VARIANTS, choose
+from diverse_mha.benchmark.variants import (
+    LANGUAGE_MODEL_VARIANTS,
+    STOCK,
+    VARIANTS,
+    choose,
+    variants_of,
+)
 from diverse_mha.errors import UserError, run_cli
 from diverse_mha.files import write_json
 
@@ -31,10 +37,12 @@ def build_parser() -> argparse.ArgumentParser:
     parser = OneLineParser(
         prog="diverse_mha.benchmark",
         description="Time training steps (forward, backward, Adam) of this package's methods "
-        "against fairseq's transformer of the same shape. In each round every variant does one "
-        "step on the same synthetic batch. Prints a Markdown table; the exit code is 1, and "
-        "there is no figure, if a variant does not compute what it should.",
-        epilog="variants: " + "; ".join(f"{name} = {v.text}" for name, v in VARIANTS.items()),
+        "against fairseq's transformer (or transformer_lm) of the same shape. In each round "
+        "every variant does one step on the same synthetic batch. Prints a Markdown table; the "
+        "exit code is 1, and there is no figure, if a variant does not compute what it should.",
+        epilog="variants: "
+        + "; ".join(f"{name} = {v.text}" for name, v in VARIANTS.items())
+        + f"; at the shapes of language models {', '.join(LANGUAGE_MODEL_VARIANTS)}",
     )
     parser.add_argument("--shape", default="small", choices=SHAPES, help="default: small")
     parser.add_argument(
@@ -47,7 +55,8 @@ def build_parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     parser.add_argument(
         "--mean-length", type=float, metavar="N",
-        help="mean length of the corpus's sentences in tokens (default: the shape's)",
+        help="mean length of the corpus's sentences, or length of a language model's blocks, "
+        "in tokens (default: the shape's)",
     )  # fmt: skip
     parser.add_argument(
         "--rounds", type=int, default=30, metavar="N", help="rounds that count (default: 30)"
@@ -60,6 +69,9 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--precision", default="fp32", choices=DTYPES, help="as fairseq's --fp16 and --bf16"
+    )
+    parser.add_argument(
+        "--compile", action="store_true", help="train our models with --compile, where they have it"
     )
     parser.add_argument("--device", help="cpu or cuda (default: cuda where there is a GPU)")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="default: 1")
@@ -74,7 +86,7 @@ def check_options(args: argparse.Namespace) -> None:
         UserError: naming the option, its value and what would do.
     """
     shape = SHAPES[args.shape]
-    args.variants = choose(args.variants)
+    args.variants = choose(args.variants, variants_of(shape))
     if args.batch_tokens is None:
         args.batch_tokens = shape.batch_tokens
     if args.mean_length is None:
@@ -121,7 +133,7 @@ def measure(args: argparse.Namespace) -> dict:
     task = stand_in_task(shape.vocabulary)
 
     def batches(count: int, tokens: int) -> list[dict]:
-        return make_batches(count, shape.vocabulary, tokens, args.mean_length, args.seed)
+        return batches_for(shape, count, tokens, args.mean_length, args.seed)
 
     batch = to_device(batches(1, min(args.batch_tokens, CHECK_TOKENS))[0], device)
     evidence = gather(_bar(names, "check"), shape, task, batch, device, args.seed)
@@ -130,14 +142,17 @@ def measure(args: argparse.Namespace) -> dict:
         raise CheckError("; ".join(faults))
 
     drawn = batches(args.warm_up + args.rounds, args.batch_tokens)
-    settings = {"device": device, "precision": args.precision, "seed": args.seed}
+    settings = {
+        **{"device": device, "precision": args.precision},
+        **{"seed": args.seed, "compile": args.compile},
+    }
     memory = {
         name: measure_memory(name, shape, drawn[0], threads=args.threads, **settings)
         for name in _bar(names, "memory")
     }
 
     trainees = {
-        name: Trainee(VARIANTS[name], shape.options(), task, **settings)
+        name: Trainee(variants_of(shape)[name], shape.options(), task, **settings)
         for name in _bar(names, "build")
     }
     skipped = dict.fromkeys(names, 0)
@@ -158,7 +173,7 @@ def measure(args: argparse.Namespace) -> dict:
     summaries = summarise(seconds, STOCK, args.seed)
     return {
         "options": {**vars(args), "device": device.type, "output": None},
-        "model": asdict(shape),
+        "model": {**asdict(shape), "layout": shape.layout},
         "machine": machine,
         "batches": [describe(batch) for batch in drawn[args.warm_up :]],
         "check": {name: asdict(found) for name, found in evidence.items()},

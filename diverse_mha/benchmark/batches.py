@@ -7,6 +7,8 @@ import torch
 from fairseq.data import Dictionary, data_utils
 from fairseq.data.language_pair_dataset import collate
 
+from diverse_mha.benchmark.shapes import LanguageModelShape, Shape
+
 POOL = 20_000
 """Sentence pairs that batches are made of."""
 
@@ -23,7 +25,9 @@ def stand_in_task(vocabulary: int) -> Namespace:
     dictionary = Dictionary()
     for word in range(vocabulary - len(dictionary)):
         dictionary.add_symbol(str(word))
-    return Namespace(source_dictionary=dictionary, target_dictionary=dictionary)
+    return Namespace(
+        source_dictionary=dictionary, target_dictionary=dictionary, dictionary=dictionary
+    )
 
 
 def draw_lengths(mean: float, longest: int, rng: np.random.Generator) -> np.ndarray:
@@ -88,6 +92,54 @@ def make_batches(
             samples.append({"id": int(pair), "source": source, "target": target})
         batches.append(collate(samples, dictionary.pad(), dictionary.eos()))
     return batches
+
+
+def make_blocks(
+    count: int, vocabulary: int, batch_tokens: int, length: int, seed: int
+) -> list[dict]:
+    """Make batches as fairseq's language-modelling task does from running text of random words.
+
+    Every block is full: no padding. Frequencies fall with the rank, as an adaptive softmax,
+    whose cost depends on them, finds them in a corpus.
+
+    Args:
+        count: number of batches.
+        vocabulary: words, fairseq's four special symbols included.
+        batch_tokens: most tokens in a batch.
+        length: tokens in a block.
+        seed: seed of everything drawn.
+
+    Returns:
+        Batches on the CPU, as criterions take them.
+    """
+    rng = np.random.default_rng(seed)
+    special = Dictionary().nspecial
+    weights = 1 / np.arange(1, vocabulary - special + 1)  # Zipf's law
+    rows = max(1, batch_tokens // length)
+    batches = []
+    for _ in range(count):
+        drawn = rng.choice(len(weights), size=(rows, length + 1), p=weights / weights.sum())
+        text = torch.from_numpy(drawn + special)
+        lengths = torch.full((rows,), length)
+        batches.append(
+            {
+                "id": torch.arange(rows),
+                "nsentences": rows,
+                "ntokens": rows * length,
+                "net_input": {"src_tokens": text[:, :-1].clone(), "src_lengths": lengths},
+                "target": text[:, 1:].clone(),
+            }
+        )
+    return batches
+
+
+def batches_for(
+    shape: Shape, count: int, batch_tokens: int, mean_length: float, seed: int
+) -> list[dict]:
+    """Make batches for a shape's models; see ``make_batches`` and ``make_blocks``."""
+    if isinstance(shape, LanguageModelShape):
+        return make_blocks(count, shape.vocabulary, batch_tokens, int(mean_length), seed)
+    return make_batches(count, shape.vocabulary, batch_tokens, mean_length, seed)
 
 
 def describe(batch: dict) -> dict:

@@ -8,7 +8,7 @@ import torch
 
 from diverse_mha.benchmark.shapes import Shape
 from diverse_mha.benchmark.training import Trainee
-from diverse_mha.benchmark.variants import STOCK, VARIANTS
+from diverse_mha.benchmark.variants import STOCK, variants_of
 
 TOLERANCE = 1e-4
 """Relative difference allowed in float32, where another order of summing gives about 1e-6."""
@@ -57,7 +57,7 @@ def gather(
     """
     evidence, stock = {}, None
     for name in names:
-        variant = VARIANTS[name].without_drophead()
+        variant = variants_of(shape)[name].without_drophead()
         trainee = Trainee(
             variant,
             shape.options(dropout=0.0),

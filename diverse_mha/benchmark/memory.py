@@ -12,7 +12,7 @@ import torch
 from diverse_mha.benchmark.batches import stand_in_task
 from diverse_mha.benchmark.shapes import Shape
 from diverse_mha.benchmark.training import Trainee
-from diverse_mha.benchmark.variants import VARIANTS
+from diverse_mha.benchmark.variants import variants_of
 from diverse_mha.errors import UserError
 
 STEPS = 2  # the second one meets the optimiser's state, which the first one made
@@ -27,6 +27,7 @@ def measure_memory(
     precision: str,
     threads: int,
     seed: int,
+    compile: bool = False,
 ) -> int:
     """Measure the peak of parameters, gradients, optimiser state and activations.
 
@@ -39,6 +40,7 @@ def measure_memory(
         precision: a key of ``DTYPES``.
         threads: threads on the CPU.
         seed: seed of the parameters.
+        compile: train with ``--compile``.
 
     Returns:
         Bytes.
@@ -49,7 +51,8 @@ def measure_memory(
     # A fresh process: fork would begin with this one's memory.
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(max_workers=1, mp_context=spawn) as pool:
-        job = pool.submit(_measure_here, name, shape, batch, str(device), precision, threads, seed)
+        settings = {"precision": precision, "seed": seed, "compile": compile}
+        job = pool.submit(_measure_here, name, shape, batch, str(device), threads, settings)
         try:
             return job.result()
         except BrokenProcessPool as error:
@@ -60,16 +63,14 @@ def measure_memory(
 
 
 def _measure_here(
-    name: str, shape: Shape, batch: dict, device: str, precision: str, threads: int, seed: int
+    name: str, shape: Shape, batch: dict, device: str, threads: int, settings: dict
 ) -> int:
     device = torch.device(device)
     torch.set_num_threads(threads)
     batch = to_device(batch, device)
     task = stand_in_task(shape.vocabulary)
     before, _ = _resident_bytes()
-    trainee = Trainee(
-        VARIANTS[name], shape.options(), task, device=device, precision=precision, seed=seed
-    )
+    trainee = Trainee(variants_of(shape)[name], shape.options(), task, device=device, **settings)
     for _ in range(STEPS):
         trainee.step(batch)
     if device.type == "cuda":

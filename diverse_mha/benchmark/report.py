@@ -8,8 +8,9 @@ from dataclasses import asdict
 import torch
 
 from diverse_mha import __version__
+from diverse_mha.benchmark.shapes import SHAPES
 from diverse_mha.benchmark.summary import Summary
-from diverse_mha.benchmark.variants import PAPER_RATIOS, VARIANTS
+from diverse_mha.benchmark.variants import PAPER_RATIOS, variants_of
 
 MIB = 2**20
 
@@ -61,7 +62,7 @@ def describe_variant(
         memory: peak in bytes.
         parameters: their number.
     """
-    variant, paper = VARIANTS[name], PAPER_RATIOS.get((name, shape))
+    variant, paper = variants_of(SHAPES[shape])[name], PAPER_RATIOS.get((name, shape))
     return {
         **asdict(variant),
         "parameters": parameters,
@@ -83,10 +84,11 @@ def format_markdown(result: dict) -> str:
     where = machine["gpu"] or f"{machine['processor']}, {machine['threads']} thread(s)"
     head = (
         f"Shape {options['shape']} (C {shape['embed_dim']}, feed-forward "
-        f"{shape['ffn_embed_dim']}, {shape['layers']}+{shape['layers']} layers, "
+        f"{shape['ffn_embed_dim']}, {shape['layout']}, "
         f"{shape['heads']} heads, {shape['vocabulary']} words), at most "
         f"{options['batch_tokens']} tokens a batch, mean length {options['mean_length']:g}, "
-        f"{options['precision']}, {where}, torch {machine['versions']['torch']}; "
+        f"{options['precision']}{', --compile' if options['compile'] else ''}, {where}, "
+        f"torch {machine['versions']['torch']}; "
         f"{options['rounds']} interleaved rounds after {options['warm_up']} of warm-up."
     )
     columns = (

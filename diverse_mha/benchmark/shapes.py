@@ -29,6 +29,11 @@ class Shape:
     dropout: float = 0.1
     share_all: bool = True
 
+    @property
+    def layout(self) -> str:
+        """Layers in words."""
+        return f"{self.layers}+{self.layers} layers"
+
     def options(self, dropout: float | None = None) -> dict:
         """Options of fairseq's ``transformer`` and of every model derived from it.
 
@@ -46,6 +51,56 @@ class Shape:
         options["attention_dropout"] = 0.0
         options["share_all_embeddings"] = self.share_all
         options["share_decoder_input_output_embed"] = True
+        return options
+
+
+@dataclass(frozen=True)
+class LanguageModelShape(Shape):
+    """A decoder and its training blocks; ``mean_length`` is the length of a block.
+
+    Attributes:
+        cutoffs: of the adaptive input and softmax; none: one shared table and a plain softmax.
+    """
+
+    cutoffs: str = ""
+
+    @property
+    def layout(self) -> str:
+        """Layers in words."""
+        return f"{self.layers} decoder layers"
+
+    def options(self, dropout: float | None = None) -> dict:
+        """Options of fairseq's ``transformer_lm`` and of every model derived from it.
+
+        Args:
+            dropout: to use instead of the recipe's.
+        """
+        options = {
+            "decoder_embed_dim": self.embed_dim,
+            "decoder_input_dim": self.embed_dim,
+            "decoder_output_dim": self.embed_dim,
+            "decoder_ffn_embed_dim": self.ffn_embed_dim,
+            "decoder_layers": self.layers,
+            "decoder_attention_heads": self.heads,
+            "decoder_normalize_before": True,
+            "dropout": self.dropout if dropout is None else dropout,
+            "attention_dropout": 0.0,
+            "share_decoder_input_output_embed": not self.cutoffs,
+            "tokens_per_sample": int(self.mean_length),
+            "max_target_positions": int(self.mean_length),
+            # Taken from other parts of the configuration in fairseq's commands.
+            "add_bos_token": False,
+            "tpu": False,
+        }
+        if self.cutoffs:
+            options |= {
+                "adaptive_input": True,
+                "adaptive_input_cutoff": self.cutoffs,
+                "adaptive_softmax_cutoff": self.cutoffs,
+                "tie_adaptive_weights": True,
+                "tie_adaptive_proj": True,
+                "no_decoder_final_norm": True,
+            }
         return options
 
 
@@ -68,5 +123,24 @@ SHAPES = {
     "base": Shape(512, 2048, 6, 8, vocabulary=32_000, batch_tokens=4096, mean_length=27),
     "big": Shape(
         1024, 4096, 6, 16, vocabulary=32_000, batch_tokens=3584, mean_length=27, dropout=0.3
+    ),
+    # Language models: Yun et al. 2021, section 6.2, and Zheng et al. 2021, section 4.1.
+    "ptb": LanguageModelShape(
+        256, 1024, 2, 4, vocabulary=10_000, batch_tokens=1024, mean_length=64, dropout=0.2
+    ),
+    "wiki103-small": LanguageModelShape(
+        *(192, 768, 4, 8),
+        vocabulary=10_008,
+        batch_tokens=1024,
+        mean_length=128,
+        cutoffs="2000,5000",
+    ),
+    "wiki103": LanguageModelShape(
+        *(1024, 4096, 16, 8),
+        vocabulary=267_744,
+        batch_tokens=4096,
+        mean_length=512,
+        dropout=0.3,
+        cutoffs="20000,60000",
     ),
 }

@@ -48,6 +48,7 @@ class Trainee:
         device: where to train.
         precision: a key of ``DTYPES``.
         seed: seed of the parameters.
+        compile: train with ``--compile``, where the model has it.
     """
 
     def __init__(
@@ -59,8 +60,11 @@ class Trainee:
         device: torch.device,
         precision: str,
         seed: int,
+        compile: bool = False,
     ):
         torch.manual_seed(seed)
+        if compile and variant.compilable:
+            options = {**options, "compile": True}
         self.model = build_model(variant, options, task).to(device, DTYPES[precision])
         self.model.train()
         self.criterion = _build_criterion(variant, task)
@@ -70,14 +74,15 @@ class Trainee:
         """Forward, backward and update on one batch, which lies on the model's device."""
         self.optimizer.zero_grad()
         loss, sample_size, log = self.criterion(self.model, batch)
+        token_loss = log.get("nll_loss", log["loss"])  # one and the same without smoothing
         self.optimizer.backward(loss)
         self.optimizer.multiply_grads(1.0 / sample_size)
         try:
             grad_norm = self.optimizer.clip_grad_norm(0.0)  # measured at each step by fairseq too
         except OverflowError:  # fp16: the loss scale was too large and is smaller now
-            return Outcome(loss.detach(), log["nll_loss"], None)
+            return Outcome(loss.detach(), token_loss, None)
         self.optimizer.step()
-        return Outcome(loss.detach(), log["nll_loss"], grad_norm)
+        return Outcome(loss.detach(), token_loss, grad_norm)
 
     def parameters(self) -> int:
         """Number of parameters, shared ones counted once."""
@@ -104,7 +109,11 @@ def build_model(variant: Variant, options: dict, task: Namespace) -> torch.nn.Mo
 
 
 def _build_criterion(variant: Variant, task: Namespace) -> torch.nn.Module:
-    options = {"sentence_avg": False, "label_smoothing": LABEL_SMOOTHING, **variant.terms}
+    options = {"sentence_avg": False, **variant.terms}
+    if variant.criterion.startswith("label_smoothed"):
+        options["label_smoothing"] = LABEL_SMOOTHING
+    if variant.criterion.startswith("adaptive"):
+        options["ddp_backend"] = "legacy_ddp"  # all that it works with
     cfg = CRITERION_DATACLASS_REGISTRY[variant.criterion](**options)
     return CRITERION_REGISTRY[variant.criterion].build_criterion(cfg, task)
 

@@ -1,7 +1,9 @@
 """What is measured: one row a method, and what the papers say it costs."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from diverse_mha.benchmark.shapes import LanguageModelShape, Shape
 from diverse_mha.errors import UserError
 
 STOCK = "stock"
@@ -29,6 +31,11 @@ class Variant:
     def has_terms(self) -> bool:
         """Whether the loss holds more than the token loss."""
         return bool(self.terms.keys() - {"token_loss"})
+
+    @property
+    def compilable(self) -> bool:
+        """Whether ``--compile`` has anything to do: fairseq's own model knows no such option."""
+        return "disagree" in self.arch or "routing" in self.arch
 
     def without_drophead(self) -> "Variant":
         """The same with every head kept, for comparisons that chance must not enter."""
@@ -89,6 +96,50 @@ VARIANTS = {
 }
 
 
+def _language_model(variant: Variant, **model) -> Variant:
+    """The same method in a decoder alone."""
+    return replace(
+        variant,
+        text=variant.text.replace(", all components", "").replace(
+            "transformer_disagree", "transformer_lm_disagree"
+        ),
+        arch=variant.arch.replace("transformer_", "transformer_lm_"),
+        model={**variant.model, **model},
+        criterion="cross_entropy_with_diversity",
+    )
+
+
+LANGUAGE_MODEL_VARIANTS = {
+    STOCK: Variant("fairseq's transformer_lm", arch="transformer_lm", criterion="cross_entropy"),
+    **{
+        name: _language_model(VARIANTS[name])
+        for name in ("plain", "output", "coda", "hsic", "orthogonality", "drophead", "all-three")
+    },
+    "em-1-2": replace(
+        _language_model(VARIANTS["plain"]),
+        text="EM routing, layers 1-2",
+        arch="transformer_lm_routing",
+        model={"aggregation": "em-routing", "aggregation_decoder_layers": "1,2"},
+    ),
+}
+_ADAPTIVE = {
+    "cross_entropy": "adaptive_loss",
+    "cross_entropy_with_diversity": "adaptive_loss_with_diversity",
+}
+
+
+def variants_of(shape: Shape) -> dict[str, Variant]:
+    """Return what can be measured at a shape, by name."""
+    if not isinstance(shape, LanguageModelShape):
+        return VARIANTS
+    if not shape.cutoffs:
+        return LANGUAGE_MODEL_VARIANTS
+    return {
+        name: replace(variant, criterion=_ADAPTIVE[variant.criterion])
+        for name, variant in LANGUAGE_MODEL_VARIANTS.items()
+    }
+
+
 @dataclass(frozen=True)
 class PaperRatio:
     """Training speed that a paper reports, in steps per second.
@@ -120,21 +171,22 @@ PAPER_RATIOS = {
 }
 
 
-def choose(names: str | None) -> list[str]:
+def choose(names: str | None, variants: Mapping[str, Variant] = VARIANTS) -> list[str]:
     """Read a comma list of variants; stock is always measured, and first.
 
     Args:
         names: the list, or None for all.
+        variants: those there are, stock first.
 
     Raises:
         UserError: for an unknown name.
     """
     if names is None:
-        return list(VARIANTS)
+        return list(variants)
     wanted = [name.strip() for name in names.split(",") if name.strip()]
     for name in wanted:
-        if name not in VARIANTS:
+        if name not in variants:
             raise UserError(
-                f"--variants {names}: unknown {name!r}; choose from {', '.join(VARIANTS)}"
+                f"--variants {names}: unknown {name!r}; choose from {', '.join(variants)}"
             )
     return [STOCK, *dict.fromkeys(name for name in wanted if name != STOCK)]

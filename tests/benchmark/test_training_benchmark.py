@@ -10,18 +10,20 @@ import torch
 
 from diverse_mha.benchmark import __main__ as command
 from diverse_mha.benchmark import checks, memory
-from diverse_mha.benchmark.batches import draw_lengths, make_batches, stand_in_task
+from diverse_mha.benchmark.batches import batches_for, draw_lengths, make_batches, stand_in_task
 from diverse_mha.benchmark.checks import Evidence, judge
 from diverse_mha.benchmark.report import format_markdown
 from diverse_mha.benchmark.rounds import run_rounds, turns
-from diverse_mha.benchmark.shapes import SHAPES, Shape
+from diverse_mha.benchmark.shapes import SHAPES, LanguageModelShape, Shape
 from diverse_mha.benchmark.summary import bootstrap_median, summarise
 from diverse_mha.benchmark.training import Trainee
-from diverse_mha.benchmark.variants import PAPER_RATIOS, STOCK, VARIANTS, choose
+from diverse_mha.benchmark.variants import PAPER_RATIOS, STOCK, VARIANTS, choose, variants_of
 from diverse_mha.errors import UserError
 
 CPU = torch.device("cpu")
 TOY = Shape(16, 24, 2, 4, vocabulary=40, batch_tokens=100, mean_length=8)
+
+TOY_TEXT = LanguageModelShape(16, 24, 2, 4, vocabulary=40, batch_tokens=64, mean_length=16)
 
 
 def toy_batches(count=1, seed=1):
@@ -59,6 +61,15 @@ def test_seed_decides_the_batches():
     first, again, other = (toy_batches(3, seed)[2]["target"] for seed in (5, 5, 6))
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
+
+
+def test_blocks_of_text_are_full_and_their_targets_are_the_next_words():
+    first, second = batches_for(TOY_TEXT, 2, 64, 16, seed=1)
+    words, target = first["net_input"]["src_tokens"], first["target"]
+    assert words.shape == target.shape == (4, 16) and first["ntokens"] == 64
+    assert torch.equal(words[:, 1:], target[:, :-1])
+    assert words.min() >= 4 and words.max() < TOY_TEXT.vocabulary
+    assert not torch.equal(target, second["target"])
 
 
 # Rounds
@@ -186,6 +197,37 @@ def test_stock_is_fairseqs_own():
     assert type(stock.criterion).__module__.startswith("fairseq.")
     assert type(ours.model).__module__.startswith("diverse_mha.")
     assert stock.parameters() == ours.parameters()
+
+
+@pytest.mark.parametrize("cutoffs", ["", "10,20"], ids=["softmax", "adaptive"])
+def test_language_models_compute_what_they_should(cutoffs):
+    shape = replace(TOY_TEXT, cutoffs=cutoffs)
+    batch = batches_for(shape, 1, 64, 16, seed=1)[0]
+    variants = variants_of(shape)
+    evidence = checks.gather(variants, shape, stand_in_task(40), batch, CPU, seed=1)
+    assert judge(evidence) == []
+    assert all(("adaptive" in v.criterion) == bool(cutoffs) for v in variants.values())
+    like_stock = {name for name, found in evidence.items() if found.stock_parameters}
+    assert like_stock == set(variants) - {"coda", "em-1-2"}
+    terms = {name for name, found in evidence.items() if found.has_terms}
+    assert terms == {"output", "hsic", "orthogonality", "all-three"}
+    plain, output = evidence["plain"], evidence["output"]
+    assert output.loss != pytest.approx(plain.loss) and plain.loss == pytest.approx(
+        evidence[STOCK].loss
+    )
+
+
+def test_compile_goes_to_the_models_that_have_it():
+    task = stand_in_task(TOY.vocabulary)
+    for name, compiled in (("plain", True), ("em-1-2", True), ("coda", False)):
+        trainee = Trainee(
+            *(VARIANTS[name], TOY.options(), task),
+            **{"device": CPU, "precision": "fp32", "seed": 1, "compile": True},
+        )
+        assert trainee.model.encoder.call_layer.compiled is compiled
+    Trainee(
+        VARIANTS[STOCK], TOY.options(), task, device=CPU, precision="fp32", seed=1, compile=True
+    )
 
 
 def test_shapes_build_what_they_say():
