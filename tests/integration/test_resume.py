@@ -1,0 +1,46 @@
+"""A training that is killed, or finds the disk full, ends as if nothing had happened."""
+
+import pytest
+
+from tests.reliability import miniature, resume
+from tests.reliability.faults import Fault
+from tests.reliability.runs import words
+
+pytestmark = pytest.mark.integration
+
+SAVE = ["--save-interval-updates", 3, "--max-update", resume.UPDATES]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("miniature")
+    miniature.write_all(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def whole(data, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("whole")
+    return resume.whole_run(words("transformer_coda", data, folder, *SAVE), folder)[0]
+
+
+# The saves of a run: checkpoint_1_3, best, last; checkpoint1, best, last; checkpoint_2_6, ...
+FAULTS = {
+    "killed-before-the-first-save": Fault("update", 2, "SIGKILL"),
+    "told-to-stop-in-epoch-2": Fault("update", 8, "SIGTERM"),
+    "killed-while-copying-the-last": Fault("write", 6, "kill", 20_000),
+    "disk-full-while-copying-the-last": Fault("write", 6, "full", 20_000),
+    "disk-full-while-saving": Fault("write", 4, "full", 20_000),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_an_interrupted_run_ends_with_the_same_weights(name, data, whole, tmp_path):
+    fault = FAULTS[name]
+    run = words("transformer_coda", data, tmp_path, *SAVE)
+    last, said = resume.interrupted_run(run, tmp_path, fault)
+    assert resume.differences(whole, last) == []
+    if fault.how == "full":
+        assert said.startswith("error: checkpoint not saved: ") and "\n" not in said
+        assert ".pt: File too large; raise the limit" in said
+    assert not list(tmp_path.glob("*.tmp")), "what a killed process left is overwritten"

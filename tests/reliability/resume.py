@@ -1,0 +1,66 @@
+"""Interrupt a training, start it again, and compare with one that never stopped."""
+
+from pathlib import Path
+
+import torch
+
+from tests.reliability.children import Child, call, train
+from tests.reliability.faults import Fault
+
+UPDATES = 8  # an epoch of every run has 4 to 7
+
+
+def whole_run(words: list[str], save_dir: Path) -> tuple[dict, int]:
+    """Train without a fault; return the last checkpoint, and how often one was written."""
+    count = call(train, words)
+    return load(save_dir / "checkpoint_last.pt"), count
+
+
+def interrupted_run(words: list[str], save_dir: Path, fault: Fault) -> tuple[dict, object]:
+    """Train, meet a fault, look at what is left, train again with the same command.
+
+    Returns:
+        The last checkpoint, and what the run said when it met the fault.
+    """
+    code, said = Child(train, words, fault).result()
+    expected = {"SIGKILL": -9, "SIGTERM": -15, "kill": -25, "full": 1}[fault.how]
+    assert code == expected, f"{fault}: exit code {code}, {said}"
+    for path in save_dir.glob("checkpoint*.pt"):
+        load(path)  # every file of that name is whole
+    call(train, words)
+    return load(save_dir / "checkpoint_last.pt"), said
+
+
+def load(path: Path) -> dict:
+    """Read a checkpoint."""
+    return torch.load(path, weights_only=True)
+
+
+def differences(first: dict, second: dict) -> list[str]:
+    """Name the tensors and numbers that differ in weights, optimizer state or learning rate."""
+    found: list[str] = []
+    for part in ("model", "last_optimizer_state"):
+        _compare(part, first[part], second[part], found)
+    # The history has an entry a start; the last is of updates and learning rate.
+    _compare("history", first["optimizer_history"][-1], second["optimizer_history"][-1], found)
+    return found
+
+
+def _compare(name: str, first, second, found: list[str]) -> None:
+    if isinstance(first, dict):
+        if first.keys() != second.keys():
+            found.append(f"{name}: other keys")
+            return
+        for key, value in first.items():
+            _compare(f"{name}.{key}", value, second[key], found)
+    elif isinstance(first, list | tuple):
+        if len(first) != len(second):
+            found.append(f"{name}: {len(first)} and {len(second)} items")
+            return
+        for number, pair in enumerate(zip(first, second, strict=True)):
+            _compare(f"{name}[{number}]", *pair, found)
+    elif isinstance(first, torch.Tensor):
+        if first.dtype != second.dtype or not torch.equal(first, second):
+            found.append(name)
+    elif first != second:
+        found.append(f"{name}: {first} and {second}")
