@@ -1,0 +1,123 @@
+"""The three kinds of models, each with random options and batches that hypothesis draws."""
+
+import torch
+from hypothesis import strategies as st
+
+from tests import toy, toy_classification
+from tests.criterions import test_terms
+from tests.criterions.test_sentence_classification import build as classification
+from tests.models.test_language_model import build as build_lm
+
+WIDTH = 16  # of every model
+lengths = st.lists(st.integers(1, 6), min_size=1, max_size=4)
+
+
+@st.composite
+def options(draw, family: str, layers: int = 2) -> dict:
+    """Draw options of a model: heads, normalisation, cascade, aggregation; nothing random."""
+    sides = {"translation": ("encoder", "decoder"), "lm": ("decoder",)}.get(family, ("encoder",))
+    chosen = {"activation_fn": draw(st.sampled_from(["relu", "gelu"]))}
+    heads = draw(st.sampled_from([1, 2, 4, 8]))
+    before = draw(st.booleans())
+    for side in sides:
+        chosen[f"{side}_attention_heads"] = heads
+        chosen[f"{side}_layers"] = layers
+        if family != "lm":  # fairseq's always normalise before
+            chosen[f"{side}_normalize_before"] = before
+    chosen["cascade"] = draw(st.sampled_from(["none", "residual", "mlp"]))
+    if chosen["cascade"] == "mlp":
+        chosen["cascade_depth"] = draw(st.integers(1, 2))
+    chosen["aggregation"] = draw(st.sampled_from(["linear", "simple-routing", "em-routing"]))
+    if chosen["aggregation"] != "linear":
+        components = ("encoder", "cross", "decoder") if len(sides) == 2 else sides
+        where = draw(st.sets(st.sampled_from(components), min_size=1))
+        for component in where:
+            layer = draw(st.sampled_from(["1", "2", "all"]))
+            chosen[f"aggregation_{component}_layers"] = layer
+        chosen["routing_capsules"] = draw(st.sampled_from([4, WIDTH]))
+    return chosen
+
+
+@st.composite
+def terms(draw) -> dict:
+    """Draw options of a criterion: at least one term."""
+    chosen = {}
+    kinds = draw(st.sets(st.sampled_from(["subspace", "position", "output"])))
+    if kinds:
+        chosen["disagreement"] = ",".join(sorted(kinds))
+    if draw(st.booleans()) or not kinds:
+        chosen["hsic_weight"] = 0.1
+        chosen["hsic_kernel"] = draw(st.sampled_from(["linear", "rbf"]))
+        chosen["hsic_normalization"] = "mean"
+    if draw(st.booleans()):
+        chosen["orthogonality_weight"] = 0.1
+        chosen["orthogonality_method"] = draw(st.sampled_from(["power", "exact"]))
+        chosen["orthogonality_on"] = draw(st.sampled_from(["v", "q,k", "q,k,v"]))
+    return chosen
+
+
+def build(family: str, chosen: dict):
+    """Build a model in float64, not training."""
+    if family == "translation":
+        model = toy.build_ours(**chosen)
+    elif family == "lm":
+        model = build_lm(**chosen)
+    else:
+        model = toy_classification.build_classifier(sentences=1, **chosen)
+    model.double().eval()
+    return model
+
+
+def batch(family: str, sizes: list[int], extra_padding: int = 0) -> dict:
+    """Make a batch of sentences of the given lengths, and targets of other lengths."""
+    if family == "classification":
+        return toy_classification.toy_batch(sizes, sentences=1, extra_padding=extra_padding)
+    pairs = toy.toy_batch(sizes, sizes[::-1], extra_padding=extra_padding)
+    if family == "translation":
+        return pairs
+    net_input = {"src_tokens": pairs["net_input"]["prev_output_tokens"]}
+    return {**pairs, "net_input": net_input}
+
+
+def reordered(sample: dict, order: list[int]) -> dict:
+    """Put the sentences of a batch into another order."""
+    rows = torch.tensor(order)
+    out = {**sample, "target": sample["target"][rows]}
+    out["net_input"] = {name: value[rows] for name, value in sample["net_input"].items()}
+    return out
+
+
+def criterion(family: str, chosen: dict):
+    """Build the family's criterion."""
+    if family == "classification":
+        return classification(groups=(), **chosen)
+    names = {"translation": "label_smoothed_cross_entropy", "lm": "cross_entropy"}
+    return test_terms.criterion(names[family], **chosen)
+
+
+def step(family: str, model, sample: dict, chosen: dict):
+    """Return loss per unit of sample size, term values, and gradients by name."""
+    model.zero_grad()
+    loss, size, log = criterion(family, chosen)(model, sample)
+    (loss / size).backward()
+    values = {k: float(v) / size for k, v in log.items() if k.startswith("term/")}
+    assert values
+    gradients = {
+        name: torch.zeros_like(p) if p.grad is None else p.grad.clone()
+        for name, p in model.named_parameters()
+    }
+    return float(loss) / size, values, gradients
+
+
+def assert_same_step(first, second) -> None:
+    """Compare two steps.
+
+    Terms to float64's rounding; loss and gradients to float32's, in which fairseq takes the
+    softmax of the scores whatever their dtype. An absolute bound for gradients that are zero.
+    """
+    assert first[1].keys() == second[1].keys()
+    for name, value in first[1].items():
+        torch.testing.assert_close(value, second[1][name], rtol=1e-8, atol=1e-10)
+    torch.testing.assert_close(first[0], second[0], rtol=1e-5, atol=1e-6)
+    for name, gradient in first[2].items():
+        torch.testing.assert_close(gradient, second[2][name], rtol=1e-4, atol=1e-5)

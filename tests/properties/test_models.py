@@ -1,0 +1,154 @@
+"""Models of all kinds with options drawn at random: what may not change their outputs."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests import toy
+from tests.models.test_language_model import build_stock as build_stock_lm
+from tests.properties import PROPERTY, families
+
+FAMILIES = ("translation", "lm", "classification")
+AUTOREGRESSIVE = ("translation", "lm")
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@PROPERTY
+@given(data=st.data())
+def test_padding_changes_neither_terms_nor_loss_nor_gradients(family, data):
+    model = families.build(family, data.draw(families.options(family)))
+    chosen, sizes = data.draw(families.terms()), data.draw(families.lengths)
+    steps = [
+        families.step(family, model, families.batch(family, sizes, extra), chosen)
+        for extra in (0, data.draw(st.integers(1, 3)))
+    ]
+    families.assert_same_step(*steps)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@PROPERTY
+@given(data=st.data())
+def test_the_order_of_a_batch_changes_neither_terms_nor_loss_nor_gradients(family, data):
+    model = families.build(family, data.draw(families.options(family)))
+    chosen, sizes = data.draw(families.terms()), data.draw(families.lengths)
+    sample = families.batch(family, sizes)
+    order = data.draw(st.permutations(range(len(sizes))))
+    first = families.step(family, model, sample, chosen)
+    second = families.step(family, model, families.reordered(sample, order), chosen)
+    families.assert_same_step(first, second)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@PROPERTY
+@given(data=st.data())
+def test_the_order_of_heads_changes_nothing(family, data):
+    """Of linear aggregation, alone and with logits added from layer to layer.
+
+    The parameters of head h of every module take the place of those of head order[h].
+    """
+    options = data.draw(families.options(family))
+    options = {k: v for k, v in options.items() if not k.startswith(("aggregation", "routing"))}
+    options.pop("cascade_depth", None)
+    options["cascade"] = data.draw(st.sampled_from(["none", "residual"]))
+    heads = next(v for k, v in options.items() if k.endswith("attention_heads"))
+    order = data.draw(st.permutations(range(heads)))
+    chosen, sample = data.draw(families.terms()), families.batch(family, [5, 3, 4])
+    first = families.build(family, options)
+    second = families.build(family, options)
+    rows = torch.arange(families.WIDTH).view(heads, -1)[torch.tensor(order)].flatten()
+    moved = 0
+    with torch.no_grad():
+        for name, parameter in second.named_parameters():
+            kind = name.split(".")[-2]
+            if kind in ("q_proj", "k_proj", "v_proj"):
+                parameter.copy_(parameter[rows])
+                moved += 1
+            elif kind == "out_proj" and name.endswith("weight"):
+                parameter.copy_(parameter[:, rows])
+                moved += 1
+    assert moved >= 2 * 7
+    loss, values, gradients = families.step(family, first, sample, chosen)
+    loss2, values2, gradients2 = families.step(family, second, sample, chosen)
+    named = dict(first.named_parameters())
+    for name in gradients:
+        kind = name.split(".")[-2]
+        if kind in ("q_proj", "k_proj", "v_proj"):
+            gradients[name] = gradients[name][rows]
+        elif kind == "out_proj" and name.endswith("weight"):
+            gradients[name] = gradients[name][:, rows]
+    assert named
+    families.assert_same_step((loss, values, gradients), (loss2, values2, gradients2))
+
+
+@pytest.mark.parametrize("family", AUTOREGRESSIVE)
+@PROPERTY
+@given(data=st.data())
+def test_incremental_decoding_gives_the_scores_of_a_full_pass(family, data):
+    model = families.build(family, data.draw(families.options(family)))
+    sample = families.batch(family, data.draw(families.lengths))
+    with torch.no_grad():
+        full = toy.log_probs(model, sample)
+        if family == "translation":
+            steps = toy.step_by_step(model, sample)
+        else:
+            tokens, state = sample["net_input"]["src_tokens"], {}
+            outputs = [
+                model.decoder(tokens[:, :n], incremental_state=state)
+                for n in range(1, tokens.size(1) + 1)
+            ]
+            steps = torch.cat([model.get_normalized_probs(o, log_probs=True) for o in outputs], 1)
+    real = sample["target"].ne(1)
+    # Scores are float32 whatever the model: fairseq takes the softmax in it.
+    torch.testing.assert_close(steps[real], full[real], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("family", AUTOREGRESSIVE)
+@PROPERTY
+@given(data=st.data())
+def test_with_everything_off_a_model_is_fairseqs(family, data):
+    options = data.draw(families.options(family))
+    options = {k: v for k, v in options.items() if not k.startswith(("aggre", "routing", "casc"))}
+    if family == "translation":
+        options["share_all_embeddings"] = data.draw(st.booleans())
+        options["layernorm_embedding"] = data.draw(st.booleans())
+        stock = toy.build_stock(**options)
+    else:
+        options["share_decoder_input_output_embed"] = data.draw(st.booleans())
+        stock = build_stock_lm(**options)
+    model = families.build(family, options)
+    own = dict(model.named_parameters())
+    theirs = dict(stock.double().named_parameters())
+    assert own.keys() == theirs.keys()
+    assert all(torch.equal(own[name], theirs[name]) for name in own), "same seed, same start"
+    sample = families.batch(family, data.draw(families.lengths))
+    real, results = sample["target"].ne(1), []
+    for one in (model, stock):
+        one.train()  # dropout is 0; fairseq trains through another path than it decodes
+        scores = toy.log_probs(one, sample)[real]
+        (scores * torch.linspace(-1, 1, scores.numel()).view_as(scores)).sum().backward()
+        results.append((scores.detach(), [p.grad for p in one.parameters()]))
+    torch.testing.assert_close(results[0][0], results[1][0], rtol=1e-5, atol=1e-6)
+    for gradient, expected in zip(results[0][1], results[1][1], strict=True):
+        torch.testing.assert_close(gradient, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("scale", [1e-4, 1.0, 1e4])
+@PROPERTY
+@given(data=st.data())
+def test_losses_and_gradients_are_finite(family, scale, data):
+    """In float32, with embeddings scaled, and with a sentence that is all padding."""
+    model = families.build(family, data.draw(families.options(family))).float()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "embed_tokens" in name:
+                parameter.mul_(scale)
+    model.train()
+    sample = families.batch(family, data.draw(families.lengths))
+    if data.draw(st.booleans()):
+        sample["net_input"]["src_tokens"][0] = 1
+    loss, values, gradients = families.step(family, model, sample, data.draw(families.terms()))
+    assert all(torch.tensor([loss, *values.values()]).isfinite())
+    broken = [name for name, gradient in gradients.items() if not gradient.isfinite().all()]
+    assert not broken
