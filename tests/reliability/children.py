@@ -35,7 +35,7 @@ class Child:
         self.process.start()
         writer.close()
 
-    def result(self, seconds: float = 600):
+    def result(self, seconds: float = 3600):
         """Wait for the end.
 
         Returns:

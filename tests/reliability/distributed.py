@@ -1,0 +1,293 @@
+"""Gradients of several gloo processes beside those of one, through fairseq's own Trainer.
+
+Everything runs in float64, so that what is equal is equal to 1e-12 and what is not shows.
+"""
+
+import copy
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from fairseq import options, tasks
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.logging import metrics
+from fairseq.trainer import Trainer
+from omegaconf import open_dict
+
+from tests.reliability import runs
+from tests.reliability.children import Child
+
+_ADAPTIVE = (
+    "--criterion adaptive_loss_with_diversity --adaptive-softmax-cutoff 8,14 "
+    "--adaptive-softmax-factor 2"
+).split()
+_QUIET = (
+    "--attention-noise 0 --dropout 0 --attention-dropout 0 --activation-dropout 0 --drophead 0 "
+    "--optimizer sgd --lr 0.1 --clip-norm 0"
+).split()
+
+# Every architecture, and the language models with either criterion.
+RUNS = {
+    **{name: (name, []) for name in runs.RUNS if name != "transformer_lm_coda"},
+    "transformer_lm_coda": (
+        "transformer_lm_disagree",
+        ["--arch", "transformer_lm_coda_tiny"],
+    ),
+    **{
+        f"{name}_adaptive": ("transformer_lm_disagree", ["--arch", f"{name}_tiny", *_ADAPTIVE])
+        for name in ("transformer_lm_disagree", "transformer_lm_routing", "transformer_lm_coda")
+    },
+}
+_OFF = {
+    "disagreement": None,
+    "hsic_weight": 0.0,
+    "hsic_samples": 512,  # the default: without HSIC nothing else is taken
+    "orthogonality_weight": 0.0,
+}
+_HSIC = {"hsic_weight": 0.1, "hsic_samples": 1000, "hsic_normalization": "mean"}
+_ORTHOGONALITY = {"orthogonality_weight": 0.1}
+TERMS = {
+    "none": {},
+    "subspace": {"disagreement": "subspace"},
+    "position": {"disagreement": "position"},
+    "output": {"disagreement": "output"},
+    "hsic": _HSIC,
+    "orthogonality": _ORTHOGONALITY,
+    "all": {"disagreement": "subspace,position,output", **_HSIC, **_ORTHOGONALITY},
+}
+# Of an encoder-decoder model: terms of target positions alone.
+TARGET_TERMS = {
+    "target-side": {"disagreement": "position,output", "disagreement_on": "cross,decoder"}
+}
+
+# Source and target lengths of the sentences of each worker.
+BATCHES = {
+    "uneven": [
+        [(5, 4), (3, 6), (7, 2)],
+        [(2, 8), (9, 3)],
+        [(4, 3)],
+        [(6, 2), (2, 5), (2, 4), (3, 7)],
+    ],
+    "balanced": [
+        [(5, 4), (3, 6), (4, 2)],
+        [(3, 2), (4, 4), (5, 6)],
+        [(4, 6), (5, 2), (3, 4)],
+        [(5, 6), (4, 4), (3, 2)],
+    ],
+}
+
+
+@dataclass
+class Outcome:
+    """What came of a case; deviations are relative to the largest gradient.
+
+    Attributes:
+        run: of ``RUNS``.
+        term: of ``TERMS`` or ``TARGET_TERMS``.
+        batch: of ``BATCHES``, or ``idle``: uneven, and the last worker has no sentence.
+        accumulated: deviation from one process with ``--update-freq``.
+        joined: deviation from one process on all sentences as one batch.
+        logged: largest relative deviation of a logged value from the accumulated ones, in
+            training and in validation.
+    """
+
+    run: str
+    term: str
+    batch: str
+    accumulated: float
+    joined: float
+    logged: float
+
+
+def compare(world: int, cases: Sequence[tuple[str, str]], data: Path, scratch: Path):
+    """Train a step in ``world`` processes and in one.
+
+    Args:
+        world: number of processes.
+        cases: pairs of run and term.
+        data: what ``miniature`` wrote.
+        scratch: an empty folder.
+
+    Returns:
+        An ``Outcome`` for every case and batch.
+    """
+    store = scratch / f"store{world}"
+    workers = [Child(_work, rank, world, store, list(cases), data) for rank in range(world)]
+    ended = [worker.result() for worker in workers]
+    for code, said in ended:
+        assert code == 0, said
+    return ended[0][1]
+
+
+def _work(rank: int, world: int, store: Path, cases: list, data: Path):
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{store}", rank=rank, world_size=world
+    )
+    outcomes = []
+    for run, term in cases:
+        several = _Training(run, term, data, rank, world)
+        alone = _Training(run, term, data, 0, 1) if rank == 0 else None
+        for batch in ("uneven", "balanced", "idle"):
+            lengths = BATCHES["uneven" if batch == "idle" else batch][:world]
+            if batch == "idle":
+                lengths = [*lengths[:-1], []]
+            parts = several.samples(lengths)
+            ours = several.step([parts[rank]]), several.validate(parts[rank])
+            if alone is None:
+                continue
+            real = [part for part in parts if part]
+            theirs = alone.step(real), alone.validate(*real)
+            joined = alone.step(several.samples([sum(lengths, [])]))
+            outcomes.append(
+                Outcome(
+                    run, term, batch,
+                    accumulated=_deviation(ours[0][0], theirs[0][0]),
+                    joined=_deviation(ours[0][0], joined[0]),
+                    logged=max(
+                        _log_deviation(ours[0][1], theirs[0][1]),
+                        _log_deviation(ours[1], theirs[1]),
+                    ),
+                )
+            )  # fmt: skip
+    torch.distributed.destroy_process_group()
+    return outcomes
+
+
+@functools.cache
+def _configuration(run: str, data: Path):
+    name, more = RUNS[run]
+    words = runs.words(name, data, Path("unused"), *_QUIET, *more)
+    if name.startswith("transformer") and "_lm_" not in name:
+        # One process would fuse the loss where several do not, and fairseq's rounds to float32.
+        words += ["--encoder-layerdrop", "0", "--token-loss", "stock"]
+    args = options.parse_args_and_arch(options.get_training_parser(), words)
+    return convert_namespace_to_omegaconf(args)
+
+
+class _Training:
+    """fairseq's Trainer with a model in float64, whose optimizer notes gradients only."""
+
+    def __init__(self, run: str, term: str, data: Path, rank: int, world: int):
+        self.cfg = copy.deepcopy(_configuration(run, data))
+        with open_dict(self.cfg):
+            self.cfg.criterion.update({**_OFF, **(TERMS | TARGET_TERMS)[term]})
+            settings = self.cfg.distributed_training
+            settings.distributed_world_size, settings.distributed_rank = world, rank
+            settings.distributed_init_method = "env://" if world > 1 else None
+        self.task = tasks.setup_task(self.cfg.task)
+        self.task.load_dataset("train")
+        torch.manual_seed(1)
+        model = self.task.build_model(self.cfg.model).double()
+        criterion = self.task.build_criterion(self.cfg.criterion)
+        metrics.reset()
+        self.trainer = Trainer(self.cfg, self.task, model, criterion)
+        self.task.optimizer_step = self._note
+        # fairseq takes the norm of gradients in float32 only.
+        self.trainer.clip_grad_norm = lambda *_: torch.tensor(1.0)
+        self.gradients: list[torch.Tensor] = []
+
+    def _note(self, optimizer, model, update_num) -> None:
+        self.gradients = [
+            torch.zeros_like(p) if p.grad is None else p.grad.clone()
+            for p in self.trainer.get_model().parameters()
+        ]
+
+    def samples(self, lengths: list[list[tuple[int, int]]]) -> list[dict]:
+        """Make a batch of the lengths of each worker; sentence n is the same in any division."""
+        generator, items = torch.Generator().manual_seed(7), []
+        for number, (source, target) in enumerate(sum(lengths, [])):
+            first = torch.randint(4, 24, (source,), generator=generator)
+            second = torch.randint(4, 24, (target,), generator=generator)
+            first[-1] = second[-1] = 2  # end of sentence
+            items.append(self._item(number, first, second))
+        collater = self.task.dataset("train").collater
+        return [collater([items.pop(0) for _ in part]) for part in lengths]
+
+    def _item(self, number: int, source: torch.Tensor, target: torch.Tensor) -> dict:
+        if hasattr(self.task, "labels"):
+            return {"id": number, "sentences": [source], "target": number % len(self.task.labels)}
+        if self.task.source_dictionary is self.task.target_dictionary:  # a language model
+            return {"id": number, "source": target.roll(1), "target": target}
+        return {"id": number, "source": source, "target": target}
+
+    def step(self, samples: list[dict]) -> tuple[list[torch.Tensor], dict]:
+        """Return the gradients that the optimizer would get, and what is logged."""
+        self.trainer.reset_dummy_batch(self.samples([[(4, 3), (2, 5)]])[0])
+        self.trainer.set_num_updates(0)
+        log = self.trainer.train_step(samples)
+        return self.gradients, log
+
+    def validate(self, *samples: dict) -> dict:
+        """Return what validation logs."""
+        with metrics.aggregate(new_root=True) as aggregator:
+            for sample in samples:
+                self.trainer.valid_step(sample)
+        return aggregator.get_smoothed_values()
+
+
+def _deviation(first: list, second: list) -> float:
+    scale = max(float(x.abs().max()) for x in second)
+    pairs = zip(first, second, strict=True)
+    return max(float((x - y).abs().max()) for x, y in pairs) / scale
+
+
+_TIMES = ("wall", "wps", "ups", "wpb", "bsz", "train_wall")  # and what counts workers
+
+
+def _log_deviation(first: dict, second: dict) -> float:
+    assert first.keys() == second.keys()
+    names = [name for name in first if name not in _TIMES]
+    assert {"loss"} <= set(names)
+    return max(
+        abs(float(first[n]) - float(second[n])) / max(abs(float(second[n])), 1e-9) for n in names
+    )
+
+
+def all_cases() -> list[tuple[str, str]]:
+    """Every run with every term."""
+    translation = [run for run in RUNS if run.startswith("transformer") and "_lm_" not in run]
+    return [
+        *((run, term) for run in RUNS for term in TERMS),
+        *((run, term) for run in translation for term in TARGET_TERMS),
+    ]
+
+
+def equals_the_joined_batch(outcome: Outcome) -> bool:
+    """Say whether a step of several processes must equal one on the joined batch.
+
+    A worker's term counts with its share of the sample size: target tokens, or examples in
+    classification. So the mean over workers is the mean over all positions if a term is a mean
+    over target positions; or if the positions it is a mean over are shared out alike.
+    """
+    if outcome.term == "none":
+        return True
+    if outcome.term in ("hsic", "all"):  # HSIC relates all positions of a batch to each other
+        return False
+    per_target = "_lm_" in outcome.run or outcome.term in TARGET_TERMS
+    return per_target or outcome.batch == "balanced"
+
+
+def check(outcomes: Sequence[Outcome], world: int) -> str:
+    """Assert what must hold of every outcome, and tell the largest deviations."""
+    largest = {"accumulated": 0.0, "joined": 0.0, "logged": 0.0}
+    apart = []
+    for outcome in outcomes:
+        # Sums in another order; what is logged is rounded.
+        assert outcome.accumulated < 1e-12, outcome
+        assert outcome.logged < 1e-6, outcome
+        largest["accumulated"] = max(largest["accumulated"], outcome.accumulated)
+        largest["logged"] = max(largest["logged"], outcome.logged)
+        if equals_the_joined_batch(outcome):
+            # fairseq takes the softmax in float32 also of float64 scores.
+            assert outcome.joined < 1e-6, outcome
+            largest["joined"] = max(largest["joined"], outcome.joined)
+        elif outcome.batch == "uneven":
+            assert outcome.joined > 1e-6, f"{outcome}: equal after all; say so in the docs"
+            apart.append(outcome.joined)
+    told = ", ".join(f"{name} {value:.1e}" for name, value in largest.items())
+    return (
+        f"{world} processes, {len(outcomes)} cases: largest deviations {told}; "
+        f"not additive: {min(apart):.1e} to {max(apart):.1e} in {len(apart)} cases"
+    )

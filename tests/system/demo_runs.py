@@ -1,0 +1,108 @@
+"""Trainings of every architecture on the demo corpus, which the system tests share."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from diverse_mha.corpora import prepare, prepare_lm, prepare_probing
+from diverse_mha.corpora.text import read_lines, write_lines
+from diverse_mha.reproduce.stand_in import probing_lines
+
+ROOT = Path(__file__).resolve().parents[2]
+DISAGREEMENT = ["--disagreement", "subspace,position,output", "--disagreement-weight", 0.5]
+CONTROLS = ["--hsic-weight", 1e-4, "--hsic-samples", 128, "--orthogonality-weight", 0.01]
+
+TRANSLATION = [
+    "--task", "diverse_translation", "--source-lang", "lm", "--target-lang", "qo",
+    "--criterion", "label_smoothed_cross_entropy_with_diversity", "--label-smoothing", 0.1,
+    "--share-all-embeddings", "--max-tokens", 400,
+]  # fmt: skip
+LANGUAGE_MODEL = [
+    "--task", "diverse_language_modeling", "--tokens-per-sample", 32, "--max-tokens", 400,
+    "--criterion", "cross_entropy_with_diversity", "--share-decoder-input-output-embed",
+]  # fmt: skip
+CLASSIFICATION = [
+    "--task", "sentence_classification", "--batch-size", 32,
+    "--criterion", "sentence_classification_with_diversity",
+]  # fmt: skip
+ADAPTIVE = [
+    "--task", "diverse_language_modeling", "--tokens-per-sample", 32, "--max-tokens", 400,
+    "--criterion", "adaptive_loss_with_diversity", "--adaptive-softmax-cutoff", "100,300",
+    "--adaptive-input", "--adaptive-input-cutoff", "100,300", "--tie-adaptive-weights",
+]  # fmt: skip
+
+# Every architecture, every criterion and every method: data, and what differs from COMMON.
+RUNS = {
+    "transformer_disagree_tiny": ("demo", [*TRANSLATION, *DISAGREEMENT]),
+    "transformer_routing_tiny": ("demo", [*TRANSLATION, *DISAGREEMENT]),
+    "transformer_coda_tiny": ("demo", [*TRANSLATION, *CONTROLS]),
+    "transformer_lm_disagree_tiny": ("demo_lm", [*LANGUAGE_MODEL, *CONTROLS, "--drophead", 0.1]),
+    "transformer_lm_routing_tiny": ("demo_lm", [*LANGUAGE_MODEL, *DISAGREEMENT]),
+    "transformer_lm_coda_tiny": ("demo_lm", [*ADAPTIVE, *DISAGREEMENT]),
+    "sentence_classifier_tiny": ("demo_class", [*CLASSIFICATION, *DISAGREEMENT, *CONTROLS]),
+}
+COMMON = [
+    "--user-dir", ROOT / "diverse_mha", "--optimizer", "adam", "--adam-betas", "(0.9,0.98)",
+    "--lr", 1e-3, "--lr-scheduler", "inverse_sqrt", "--warmup-updates", 100, "--dropout", 0.1,
+    "--clip-norm", 1.0, "--num-workers", 0, "--cpu", "--seed", 1, "--ddp-backend", "legacy_ddp",
+    "--no-epoch-checkpoints", "--log-format", "json",
+]  # fmt: skip
+
+
+def prepare_all(out: Path) -> None:
+    """Prepare ``demo``, ``demo_lm`` and ``demo_class`` below a folder, from the demo corpus."""
+    prepare.main(["demo", "--out", str(out / "demo")])
+    sentences = {}
+    for name in ("demo_lm.text", "demo_class.text", "demo_class"):
+        (out / name).mkdir(exist_ok=True)
+    for split in ("train", "valid", "test"):
+        lines = list(read_lines(out / f"demo/tok/{split}.qo"))
+        sentences[split] = [line.split() for line in lines]
+        write_lines(out / f"demo_lm.text/{split}.txt", lines)
+    prepare_lm.main(["own", "--from", str(out / "demo_lm.text"), "--out", str(out / "demo_lm")])
+    lines = [
+        x for split in sentences for x in probing_lines("bigram_shift", split, sentences[split])
+    ]
+    write_lines(out / "demo_class.text/bigram_shift.txt", lines)
+    text, to = out / "demo_class.text", out / "demo_class.tasks"
+    prepare_probing.main(["--from", str(text), "--out", str(to), "--tasks", "bigram_shift"])
+    if not (out / "demo_class/bin").exists():
+        (out / "demo_class/bin").symlink_to(to / "bigram_shift/bin")
+
+
+def training_command(arch: str, data: Path, save_dir: Path, *options) -> list[str]:
+    """Write the command line of a training; later options win."""
+    folder, own = RUNS[arch]
+    words = [
+        sys.executable, "-m", "fairseq_cli.train", data / folder / "bin", "--arch", arch,
+        *COMMON, *own, "--save-dir", save_dir, *options,
+    ]  # fmt: skip
+    return [str(word) for word in words]
+
+
+def train_and_watch(command: list[str]) -> list[dict]:
+    """Run a training and return what it logs, a record a line of figures.
+
+    Each record is fairseq's, with ``phase`` (train_inner, train, valid) and ``rss``: the
+    resident memory of the process, in bytes, when it printed the line.
+    """
+    environment = dict(os.environ, OMP_NUM_THREADS="1", PYTHONPATH=str(ROOT))
+    run = subprocess.Popen(
+        command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    records, lines = [], []
+    for line in run.stdout:
+        lines.append(line)
+        head, brace, rest = line.partition("{")
+        phase = head.split(" | ")[-2].strip() if head.count(" | ") >= 3 else ""
+        if brace and phase in ("train_inner", "train", "valid"):
+            records.append({**json.loads(brace + rest), "phase": phase, "rss": _rss(run.pid)})
+    assert run.wait() == 0, "".join(lines[-60:])
+    return records
+
+
+def _rss(pid: int) -> int:
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")

@@ -1,0 +1,55 @@
+"""Every update and every write of a checkpoint as the place where a training is interrupted.
+
+Prints how many faults were injected; every run, started again, must end with the bits of one
+that never stopped: weights, optimizer state, learning rate.
+"""
+
+import pytest
+
+from tests.reliability import miniature, resume
+from tests.reliability.faults import Fault
+from tests.reliability.runs import RUNS, words
+
+pytestmark = pytest.mark.system
+
+SAVE = ["--save-interval-updates", 3, "--max-update", resume.UPDATES]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("miniature")
+    miniature.write_all(folder)
+    return folder
+
+
+@pytest.mark.parametrize("arch", RUNS)
+def test_killed_at_any_update(arch, data, tmp_path):
+    save_dir = tmp_path / "whole"
+    whole, _ = resume.whole_run(words(arch, data, save_dir, *SAVE), save_dir)
+    faults = [
+        Fault("update", n, "SIGKILL" if n % 2 else "SIGTERM") for n in range(1, resume.UPDATES + 1)
+    ]
+    for fault in faults:
+        save_dir = tmp_path / str(fault.nth)
+        last, _ = resume.interrupted_run(words(arch, data, save_dir, *SAVE), save_dir, fault)
+        assert resume.differences(whole, last) == [], fault
+    print(f"\n{arch}: stopped at each of {len(faults)} updates, every run ends bit for bit alike")
+
+
+@pytest.mark.parametrize("how", ["kill", "full", "SIGKILL"])
+def test_interrupted_at_any_write_of_a_checkpoint(how, data, tmp_path):
+    arch, save_dir = "transformer_disagree", tmp_path / "whole"
+    whole, writes = resume.whole_run(words(arch, data, save_dir, *SAVE), save_dir)
+    assert writes > 8
+    size = (save_dir / "checkpoint_last.pt").stat().st_size
+    if how == "SIGKILL":
+        faults = [Fault("rename", n, how) for n in range(1, writes + 1)]
+    else:
+        sizes = (0, size // 2, size - 100)
+        faults = [Fault("write", n, how, s) for n in range(1, writes + 1) for s in sizes]
+    for number, fault in enumerate(faults):
+        save_dir = tmp_path / str(number)
+        last, said = resume.interrupted_run(words(arch, data, save_dir, *SAVE), save_dir, fault)
+        assert resume.differences(whole, last) == [], fault
+        assert how != "full" or said.startswith("error: checkpoint not saved: "), fault
+    print(f"\n{how}: {len(faults)} places in {writes} writes, every run ends bit for bit alike")

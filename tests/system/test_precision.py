@@ -1,0 +1,58 @@
+"""Every method in half precision: no NaN, and a loss near that of float32.
+
+Prints, for every architecture, the validation loss in each precision.
+"""
+
+import pytest
+import torch
+
+from tests.reliability.children import Child, train
+from tests.system.demo_runs import RUNS, training_command
+
+pytestmark = pytest.mark.system
+
+UPDATES = 200
+# The gradient scaler of fairseq needs a GPU to skip an update: start low enough on the CPU.
+_FP16 = ["--fp16-init-scale", 4]
+PRECISIONS = {
+    "float32": [],
+    "bf16": ["--bf16"],
+    "memory-efficient-bf16": ["--memory-efficient-bf16"],
+    "fp16": ["--fp16", "--fp16-no-flatten-grads", *_FP16],
+    "memory-efficient-fp16": ["--memory-efficient-fp16", *_FP16],
+}
+# How far from float32 the validation loss may be, relative. Where there is no copy of the
+# weights in float32, small updates are rounded away.
+LIMITS = {"bf16": 0.02, "memory-efficient-bf16": 0.10, "fp16": 0.02, "memory-efficient-fp16": 0.05}
+
+
+def narrow(arch: str) -> list:
+    """Options of a model 32 wide."""
+    sides = ["encoder"] if arch.startswith("sentence") else ["decoder"]
+    sides += ["encoder"] if arch.startswith("transformer") and "_lm_" not in arch else []
+    return [
+        word
+        for side in sides
+        for word in (f"--{side}-embed-dim", 32, f"--{side}-ffn-embed-dim", 64)
+    ]
+
+
+@pytest.mark.parametrize("arch", RUNS)
+def test_ends_near_float32(arch, demo_data, tmp_path):
+    losses = {}
+    for name, options in PRECISIONS.items():
+        save_dir = tmp_path / name
+        options = [*narrow(arch), *options, "--lr", 3e-3, "--warmup-updates", 50]
+        words = training_command(arch, demo_data, save_dir, *options, "--max-update", UPDATES)
+        code, said = Child(train, words[3:]).result(3000)
+        assert code == 0, f"{name}: {said}"
+        state = torch.load(save_dir / "checkpoint_last.pt", weights_only=True)
+        assert state["optimizer_history"][-1]["num_updates"] == UPDATES
+        assert all(value.isfinite().all() for value in state["model"].values()), name
+        losses[name] = state["extra_state"]["val_loss"]
+    reference = losses.pop("float32")
+    off = {name: (loss - reference) / reference for name, loss in losses.items()}
+    told = ", ".join(f"{name} {losses[name]:.3f} ({100 * x:+.2f} %)" for name, x in off.items())
+    print(f"\n{arch}: {UPDATES} updates, validation loss in float32 {reference:.3f}; {told}")
+    for name, x in off.items():
+        assert abs(x) <= LIMITS[name], name
