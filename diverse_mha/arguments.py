@@ -19,6 +19,21 @@ class OneLineParser(argparse.ArgumentParser):
         raise UserError(f"{message}; see {self.prog} --help")
 
 
+def one_line(parser: argparse.ArgumentParser, who: str) -> argparse.ArgumentParser:
+    """Make a parser of fairseq's report a wrong command line as :class:`OneLineParser` does.
+
+    Args:
+        parser: the parser, changed in place.
+        who: the command whose ``--help`` lists its options.
+    """
+
+    def error(message: str) -> NoReturn:
+        raise UserError(f"{message}; see {who} --help")
+
+    parser.error = error
+    return parser
+
+
 def at_least(minimum: int) -> Callable[[str], int]:
     """Make a reader of whole numbers from ``minimum`` up, for ``type`` of an argument."""
 

@@ -7,7 +7,6 @@ no optimizer state, because an average of those means nothing.
 
 import argparse
 import os
-import pickle
 import re
 import zipfile
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from pathlib import Path
 import torch
 
 from diverse_mha.errors import UserError
+from diverse_mha.places import check_file
 
 _EPOCH = re.compile(r"checkpoint(\d+)\.pt")
 _UPDATE = re.compile(r"checkpoint_\d+_(\d+)\.pt")
@@ -35,7 +35,7 @@ def load_checkpoint(path: str | Path, *, mmap: bool = False) -> dict:
         UserError: If the file is missing, truncated, needs more than plain tensors and
             configuration to load, or is no fairseq checkpoint.
     """
-    from diverse_mha.compat import allow_fairseq_checkpoints, checkpoint_error
+    from diverse_mha.compat import LOADING_ERRORS, allow_fairseq_checkpoints, checkpoint_error
 
     path = Path(path)
     if not path.is_file():
@@ -44,10 +44,13 @@ def load_checkpoint(path: str | Path, *, mmap: bool = False) -> dict:
     mmap = mmap and zipfile.is_zipfile(path)  # torch's format before 1.6 was no zip file
     try:
         state = torch.load(path, map_location="cpu", weights_only=True, mmap=mmap)
-    except (RuntimeError, EOFError, KeyError, ValueError, pickle.UnpicklingError) as error:
+    except LOADING_ERRORS as error:
         raise checkpoint_error(str(path), error) from None
-    if not isinstance(state, dict) or not isinstance(state.get("model"), dict):
-        raise UserError(f"{path}: no fairseq checkpoint (it has no 'model'); give one that has")
+    model = state.get("model") if isinstance(state, dict) else None
+    if not isinstance(model, dict) or not all(torch.is_tensor(x) for x in model.values()):
+        raise UserError(
+            f"{path}: no fairseq checkpoint (it has no 'model' of tensors); give one that has"
+        )
     return state
 
 
@@ -160,9 +163,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--by",
         choices=["epoch", "update"],
-        default="epoch",
         help="with --last: count checkpoint<N>.pt, or checkpoint_<epoch>_<updates>.pt "
-        "(default: %(default)s)",
+        "(default: epoch)",
     )
 
 
@@ -172,11 +174,14 @@ def run(args: argparse.Namespace) -> int:
     if args.last is not None:
         if len(paths) != 1:
             raise UserError(f"--last {args.last} takes one folder, not {len(paths)} names")
-        paths = newest_checkpoints(paths[0], args.last, args.by)
+        paths = newest_checkpoints(paths[0], args.last, args.by or "epoch")
     elif paths[0].is_dir():
         raise UserError(f"{paths[0]} is a folder: add --last N, or name the files in it")
-    if Path(args.output).is_dir():
-        raise UserError(f"--output {args.output} is a folder: give a file name")
+    elif args.by is not None:
+        raise UserError(f"--by {args.by} has no effect without --last N; leave it out, or add that")
+    check_file("--output", args.output)
+    if Path(args.output).resolve() in [path.resolve() for path in paths]:
+        raise UserError(f"--output {args.output}: is averaged itself; give another name")
     save_checkpoint(average_checkpoints(paths), args.output)
     print(f"{args.output}: the average of {', '.join(path.name for path in paths)}")
     return 0

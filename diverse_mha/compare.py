@@ -15,6 +15,7 @@ from pathlib import Path
 
 from diverse_mha.errors import UserError
 from diverse_mha.files import write_json
+from diverse_mha.places import check_file
 
 BOOTSTRAP = 1000  # resamples, as sacreBLEU's default
 RANDOMISATION = 10000
@@ -41,6 +42,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Carry out ``diverse-mha compare``."""
+    if args.output is not None:
+        check_file("--output", args.output)
     hypothesis_a, hypothesis_b, reference = read_parallel(args.hyp_a, args.hyp_b, args.reference)
     names = [name.strip() for name in args.tests.split(",")]
     for name in names:
@@ -83,7 +86,7 @@ def read_parallel(*paths: str) -> list[list[str]]:
     for name in paths:
         path = Path(name)
         if not path.is_file():
-            raise UserError(f"{name}: no such file")
+            raise UserError(f"{name}: no such file; check the name")
         try:
             # Not splitlines: it also splits at other characters than the newline.
             lines = path.read_text(encoding="utf-8").split("\n")

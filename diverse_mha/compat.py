@@ -38,6 +38,17 @@ from omegaconf.base import ContainerMetadata, Metadata
 from diverse_mha.errors import OptionError, describe_os_error
 from diverse_mha.files import whole_file
 
+#: What loading a file raises that is cut off, no checkpoint, or refused.
+LOADING_ERRORS = (
+    RuntimeError,
+    EOFError,
+    LookupError,
+    ValueError,
+    TypeError,
+    AttributeError,
+    OSError,
+    pickle.UnpicklingError,
+)
 _NUMPY_DTYPES = ("float64", "float32", "int64", "int32", "bool")
 
 
@@ -66,15 +77,30 @@ def allow_fairseq_checkpoints() -> None:
 
 
 def checkpoint_error(path: str, error: Exception) -> OptionError:
-    """Say in one line why a checkpoint was not loaded."""
-    if isinstance(error, pickle.UnpicklingError) and "weights_only" in str(error).lower():
+    """Say in one line why a checkpoint was not loaded.
+
+    Args:
+        path: the file.
+        error: one of ``LOADING_ERRORS``.
+    """
+    whole = os.path.isfile(path) and zipfile.is_zipfile(path)  # torch's format since 1.6
+    if isinstance(error, OSError) and error.filename is not None:
+        return OptionError(f"checkpoint {describe_os_error(error)}")
+    if isinstance(error, pickle.UnpicklingError) and _refused(str(error), whole):
         why = "holds more than tensors and plain values, and loading it could run code; refused"
-    elif isinstance(error, EOFError | pickle.UnpicklingError) or not zipfile.is_zipfile(path):
+    elif isinstance(error, EOFError | OSError | pickle.UnpicklingError) or not whole:
         why = "is cut off or not a checkpoint; give a whole one, such as an earlier one of the run"
+    elif isinstance(error, LookupError | TypeError | AttributeError):
+        why = "is no fairseq checkpoint; give one that fairseq-train wrote"
     else:
         first = next(iter(str(error).splitlines()), "")
         return OptionError(f"{path}: cannot be loaded: {type(error).__name__}: {first}")
     return OptionError(f"{path}: {why} ({type(error).__name__})")
+
+
+def _refused(message: str, whole: bool) -> bool:
+    """Whether torch's safe loader met what it does not load, rather than no pickle at all."""
+    return "weights_only" in message.lower() and (whole or "Unsupported operand" not in message)
 
 
 def name_checkpoint_errors() -> None:
@@ -87,7 +113,9 @@ def name_checkpoint_errors() -> None:
     def load_or_explain(path, *args, **kwargs):
         try:
             return load(path, *args, **kwargs)
-        except (RuntimeError, EOFError, KeyError, ValueError, pickle.UnpicklingError) as error:
+        except OptionError:
+            raise
+        except LOADING_ERRORS as error:
             raise checkpoint_error(path, error) from error
 
     checkpoint_utils.load_checkpoint_to_cpu = load_or_explain

@@ -63,6 +63,8 @@ def describe_os_error(error: OSError) -> str:
         text += "; free some space and run the same command again"
     elif error.errno == errno.EFBIG:
         text += "; raise the limit of file sizes (ulimit -f) and run the same command again"
+    elif error.errno in (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST):
+        text += "; check the name"
     elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         text += "; choose a place you may write to, or change its permissions"
     return text

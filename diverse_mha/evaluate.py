@@ -17,10 +17,12 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from diverse_mha.arguments import OneLineParser
+from diverse_mha.arguments import OneLineParser, one_line
 from diverse_mha.averaging import load_checkpoint
 from diverse_mha.corpora.text import read_lines, write_lines
+from diverse_mha.data_files import check_split, dictionaries_named
 from diverse_mha.errors import UserError, run_cli
+from diverse_mha.places import check_file
 
 _HYPOTHESIS = re.compile(r"H-(\d+)\t[^\t]*\t(.*)", re.DOTALL)
 _SPECIAL_SYMBOLS = 4  # fairseq puts <s>, <pad>, </s> and <unk> before the words of a dictionary
@@ -211,8 +213,18 @@ def generate(args: argparse.Namespace, post_process: str | None, folder: str) ->
         words.append("--cpu")
     # Importing fairseq made the root logger print; cleared, it logs to the results file.
     logging.getLogger().handlers.clear()
-    parser = options.get_generation_parser()
-    fairseq_generate.main(options.parse_args_and_arch(parser, input_args=words + args.extra))
+    parser = one_line(options.get_generation_parser(), "fairseq-generate")
+    parsed = options.parse_args_and_arch(parser, input_args=words + args.extra)
+    try:
+        with dictionaries_named(args.data):
+            fairseq_generate.main(parsed)
+    except RuntimeError as error:
+        if "state_dict" not in str(error):
+            raise
+        raise UserError(
+            f"{args.checkpoint}: its parameters are not those of its options; give a whole one, "
+            "as fairseq-train or diverse-mha average wrote it"
+        ) from error
     return Path(folder, f"generate-{args.subset}.txt")
 
 
@@ -263,6 +275,8 @@ def main(words: Sequence[str]) -> int:
     output = args.output or first.with_name(f"{first.stem}.{args.subset}.json")
     if output.suffix != ".json":
         raise UserError(f"--output {output}: must end in .json")
+    check_file("--output", output)
+    check_split(data, args.subset)
 
     start = time.monotonic()
     # Elsewhere, so that what an interruption leaves is never mistaken for a result.
@@ -319,8 +333,9 @@ def _moses_language(data: Path, side: int) -> str | None:
 
 
 def _check_fit(checkpoint: str, dictionary: Path) -> None:
-    """Refuse a checkpoint that cannot be read or was made for another vocabulary."""
-    model = load_checkpoint(checkpoint, mmap=True)["model"]
+    """Refuse a checkpoint that cannot be read, does not translate, or has another vocabulary."""
+    state = load_checkpoint(checkpoint, mmap=True)
+    model = state["model"]
     embedding = model.get("decoder.embed_tokens.weight")
     size = sum(1 for _ in read_lines(dictionary)) + _SPECIAL_SYMBOLS
     if embedding is not None and embedding.shape[0] != size:
@@ -328,6 +343,13 @@ def _check_fit(checkpoint: str, dictionary: Path) -> None:
             f"{checkpoint}: made for a target vocabulary of {embedding.shape[0]}, "
             f"{dictionary} makes {size}; give the data it was trained on"
         )
+    if embedding is None or "encoder.embed_tokens.weight" not in model:
+        raise UserError(
+            f"{checkpoint}: no translation model; scripts/evaluate-lm.sh scores language models, "
+            "scripts/evaluate-classifier.sh classifiers"
+        )
+    if state.get("cfg") is None and state.get("args") is None:
+        raise UserError(f"{checkpoint}: holds no options; give one that fairseq-train wrote")
 
 
 if __name__ == "__main__":

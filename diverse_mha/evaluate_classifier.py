@@ -17,6 +17,7 @@ from diverse_mha.averaging import load_checkpoint
 from diverse_mha.errors import UserError, run_cli
 from diverse_mha.files import write_json
 from diverse_mha.models import SentenceClassifier
+from diverse_mha.places import check_file
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -78,7 +79,13 @@ def load(checkpoint: str, data: Path, *, accuracy_by: str | None = None, cpu: bo
     Raises:
         UserError: if a file is missing or broken, or the data do not fit the model.
     """
-    load_checkpoint(checkpoint, mmap=True)  # its complaints are of one line
+    state = load_checkpoint(checkpoint, mmap=True)  # its complaints are of one line
+    task = str(((state.get("cfg") or {}).get("task") or {}).get("_name"))
+    if task != "sentence_classification":
+        raise UserError(
+            f"{checkpoint}: trained on the task {task}, not sentence_classification; "
+            "scripts/evaluate.sh scores translations, scripts/evaluate-lm.sh language models"
+        )
     overrides = {"data": str(data)}
     if accuracy_by is not None:
         overrides["accuracy_by"] = accuracy_by
@@ -165,6 +172,7 @@ def main(words: Sequence[str] | None = None) -> int:
     output = args.output or checkpoint.with_name(f"{checkpoint.stem}.accuracy.json")
     if output.suffix != ".json":
         raise UserError(f"--output {output}: must end in .json")
+    check_file("--output", output)
     subsets = subsets_of(data, args.subset)
     logging.getLogger("fairseq").setLevel(logging.WARNING)  # it names every file it reads
     model, task = load(args.checkpoint, data, accuracy_by=args.accuracy_by, cpu=args.cpu)

@@ -19,11 +19,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from diverse_mha import __version__
-from diverse_mha.arguments import OneLineParser
+from diverse_mha.arguments import OneLineParser, one_line
 from diverse_mha.averaging import load_checkpoint
 from diverse_mha.corpora.text import read_lines
+from diverse_mha.data_files import check_split
 from diverse_mha.errors import UserError, run_cli
 from diverse_mha.files import write_json
+from diverse_mha.places import check_file
 
 _EVALUATED = re.compile(r"Evaluated ([\d,]+) tokens")
 _EMBEDDING = re.compile(r"decoder\.embed_tokens\.(embeddings\.\d+\.0\.)?weight")
@@ -73,7 +75,7 @@ def training_settings(checkpoint: Path, state: Mapping) -> dict:
         UserError: If the checkpoint is not of a language model.
     """
     if state.get("cfg") is not None:
-        settings = dict(state["cfg"]["task"])
+        settings = dict(state["cfg"].get("task") or {})
         name = settings.get("_name")
     else:
         settings = vars(state.get("args") or argparse.Namespace())
@@ -118,6 +120,7 @@ def count_tokens(data: Path, subset: str) -> int:
     if not (data / f"{subset}.idx").is_file():
         there = ", ".join(sorted(path.stem for path in data.glob("*.idx"))) or "none"
         raise UserError(f"--subset {subset}: not in {data}; there: {there}")
+    check_split(data, subset)
     text = MMapIndexedDataset(str(data / subset))
     return int(text.sizes.sum())  # text must live on: the sizes are a view of its mapped file
 
@@ -151,9 +154,8 @@ def score(args: argparse.Namespace, settings: Mapping) -> tuple[float, int]:
     logger = logging.getLogger(eval_lm.logger.name)
     logger.addHandler(messages)
     try:
-        parsed = options.parse_args_and_arch(
-            options.get_eval_lm_parser(), input_args=words + args.extra
-        )
+        parser = one_line(options.get_eval_lm_parser(), "fairseq-eval-lm")
+        parsed = options.parse_args_and_arch(parser, input_args=words + args.extra)
         result = eval_lm.main(convert_namespace_to_omegaconf(parsed))
     finally:
         logger.removeHandler(messages)
@@ -208,6 +210,7 @@ def main(words: Sequence[str]) -> int:
     output = args.output or checkpoint.with_name(f"{checkpoint.stem}.{args.subset}.json")
     if output.suffix != ".json":
         raise UserError(f"--output {output}: must end in .json")
+    check_file("--output", output)
 
     start = time.monotonic()
     loss, evaluated = score(args, settings)

@@ -157,6 +157,23 @@ def check_data(data: str) -> None:
             )
 
 
+def check_start(job: Job) -> None:
+    """Refuse a checkpoint to start from that is not there: fairseq would start without it.
+
+    Raises:
+        UserError: naming the option and the file.
+    """
+    for key in ("restore_file", "finetune_from_model"):
+        name = job.setting("checkpoint", key)
+        if name in (None, "None", "null", "checkpoint_last.pt") or "${" in name:
+            continue
+        places = (name, os.path.join(job.setting("checkpoint", "save_dir") or "checkpoints", name))
+        # fairseq fetches what has a scheme, such as s3://, and looks for the parts of a model.
+        if "://" not in name and not any(map(os.path.exists, places)):
+            option = "--" + key.replace("_", "-")
+            raise UserError(f"{option} {name}: no such checkpoint; check the name, or leave it out")
+
+
 def commands(job: Job, gpus: int, port: int) -> list[tuple[list[str], dict[str, str]]]:
     """Work out the processes to start: their command lines and what to add to their environment.
 
@@ -272,6 +289,7 @@ def main(words: Sequence[str]) -> int:
     data = data.replace("${hydra:runtime.cwd}", os.getcwd())
     if "${" not in data:  # what else Hydra fills in is known to Hydra alone
         check_data(data)
+    check_start(job)
     gpus = 0
     if job.flag("common", "cpu"):
         job.processes = job.processes or 1  # fairseq would count the GPUs also with --cpu
@@ -308,12 +326,20 @@ def _read_recipe(path: Path) -> dict:
         raise UserError(f"--config {path}: no such file; configs/ has the recipes")
     try:
         recipe = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except UnicodeDecodeError as error:
+        raise UserError(f"--config {path}: not UTF-8 at byte {error.start}; correct it") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f" (line {mark.line + 1})" if mark else ""
         raise UserError(f"--config {path}: not readable as YAML{line}; correct it") from None
     if not isinstance(recipe, dict):
         raise UserError(f"--config {path}: holds no settings; see those in configs/")
+    for group in ("common", "task", "checkpoint", "distributed_training"):
+        if not isinstance(recipe.get(group) or {}, dict):
+            raise UserError(
+                f"--config {path}: {group} is {recipe[group]!r}, where there should be settings; "
+                "see those in configs/"
+            )
     return recipe
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from diverse_mha.arguments import OneLineParser
 from diverse_mha.corpora.text import read_lines
 from diverse_mha.errors import UserError, run_cli
+from diverse_mha.places import check_file
 
 LOG = "train.log"  # what a recipe leaves in its checkpoint.save_dir
 COLUMNS = ("run", "epoch", "updates", "loss", "perplexity")
@@ -87,12 +88,17 @@ def read_points(lines: Iterable[str], subset: str = "valid") -> list[Point]:
             continue
         if "ppl" not in found:
             raise UserError("the log has validations without ppl; its criterion reports none")
-        point = Point(
-            epoch=int(found["epoch"]),
-            updates=int(found["num_updates"]),
-            loss=float(found["loss"]),
-            perplexity=float(found["ppl"]),
-        )
+        try:
+            point = Point(
+                epoch=int(found["epoch"]),
+                updates=int(found["num_updates"]),
+                loss=float(found["loss"]),
+                perplexity=float(found["ppl"]),
+            )
+        except (KeyError, ValueError, TypeError) as error:
+            raise UserError(
+                f"a validation cannot be read ({error}); give a log as fairseq-train wrote it"
+            ) from None
         while points and points[-1].updates >= point.updates:
             points.pop()
         points.append(point)
@@ -204,6 +210,8 @@ def plot(runs: dict[str, list[Point]]) -> bytes:
 def main(words: Sequence[str]) -> int:
     """Write table and plot as the command line says, and return the exit code."""
     args = build_parser().parse_args(words)
+    for ending in ("csv", "png"):
+        check_file("--output", f"{args.output}.{ending}")
     runs = read_runs(args.runs, args.subset)
     width = max(map(len, runs))
     files = {

@@ -48,7 +48,11 @@ def main(words: Sequence[str]) -> int:
         name, separator, file = word.rpartition("=")
         if not separator or not Path(file).is_file():
             raise UserError(f"{word}: give NAME=FILE.json, with a file of scripts/evaluate.sh")
-        row = json.loads(Path(file).read_text(encoding="utf-8"))
+        try:
+            row = json.loads(Path(file).read_text(encoding="utf-8"))
+            row["checkpoint"], row["subset"], row["tokenised_bleu"], row["sacrebleu"]
+        except (ValueError, LookupError, TypeError):
+            raise UserError(f"{file}: no result of scripts/evaluate.sh; evaluate again") from None
         kept = Path(file).with_suffix(".heads.json")
         if not kept.exists() or kept.stat().st_mtime < Path(file).stat().st_mtime:
             write_json(kept, score_checkpoint(row["checkpoint"], str(args.data), row["subset"]))

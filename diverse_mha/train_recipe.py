@@ -4,6 +4,7 @@ Hydra reports a wrong key or value over several lines, and fairseq an unknown na
 or criterion with a traceback. Here they are said like all other mistakes.
 """
 
+import dataclasses
 import difflib
 import logging
 import os
@@ -74,6 +75,7 @@ def main() -> None:
     from omegaconf.errors import OmegaConfBaseException
 
     job = job_of(sys.argv[1:])
+    check_added(job)
     try:
         hydra_train.cli_main()
     except (HydraException, OmegaConfBaseException) as error:
@@ -83,6 +85,28 @@ def main() -> None:
         if unknown is None:  # our own mistake, or fairseq's
             raise
         raise UserError(f"{job.config}: {unknown}") from None
+
+
+def check_added(job: launch.Job) -> None:
+    """Refuse ``+GROUP=NAME`` where there is no such group: Hydra adds it, and nobody reads it.
+
+    Raises:
+        UserError: naming the group.
+    """
+    from fairseq.dataclass.configs import FairseqConfig
+
+    folder = job.config.parent
+    groups = {path.name for path in folder.iterdir() if path.is_dir()}
+    known = {f.name for f in dataclasses.fields(FairseqConfig)} | {"hydra"}
+    for word in job.arguments:
+        name = word.partition("=")[0]
+        group = name.lstrip("+~").split(".")[0].split("@")[0]
+        if name.startswith("+") and group.split("/")[0] not in known | groups:
+            there = ", ".join(sorted(groups)) or "none"
+            raise UserError(
+                f"{word}: fairseq has no group {group}, nor has {folder} a folder of that name; "
+                f"choose from {', '.join(sorted(known))}; folders: {there}"
+            )
 
 
 def job_of(words: Sequence[str]) -> launch.Job:

@@ -12,6 +12,7 @@ from tqdm import tqdm
 
 from diverse_mha.analysis import stock
 from diverse_mha.attention import HeadStates
+from diverse_mha.data_files import check_split, dictionaries_named, splits_in
 from diverse_mha.errors import OptionError, UserError
 from diverse_mha.tasks.resume import check_data_folder
 
@@ -48,7 +49,7 @@ def load(path: str, data: str, *, cpu: bool = False) -> Loaded:
     if state.get("args") is not None:
         state["cfg"], state["args"] = convert_namespace_to_omegaconf(state["args"]), None
     cfg = state.get("cfg")
-    if cfg is None or not state.get("model"):
+    if cfg is None or not state.get("model") or any(cfg.get(x) is None for x in ("model", "task")):
         raise UserError(f"{path}: holds no model with its options; give a training checkpoint")
     name = stock.architecture(cfg.model)
     found = stock.model_class(name)
@@ -58,7 +59,8 @@ def load(path: str, data: str, *, cpu: bool = False) -> Loaded:
             "those of this package and fairseq's own transformer and transformer_lm"
         )
     try:
-        model, task = _build(path, state, cfg, name)
+        with dictionaries_named(data):
+            model, task = _build(path, state, cfg, name)
     except (AssertionError, FileNotFoundError) as error:
         raise UserError(f"{data}: does not fit {path}: {error or 'no such dictionary'}") from error
     except RuntimeError as error:
@@ -98,12 +100,15 @@ def open_split(loaded: Loaded, subset: str, *, max_tokens: int = 4000) -> list[d
         UserError: if the data has no such split, or it is empty.
     """
     task = loaded.task
+    folder = (getattr(task, "cfg", None) or task.args).data
+    check_split(folder, subset)
     try:
         task.load_dataset(subset)
     except OptionError as error:
         raise UserError(f"--subset {subset}: {error}") from error
     except FileNotFoundError as error:
-        raise UserError(f"--subset {subset}: {error}") from error
+        there = splits_in(folder)
+        raise UserError(f"--subset {subset}: not in {folder}; there: {there}") from error
     batches = task.get_batch_iterator(
         task.dataset(subset),
         max_tokens=max_tokens,

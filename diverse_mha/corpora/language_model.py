@@ -157,7 +157,7 @@ def _check_text(corpus: TextCorpus, split: str, path: Path) -> tuple[int, int]:
     except UserError:  # it would name our copy
         raise UserError(f"{name} is not UTF-8; convert it") from None
     if words == 0:
-        raise UserError(f"{name} is empty")
+        raise UserError(f"{name} is empty; give one with a sentence a line")
     for what, found, expected in (
         ("lines", lines, corpus.files[split].lines),
         ("tokens", lines + words, corpus.tokens.get(split)),

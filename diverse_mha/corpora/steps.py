@@ -10,6 +10,7 @@ that was made from it.
 import contextlib
 import hashlib
 import json
+import os
 import shutil
 import sys
 import time
@@ -17,6 +18,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from diverse_mha.errors import UserError
+from diverse_mha.places import check_folder
 
 STAMP = "stamp.json"
 FORMAT = 1  # raised when a step comes to write something else from the same options
@@ -123,10 +125,26 @@ def sole_use(folder: Path) -> Iterator[None]:
     except ImportError:  # not a Unix: no such lock, and fairseq does not run there either
         yield
         return
+    check_folder("--out", folder)
+    made = [place for place in (folder, *folder.parents) if not place.exists()]
     folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / ".lock", "w") as lock:
+    path = folder / ".lock"
+    while True:
+        lock = open(path, "w")
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
+            lock.close()
             raise UserError(f"another run is at work in {folder}; wait for it to end") from None
-        yield
+        # Whoever held it before may have removed the file since it was opened here.
+        if path.exists() and os.path.samestat(path.stat(), os.fstat(lock.fileno())):
+            break
+        lock.close()
+    with lock:
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # the first that is not empty ends it
+                for place in made:
+                    place.rmdir()

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from diverse_mha.arguments import OneLineParser
 from diverse_mha.errors import UserError, run_cli
+from diverse_mha.places import check_folder
 
 _SUBSET = re.compile(r"test(\d+)")
 _MARKERS = "os^Dv*PX"
@@ -69,7 +70,7 @@ def read_named(words: Sequence[str]) -> Results:
         name, equals, file = word.partition("=")
         path = Path(file if equals else word)
         if not path.is_file():
-            raise UserError(f"{path}: no such result file")
+            raise UserError(f"{path}: no such result file; give one of evaluate-classifier.sh")
         name = name if equals else path.absolute().parent.name
         if name in results:
             raise UserError(f"{word}: a second model called {name}; give NAME=FILE")
@@ -186,6 +187,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--output", type=Path, required=True, metavar="FOLDER", help="where table and plot go"
     )
     args = parser.parse_args(argv)
+    check_folder("--output", args.output)
     results = read_named(args.results)
     print(markdown(results), end="")
     for path in write_all(results, args.output):

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from diverse_mha.errors import UserError
+from diverse_mha.places import check_folder
 from diverse_mha.reproduce import steps
 from diverse_mha.reproduce.batches import usable
 from diverse_mha.reproduce.compose import ROOT
@@ -138,6 +139,7 @@ def _seeds(text: str) -> tuple[int, ...]:
 
 def _place(args: argparse.Namespace) -> Place:
     out = (args.out or ROOT / "runs" / "reproduce").absolute()
+    check_folder("--out", out)
     data = out / "smoke" / "data" if args.scale == "smoke" else ROOT / "data"
     if args.gpus is not None and args.gpus < 0:
         raise UserError(f"--gpus {args.gpus}: must be 0 (the CPU) or more")

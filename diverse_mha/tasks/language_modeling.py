@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from fairseq.tasks import register_task
 from fairseq.tasks.language_modeling import LanguageModelingConfig, LanguageModelingTask
 
+from diverse_mha.data_files import check_split, dictionaries_named, splits_in
+from diverse_mha.errors import OptionError
 from diverse_mha.tasks.resume import REBUILD_BATCHES_HELP, WholeSplits, check_data_folder
 
 
@@ -29,7 +31,23 @@ class DiverseLanguageModelingTask(WholeSplits, LanguageModelingTask):
         """Check the data folder and load the dictionary.
 
         Raises:
-            OptionError: if the data folder is missing or holds no dictionary.
+            OptionError: if the data folder is missing or holds no dictionary, or a damaged one.
         """
-        check_data_folder(args.data)
-        return super().setup_task(args, **kwargs)
+        folder = check_data_folder(args.data)
+        with dictionaries_named(folder):
+            return super().setup_task(args, **kwargs)
+
+    def load_dataset(self, split, epoch=1, combine=False, **kwargs):
+        """Load a split.
+
+        Raises:
+            OptionError: if it is not there or cut off.
+        """
+        check_split(self.cfg.data, split)
+        try:
+            return super().load_dataset(split, epoch=epoch, combine=combine, **kwargs)
+        except FileNotFoundError as error:
+            raise OptionError(
+                f"data folder {self.cfg.data} holds no split {split!r}; it has "
+                f"{splits_in(self.cfg.data)}"
+            ) from error

@@ -10,6 +10,7 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.tasks import FairseqTask, register_task
 from omegaconf import MISSING
 
+from diverse_mha.data_files import check_split, dictionaries_named
 from diverse_mha.errors import OptionError
 from diverse_mha.tasks.resume import REBUILD_BATCHES_HELP, WholeSplits
 from diverse_mha.tasks.sentence_dataset import SentenceDataset
@@ -119,6 +120,7 @@ class SentenceClassificationTask(WholeSplits, FairseqTask):
         )
 
     def _load(self, name: str, split: str):
+        check_split(f"{self.cfg.data}/{name}", split)
         dataset = data_utils.load_indexed_dataset(f"{self.cfg.data}/{name}/{split}")
         if dataset is None:
             raise OptionError(
@@ -131,7 +133,8 @@ class SentenceClassificationTask(WholeSplits, FairseqTask):
         """Read a field of one word an example as numbers from 0."""
         special = self.dictionary.nspecial
         items = self._load(name, split)
-        numbers = np.array([int(items[i][0]) - special for i in range(len(items))])
+        words = (items[i][:1].tolist() for i in range(len(items)))
+        numbers = np.array([word[0] - special if word else -1 for word in words])
         wrong = np.flatnonzero((numbers < 0) | (numbers >= count))
         if len(wrong):
             raise OptionError(
@@ -162,7 +165,8 @@ def _load_dictionary(folder: Path, name: str) -> Dictionary:
             f"data folder {folder} holds no {name}/dict.txt; make it with data-prep/, or with "
             f"fairseq-preprocess --only-source --destdir {folder}/{name}"
         )
-    return Dictionary.load(str(path))
+    with dictionaries_named(path.parent):
+        return Dictionary.load(str(path))
 
 
 def _names(dictionary: Dictionary) -> list[str]:

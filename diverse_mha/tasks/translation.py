@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
+from diverse_mha.data_files import check_split, dictionaries_named
 from diverse_mha.errors import OptionError
 from diverse_mha.tasks.resume import REBUILD_BATCHES_HELP, WholeSplits, check_data_folder
 
@@ -25,17 +26,19 @@ class DiverseTranslationTask(WholeSplits, TranslationTask):
         """Check the data folder and load the dictionaries.
 
         Raises:
-            OptionError: if the data folder is missing or holds no dictionaries.
+            OptionError: if the data folder is missing or holds no dictionaries, or damaged ones.
         """
-        check_data_folder(cfg.data)
-        return super().setup_task(cfg, **kwargs)
+        folder = check_data_folder(cfg.data)
+        with dictionaries_named(folder):
+            return super().setup_task(cfg, **kwargs)
 
     def load_dataset(self, split, epoch=1, combine=False, **kwargs):
         """Load a split.
 
         Raises:
-            OptionError: if it is not there or its two sides differ in length.
+            OptionError: if it is not there or cut off, or its two sides differ in length.
         """
+        check_split(self.cfg.data, split)
         try:
             super().load_dataset(split, epoch=epoch, combine=combine, **kwargs)
         except FileNotFoundError as error:

@@ -137,7 +137,7 @@ BAD = {
     "--measures ckaa: unknown 'ckaa'; choose from cka": ["--measures", "ckaa"],
     "--threshold 2.0: must be above 0": ["--threshold", "2"],
     "--max-tokens 0: must be at least 1": ["--max-tokens", "0"],
-    "--subset test: .* no split 'test'|--subset test: Dataset not found": ["--subset", "test"],
+    "--subset test: not in .*bin; there: valid": ["--subset", "test"],
     "--sentence 40: 'valid' has sentences 0 to 39": ["--sentence", "40", "--output", "FOLDER"],
     "--sentence 1 has no effect without --output FOLDER": ["--sentence", "1"],
     "--output .*: .*dict.txt is a file; give a folder": ["--output", "DATA/dict.txt/x"],

@@ -5,6 +5,7 @@ from pathlib import Path
 from diverse_mha.arguments import OneLineParser, at_least
 from diverse_mha.corpora.demo.corpus import PAIRS, SEED, write_corpus
 from diverse_mha.errors import run_cli
+from diverse_mha.places import check_folder
 
 
 def main() -> None:
@@ -30,6 +31,7 @@ def main() -> None:
         help=f"seed of the sentences ({SEED})",
     )
     args = parser.parse_args()
+    check_folder("FOLDER", args.out)
     counts = write_corpus(args.out, pairs=args.pairs, seed=args.seed)
     print(", ".join(f"{count:,} {split}" for split, count in counts.items()), "pairs")
 

@@ -1,0 +1,129 @@
+"""A folder with good and broken files of every kind, in which the wrong commands are run."""
+
+import gzip
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.analysis.conftest import data, pairs, save  # noqa: F401 (fixtures)
+
+ROOT = Path(__file__).resolve().parents[2]
+SENTENCES = 40  # in the test set
+LOG = (
+    '{"epoch": 1, "valid_loss": "5.1", "valid_ppl": "34.3", "valid_num_updates": "60"}\n'
+    '{"epoch": 2, "valid_loss": "4.1", "valid_ppl": "17.1", "valid_num_updates": "120"}\n'
+)
+
+
+@pytest.fixture(scope="session")
+def whole(tmp_path_factory, data, pairs, save):  # noqa: F811
+    """The folder; :func:`world` goes there."""
+    folder = tmp_path_factory.mktemp("world")
+    shutil.copytree(data, folder / "bin")
+    shutil.copytree(pairs, folder / "pairs")
+    for path in sorted((folder / "bin").glob("valid*")):
+        shutil.copy(path, path.with_name(path.name.replace("valid", "test")))
+        shutil.copy(path, path.with_name(path.name.replace("valid", "train")))
+    _checkpoints(folder, save)
+    _texts(folder)
+    _data(folder)
+    _results(folder)
+    (folder / "empty folder").mkdir()
+    (folder / "save").mkdir()
+    return folder
+
+
+@pytest.fixture
+def world(whole, monkeypatch):
+    """The current folder of a row."""
+    monkeypatch.chdir(whole)
+    return whole
+
+
+def _checkpoints(folder, save):  # noqa: F811
+    shutil.copy(save("good", "transformer_disagree"), folder / "best.pt")
+    shutil.copy(save("other", "transformer_disagree", heads=2), folder / "heads.pt")
+    lm = save("lm", "transformer_lm_disagree", task="language_modeling")
+    shutil.copy(lm, folder / "lm.pt")
+    pairs_folder = folder / "pairs"
+    task = "sentence_classification"
+    classifier = save("classifier", "sentence_classifier", task=task, data=pairs_folder)
+    shutil.copy(classifier, folder / "classifier.pt")
+    state = torch.load(folder / "best.pt", weights_only=True)
+    whole = (folder / "best.pt").read_bytes()
+    (folder / "cut.pt").write_bytes(whole[: len(whole) // 2])
+    (folder / "empty.pt").write_bytes(b"")
+    (folder / "text.pt").write_text("not a checkpoint\n")
+    torch.save({"weights": torch.ones(2)}, folder / "nomodel.pt")
+    torch.save([1, 2], folder / "list.pt")
+    torch.save(state | {"model": {"encoder.layers.0.fc1.weight": 3}}, folder / "numbers.pt")
+    torch.save(state | {"cfg": None}, folder / "nocfg.pt")
+    torch.save(state | {"cfg": {"model": {}}}, folder / "notask.pt")
+    names = list(state["model"])
+    lacking = {name: state["model"][name] for name in names[:-1]}
+    torch.save(state | {"model": lacking}, folder / "lacking.pt")
+    (folder / "run").mkdir()
+    for epoch in (1, 2, 4):
+        shutil.copy(folder / "best.pt", folder / f"run/checkpoint{epoch}.pt")
+
+
+def _texts(folder):
+    for part in ("raw", "tok"):
+        (folder / part).mkdir()
+        (folder / part / "test.tgt").write_text("1 2 3\n" * SENTENCES)
+    (folder / "a.txt").write_text("a small house\n" * 3)
+    (folder / "b.txt").write_text("a little house\n" * 3)
+    (folder / "short.txt").write_text("a house\n" * 2)
+    (folder / "latin1.txt").write_bytes("ein schönes Haus\n".encode("latin-1") * 3)
+    (folder / "blank.txt").write_text("\n\n\n")
+    (folder / "file").write_text("in the way\n")
+    (folder / "train.log").write_text(LOG)
+    (folder / "odd.log").write_text(LOG.replace('"34.3"', '"high"'))
+    (folder / "nothing.log").write_text("no validation here\n")
+    (folder / "latin1.log").write_bytes(b"\xff\xfe\n")
+
+
+def _data(folder):
+    """Data folders, each with one thing wrong."""
+    for name in ("nodict", "emptydict", "baddict", "badnote", "cutidx", "cutbin"):
+        shutil.copytree(folder / "bin", folder / name)
+    for path in (folder / "nodict").glob("dict*"):
+        path.unlink()
+    (folder / "emptydict/dict.tgt.txt").write_text("")
+    for language in ("src", "tgt"):
+        (folder / f"baddict/dict.{language}.txt").write_text("word count\nword\n")
+    (folder / "baddict/dict.txt").write_text("word count\nword\n")
+    (folder / "badnote/corpus.json").write_text("{")
+    for path in (folder / "cutidx").glob("*.idx"):
+        path.write_bytes(path.read_bytes()[:20])
+    for path in (folder / "cutbin").glob("*.bin"):
+        path.write_bytes(path.read_bytes()[:20])
+    shutil.copytree(folder / "pairs", folder / "badpairs")
+    (folder / "badpairs/label/dict.txt").write_text("x one\n")
+    own = folder / "own"
+    own.mkdir()
+    for split in ("train", "valid", "test"):
+        (own / f"{split}.de").write_text("ein kleines Haus\n" * 3)
+        (own / f"{split}.en").write_text("a small house\n" * (2 if split == "valid" else 3))
+        (own / f"{split}.txt").write_bytes(b"" if split == "test" else b"a small house\n" * 3)
+    published = folder / "logic"
+    published.mkdir()
+    for length in range(1, 13):
+        (published / f"train{length}").write_text("=\ta\ta\n")
+    (published / "train1").write_text("=\ta\n")
+    (folder / "gz").mkdir()
+    packed = gzip.compress(b"a small house\n" * 50)
+    for split in ("train", "valid", "test"):
+        (folder / f"gz/{split}.txt.gz").write_bytes(packed[:-12])
+
+
+def _results(folder):
+    test = {"accuracy": 50.0, "examples": 4, "majority": 25.0}
+    result = {"subsets": {"test1": test, "test2": test}}
+    (folder / "result.json").write_text(json.dumps(result))
+    (folder / "fewer.json").write_text(json.dumps({"subsets": {"test1": test}}))
+    (folder / "broken.json").write_text("{")
+    (folder / "no-tests.json").write_text("{}")

@@ -1,0 +1,110 @@
+"""One wrong input: run it as a user would, in this process, and look at what is said and left."""
+
+import importlib
+import shlex
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from diverse_mha import cli
+from diverse_mha.errors import OptionError, run_cli
+
+
+class Row(NamedTuple):
+    """A row of a table of wrong inputs.
+
+    Attributes:
+        name: What is wrong, in a few words; the id of the test.
+        command: Its command line, run in the folder that ``conftest.world`` makes.
+        culprit: What the message must name: the file or option, and the value.
+        cure: What the message must offer.
+    """
+
+    name: str
+    command: str
+    culprit: str
+    cure: str
+
+
+#: Modules that take their words from ``sys.argv``.
+MODULES = {
+    "evaluate": "diverse_mha.evaluate",
+    "evaluate-lm": "diverse_mha.evaluate_lm",
+    "evaluate-classifier": "diverse_mha.evaluate_classifier",
+    "learning-curve": "diverse_mha.learning_curve",
+    "train": "diverse_mha.launch",
+    "quickstart-table": "diverse_mha.quickstart",
+    "prepare": "diverse_mha.corpora.prepare",
+    "prepare-lm": "diverse_mha.corpora.prepare_lm",
+    "prepare-logic": "diverse_mha.corpora.prepare_logic",
+    "prepare-probing": "diverse_mha.corpora.prepare_probing",
+    "make-probing": "diverse_mha.corpora.make_probing",
+    "demo": "diverse_mha.corpora.demo.__main__",
+    "logic.check": "diverse_mha.logic.check",
+    "logic.plot": "diverse_mha.logic.plot",
+    "logic.compare": "diverse_mha.logic.compare",
+    "benchmark": "diverse_mha.benchmark.__main__",
+    "recipe": "diverse_mha.train_recipe",
+}
+FAIRSEQ = {"fairseq-train": "fairseq_cli.train", "fairseq-generate": "fairseq_cli.generate"}
+
+
+def start(words: list[str]) -> Callable[[], object]:
+    """Return what a command runs, as its entry point would call it."""
+    name, *rest = words
+    if name in cli.COMMANDS:
+        return lambda: cli.run([name, *rest])
+    if name in FAIRSEQ:
+        return importlib.import_module(FAIRSEQ[name]).cli_main
+    module = importlib.import_module(MODULES[name])
+    if name == "benchmark":
+        return lambda: module.run(rest)
+    takes_words = name in ("evaluate", "evaluate-lm", "learning-curve", "train", "quickstart-table")
+    return (lambda: module.main(rest)) if takes_words else module.main
+
+
+def ending(command: str, monkeypatch, capsys) -> tuple[int, str]:
+    """Run a command to its end; return the exit code and what it says on stderr."""
+    words = shlex.split(command)
+    monkeypatch.setattr(sys, "argv", list(words))
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as end:
+        if words[0] in FAIRSEQ:
+            start(words)()
+        else:
+            run_cli(start(words))
+    said = capsys.readouterr().err
+    if isinstance(end.value, OptionError) or isinstance(end.value.code, str):
+        return 1, f"{said}{end.value.code}\n"  # as the interpreter prints it on its way out
+    return end.value.code, said
+
+
+def tree(folder: Path) -> dict[str, tuple]:
+    """Return every path below a folder with its size and the time of its last change."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        stat = path.lstat()
+        found[str(path.relative_to(folder))] = (stat.st_size, stat.st_mtime_ns, stat.st_mode)
+        if path.is_dir() and not path.is_symlink():
+            found[str(path.relative_to(folder))] = (stat.st_mode,)
+    return found
+
+
+def check(row: Row, world: Path, monkeypatch, capsys) -> None:
+    """Assert that a row ends as it must."""
+    before = tree(world)
+    code, said = ending(row.command, monkeypatch, capsys)
+    lines = [line for line in said.splitlines() if line.strip()]
+    # Hydra's own heading, which comes before any error inside a run.
+    lines = [line for line in lines if not line.startswith("Error executing job with overrides")]
+    assert code not in (0, None)
+    assert len(lines) == 1, said
+    assert lines[0].startswith("error: ")
+    assert row.culprit in lines[0], lines[0]
+    assert row.cure in lines[0], lines[0]
+    after = tree(world)
+    changed = [path for path in before | after if before.get(path) != after.get(path)]
+    assert not changed, f"left behind or changed: {changed}"

@@ -1,0 +1,73 @@
+"""Wrong inputs to the commands that score checkpoints."""
+
+import pytest
+
+from tests.bad_input.harness import Row, check
+
+HELP = "--help"
+WHOLE = "give a whole one"
+AGAIN = "fairseq-preprocess"
+ROWS = [
+    # scripts/evaluate.sh
+    Row("mt-no-checkpoint", "evaluate no.pt bin", "no.pt", "check the folder"),
+    Row("mt-cut", "evaluate cut.pt bin", "cut.pt", WHOLE),
+    Row("mt-ensemble", "evaluate best.pt:cut.pt bin", "cut.pt", WHOLE),
+    Row("mt-language-model", "evaluate lm.pt bin", "lm.pt", "evaluate-lm.sh"),
+    Row("mt-classifier", "evaluate classifier.pt bin", "classifier.pt", "evaluate-classifier.sh"),
+    Row("mt-no-options", "evaluate nocfg.pt bin", "nocfg.pt", "fairseq-train wrote"),
+    Row("mt-lacking", "evaluate lacking.pt bin", "lacking.pt", "give"),
+    Row("mt-no-data", "evaluate best.pt no", "no: no such data folder", "data-prep/"),
+    Row("mt-subset", "evaluate best.pt bin --subset dev", "--subset dev", "there: test, train"),
+    Row("mt-language", "evaluate best.pt bin --target-lang fr", "--target-lang fr", "src and tgt"),
+    Row("mt-beam", "evaluate best.pt bin --beam 0", "--beam 0", "at least 1"),
+    Row("mt-beam-word", "evaluate best.pt bin --beam five", "--beam: invalid int", HELP),
+    Row("mt-option", "evaluate best.pt bin --beem 5", "--beem", "fairseq-generate --help"),
+    Row("mt-option-value", "evaluate best.pt bin --max-len-b x", "--max-len-b", HELP),
+    Row("mt-reference", "evaluate best.pt bin --raw-reference no.txt", "no.txt", "--raw-reference"),
+    Row("mt-reference-empty", "evaluate best.pt bin --tok-reference /dev/null", "/dev/null",
+        "give --tok-reference"),
+    Row("mt-reference-short", "evaluate best.pt bin --raw-reference short.txt",
+        "--raw-reference has 2 lines", "must be line n"),
+    Row("mt-references-short", "evaluate best.pt bin --raw-reference a.txt --tok-reference b.txt",
+        "40 translations for 3 reference lines", "check --subset"),
+    Row("mt-output", "evaluate best.pt bin --output x.txt", "--output x.txt", "must end in .json"),
+    Row("mt-output-place", "evaluate best.pt bin --output file/x.json", "file", "another place"),
+    Row("mt-dictionary-empty", "evaluate best.pt emptydict", "best.pt", "trained on"),
+    Row("mt-cut-text", "evaluate best.pt cutbin", "cutbin/test.bin", AGAIN),
+    Row("mt-cut-index", "evaluate best.pt cutidx", "cutidx/test.idx", AGAIN),
+    Row("mt-corpus-note", "evaluate best.pt badnote", "badnote/corpus.json", "--moses-language"),
+    # scripts/evaluate-lm.sh
+    Row("lm-translation", "evaluate-lm best.pt bin", "best.pt", "scripts/evaluate.sh"),
+    Row("lm-cut", "evaluate-lm cut.pt bin", "cut.pt", WHOLE),
+    Row("lm-no-task", "evaluate-lm notask.pt bin", "notask.pt", "evaluate.sh"),
+    Row("lm-option", "evaluate-lm lm.pt bin --contxt 3", "--contxt", "fairseq-eval-lm --help"),
+    Row("lm-window-word", "evaluate-lm lm.pt bin --context-window x", "--context-window", HELP),
+    Row("lm-window", "evaluate-lm lm.pt bin --context-window -1", "--context-window -1", "from 0"),
+    Row("lm-dictionary", "evaluate-lm lm.pt nodict", "nodict: no dict.txt", "give data"),
+    Row("lm-cut-text", "evaluate-lm lm.pt cutbin", "cutbin/test.bin", AGAIN),
+    Row("lm-cut-index", "evaluate-lm lm.pt cutidx", "cutidx/test.idx", AGAIN),
+    Row("lm-output-place", "evaluate-lm lm.pt bin --output file/x.json", "file", "another place"),
+    # scripts/evaluate-classifier.sh
+    Row("class-translation", "evaluate-classifier best.pt pairs", "best.pt", "scripts/evaluate.sh"),
+    Row("class-cut", "evaluate-classifier cut.pt pairs", "cut.pt", WHOLE),
+    Row("class-data", "evaluate-classifier classifier.pt bin", "bin: no such data", "data-prep/"),
+    Row("class-subset", "evaluate-classifier classifier.pt pairs --subset dev", "--subset dev",
+        "there: valid"),
+    Row("class-groups", "evaluate-classifier classifier.pt pairs --accuracy-by age",
+        "--accuracy-by age", "leave it out"),
+    Row("class-batch", "evaluate-classifier classifier.pt pairs --batch-size 0", "--batch-size: 0",
+        "from 1 up"),
+    Row("class-dictionary", "evaluate-classifier classifier.pt badpairs", "badpairs/label/dict.txt",
+        AGAIN),
+    Row("class-option", "evaluate-classifier classifier.pt pairs --fast", "--fast", HELP),
+    # the table that scripts/quickstart.sh ends with
+    Row("quickstart-table", "quickstart-table bin a=no.json", "a=no.json", "scripts/evaluate.sh"),
+    Row("quickstart-json", "quickstart-table bin a=broken.json", "broken.json", "evaluate"),
+]  # fmt: skip
+
+
+# fairseq's commands rely on that behaviour of Hydra's.
+@pytest.mark.filterwarnings(r"ignore:\s*'\w+' is validated against ConfigStore")
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_refused_in_one_line(row, world, monkeypatch, capsys):
+    check(row, world, monkeypatch, capsys)

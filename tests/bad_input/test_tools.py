@@ -1,0 +1,109 @@
+"""Wrong inputs to ``diverse-mha`` and to the tools around results."""
+
+import pytest
+
+from tests.bad_input.harness import Row, check
+
+HELP = "--help"
+SAVED = "earlier one of the run"
+ROWS = [
+    # diverse-mha average
+    Row("average-nothing", "average -o x.pt", "required: CKPT", "average --help"),
+    Row("average-no-output", "average best.pt", "required: --output", HELP),
+    Row("average-unknown-option", "average best.pt -o x.pt --lats 2", "--lats", HELP),
+    Row("average-last-not-a-number", "average run --last two -o x.pt", "--last: invalid int", HELP),
+    Row("average-last-0", "average run --last 0 -o x.pt", "--last 0", "at least 1"),
+    Row("average-last-too-many", "average run --last 9 -o x.pt", "--last 9", "only 3 files"),
+    Row("average-last-gap", "average run --last 3 -o x.pt", "epoch 3 is missing", "by name"),
+    Row("average-by-unknown", "average run --last 1 --by day -o x.pt", "'day'", "epoch"),
+    Row("average-by-idle", "average best.pt --by update -o x.pt", "--by update", "--last"),
+    Row("average-cut", "average best.pt cut.pt -o x.pt", "cut.pt", SAVED),
+    Row("average-empty", "average empty.pt -o x.pt", "empty.pt", SAVED),
+    Row("average-text", "average text.pt -o x.pt", "text.pt", SAVED),
+    Row("average-no-model", "average nomodel.pt -o x.pt", "nomodel.pt", "give one that has"),
+    Row("average-a-list", "average list.pt -o x.pt", "list.pt", "give one that has"),
+    Row("average-numbers", "average numbers.pt -o x.pt", "numbers.pt", "give one that has"),
+    Row("average-other-shape", "average best.pt lm.pt -o x.pt", "lm.pt", "do not mix models"),
+    Row("average-lacking", "average best.pt lacking.pt -o x.pt", "lacking.pt", "do not mix"),
+    Row("average-output-input", "average best.pt -o best.pt", "--output best.pt", "another name"),
+    Row("average-output-folder", "average best.pt -o save", "--output save", "give a file name"),
+    Row("average-output-below-file", "average best.pt -o file/x.pt", "file", "another place"),
+    Row("average-output-proc", "average best.pt -o /proc/x/y.pt", "/proc", "another place"),
+    # diverse-mha doctor, path and no command at all
+    Row("doctor-unknown-option", "doctor --jsn", "--jsn", HELP),
+    Row("path-argument", "path here", "here", "--help"),
+    # diverse-mha compare
+    Row("compare-missing", "compare a.txt no.txt --reference b.txt", "no.txt", "check the name"),
+    Row("compare-short", "compare a.txt short.txt --reference b.txt", "short.txt", "line n of one"),
+    Row("compare-latin1", "compare a.txt latin1.txt --reference b.txt", "latin1.txt", "convert"),
+    Row("compare-blank", "compare a.txt b.txt --reference blank.txt", "blank.txt", "give a file"),
+    Row("compare-test", "compare a.txt b.txt --reference a.txt --tests t", "'t'", "choose from"),
+    Row("compare-tests-0", "compare a.txt b.txt --reference a.txt --tests ''", "''", "choose from"),
+    Row("compare-seed", "compare a.txt b.txt --reference a.txt --seed 0", "--seed 0", "at least 1"),
+    Row("compare-tokenizer", "compare a.txt b.txt --reference a.txt --tokenize x", "x", "13a"),
+    Row("compare-output", "compare a.txt b.txt --reference a.txt --output file/x.json",
+        "--output file/x.json", "another"),
+    Row("compare-output-folder", "compare a.txt b.txt --reference a.txt --output save",
+        "--output save", "give"),
+    # diverse-mha analyze
+    Row("analyze-no-checkpoint", "analyze no.pt bin", "no.pt", "give the .pt file"),
+    Row("analyze-cut", "analyze cut.pt bin", "cut.pt", SAVED),
+    Row("analyze-no-model", "analyze nomodel.pt bin", "nomodel.pt", "give"),
+    Row("analyze-no-options", "analyze nocfg.pt bin", "nocfg.pt", "give a training checkpoint"),
+    Row("analyze-cfg-without-task", "analyze notask.pt bin", "notask.pt", "give a training"),
+    Row("analyze-lacking", "analyze lacking.pt bin", "lacking.pt", "give"),
+    Row("analyze-no-data", "analyze best.pt no", "no", "data-prep/"),
+    Row("analyze-no-dictionary", "analyze best.pt nodict", "nodict", "fairseq-preprocess"),
+    Row("analyze-dictionary", "analyze best.pt baddict", "baddict", "fairseq-preprocess"),
+    Row("analyze-cut-index", "analyze best.pt cutidx", "cutidx", "fairseq-preprocess"),
+    Row("analyze-cut-text", "analyze best.pt cutbin", "cutbin", "fairseq-preprocess"),
+    Row("analyze-subset", "analyze best.pt bin --subset dev", "--subset dev", "there: "),
+    Row("analyze-measure", "analyze best.pt bin --measures cke", "cke", "cka"),
+    Row("analyze-layer", "analyze best.pt bin --layers 9", "--layers 9", "has 2 layers"),
+    Row("analyze-layer-0", "analyze best.pt bin --layers 0", "--layers 0", "from 1"),
+    Row("analyze-component", "analyze lm.pt bin --components cross", "cross", "decoder"),
+    Row("analyze-threshold", "analyze best.pt bin --threshold 2", "--threshold 2", "1"),
+    Row("analyze-against", "analyze best.pt bin --against no.pt", "no.pt", "give"),
+    Row("analyze-against-lm", "analyze best.pt bin --against lm.pt", "lm.pt", "give"),
+    Row("analyze-sentence", "analyze best.pt bin --sentence 1", "--sentence 1", "--output"),
+    Row("analyze-max-tokens", "analyze best.pt bin --max-tokens x", "--max-tokens", HELP),
+    Row("analyze-output", "analyze best.pt bin --output file/x", "--output file/x", "folder"),
+    # diverse-mha reproduce
+    Row("reproduce-paper", "reproduce li2028 1 --scale smoke", "li2028", "li2018"),
+    Row("reproduce-seeds", "reproduce li2018 1 --scale smoke --seeds 1,x", "--seeds 1,x", "give"),
+    Row("reproduce-gpus", "reproduce li2018 1 --scale smoke --gpus two", "--gpus", HELP),
+    Row("reproduce-out", "reproduce li2018 1 --scale smoke --out file/x", "file", "another"),
+    # learning curves
+    Row("curve-missing", "learning-curve no.log", "no.log", "name a log file"),
+    Row("curve-empty-folder", "learning-curve 'empty folder'", "empty folder/train.log", "name a"),
+    Row("curve-no-validation", "learning-curve nothing.log", "nothing.log", "--subset"),
+    Row("curve-subset", "learning-curve train.log --subset dev", "'dev'", "check --subset"),
+    Row("curve-odd-number", "learning-curve odd.log", "odd.log", "high"),
+    Row("curve-latin1", "learning-curve latin1.log", "latin1.log", "UTF-8"),
+    Row("curve-twice", "learning-curve A=train.log A=train.log", "'A'", "give another"),
+    Row("curve-output", "learning-curve train.log --output file/x", "file", "another"),
+    Row("curve-option", "learning-curve train.log --outptu x", "--outptu", HELP),
+    # logic
+    Row("logic-check-missing", "logic.check no", "no: no such folder", "train0.gz"),
+    Row("logic-check-lacks", "logic.check own", "own lacks train1", "add them"),
+    Row("logic-check-line", "logic.check logic", "logic/train1:1: 2 fields", "expected 3"),
+    Row("logic-compare-draws", "logic.compare logic --draws 0", "--draws: 0", "from 1 up"),
+    Row("logic-plot-missing", "logic.plot no.json --output save", "no.json", "give"),
+    Row("logic-plot-broken", "logic.plot broken.json --output save", "broken.json", "evaluate"),
+    Row("logic-plot-other", "logic.plot no-tests.json --output save", "no-tests.json", "give"),
+    Row("logic-plot-sizes", "logic.plot A=result.json B=fewer.json --output save",
+        "fewer.json", "evaluate again"),
+    Row("logic-plot-output", "logic.plot result.json --output file", "--output file", "folder"),
+    # the benchmark
+    Row("benchmark-shape", "benchmark --shape huge", "'huge'", "small"),
+    Row("benchmark-variant", "benchmark --variants stok", "stok", "stock"),
+    Row("benchmark-rounds", "benchmark --rounds 0", "--rounds 0", "at least 1"),
+    Row("benchmark-device", "benchmark --device tpu", "--device tpu", "choose cpu or cuda"),
+    Row("benchmark-length", "benchmark --mean-length nan", "--mean-length nan", "between 2"),
+    Row("benchmark-output", "benchmark --output save", "--output save", "name a file"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_refused_in_one_line(row, world, monkeypatch, capsys):
+    check(row, world, monkeypatch, capsys)

@@ -1,0 +1,195 @@
+"""Wrong inputs to training: options of the plugin, recipes, and the launcher."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.bad_input.harness import Row, check
+
+ROOT = Path(__file__).resolve().parents[2]
+TRAIN = (
+    f"fairseq-train {{data}} --user-dir {ROOT}/diverse_mha --task {{task}} --arch {{arch}} "
+    "--criterion {criterion} --optimizer adam --lr 1e-3 --max-tokens 300 --max-update 1 --cpu "
+    "--num-workers 0 --save-dir save --no-save "
+)
+TRANSLATE = {
+    "data": "bin",
+    "task": "diverse_translation --source-lang src --target-lang tgt",
+    "arch": "transformer_disagree_tiny",
+    "criterion": "label_smoothed_cross_entropy_with_diversity",
+}
+MODEL_LANGUAGE = {
+    "data": "bin",
+    "task": "diverse_language_modeling --tokens-per-sample 16",
+    "arch": "transformer_lm_disagree_tiny",
+    "criterion": "cross_entropy_with_diversity",
+}
+CLASSIFY = {
+    "data": "pairs",
+    "task": "sentence_classification",
+    "arch": "sentence_classifier_tiny",
+    "criterion": "sentence_classification_with_diversity",
+}
+ROUTING = "--aggregation em-routing --aggregation-encoder-layers 1 "
+
+
+def train(options="", base=TRANSLATE, **changes):
+    """Return a command line of fairseq-train with something wrong in it."""
+    return TRAIN.format(**{**base, **changes}) + options
+
+
+OPTIONS = [
+    Row("disagreement", train("--disagreement outputs"), "--disagreement outputs", "output"),
+    Row("disagreement-twice", train("--disagreement output,output"), "output,output", "once"),
+    Row("disagreement-on", train("--disagreement output --disagreement-on head"), "head", "cross"),
+    Row("disagreement-on-idle", train("--disagreement-on cross"), "--disagreement-on", "--disagr"),
+    Row("disagreement-weight", train("--disagreement output --disagreement-weight nan"), "nan",
+        "positive"),
+    Row("hsic-weight", train("--hsic-weight -1"), "--hsic-weight -1", "0 or a positive"),
+    Row("hsic-idle", train("--hsic-on cross"), "--hsic-on", "--hsic-weight"),
+    Row("hsic-bandwidth", train("--hsic-weight 1 --hsic-on encoder --hsic-bandwidth 0"),
+        "--hsic-bandwidth 0", "positive"),
+    Row("hsic-samples", train("--hsic-weight 1 --hsic-on encoder --hsic-samples 1"),
+        "--hsic-samples 1", "2 or more"),
+    Row("orthogonality-weight", train("--orthogonality-weight inf"), "--orthogonality-weight inf",
+        "positive"),
+    Row("drophead", train("--drophead 1.0"), "--drophead 1", "below 1"),
+    Row("drophead-negative", train("--drophead -0.1"), "--drophead -0.1", "at least 0"),
+    Row("routing-iterations", train(ROUTING + "--routing-iterations 0"),
+        "--routing-iterations 0", "1 or more"),
+    Row("routing-idle", train("--routing-iterations 2"), "--routing-iterations", "--aggregation"),
+    Row("routing-capsules", train(ROUTING + "--routing-capsules 7"),
+        "--routing-capsules 7", "divi"),
+    Row("aggregation-layers",
+        train("--aggregation em-routing --aggregation-encoder-layers 9"), "9", "layers"),
+    Row("aggregation-layers-word",
+        train("--aggregation em-routing --aggregation-encoder-layers first"), "first", "none"),
+    Row("cascade-depth", train("--cascade mlp --cascade-depth 0"), "--cascade-depth 0",
+        "1 or more"),
+    Row("cascade-ratio", train("--cascade mlp --cascade-hidden-ratio 0"),
+        "--cascade-hidden-ratio 0", "1 or more"),
+    Row("noise", train("--attention-noise -1"), "--attention-noise -1", "0 or positive"),
+    Row("heads", train("--encoder-attention-heads 3"), "3", "divi"),
+    Row("data", train(data="no"), "no", "data-prep/"),
+    Row("data-no-dictionary", train(data="nodict"), "nodict", "fairseq-preprocess"),
+    Row("data-dictionary", train(data="baddict"), "baddict/dict", "fairseq-preprocess"),
+    Row("data-cut-text", train(data="cutbin"), "cutbin/", "fairseq-preprocess"),
+    Row("data-cut-index", train(data="cutidx"), "cutidx/", "fairseq-preprocess"),
+    Row("data-split", train("--valid-subset dev"), "'dev'", "fairseq-preprocess"),
+    Row("restore-cut", train("--restore-file cut.pt"), "cut.pt", "give a whole one"),
+    Row("restore-text", train("--restore-file text.pt"), "text.pt", "give a whole one"),
+    Row("finetune-cut", train("--finetune-from-model cut.pt"), "cut.pt", "give a whole one"),
+    Row("lm-data", train(base=MODEL_LANGUAGE, data="cutidx"), "cutidx/", "fairseq-preprocess"),
+    Row("lm-split", train("--valid-subset dev", MODEL_LANGUAGE), "'dev'", "test, train, valid"),
+    Row("class-groups", train("--accuracy-by age", CLASSIFY), "--accuracy-by age", "leave it out"),
+    Row("class-data", train(base=CLASSIFY, data="bin"), "bin", "data-prep/"),
+    Row("class-dictionary", train(base=CLASSIFY, data="badpairs"), "badpairs/label/dict.txt",
+        "again"),
+    Row("class-pooling", train("--pooling queries --pooling-queries 0", CLASSIFY),
+        "--pooling-queries 0", "1 or more"),
+]  # fmt: skip
+
+RECIPE = "recipe --config-dir . --config-name {} common.cpu=true "
+RECIPES = [
+    Row("key", RECIPE.format("key"), "'dropuot'", "correct it"),
+    Row("key-given", RECIPE.format("good") + "model.dropuot=1", "model.dropuot", "+KEY=VALUE"),
+    Row("group", RECIPE.format("group"), "'modle'", "correct it"),
+    Row("value", RECIPE.format("value"), "'lots'", "correct it"),
+    Row("list", RECIPE.format("list"), "optimization.lr", "correct it"),
+    Row("choice", RECIPE.format("choice"), "'em-rooting'", "em-routing"),
+    Row("range", RECIPE.format("range"), "--drophead 2", "below 1"),
+    Row("architecture", RECIPE.format("arch"), "'transformer_disagre'", "transformer_disagree"),
+    Row("task", RECIPE.format("task"), "'translatoin'", "diverse_translation"),
+    Row("criterion", RECIPE.format("criterion"), "'no_such'", "cross_entropy"),
+    Row("optimizer", RECIPE.format("optimizer"), "'adamm'", "adam"),
+    Row("method", RECIPE.format("good") + "+method=magic", "+method=magic", "choose from"),
+    Row("override", RECIPE.format("good") + "'optimization.lr=[a'", "[a", "correct it"),
+    Row("language", RECIPE.format("good") + "task.source_lang=xx", "dict.xx.txt", "check"),
+    Row("data", RECIPE.format("good") + "task.data=no", "no", "data-prep/"),
+    Row("interpolation", RECIPE.format("good") + "task.data='${nowhere}'", "'nowhere'", "correct"),
+]
+
+LAUNCHES = [
+    Row("processes", "train --processes 0 bin", "--processes 0", "at least 1"),
+    Row("processes-word", "train bin --processes=two", "--processes two", "whole number"),
+    Row("world-size", "train bin --processes 2 --cpu --distributed-world-size 3", "2", "alone"),
+    Row("backend", "train bin --processes 2 --cpu --ddp-backend c10d", "c10d", "legacy_ddp"),
+    Row("options-first", "train --arch x bin", "data folder", "--help"),
+    Row("no-data", "train no --arch x", "no", "data-prep/"),
+    Row("no-dictionary", "train nodict --arch x", "nodict", "fairseq-preprocess"),
+    Row("finetune", "train bin --finetune-from-model no.pt", "no.pt", "check the name"),
+    Row("restore", "train bin --restore-file no.pt", "--restore-file no.pt", "check the name"),
+    Row("no-recipe", "train --config no.yaml", "no.yaml", "configs/"),
+    Row("recipe-value", "train --config", "--config", "--help"),
+    Row("not-yaml", "train --config broken.yaml", "broken.yaml", "line 3"),
+    Row("latin1", "train --config latin1.txt", "latin1.txt", "UTF-8"),
+    Row("a-list", "train --config list-of.yaml", "list-of.yaml", "configs/"),
+    Row("not-a-group", "train --config flat.yaml", "flat.yaml", "configs/"),
+    Row("no-data-in-recipe", "train --config no-data.yaml", "no-data.yaml", "task.data=DATA"),
+    Row("setting", "train --config good.yaml --lr 3", "--lr", "key=value"),
+]
+
+GOOD = f"""
+common: {{user_dir: {ROOT}/diverse_mha, cpu: true}}
+task: {{_name: diverse_translation, data: bin, source_lang: src, target_lang: tgt}}
+model: {{_name: transformer_disagree_tiny, dropout: 0.1, aggregation: linear, drophead: 0.0}}
+criterion: {{_name: label_smoothed_cross_entropy_with_diversity, disagreement_weight: 1.0}}
+dataset: {{max_tokens: 300, num_workers: 0}}
+optimization: {{max_update: 1, lr: [0.001]}}
+optimizer: {{_name: adam}}
+lr_scheduler: {{_name: fixed}}
+checkpoint: {{save_dir: save, no_save: true}}
+"""
+SPOILT = {
+    "key": ("dropout: 0.1", "dropuot: 0.1"),
+    "group": ("model:", "modle:"),
+    "value": ("dropout: 0.1", "dropout: lots"),
+    "list": ("lr: [0.001]", "lr: fast"),
+    "choice": ("linear", "em-rooting"),
+    "range": ("drophead: 0.0", "drophead: 2"),
+    "arch": ("transformer_disagree_tiny", "transformer_disagre"),
+    "task": ("diverse_translation", "translatoin"),
+    "criterion": ("label_smoothed_cross_entropy_with_diversity", "no_such"),
+    "optimizer": ("adam", "adamm"),
+    "no-data": ("data: bin, ", ""),
+}
+ROWS = OPTIONS + RECIPES + LAUNCHES
+
+
+@pytest.fixture(scope="module")
+def recipes(whole):
+    """Write the good recipe, and the spoilt ones, into the folder."""
+    head = "defaults: [_self_, {override hydra/job_logging: stdout}]\n"
+    head += "hydra: {run: {dir: .}, output_subdir: null, job: {chdir: false}}\n"
+    (whole / "good.yaml").write_text(head + GOOD)
+    for name, (right, wrong) in SPOILT.items():
+        assert right in GOOD
+        (whole / f"{name}.yaml").write_text(head + GOOD.replace(right, wrong, 1))
+    (whole / "broken.yaml").write_text("task:\n  data: [\n")
+    (whole / "list-of.yaml").write_text("- task\n")
+    (whole / "flat.yaml").write_text("task: translation\n")
+
+
+def name_of(row):
+    return row.name
+
+
+# fairseq's commands rely on that behaviour of Hydra's.
+@pytest.mark.integration
+@pytest.mark.filterwarnings(r"ignore:\s*'\w+' is validated against ConfigStore")
+@pytest.mark.parametrize("row", OPTIONS, ids=name_of)
+def test_options_are_refused_in_one_line(row, world, monkeypatch, capsys):
+    check(row, world, monkeypatch, capsys)
+
+
+@pytest.mark.integration
+@pytest.mark.filterwarnings(r"ignore:\s*'\w+' is validated against ConfigStore")
+@pytest.mark.filterwarnings(r"ignore:\nThe version_base")
+@pytest.mark.parametrize("row", RECIPES, ids=name_of)
+def test_recipes_are_refused_in_one_line(row, world, recipes, monkeypatch, capsys):
+    check(row, world, monkeypatch, capsys)
+
+
+@pytest.mark.parametrize("row", LAUNCHES, ids=name_of)
+def test_launches_are_refused_in_one_line(row, world, recipes, monkeypatch, capsys):
+    check(row, world, monkeypatch, capsys)
