@@ -1,6 +1,7 @@
 """A training that is killed, or finds the disk full, ends as if nothing had happened."""
 
 import pytest
+import torch
 
 from tests.reliability import miniature, resume
 from tests.reliability.faults import Fault
@@ -44,3 +45,20 @@ def test_an_interrupted_run_ends_with_the_same_weights(name, data, whole, tmp_pa
         assert said.startswith("error: checkpoint not saved: ") and "\n" not in said
         assert ".pt: File too large; raise the limit" in said
     assert not list(tmp_path.glob("*.tmp")), "what a killed process left is overwritten"
+
+
+@pytest.mark.parametrize(
+    "precision", [["--bf16"], ["--fp16", "--fp16-no-flatten-grads", "--fp16-init-scale", 4]]
+)
+def test_half_precision_goes_on_from_the_weights_in_float32(precision, data, tmp_path):
+    run = [
+        words("sentence_classifier", data, tmp_path / name, *SAVE, *precision)
+        for name in ("whole", "parts")
+    ]
+    last, _ = resume.whole_run(run[0], tmp_path / "whole")
+    fault = Fault("update", 5, "SIGKILL")
+    again, _ = resume.interrupted_run(run[1], tmp_path / "parts", fault)
+    assert resume.differences(last, again) == []
+    masters = again["extra_state"]["SentenceClassificationTask"]["fp32_params"]
+    half = torch.bfloat16 if precision == ["--bf16"] else torch.float16
+    assert any(not torch.equal(p, p.to(half).float()) for p in masters)

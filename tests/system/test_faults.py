@@ -22,18 +22,39 @@ def data(tmp_path_factory):
     return folder
 
 
+def check_every_update(arch, data, folder, updates, *options):
+    """Stop a run at each of some updates, and return how many runs were compared."""
+    save_dir = folder / "whole"
+    whole, _ = resume.whole_run(words(arch, data, save_dir, *SAVE, *options), save_dir)
+    for n in updates:
+        fault, save_dir = Fault("update", n, "SIGKILL" if n % 2 else "SIGTERM"), folder / str(n)
+        run = words(arch, data, save_dir, *SAVE, *options)
+        last, _ = resume.interrupted_run(run, save_dir, fault)
+        assert resume.differences(whole, last) == [], fault
+    return len(updates)
+
+
 @pytest.mark.parametrize("arch", RUNS)
 def test_killed_at_any_update(arch, data, tmp_path):
-    save_dir = tmp_path / "whole"
-    whole, _ = resume.whole_run(words(arch, data, save_dir, *SAVE), save_dir)
-    faults = [
-        Fault("update", n, "SIGKILL" if n % 2 else "SIGTERM") for n in range(1, resume.UPDATES + 1)
-    ]
-    for fault in faults:
-        save_dir = tmp_path / str(fault.nth)
-        last, _ = resume.interrupted_run(words(arch, data, save_dir, *SAVE), save_dir, fault)
-        assert resume.differences(whole, last) == [], fault
-    print(f"\n{arch}: stopped at each of {len(faults)} updates, every run ends bit for bit alike")
+    count = check_every_update(arch, data, tmp_path, range(1, resume.UPDATES + 1))
+    print(f"\n{arch}: stopped at each of {count} updates, every run ends bit for bit alike")
+
+
+PRECISIONS = {
+    "bf16": ["--bf16"],
+    "memory-efficient-bf16": ["--memory-efficient-bf16"],
+    "fp16": ["--fp16", "--fp16-no-flatten-grads", "--fp16-init-scale", 4],
+    "memory-efficient-fp16": ["--memory-efficient-fp16", "--fp16-init-scale", 4],
+}
+
+
+@pytest.mark.parametrize("name", PRECISIONS)
+@pytest.mark.parametrize(
+    "arch", ["transformer_routing", "transformer_lm_coda", "sentence_classifier"]
+)
+def test_killed_in_half_precision(arch, name, data, tmp_path):
+    count = check_every_update(arch, data, tmp_path, (5, 8), *PRECISIONS[name])
+    print(f"\n{arch}, {name}: stopped at {count} updates, every run ends bit for bit alike")
 
 
 @pytest.mark.parametrize("how", ["kill", "full", "SIGKILL"])

@@ -1,0 +1,102 @@
+"""What half precision needs in a checkpoint, through fairseq's own optimizers."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from fairseq.optim.dynamic_loss_scaler import DynamicLossScaler
+from fairseq.tasks import TASK_REGISTRY
+
+from diverse_mha.tasks.half_precision import HalfPrecisionState
+
+
+class Stock:
+    def train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad=False):
+        return update_num, ignore_grad
+
+
+class Task(HalfPrecisionState, Stock):
+    pass
+
+
+def optimizer(seed=0, flat=False, dtype=torch.bfloat16, scaler=None):
+    generator = torch.Generator().manual_seed(seed)
+    masters = [torch.nn.Parameter(torch.randn(shape, generator=generator)) for shape in (3, 5)]
+    halves = [p.detach().to(dtype) for p in masters]
+    return SimpleNamespace(
+        fp16_params=halves,
+        fp32_params={0: torch.nn.Parameter(torch.cat(list(masters)))} if flat else masters,
+        scaler=scaler,
+    )
+
+
+def loaded(other):
+    """The optimizer that fairseq builds from the weights of a checkpoint: rounded ones."""
+    flat = isinstance(other.fp32_params, dict)
+    new = optimizer(seed=1, flat=flat, dtype=other.fp16_params[0].dtype, scaler=other.scaler)
+    masters = new.fp32_params.values() if flat else new.fp32_params
+    sources = [torch.cat(other.fp16_params)] if flat else other.fp16_params
+    for p, half in zip(masters, sources, strict=True):
+        p.data.copy_(half)
+    new.fp16_params = other.fp16_params
+    return new
+
+
+def step(task, optimizer):
+    return task.train_step({}, None, None, optimizer, 7, ignore_grad=True)
+
+
+def values(optimizer):
+    masters = optimizer.fp32_params
+    return list(masters.values()) if isinstance(masters, dict) else masters
+
+
+@pytest.mark.parametrize("flat", [False, True])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_the_float32_weights_survive(flat, dtype):
+    before, task = optimizer(flat=flat, dtype=dtype), Task()
+    assert step(task, before) == (7, True)
+    saved = task.get_checkpoint_dict()["Task"]
+    after, resumed = loaded(before), Task()
+    assert not all(torch.equal(a, b) for a, b in zip(values(after), values(before), strict=True)), (
+        "rounding takes something away"
+    )
+    resumed.set_checkpoint_dict(saved)
+    assert resumed.get_checkpoint_dict()["Task"] is saved, "saved again before the first step"
+    step(resumed, after)
+    for a, b in zip(values(after), values(before), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_weights_of_another_model_are_left_alone():
+    before, task, other = optimizer(), Task(), optimizer(seed=2)
+    step(task, before)
+    resumed = Task()
+    resumed.set_checkpoint_dict(task.get_checkpoint_dict()["Task"])
+    expected = [p.detach().clone() for p in other.fp32_params]
+    step(resumed, other)
+    assert all(torch.equal(p, q) for p, q in zip(other.fp32_params, expected, strict=True))
+
+
+def test_the_counters_of_the_loss_scaler_survive():
+    scaler, fresh = DynamicLossScaler(init_scale=4.0, scale_window=3), DynamicLossScaler()
+    for _ in range(5):
+        scaler.update()
+    task, resumed = Task(), Task()
+    step(task, optimizer(scaler=scaler))
+    resumed.set_checkpoint_dict(task.get_checkpoint_dict()["Task"])
+    step(resumed, optimizer(scaler=fresh))
+    assert fresh._iter == 5 and fresh._last_rescale_iter == scaler._last_rescale_iter
+    assert fresh.loss_scale == 2.0**15, "fairseq saves and loads that one"
+
+
+def test_nothing_is_saved_in_float32_or_before_a_step():
+    task = Task()
+    assert task.get_checkpoint_dict() == {}
+    step(task, SimpleNamespace())
+    assert task.get_checkpoint_dict() == {}
+
+
+def test_every_task_of_ours_has_it():
+    for name in ("diverse_translation", "diverse_language_modeling", "sentence_classification"):
+        assert issubclass(TASK_REGISTRY[name], HalfPrecisionState)
