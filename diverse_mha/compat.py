@@ -86,7 +86,7 @@ def checkpoint_error(path: str, error: Exception) -> OptionError:
     whole = os.path.isfile(path) and zipfile.is_zipfile(path)  # torch's format since 1.6
     if isinstance(error, OSError) and error.filename is not None:
         return OptionError(f"checkpoint {describe_os_error(error)}")
-    if isinstance(error, pickle.UnpicklingError) and _refused(str(error), whole):
+    if isinstance(error, pickle.UnpicklingError) and _refused(str(error), path):
         why = "holds more than tensors and plain values, and loading it could run code; refused"
     elif isinstance(error, EOFError | OSError | pickle.UnpicklingError) or not whole:
         why = "is cut off or not a checkpoint; give a whole one, such as an earlier one of the run"
@@ -98,9 +98,13 @@ def checkpoint_error(path: str, error: Exception) -> OptionError:
     return OptionError(f"{path}: {why} ({type(error).__name__})")
 
 
-def _refused(message: str, whole: bool) -> bool:
+def _refused(message: str, path: str) -> bool:
     """Whether torch's safe loader met what it does not load, rather than no pickle at all."""
-    return "weights_only" in message.lower() and (whole or "Unsupported operand" not in message)
+    if "Unsupported operand" in message:
+        with open(path, "rb") as file:
+            if file.read(2) not in (b"PK", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05"):
+                return False
+    return "weights_only" in message.lower()
 
 
 def name_checkpoint_errors() -> None:

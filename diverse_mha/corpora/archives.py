@@ -1,10 +1,12 @@
 """Take single members out of tar and zip archives, without trusting the names in them.
 
 Before anything is unpacked, every entry of the archive is looked at: one with an absolute path,
-with ``..``, or a link that leads out of the archive makes the whole archive refused. What is
-unpacked is written under names of ours, never under those of the archive.
+with ``..``, a link that leads out of the archive, or a device makes the whole archive refused,
+and so does a size that no text unpacks to. What is unpacked is written under names of ours, never
+under those of the archive.
 """
 
+import bz2
 import contextlib
 import fnmatch
 import gzip
@@ -22,6 +24,7 @@ from typing import IO
 
 from tqdm import tqdm
 
+from diverse_mha.corpora.published import bomb, unpack_limit
 from diverse_mha.errors import UserError
 
 BLOCK = 1 << 20
@@ -101,8 +104,16 @@ def _readable(archive: Path) -> Iterator[None]:
 
 def _check(archive: Path, entries: Iterator[Entry]) -> dict[str, Entry]:
     """Return the entries by their tidy names, or refuse the archive for an unsafe one."""
-    found = {}
+    found, size, limit = {}, 0, unpack_limit(archive)
     for entry in entries:
+        size += entry.size
+        if size > limit:
+            raise bomb(archive)
+        if entry.kind == "device":
+            raise UserError(
+                f"{archive}: refused, because its entry {entry.name!r} is a device or a pipe, "
+                "which no published corpus has"
+            )
         if _leads_out(entry.name):
             raise UserError(
                 f"{archive}: refused, because its entry {entry.name!r} leads out of the folder "
@@ -161,7 +172,12 @@ _TAR_KINDS = (
 
 
 def _zip_entry(file: zipfile.ZipFile, info: zipfile.ZipInfo) -> Entry:
-    if stat.S_ISLNK(info.external_attr >> 16):
+    mode = info.external_attr >> 16
+    if stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK):
+        return Entry(info.filename, "device")
+    if stat.S_ISLNK(mode):
+        if info.file_size > BLOCK:
+            raise zipfile.BadZipFile("a link of many bytes")
         return Entry(info.filename, "symbolic link", 0, file.read(info).decode("utf-8", "replace"))
     return Entry(info.filename, "folder" if info.is_dir() else "file", info.file_size)
 
@@ -175,8 +191,62 @@ def _open_tar(archive: Path, verb: str) -> Iterator[tarfile.TarFile]:
         disable=None,
     )  # fmt: skip
     with bar, open(archive, "rb") as raw:
-        with tarfile.open(fileobj=_Ticking(raw, bar), mode="r:*") as tar:
-            yield tar
+        with _unpacking(_Ticking(raw, bar)) as plain:
+            limited = _Limited(plain, archive)
+            with tarfile.open(fileobj=limited, mode="r:") as tar:
+                yield tar
+
+
+def _unpacking(raw: "_Ticking") -> IO[bytes]:
+    """Open what is packed by its first bytes, as tar does."""
+    start = raw.read(6)
+    raw.seek(0)
+    if start.startswith(b"\x1f\x8b"):
+        return gzip.GzipFile(fileobj=raw, mode="rb")
+    if start.startswith(b"BZh"):
+        return bz2.BZ2File(raw)
+    if start.startswith((b"\xfd7zXZ", b"\x5d\x00\x00")):
+        return lzma.LZMAFile(raw)
+    return contextlib.nullcontext(raw)
+
+
+class _Limited:
+    """What comes out of a packed tar file, up to ``unpack_limit``.
+
+    The sizes of the entries are not enough: the head of an entry may be as large as it likes, and
+    is read into memory.
+    """
+
+    def __init__(self, file: IO[bytes], archive: Path):
+        self._file, self._archive = file, archive
+        # Heads and the padding of every entry come on top of the texts.
+        self._limit = 2 * unpack_limit(archive)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def seek(self, position: int, whence: int = 0) -> int:
+        if whence == 0 and position > self._limit:
+            raise bomb(self._archive)
+        with _damage_named():
+            return self._file.seek(position, whence)
+
+    def read(self, size: int = -1) -> bytes:
+        if size < 0 or self._file.tell() + size > self._limit:
+            raise bomb(self._archive)
+        with _damage_named():
+            return self._file.read(size)
+
+
+@contextlib.contextmanager
+def _damage_named() -> Iterator[None]:
+    """Bzip2 says with a bare OSError that its data is damaged."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None or isinstance(error, gzip.BadGzipFile):
+            raise
+        raise EOFError(str(error)) from None
 
 
 class _Ticking:

@@ -199,6 +199,8 @@ def _member(archive: Path, name: str) -> Iterator[bytes]:
     """
     try:
         with zipfile.ZipFile(archive) as packed, packed.open(name) as file:
+            if packed.getinfo(name).file_size > published.unpack_limit(archive):
+                raise published.bomb(archive)
             while block := file.read(BLOCK):
                 yield block
     except KeyError:

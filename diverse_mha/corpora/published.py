@@ -11,6 +11,10 @@ from pathlib import Path
 from diverse_mha.errors import UserError
 
 BLOCK = 1 << 20
+# Text packs to a tenth or so. What unpacks to far more than that is no text, and may be meant to
+# fill the disk; a small file may do no harm.
+BOMB_RATIO = 200
+BOMB_SMALL = 1 << 27
 
 
 @dataclass(frozen=True)
@@ -93,19 +97,36 @@ def unpacked(path: Path) -> Iterator[bytes]:
     """Yield the contents of a file in blocks, unpacked if it is gzip (whatever its name).
 
     Raises:
-        UserError: If the gzip data is damaged or cut off.
+        UserError: If the gzip data is damaged or cut off, or is a decompression bomb.
     """
     with open(path, "rb") as raw:
         packed = raw.read(2) == b"\x1f\x8b"
     if not packed:
         yield from _blocks(path)
         return
+    limit, size = unpack_limit(path), 0
     try:
         with gzip.open(path, "rb") as file:
             while block := file.read(BLOCK):
+                size += len(block)
+                if size > limit:
+                    raise bomb(path)
                 yield block
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise UserError(f"{path} is damaged or cut off ({error}); fetch it again") from None
+
+
+def unpack_limit(path: Path) -> int:
+    """Return how many bytes a packed file may unpack to before it is refused."""
+    return max(BOMB_SMALL, BOMB_RATIO * path.stat().st_size)
+
+
+def bomb(path: Path) -> UserError:
+    """Make the error for a file that would unpack to more than ``unpack_limit``."""
+    return UserError(
+        f"{path}: refused, because it unpacks to more than {unpack_limit(path):,} bytes, "
+        f"{BOMB_RATIO} times its size; fetch the published file, or unpack it yourself"
+    )
 
 
 def _blocks(path: Path) -> Iterator[bytes]:

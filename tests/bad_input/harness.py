@@ -1,6 +1,7 @@
 """One wrong input: run it as a user would, in this process, and look at what is said and left."""
 
 import importlib
+import logging
 import shlex
 import sys
 from collections.abc import Callable
@@ -49,7 +50,10 @@ MODULES = {
     "benchmark": "diverse_mha.benchmark.__main__",
     "recipe": "diverse_mha.train_recipe",
 }
-FAIRSEQ = {"fairseq-train": "fairseq_cli.train", "fairseq-generate": "fairseq_cli.generate"}
+FAIRSEQ = {
+    f"fairseq-{name}": f"fairseq_cli.{name.replace('-', '_')}"
+    for name in ("train", "generate", "interactive", "validate", "eval-lm")
+}
 
 
 def start(words: list[str]) -> Callable[[], object]:
@@ -70,6 +74,8 @@ def ending(command: str, monkeypatch, capsys) -> tuple[int, str]:
     """Run a command to its end; return the exit code and what it says on stderr."""
     words = shlex.split(command)
     monkeypatch.setattr(sys, "argv", list(words))
+    # fairseq's commands log to what was stdout when the first of them was imported.
+    monkeypatch.setattr(logging, "raiseExceptions", False)
     capsys.readouterr()
     with pytest.raises(SystemExit) as end:
         if words[0] in FAIRSEQ:

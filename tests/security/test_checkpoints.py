@@ -1,0 +1,84 @@
+"""A checkpoint that would run code on loading is refused by every command that takes one."""
+
+import contextlib
+import os
+import pickle
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.bad_input.harness import Row, check
+from tests.bad_input.test_training import TRAIN, TRANSLATE
+
+ROOT = Path(__file__).resolve().parents[2]
+PLUGIN = f"--user-dir {ROOT}/diverse_mha"
+FAIRSEQ = f"bin --path bomb.pt {PLUGIN} --cpu --num-workers 0"
+TRAINING = TRAIN.format(**TRANSLATE)
+COMMANDS = {
+    "average": "average bomb.pt -o averaged.pt",
+    "average, as the second": "average best.pt bomb.pt -o averaged.pt",
+    "average of a folder": "average bombs --last 1 -o averaged.pt",
+    "analyze": "analyze bomb.pt bin",
+    "analyze --against": "analyze best.pt bin --against bomb.pt",
+    "evaluate": "evaluate bomb.pt bin",
+    "evaluate an ensemble": "evaluate best.pt:bomb.pt bin",
+    "evaluate-lm": "evaluate-lm bomb.pt bin",
+    "evaluate-classifier": "evaluate-classifier bomb.pt pairs",
+    "fairseq-generate": f"fairseq-generate {FAIRSEQ} --gen-subset test",
+    "fairseq-interactive": f"fairseq-interactive {FAIRSEQ} -s src -t tgt",
+    "fairseq-validate": f"fairseq-validate {FAIRSEQ} --max-tokens 500 --task translation",
+    "fairseq-eval-lm": f"fairseq-eval-lm {FAIRSEQ} --gen-subset test",
+    "fairseq-train --restore-file": f"{TRAINING} --restore-file bomb.pt",
+    "fairseq-train --finetune-from-model": f"{TRAINING} --finetune-from-model bomb.pt",
+    "fairseq-train, going on": f"{TRAINING} --save-dir bombs",
+}
+
+
+class Bomb:
+    """Makes a folder when it is unpickled by a loader that runs what it is told to."""
+
+    def __reduce__(self):
+        return (os.mkdir, ("exploded",))
+
+
+@pytest.fixture(scope="module", params=["zip", "before 1.6", "a bare pickle"])
+def bomb(request, whole):
+    """Write ``bomb.pt``: a good checkpoint but for one value, in a format that torch reads."""
+    state = torch.load(whole / "best.pt", weights_only=True)
+    state["extra_state"]["bomb"] = Bomb()
+    if request.param == "a bare pickle":
+        (whole / "bomb.pt").write_bytes(pickle.dumps({"model": {}, "args": Bomb()}))
+    else:
+        new = request.param == "zip"
+        torch.save(state, whole / "bomb.pt", _use_new_zipfile_serialization=new)
+    (whole / "bombs").mkdir(exist_ok=True)
+    for name in ("checkpoint1.pt", "checkpoint_last.pt"):
+        shutil.copy(whole / "bomb.pt", whole / "bombs" / name)
+
+
+def test_the_bomb_works(bomb, world):
+    """Where this fails, the tests below show nothing."""
+    with contextlib.suppress(RuntimeError):  # of a bare pickle, once that has been loaded
+        torch.load("bomb.pt", weights_only=False)
+    assert (world / "exploded").is_dir()
+    (world / "exploded").rmdir()
+
+
+@pytest.mark.filterwarnings(r"ignore:\s*'\w+' is validated against ConfigStore")
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=list(COMMANDS))
+def test_refused_and_nothing_runs(command, bomb, world, monkeypatch, capsys):
+    row = Row("bomb", command, "", "")
+    name = "bombs/checkpoint" if "bombs" in command else "bomb.pt"
+    check(row._replace(culprit=name, cure="refused"), world, monkeypatch, capsys)
+    assert not (world / "exploded").exists()
+
+
+@pytest.mark.filterwarnings(r"ignore:\s*'\w+' is validated against ConfigStore")
+def test_the_hub_interface_refuses_it(bomb, world):
+    from fairseq.models.transformer import TransformerModel
+
+    with pytest.raises(ValueError, match="bomb.pt: .*refused|bomb.pt: .*not a checkpoint"):
+        TransformerModel.from_pretrained(".", "bomb.pt", "bin", user_dir=f"{ROOT}/diverse_mha")
+    assert not (world / "exploded").exists()
