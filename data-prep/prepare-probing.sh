@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
 # Prepares the probing tasks into data/probing; --help lists the options.
 set -euo pipefail
-. "$(dirname "${BASH_SOURCE[0]}")/../scripts/env.sh"
+. -- "$(dirname -- "${BASH_SOURCE[0]}")/../scripts/env.sh"
 exec "$python" -m diverse_mha.corpora.prepare_probing --out "$root/data/probing" "$@"

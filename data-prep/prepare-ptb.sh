@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Prepares the Penn Treebank language-modelling set into data/ptb; --help lists the options.
 set -euo pipefail
-. "$(dirname "${BASH_SOURCE[0]}")/../scripts/env.sh"
+. -- "$(dirname -- "${BASH_SOURCE[0]}")/../scripts/env.sh"
 exec "$python" -m diverse_mha.corpora.prepare_lm \
     ptb --out "$root/data/ptb" "$@"

@@ -6,7 +6,6 @@ no optimizer state, because an average of those means nothing.
 """
 
 import argparse
-import os
 import re
 import zipfile
 from collections.abc import Sequence
@@ -15,6 +14,7 @@ from pathlib import Path
 import torch
 
 from diverse_mha.errors import UserError
+from diverse_mha.files import whole_file
 from diverse_mha.places import check_file
 
 _EPOCH = re.compile(r"checkpoint(\d+)\.pt")
@@ -140,15 +140,17 @@ def average_checkpoints(paths: Sequence[str | Path]) -> dict:
 
 
 def save_checkpoint(state: dict, output: str | Path) -> None:
-    """Write a checkpoint under a temporary name and move it into place once it is whole."""
+    """Write a checkpoint under a temporary name and move it into place once it is whole.
+
+    Raises:
+        UserError: if the operating system refuses, such as for a full disk.
+    """
+    from diverse_mha.compat import refusals_named
+
     output = Path(output)
     output.parent.mkdir(parents=True, exist_ok=True)
-    temporary = output.with_name(f".{output.name}.{os.getpid()}.tmp")
-    try:
-        torch.save(state, temporary)
-        os.replace(temporary, output)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with refusals_named(str(output)), whole_file(output) as file:
+        torch.save(state, file)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

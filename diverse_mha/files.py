@@ -18,10 +18,25 @@ def write_text(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        part.write_text(text, encoding="utf-8")
-        os.replace(part, path)
+        with named(path):
+            part.write_text(text, encoding="utf-8")
+            os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
+
+
+@contextmanager
+def named(path: str | os.PathLike) -> Iterator[None]:
+    """Give an error of the operating system the name of a file where it has none.
+
+    A disk that is full shows when the bytes are written, and that error names no file.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None and error.errno is not None:
+            raise OSError(error.errno, error.strerror, os.fspath(path)) from error
+        raise
 
 
 @contextmanager

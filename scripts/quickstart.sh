@@ -17,12 +17,21 @@ EOF
     exit 0
 fi
 
-. "$(dirname "${BASH_SOURCE[0]}")/env.sh"
+fail() {
+    echo "error: $*; see bash scripts/quickstart.sh --help" >&2
+    exit 2
+}
+
+# Refused here, before anything is set up or made.
+updates=${QUICKSTART_UPDATES:-1000}
+(($# == 0)) || fail "$1: there are no options"
+[[ $updates =~ ^[1-9][0-9]*$ ]] || fail "QUICKSTART_UPDATES=$updates: must be a whole number from 1 up"
+
+. -- "$(dirname -- "${BASH_SOURCE[0]}")/env.sh"
 cd "$root"
 
 data=data/demo/bin
 runs=runs/quickstart
-updates=${QUICKSTART_UPDATES:-1000}
 
 # The recipe of both models. fairseq leaves out a last batch that is no multiple
 # of --required-batch-size-multiple, so it is 1.

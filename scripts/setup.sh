@@ -19,9 +19,13 @@ environment:
 EOF
     exit 0
 fi
+if (($#)); then
+    echo "error: $1: there are no options; see bash scripts/setup.sh --help" >&2
+    exit 2
+fi
 [[ -z ${DIVERSE_MHA_PYTHON:-} ]] || exit 0
 
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+root=$(CDPATH="" cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
 venv=$root/.venv
 stamp=$venv/set-up-complete

@@ -14,7 +14,7 @@ EOF
     exit 0
 fi
 
-. "$(dirname "${BASH_SOURCE[0]}")/env.sh"
+. -- "$(dirname -- "${BASH_SOURCE[0]}")/env.sh"
 cd "$root"
 if (($#)); then
     exec "$python" -m pytest "$@"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
 # Training with fairseq and this plugin; `bash scripts/train.sh --help` says how.
 set -euo pipefail
-. "$(dirname "${BASH_SOURCE[0]}")/env.sh"
+. -- "$(dirname -- "${BASH_SOURCE[0]}")/env.sh"
 exec "$python" "$root/diverse_mha/launch.py" "$@"

@@ -1,0 +1,90 @@
+"""Shell scripts survive blanks and leading dashes in every path and argument, and CDPATH."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+# Those that hand their words on to Python; the others are looked at one by one below.
+ALONE = ("env.sh", "setup.sh", "quickstart.sh", "lint.sh", "audit.sh")
+LAUNCHERS = sorted(
+    str(path.relative_to(ROOT))
+    for folder in ("scripts", "data-prep")
+    for path in (ROOT / folder).glob("*.sh")
+    if path.name not in ALONE
+)
+WORDS = ["a b", "-c d", "", "*", "$HOME", "--out=-e f"]
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory):
+    """A copy of the scripts in a folder with an awkward name, and a stand-in for Python."""
+    folder = tmp_path_factory.mktemp("shell") / "a b" / "-c d"
+    for name in ("scripts", "data-prep", ".ci"):
+        shutil.copytree(ROOT / name, folder / name)
+    python = folder / "-p y"
+    python.write_text(
+        f"#!{shutil.which('bash')}\n"
+        '[[ $1 == -c ]] && exit 0\nprintf "%s\\n" "$PYTHONPATH"\nprintf "<%s>\\n" "$@"\n'
+    )
+    python.chmod(0o755)
+    return folder
+
+
+def run(script, *words, cwd, python, **environment):
+    environment = {"PATH": os.environ["PATH"], "DIVERSE_MHA_PYTHON": str(python)} | environment
+    return subprocess.run(
+        ["bash", "--", str(script), *words],
+        cwd=cwd,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_every_launcher_is_tried():
+    assert len(LAUNCHERS) >= 20
+
+
+@pytest.mark.parametrize("script", LAUNCHERS)
+def test_words_and_places_arrive_as_they_are(script, clone):
+    cases = [
+        (clone / script, "/", clone / "-p y", {}),
+        (Path("-c d", script), clone.parent, Path("-c d/-p y"), {}),
+        (Path("-c d", script), clone.parent, clone / "-p y", {"CDPATH": ".:/tmp"}),
+    ]
+    for path, cwd, python, environment in cases:
+        done = run(path, *WORDS, cwd=cwd, python=python, **environment)
+        assert (done.returncode, done.stderr) == (0, "")
+        lines = done.stdout.splitlines()
+        assert lines[0] == str(clone)
+        assert lines[-len(WORDS) :] == [f"<{word}>" for word in WORDS]
+
+
+@pytest.mark.parametrize("script", ["setup.sh", "quickstart.sh", "audit.sh", "test.sh"])
+def test_help_from_an_awkward_folder(script, clone):
+    done = run(
+        Path("-c d/scripts", script), "--help", cwd=clone.parent, python="/nowhere", CDPATH="."
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("usage: bash scripts/")
+
+
+@pytest.mark.integration
+def test_the_demo_corpus_in_an_awkward_folder(tmp_path):
+    """With the real Python: a preparation from an awkward folder into one."""
+    root = tmp_path / "a b" / "-c d"
+    root.mkdir(parents=True)
+    for name in ("scripts", "data-prep", "diverse_mha"):
+        (root / name).symlink_to(ROOT / name)
+    done = run(
+        Path("-c d/data-prep/prepare-demo.sh"), "--out=-o ut", "--pairs", "40", "--merges", "40",
+        "--workers", "1", cwd=tmp_path / "a b", python=sys.executable, OMP_NUM_THREADS="1",
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[-1] == "ready: fairseq-train '-o ut/bin'"
+    assert (tmp_path / "a b/-o ut/bin/corpus.json").is_file()
