@@ -59,7 +59,8 @@ TERMS = {
 }
 # Of an encoder-decoder model: terms of target positions alone.
 TARGET_TERMS = {
-    "target-side": {"disagreement": "position,output", "disagreement_on": "cross,decoder"}
+    "target-side": {"disagreement": "position,output", "disagreement_on": "cross,decoder"},
+    "target-subspace": {"disagreement": "subspace", "disagreement_on": "decoder"},
 }
 
 # Source and target lengths of the sentences of each worker.
