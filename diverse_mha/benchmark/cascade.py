@@ -8,7 +8,6 @@ of the ratio within one. Peak memory is measured apart, one fresh process a form
 refused if the two forms do not agree.
 """
 
-import argparse
 import multiprocessing
 import re
 import statistics
@@ -19,10 +18,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from diverse_mha.arguments import OneLineParser
 from diverse_mha.attention.cascade import build_cascade
 from diverse_mha.attention.masks import merge_bias
 from diverse_mha.attention.multihead import DiverseAttention
 from diverse_mha.benchmark.rounds import clock_for, run_rounds
+from diverse_mha.errors import run_cli
 
 FORMS = ("straight", "fused")
 PARTS = ("network", "attention", "module")
@@ -185,7 +186,7 @@ def _resident(key: str) -> float:
 
 def main() -> None:
     """Print one table row per part and form."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = OneLineParser(description=__doc__.split("\n")[0])
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--batch", type=int, default=8, help="B (default: 8)")
     parser.add_argument("--heads", type=int, default=8, help="H (default: 8)")
@@ -226,4 +227,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_cli(main)

@@ -17,6 +17,7 @@ import torch
 from fairseq.sequence_generator import SequenceGenerator
 from tqdm import tqdm
 
+from diverse_mha.arguments import OneLineParser
 from diverse_mha.benchmark.batches import make_batches, stand_in_task
 from diverse_mha.benchmark.checks import CheckError
 from diverse_mha.benchmark.memory import to_device
@@ -38,7 +39,7 @@ TOLERANCE = 1e-4
 
 def build_parser() -> argparse.ArgumentParser:
     """Declare the options."""
-    parser = argparse.ArgumentParser(
+    parser = OneLineParser(
         prog="diverse_mha.benchmark.decoding",
         description="Time fairseq's beam search with this package's models against its own "
         "transformer of the same shape, untrained, in interleaved rounds.",

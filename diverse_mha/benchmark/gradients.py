@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from diverse_mha.analysis.checkpoints import iterate_batches, load
+from diverse_mha.arguments import OneLineParser
 from diverse_mha.criterions.config import DiversityConfig
 from diverse_mha.criterions.terms import DiversityTerms
 from diverse_mha.errors import UserError, run_cli
@@ -55,7 +56,7 @@ def gradient_norms(model: nn.Module, sample: dict, padding: int) -> dict[str, fl
 
 def build_parser() -> argparse.ArgumentParser:
     """Declare the options."""
-    parser = argparse.ArgumentParser(
+    parser = OneLineParser(
         prog="diverse_mha.benchmark.gradients",
         description="Print the gradient norm of every term, at weight 1, relative to that of "
         "the token loss: the median over some batches.",

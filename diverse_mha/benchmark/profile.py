@@ -13,6 +13,7 @@ from typing import NamedTuple
 import torch
 from torch.profiler import ProfilerActivity, profile
 
+from diverse_mha.arguments import OneLineParser
 from diverse_mha.benchmark.batches import batches_for, stand_in_task
 from diverse_mha.benchmark.memory import to_device
 from diverse_mha.benchmark.shapes import SHAPES
@@ -49,7 +50,7 @@ class Share(NamedTuple):
 
 def build_parser() -> argparse.ArgumentParser:
     """Declare the options."""
-    parser = argparse.ArgumentParser(
+    parser = OneLineParser(
         prog="diverse_mha.benchmark.profile",
         description="Show what kinds of operators take the time of a training step.",
     )

@@ -5,7 +5,6 @@ round, so that a machine that slows down slows all of them; the table has the me
 rounds. Peak memory is measured apart, one fresh process a form.
 """
 
-import argparse
 import multiprocessing
 import re
 import statistics
@@ -15,6 +14,9 @@ from pathlib import Path
 
 import torch
 from torch import Tensor, nn
+
+from diverse_mha.arguments import OneLineParser
+from diverse_mha.errors import run_cli
 
 from ..aggregation import RoutingAggregation, em_routing, fused_routing, simple_routing
 
@@ -126,7 +128,7 @@ def interleaved(steps: dict, rounds: int) -> dict:
 
 def main() -> None:
     """Prints one table row per routing, number of tokens and form."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = OneLineParser(description=__doc__.split("\n")[0])
     parser.add_argument("--tokens", type=int, nargs="+", default=[1024, 4096])
     parser.add_argument("--heads", type=int, default=8)
     parser.add_argument("--width", type=int, default=512)
@@ -165,4 +167,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_cli(main)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import torch
 
+from diverse_mha.arguments import OneLineParser
 from diverse_mha.attention import STATE_NAMES, HeadStates
 from diverse_mha.criterions.config import DiversityConfig
 from diverse_mha.criterions.terms import DiversityTerms
@@ -34,7 +35,7 @@ LENGTH, HEAD_DIM = 32, 64
 
 def build_parser() -> argparse.ArgumentParser:
     """Declare the options."""
-    parser = argparse.ArgumentParser(
+    parser = OneLineParser(
         prog="diverse_mha.benchmark.scaling",
         description="Time every regulariser, forward and backward, while the number of heads "
         f"(of {HEAD_DIM} dimensions), layers or sentences (of {LENGTH} tokens) doubles from "

@@ -7,7 +7,6 @@ N x N kernel matrices (``gram``) or, gentler, from the N x d ones (``features``)
 process of its own. Figures are refused if the ways do not agree.
 """
 
-import argparse
 import math
 import multiprocessing
 import os
@@ -23,6 +22,7 @@ import torch
 from diverse_mha.analysis.meters import cka_pairs, split_heads, svcca_pairs
 from diverse_mha.analysis.moments import Moments
 from diverse_mha.analysis.similarity import THRESHOLD
+from diverse_mha.arguments import OneLineParser
 from diverse_mha.errors import UserError, run_cli
 
 WAYS = ("stream", "features", "gram")
@@ -149,7 +149,7 @@ def check(found: Measured, expected: Measured, positions: int) -> None:
 
 def main() -> int:
     """Print one row a run."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = OneLineParser(description=__doc__.split("\n")[0])
     parser.add_argument("--heads", type=int, default=8, help="H (default: 8)")
     parser.add_argument("--width", type=int, default=512, help="H * d (default: 512)")
     sizes = {"stream": [10_000, 1_000_000], "features": [10_000], "gram": [10_000]}

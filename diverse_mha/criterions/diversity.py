@@ -1,8 +1,10 @@
 """What every criterion of this package adds to fairseq's: terms on the heads."""
 
 from fairseq.logging import metrics
+from fairseq.tasks.language_modeling import LanguageModelingTask
 from torch import Tensor
 
+from diverse_mha.criterions.config import COMPONENTS
 from diverse_mha.criterions.terms import DiversityTerms
 from diverse_mha.errors import OptionError
 
@@ -10,6 +12,13 @@ from diverse_mha.errors import OptionError
 _PREFIX = "term/"
 # HSIC may be far below 1; fairseq prints six significant digits of what is left.
 _DIGITS = 10
+
+
+def _components_of(task) -> tuple[str, ...]:
+    """Which attention the models of a task have, before one is at hand."""
+    if isinstance(task, LanguageModelingTask):
+        return ("decoder",)
+    return ("encoder",) if hasattr(task, "labels") else COMPONENTS
 
 
 class Recorder:
@@ -65,9 +74,11 @@ class DiversityMixin:
         """Build fairseq's criterion, and the terms from the options of ``DiversityConfig``.
 
         Raises:
-            OptionError: for an unknown name or an impossible weight.
+            OptionError: for an unknown name, an impossible weight, or a component that models of
+                the task do not have.
         """
         terms = DiversityTerms.from_config(cfg)
+        terms.check_components(_components_of(task))
         criterion = super().build_criterion(cfg, task)
         criterion.diversity = terms
         return criterion

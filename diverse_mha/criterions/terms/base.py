@@ -1,7 +1,7 @@
 """What the methods that add to the loss have in common."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from torch import Tensor
 
@@ -20,12 +20,16 @@ class Term(ABC):
         names: what its values are logged as.
         wanted: names of the head states it needs.
         weight: what its values are multiplied by in the loss: below 0 = maximised.
+        on_option: the option that names the components, for messages.
+        components: the names, or none for all that the model has.
     """
 
     option: str
     names: tuple[str, ...]
     wanted: tuple[str, ...]
     weight: float
+    on_option: str = ""
+    components: tuple[str, ...] = ()
 
     @classmethod
     @abstractmethod
@@ -52,6 +56,25 @@ class Term(ABC):
         """
 
 
+def check_components(option: str, components: tuple[str, ...], there: Collection[str]) -> None:
+    """Refuse components that the model does not have.
+
+    Args:
+        option: spelling of the option that names the components, for the message.
+        components: the names.
+        there: those of the model.
+
+    Raises:
+        OptionError: naming the first that is not there.
+    """
+    for name in components:
+        if name not in there:
+            raise OptionError(
+                f"{option} {','.join(components)}: the model has no {name!r} attention; "
+                f"choose from {', '.join(there)}"
+            )
+
+
 def sum_over_components(
     option: str,
     components: tuple[str, ...],
@@ -69,12 +92,7 @@ def sum_over_components(
     Raises:
         OptionError: if a named component is not part of the model.
     """
-    for name in components:
-        if name not in head_states:
-            raise OptionError(
-                f"{option} {','.join(components)}: the model has no {name!r} attention; "
-                f"choose from {', '.join(head_states)}"
-            )
+    check_components(option, components, head_states)
     total = 0.0
     for name in components or head_states:
         layers = head_states[name]

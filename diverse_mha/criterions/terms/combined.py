@@ -1,10 +1,12 @@
 """All methods that the options switch on."""
 
+from collections.abc import Collection
+
 from torch import Tensor
 
 from diverse_mha.attention import HeadStates
 from diverse_mha.criterions.config import DiversityConfig
-from diverse_mha.criterions.terms.base import Term
+from diverse_mha.criterions.terms.base import Term, check_components
 from diverse_mha.criterions.terms.disagreement import Disagreement
 from diverse_mha.criterions.terms.hsic import HSIC
 from diverse_mha.criterions.terms.orthogonality import Orthogonality
@@ -31,6 +33,18 @@ class DiversityTerms:
         """
         terms = [method.from_config(cfg) for method in METHODS]
         return cls([term for term in terms if term is not None])
+
+    def check_components(self, there: Collection[str]) -> None:
+        """Refuse components that a model does not have.
+
+        Args:
+            there: those of the model.
+
+        Raises:
+            OptionError: naming the option, its value and what there is.
+        """
+        for term in self.terms:
+            check_components(term.on_option, term.components, there)
 
     @property
     def options(self) -> str:

@@ -50,6 +50,7 @@ class Disagreement(Term):
     """
 
     option = "--disagreement"
+    on_option = "--disagreement-on"
 
     def __init__(self, kinds: tuple[str, ...], components: tuple[str, ...], weight: float):
         self.kinds, self.components = kinds, components
@@ -61,7 +62,7 @@ class Disagreement(Term):
     def from_config(cls, cfg):
         """Read the method off the options; see ``Term.from_config``."""
         kinds = parse_names(cls.option, cfg.disagreement, DISAGREEMENT_TERMS)
-        components = parse_names("--disagreement-on", cfg.disagreement_on, COMPONENTS)
+        components = parse_names(cls.on_option, cfg.disagreement_on, COMPONENTS)
         weight = check_weight("--disagreement-weight", cfg.disagreement_weight)
         if not kinds:
             idle = ("disagreement_on", "disagreement_weight")
@@ -73,7 +74,7 @@ class Disagreement(Term):
         """Compute D of each kind; see ``Term.values``."""
         return {
             name: sum_over_components(
-                "--disagreement-on", self.components, head_states, self._of_layers(kind)
+                self.on_option, self.components, head_states, self._of_layers(kind)
             )
             for name, kind in zip(self.names, self.kinds, strict=True)
         }

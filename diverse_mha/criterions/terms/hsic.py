@@ -24,6 +24,7 @@ class HSIC(Term):
     """
 
     option = "--hsic-weight"
+    on_option = "--hsic-on"
     names = ("hsic",)
     wanted = ("outputs",)
 
@@ -35,7 +36,7 @@ class HSIC(Term):
     def from_config(cls, cfg):
         """Read the method off the options; see ``Term.from_config``."""
         weight = check_weight(cls.option, cfg.hsic_weight)
-        components = parse_names("--hsic-on", cfg.hsic_on, COMPONENTS)
+        components = parse_names(cls.on_option, cfg.hsic_on, COMPONENTS)
         if cfg.hsic_samples < 2:
             raise OptionError(f"--hsic-samples {cfg.hsic_samples}: must be 2 or more")
         if not 0 < cfg.hsic_bandwidth < float("inf"):
@@ -71,5 +72,5 @@ class HSIC(Term):
             return [hsic(s.outputs, positions=positions, **self.options) for s in layers]
 
         return {
-            "hsic": sum_over_components("--hsic-on", self.components, head_states, of_component)
+            "hsic": sum_over_components(self.on_option, self.components, head_states, of_component)
         }
