@@ -3,6 +3,7 @@
 import pytest
 
 from diverse_mha.benchmark import cascade as benchmark
+from diverse_mha.errors import UserError
 
 
 @pytest.mark.parametrize("part", benchmark.PARTS)
@@ -36,8 +37,7 @@ def test_table_has_a_row_for_each_part_and_form(monkeypatch, capsys):
     assert [row[3] for row in rows[::2]] == ["1.00"] * len(benchmark.PARTS)
 
 
-def test_impossible_sizes_are_named(monkeypatch, capsys):
+def test_impossible_sizes_are_named(monkeypatch):
     monkeypatch.setattr("sys.argv", ["cascade", "--rounds", "0"])
-    with pytest.raises(SystemExit):
+    with pytest.raises(UserError, match="--rounds 0: must be at least 1"):
         benchmark.main()
-    assert "--rounds 0: must be at least 1" in capsys.readouterr().err
