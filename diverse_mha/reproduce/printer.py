@@ -21,6 +21,11 @@ SMALL = (
     "Small scale: a small model on a small corpus (Multi30k, Penn Treebank or logic), far from "
     "the paper's; compare our rows with each other, not with the paper's."
 )
+SPEED = (
+    "Speed: updates a second of each training by itself, whatever else the machine did meanwhile; "
+    "for ratios in one interleaved run see scripts/benchmark.sh. The paper's were taken on its "
+    "GPUs."
+)
 
 
 @dataclass(frozen=True)
@@ -178,7 +183,7 @@ def _notes(
     if bf16:
         notes.append("Ours: trained in bfloat16, decoded in float32.")
     if "speed" in measures:
-        notes.append("Speed: updates a second in training; the paper's were taken on its GPUs.")
+        notes.append(SPEED)
     notes += [note for name in sorted(measures) for note in MEASURES[name].notes]
     notes += table.notes
     if "bleu" in measures:
