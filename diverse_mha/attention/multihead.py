@@ -12,6 +12,8 @@ from diverse_mha.attention.drophead import drop_heads
 from diverse_mha.attention.masks import causal_bias, merge_bias, padding_bias
 from diverse_mha.attention.states import HeadStates
 
+_FEW_KEYS = 256
+
 
 class Attended(NamedTuple):
     """What ``DiverseAttention.attend`` returns."""
@@ -30,7 +32,8 @@ class DiverseAttention(CachedKeys, MultiheadAttention):
     package call ``attend``, which is batch first: that is the layout in which
     ``scaled_dot_product_attention`` reads and writes without copies.
 
-    Weights are materialised only if somebody asks for weights or logits.
+    Weights are materialised only if somebody asks for weights or logits, or where that
+    is faster.
 
     Args:
         embed_dim: model width C.
@@ -196,7 +199,7 @@ class DiverseAttention(CachedKeys, MultiheadAttention):
             q = fold_beams(q, fold)
             if previous_logits is not None:
                 previous_logits = fold_beams(previous_logits, fold)
-        if self._needs_logits(wanted):
+        if self._needs_logits(wanted) or _explicit_is_faster(q, k):
             logits, weights, outputs = self._explicit(q, k, v, bias, causal, previous_logits)
         else:
             logits = weights = None
@@ -254,3 +257,11 @@ class DiverseAttention(CachedKeys, MultiheadAttention):
         weights = F.softmax(scores, dim=-1, dtype=torch.float32).type_as(v)
         outputs = torch.matmul(self.dropout_module(weights), v)  # (B, H, T, D)
         return logits, weights, outputs
+
+
+def _explicit_is_faster(q: Tensor, k: Tensor) -> bool:
+    """Whether matrix products beat the fused kernel: bfloat16 on the CPU, up to 256 keys.
+
+    There torch 2.13's kernel takes 2 to 10 times as long; more keys cost too much memory.
+    """
+    return q.dtype == torch.bfloat16 and q.device.type == "cpu" and k.size(2) <= _FEW_KEYS

@@ -4,7 +4,7 @@ import pytest
 import torch
 from fairseq.modules import MultiheadAttention
 
-from diverse_mha.attention import DiverseAttention, check_state_names
+from diverse_mha.attention import DiverseAttention, check_state_names, multihead
 from diverse_mha.attention.masks import lowest_bias, merge_bias, padding_bias
 
 B, T, S, C, H = 3, 4, 6, 16, 4
@@ -257,3 +257,21 @@ def test_beams_leave_with_their_sentence():
         outputs.append(ours(query[:, kept], left, left, **options)[0])
         assert ours._get_input_buffer(state)["prev_key"].size(0) == 4 // beam_size
     torch.testing.assert_close(*outputs)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_bfloat16_takes_the_faster_path_to_the_same_outputs(monkeypatch, causal):
+    torch.manual_seed(1)
+    attention = DiverseAttention(32, 4, self_attention=True).to(torch.bfloat16).eval()
+    x = torch.randn(2, 7, 32).to(torch.bfloat16)
+    mask = None if causal else torch.arange(7)[None, :] >= torch.tensor([[7], [4]])
+
+    def attend():
+        return attention.attend(x, x, causal=causal, key_padding_mask=mask, wanted=("outputs",))
+
+    short = attend()
+    monkeypatch.setattr(multihead, "_FEW_KEYS", 0)  # the fused kernel
+    long = attend()
+    torch.testing.assert_close(short.output, long.output, rtol=2e-2, atol=2e-2)
+    assert short.logits is None and short.states.weights is None
+    assert short.states.outputs.dtype == torch.bfloat16
