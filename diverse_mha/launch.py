@@ -52,6 +52,7 @@ examples:
 """
 
 USER_DIR = Path(__file__).resolve().parent
+CONFIGS = USER_DIR.parent / "configs"  # in a clone
 CPU_BACKENDS = ("legacy_ddp", "no_c10d")  # two names of the same
 GRACE_SECONDS = 10  # for a worker to end after SIGTERM
 
@@ -363,6 +364,9 @@ def _fairseq(job: Job, settings: dict) -> list[str]:
     if "hydra.job.chdir" not in given:
         # Else Hydra changes the folder, and every relative path in the recipe is wrong.
         command.append("hydra.job.chdir=False")
+    if "hydra.searchpath" not in given and CONFIGS.is_dir():
+        # A copy of a recipe, changed and kept elsewhere, still finds its methods and sizes.
+        command.append(f"hydra.searchpath=[{_quote(f'file://{CONFIGS}')}]")
     for key, value in settings.items():
         command.append(f"++distributed_training.{key}={value}")
     return command

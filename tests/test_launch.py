@@ -79,6 +79,7 @@ def test_recipe_goes_to_hydra(data, tmp_path):
     assert "++distributed_training.distributed_rank=1" in command
     assert "++distributed_training.ddp_backend=legacy_ddp" in command
     assert "hydra.job.chdir=False" in command
+    assert f"hydra.searchpath=['file://{launch.CONFIGS}']" in command
     assert any(word.startswith("++common.user_dir=") for word in command)
     assert job.flag("common", "cpu")
     assert job.setting("task", "data") == str(data)

@@ -31,13 +31,17 @@ def hydra(recipe: str, *overrides: str):
 @functools.cache
 def composed(recipe: str, *overrides: str):
     """Compose once; it takes a good part of a second."""
+    config = raw(recipe, *overrides)
+    add_defaults(config)
+    return config
+
+
+def raw(recipe: str, *overrides: str, **options: bool):
     hydra_init(recipe)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the schema's age, which fairseq's command silences
         with initialize_config_dir(str(CONFIGS), version_base="1.1"):
-            config = compose(recipe, overrides=list(overrides))
-    add_defaults(config)
-    return config
+            return compose(recipe, overrides=list(overrides), **options)
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +71,8 @@ def build(config, data):
 
 
 def test_all_files_are_covered():
-    files = {path for path in CONFIGS.rglob("*.yaml")}
+    logging = CONFIGS / "hydra" / "job_logging" / "terminal_and_run.yaml"
+    files = set(CONFIGS.rglob("*.yaml")) - {logging}
     covered = len(RECIPES) + len(METHODS) + len(SIZES) + len(TRAININGS)
     assert len(files) == covered
     assert len(RECIPES) == 17 and len(METHODS) == 22 and len(SIZES) == 3 and len(TRAININGS) == 3
@@ -81,6 +86,14 @@ def test_a_recipe_builds(recipe, data):
     _, model, criterion = build(config, data)
     assert sum(p.numel() for p in model.parameters()) > 1e4
     assert config.criterion._name.endswith("_with_diversity") and criterion is not None
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_a_recipe_logs_to_the_folder_of_its_run(recipe):
+    config = raw(recipe, "checkpoint.save_dir=a/run", return_hydra_config=True)
+    logging = config.hydra.job_logging
+    assert logging.handlers.file.filename == "a/run/train.log"
+    assert set(logging.root.handlers) == {"console", "file"}
 
 
 @pytest.mark.parametrize("method", METHODS)
