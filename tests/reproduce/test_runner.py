@@ -112,7 +112,7 @@ def test_forks_and_subprocesses_do_the_same(tmp_path):
 
 
 def test_a_signal_ends_the_command_and_its_children(tmp_path):
-    script = "sleep 60 & echo $! > child; sleep 60"
+    script = "sleep 60 & echo $! > new; mv new child; sleep 60"
 
     def interrupt():
         if (tmp_path / "child").exists():
@@ -124,4 +124,4 @@ def test_a_signal_ends_the_command_and_its_children(tmp_path):
     assert stopped.value.number == 15 and time.monotonic() - start < 50
     child = (tmp_path / "child").read_text().strip()
     state = subprocess.run(["ps", "-o", "stat=", "-p", child], capture_output=True, text=True)
-    assert state.stdout.strip() in ("", "Z")
+    assert state.stdout.strip()[:1] in ("", "Z")  # gone or dead; ZN under nice
