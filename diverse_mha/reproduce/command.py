@@ -180,7 +180,7 @@ def _one(item: Table | Figure, names: str | None, choices: Choices, runner: Runn
         for cell, number in zip(row.cells, numbers, strict=True)
         if cell is not None and cell.experiment is not None
     ]
-    return all(len(number.ours) == len(choices.seeds) for _, number in wanted)
+    return all(number.count == len(choices.seeds) for _, number in wanted)
 
 
 def _signatures(results: Sequence[dict]) -> list[str]:

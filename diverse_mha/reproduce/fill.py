@@ -10,6 +10,7 @@ from diverse_mha.errors import UserError
 from diverse_mha.reproduce.experiments import Cell, Experiment, Figure, Row, Table
 from diverse_mha.reproduce.measures import MEASURES
 from diverse_mha.reproduce.plan import Run, plan
+from diverse_mha.reproduce.results import had_to_share
 from diverse_mha.reproduce.runner import RowError, Runner, say
 
 
@@ -55,21 +56,36 @@ class Number:
         measure: A name of ``MEASURES``.
         paper: The paper's value, or None.
         ours: By seed, those there are.
+        disturbed: Speeds of trainings that had to share the machine; they count only where
+            there are no others.
     """
 
     measure: str
     paper: float | None
     ours: tuple[float, ...]
+    disturbed: tuple[float, ...] = ()
 
     @property
     def mean(self) -> float | None:
         """Mean over the seeds; None if there is none."""
-        return mean(self.ours) if self.ours else None
+        values = self.ours or self.disturbed
+        return mean(values) if values else None
 
     @property
     def spread(self) -> float | None:
         """Standard deviation over the seeds (n-1); None under two."""
-        return stdev(self.ours) if len(self.ours) > 1 else None
+        values = self.ours or self.disturbed
+        return stdev(values) if len(values) > 1 else None
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether all there is was disturbed."""
+        return bool(self.disturbed) and not self.ours
+
+    @property
+    def count(self) -> int:
+        """Number of seeds that have a value."""
+        return len(self.ours) + len(self.disturbed)
 
 
 def runs_of(table: Table, rows: Sequence[Row], choices: Choices) -> list[Run]:
@@ -125,12 +141,16 @@ def fill(
             if cell is None:
                 numbers.append(None)
                 continue
-            ours = []
+            ours, disturbed = [], []
             for seed in choices.seeds if cell.experiment is not None else ():
                 value = _value(cell, table, choices, seed, found, runner)
-                if value is not None:
-                    ours.append(value)
-            numbers.append(Number(cell.measure, cell.paper, tuple(ours)))
+                if value is None:
+                    continue
+                shared = cell.measure == "speed" and had_to_share(
+                    found[choices.run(cell.experiment, table, seed)]
+                )
+                (disturbed if shared else ours).append(value)
+            numbers.append(Number(cell.measure, cell.paper, tuple(ours), tuple(disturbed)))
         yield row, numbers
 
 

@@ -22,9 +22,12 @@ SMALL = (
     "the paper's; compare our rows with each other, not with the paper's."
 )
 SPEED = (
-    "Speed: updates a second of each training by itself, whatever else the machine did meanwhile; "
-    "for ratios in one interleaved run see scripts/benchmark.sh. The paper's were taken on its "
-    "GPUs."
+    "Speed: updates a second of each training by itself; for ratios in one interleaved run see "
+    "scripts/benchmark.sh. The paper's were taken on its GPUs."
+)
+SHARED = (
+    "* While other programs ran: the training had less than 90 % of a core, so its speed says "
+    "nothing. Of several seeds only undisturbed ones count for speed, where there are any."
 )
 
 
@@ -71,7 +74,8 @@ def lay_out(
             line += [_paper(number), _ours(number)]
             if relative:
                 line += [_ratio(number and number.paper, base.paper)]
-                line += [_ratio(number and number.mean, base.mean)]
+                doubtful = base.doubtful or (number is not None and number.doubtful)
+                line += [_ratio(number and number.mean, base.mean) + "*" * doubtful]
     return Layout(
         title=f"{table.paper}, {table.name}: {table.title}",
         headings=tuple(headings),
@@ -140,7 +144,9 @@ def write_all(layout: Layout, folder: Path, name: str, filled: Filled) -> list[P
         write_text(files[-1], text)
     numbers = {
         row.name: [
-            number and {"measure": number.measure, "paper": number.paper, "ours": number.ours}
+            number
+            and {"measure": number.measure, "paper": number.paper, "ours": number.ours}
+            | ({"disturbed": number.disturbed} if number.disturbed else {})
             for number in row_numbers
         ]
         for row, row_numbers in filled
@@ -165,7 +171,7 @@ def _ours(number: Number | None) -> str:
     # Parameters do not depend on the seed, and one seed has no spread.
     constant = number.spread is None or (number.measure == "parameters" and not number.spread)
     spread = "" if constant else f" ± {form(number.spread)}"
-    return form(number.mean) + spread
+    return form(number.mean) + spread + ("*" if number.doubtful else "")
 
 
 def _ratio(value: float | None, base: float | None) -> str:
@@ -177,13 +183,15 @@ def _notes(
 ) -> tuple[str, ...]:
     measures = {number.measure for _, numbers in filled for number in numbers if number}
     notes = [{"smoke": SMOKE, "small": SMALL}.get(scale, "")]
-    counts = {len(number.ours) for _, numbers in filled for number in numbers if number}
+    counts = {number.count for _, numbers in filled for number in numbers if number}
     if max(counts, default=0) > 1:
         notes.append(f"Ours: mean and standard deviation over {max(counts)} seeds.")
     if bf16:
         notes.append("Ours: trained in bfloat16, decoded in float32.")
     if "speed" in measures:
         notes.append(SPEED)
+    if any(number.disturbed for _, numbers in filled for number in numbers if number):
+        notes.append(SHARED)
     notes += [note for name in sorted(measures) for note in MEASURES[name].notes]
     notes += table.notes
     if "bleu" in measures:

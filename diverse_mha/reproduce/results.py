@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -75,6 +76,20 @@ def collect(run: Run, folder: Path, seconds: dict[str, float], commands: list[st
         "versions": versions(),
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+
+
+def had_to_share(result: Mapping) -> bool:
+    """Tell whether a training on the CPU waited for other programs, so that its speed says little.
+
+    A program that has a core to itself uses nearly as much processor time as goes by on the
+    clock; under 90 % something else ran, or the training was stopped for a while. With several
+    threads a smaller share of other work goes unnoticed.
+    """
+    seconds = dict(result["seconds"])
+    used = seconds.pop("processor", None)
+    if used is None or result["hardware"]["gpus"]:
+        return False
+    return used < 0.9 * sum(seconds.values())
 
 
 def hardware() -> dict:

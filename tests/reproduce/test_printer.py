@@ -9,6 +9,7 @@ import pytest
 from diverse_mha.reproduce.experiments import Cell, Experiment, Row, Table
 from diverse_mha.reproduce.fill import Number
 from diverse_mha.reproduce.printer import (
+    SHARED,
     SMOKE,
     lay_out,
     to_csv,
@@ -96,6 +97,18 @@ def test_latex_escapes_and_has_as_many_cells(layout):
 
 def test_without_the_baseline_row_there_are_no_ratios():
     assert "speed / baseline, ours" not in lay_out(TABLE, FILLED[1:], "smoke").headings
+
+
+def test_speeds_of_a_shared_machine_are_marked_and_count_only_for_want_of_others(tmp_path):
+    mixed = [(TABLE.rows[0], [Number("speed", 2.0, (4.0,), (1.0,)), *FILLED[0][1][1:]])]
+    doubtful = [(TABLE.rows[1], [Number("speed", 1.5, (), (3.0, 1.0)), *FILLED[1][1][1:]])]
+    layout = lay_out(TABLE, mixed + doubtful, "small")
+    assert layout.lines[0][2:5:2] == ("4.00", "1.00")
+    assert layout.lines[1][2:5:2] == ("2.00 ± 1.41*", "0.50*")
+    assert SHARED in layout.notes and SHARED not in lay_out(TABLE, FILLED, "small").notes
+    write_all(layout, tmp_path, "t", mixed)
+    cell = json.loads((tmp_path / "t.json").read_text())["rows"]["none"][0]
+    assert cell == {"measure": "speed", "paper": 2.0, "ours": [4.0], "disturbed": [1.0]}
 
 
 def test_all_files_are_written(layout, tmp_path):
