@@ -1,17 +1,12 @@
 """The classification recipes hold the paper's settings, and build all four of its models."""
 
-from pathlib import Path
-
 import pytest
 import torch
 from fairseq import criterions, models
-from fairseq.dataclass.initialize import add_defaults, hydra_init
-from hydra import compose, initialize_config_dir
-from omegaconf import OmegaConf
 
+from tests.recipes import recipe
 from tests.toy_classification import toy_task
 
-CONFIGS = Path(__file__).parents[1] / "configs"
 ROUTING = ["model.aggregation=em-routing", "model.aggregation_encoder_layers='1,2'"]
 ROWS = {
     "baseline": [],
@@ -19,16 +14,6 @@ ROWS = {
     "aggregation": ROUTING,
     "both": ["criterion.disagreement=output", *ROUTING],
 }
-
-
-def recipe(name: str, *overrides: str):
-    """Compose a recipe and fill in fairseq's defaults, as fairseq-hydra-train does."""
-    hydra_init(name)  # under the name of the recipe, so that Hydra takes it as its schema
-    places = ["task.data=DATA", "common.user_dir=null"]  # Hydra fills these in when it runs
-    with initialize_config_dir(str(CONFIGS), version_base="1.1"):
-        cfg = compose(name, overrides=[*places, *overrides])
-    add_defaults(cfg)
-    return OmegaConf.create(OmegaConf.to_container(cfg, resolve=True, enum_to_str=True))
 
 
 @pytest.mark.parametrize("row", ROWS)

@@ -4,35 +4,18 @@ Parameters are made on torch's meta device: their shapes are all that is looked 
 """
 
 from argparse import Namespace
-from pathlib import Path
 
 import pytest
 import torch
 from fairseq import criterions, models
 from fairseq.data import Dictionary
-from fairseq.dataclass.initialize import add_defaults, hydra_init
-from hydra import compose, initialize_config_dir
-from omegaconf import OmegaConf
 
 import diverse_mha  # noqa: F401 (registers)
+from tests.recipes import CONFIGS, recipe
 
-CONFIGS = Path(__file__).parents[1] / "configs"
 IWSLT14 = (8848, 6632)  # entries of the dictionaries, special symbols included
 PTB, WIKITEXT103 = 10008, 267744
 TRANSFORMER = "transformer_disagree_iwslt_de_en"
-
-# fairseq's commands rely on that behaviour of Hydra's.
-pytestmark = pytest.mark.filterwarnings(r"ignore:\s*'\w+' is validated against ConfigStore")
-
-
-def recipe(name: str, *overrides: str):
-    """Compose a recipe and fill in fairseq's defaults, as fairseq-hydra-train does."""
-    hydra_init(name)  # under the name of the recipe, so that Hydra takes it as its schema
-    places = ["task.data=DATA", "common.user_dir=null"]  # Hydra fills these in when it runs
-    with initialize_config_dir(str(CONFIGS), version_base="1.1"):
-        cfg = compose(name, overrides=[*places, *overrides])
-    add_defaults(cfg)
-    return OmegaConf.create(OmegaConf.to_container(cfg, resolve=True, enum_to_str=True))
 
 
 def dictionary(size: int) -> Dictionary:

@@ -2,20 +2,19 @@
 
 import copy
 import functools
-import warnings
 from pathlib import Path
 
 import pytest
 import torch
 from fairseq import tasks
-from fairseq.dataclass.initialize import add_defaults, hydra_init
-from hydra import compose, initialize_config_dir
+from fairseq.dataclass.initialize import add_defaults
 from omegaconf import OmegaConf
 
 import diverse_mha  # noqa: F401  registers models, criterions and tasks
 from diverse_mha.errors import OptionError
 from diverse_mha.reproduce.compose import CONFIGS
 from diverse_mha.reproduce.compose import compose as our_compose
+from tests.recipes import composed
 
 RECIPES = sorted(path.stem for path in CONFIGS.glob("*.yaml"))
 METHODS = sorted(path.stem for path in (CONFIGS / "method").glob("*.yaml"))
@@ -25,23 +24,15 @@ TRAININGS = sorted(path.stem for path in (CONFIGS / "training").glob("*.yaml"))
 
 def hydra(recipe: str, *overrides: str):
     """Compose a recipe as ``fairseq_cli.hydra_train`` does; a copy, to be changed at will."""
-    return copy.deepcopy(composed(recipe, *overrides))
+    return copy.deepcopy(completed(recipe, *overrides))
 
 
 @functools.cache
-def composed(recipe: str, *overrides: str):
+def completed(recipe: str, *overrides: str):
     """Compose once; it takes a good part of a second."""
-    config = raw(recipe, *overrides)
+    config = composed(recipe, *overrides)
     add_defaults(config)
     return config
-
-
-def raw(recipe: str, *overrides: str, **options: bool):
-    hydra_init(recipe)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the schema's age, which fairseq's command silences
-        with initialize_config_dir(str(CONFIGS), version_base="1.1"):
-            return compose(recipe, overrides=list(overrides), **options)
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +81,7 @@ def test_a_recipe_builds(recipe, data):
 
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_a_recipe_logs_to_the_folder_of_its_run(recipe):
-    config = raw(recipe, "checkpoint.save_dir=a/run", return_hydra_config=True)
+    config = composed(recipe, "checkpoint.save_dir=a/run", return_hydra_config=True)
     logging = config.hydra.job_logging
     assert logging.handlers.file.filename == "a/run/train.log"
     assert set(logging.root.handlers) == {"console", "file"}

@@ -1,0 +1,27 @@
+"""Recipes of ``configs/`` composed as fairseq-hydra-train does, for tests."""
+
+import warnings
+from pathlib import Path
+
+from fairseq.dataclass.initialize import add_defaults, hydra_init
+from hydra import compose, initialize_config_dir
+from omegaconf import DictConfig, OmegaConf
+
+CONFIGS = Path(__file__).parents[1] / "configs"
+
+
+def composed(name: str, *overrides: str, **options: bool) -> DictConfig:
+    """Compose a recipe; ``options`` are those of Hydra's ``compose``."""
+    hydra_init(name)  # under the name of the recipe, so that Hydra takes it as its schema
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the schema's age, which fairseq's command silences
+        with initialize_config_dir(str(CONFIGS), version_base="1.1"):
+            return compose(name, overrides=list(overrides), **options)
+
+
+def recipe(name: str, *overrides: str) -> DictConfig:
+    """Compose a recipe, fill in fairseq's defaults, and resolve all values."""
+    places = ["task.data=DATA", "common.user_dir=null"]  # Hydra fills these in when it runs
+    config = composed(name, *places, *overrides)
+    add_defaults(config)
+    return OmegaConf.create(OmegaConf.to_container(config, resolve=True, enum_to_str=True))
