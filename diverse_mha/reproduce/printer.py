@@ -27,7 +27,7 @@ SPEED = (
 )
 SHARED = (
     "* While other programs ran: the training had less than 90 % of a core, so its speed says "
-    "nothing. Of several seeds only undisturbed ones count for speed, where there are any."
+    "little. Of several seeds only undisturbed ones count for speed, where there are any."
 )
 
 
