@@ -74,7 +74,7 @@ def test_terms_equal_the_literal_sums_layers_averaged_components_added(component
             )
             expected["disagreement_output"] += share * cosine_disagreement(s.outputs, queries)
     for name, value in values.items():
-        assert float(value) == pytest.approx(float(expected[name]), rel=1e-6), name
+        assert float(value) == pytest.approx(expected[name].item(), rel=1e-6), name
 
 
 def test_loss_is_token_loss_minus_weight_times_d_times_sample_size():

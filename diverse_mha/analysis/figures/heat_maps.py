@@ -109,8 +109,7 @@ def _limit(result: dict, measure: str) -> float:
 def _draw(axis, pairs: np.ndarray, limit: float, colours: str):
     heads = len(pairs)
     shown = np.where(np.eye(heads, dtype=bool), np.nan, pairs)  # the diagonal says nothing
-    colour_map = matplotlib.colormaps[colours].copy()
-    colour_map.set_bad("#ececec")
+    colour_map = matplotlib.colormaps[colours].with_extremes(bad="#ececec")
     image = axis.imshow(shown, cmap=colour_map, vmin=0, vmax=limit, interpolation="nearest")
     step = max(heads // 8, 1)
     ticks = list(range(0, heads, step))
