@@ -132,7 +132,7 @@ rm -f "$stamp"
 "$python" -m venv --clear "$venv"
 pip_install --upgrade pip
 
-step 2 "PyTorch and build tools (half a minute, and the download)"
+step 2 "PyTorch and build tools (half a minute, and the download: with CUDA up to 3 GB)"
 pip_install -c constraints.txt torch numpy cython setuptools wheel
 
 # Without build isolation fairseq compiles against the torch that is here,
