@@ -26,9 +26,10 @@ SPEED = (
     "scripts/benchmark.sh. The paper's were taken on its GPUs."
 )
 SHARED = (
-    "* While other programs ran: the training had less than 90 % of a core, so its speed says "
-    "little. Of several seeds only undisturbed ones count for speed, where there are any."
+    "* While other programs ran: the training had less than 90 % of a core, and its speed says "
+    "little."
 )
+LEFT_OUT = "Speed leaves out seeds that had less than 90 % of a core, as other programs ran."
 
 
 @dataclass(frozen=True)
@@ -181,17 +182,20 @@ def _ratio(value: float | None, base: float | None) -> str:
 def _notes(
     table: Table, filled: Filled, scale: str, signatures: Sequence[str], bf16: bool
 ) -> tuple[str, ...]:
-    measures = {number.measure for _, numbers in filled for number in numbers if number}
+    numbers = [number for _, numbers in filled for number in numbers if number]
+    measures = {number.measure for number in numbers}
     notes = [{"smoke": SMOKE, "small": SMALL}.get(scale, "")]
-    counts = {number.count for _, numbers in filled for number in numbers if number}
-    if max(counts, default=0) > 1:
-        notes.append(f"Ours: mean and standard deviation over {max(counts)} seeds.")
+    seeds = max((number.count for number in numbers), default=0)
+    if seeds > 1:
+        notes.append(f"Ours: mean and standard deviation over {seeds} seeds.")
     if bf16:
         notes.append("Ours: trained in bfloat16, decoded in float32.")
     if "speed" in measures:
         notes.append(SPEED)
-    if any(number.disturbed for _, numbers in filled for number in numbers if number):
+    if any(number.doubtful for number in numbers):
         notes.append(SHARED)
+    if any(number.disturbed and number.ours for number in numbers):
+        notes.append(LEFT_OUT)
     notes += [note for name in sorted(measures) for note in MEASURES[name].notes]
     notes += table.notes
     if "bleu" in measures:

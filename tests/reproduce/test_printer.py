@@ -9,6 +9,7 @@ import pytest
 from diverse_mha.reproduce.experiments import Cell, Experiment, Row, Table
 from diverse_mha.reproduce.fill import Number
 from diverse_mha.reproduce.printer import (
+    LEFT_OUT,
     SHARED,
     SMOKE,
     lay_out,
@@ -105,7 +106,9 @@ def test_speeds_of_a_shared_machine_are_marked_and_count_only_for_want_of_others
     layout = lay_out(TABLE, mixed + doubtful, "small")
     assert layout.lines[0][2:5:2] == ("4.00", "1.00")
     assert layout.lines[1][2:5:2] == ("2.00 ± 1.41*", "0.50*")
-    assert SHARED in layout.notes and SHARED not in lay_out(TABLE, FILLED, "small").notes
+    assert {SHARED, LEFT_OUT} <= set(layout.notes)
+    assert not {SHARED, LEFT_OUT} & set(lay_out(TABLE, FILLED, "small").notes)
+    assert SHARED not in lay_out(TABLE, mixed, "small").notes
     write_all(layout, tmp_path, "t", mixed)
     cell = json.loads((tmp_path / "t.json").read_text())["rows"]["none"][0]
     assert cell == {"measure": "speed", "paper": 2.0, "ours": [4.0], "disturbed": [1.0]}
