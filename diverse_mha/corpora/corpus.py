@@ -110,7 +110,10 @@ class Corpus:
         return list(files)
 
     def unchecked(self) -> "Corpus":
-        """Return this corpus without any knowledge of sizes, checksums and numbers of lines."""
+        """Return this corpus without any knowledge of sizes, checksums and numbers of lines.
+
+        The sum of the sizes stays, as the estimate of what has none.
+        """
 
         def strip(parts: Mapping[str, tuple[Pair, ...]]) -> dict[str, tuple[Pair, ...]]:
             return {
@@ -124,4 +127,5 @@ class Corpus:
             tokenised=strip(self.tokenised),
             segmented=strip(self.segmented),
             codes=None if self.codes is None else unchecked(self.codes),
+            unsized=self.unsized + sum(file.size or 0 for file in self.published()),
         )

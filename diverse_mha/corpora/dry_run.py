@@ -23,7 +23,7 @@ def describe_job(job: Job) -> Iterator[str]:
         yield from _describe_file(job, file)
     if files:
         download = 0 if job.local else download_bytes(corpus)
-        work = work_bytes(corpus)
+        work = work_bytes(corpus, job.local)
         if download + work:
             yield (
                 f"disk: about {human(download + work)} in {job.out} "

@@ -75,7 +75,7 @@ def obtain(job: Job) -> dict[PublishedFile, Path]:
             the published one.
     """
     corpus, found = job.corpus, {}
-    needed = work_bytes(corpus) + (0 if job.local else download_bytes(corpus))
+    needed = work_bytes(corpus, job.local) + (0 if job.local else download_bytes(corpus))
     if needed:
         require_space(job.out, needed)
     for file in corpus.published():

@@ -15,13 +15,23 @@ def download_bytes(corpus: Corpus) -> int:
     return corpus.unsized + sum(file.size or 0 for file in corpus.published())
 
 
-def work_bytes(corpus: Corpus) -> int:
+def work_bytes(corpus: Corpus, local: Path | None = None) -> int:
     """Return the bytes that the steps need, apart from the published files.
 
     While fetching, what was unpacked lies beside the text that is made of it; afterwards each
-    step holds about one copy of the text.
+    step holds about one copy of the text. Both are in proportion to the files.
+
+    Args:
+        corpus: The corpus.
+        local: Folder that stands in for the download; smaller files there need less.
     """
-    return max(2 * corpus.unpacked, _COPIES * corpus.text)
+    needed = max(2 * corpus.unpacked, _COPIES * corpus.text)
+    published = download_bytes(corpus)
+    if local is None or not published:
+        return needed
+    files = [(file, local / file.name) for file in corpus.published()]
+    there = sum(path.stat().st_size if path.is_file() else file.size or 0 for file, path in files)
+    return int(needed * min(1.0, there / published))
 
 
 def human(size: float) -> str:

@@ -37,8 +37,23 @@ def test_disk_of_a_folder_that_is_not_there_yet(tmp_path, monkeypatch):
     assert asked == [tmp_path] and not (tmp_path / "a").exists()
 
 
+def test_smaller_files_of_ones_own_need_less(tmp_path):
+    corpus = CORPORA["wmt14-en-de"]
+    assert work_bytes(corpus, tmp_path) == work_bytes(corpus)  # as published, for all one knows
+    for file in corpus.published():
+        (tmp_path / file.name).write_bytes(b"x" * 100)
+    assert work_bytes(corpus.unchecked(), tmp_path) == work_bytes(corpus, tmp_path)
+    share = 100 * len(corpus.published()) / download_bytes(corpus)
+    assert work_bytes(corpus, tmp_path) == int(share * work_bytes(corpus)) < 10_000
+    with (tmp_path / corpus.published()[0].name).open("r+b") as large:
+        large.truncate(10**10)  # a hole, not ten gigabytes
+    assert work_bytes(corpus, tmp_path) == work_bytes(corpus)
+
+
 def test_sizes_of_the_sources():
     """The sum of the published sizes, by hand."""
     assert download_bytes(CORPORA["wmt14-en-de"]) == 657632379 + 918311367 + 80418416 + 38654961
     assert work_bytes(CORPORA["wmt14-en-de"]) == 6 * 1_400_000_000
+    for corpus in CORPORA.values():
+        assert download_bytes(corpus.unchecked()) == download_bytes(corpus)
     assert download_bytes(CORPORA["multi30k"]) == work_bytes(CORPORA["multi30k"]) == 0
