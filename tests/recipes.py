@@ -1,13 +1,12 @@
 """Recipes of ``configs/`` composed as fairseq-hydra-train does, for tests."""
 
 import warnings
-from pathlib import Path
 
 from fairseq.dataclass.initialize import add_defaults, hydra_init
 from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig, OmegaConf
 
-CONFIGS = Path(__file__).parents[1] / "configs"
+from diverse_mha.reproduce.compose import CONFIGS
 
 
 def composed(name: str, *overrides: str, **options: bool) -> DictConfig:
