@@ -1,8 +1,10 @@
 """Writing result files whole or not at all."""
 
+import csv
+import io
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -11,6 +13,13 @@ from typing import BinaryIO
 def write_json(path: Path, content: dict) -> None:
     """Write ``content`` as indented JSON; a file of that name is replaced in one step."""
     write_text(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+
+
+def csv_text(rows: Iterable[Sequence]) -> str:
+    """Return rows as comma-separated values, quoted where a cell holds a comma or a quote."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()
 
 
 def write_text(path: Path, text: str) -> None:

@@ -6,7 +6,6 @@ fairseq-train, kept in a file, does as well.
 """
 
 import argparse
-import csv
 import io
 import json
 import logging
@@ -20,7 +19,7 @@ from pathlib import Path
 from diverse_mha.arguments import OneLineParser
 from diverse_mha.corpora.text import read_lines
 from diverse_mha.errors import UserError, run_cli
-from diverse_mha.files import named
+from diverse_mha.files import csv_text, named
 from diverse_mha.places import check_file
 
 LOG = "train.log"  # what a recipe leaves in its checkpoint.save_dir
@@ -130,6 +129,21 @@ def _simple_point(line: str, subset: str) -> dict[str, str] | None:
     return found if {"epoch", "loss", "num_updates"} <= found.keys() else None
 
 
+def without(words: Sequence[str], results: Iterable[Path]) -> list[str]:
+    """Leave out what an earlier call wrote, which ``runs/*`` names beside the runs, and say so.
+
+    Raises:
+        UserError: If nothing else is named.
+    """
+    own = {path.resolve() for path in results}
+    kept = [word for word in words if Path(word).resolve() not in own]
+    if left_out := [word for word in words if word not in kept]:
+        print(f"left out, for they are written here: {', '.join(left_out)}", file=sys.stderr)
+    if not kept:
+        raise UserError(f"{words[0]}: is where --output writes; name the runs, or another --output")
+    return kept
+
+
 def read_runs(words: Sequence[str], subset: str) -> dict[str, list[Point]]:
     """Read every run that the command line names, in its order.
 
@@ -169,13 +183,12 @@ def read_runs(words: Sequence[str], subset: str) -> dict[str, list[Point]]:
 
 def table(runs: dict[str, list[Point]]) -> str:
     """Lay out the runs as CSV, a line for each validation."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    for name, points in runs.items():
-        for point in points:
-            writer.writerow((name, point.epoch, point.updates, point.loss, point.perplexity))
-    return text.getvalue()
+    rows = [
+        (name, point.epoch, point.updates, point.loss, point.perplexity)
+        for name, points in runs.items()
+        for point in points
+    ]
+    return csv_text([COLUMNS, *rows])
 
 
 def plot(runs: dict[str, list[Point]]) -> bytes:
@@ -211,14 +224,12 @@ def plot(runs: dict[str, list[Point]]) -> bytes:
 def main(words: Sequence[str]) -> int:
     """Write table and plot as the command line says, and return the exit code."""
     args = build_parser().parse_args(words)
-    for ending in ("csv", "png"):
-        check_file("--output", f"{args.output}.{ending}")
-    runs = read_runs(args.runs, args.subset)
+    results = {ending: Path(f"{args.output}.{ending}") for ending in ("csv", "png")}
+    for path in results.values():
+        check_file("--output", path)
+    runs = read_runs(without(args.runs, results.values()), args.subset)
     width = max(map(len, runs))
-    files = {
-        Path(f"{args.output}.csv"): table(runs).encode(),
-        Path(f"{args.output}.png"): plot(runs),
-    }
+    files = {results["csv"]: table(runs).encode(), results["png"]: plot(runs)}
     _write(files)
     for name, points in runs.items():
         best = min(points, key=lambda point: point.perplexity)

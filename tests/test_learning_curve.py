@@ -68,6 +68,19 @@ def test_table_and_plot_are_written(tmp_path, capsys):
     assert "second    2 validations, best perplexity     4.00 at update 20" in out
 
 
+def test_what_it_wrote_among_the_runs_is_no_run(tmp_path, capsys):
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one/train.log").write_text("\n".join(log(JSON, (1, 10, 3.0, 8.0))))
+    stem = f"{tmp_path / 'curve'}"
+    for _ in range(2):  # the second time, runs/* names curve.csv and curve.png too
+        runs = sorted(map(str, tmp_path.iterdir()))
+        assert learning_curve.main([*runs, "--output", stem]) == 0
+        assert (tmp_path / "curve.csv").read_text().count("\n") == 2
+    assert f"left out, for they are written here: {stem}.csv, {stem}.png" in capsys.readouterr().err
+    with pytest.raises(UserError, match=r"curve.csv: is where --output writes; name the runs"):
+        learning_curve.main([f"{stem}.csv", "--output", stem])
+
+
 def test_folders_of_one_name_are_told_apart(tmp_path):
     places = [tmp_path / "a/run", tmp_path / "b/run"]
     for place in places:

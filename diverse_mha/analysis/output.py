@@ -1,14 +1,12 @@
 """Write an analysis into a folder: numbers, figures and one page to look at."""
 
-import csv
-import io
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from diverse_mha.analysis.tables import headings_of, rows_of, summary_rows
 from diverse_mha.errors import UserError
-from diverse_mha.files import write_json
+from diverse_mha.files import csv_text, write_json
 
 if TYPE_CHECKING:
     from diverse_mha.analysis.figures.style import Plot
@@ -112,7 +110,7 @@ def layers_csv(results: list[dict]) -> str:
         rows = rows_of(result)
         rows += [("all", label, values) for label, values in summary_rows(result)]
         lines += [[result["name"], component, layer, *row] for component, layer, row in rows]
-    return _csv(lines)
+    return csv_text(lines)
 
 
 def pairs_csv(results: list[dict]) -> str:
@@ -127,10 +125,4 @@ def pairs_csv(results: list[dict]) -> str:
                         for i, row in enumerate(found["pairs"] if found else [])
                         for j in range(i + 1, len(row))
                     ]
-    return _csv(lines)
-
-
-def _csv(lines: list[list]) -> str:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(lines)
-    return text.getvalue()
+    return csv_text(lines)

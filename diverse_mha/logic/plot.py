@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from diverse_mha.arguments import OneLineParser
 from diverse_mha.errors import UserError, run_cli
+from diverse_mha.files import csv_text
 from diverse_mha.places import check_folder
 
 _SUBSET = re.compile(r"test(\d+)")
@@ -104,7 +105,7 @@ def _rows(results: Results) -> list[list[str]]:
 def markdown(results: Results) -> str:
     """Write the table as Markdown, accuracies in percent."""
     head, *rest = _rows(results)
-    lines = [head, ["---:"] * len(head), *rest]
+    lines = [[name.replace("|", "\\|") for name in head], ["---:"] * len(head), *rest]
     return "".join("| " + " | ".join(line) + " |\n" for line in lines)
 
 
@@ -112,7 +113,7 @@ def csv(results: Results) -> str:
     """Write the rows of single lengths as comma-separated values."""
     head, *rest = _rows(results)
     lines = [head, *(row for row in rest if row[0].isdecimal())]
-    return "".join(",".join(line) + "\n" for line in lines)
+    return csv_text(lines)
 
 
 def draw(results: Results, paths: Sequence[Path]) -> None:

@@ -4,8 +4,6 @@ A module of its own because it runs in a process of its own: matplotlib, scikit-
 t-SNE, the models are kept out of the process that starts the runs.
 """
 
-import csv
-import io
 import json
 import re
 import sys
@@ -27,7 +25,7 @@ from diverse_mha.analysis.figures.style import (
     write_bytes,
 )
 from diverse_mha.errors import UserError, run_cli
-from diverse_mha.files import write_text
+from diverse_mha.files import csv_text, write_text
 
 WARNING = {
     "smoke": "smoke scale: shows that it runs, and means nothing else",
@@ -126,9 +124,7 @@ def _accuracy_by_length(spec: dict, folder: Path) -> list[Plot]:
     lengths = sorted({length for curve in by_label.values() for length in curve})
     rows = [["operators", *by_label]]
     rows += [[n, *(curve.get(n, "") for curve in by_label.values())] for n in lengths]
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
-    write_text(folder / "accuracy.csv", text.getvalue())
+    write_text(folder / "accuracy.csv", csv_text(rows))
     with matplotlib.rc_context(STYLE):
         figure = new_figure(4.6, 3.2)
         axis = figure.subplots()

@@ -1,12 +1,10 @@
 """Tables side by side with the papers': on the terminal, and as Markdown, CSV and LaTeX."""
 
-import csv
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from diverse_mha.files import write_json, write_text
+from diverse_mha.files import csv_text, write_json, write_text
 from diverse_mha.reproduce.experiments import Row, Table
 from diverse_mha.reproduce.fill import Number
 from diverse_mha.reproduce.measures import MEASURES
@@ -107,9 +105,7 @@ def to_markdown(layout: Layout) -> str:
 
 def to_csv(layout: Layout) -> str:
     """Write the table as CSV, headings first, no notes."""
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([layout.headings, *layout.lines])
-    return text.getvalue()
+    return csv_text([layout.headings, *layout.lines])
 
 
 def to_latex(layout: Layout) -> str:

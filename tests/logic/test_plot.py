@@ -1,5 +1,6 @@
 """The table and the plot of accuracy by length."""
 
+import csv
 import json
 
 import pytest
@@ -44,6 +45,16 @@ def test_table_and_plot(tmp_path, capsys):
     drawn = (out / "logic.svg").read_bytes()
     plot.main(arguments)
     assert (out / "logic.svg").read_bytes() == drawn  # the same file from the same results
+
+
+def test_a_name_with_a_comma_is_one_column(tmp_path):
+    result = write(tmp_path / "r" / "r.json", {1: 60.0, 10: 50.0})
+    plot.main([f'a|b, "both"={result}', "--output", str(tmp_path / "out")])
+    with open(tmp_path / "out/logic.csv", newline="") as file:
+        rows = list(csv.reader(file))
+    assert rows[0] == ["operators", "pairs", "most frequent relation", 'a|b, "both"']
+    assert [len(row) for row in rows] == [4, 4, 4]
+    assert r'| a\|b, "both" |' in (tmp_path / "out/logic.md").read_text()
 
 
 def test_what_is_no_result_is_refused(tmp_path):
