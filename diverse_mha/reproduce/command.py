@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
+from diverse_mha.arguments import at_least
 from diverse_mha.errors import UserError
 from diverse_mha.places import check_folder
 from diverse_mha.reproduce import steps
@@ -52,6 +53,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         f"those here as can share it; with --dry-run at the paper's scale {PAPER_GPUS})",
     )
     parser.add_argument(
+        "--jobs",
+        type=at_least(1),
+        default=1,
+        metavar="N",
+        help="runs side by side, which share the cores and the GPUs evenly (default: 1)",
+    )
+    parser.add_argument(
         "--data", type=Path, metavar="FOLDER", help="prepared corpora (data; smoke: in --out)"
     )
     parser.add_argument(
@@ -79,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
     place = _place(args)
     if args.dry_run:
         return _dry_run(items, args.rows, choices, place)
-    runner = Runner(place, fork=args.scale == "smoke", gpus=args.gpus)
+    runner = Runner(place, fork=args.scale == "smoke", gpus=args.gpus, jobs=args.jobs)
     failed = 0
     try:
         for item in items:

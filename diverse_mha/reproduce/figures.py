@@ -11,7 +11,8 @@ from diverse_mha.reproduce.experiments import Figure
 from diverse_mha.reproduce.fill import Choices
 from diverse_mha.reproduce.measures import MEASURES
 from diverse_mha.reproduce.plan import Run
-from diverse_mha.reproduce.runner import RowError, Runner, say
+from diverse_mha.reproduce.runner import RowError, Runner
+from diverse_mha.reproduce.terminal import say
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ from diverse_mha.reproduce.experiments import Cell, Experiment, Figure, Row, Tab
 from diverse_mha.reproduce.measures import MEASURES
 from diverse_mha.reproduce.plan import Run, plan
 from diverse_mha.reproduce.results import had_to_share
-from diverse_mha.reproduce.runner import RowError, Runner, say
+from diverse_mha.reproduce.runner import RowError, Runner
+from diverse_mha.reproduce.terminal import say
 
 
 @functools.cache  # every table asks for its runs several times

@@ -1,4 +1,4 @@
-"""Commands run one after another, each in a process group of its own, output to a log.
+"""A command run in a process group of its own, output to a log.
 
 Importing torch and fairseq takes seconds, which at the smoke scale is most of a run. So a command
 that is a Python module can be run in a fork of this process, which has imported them already; it
@@ -13,7 +13,8 @@ import sys
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -22,7 +23,7 @@ from diverse_mha import launch
 from diverse_mha.errors import UserError
 
 GRACE_SECONDS = 10  # for a command to end after SIGTERM
-_CAUGHT = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+CAUGHT = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interrupted(Exception):
@@ -119,7 +120,7 @@ def _be(module: str, arguments: Sequence[str], output: int, cwd: Path) -> None:
     code = 1
     try:
         os.setsid()
-        for number in _CAUGHT:
+        for number in CAUGHT:
             signal.signal(number, signal.SIG_DFL)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(output, 1)
@@ -130,10 +131,9 @@ def _be(module: str, arguments: Sequence[str], output: int, cwd: Path) -> None:
         os.chdir(cwd)
         sys.argv = [module, *arguments]
         warnings.filterwarnings("ignore", category=UserWarning)
-        if "OMP_NUM_THREADS" not in os.environ:
-            # Tiny tensors: a second thread costs more than it brings, most of all on a busy
-            # machine, where the threads spin while they wait for each other.
-            torch.set_num_threads(1)
+        # Tiny tensors: a second thread costs more than it brings, most of all on a busy machine,
+        # where the threads spin while they wait for each other.
+        torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1").partition(",")[0]))
         try:
             runpy.run_module(module, run_name="__main__", alter_sys=True)
             code = 0
@@ -154,21 +154,34 @@ def _say(output, command: Sequence[str]) -> None:
     output.flush()
 
 
-def _wait(pid: int, meanwhile: Callable[[], None] | None) -> int:
+@contextmanager
+def interruptible(cleanup: Callable[[], None] | None = None) -> Iterator[None]:
+    """Turn signals that tell this process to stop into :class:`Interrupted`.
+
+    Args:
+        cleanup: Called when an exception ends the block, with these signals ignored.
+    """
+
     def stop(number: int, frame: object) -> None:
         raise Interrupted(number)
 
-    before = {number: signal.signal(number, stop) for number in _CAUGHT}
+    before = {number: signal.signal(number, stop) for number in CAUGHT}
     try:
-        return _poll(pid, meanwhile, None)
+        yield
     except BaseException:
-        for number in _CAUGHT:
+        for number in CAUGHT:
             signal.signal(number, signal.SIG_IGN)
-        _end(pid)
+        if cleanup is not None:
+            cleanup()
         raise
     finally:
-        for number in _CAUGHT:
+        for number in CAUGHT:
             signal.signal(number, before[number])
+
+
+def _wait(pid: int, meanwhile: Callable[[], None] | None) -> int:
+    with interruptible(lambda: _end(pid)):
+        return _poll(pid, meanwhile, None)
 
 
 def _poll(pid: int, meanwhile: Callable[[], None] | None, deadline: float | None) -> int | None:

@@ -1,4 +1,4 @@
-"""Runs one after another: skip what is done, go on with what was interrupted, keep results."""
+"""Runs: skip what is done, go on with what was interrupted, keep results."""
 
 import contextlib
 import hashlib
@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from diverse_mha.errors import UserError, describe_os_error
@@ -16,10 +17,12 @@ from diverse_mha.files import write_json, write_text
 from diverse_mha.reproduce import results, steps
 from diverse_mha.reproduce.batches import usable
 from diverse_mha.reproduce.compose import ROOT
+from diverse_mha.reproduce.jobs import side_by_side
 from diverse_mha.reproduce.plan import Run
 from diverse_mha.reproduce.process import import_everything, last_line, run_forked, run_logged
 from diverse_mha.reproduce.results import LOG, RESULT
 from diverse_mha.reproduce.steps import Place, Step
+from diverse_mha.reproduce.terminal import clear, say
 from diverse_mha.reproduce.training_log import progress
 
 
@@ -35,11 +38,13 @@ class Runner:
         place: Where things are.
         fork: Whether modules run in forks of this process, which saves their imports.
         gpus: GPUs that were asked for; None: as many as there are and can share the batches.
+        jobs: Runs at a time. Several share the cores, and the GPUs, evenly.
     """
 
     place: Place
     fork: bool = False
     gpus: int | None = None
+    jobs: int = 1
 
     def run_all(self, runs: Sequence[Run]) -> dict[Run, dict]:
         """Carry out runs in order, each once, and print one line about each.
@@ -50,14 +55,42 @@ class Runner:
         distinct = list(dict.fromkeys(runs))
         if self.fork and any(results.load(run.folder(self.place.out)) is None for run in distinct):
             import_everything()
+        heads = [f"[{n}/{len(distinct)}] {run.name}: " for n, run in enumerate(distinct, start=1)]
         found = {}
-        for number, run in enumerate(distinct, start=1):
-            head = f"[{number}/{len(distinct)}] {run.name}: "
+        waiting = []
+        for run, head in zip(distinct, heads, strict=True):
             try:
-                found[run] = self._run(run, head)
-            except RowError as error:
+                if self.jobs > 1 and results.load(run.folder(self.place.out)) is None:
+                    waiting.append((head.removesuffix(": "), partial(self._in_place, run, head)))
+                else:
+                    found[run] = self._run(run, head)
+            except (RowError, UserError) as error:
                 say(head + f"FAILED: {error}")
+        side_by_side(waiting, self.jobs)
+        for run in distinct:
+            done = results.load(run.folder(self.place.out)) if waiting else None
+            found |= {run: done} if done is not None else {}
         return found
+
+    def _in_place(self, run: Run, head: str, slot: int) -> None:
+        """Carry out a run in a process of its own, with this slot's share of the machine."""
+        try:
+            self._share(slot)._run(run, head)
+        except RowError as error:
+            say(head + f"FAILED: {error}")
+
+    def _share(self, slot: int) -> "Runner":
+        """Keep this process and the commands it starts to one of ``jobs`` shares of the machine."""
+        threads = 1 if self.fork else max(1, len(os.sched_getaffinity(0)) // self.jobs)
+        os.environ.setdefault("OMP_NUM_THREADS", str(threads))
+        if self.fork or self.gpus == 0:
+            return self
+        devices = visible_gpus()[: self.gpus]
+        if not devices:
+            return self
+        mine = devices[slot :: self.jobs] or [devices[slot % len(devices)]]
+        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(mine)
+        return replace(self, gpus=None)  # all that can be seen now
 
     def heads(self, run: Run, options: Mapping[str, str], against: Run | None = None) -> Path:
         """Measure the heads of a finished run, unless that is done.
@@ -80,7 +113,7 @@ class Runner:
         if not output.is_file() or output.stat().st_mtime < newest:
             say(f"      {run.name}: {output.stem} ...", end=True)
             self._execute(step, folder / "heads.log", None)
-            _clear()
+            clear()
         return output
 
     def draw(self, folder: Path) -> None:
@@ -142,13 +175,14 @@ class Runner:
         return self.gpus
 
     def _prepare(self, run: Run, head: str) -> None:
-        if steps.data_folder(run, self.place).is_dir():
-            return
         logs = self.place.out / run.scale / "data"
-        logs.mkdir(parents=True, exist_ok=True)
-        say(head + "preparing the corpus ...", end=True)
-        step = steps.prepare(run, self.place)
-        self._step(run, step, logs / f"{run.recipe.folder.partition('/')[0]}.log", "")
+        with _turn(logs) if self.jobs > 1 else contextlib.nullcontext():
+            if steps.data_folder(run, self.place).is_dir():
+                return
+            logs.mkdir(parents=True, exist_ok=True)
+            say(head + "preparing the corpus ...", end=True)
+            step = steps.prepare(run, self.place)
+            self._step(run, step, logs / f"{run.recipe.folder.partition('/')[0]}.log", "")
 
     def _check_data(self, run: Run, folder: Path) -> None:
         """Refuse to go on with a training on data other than those it was started on."""
@@ -194,6 +228,16 @@ class Runner:
             )
 
 
+def visible_gpus() -> list[str]:
+    """Name the GPUs that this process may use, as ``CUDA_VISIBLE_DEVICES`` names them."""
+    import torch
+
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if named is not None:
+        return [name for name in named.split(",") if name]
+    return [str(number) for number in range(torch.cuda.device_count())]
+
+
 def _processor_seconds() -> float:
     """Processor time of the commands so far: on a busy machine the clock says little."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -227,6 +271,17 @@ def summary(result: Mapping) -> str:
 
 
 @contextlib.contextmanager
+def _turn(folder: Path) -> Iterator[None]:
+    """Wait until no other run of this command is preparing a corpus, and keep them waiting."""
+    import fcntl
+
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / ".lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@contextlib.contextmanager
 def _sole_use(folder: Path) -> Iterator[None]:
     """Hold a run's folder for this process and the commands it starts.
 
@@ -246,18 +301,3 @@ def _sole_use(folder: Path) -> Iterator[None]:
         except BlockingIOError:
             raise UserError(f"another process is at work in {folder}; wait for it") from None
         yield
-
-
-def say(text: str, *, end: bool = False) -> None:
-    """Print a line about a run; one that another will replace (``end``) only on a terminal."""
-    if end:
-        if sys.stderr.isatty():
-            print(f"\r\033[K{text[:140]}", end="", file=sys.stderr, flush=True)
-        return
-    _clear()
-    print(text, flush=True)
-
-
-def _clear() -> None:
-    if sys.stderr.isatty():
-        print("\r\033[K", end="", file=sys.stderr, flush=True)
