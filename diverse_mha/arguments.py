@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Callable
+from pathlib import Path
 from typing import NoReturn
 
 from diverse_mha.errors import UserError
@@ -32,6 +33,17 @@ def one_line(parser: argparse.ArgumentParser, who: str) -> argparse.ArgumentPars
 
     parser.error = error
     return parser
+
+
+def add_out(parser: argparse.ArgumentParser, corpus: str) -> None:
+    """Declare ``--out`` of a command that prepares a corpus.
+
+    Its script of ``data-prep/`` gives the same folder below the repository, wherever it is called.
+    """
+    out = Path("data", corpus)
+    parser.add_argument(
+        "--out", type=Path, default=out, metavar="FOLDER", help=f"where all output goes ({out})"
+    )
 
 
 def at_least(minimum: int) -> Callable[[str], int]:

@@ -9,6 +9,7 @@ import http.client
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterable
 from pathlib import Path
 
 from tqdm import tqdm
@@ -33,19 +34,38 @@ def find_local(file: PublishedFile, folder: Path) -> Path:
     Raises:
         UserError: If it is not there, or is not the published file.
     """
+    require_local([file], folder)
+    name = next(name for name in _local_names(file) if (folder / name).is_file())
+    # The packed size and checksum say nothing about an unpacked copy.
+    verify(file if name == file.name else _text_only(file), folder / name)
+    return folder / name
+
+
+def require_local(files: Iterable[PublishedFile], folder: Path) -> None:
+    """Refuse a folder that lacks some of the files, packed or not.
+
+    Raises:
+        UserError: Naming the folder, or every file that is missing.
+    """
     if not folder.is_dir():
         raise UserError(f"{folder}, given by --from, is not a folder")
+    missing = []
+    for file in files:
+        names = _local_names(file)
+        if not any((folder / name).is_file() for name in names):
+            missing.append(" or ".join(names))
+    if missing:
+        what = "it" if len(missing) == 1 else "them"
+        raise UserError(
+            f"{folder} has no {', no '.join(missing)}; put {what} there, or leave out --from"
+        )
+
+
+def _local_names(file: PublishedFile) -> list[str]:
     names = [file.name]
     if file.name.endswith(".gz") and not file.name.endswith(".tar.gz"):
         names.append(file.name.removesuffix(".gz"))
-    for name in names:
-        path = folder / name
-        if path.is_file():
-            # The packed size and checksum say nothing about an unpacked copy.
-            expected = file if name == file.name else _text_only(file)
-            verify(expected, path)
-            return path
-    raise UserError(f"{folder} has no {' or '.join(names)}; put it there, or leave out --from")
+    return names
 
 
 def _text_only(file: PublishedFile) -> PublishedFile:
@@ -55,15 +75,23 @@ def _text_only(file: PublishedFile) -> PublishedFile:
 def download(file: PublishedFile, folder: Path) -> Path:
     """Return ``folder/NAME``, downloaded and verified unless it is there already.
 
+    One that is there already is checked like any other: it may be from a run that checked
+    nothing, or have been put there by hand.
+
     Args:
         file: What to fetch. Its addresses are tried in turn.
         folder: Where to keep it; made if need be.
 
     Raises:
-        UserError: If no address gives the right file, with the last reason of each.
+        UserError: If what is there is another file, or no address gives the right one, with the
+            last reason of each.
     """
     path = folder / file.name
     if path.is_file():
+        try:
+            verify(file, path)
+        except UserError as error:
+            raise UserError(f"{error}; delete it, and the published one is fetched") from None
         return path
     folder.mkdir(parents=True, exist_ok=True)
     part = folder / (file.name + ".part")

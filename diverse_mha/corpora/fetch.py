@@ -54,12 +54,15 @@ def fetch_options(job: Job) -> dict:
 def _identities(job: Job) -> list:
     """Say which files the corpus consists of, so that another version of one is noticed."""
     identities, digests = [], {}
+    unknown = [f for f in job.corpus.published() if not (f.checksum or f.text_checksum)]
+    if job.local and unknown:
+        download.require_local(job.corpus.published(), job.local)
     for split, side in job.corpus.sides():
         file = side.archive if isinstance(side, Member) else side
         identity = [split, *asdict(file).values()]
         if isinstance(side, Member):
             identity += [side.name, side.markup, side.lines]
-        if job.local and not (file.checksum or file.text_checksum):
+        if job.local and file in unknown:
             if file not in digests:
                 digests[file] = published.digest_of(download.find_local(file, job.local))
             identity.append(digests[file])
@@ -78,6 +81,8 @@ def obtain(job: Job) -> dict[PublishedFile, Path]:
     needed = work_bytes(corpus, job.local) + (0 if job.local else download_bytes(corpus))
     if needed:
         require_space(job.out, needed)
+    if job.local:
+        download.require_local(corpus.published(), job.local)
     for file in corpus.published():
         found[file] = (
             download.find_local(file, job.local)

@@ -12,18 +12,19 @@ to that, so perplexities are per word, sentence ends counted, as the literature 
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 from diverse_mha.corpora import download, published
 from diverse_mha.corpora.published import PublishedFile
 from diverse_mha.corpora.running_text import SPLITS, TextCorpus
+from diverse_mha.corpora.space import require_space
 from diverse_mha.corpora.steps import Steps, sole_use
 from diverse_mha.corpora.text import read_lines
 from diverse_mha.errors import UserError
@@ -59,40 +60,34 @@ def prepare(job: TextJob) -> None:
     """
     with sole_use(job.out):
         steps = Steps(job.out, FOLDERS)
-        steps.run("fetch", {"files": _identities(job)}, _tidily(_fetch, job))
-        steps.run("binarise", {"min_count": job.min_count}, _tidily(_binarise, job))
+        steps.run("fetch", {"files": _identities(job)}, partial(_fetch, job))
+        steps.run("binarise", {"min_count": job.min_count}, partial(_binarise, job))
 
 
-def _tidily(step: Callable[[TextJob, Path], str], job: TextJob) -> Callable[[Path], str]:
-    """Make a step remove what it has half made when it fails or is interrupted."""
-
-    def work(tmp: Path) -> str:
-        try:
-            return step(job, tmp)
-        except BaseException:
-            shutil.rmtree(tmp, ignore_errors=True)
-            raise
-
-    return work
-
-
-def find_text(file: PublishedFile, split: str, folder: Path) -> Path:
-    """Return the verified copy of a split in a folder.
+def find_texts(files: Mapping[str, PublishedFile], folder: Path) -> dict[str, Path]:
+    """Return the verified copy of every split in a folder.
 
     It may have its published name or be called ``SPLIT.txt``, each plain or packed as ``.gz``.
 
     Raises:
-        UserError: If it is not there, or is not the published text.
+        UserError: If some are not there, naming all of these, or one is not the published text.
     """
     if not folder.is_dir():
         raise UserError(f"{folder}, given by --from, is not a folder")
-    names = _local_names(file, split)
-    for name in names:
-        path = folder / name
-        if path.is_file():
-            published.verify(file, path)
-            return path
-    raise UserError(f"{folder} has none of {', '.join(names)}; put one of them there")
+    found, missing = {}, []
+    for split, file in files.items():
+        names = _local_names(file, split)
+        there = [folder / name for name in names if (folder / name).is_file()]
+        if there:
+            found[split] = there[0]
+        else:
+            missing.append(f"none of {', '.join(names)}")
+    if missing:
+        which = "one of them" if len(missing) == 1 else "one of each"
+        raise UserError(f"{folder} has {'; '.join(missing)}; put {which} there")
+    for split, path in found.items():
+        published.verify(files[split], path)
+    return found
 
 
 def _local_names(file: PublishedFile, split: str) -> list[str]:
@@ -102,14 +97,15 @@ def _local_names(file: PublishedFile, split: str) -> list[str]:
 
 def _identities(job: TextJob) -> list:
     """Say which files the corpus consists of, so that another version of one is noticed."""
-    identities = []
+    identities, files = [], job.corpus.files
+    known = job.corpus.archive or all(file.text_checksum for file in files.values())
+    own = find_texts(files, job.local) if job.local and not known else {}
     for split in SPLITS:
-        file = job.corpus.files[split]
+        file = files[split]
         # Where the text came from does not matter, as it is checked.
         identity = [split, file.name, file.text_checksum, file.lines]
-        known = file.text_checksum or job.corpus.archive
-        if job.local and not known:
-            identity.append(published.digest_of(find_text(file, split, job.local)))
+        if split in own:
+            identity.append(published.digest_of(own[split]))
         identities.append(identity)
     if job.corpus.archive:
         identities.append(asdict(job.corpus.archive)["checksum"])
@@ -118,15 +114,16 @@ def _identities(job: TextJob) -> list:
 
 def _fetch(job: TextJob, tmp: Path) -> str:
     """Fetch and check every file first, then unpack: nothing is unpacked unchecked."""
-    _check_space(job.out, job.corpus.space)
+    require_space(job.out, job.corpus.space)
     texts = _archived(job) if job.corpus.archive else None
     if texts is None:
-        files = {}
-        for split, file in job.corpus.files.items():
-            if job.local:
-                files[split] = find_text(file, split, job.local)
-            else:
-                files[split] = download.download(file, job.out / "download")
+        if job.local:
+            files = find_texts(job.corpus.files, job.local)
+        else:
+            files = {
+                split: download.download(file, job.out / "download")
+                for split, file in job.corpus.files.items()
+            }
         texts = {split: published.unpacked(path) for split, path in files.items()}
     counts, tokens = {}, {}
     for split in SPLITS:
@@ -207,16 +204,6 @@ def _member(archive: Path, name: str) -> Iterator[bytes]:
         raise UserError(f"{archive} has no {name} inside; fetch it again") from None
     except (zipfile.BadZipFile, zlib.error, EOFError) as error:
         raise UserError(f"{archive} is damaged or cut off ({error}); fetch it again") from None
-
-
-def _check_space(folder: Path, needed: int) -> None:
-    """Refuse to start what the disk cannot hold."""
-    free = shutil.disk_usage(folder).free
-    if free < needed:
-        raise UserError(
-            f"{folder}: {free / 1e6:,.0f} MB are free on this disk, {needed / 1e6:,.0f} MB are "
-            f"needed; free some space, or choose another --out"
-        )
 
 
 def _binarise(job: TextJob, tmp: Path) -> str:

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
-from diverse_mha.arguments import OneLineParser, at_least
+from diverse_mha.arguments import OneLineParser, add_out, at_least
 from diverse_mha.corpora import subwords
 from diverse_mha.corpora.corpus import SPLITS, Corpus
 from diverse_mha.corpora.demo import corpus as demo
@@ -69,13 +69,14 @@ def _add_corpus(corpora: argparse._SubParsersAction, corpus: Corpus) -> argparse
     """Add a corpus with the options that mean something for it, and no others."""
     parser = corpora.add_parser(
         corpus.name,
+        prog=f"data-prep/prepare-{corpus.name}.sh",
         help=corpus.about,
         description=textwrap.fill(f"Prepare {corpus.about}.", 78),
         epilog=SEGMENTED_EPILOG if corpus.segmented else EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("--out", type=Path, required=True, metavar="FOLDER", help="where all output goes")
+    add_out(parser, corpus.name)
     if not corpus.generated:
         _add_source_options(parser, corpus)
     if not corpus.segmented:

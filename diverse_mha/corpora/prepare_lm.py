@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from diverse_mha.arguments import OneLineParser, at_least
+from diverse_mha.arguments import OneLineParser, add_out, at_least
 from diverse_mha.corpora.language_model import TextJob, prepare
 from diverse_mha.corpora.parallel_map import available_cores
 from diverse_mha.corpora.running_text import TEXT_CORPORA, TextCorpus, own_corpus
@@ -43,8 +43,11 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_corpus(corpora: argparse._SubParsersAction, corpus: TextCorpus) -> argparse.ArgumentParser:
+    own = corpus.name not in TEXT_CORPORA
+    name = "own-text" if own else corpus.name  # own is one's own translations
     parser = corpora.add_parser(
         corpus.name,
+        prog=f"data-prep/prepare-{name}.sh",
         allow_abbrev=False,
         help=corpus.about,
         description=f"Prepare {corpus.about}.",
@@ -52,10 +55,9 @@ def _add_corpus(corpora: argparse._SubParsersAction, corpus: TextCorpus) -> argp
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("--out", type=Path, required=True, metavar="FOLDER", help="where all output goes")
+    add_out(parser, name)
     names = ", ".join(f"{split}.txt" for split in corpus.files)
     source = corpus.archive.name if corpus.archive else f"{names}, plain or .gz"
-    own = corpus.name not in TEXT_CORPORA
     add(
         "--from",
         type=Path,

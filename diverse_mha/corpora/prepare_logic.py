@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from diverse_mha.arguments import OneLineParser, at_least
+from diverse_mha.arguments import OneLineParser, add_out, at_least
 from diverse_mha.corpora import published
 from diverse_mha.corpora.binarise import binarise, write_dictionary
 from diverse_mha.corpora.steps import Steps, sole_use
@@ -40,7 +40,7 @@ FIELDS = ("label", "input0", "input1", "length")  # in the order of a line of sp
 
 def _parser() -> argparse.ArgumentParser:
     parser = OneLineParser(
-        prog="prepare-logic.sh",
+        prog="data-prep/prepare-logic.sh",
         description="Prepare the pairs of logical formulas of Bowman et al. 2014 for "
         "fairseq-train: read the published files, or generate a set by their procedure.",
         epilog="The output folder gets pairs/ (published format, by length), split/ and bin/ (for "
@@ -48,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
         "and so are those after it.",
     )
     add = parser.add_argument
-    add("--out", type=Path, required=True, metavar="FOLDER", help="where all output goes")
+    add_out(parser, "logic")
     add(
         "--from",
         type=Path,

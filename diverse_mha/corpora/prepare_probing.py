@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from diverse_mha.arguments import OneLineParser, at_least
+from diverse_mha.arguments import OneLineParser, add_out, at_least
 from diverse_mha.corpora import download, published
 from diverse_mha.corpora.binarise import binarise, count_words, write_dictionary
 from diverse_mha.corpora.probing import SPLITS, TASKS, published_file, read_examples
@@ -26,7 +26,7 @@ FOLDERS = ("text", "bin")
 def _parser() -> argparse.ArgumentParser:
     names = "\n".join(f"  {name:24}{table:7}{about}" for name, (table, about) in TASKS.items())
     parser = OneLineParser(
-        prog="prepare-probing.sh",
+        prog="data-prep/prepare-probing.sh",
         description="Prepare the probing tasks of Conneau et al. 2018 for fairseq-train, from "
         "SentEval's files\n(about 10 MB each to download, continued where it stopped).",
         epilog=f"tasks:\n{names}\n\nThe output folder gets a folder a task with text/ and bin/ "
@@ -34,7 +34,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("--out", type=Path, required=True, metavar="FOLDER", help="where all output goes")
+    add_out(parser, "probing")
     add(
         "--from",
         type=Path,
@@ -74,11 +74,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     tasks = parse_tasks(args.tasks)
     with sole_use(args.out):
         if args.local is not None:  # all must be there before the first is prepared
-            missing = [task for task in tasks if not (args.local / f"{task}.txt").is_file()]
+            names = [f"{task}.txt" for task in tasks]
+            missing = [name for name in names if not (args.local / name).is_file()]
             if missing:
+                what = "it" if len(missing) == 1 else "them"
                 raise UserError(
-                    f"{args.local} has no {missing[0]}.txt; put it there, or name the tasks "
-                    "it has with --tasks"
+                    f"{args.local} has no {', no '.join(missing)}; put {what} there, or name the "
+                    "tasks it has with --tasks"
                 )
         for task in tasks:
             _prepare(task, args)

@@ -9,7 +9,7 @@ import pytest
 
 from diverse_mha.corpora import download as module
 from diverse_mha.corpora.download import download, find_local
-from diverse_mha.corpora.published import PublishedFile, unpacked, verify
+from diverse_mha.corpora.published import PublishedFile, unchecked, unpacked, verify
 from diverse_mha.errors import UserError
 
 DATA = bytes(range(256)) * 1200  # longer than a block of the transfer
@@ -118,6 +118,18 @@ def test_wrong_checksum_is_never_taken(server, tmp_path):
     assert "\n" not in str(info.value)
     assert list(tmp_path.iterdir()) == []
     assert len(server.requests) == 1
+
+
+def test_a_kept_file_is_checked_like_any_other(server, tmp_path):
+    """A run that checks nothing, or a hand, may have left another file under the name."""
+    server.data = b"<html>no such archive</html>"
+    kept = download(unchecked(published(server.url())), tmp_path)
+    server.data = DATA
+    with pytest.raises(UserError, match="file has 28 bytes, expected 307,200; delete it, and"):
+        download(published(server.url()), tmp_path)
+    assert kept.read_bytes().startswith(b"<html>")  # the user's, who may want it
+    kept.unlink()
+    assert download(published(server.url()), tmp_path).read_bytes() == DATA
 
 
 def test_wrong_size_names_both_sizes(server, tmp_path):

@@ -1,9 +1,15 @@
 """The prepare command: its options, its help, and its errors of one line."""
 
+import importlib
+import shlex
+from pathlib import Path
+
 import pytest
 
 from diverse_mha.corpora import prepare
 from diverse_mha.errors import UserError, run_cli
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
@@ -52,7 +58,10 @@ def test_help_fits_the_screen_and_ends_well(arguments, capsys):
     [
         ("", "required: CORPUS"),
         ("wmt99 --out o", "invalid choice: 'wmt99'"),
-        ("multi30k", "required: --out; see prepare multi30k --help"),
+        (
+            "multi30k --out",
+            "--out: expected one argument; see data-prep/prepare-multi30k.sh --help",
+        ),
         ("multi30k --out o --merges 0", "--merges: 0 is not a whole number from 1 up"),
         ("multi30k --out o --workers many", "--workers: many is not a whole number from 1 up"),
         ("multi30k --out o --subwords wordpiece", "invalid choice: 'wordpiece'"),
@@ -100,3 +109,20 @@ def test_same_language_twice_is_refused(own):
     arguments[4] = "de"
     with pytest.raises(UserError, match="--source and --target are both de"):
         prepare.main(arguments)
+
+
+@pytest.mark.parametrize("script", sorted((ROOT / "data-prep").glob("*.sh")), ids=lambda p: p.stem)
+def test_a_script_calls_the_command_whose_help_names_it(script, monkeypatch, capsys):
+    """The usage line is the script's, and ``--out``, which the script gives, is not required."""
+    words = shlex.split(script.read_text().partition("exec ")[2].replace("\\\n", ""))
+    words = [word for word in words if word != "$@"]
+    module = importlib.import_module(words[2])
+    assert words[1] == "-m" and words[-2] == "--out"
+    folder = words[-1].removeprefix("$root/")
+    assert folder == f"data/{script.stem.removeprefix('prepare-')}"
+    with pytest.raises(SystemExit) as end:
+        run_cli(lambda: module.main([*words[3:], "--help"]))
+    said = " ".join(capsys.readouterr().out.split())
+    assert end.value.code == 0
+    assert said.startswith(f"usage: data-prep/{script.name} [-h] [--out FOLDER]")
+    assert f"--out FOLDER where all output goes ({folder})" in said

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from diverse_mha.corpora import language_model, prepare_lm
+from diverse_mha.corpora import download, prepare_lm
 from diverse_mha.corpora.language_model import TextJob, prepare
 from diverse_mha.corpora.published import PublishedFile
 from diverse_mha.corpora.running_text import SPLITS, TEXT_CORPORA, TextCorpus
@@ -203,17 +203,32 @@ def test_missing_and_wrong_files_are_named(plain, tmp_path):
     (folder / "ptb.test.txt").unlink()
     with pytest.raises(UserError, match="has none of ptb.test.txt, ptb.test.txt.gz, test.txt"):
         prepare(job)
+    (folder / "ptb.valid.txt").unlink()
+    with pytest.raises(UserError, match="has none of ptb.valid.txt.*; none of ptb.test.txt, .*one"):
+        prepare(job)
     assert left_over(job.out) == []
 
 
 def test_full_disk_is_refused_before_anything_is_fetched(plain, tmp_path, monkeypatch):
     corpus, folder = plain
     usage = SimpleNamespace(free=5_000_000)
-    monkeypatch.setattr(language_model.shutil, "disk_usage", lambda path: usage)
-    job = TextJob(replace(corpus, space=2_000_000_000), tmp_path / "out", local=folder)
-    with pytest.raises(UserError, match="5 MB are free on this disk, 2,000 MB are needed"):
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
+    job = TextJob(replace(corpus, space=6_000_000), tmp_path / "out", local=folder)
+    with pytest.raises(UserError, match="about 6 MB are needed and 5 MB are free"):
         prepare(job)
     assert left_over(job.out) == []
+
+
+def test_what_is_downloaded_already_needs_no_room(plain, tmp_path, monkeypatch, preprocess):
+    corpus, _ = plain
+    usage = SimpleNamespace(free=5_000_000)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
+    job = TextJob(replace(corpus, space=6_000_000), tmp_path / "out")
+    (job.out / "download").mkdir(parents=True)
+    (job.out / "download" / "ptb.train.txt.part").write_bytes(b"x" * 1_000_000)
+    with pytest.raises(UserError, match="cannot download"):  # got past the disk
+        monkeypatch.setattr(download, "_try_address", lambda *_: "off")
+        prepare(job)
 
 
 @pytest.fixture
@@ -272,8 +287,7 @@ def test_help_ends_well(arguments, capsys):
     [
         ("", "required: CORPUS"),
         ("wikitext2 --out o", "invalid choice: 'wikitext2'"),
-        ("ptb", "required: --out; see prepare_lm ptb --help"),
-        ("ptb --out o --workers 0", "--workers: 0 is not a whole number from 1 up"),
+        ("ptb --out o --workers 0", "--workers: 0 is not a whole number from 1 up; see data-prep/"),
         ("ptb --out o --min-count 2", "unrecognized arguments: --min-count 2"),
         ("own --out o", "required: --from"),
         ("own --out o --from f --min-count x", "--min-count: x is not a whole number from 1 up"),

@@ -84,7 +84,7 @@ def test_a_missing_split_file_or_task_is_named(tmp_path):
     publish(tmp_path / "from", lines=LINES[:4])
     with pytest.raises(UserError, match=r"no line of split te \(test\)"):
         list(read_examples(tmp_path / "from" / "bigram_shift.txt"))
-    with pytest.raises(UserError, match="has no sentence_length.txt; .* with --tasks"):
+    with pytest.raises(UserError, match="has no sentence_length.txt, no .*; put them .*--tasks"):
         run(tmp_path)
     with pytest.raises(UserError, match="--tasks depth: unknown 'depth'; choose from sentence_l"):
         run(tmp_path, "--tasks", "depth")

@@ -207,6 +207,34 @@ def test_missing_file_is_named(tmp_path, capsys):
     assert left_over(tmp_path) == []
 
 
+def test_all_missing_files_are_named_at_once(tmp_path, capsys):
+    publish("wmt14-en-de", tmp_path / "mini")
+    for name in ("dev.tgz", "training-parallel-nc-v9.tgz"):
+        (tmp_path / "mini" / name).unlink()
+    errors = run_main(arguments("wmt14-en-de", tmp_path), capsys)[2]
+    assert errors.count("\n") == 1
+    assert "mini has no training-parallel-nc-v9.tgz, no dev.tgz; put them there" in errors
+
+
+def test_a_download_kept_from_an_unchecked_run_does_not_pass_as_checked(
+    tmp_path, capsys, monkeypatch
+):
+    publish("wmt14-en-de", tmp_path / "mini")
+    (tmp_path / "mini").rename(tmp_path / "download")  # as an unchecked run leaves them
+    (tmp_path / "out").mkdir()
+    (tmp_path / "download").rename(tmp_path / "out" / "download")
+    monkeypatch.setattr("urllib.request.urlopen", lambda *_, **__: pytest.fail("network"))
+    words = arguments("wmt14-en-de", tmp_path)
+    at = words.index("--from")
+    words[at : at + 2] = []
+    assert run_main([*words, "--unchecked"], capsys)[0] == 0
+    made = json.loads((tmp_path / "out/bin/corpus.json").read_text())
+    assert made["files_checked"] is False
+    code, _, errors = run_main(words, capsys)
+    assert code == 2 and "bytes, expected" in errors and "delete it" in errors
+    assert not (tmp_path / "out/raw").exists()  # nor does what was made of it
+
+
 @pytest.mark.parametrize(
     "name, archive", [("iwslt17", "de-en.tgz"), ("wmt17-zh-en", "datum2017.zip")]
 )

@@ -1,0 +1,6 @@
+#!/usr/bin/env bash
+# Prepares a parallel corpus of your own into data/own; --help lists the options.
+set -euo pipefail
+. -- "$(dirname -- "${BASH_SOURCE[0]}")/../scripts/env.sh"
+exec "$python" -m diverse_mha.corpora.prepare \
+    own --out "$root/data/own" "$@"
