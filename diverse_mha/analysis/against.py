@@ -72,7 +72,8 @@ class AgainstMeter:
     def result(self) -> dict[str, dict]:
         """Return, by component, ready for JSON.
 
-        ``layer``; ``svcca`` and ``cka``: all heads together; ``svcca_heads``: each head's mean
+        ``layer``; ``svcca``, ``svcca_top`` (the other reading of :class:`Svcca`) and ``cka``: all
+        heads together; ``svcca_heads``: each head's mean
         coefficient, ``svcca_each``: their mean; ``coefficients``: of all heads together. None
         where there are too few positions for SVCCA.
         """
@@ -91,6 +92,7 @@ class AgainstMeter:
             found[component] = {
                 "layer": layer,
                 "svcca": None if together is None else together.mean,
+                "svcca_top": None if together is None else together.top_mean,
                 "svcca_each": None if None in each else mean(each),
                 "svcca_heads": each,
                 "cka": float(cka_from_scatter(xx, xy, yy)),

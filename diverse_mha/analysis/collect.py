@@ -14,6 +14,11 @@ if TYPE_CHECKING:  # the attention module imports fairseq
     from diverse_mha.attention import HeadStates
 
 COMPONENT_ORDER = ("encoder", "cross", "decoder")
+# What a layer's result holds of a measure beside its mean, and its ending in the summary.
+KEYS = {
+    "jsd": {"mean": "", "per_row": "_per_row"},
+    "svcca": {"mean": "", "top_mean": "_top"},
+}
 
 
 class Selection(NamedTuple):
@@ -94,6 +99,7 @@ class HeadsMeter:
     def __init__(self, selection: Selection):
         self.selection = selection
         self.modules: dict[str, dict[int, ModuleMeter]] = {}
+        self._depths: dict[str, int] = {}
         self._disagreement = DisagreementMeter()
 
     def update(self, head_states: dict[str, list["HeadStates"]]) -> None:
@@ -107,6 +113,7 @@ class HeadsMeter:
         if "disagreement" in self.selection.measures:
             self._disagreement.update({c: list(layers.values()) for c, layers in chosen.items()})
         for component, layers in chosen.items():
+            self._depths[component] = len(head_states[component])
             meters = self.modules.setdefault(component, {})
             for number, states in layers.items():
                 if number not in meters:
@@ -135,9 +142,10 @@ class HeadsMeter:
     def result(self) -> dict:
         """Return everything, ready for JSON.
 
-        ``{"components": {component: {"heads", "positions", "layers": {"1": {...}}}},
-        "disagreement": {...}, "summary": {measure: {"last", "mean", ...}}}``; the innermost
-        dictionaries are those of ``ModuleMeter.result`` and ``DisagreementMeter.result``.
+        ``{"components": {component: {"heads", "positions", "depth", "layers": {"1": {...}}}},
+        "disagreement": {...}, "summary": {measure: {"last", "mean", ...}}}``; ``depth``
+        counts the layers that the model has, chosen or not; the innermost dictionaries are those
+        of ``ModuleMeter.result`` and ``DisagreementMeter.result``.
         """
         components = {}
         for component, meters in self.modules.items():
@@ -145,6 +153,7 @@ class HeadsMeter:
             components[component] = {
                 "heads": first.num_heads,
                 "positions": first.positions,
+                "depth": self._depths[component],
                 "layers": {str(number): meter.result() for number, meter in meters.items()},
             }
         result = {"components": components, "summary": summarise(components)}
@@ -157,17 +166,15 @@ def summarise(components: dict) -> dict:
     """Average the means over modules.
 
     Returns:
-        By measure, ``last``: mean over the components of the last chosen layer (as Yun et al.
-        2021 report), ``mean``: mean over all chosen modules (as Zheng et al. 2021 do for the
-        divergence); for ``jsd`` also ``last_per_row`` and ``mean_per_row``. None where no
-        module has a value.
+        By measure, ``last``: mean over the components of their last chosen layers; ``mean``:
+        mean over all chosen modules (as Zheng et al. 2021 do for the divergence). With ``KEYS``'
+        endings the same of what else a measure has. None where no module has a value.
     """
     summary = {}
     first = next(iter(next(iter(components.values()))["layers"].values())) if components else {}
     for measure in first:
-        keys = (("mean", ""), ("per_row", "_per_row")) if measure == "jsd" else (("mean", ""),)
         summary[measure] = {}
-        for key, suffix in keys:
+        for key, suffix in KEYS.get(measure, {"mean": ""}).items():
             rows = [
                 [(layer[measure] or {}).get(key) for layer in entry["layers"].values()]
                 for entry in components.values()

@@ -110,10 +110,11 @@ class ModuleMeter:
     def result(self) -> dict[str, dict]:
         """Return what was asked for, ready for JSON.
 
-        ``{"cka": {"mean": m, "pairs": (H, H) nested lists}, "svcca": {..., "coefficients":
-        {"1-2": [...]}, "kept": [k of each head]}, "jsd": {"mean", "per_row", "pairs",
-        "pairs_per_row"}, "cka-rbf": {..., "positions"}}``. A mean over pairs i < j is None
-        with one head; all of SVCCA is None where there are too few positions for it.
+        ``{"cka": {"mean": m, "pairs": (H, H) nested lists}, "svcca": {..., "top_mean",
+        "pairs_top", "coefficients": {"1-2": [...]}, "kept": [k of each head], "threshold"},
+        "jsd": {"mean", "per_row", "pairs", "pairs_per_row"}, "cka-rbf": {..., "positions"}}``.
+        A mean over pairs i < j is None with one head; all of SVCCA is None where there are too
+        few positions for it.
         """
         result = {}
         for measure in self.measures:
@@ -165,16 +166,20 @@ def svcca_pairs(blocks: Tensor, count: int, threshold: float) -> dict | None:
     kept = [kept_directions(blocks[h, h], threshold) for h in range(num_heads)]
     # With itself a head has coefficients of 1, unless it does not vary.
     pairs = torch.diag(torch.tensor([float(k.size(1) > 0) for k in kept], dtype=torch.float64))
+    top_pairs = pairs.clone()
     coefficients = {}
     for i, j in combinations(range(num_heads), 2):
         found = svcca_from_scatter(kept[i], blocks[i, j], kept[j], count)
         if found is None:
             return None
         pairs[i, j] = pairs[j, i] = found.mean
+        top_pairs[i, j] = top_pairs[j, i] = found.top_mean
         coefficients[f"{i + 1}-{j + 1}"] = found.coefficients.tolist()
     return {
         "mean": mean_of_pairs(pairs),
+        "top_mean": mean_of_pairs(top_pairs),
         "pairs": pairs.tolist(),
+        "pairs_top": top_pairs.tolist(),
         "coefficients": coefficients,
         "kept": [k.size(1) for k in kept],
         "threshold": threshold,

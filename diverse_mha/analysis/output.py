@@ -108,7 +108,8 @@ def layers_csv(results: list[dict]) -> str:
     lines = [["model", "component", "layer", *headings_of(results[0])]]
     for result in results:
         rows = rows_of(result)
-        rows += [("all", label, values) for label, values in summary_rows(result)]
+        means = summary_rows(result).items()
+        rows += [("all", label, values) for label, values in means if label != "cross"]
         lines += [[result["name"], component, layer, *row] for component, layer, row in rows]
     return csv_text(lines)
 

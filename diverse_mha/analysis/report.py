@@ -7,13 +7,13 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from diverse_mha.analysis.figures.style import COMPONENT_TITLES, data_uri
 from diverse_mha.analysis.tables import (
-    AGAINST_HEADINGS,
+    AGAINST,
     against_rows,
+    comparisons,
     headings_of,
     legend,
     number,
     rows_of,
-    summary_rows,
 )
 
 if TYPE_CHECKING:
@@ -66,10 +66,9 @@ def render(content: dict, pictures: list[tuple["Plot", bytes]], settings: dict) 
         settings=settings,
         models=models,
         headings=headings_of(results[0]),
-        last=[(result["name"], summary_rows(result)[0][1]) for result in results],
-        means=[(result["name"], summary_rows(result)[1][1]) for result in results],
+        comparisons=comparisons(results),
         against=content.get("against"),
-        against_headings=AGAINST_HEADINGS,
+        against_headings=AGAINST.headings,
         against_rows=against_rows(results),
         figures=shown,
         legend=legend(results[0]),

@@ -10,15 +10,33 @@ from diverse_mha.analysis.moments import Moments
 
 KERNELS = ("linear", "rbf")
 THRESHOLD = 0.99
+TOP_SHARE = 0.98  # of the coefficients' sum: get_cca_similarity of Raghu et al.'s published code
 RANK_TOLERANCE = 1e-12  # of the largest eigenvalue; below it is the rounding of float64
 
 
 class Svcca(NamedTuple):
-    """What SVCCA finds between two sets of responses."""
+    """What SVCCA finds between two sets of responses.
+
+    "A mean value over top SVCCA coefficients with a threshold" (Yun et al. 2021, section 3.2) can
+    be read in two ways, and both are here: ``mean`` has the threshold on the variance, which says
+    how many directions there are to correlate; ``top_mean`` has a second one on the coefficients.
+    """
 
     mean: float  # mean canonical correlation, in [0, 1]; higher = more alike
     coefficients: Tensor  # (k,) float64, the canonical correlations, falling; k may be 0
     kept: tuple[int, int]  # directions kept of the first and of the second set
+
+    @property
+    def top_mean(self) -> float:
+        """Mean of the fewest leading coefficients that cover 98 % of their sum; 0 without any.
+
+        The summary that the code of Raghu et al. 2017 returns; at least ``mean``.
+        """
+        total = float(self.coefficients.sum())
+        if not total:
+            return 0.0
+        short = self.coefficients.cumsum(0) / total < TOP_SHARE - 1e-12  # but for rounding
+        return float(self.coefficients[: int(short.sum()) + 1].mean())
 
 
 def cka(x: Tensor, y: Tensor, kernel: str = "linear") -> float:

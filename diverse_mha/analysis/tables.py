@@ -1,30 +1,88 @@
-"""The tables that ``diverse-mha analyze`` prints, and the rows behind them."""
+"""The rows and columns of the tables of ``diverse-mha analyze``, wherever they are shown."""
 
 import math
+from typing import NamedTuple
 
-from diverse_mha.analysis.collect import COMPONENT_ORDER, mean
+from diverse_mha.analysis.collect import COMPONENT_ORDER, KEYS, mean
 
-# Heading, measure, key within the layer's result, decimals, and its explanation.
+
+class Column(NamedTuple):
+    """A number of the tables."""
+
+    heading: str
+    measure: str  # that it comes of, as ``--measures`` names them
+    key: str  # of the layer's result; of a disagreement score, its name
+    meaning: str
+
+
 COLUMNS = (
-    ("SVCCA", "svcca", "mean", 3, "mean over pairs of heads, 0 to 1, higher = more alike"),
-    ("CKA", "cka", "mean", 3, "linear kernel; mean over pairs, 0 to 1, higher = more alike"),
-    ("CKA-RBF", "cka-rbf", "mean", 3, "the same with the RBF kernel, on a sample of positions"),
-    ("JSD", "jsd", "mean", 3, "nats, summed over the queries of a sentence; higher = differ more"),
-    ("JSD/row", "jsd", "per_row", 3, "nats, mean over the queries, 0 to 0.693"),
+    Column(
+        "SVCCA", "svcca", "mean",
+        "mean of the canonical correlations between the directions that --threshold keeps of two "
+        "heads; mean over pairs, 0 to 1, higher = more alike (Yun et al. 2021)",
+    ),
+    Column(
+        "SVCCA top", "svcca", "top_mean",
+        "of the same correlations only the leading ones that cover 98 % of their sum, as the code "
+        "of Raghu et al. 2017 does; the other reading of Yun et al. 2021, section 3.2",
+    ),
+    Column(
+        "CKA", "cka", "mean",
+        "linear kernel; mean over pairs, 0 to 1, higher = more alike (Yun et al. 2021)",
+    ),
+    Column(
+        "CKA-RBF", "cka-rbf", "mean",
+        "the same with the RBF kernel, on a sample of positions (Kornblith et al. 2019)",
+    ),
+    Column(
+        "JSD", "jsd", "mean",
+        "nats, summed over the queries of a sentence; higher = differ more (Zheng et al. 2021)",
+    ),
+    Column("JSD/row", "jsd", "per_row", "nats, mean over the queries, 0 to 0.693"),
+)  # fmt: skip
+ALL_PAIRS = (("Sub.", "subspace"), ("Pos.", "position"), ("Out.", "output"))
+SCORES = (
+    *(Column(heading, "disagreement", key, "") for heading, key in ALL_PAIRS),
+    *(Column(f"{heading} i≠j", "disagreement", key, "") for heading, key in ALL_PAIRS),
 )
-SCORES = (("Sub.", "subspace"), ("Pos.", "position"), ("Out.", "output"))
-SOURCES = {
-    "svcca": "Yun et al. 2021",
-    "cka": "Yun et al. 2021",
-    "cka-rbf": "Kornblith et al. 2019",
-    "jsd": "Zheng et al. 2021",
-}
 
 
-def columns_of(result: dict) -> list[tuple]:
+class Part(NamedTuple):
+    """Columns that make one table; a row of all would be too wide for a terminal or a page."""
+
+    title: str
+    headings: list[str]
+    place: slice  # of its columns among those of a row
+
+
+AGAINST = Part(
+    "Similarity to the last layers of another model (Yun et al. 2021, Table 2)",
+    ["SVCCA together", "SVCCA top", "SVCCA each head", "CKA together"],
+    slice(None),
+)
+
+
+def columns_of(result: dict) -> list[Column]:
     """Columns that the result of a model has values for, without the disagreement scores."""
-    measures = result["summary"]
-    return [column for column in COLUMNS if column[1] in measures]
+    return [column for column in COLUMNS if column.measure in result["summary"]]
+
+
+def headings_of(result: dict) -> list[str]:
+    """Headings of the numbers of a model's rows."""
+    columns = [*columns_of(result), *(SCORES if "disagreement" in result else ())]
+    return [column.heading for column in columns]
+
+
+def parts_of(result: dict) -> list[Part]:
+    """Tables that a model's rows are cut into: similarities, and scores."""
+    headings, count = headings_of(result), len(columns_of(result))
+    parts = [
+        Part("Similarity and divergence, means over pairs of heads", headings[:count],
+             slice(0, count)),
+        Part("Disagreement scores exp(D), over all pairs of heads and over i≠j",
+             headings[count:], slice(count, None)),
+    ]  # fmt: skip
+    return [part for part in parts if part.headings]
 
 
 def rows_of(result: dict) -> list[tuple[str, str, list[float | None]]]:
@@ -36,60 +94,92 @@ def rows_of(result: dict) -> list[tuple[str, str, list[float | None]]]:
     rows = []
     for component in (c for c in COMPONENT_ORDER if c in result["components"]):
         layers = result["components"][component]["layers"]
-        scores = result.get("disagreement", {}).get(component)
         body = []
         for place, (number, layer) in enumerate(layers.items()):
-            values = [
-                (layer[measure] or {}).get(key) for _, measure, key, _, _ in columns_of(result)
-            ]
-            values += [scores[key]["layers"][place] for _, key in SCORES] if scores else []
+            values = [(layer[c.measure] or {}).get(c.key) for c in columns_of(result)]
+            values += [scores["layers"][place] for scores in _scores(result, component)]
             body.append((component, number, values))
         means = [mean(list(column)) for column in zip(*(row[2] for row in body), strict=True)]
-        if scores:
-            means[-len(SCORES) :] = [scores[key]["all"] for _, key in SCORES]
+        if scores := _scores(result, component):
+            means[-len(scores) :] = [score["all"] for score in scores]
         rows += [*body, (component, "mean", means)]
     return rows
 
 
-def summary_rows(result: dict) -> list[tuple[str, list[float | None]]]:
-    """Rows over all components: ``last`` layer of each, and ``mean`` over all modules.
+def summary_rows(result: dict) -> dict[str, list[float | None]]:
+    """Rows over components, by what they are of.
 
-    Scores exp(D) are exp of the mean of D, here as there.
+    ``cross``: the last chosen layer of the encoder-decoder attention, where there is one;
+    ``last``: the mean of every component's last chosen layer; ``mean``: of all modules. Scores
+    exp(D) are exp of the mean of D, here as there.
     """
-    rows = []
-    for label in ("last", "mean"):
+    rows = {}
+    if "cross" in result["components"]:
+        # The last but one row; the last is the component's mean.
+        rows["cross"] = [values for part, _, values in rows_of(result) if part == "cross"][-2]
+    for label, chosen in (("last", slice(-1, None)), ("mean", slice(None))):
         values = []
-        for _, measure, key, _, _ in columns_of(result):
-            suffix = "_per_row" if key == "per_row" else ""
-            values.append(result["summary"][measure][label + suffix])
-        for _, key in SCORES if "disagreement" in result else ():
-            scores = [entry[key] for entry in result["disagreement"].values()]
-            logs = [
-                math.log(value)
-                for entry in scores
-                for value in (entry["layers"][-1:] if label == "last" else entry["layers"])
-            ]
-            values.append(math.exp(mean(logs)))
-        rows.append((label, values))
+        for column in columns_of(result):
+            ending = KEYS.get(column.measure, {}).get(column.key, "")
+            values.append(result["summary"][column.measure][label + ending])
+        by_score = zip(*(_scores(result, part) for part in result["components"]), strict=True)
+        for scores in by_score:
+            values.append(_exp_of_mean([x for entry in scores for x in entry["layers"][chosen]]))
+        rows[label] = values
     return rows
 
 
-AGAINST_HEADINGS = ("SVCCA together", "SVCCA each head", "CKA together")
+def _scores(result: dict, component: str) -> list[dict]:
+    """Results of the component's scores in the order of ``SCORES``; none if not measured."""
+    found = result.get("disagreement", {}).get(component)
+    if not found:
+        return []
+    scores = [found[key] for _, key in ALL_PAIRS]
+    return [*scores, *(score["off_diagonal"] for score in scores)]
 
 
-def against_rows(results: list[dict]) -> list[tuple[str, str, list[float | None]]]:
-    """Rows of the comparison with another model: name, component, ``AGAINST_HEADINGS``."""
+def _exp_of_mean(scores: list[float | None]) -> float | None:
+    # A score of long sequences may be too small for a float: exp(-800) is 0.
+    logs = [s if s is None else math.log(s) if s else -math.inf for s in scores]
+    average = mean(logs)
+    return None if average is None else math.exp(average)
+
+
+def comparisons(results: list[dict]) -> list[tuple[str, list[tuple[str, list[float | None]]]]]:
+    """Tables of several models: a title, and name and values of each model.
+
+    Only models of one kind have a row ``cross``; where one lacks it, that table is left out.
+    """
+    rows = [(result["name"], summary_rows(result)) for result in results]
     return [
-        (result["name"], component, [found["svcca"], found["svcca_each"], found["cka"]])
-        for result in results
-        for component, found in result.get("against", {}).items()
+        (title, [(name, found[label]) for name, found in rows])
+        for label, title in _titles(results).items()
+        if all(label in found for _, found in rows)
     ]
 
 
-def headings_of(result: dict) -> list[str]:
-    """Headings of the numbers of a model's rows."""
-    headings = [column[0] for column in columns_of(result)]
-    return headings + ([name for name, _ in SCORES] if "disagreement" in result else [])
+def _titles(results: list[dict]) -> dict[str, str]:
+    entries = [entry for result in results for entry in result["components"].values()]
+    last = "last" if all(str(e["depth"]) in e["layers"] for e in entries) else "last chosen"
+    papers = " (as Yun et al. 2021, Tables 3 and 5)" if last == "last" else ""
+    return {
+        "cross": f"Encoder-decoder attention, {last} layer{papers}",
+        "last": f"Mean over the components' {last} layers",
+        "mean": "Mean over all layers and components",
+    }
+
+
+def against_rows(results: list[dict]) -> list[tuple[str, str, list[float | None]]]:
+    """Rows of the comparison with another model: name, component, those of ``AGAINST``."""
+    return [
+        (
+            result["name"],
+            component,
+            [found[key] for key in ("svcca", "svcca_top", "svcca_each", "cka")],
+        )
+        for result in results
+        for component, found in result.get("against", {}).items()
+    ]
 
 
 def number(value: float | None) -> str:
@@ -97,75 +187,17 @@ def number(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
 
 
-def format_tables(results: list[dict], subset: str, against: str | None = None) -> str:
-    """Lay out the results of models for a terminal: a table each, and one of all if several.
-
-    Args:
-        results: of ``diverse_mha.analysis.run.analyze``.
-        subset: name of the split.
-        against: name of the model that the others were compared with, if one was.
-    """
-    lines = []
-    for result in results:
-        lines += _model_table(result, subset) + [""]
-    if len(results) > 1:
-        lines += _comparison(results) + [""]
-    if against is not None:
-        lines += _against(results, against) + [""]
-    return "\n".join(lines + legend(results[0]))
-
-
-def _model_table(result: dict, subset: str) -> list[str]:
-    shape = "; ".join(
-        f"{component} {entry['heads']} heads, {entry['positions']:,} positions"
-        for component, entry in result["components"].items()
-    )
-    lines = [f"{result['name']} ({result['architecture']}), {subset}: {shape}"]
-    lines.append(f"{'component':<11}{'layer':<6}" + _cells(headings_of(result)))
-    previous = None
-    for component, layer, values in rows_of(result):
-        shown = component if component != previous else ""
-        lines.append(f"{shown:<11}{layer:<6}" + _cells(map(number, values)))
-        previous = component
-    for label, values in summary_rows(result):
-        shown = "all" if label == "last" else ""
-        lines.append(f"{shown:<11}{label:<6}" + _cells(map(number, values)))
-    return lines
-
-
-def _comparison(results: list[dict]) -> list[str]:
-    width = max(len("model"), *(len(result["name"]) for result in results)) + 2
-    lines = []
-    for place, title in enumerate(
-        ("last layer, mean over components", "mean over all layers and components")
-    ):
-        lines.append(f"{title}:")
-        lines.append(f"{'model':<{width}}" + _cells(headings_of(results[0])))
-        for result in results:
-            values = summary_rows(result)[place][1]
-            lines.append(f"{result['name']:<{width}}" + _cells(map(number, values)))
-    return lines
-
-
-def _against(results: list[dict], against: str) -> list[str]:
-    width = max(len("model"), *(len(result["name"]) for result in results)) + 2
-    lines = [f"last layers beside those of {against} (Yun et al. 2021, Table 2):"]
-    headings = "".join(f"{heading:>17}" for heading in AGAINST_HEADINGS)
-    lines.append(f"{'model':<{width}}{'component':<11}{headings}")
-    for name, component, values in against_rows(results):
-        cells = "".join(f"{number(value):>17}" for value in values)
-        lines.append(f"{name:<{width}}{component:<11}{cells}")
-    return lines
-
-
 def legend(result: dict) -> list[str]:
-    """Lines that say what the columns of a model's table mean."""
-    lines = [f"{n}: {text} ({SOURCES[m]})" for n, m, _, _, text in columns_of(result)]
+    """Lines that say what the columns of a model's tables mean."""
+    lines = [f"{column.heading}: {column.meaning}" for column in columns_of(result)]
     if "disagreement" in result:
-        lines.append("Sub., Pos., Out.: exp(D), 0 to 1, higher = differ more (Li et al. 2018)")
-    lines.append("all, last: mean of the components' last layers; mean: of all layers")
+        lines.append(
+            "Sub., Pos., Out.: exp(D) of values, attention and outputs over all pairs of heads, "
+            "i = j included, 0 to 1, higher = differ more (Li et al. 2018)"
+        )
+        lines.append(
+            "Sub., Pos., Out. i≠j: the same without the pairs i = j; perpendicular heads give 1 "
+            "in Sub. and Out. (most likely the 0.999 of Yun et al. 2021, section 6.2)"
+        )
+    lines.append("all, last: mean of the components' last layers; all, mean: of all layers")
     return lines
-
-
-def _cells(values) -> str:
-    return "".join(f"{value:>9}" for value in values)

@@ -64,7 +64,11 @@ def _heat_maps(spec: dict, folder: Path) -> list[Plot]:
 
 
 def _coefficients(spec: dict, folder: Path) -> list[Plot]:
-    return _panels(spec, {curve["label"]: _heads(curve) for curve in spec["curves"]})
+    """Draw the encoder-decoder attention alone: the module of Yun et al. 2021's Figs. 3 and 4."""
+    models = {curve["label"]: _heads(curve) for curve in spec["curves"]}
+    for result in models.values():
+        result["components"] = {"cross": result["components"]["cross"]}
+    return _panels(spec, models)
 
 
 def _coefficients_against(spec: dict, folder: Path) -> list[Plot]:

@@ -50,8 +50,9 @@ def lay_out(
 ) -> Layout:
     """Put paper's and our numbers side by side.
 
-    Speeds are followed by their ratio to the baseline row, in the paper and here; BLEU is the
-    tokenised one, as the papers report. Several seeds give mean and standard deviation.
+    A column that the paper has no number for is ours alone. Speeds are followed by their ratio
+    to the baseline row, in the paper and here; BLEU is the tokenised one, as the papers report.
+    Several seeds give mean and standard deviation.
 
     Args:
         table: The table.
@@ -66,11 +67,12 @@ def lay_out(
         numbers = [row_numbers[place] for _, row_numbers in filled]
         base = baseline[place] if baseline is not None else None
         relative = base is not None and base.measure == "speed"
-        headings += [f"{column}, paper", f"{column}, ours"]
+        published = any(number and number.paper is not None for number in numbers)
+        headings += [f"{column}, paper"] * published + [f"{column}, ours"]
         if relative:
             headings += [f"{column} / baseline, paper", f"{column} / baseline, ours"]
         for line, number in zip(lines, numbers, strict=True):
-            line += [_paper(number), _ours(number)]
+            line += [_paper(number)] * published + [_ours(number)]
             if relative:
                 line += [_ratio(number and number.paper, base.paper)]
                 doubtful = base.doubtful or (number is not None and number.doubtful)

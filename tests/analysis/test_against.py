@@ -34,6 +34,7 @@ def test_last_layers_are_compared_over_the_same_positions():
         assert found["cka"] == pytest.approx(cka(own, others), rel=1e-9)
         assert found["svcca"] == pytest.approx(together.mean, rel=1e-7)
         assert found["coefficients"] == pytest.approx(together.coefficients.tolist(), rel=1e-6)
+        assert found["svcca_top"] == pytest.approx(together.top_mean, rel=1e-7)
         assert found["svcca_heads"] == pytest.approx(each, rel=1e-7)
         assert found["svcca_each"] == pytest.approx(sum(each) / 4, rel=1e-7)
     assert set(rows) == set(meter.result()) == {"encoder", "cross", "decoder"}

@@ -37,8 +37,8 @@ def test_table_has_every_component_and_layer(checkpoint, data, capsys):
     out = capsys.readouterr().out
     for component in COMPONENTS:
         assert re.search(rf"^{component} +1 ", out, re.M), component
-    assert len(re.findall(r"^ +2 ", out, re.M)) == 3
-    for heading in ("SVCCA", "CKA", "JSD", "Sub.", "Pos.", "Out."):
+    assert len(re.findall(r"^ +2 ", out, re.M)) == 2 * 3, "similarities and scores"
+    for heading in ("SVCCA", "SVCCA top", "CKA", "JSD", "Sub.", "Out.", "Out. i≠j"):
         assert heading in out
 
 

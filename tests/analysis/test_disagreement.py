@@ -1,12 +1,14 @@
 """The scores of a data set do not depend on how it is cut into batches."""
 
+import itertools
 import math
 
 import pytest
 import torch
 
 from diverse_mha.analysis.disagreement import STATES, DisagreementMeter
-from tests.reference import cosine_disagreement, position_disagreement
+from diverse_mha.attention import HeadStates
+from tests.reference import cosine, cosine_disagreement, position_disagreement
 from tests.toy import build_ours, toy_batch
 
 
@@ -29,6 +31,9 @@ def test_whole_batch_and_single_sentences_give_the_same_scores():
     for component, scores in whole.result().items():
         for name, score in scores.items():
             other = parts.result()[component][name]
+            assert score["off_diagonal"]["layers"] == pytest.approx(
+                other["off_diagonal"]["layers"], rel=1e-9
+            )
             assert score["layers"] == pytest.approx(other["layers"], rel=1e-9)
             assert score["all"] == pytest.approx(other["all"], rel=1e-9)
 
@@ -51,3 +56,62 @@ def test_scores_are_exp_of_the_literal_sums():
         score = result["cross"][name]
         assert score["layers"] == pytest.approx([math.exp(v) for v in values], rel=1e-6)
         assert score["all"] == pytest.approx(math.exp(sum(values) / len(values)), rel=1e-6)
+
+
+def between(x, mask, product):
+    """-1/(H (H - 1)) sum_{i != j} of a product of two heads' rows, at each real position."""
+    pairs = list(itertools.permutations(range(x.size(1)), 2))
+    return [
+        [
+            -sum(float(product(x[b, i, t], x[b, j, t])) for i, j in pairs) / len(pairs)
+            for t in range(x.size(2))
+            if mask is None or not mask[b, t]
+        ]
+        for b in range(x.size(0))
+    ]
+
+
+def test_scores_without_the_pairs_of_a_head_with_itself():
+    model, batch = build_ours().double().eval(), toy_batch()
+    states = head_states(model, batch)
+    meter = DisagreementMeter()
+    meter.update(states)
+    for component in ("encoder", "cross", "decoder"):
+        found = meter.result()[component]
+        for layer, s in enumerate(states[component]):
+            queries, keys = s.query_padding_mask, s.key_padding_mask
+            for score, x, mask in (("subspace", s.values, keys), ("output", s.outputs, queries)):
+                d = [value for row in between(x, mask, cosine) for value in row]
+                expected = math.exp(sum(d) / len(d))
+                assert found[score]["off_diagonal"]["layers"][layer] == pytest.approx(expected)
+            sentences = [sum(row) for row in between(s.weights, queries, torch.dot)]
+            expected = math.exp(sum(sentences) / len(sentences))
+            assert found["position"]["off_diagonal"]["layers"][layer] == pytest.approx(expected)
+        for score in found.values():
+            logs = [math.log(value) for value in score["off_diagonal"]["layers"]]
+            mean = math.exp(sum(logs) / len(logs))
+            assert score["off_diagonal"]["all"] == pytest.approx(mean)
+
+
+@pytest.mark.parametrize(
+    "outputs,both,apart",
+    [
+        (torch.eye(4), math.exp(-1 / 4), 1.0),
+        (torch.tensor([[1.0, 0.0], [-1.0, 0.0]]), 1.0, math.e),
+        (torch.ones(3, 2), math.exp(-1), math.exp(-1)),
+        (torch.ones(1, 2), math.exp(-1), None),
+    ],
+    ids=["perpendicular", "sum to zero", "alike", "one head"],
+)
+def test_known_arrangements(outputs, both, apart):
+    heads = outputs[None, :, None, :].expand(2, -1, 3, -1)
+    weights = torch.full((2, heads.size(1), 3, 3), 1 / 3)
+    meter = DisagreementMeter()
+    meter.update({"encoder": [HeadStates(values=heads, weights=weights, outputs=heads)]})
+    for score in ("subspace", "output"):
+        found = meter.result()["encoder"][score]
+        assert found["all"] == pytest.approx(both)
+        if apart is None:
+            assert found["off_diagonal"] == {"layers": [None], "all": None}
+        else:
+            assert found["off_diagonal"]["all"] == pytest.approx(apart)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from diverse_mha.analysis import cka, cka_rbf, svcca
+from diverse_mha.analysis import Svcca, cka, cka_rbf, svcca
 from tests.analysis import reference
 
 
@@ -38,6 +38,25 @@ def test_svcca_is_that_of_the_full_matrices(n, a, b, threshold):
     np.testing.assert_allclose(found.coefficients.numpy(), expected, rtol=0, atol=1e-9)
     assert found.mean == pytest.approx(expected.mean(), abs=1e-9)
     assert len(expected) == min(found.kept)
+
+
+@pytest.mark.parametrize("n,a,b", [(40, 6, 6), (57, 5, 9), (200, 16, 3), (31, 1, 1)])
+def test_top_mean_is_that_of_the_published_code(n, a, b):
+    """``sum_threshold`` of Raghu et al. written out: the first length whose sum is enough."""
+    x, y = responses(n, a, b)
+    found = svcca(x, y)
+    rho = found.coefficients.tolist()
+    top = next((i for i in range(len(rho)) if sum(rho[:i]) / sum(rho) >= 0.98), len(rho))
+    assert found.top_mean == pytest.approx(sum(rho[:top]) / top, rel=1e-12)
+    assert found.top_mean >= found.mean
+
+
+def test_top_mean_leaves_out_what_hardly_correlates():
+    assert Svcca(0.0, torch.tensor([]), (0, 0)).top_mean == 0
+    few = torch.tensor([1.0, 1.0, 0.02, 0.01], dtype=torch.float64)
+    assert Svcca(0.5, few, (4, 4)).top_mean == 1.0, "2 of 2.03 are 98.5 %"
+    level = torch.full((50,), 0.3, dtype=torch.float64)
+    assert Svcca(0.3, level, (50, 50)).top_mean == pytest.approx(0.3)
 
 
 def test_rbf_cka_is_that_of_the_full_matrices():

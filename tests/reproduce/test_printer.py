@@ -67,6 +67,13 @@ def test_numbers_stand_side_by_side(layout):
     assert layout.lines[1] == ("+ Out_1", "1.50", "4.00", "0.75", "0.80", "24.78", "-", "", "")
 
 
+def test_a_column_without_a_published_number_is_ours_alone():
+    filled = [(TABLE.rows[0], [*FILLED[0][1][:2], Number("parameters", None, (9e6,))])]
+    found = lay_out(TABLE, filled, "small")
+    assert found.headings[-3:] == ("BLEU, paper", "BLEU, ours", "parameters, ours")
+    assert found.lines[0][-1] == "9.00M"
+
+
 def test_smoke_says_what_its_numbers_are_worth(layout):
     assert SMOKE in layout.notes and "mean nothing" in SMOKE
     for text in (to_text(layout), to_markdown(layout), to_latex(layout)):

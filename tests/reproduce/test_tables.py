@@ -55,7 +55,8 @@ ROWS = {
 def test_values_are_the_papers(paper, table, name):
     (row,) = choose_rows(find(paper, table), name)
     values = [cell and cell.paper for cell in row.cells]
-    assert values == SAMPLES[paper, table, name]
+    expected = SAMPLES[paper, table, name]
+    assert values == expected + [None] * (len(values) - len(expected))
 
 
 def test_every_table_is_there_with_all_rows():
@@ -80,7 +81,9 @@ def test_a_table_hangs_together(table):
     for row in table.rows:
         for cell in (cell for cell in row.cells if cell is not None):
             measure = MEASURES[cell.measure]
-            assert cell.paper is not None and measure.form(cell.paper)
+            # What the paper has no number for is another reading of one that it has.
+            assert cell.paper is not None or cell.measure in ("svcca.top", "svcca.all", "cka.all")
+            assert cell.paper is None or measure.form(cell.paper)
             assert measure.against == (cell.against is not None)
             check_experiment(cell.experiment, table.scales)
 

@@ -65,19 +65,25 @@ TABLE_2 = Table(
     ),
 )
 
+_SIMILARITIES = ("SVCCA", "CKA", "SVCCA top", "SVCCA all", "CKA all")
+
+
+def _similarities(experiment: Experiment, svcca: float, cka: float) -> tuple[Cell, ...]:
+    """Cells of the paper's two numbers, and of other readings that it has no numbers for."""
+    others = (Cell(experiment, name, None) for name in ("svcca.top", "svcca.all", "cka.all"))
+    return (Cell(experiment, "svcca", svcca), Cell(experiment, "cka", cka), *others)
+
+
 TABLE_3 = Table(
     paper="yun2021",
     name="table-3",
     title="Inter-head similarity by number of heads and width (IWSLT17 De-En)",
-    columns=("SVCCA", "CKA"),
+    columns=_SIMILARITIES,
     rows=tuple(
         Row(
             f"{heads}h-{width}d",
             f"{heads}H-{width}d",
-            (
-                Cell(sized(width, heads), "svcca", svcca),
-                Cell(sized(width, heads), "cka", cka),
-            ),
+            _similarities(sized(width, heads), svcca, cka),
         )
         for heads, width, svcca, cka in (
             (2, 64, 0.793, 0.553),
@@ -186,12 +192,12 @@ TABLE_5 = Table(
     paper="yun2021",
     name="table-5",
     title="Inter-head similarity under the controlling methods (IWSLT17 De-En)",
-    columns=("SVCCA", "CKA"),
+    columns=_SIMILARITIES,
     rows=tuple(
         Row(
             name,
             label,
-            (Cell(experiment, "svcca", svcca), Cell(experiment, "cka", cka)),
+            _similarities(experiment, svcca, cka),
         )
         for name, label, experiment, svcca, cka in _CONTROLLED
     ),
@@ -247,6 +253,11 @@ FIGURE_2 = Figure(
     against=SINGLE,
 )
 
+_ONLY_CROSS = (
+    "The last layer of the encoder-decoder attention, the only module of which the paper reports "
+    "results (section 5.2)."
+)
+
 FIGURE_3 = Figure(
     paper="yun2021",
     name="figure-3",
@@ -261,6 +272,7 @@ FIGURE_3 = Figure(
         ("(c) d = 512", ("2_H_512_d", "4_H_512_d", "8_H_512_d", "16_H_512_d")),
         ("(d) H = 4", ("4_H_128_d", "4_H_256_d", "4_H_512_d")),
     ),
+    notes=(_ONLY_CROSS,),
 )
 
 _LABELS = {name: label for name, label, *_ in _CONTROLLED}
@@ -284,6 +296,7 @@ FIGURE_4 = Figure(
             tuple(_LABELS[n] for n in ("baseline", "hsic-1e-8", "hsic-1e-7", "hsic-1e-6")),
         ),
     ),
+    notes=(_ONLY_CROSS,),
 )
 
 TABLES = (TABLE_1, TABLE_2, TABLE_3, TABLE_4, TABLE_5, TABLE_6, TABLE_7)

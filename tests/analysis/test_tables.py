@@ -1,0 +1,83 @@
+"""What the tables say of several models: which modules, and where measures contradict."""
+
+import pytest
+
+from diverse_mha.analysis.collect import summarise
+from diverse_mha.analysis.contradictions import contradictions
+from diverse_mha.analysis.tables import comparisons, headings_of, parts_of, summary_rows
+from diverse_mha.analysis.terminal import format_tables
+from diverse_mha.reproduce.measures import MEASURES
+
+SCORES = ("subspace", "position", "output")
+
+
+def score(layers):
+    return {"layers": layers, "all": layers[0], "off_diagonal": {"layers": layers, "all": 1.0}}
+
+
+def result(name, cka, out, components=("encoder", "cross", "decoder"), depth=2):
+    """A model of two layers a component whose numbers grow from one to the next by 0.1."""
+    entries = {}
+    for place, component in enumerate(components):
+        layers = {
+            str(n): {
+                "cka": {"mean": cka + 0.1 * (place + n)},
+                "svcca": {"mean": 0.1 * (place + n), "top_mean": 0.1 * (place + n) + 0.05},
+            }
+            for n in (1, 2)
+        }
+        entries[component] = {"heads": 4, "positions": 9, "depth": depth, "layers": layers}
+    scores = {c: {s: score([out, out]) for s in SCORES} for c in components}
+    return {
+        "name": name, "architecture": "a", "components": entries, "disagreement": scores,
+        "summary": summarise(entries),
+    }  # fmt: skip
+
+
+def test_the_module_that_yun_et_al_report_is_told_from_the_mean_of_three():
+    found = result("a", 0.0, 0.5)
+    rows = summary_rows(found)
+    place = headings_of(found).index("SVCCA")
+    assert rows["cross"][place] == pytest.approx(0.3), "second component, second layer"
+    assert rows["last"][place] == pytest.approx((0.2 + 0.3 + 0.4) / 3)
+    assert rows["mean"][place] == pytest.approx((0.15 + 0.25 + 0.35) / 3)
+    assert rows["cross"][place + 1] == pytest.approx(0.35)
+    title = comparisons([found])[0][0]
+    assert title == "Encoder-decoder attention, last layer (as Yun et al. 2021, Tables 3 and 5)"
+    deeper = result("a", 0.0, 0.5, depth=6)
+    assert comparisons([deeper])[0][0] == "Encoder-decoder attention, last chosen layer"
+    assert "Yun" not in comparisons([result("lm", 0.0, 0.5, ("decoder",))])[0][0]
+
+
+def test_reproduce_compares_the_papers_module():
+    content = {"models": [result("a", 0.0, 0.5)]}
+    content["models"][0]["summary"]["svcca"]["last"] = 0.9
+    assert MEASURES["svcca"].read(content) == pytest.approx(0.3)
+    assert MEASURES["svcca.top"].read(content) == pytest.approx(0.35)
+    assert MEASURES["svcca.all"].read(content) == 0.9
+    assert MEASURES["cka"].read(content) == pytest.approx(0.3)
+    assert MEASURES["cka.all"].read(content) == pytest.approx(0.3)
+
+
+def test_one_sentence_where_measures_contradict():
+    base, other = result("base", 0.0, 0.5), result("other", 0.2, 0.7)
+    (sentence,) = contradictions([base, other])
+    assert "beside base the heads of other differ more by Sub. (0.500 to 0.700)" in sentence
+    assert "are more alike by CKA (0.250 to 0.450); name the measure" in sentence
+    assert sentence in format_tables([base, other], "valid").replace("\n", " ")
+    for one, two in ((0.0, 0.505), (0.2, 0.5), (-0.2, 0.7)):
+        assert contradictions([base, result("other", one, two)]) == []
+    assert contradictions([base]) == contradictions([]) == []
+
+
+def test_no_line_is_wider_than_a_terminal():
+    models = [result("baseline", 0.0, 0.5), result("other", 0.2, 0.7)]
+    assert len(parts_of(models[0])) == 2
+    lines = format_tables(models, "valid").splitlines()
+    assert max(len(line) for line in lines[1:] if "heads," not in line) <= 80
+
+
+def test_a_score_too_small_for_a_float_is_zero():
+    found = result("a", 0.0, 0.5)
+    found["disagreement"]["cross"]["position"] = score([0.0, 0.0])
+    assert summary_rows(found)["mean"][headings_of(found).index("Pos.")] == 0
