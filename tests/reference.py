@@ -14,20 +14,45 @@ def cosine(a: Tensor, b: Tensor) -> Tensor:
     return torch.dot(a, b) / (torch.sqrt(torch.dot(a, a)) * torch.sqrt(torch.dot(b, b)))
 
 
-def cosine_disagreement(x: Tensor, padding_mask: Tensor | None = None) -> Tensor:
-    """Li et al. 2018, Eq. 1 and Eq. 3: the double sum, averaged over real positions."""
+def cosine_disagreement(x: Tensor, padding_mask: Tensor | None = None, form=()) -> Tensor:
+    """Li et al. 2018, Eq. 1 and Eq. 3: the double sum, averaged over real positions.
+
+    ``form``: the vectors minus their head's mean (centred), no pairs i = j (off-diagonal), and
+    without these squares (squared).
+    """
     bsz, num_heads, length, _ = x.shape
     terms = []
+    if "centred" in form:
+        x = minus_mean(x, padding_mask)
+    off_diagonal = "off-diagonal" in form or "squared" in form
     for b in range(bsz):
         for t in range(length):
             if padding_mask is not None and padding_mask[b, t]:
                 continue
-            term = x.new_zeros(())
+            term = 0.0 * x[b, :, t].sum()
             for i in range(num_heads):
                 for j in range(num_heads):
-                    term = term - cosine(x[b, i, t], x[b, j, t])
-            terms.append(term / num_heads**2)
+                    if off_diagonal and i == j:
+                        continue
+                    cos = cosine(x[b, i, t], x[b, j, t])
+                    term = term - (cos**2 if "squared" in form else cos)
+            pairs = num_heads * (num_heads - 1) if off_diagonal else num_heads**2
+            terms.append(term / max(1, pairs))
     return torch.stack(terms).mean() if terms else 0.0 * x.sum()
+
+
+def minus_mean(x: Tensor, padding_mask: Tensor | None = None) -> Tensor:
+    """Each head's vectors minus their mean over the real positions of all sentences."""
+    result = x.clone()
+    for h in range(x.size(1)):
+        rows = [
+            x[b, h, t]
+            for b in range(x.size(0))
+            for t in range(x.size(2))
+            if padding_mask is None or not padding_mask[b, t]
+        ]
+        result[:, h] = x[:, h] - torch.stack(rows).mean(dim=0)
+    return result
 
 
 def position_disagreement(
@@ -35,10 +60,11 @@ def position_disagreement(
     query_padding_mask: Tensor | None = None,
     key_padding_mask: Tensor | None = None,
     reduction: str = "query",
+    form=(),
 ) -> Tensor:
     """Li et al. 2018, Eq. 2: the double sum over heads of the products' real cells.
 
-    ``reduction`` says what is averaged: queries, or sentences.
+    ``reduction`` says what is averaged: queries, or sentences. ``form`` may leave out i = j.
     """
     bsz, num_heads, tgt_len, src_len = weights.shape
     real = weights.new_ones(bsz, src_len, dtype=torch.bool)
@@ -53,9 +79,12 @@ def position_disagreement(
             term = weights.new_zeros(())
             for i in range(num_heads):
                 for j in range(num_heads):
+                    if "off-diagonal" in form and i == j:
+                        continue
                     product = (weights[b, i, t] * weights[b, j, t]).abs()  # (S,)
                     term = term - product[real[b]].sum()
-            queries.append(term / num_heads**2)
+            pairs = num_heads * (num_heads - 1) if form else num_heads**2
+            queries.append(term / max(1, pairs))
         if queries:
             per_query += queries
             per_sentence.append(torch.stack(queries).sum())

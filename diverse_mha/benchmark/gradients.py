@@ -22,12 +22,14 @@ from diverse_mha.criterions.config import DiversityConfig
 from diverse_mha.criterions.terms import DiversityTerms
 from diverse_mha.errors import UserError, run_cli
 
+_MEAN = {"orthogonality_weight": 1.0, "orthogonality_normalization": "mean-loss"}
 TERMS = {
     "disagreement output": {"disagreement": "output"},
     "hsic, trace": {"hsic_weight": 1.0, "hsic_normalization": "trace"},
     "hsic, mean": {"hsic_weight": 1.0, "hsic_normalization": "mean"},
-    "orthogonality, SRIP": {"orthogonality_weight": 1.0, "orthogonality_cosine_on": "none"},
-    "orthogonality": {"orthogonality_weight": 1.0},
+    "orthogonality, SRIP": {**_MEAN, "orthogonality_cosine_on": "none"},
+    "orthogonality": _MEAN,
+    "orthogonality, summed": {**_MEAN, "orthogonality_normalization": "summed-loss"},
 }
 
 
@@ -45,7 +47,9 @@ def gradient_norms(model: nn.Module, sample: dict, padding: int) -> dict[str, fl
     net_output = model(**sample["net_input"], return_head_states=wanted)
     states = net_output[1]["head_states"]
     losses = {"token loss": token_loss(model, sample, net_output, padding)}
-    losses.update({name: term.loss(term.values(states)) for name, term in terms.items()})
+    size = int(model.get_targets(sample, net_output).ne(padding).sum())
+    for name, term in terms.items():
+        losses[name] = sum(value.loss for value in term.measure(states, size).values())
     parameters = [p for p in model.parameters() if p.requires_grad]
     norms = {}
     for name, loss in losses.items():

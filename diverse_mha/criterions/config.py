@@ -6,12 +6,17 @@ from typing import Optional
 from fairseq.dataclass import ChoiceEnum
 
 from diverse_mha.errors import OptionError
+from diverse_mha.regularizers.disagreement import FORMS
 from diverse_mha.regularizers.hsic import DEFAULT_NORMALIZATION, KERNELS, NORMALIZATIONS
 from diverse_mha.regularizers.orthogonality import METHODS
 
 COMPONENTS = ("encoder", "cross", "decoder")
 DISAGREEMENT_TERMS = ("subspace", "position", "output")
+DISAGREEMENT_FORMS = ("printed", *FORMS)
 PROJECTIONS = ("q", "k", "v")
+ORTHOGONALITY_NORMALIZATIONS = ("mean-loss", "summed-loss")
+DEFAULT_ORTHOGONALITY_NORMALIZATION = "mean-loss"
+_WEIGHTS = "; or one for each component, such as encoder=1.0,cross=0.5, which names them too"
 
 
 def _option(default, text: str):
@@ -32,15 +37,22 @@ class DiversityConfig:
         "components the terms apply to, separated by commas: encoder, cross, "
         "decoder; default: every one the model has",
     )
-    disagreement_weight: float = _option(
-        1.0,
+    disagreement_weight: str = _option(
+        "1.0",
         "weight of each disagreement term, lambda in the paper; 0 logs the terms "
-        "without training on them",
+        "without training on them" + _WEIGHTS,
     )
-    hsic_weight: float = _option(
-        0.0,
+    disagreement_form: str = _option(
+        "printed",
+        "form of the terms: printed (the paper's), or, not in the papers, separated by commas: "
+        "centred (cosines of vectors minus their mean over the batch), off-diagonal (mean over "
+        "the pairs i != j) or squared (mean squared cosine over i != j: perpendicular heads "
+        "are the optimum)",
+    )
+    hsic_weight: str = _option(
+        "0.0",
         "weight of HSIC between the outputs of the heads, which is minimised (Yun et al. 2021, "
-        "whose lambda is 1e-7); 0: off",
+        "whose lambda is 1e-7); 0: off" + _WEIGHTS,
     )
     hsic_on: Optional[str] = _option(
         None,
@@ -61,10 +73,17 @@ class DiversityConfig:
     hsic_bandwidth: float = _option(
         1.0, "bandwidth of the rbf kernel, in multiples of the median distance of a head's samples"
     )
-    orthogonality_weight: float = _option(
-        0.0,
+    orthogonality_weight: str = _option(
+        "0.0",
         "weight of the orthogonality regulariser, the sum of a spectral-norm (SRIP) and a cosine "
-        "part, which is minimised (Yun et al. 2021, whose lambda is 1.0); 0: off",
+        "part, which is minimised (Yun et al. 2021, whose lambda is 1.0); 0: off" + _WEIGHTS,
+    )
+    orthogonality_normalization: ChoiceEnum(ORTHOGONALITY_NORMALIZATIONS) = _option(
+        DEFAULT_ORTHOGONALITY_NORMALIZATION,
+        "what the orthogonality regulariser is added to: mean-loss (averaged over layers, to the "
+        "mean loss of a token) or summed-loss (summed over layers, once to the summed loss of a "
+        "batch, which is divided by its tokens afterwards); equations.md says how lambda depends "
+        "on it",
     )
     orthogonality_on: str = _option(
         "v", "projections whose SRIP is taken, separated by commas: q, k, v"
@@ -73,6 +92,11 @@ class DiversityConfig:
         "q,k,v",
         "projections whose mean cosine between heads is added, separated by commas: q, k, v; "
         "or none",
+    )
+    orthogonality_unit_vectors: bool = _option(
+        False,
+        "take the SRIP of the heads' vectors divided by their norms, so that directions alone "
+        "count (not in the paper)",
     )
     orthogonality_method: ChoiceEnum(METHODS) = _option(
         "power",
@@ -106,17 +130,6 @@ def parse_names(option: str, value: Optional[str], legal: tuple[str, ...]) -> tu
     return tuple(name for name in legal if name in names)
 
 
-def check_weight(option: str, value: float) -> float:
-    """Return a weight.
-
-    Raises:
-        OptionError: if it is negative, infinite or not a number.
-    """
-    if not 0 <= value < float("inf"):
-        raise OptionError(f"{option} {value}: must be 0 or a positive number")
-    return value
-
-
 def refuse_idle(cfg, options: tuple[str, ...], why: str) -> None:
     """Refuse options that were given and would do nothing.
 
@@ -131,5 +144,13 @@ def refuse_idle(cfg, options: tuple[str, ...], why: str) -> None:
     defaults = {f.name: f.default for f in fields(DiversityConfig)}
     for name in options:
         value = getattr(cfg, name)
-        if str(value) != str(defaults[name]):
+        if _plain(value) != _plain(defaults[name]):
             raise OptionError(f"--{name.replace('_', '-')} {value} has no effect {why}")
+
+
+def _plain(value):
+    """Return what an option means: 1, 1.0 and "1.0" are the same weight."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return str(value)

@@ -59,8 +59,9 @@ class DiversityMixin:
 
     The loss becomes token loss + sample_size * sum of weight * term. fairseq divides
     gradients by sample_size, so training minimises mean token loss + weight * term
-    whatever the batch size. ``reduce=False`` asks for losses per token, to which a
-    term of the whole batch does not belong: there it is logged and not added.
+    whatever the batch size, unless a term's normalisation says otherwise.
+    ``reduce=False`` asks for losses per token, to which a term of the whole batch does
+    not belong: there it is logged and not added.
 
     Logged as ``loss`` is the token loss alone, so that loss and perplexity, and the
     checkpoint chosen by them, are the same quantity with and without terms; every
@@ -101,11 +102,11 @@ class DiversityMixin:
             return super().forward(model, sample, reduce)
         recorder = Recorder(model, wanted, output_weight)
         loss, sample_size, logging_output = super().forward(recorder, sample, reduce)
-        values = self.diversity.values(recorder.head_states, self.training)
-        if reduce and values:
-            loss = loss + sample_size * self.diversity.loss(values)
-        for name, value in values.items():
-            logging_output[_PREFIX + name] = _data(value) * sample_size
+        measured = self.diversity.measure(recorder.head_states, sample_size, self.training)
+        if reduce and measured:
+            loss = loss + sample_size * sum(term.loss for term in measured.values())
+        for name, term in measured.items():
+            logging_output[_PREFIX + name] = _data(term.value) * sample_size
         return loss, sample_size, logging_output
 
     def output_weight(self, model, reduce: bool) -> Tensor | None:

@@ -5,6 +5,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from .checks import check_heads, check_padding_mask, compute_dtype
+from .weights import real_position_weights
 
 ZERO_NORM = 1e-12
 """A head vector whose norm is not above this counts as the zero vector."""
@@ -13,38 +14,33 @@ CPU_CHUNK = 2**18
 """Elements of the input handled at once on the CPU."""
 
 
-def real_position_weights(padding_mask: Tensor | None, like: Tensor, shape) -> Tensor:
-    """Weights that turn a sum over positions into a mean over the real ones.
-
-    Args:
-        padding_mask: bool, any shape, True = padding; None means that nothing is padded.
-        like: a tensor whose device and dtype the weights take.
-        shape: shape of the weights; that of ``padding_mask`` if there is one.
-
-    Returns:
-        Tensor of that shape: 1 / (number of real positions) at real positions, 0 at padding.
-        All zero where every position is padding.
-    """
-    if padding_mask is None:
-        size = shape.numel()
-        return like.new_full(shape, 1.0 / size if size else 0.0)
-    real = (~padding_mask).to(like.dtype)
-    return real / real.sum().clamp_min(1.0)
+def inverse_of(norms: Tensor) -> Tensor:
+    """1 / norms; 0 for the norm of what counts as the zero vector."""
+    return norms.reciprocal().masked_fill_(norms <= ZERO_NORM, 0.0)
 
 
 def mean_pairwise_cosine(
-    x: Tensor, padding_mask: Tensor | None = None, *, name: str = "x"
+    x: Tensor,
+    padding_mask: Tensor | None = None,
+    *,
+    off_diagonal: bool = False,
+    name: str = "x",
 ) -> Tensor:
     """Mean over real positions of (1/H^2) sum_ij cos(x_i, x_j), the pairs i = j included.
+
+    Off the diagonal: of (1/(H(H-1))) sum_{i != j} cos(x_i, x_j). As cos(x_i, x_i) is 1, this is
+    another scale and offset of the same, H/(H-1) times as steep.
 
     Args:
         x: (B, H, S, D), any floating-point dtype and strides.
         padding_mask: (B, S) bool, True = padding, where ``x`` may hold anything, even NaN.
+        off_diagonal: leave the pairs i = j out.
         name: what messages call ``x``.
 
     Returns:
-        Scalar, float32 (float64 for float64), in [0, 1]; lower = more diverse. 1/H for
-        perpendicular heads; 0 if there is no real position.
+        Scalar, float32 (float64 for float64), lower = more diverse. In [0, 1], and 1/H for
+        perpendicular heads; off the diagonal in [-1/(H-1), 1], 0 for perpendicular heads, and
+        0 for one head. 0 if there is no real position.
 
     Raises:
         ValueError: if a shape or dtype is not as above.
@@ -53,11 +49,11 @@ def mean_pairwise_cosine(
     shape = torch.Size((x.size(0), x.size(2)))
     check_padding_mask("padding_mask", padding_mask, shape)
     weights = real_position_weights(padding_mask, x.new_empty((), dtype=compute_dtype(x)), shape)
-    return MeanPairwiseCosine.apply(x, weights, padding_mask)
+    return MeanPairwiseCosine.apply(x, weights, padding_mask, off_diagonal)
 
 
 class MeanPairwiseCosine(torch.autograd.Function):
-    """Weighted mean over positions of (1/H^2) sum_ij cos(x_i, x_j).
+    """Weighted mean over positions of the mean of cos(x_i, x_j) over pairs of heads.
 
     The double sum equals ||sum_h x_h / ||x_h|| ||^2 / H^2, so the cost is linear in H. Plain
     autograd reads and writes the (B, H, S, D) tensor some ten times and keeps two copies of it;
@@ -67,7 +63,9 @@ class MeanPairwiseCosine(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx, x: Tensor, position_weights: Tensor, padding_mask: Tensor | None) -> Tensor:
+    def forward(
+        ctx, x: Tensor, position_weights: Tensor, padding_mask: Tensor | None, off_diagonal: bool
+    ) -> Tensor:
         """Computes the weighted mean.
 
         Args:
@@ -75,14 +73,15 @@ class MeanPairwiseCosine(torch.autograd.Function):
             x: (B, H, S, D), any floating-point dtype, any strides.
             position_weights: (B, S), float32 or float64: the dtype to compute in.
             padding_mask: (B, S) bool, True = padding, where ``x`` may hold anything, even NaN.
+            off_diagonal: leave the pairs i = j out.
 
         Returns:
-            Scalar of the dtype of ``position_weights``, in [0, sum of the weights].
+            Scalar of the dtype of ``position_weights``.
         """
         dtype = position_weights.dtype
         bsz, num_heads, length, head_dim = x.shape
         norms = torch.linalg.vector_norm(x, dim=-1, dtype=dtype)  # (B, H, S)
-        inverse = norms.reciprocal().masked_fill_(norms <= ZERO_NORM, 0.0)
+        inverse = inverse_of(norms)
         total = x.new_zeros((bsz, length, head_dim), dtype=dtype)
         for heads, scale in _by_heads(x, inverse):
             if heads.size(1) == 1:
@@ -96,8 +95,12 @@ class MeanPairwiseCosine(torch.autograd.Function):
         if padding_mask is not None:
             total.masked_fill_(padding_mask.unsqueeze(-1), 0.0)
         ctx.save_for_backward(x, inverse, total, position_weights, padding_mask)
-        squares = torch.linalg.vecdot(total, total)  # (B, S)
-        return (squares * position_weights).sum() / num_heads**2
+        sums = torch.linalg.vecdot(total, total)  # (B, S)
+        ctx.pairs = num_heads**2
+        if off_diagonal:
+            sums -= inverse.count_nonzero(dim=1)  # cos(x_i, x_i) is 1, of a zero vector 0
+            ctx.pairs = max(1, num_heads * (num_heads - 1))
+        return (sums * position_weights).sum() / ctx.pairs
 
     @staticmethod
     @once_differentiable
@@ -105,7 +108,7 @@ class MeanPairwiseCosine(torch.autograd.Function):
         """Gradient for ``x``: (g - u (u.g)) / ||x||, with u the unit vector, g that for u."""
         x, inverse, total, position_weights, padding_mask = ctx.saved_tensors
         dtype = position_weights.dtype
-        scale = position_weights * (grad * (2.0 / x.size(1) ** 2))  # (B, S)
+        scale = position_weights * (grad * (2.0 / ctx.pairs))  # (B, S)
         grad_unit = (total * scale.unsqueeze(-1)).unsqueeze(1)  # (B, 1, S, D)
         grad_x = torch.empty_like(x)
         step = _heads_at_once(x)
@@ -120,7 +123,7 @@ class MeanPairwiseCosine(torch.autograd.Function):
                 result.masked_fill_(padding_mask[:, None, :, None], 0.0)
             if result is not out:
                 out.copy_(result)
-        return grad_x, None, None
+        return grad_x, None, None, None
 
 
 def _heads_at_once(x: Tensor) -> int:

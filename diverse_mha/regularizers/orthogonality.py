@@ -1,11 +1,12 @@
 """Spectral restricted isometry property (SRIP) of the heads' vectors."""
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from .checks import check_heads, check_padding_mask, compute_dtype, full_precision
-from .cosine import real_position_weights
+from .weights import real_position_weights
 
 METHODS = ("power", "exact")
 POWER_ITERATIONS = 2
@@ -15,6 +16,7 @@ def srip(
     x: Tensor,
     padding_mask: Tensor | None = None,
     *,
+    unit_vectors: bool = False,
     method: str = "power",
     iterations: int = POWER_ITERATIONS,
 ) -> Tensor:
@@ -43,6 +45,8 @@ def srip(
         x: (B, H, L, D), vectors of each head; any floating-point dtype and any strides.
         padding_mask: (B, L) bool, True = padding. What stands there is never read into the
             result, even NaN, and gets zero gradient.
+        unit_vectors: divide each head's vector by its norm first, so that the diagonal of W is 0
+            and directions alone count; a zero vector stays one.
         method: ``"power"`` or ``"exact"``.
         iterations: of the power method before the last step; 0 or more.
 
@@ -60,6 +64,8 @@ def srip(
         raise ValueError(f"method is {method!r}; expected one of {METHODS}")
     if iterations < 0:
         raise ValueError(f"iterations is {iterations}; expected 0 or more")
+    if unit_vectors:
+        x = F.normalize(x.to(compute_dtype(x)), dim=-1)
     weights = real_position_weights(padding_mask, x.new_empty((), dtype=compute_dtype(x)), shape)
     return _MeanSRIP.apply(x, weights, padding_mask, None if method == "exact" else iterations)
 

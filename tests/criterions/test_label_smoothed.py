@@ -56,7 +56,7 @@ def test_terms_equal_the_literal_sums_layers_averaged_components_added(component
         DiversityConfig(disagreement="subspace,position,output", disagreement_on=components)
     )
     states = model(**batch["net_input"], return_head_states=terms.wanted)[1]["head_states"]
-    values = terms.values(states)
+    values = terms.measure(states, sample_size=1)
     assert list(values) == [
         "disagreement_subspace",
         "disagreement_position",
@@ -74,7 +74,8 @@ def test_terms_equal_the_literal_sums_layers_averaged_components_added(component
             )
             expected["disagreement_output"] += share * cosine_disagreement(s.outputs, queries)
     for name, value in values.items():
-        assert float(value) == pytest.approx(expected[name].item(), rel=1e-6), name
+        assert float(value.value) == pytest.approx(expected[name].item(), rel=1e-6), name
+        assert float(value.loss) == pytest.approx(-expected[name].item(), rel=1e-6), name
 
 
 def test_loss_is_token_loss_minus_weight_times_d_times_sample_size():
@@ -177,4 +178,4 @@ def test_a_component_the_model_lacks_is_refused():
         DiversityConfig(disagreement="output", disagreement_on="cross")
     )
     with pytest.raises(ValueError, match="the model has no 'cross' attention; choose from decoder"):
-        terms.values({"decoder": []})
+        terms.measure({"decoder": []}, sample_size=1)

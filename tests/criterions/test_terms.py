@@ -7,7 +7,11 @@ import torch
 from fairseq.criterions import CRITERION_DATACLASS_REGISTRY, CRITERION_REGISTRY
 from fairseq.logging import metrics
 
-from diverse_mha.criterions.config import DiversityConfig
+from diverse_mha.criterions.config import (
+    DEFAULT_ORTHOGONALITY_NORMALIZATION,
+    ORTHOGONALITY_NORMALIZATIONS,
+    DiversityConfig,
+)
 from diverse_mha.criterions.terms import DiversityTerms
 from diverse_mha.regularizers.hsic import DEFAULT_NORMALIZATION, NORMALIZATIONS
 from tests import reference, reference_diversity
@@ -57,6 +61,21 @@ OPTIONS = {
         "orthogonality_cosine_on": "none",
         "orthogonality_method": "exact",
     },
+    "summed-loss": {
+        "orthogonality_weight": "encoder=0.7,decoder=0.2",
+        "orthogonality_normalization": "summed-loss",
+        "orthogonality_method": "exact",
+    },
+    "forms": {
+        "disagreement": "subspace,output",
+        "disagreement_form": "centred,squared",
+        "disagreement_weight": "encoder=0.5,decoder=2",
+    },
+    "off-diagonal": {
+        "disagreement": "subspace,position,output",
+        "disagreement_form": "off-diagonal",
+        "disagreement_weight": 0.5,
+    },
     "all": {
         "disagreement": "subspace,position,output",
         "disagreement_weight": 0.5,
@@ -76,22 +95,20 @@ def run(criterion, model, batch):
     return loss.detach(), size, log, [g.clone() for g in grads]
 
 
-def by_hand(head_states, options) -> dict[str, torch.Tensor]:
-    """Every value from the literal oracles: layers averaged, components added."""
-
-    def total(of_layer, components=COMPONENTS):
-        chosen = [head_states[name] for name in components if name in head_states]
-        return sum(sum(of_layer(s) for s in layers) / len(layers) for layers in chosen)
+def by_hand(head_states, options, size) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
+    """Every value from the literal oracles, layers averaged, components added; and its loss."""
 
     def mask(s, state):
         return getattr(s, MASKS[state] + "_padding_mask")
 
-    def cosine(state):
-        return lambda s: reference.cosine_disagreement(getattr(s, state), mask(s, state))
+    form = options.get("disagreement_form", "").split(",")
+
+    def cosine(state, form=()):
+        return lambda s: reference.cosine_disagreement(getattr(s, state), mask(s, state), form)
 
     def position(s):
         masks = s.query_padding_mask, s.key_padding_mask
-        return reference.position_disagreement(s.weights, *masks)
+        return reference.position_disagreement(s.weights, *masks, form=[f for f in form if f])
 
     def hsic(s):
         return reference_diversity.hsic(
@@ -112,34 +129,62 @@ def by_hand(head_states, options) -> dict[str, torch.Tensor]:
 
         return of_layer
 
+    def summed(functions):
+        return lambda s: sum(function(s) for function in functions)
+
     states = {"q": "queries", "k": "keys", "v": "values"}
-    values = {}
-    if "disagreement" in options:
-        values["disagreement_subspace"] = total(cosine("values"))
-        values["disagreement_position"] = total(position)
-        values["disagreement_output"] = total(cosine("outputs"))
+    of_layer = {}
+    for kind in options.get("disagreement", "").split(","):
+        state = {"subspace": "values", "output": "outputs"}.get(kind)
+        if kind:
+            name = f"disagreement_{kind}"
+            of_layer[name] = cosine(state, form) if state else position
     if "hsic_weight" in options:
-        values["hsic"] = total(hsic, options.get("hsic_on", ",".join(COMPONENTS)).split(","))
+        of_layer["hsic"] = hsic
     if "orthogonality_weight" in options:
         on = options.get("orthogonality_on", "v").split(",")
-        values["orthogonality"] = sum(total(srip(states[letter])) for letter in on)
+        of_layer["orthogonality"] = summed([srip(states[letter]) for letter in on])
         on = options.get("orthogonality_cosine_on", "q,k,v")
         if on != "none":
-            values["orthogonality_cosine"] = -sum(
-                total(cosine(states[letter])) for letter in on.split(",")
-            )
-    return values
+            cosines = summed([cosine(states[letter]) for letter in on.split(",")])
+            of_layer["orthogonality_cosine"] = lambda s: -cosines(s)
+    return {
+        name: in_batch(function, name.split("_")[0], head_states, options, size)
+        for name, function in of_layer.items()
+    }
 
 
-def weight_of(name: str, options) -> float:
-    method = name.split("_")[0]
-    return options[f"{method}_weight"] * (-1 if method == "disagreement" else 1)
+def in_batch(of_layer, method, head_states, options, size):
+    """The logged value, and what it adds to the mean loss: component by component."""
+    weights = str(options.get(f"{method}_weight", 1.0))
+    named = dict(pair.split("=") for pair in weights.split(",") if "=" in pair)
+    on = list(named) or options.get(f"{method}_on", ",".join(COMPONENTS)).split(",")
+    if method == "orthogonality" and not named:
+        on = COMPONENTS
+    value = loss = 0.0
+    for component in COMPONENTS:
+        if component not in on or component not in head_states:
+            continue
+        layers = [of_layer(s) for s in head_states[component]]
+        value = value + sum(layers) / len(layers)
+        weight = float(named.get(component, 0) if named else weights)
+        sign = -1 if method == "disagreement" else 1
+        summed = method == "orthogonality" and normalization(options) == "summed-loss"
+        loss = loss + sign * weight * sum(layers) / (size if summed else len(layers))
+    return value, loss
+
+
+def normalization(options) -> str:
+    return options.get("orthogonality_normalization", DiversityConfig.orthogonality_normalization)
 
 
 @pytest.mark.parametrize("case", OPTIONS)
 @pytest.mark.parametrize("name", CASES)
 def test_loss_and_gradients_are_the_token_loss_plus_weight_times_the_literal_terms(name, case):
     options, (build, make_batch) = OPTIONS[case], CASES[name]
+    if "adaptive" in name or name == "cross_entropy":  # language models have one component
+        options = {k: str(v).replace("encoder=0.5,", "").replace("encoder=0.7,", "")
+                   if k.endswith("_weight") else v for k, v in options.items()}  # fmt: skip
     model, batch = build().double(), make_batch()
     loss, size, log, grads = run(criterion(name, **options), model, batch)
 
@@ -147,11 +192,11 @@ def test_loss_and_gradients_are_the_token_loss_plus_weight_times_the_literal_ter
     plain, _, plain_log = criterion(name)(model, batch)
     wanted = ("queries", "keys", "values", "weights", "outputs")
     states = model(**batch["net_input"], return_head_states=wanted)[1]["head_states"]
-    values = by_hand(states, options)
-    expected = plain + size * sum(weight_of(key, options) * v for key, v in values.items())
+    values = by_hand(states, options, size)
+    expected = plain + size * sum(part for _, part in values.values())
     expected.backward()
     assert log.keys() - plain_log.keys() == {f"term/{key}" for key in values}
-    for key, value in values.items():
+    for key, (value, _) in values.items():
         # fairseq's softmax and layer norms round to float32
         assert float(log[f"term/{key}"]) == pytest.approx(size * float(value), rel=1e-6), key
     torch.testing.assert_close(loss, expected.detach(), rtol=1e-6, atol=0)
@@ -209,7 +254,10 @@ def test_every_term_is_logged_under_its_name_however_small():
 @pytest.mark.parametrize("case", ["hsic", "orthogonality"])
 def test_a_weight_lowers_its_term(case):
     model, batch = build_ours(), toy_batch()
-    term = criterion(**{**OPTIONS[case], f"{case}_weight": 1.0})
+    options = {**OPTIONS[case], f"{case}_weight": 1.0}
+    if case == "orthogonality":
+        options["orthogonality_normalization"] = "mean-loss"
+    term = criterion(**options)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
     values = []
     for _ in range(20):
@@ -251,6 +299,10 @@ def test_a_component_the_model_lacks_is_refused():
 
 
 OTHER = next(n for n in NORMALIZATIONS if n != DEFAULT_NORMALIZATION)
+OTHER_LOSS = next(
+    n for n in ORTHOGONALITY_NORMALIZATIONS if n != DEFAULT_ORTHOGONALITY_NORMALIZATION
+)
+OUTPUT = {"disagreement": "output"}
 HSIC, ORTHOGONALITY = {"hsic_weight": 1e-7}, {"orthogonality_weight": 1.0}
 BAD = {
     "--hsic-weight -1.0: must be 0 or a positive number": {"hsic_weight": -1.0},
@@ -280,6 +332,42 @@ BAD = {
     "--orthogonality-on q has no effect with --orthogonality-weight 0": {"orthogonality_on": "q"},
     "--orthogonality-cosine-on none has no effect": {"orthogonality_cosine_on": "none"},
     "--orthogonality-method exact has no effect": {"orthogonality_method": "exact"},
+    "--orthogonality-unit-vectors True has no effect": {"orthogonality_unit_vectors": True},
+    f"--orthogonality-normalization {OTHER_LOSS} has no effect": {
+        "orthogonality_normalization": OTHER_LOSS
+    },
+    "--disagreement-form squared has no effect without --disagreement": {
+        "disagreement_form": "squared"
+    },
+    "--disagreement-form square: unknown 'square'; choose from printed, centred": {
+        **OUTPUT,
+        "disagreement_form": "square",
+    },
+    "--disagreement-form printed,centred: printed goes with no other form": {
+        **OUTPUT,
+        "disagreement_form": "printed,centred",
+    },
+    "--disagreement-form squared,off-diagonal: printed goes with no other form, and squared": {
+        **OUTPUT,
+        "disagreement_form": "squared,off-diagonal",
+    },
+    "--disagreement-form centred: --disagreement position has no form 'centred'; choose from "
+    "printed, off-diagonal": {"disagreement": "position", "disagreement_form": "centred"},
+    "--hsic-weight much: 'much' is not a weight": {"hsic_weight": "much"},
+    "--hsic-weight encoder=1.0,cross: 'cross' is not a weight": {
+        "hsic_weight": "encoder=1.0,cross"
+    },
+    "--hsic-weight encoder=-1: must be 0 or": {"hsic_weight": "encoder=-1"},
+    "--hsic-weight encodr: 'encodr' is not a weight; give one": {"hsic_weight": "encodr"},
+    "--hsic-weight encodr,cross: unknown 'encodr'; choose from encoder, cross": {
+        "hsic_weight": "encodr=1,cross=1"
+    },
+    "--hsic-weight cross,cross: 'cross' is given twice": {"hsic_weight": "cross=1,cross=2"},
+    "--disagreement-on encoder: --disagreement-weight names the components already": {
+        **OUTPUT,
+        "disagreement_on": "encoder",
+        "disagreement_weight": "encoder=0.5",
+    },
 }
 
 

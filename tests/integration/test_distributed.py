@@ -12,6 +12,8 @@ CASES = [
     ("transformer_disagree", "position"),
     ("transformer_lm_coda", "orthogonality"),
     ("transformer_lm_routing_adaptive", "output"),
+    ("transformer_disagree", "summed-loss"),
+    ("transformer_lm_disagree", "centred"),
     ("sentence_classifier", "all"),
 ]
 

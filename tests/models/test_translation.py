@@ -206,7 +206,7 @@ def test_without_attention_to_the_encoder():
         DiversityConfig(disagreement="output", disagreement_on="cross")
     )
     with pytest.raises(ValueError, match="the model has no 'cross' attention"):
-        terms.values(extra["head_states"])
+        terms.measure(extra["head_states"], sample_size=1)
 
 
 def test_only_some_layers_of_a_checkpoint_are_kept():

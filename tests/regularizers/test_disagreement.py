@@ -109,6 +109,79 @@ def test_position_gradcheck(reduction):
     )
 
 
+# Forms that are not in the papers.
+
+FORMS = [("centred",), ("off-diagonal",), ("squared",), ("centred", "off-diagonal"),
+         ("centred", "squared")]  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FORMS, ids="+".join)
+@pytest.mark.parametrize("num_heads", [1, 2, 5])
+@pytest.mark.parametrize("lengths", [None, [5, 0, 3]])
+def test_forms_equal_the_double_sum(form, num_heads, lengths):
+    mask = None if lengths is None else padding(lengths, 5)
+    x = 0.5 + vectors(num_heads=num_heads)
+    x[0, 0, 1] = 0.0
+    for term in COSINE_TERMS:
+        assert_same(term, reference.cosine_disagreement, x, mask, form=form)
+
+
+@pytest.mark.parametrize("form", FORMS, ids="+".join)
+def test_gradcheck_of_forms(form):
+    x = vectors().requires_grad_()
+    mask = padding([5, 2, 1], 5)
+    assert torch.autograd.gradcheck(lambda y: subspace_disagreement(y, mask, form=form), x)
+
+
+@pytest.mark.parametrize("reduction", ["query", "sentence"])
+def test_position_term_off_the_diagonal(reduction):
+    masks, form = (padding([5, 0, 3], 5), padding([2, 6, 1], 6)), ("off-diagonal",)
+    weights = attention(key_padding_mask=masks[1]).masked_fill(masks[0][:, None, :, None], math.nan)
+    assert_same(
+        position_disagreement, reference.position_disagreement, weights, *masks,
+        reduction=reduction, form=form,
+    )  # fmt: skip
+    weights = attention().requires_grad_()
+    assert torch.autograd.gradcheck(lambda w: position_disagreement(w, form=form), weights)
+
+
+def test_forms_by_hand():
+    """A common constant, or a rotated basis a position, with cosines 1 or 0 between heads."""
+    constant = vectors(num_heads=1, bsz=1, length=1).expand(2, 4, 3, -1)
+    basis = torch.eye(4, dtype=torch.float64)[None, :, None, :].expand(2, -1, 3, -1)
+    for term in COSINE_TERMS:
+        assert term(constant, form=("centred",)).item() == 0.0  # no rounding of the mean
+        assert term(constant, form=("squared",)).item() == pytest.approx(-1.0)
+        assert term(constant, form=("off-diagonal",)).item() == pytest.approx(-1.0)
+        for form in (("squared",), ("off-diagonal",)):
+            value, grad = value_and_grad(term, basis, form=form)
+            assert value.item() == pytest.approx(0.0, abs=1e-12)
+            assert bool(grad.abs().max() < 1e-12) == (form == ("squared",))  # the optimum
+        corners = torch.eye(4, dtype=torch.float64) - 0.25
+        value = term(corners[None, :, None, :], form=("off-diagonal",))
+        assert value.item() == pytest.approx(1 / 3)
+
+
+def test_a_centred_term_ignores_what_all_positions_share():
+    mask, x = padding([5, 2, 1], 5), vectors()
+    shifted = x + vectors(1, 4, 1, 3, seed=3)
+    for form in (("centred",), ("centred", "squared")):
+        torch.testing.assert_close(
+            subspace_disagreement(shifted, mask, form=form),
+            subspace_disagreement(x, mask, form=form),
+            **EXACT,
+        )
+
+
+def test_unknown_forms_are_refused():
+    with pytest.raises(ValueError, match="form has 'square'; expected some of"):
+        subspace_disagreement(vectors(), form=("square",))
+    with pytest.raises(ValueError, match="form has 'squared' and 'off-diagonal'"):
+        output_disagreement(vectors(), form=("off-diagonal", "squared"))
+    with pytest.raises(ValueError, match="form has 'centred'; expected some of"):
+        position_disagreement(attention(), form=("centred",))
+
+
 # Known by hand.
 
 

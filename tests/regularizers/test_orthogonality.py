@@ -43,6 +43,18 @@ def test_equals_numpys_spectral_norm(num_heads, head_dim, lengths, scale, close)
     assert float(srip(x, mask, **CONVERGED)) == pytest.approx(expected, rel=close)
 
 
+@pytest.mark.parametrize("lengths", [None, [5, 0, 3]])
+def test_of_unit_vectors(lengths):
+    mask = None if lengths is None else padding(lengths)
+    x = vectors(scale=3.0)
+    expected = reference_diversity.srip(x, mask, unit_vectors=True)
+    value = srip(x, mask, unit_vectors=True, method="exact")
+    assert float(value) == pytest.approx(expected, rel=1e-9)
+    small = vectors(bsz=2, length=2).requires_grad_()
+    options = {"unit_vectors": True, "method": "exact"}
+    assert torch.autograd.gradcheck(lambda y: srip(y, **options), small)
+
+
 @pytest.mark.parametrize("num_heads", [1, 2, 8])
 @pytest.mark.parametrize("options", [{"method": "exact"}, CONVERGED], ids=["exact", "power"])
 def test_gradcheck(options, num_heads):

@@ -16,6 +16,7 @@ from fairseq.logging import metrics
 from fairseq.trainer import Trainer
 from omegaconf import open_dict
 
+from diverse_mha.criterions.config import DiversityConfig
 from tests.reliability import runs
 from tests.reliability.children import Child
 
@@ -45,16 +46,19 @@ _OFF = {
     "hsic_weight": 0.0,
     "hsic_samples": 512,  # the default: without HSIC nothing else is taken
     "orthogonality_weight": 0.0,
+    "orthogonality_normalization": DiversityConfig.orthogonality_normalization,
 }
 _HSIC = {"hsic_weight": 0.1, "hsic_samples": 1000, "hsic_normalization": "mean"}
-_ORTHOGONALITY = {"orthogonality_weight": 0.1}
+_ORTHOGONALITY = {"orthogonality_weight": 0.1, "orthogonality_normalization": "mean-loss"}
 TERMS = {
     "none": {},
     "subspace": {"disagreement": "subspace"},
     "position": {"disagreement": "position"},
     "output": {"disagreement": "output"},
     "hsic": _HSIC,
+    "centred": {"disagreement": "output", "disagreement_form": "centred,squared"},
     "orthogonality": _ORTHOGONALITY,
+    "summed-loss": {**_ORTHOGONALITY, "orthogonality_normalization": "summed-loss"},
     "all": {"disagreement": "subspace,position,output", **_HSIC, **_ORTHOGONALITY},
 }
 # Of an encoder-decoder model: terms of target positions alone.
@@ -264,7 +268,9 @@ def equals_the_joined_batch(outcome: Outcome) -> bool:
     """
     if outcome.term == "none":
         return True
-    if outcome.term in ("hsic", "all"):  # HSIC relates all positions of a batch to each other
+    # HSIC and the mean that is subtracted relate all positions of a batch to each other; what is
+    # added once a batch counts once for every process.
+    if outcome.term in ("hsic", "all", "centred", "summed-loss"):
         return False
     per_target = "_lm_" in outcome.run or outcome.term in TARGET_TERMS
     return per_target or outcome.batch == "balanced"

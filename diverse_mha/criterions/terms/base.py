@@ -6,28 +6,32 @@ from collections.abc import Callable, Collection
 from torch import Tensor
 
 from diverse_mha.attention import HeadStates
+from diverse_mha.criterions.weights import Weights
 from diverse_mha.errors import OptionError
+
+Layers = dict[str, list[Tensor]]
+"""A value for every layer of every component."""
 
 
 class Term(ABC):
     """One method: values computed from the head states, and their weight in the loss.
 
-    A value is the mean over the layers of a component, summed over the components,
-    each layer's value being a mean over real positions (or, HSIC, one of samples of them).
+    The value of a layer is a mean over real positions (or, HSIC, one of samples of them). What
+    is logged is the mean over the layers of a component, summed over the components.
 
     Attributes:
         option: the option that switches it on, for messages.
-        names: what its values are logged as.
         wanted: names of the head states it needs.
-        weight: what its values are multiplied by in the loss: below 0 = maximised.
+        weights: what its values are multiplied by in the loss.
+        sign: 1 = minimised, -1 = maximised.
         on_option: the option that names the components, for messages.
         components: the names, or none for all that the model has.
     """
 
     option: str
-    names: tuple[str, ...]
     wanted: tuple[str, ...]
-    weight: float
+    weights: Weights
+    sign: int = 1
     on_option: str = ""
     components: tuple[str, ...] = ()
 
@@ -41,7 +45,7 @@ class Term(ABC):
         """
 
     @abstractmethod
-    def values(self, head_states: dict[str, list[HeadStates]], training: bool) -> dict[str, Tensor]:
+    def values(self, head_states: dict[str, list[HeadStates]], training: bool) -> dict[str, Layers]:
         """Compute the values.
 
         Args:
@@ -49,11 +53,33 @@ class Term(ABC):
             training: False in validation, where nothing may be drawn at random.
 
         Returns:
-            A scalar under each of ``names``.
+            Under each name it is logged by a scalar for every layer of every component.
 
         Raises:
             OptionError: if a named component is not part of the model.
         """
+
+    def share(self, layers: list[Tensor], sample_size: float) -> Tensor:
+        """Return what a component adds to the mean loss at weight 1: the mean of its layers.
+
+        Args:
+            layers: a value for each.
+            sample_size: what the loss of the batch is divided by, such as its target tokens.
+        """
+        return sum(layers) / len(layers)
+
+    def loss(self, values: Layers, sample_size: float) -> Tensor:
+        """Return what one of the values adds to the mean loss, weighed.
+
+        Args:
+            values: of each layer of each component.
+            sample_size: as for ``share``.
+        """
+        shares = (
+            self.weights.of(component) * self.share(layers, sample_size)
+            for component, layers in values.items()
+        )
+        return self.sign * sum(shares)
 
 
 def check_components(option: str, components: tuple[str, ...], there: Collection[str]) -> None:
@@ -75,13 +101,13 @@ def check_components(option: str, components: tuple[str, ...], there: Collection
             )
 
 
-def sum_over_components(
+def by_component(
     option: str,
     components: tuple[str, ...],
     head_states: dict[str, list[HeadStates]],
     of_component: Callable[[list[HeadStates]], list[Tensor]],
-) -> Tensor:
-    """Mean over the layers of each component, summed over the components.
+) -> Layers:
+    """Compute a value for the layers of each component.
 
     Args:
         option: spelling of the option that names the components, for the message.
@@ -93,9 +119,14 @@ def sum_over_components(
         OptionError: if a named component is not part of the model.
     """
     check_components(option, components, head_states)
-    total = 0.0
-    for name in components or head_states:
-        layers = head_states[name]
-        if layers:  # layer drop may have left none in this pass
-            total = total + sum(of_component(layers)) / len(layers)
-    return total
+    # Layer drop may have left a component without layers in this pass.
+    return {
+        name: of_component(head_states[name])
+        for name in components or head_states
+        if head_states[name]
+    }
+
+
+def mean_of_layers(values: Layers) -> Tensor | float:
+    """Mean over the layers of each component, summed over the components."""
+    return sum(sum(layers) / len(layers) for layers in values.values())

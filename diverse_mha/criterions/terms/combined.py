@@ -1,17 +1,30 @@
 """All methods that the options switch on."""
 
 from collections.abc import Collection
+from typing import NamedTuple
 
 from torch import Tensor
 
 from diverse_mha.attention import HeadStates
 from diverse_mha.criterions.config import DiversityConfig
-from diverse_mha.criterions.terms.base import Term, check_components
+from diverse_mha.criterions.terms.base import Term, check_components, mean_of_layers
 from diverse_mha.criterions.terms.disagreement import Disagreement
 from diverse_mha.criterions.terms.hsic import HSIC
 from diverse_mha.criterions.terms.orthogonality import Orthogonality
 
 METHODS = (Disagreement, HSIC, Orthogonality)
+
+
+class Measured(NamedTuple):
+    """One value of a term in one batch.
+
+    Attributes:
+        value: as it is logged: layers averaged, components added, not weighed.
+        loss: what it adds to the mean loss.
+    """
+
+    value: Tensor | float
+    loss: Tensor | float
 
 
 class DiversityTerms:
@@ -56,27 +69,28 @@ class DiversityTerms:
         """Names of the head states that the terms need; empty if no term is on."""
         return tuple(dict.fromkeys(name for term in self.terms for name in term.wanted))
 
-    def values(
-        self, head_states: dict[str, list[HeadStates]], training: bool = False
-    ) -> dict[str, Tensor]:
+    def measure(
+        self,
+        head_states: dict[str, list[HeadStates]],
+        sample_size: float,
+        training: bool = False,
+    ) -> dict[str, Measured]:
         """Compute every active term.
 
         Args:
             head_states: records per component, as the model returns them.
+            sample_size: what the loss of the batch is divided by, such as its target tokens.
             training: whether samples may be drawn at random.
 
         Returns:
-            Scalars under the names they are logged by, for example
+            Values under the names they are logged by, for example
             ``disagreement_output``: D, at most 0, higher = more diverse.
 
         Raises:
             OptionError: if a named component is not part of the model.
         """
-        values = {}
-        for term in self.terms:
-            values.update(term.values(head_states, training))
-        return values
-
-    def loss(self, values: dict[str, Tensor]) -> Tensor:
-        """Weigh the values into one number to minimise."""
-        return sum(term.weight * values[name] for term in self.terms for name in term.names)
+        return {
+            name: Measured(mean_of_layers(values), term.loss(values, sample_size))
+            for term in self.terms
+            for name, values in term.values(head_states, training).items()
+        }

@@ -3,8 +3,9 @@
 from torch import Tensor
 
 from diverse_mha.attention import HeadStates
-from diverse_mha.criterions.config import COMPONENTS, check_weight, parse_names, refuse_idle
-from diverse_mha.criterions.terms.base import Term, sum_over_components
+from diverse_mha.criterions.config import refuse_idle
+from diverse_mha.criterions.terms.base import Term, by_component
+from diverse_mha.criterions.weights import Weights
 from diverse_mha.errors import OptionError
 from diverse_mha.regularizers import hsic, sample_positions
 
@@ -18,30 +19,29 @@ class HSIC(Term):
 
     Args:
         components: names of components, or none for all that the model has.
-        weight: lambda.
+        weights: lambda.
         samples: how many positions at most.
         **options: kernel, normalization and bandwidth of ``regularizers.hsic``.
     """
 
     option = "--hsic-weight"
-    on_option = "--hsic-on"
-    names = ("hsic",)
     wanted = ("outputs",)
 
-    def __init__(self, components: tuple[str, ...], weight: float, samples: int, **options):
-        self.components, self.weight = components, weight
+    def __init__(self, components: tuple[str, ...], weights: Weights, samples: int, **options):
+        self.components, self.weights = components, weights
+        self.on_option = self.option if weights.by_component else "--hsic-on"
         self.samples, self.options = samples, options
 
     @classmethod
     def from_config(cls, cfg):
         """Read the method off the options; see ``Term.from_config``."""
-        weight = check_weight(cls.option, cfg.hsic_weight)
-        components = parse_names(cls.on_option, cfg.hsic_on, COMPONENTS)
+        weights = Weights.parse(cls.option, cfg.hsic_weight)
+        components = weights.components(cls.option, "--hsic-on", cfg.hsic_on)
         if cfg.hsic_samples < 2:
             raise OptionError(f"--hsic-samples {cfg.hsic_samples}: must be 2 or more")
         if not 0 < cfg.hsic_bandwidth < float("inf"):
             raise OptionError(f"--hsic-bandwidth {cfg.hsic_bandwidth}: must be a positive number")
-        if weight == 0:
+        if not weights:
             idle = tuple(f"hsic_{option}" for option in _ALL_BUT_WEIGHT)
             refuse_idle(cfg, idle, "with --hsic-weight 0; give a weight above 0")
             return None
@@ -50,7 +50,7 @@ class HSIC(Term):
             refuse_idle(cfg, ("hsic_bandwidth",), f"with --hsic-kernel {kernel}; it goes with rbf")
         return cls(
             components,
-            weight,
+            weights,
             cfg.hsic_samples,
             kernel=kernel,
             normalization=str(cfg.hsic_normalization),
@@ -71,6 +71,4 @@ class HSIC(Term):
             )
             return [hsic(s.outputs, positions=positions, **self.options) for s in layers]
 
-        return {
-            "hsic": sum_over_components(self.on_option, self.components, head_states, of_component)
-        }
+        return {"hsic": by_component(self.on_option, self.components, head_states, of_component)}

@@ -3,8 +3,9 @@
 from torch import Tensor
 
 from diverse_mha.attention import HeadStates
-from diverse_mha.criterions.config import PROJECTIONS, check_weight, parse_names, refuse_idle
-from diverse_mha.criterions.terms.base import Term, sum_over_components
+from diverse_mha.criterions.config import PROJECTIONS, parse_names, refuse_idle
+from diverse_mha.criterions.terms.base import Layers, Term, by_component
+from diverse_mha.criterions.weights import Weights
 from diverse_mha.regularizers import mean_pairwise_cosine, srip
 
 # Letter of the projection: the state, and the mask of the positions it has.
@@ -15,64 +16,94 @@ _STATES = {
 }
 
 
+_ALL_BUT_WEIGHT = ("normalization", "on", "cosine_on", "unit_vectors", "method")
+
+
 class Orthogonality(Term):
     """SRIP and mean cosine of the heads' projections, lower = closer to orthogonal; minimised.
 
-    Both parts sum over the projections they are taken of, on every component of the model.
+    Both parts sum over the projections they are taken of. The paper does not say what its
+    lambda is relative to. ``mean-loss``: the mean over the layers of a component is added to
+    the mean loss of a token. ``summed-loss``: the sum over the layers is added, once for every
+    batch of a process, to the loss that is summed over the batch's tokens and that fairseq
+    divides by the sum of sample sizes afterwards; so lambda weighs lambda * layers / tokens of
+    what it does in the former, tokens being those of one batch: as many processes, or as large
+    an ``--update-freq``, as one likes change nothing in that, larger batches do.
 
     Args:
         srip_on: projections whose SRIP is taken.
         cosine_on: projections whose mean cosine is taken; may be none.
+        weights: lambda, of both parts.
+        normalization: ``"mean-loss"`` or ``"summed-loss"``, of both parts.
+        unit_vectors: take the SRIP of vectors divided by their norms.
         method: of ``regularizers.srip``.
-        weight: lambda, of both parts.
     """
 
-    option = "--orthogonality-weight"
+    option = on_option = "--orthogonality-weight"
 
     def __init__(
-        self, srip_on: tuple[str, ...], cosine_on: tuple[str, ...], method: str, weight: float
+        self,
+        srip_on: tuple[str, ...],
+        cosine_on: tuple[str, ...],
+        weights: Weights,
+        *,
+        normalization: str,
+        unit_vectors: bool,
+        method: str,
     ):
         self.srip_on, self.cosine_on = srip_on, cosine_on
-        self.method, self.weight = method, weight
-        self.names = ("orthogonality", *(("orthogonality_cosine",) if cosine_on else ()))
+        self.weights, self.components = weights, tuple(weights.by_component)
+        self.normalization, self.unit_vectors, self.method = normalization, unit_vectors, method
         used = dict.fromkeys((*srip_on, *cosine_on))
         self.wanted = tuple(_STATES[letter][0] for letter in used)
 
     @classmethod
     def from_config(cls, cfg):
         """Read the method off the options; see ``Term.from_config``."""
-        weight = check_weight(cls.option, cfg.orthogonality_weight)
+        weights = Weights.parse(cls.option, cfg.orthogonality_weight)
         srip_on = parse_names("--orthogonality-on", cfg.orthogonality_on, PROJECTIONS)
         cosine_on = ()
         if cfg.orthogonality_cosine_on != "none":
             option = "--orthogonality-cosine-on"
             cosine_on = parse_names(option, cfg.orthogonality_cosine_on, PROJECTIONS)
-        if weight == 0:
-            idle = tuple(f"orthogonality_{option}" for option in ("on", "cosine_on", "method"))
+        if not weights:
+            idle = tuple(f"orthogonality_{option}" for option in _ALL_BUT_WEIGHT)
             refuse_idle(cfg, idle, f"with {cls.option} 0; give a weight above 0")
             return None
-        return cls(srip_on, cosine_on, str(cfg.orthogonality_method), weight)
+        return cls(
+            srip_on,
+            cosine_on,
+            weights,
+            normalization=str(cfg.orthogonality_normalization),
+            unit_vectors=cfg.orthogonality_unit_vectors,
+            method=str(cfg.orthogonality_method),
+        )
+
+    def share(self, layers, sample_size):
+        """Return what a component adds to the mean loss at weight 1, by the normalisation."""
+        if self.normalization == "mean-loss":
+            return super().share(layers, sample_size)
+        return sum(layers) / sample_size
 
     def values(self, head_states, training):
         """Compute SRIP and the mean cosine; see ``Term.values``."""
 
         def srip_of_layer(x: Tensor, padding_mask: Tensor | None) -> Tensor:
-            return srip(x, padding_mask, method=self.method)
+            return srip(x, padding_mask, unit_vectors=self.unit_vectors, method=self.method)
 
-        values = {"orthogonality": _total(head_states, self.srip_on, srip_of_layer)}
+        values = {"orthogonality": self._by_component(head_states, self.srip_on, srip_of_layer)}
         if self.cosine_on:
-            cosine = _total(head_states, self.cosine_on, mean_pairwise_cosine)
+            cosine = self._by_component(head_states, self.cosine_on, mean_pairwise_cosine)
             values["orthogonality_cosine"] = cosine
         return values
 
+    def _by_component(self, head_states, letters: tuple[str, ...], function) -> Layers:
+        """Sum ``function`` over the projections of each layer."""
 
-def _total(head_states: dict[str, list[HeadStates]], letters: tuple[str, ...], function) -> Tensor:
-    """Sum of ``function`` over projections and components, layers averaged."""
+        def of_component(layers: list[HeadStates]) -> list[Tensor]:
+            return [
+                sum(function(*(getattr(s, name) for name in _STATES[x])) for x in letters)
+                for s in layers
+            ]
 
-    def of_component(layers: list[HeadStates]) -> list[Tensor]:
-        return [
-            sum(function(*(getattr(s, field) for field in _STATES[letter])) for letter in letters)
-            for s in layers
-        ]
-
-    return sum_over_components("", (), head_states, of_component)
+        return by_component(self.on_option, self.components, head_states, of_component)

@@ -1,0 +1,77 @@
+"""How strongly a term counts, in each component of the model."""
+
+from dataclasses import dataclass, field
+
+from diverse_mha.criterions.config import COMPONENTS, parse_names
+from diverse_mha.errors import OptionError
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The weight of a term: one number, or one for each of the components it applies to.
+
+    Attributes:
+        number: the weight of every component, unless they have their own.
+        by_component: the weights of the components named; empty if they were not.
+    """
+
+    number: float = 0.0
+    by_component: dict[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, option: str, value: str | float) -> "Weights":
+        """Read ``1.0``, or ``encoder=1.0,cross=0.5``.
+
+        Raises:
+            OptionError: for what is neither, a weight that is negative, infinite or not a
+                number, and an unknown or repeated component.
+        """
+        words = str(value).split(",")
+        if "=" not in words[0]:
+            return cls(_number(option, value, str(value)))
+        pairs = {word: word.partition("=") for word in words}
+        names = parse_names(option, ",".join(name for name, _, _ in pairs.values()), COMPONENTS)
+        numbers = {
+            name.strip(): _number(option, value, number, word)
+            for word, (name, _, number) in pairs.items()
+        }
+        return cls(by_component={name: numbers[name] for name in names})
+
+    def of(self, component: str) -> float:
+        """Return the weight of a component."""
+        return self.by_component[component] if self.by_component else self.number
+
+    def __bool__(self) -> bool:
+        """Return False if every weight is 0."""
+        return any(self.by_component.values()) or self.number > 0
+
+    def components(self, option: str, on_option: str, on: str | None) -> tuple[str, ...]:
+        """Return the components that a term applies to, or none for all that the model has.
+
+        Args:
+            option: the option that gave the weights, for the message.
+            on_option: the option that names components.
+            on: its value.
+
+        Raises:
+            OptionError: for an unknown or repeated name, and if both options name components.
+        """
+        named = parse_names(on_option, on, COMPONENTS)
+        if named and self.by_component:
+            raise OptionError(
+                f"{on_option} {on}: {option} names the components already; leave one out"
+            )
+        return named or tuple(self.by_component)
+
+
+def _number(option: str, value: str | float, number: str, word: str | None = None) -> float:
+    try:
+        weight = float(number)
+    except ValueError:
+        raise OptionError(
+            f"{option} {value}: {word or number!r} is not a weight; give one for all "
+            "components, or component=number pairs separated by commas"
+        ) from None
+    if not 0 <= weight < float("inf"):
+        raise OptionError(f"{option} {value}: must be 0 or a positive number")
+    return weight
