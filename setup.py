@@ -28,6 +28,7 @@ setup(
         "torch>=2.6",  # the safe loader is its default from here on
         "numpy",
         "sacrebleu",
+        "scipy",
         "sacremoses",
         "sentencepiece",
         "subword-nmt",

@@ -26,7 +26,9 @@ COMMANDS = {
     "doctor": Command("diverse_mha.doctor", "show versions and check that everything works here"),
     "average": Command("diverse_mha.averaging", "average checkpoints into one"),
     "analyze": Command("diverse_mha.analyze", "score how much the heads of a checkpoint differ"),
-    "compare": Command("diverse_mha.compare", "test whether one translation beats another"),
+    "compare": Command(
+        "diverse_mha.compare", "test whether one translation or method beats another"
+    ),
     "reproduce": Command("diverse_mha.reproduce.command", "run a table of the papers"),
     "path": Command("diverse_mha.user_dir", "print the folder to give to fairseq's --user-dir"),
 }

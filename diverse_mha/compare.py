@@ -1,20 +1,28 @@
-"""``diverse-mha compare``: is one translation of a test set better than another?
+"""``diverse-mha compare``: is one translation of a test set better than another, or one method?
 
-Three tests of the same two translations. *Paired bootstrap resampling* (Koehn 2004) and
-*approximate randomisation* (Riezler and Maxwell 2005) are sacreBLEU's own and ask about the BLEU
-of the whole set. The *sign test* (Collins et al. 2005), which Li et al. 2018 report, asks in how
-many sentences one has the higher sentence BLEU than the other, ties left out; its p-value is that
-of the exact two-sided binomial test.
+Two translations: three tests. *Paired bootstrap resampling* (Koehn 2004) and *approximate
+randomisation* (Riezler and Maxwell 2005) are sacreBLEU's own and ask about the BLEU of the whole
+set. The *sign test* (Collins et al. 2005), which Li et al. 2018 report, asks in how many sentences
+one has the higher sentence BLEU than the other, ties left out; its p-value is that of the exact
+two-sided binomial test.
+
+Methods, each with a run a seed (``--baseline``, ``--system``): :mod:`diverse_mha.comparison`.
 """
 
 import argparse
 import os
+import re
 from collections.abc import Sequence
 from math import comb
 from pathlib import Path
 
+from diverse_mha.arguments import at_least
+from diverse_mha.comparison.runs import check_alike, read_run
+from diverse_mha.comparison.systems import RESAMPLES, SEED, System, compare_systems
+from diverse_mha.comparison.tables import lay_out, to_json
 from diverse_mha.errors import UserError
 from diverse_mha.files import write_json
+from diverse_mha.layout import to_text, write_texts
 from diverse_mha.places import check_file
 
 BOOTSTRAP = 1000  # resamples, as sacreBLEU's default
@@ -24,36 +32,123 @@ RANDOMISATION = 10000
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``diverse-mha compare``."""
     parser.allow_abbrev = False
-    parser.add_argument("hyp_a", metavar="HYP_A", help="baseline: a file such as .hyp.detok")
-    parser.add_argument("hyp_b", metavar="HYP_B", help="the other translation of the same lines")
-    parser.add_argument("--reference", required=True, metavar="REF", help="plain text, untouched")
+    parser.epilog = (
+        "Two translations: diverse-mha compare A B --reference REF. Methods, each with a run a "
+        "seed: diverse-mha compare --baseline runs/base-seed* --system runs/hsic-seed* --system "
+        "Sub.=runs/sub1,runs/sub2. A run is a folder with an evaluation in it, the JSON file of "
+        "one, or with --reference a file of translations."
+    )
+    parser.add_argument("hyp_a", nargs="?", metavar="HYP_A", help="a file such as .hyp.detok")
+    parser.add_argument("hyp_b", nargs="?", metavar="HYP_B", help="another of the same lines")
     parser.add_argument(
-        "--tokenize", default="13a", metavar="NAME", help="sacreBLEU's tokeniser (default: 13a)"
+        "--baseline", nargs="+", metavar="[NAME=]RUN", help="runs of the method to compare with"
     )
     parser.add_argument(
-        "--tests", default="bootstrap,randomisation,sign", metavar="NAMES",
-        help="comma list (default: %(default)s)",
+        "--system", nargs="+", action="append", metavar="[NAME=]RUN",
+        help="runs of another method; may be given several times",
     )  # fmt: skip
     parser.add_argument(
-        "--seed", type=int, default=12345, metavar="N", help="of the resampling (default: 12345)"
+        "--reference", metavar="REF", help="plain text, untouched (runs: that of their data)"
     )
-    parser.add_argument("--output", type=Path, metavar="FILE.json", help="also write the results")
+    parser.add_argument(
+        "--tokenize", metavar="NAME",
+        help="sacreBLEU's tokeniser (default: 13a; runs: that of their evaluation)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--tests", metavar="NAMES",
+        help=f"of two translations: comma list (default: {','.join(_TESTS)})",
+    )  # fmt: skip
+    parser.add_argument(
+        "--resamples", type=at_least(100), metavar="N",
+        help=f"of methods: draws of the bootstrap (default: {RESAMPLES:,})",
+    )  # fmt: skip
+    parser.add_argument(
+        "--seed", type=int, default=SEED, metavar="N", help="of the resampling (default: 12345)"
+    )
+    parser.add_argument(
+        "--output", type=Path, metavar="FILE.json",
+        help="also write the results; of methods also as FILE.md, FILE.csv and FILE.tex",
+    )  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> int:
     """Carry out ``diverse-mha compare``."""
     if args.output is not None:
         check_file("--output", args.output)
-    hypothesis_a, hypothesis_b, reference = read_parallel(args.hyp_a, args.hyp_b, args.reference)
-    names = [name.strip() for name in args.tests.split(",")]
-    for name in names:
-        if name not in _TESTS:
-            raise UserError(
-                f"--tests {args.tests}: unknown {name!r}; choose from {', '.join(_TESTS)}"
-            )
+        if args.output.suffix != ".json":
+            raise UserError(f"--output {args.output}: must end in .json")
     if args.seed < 1:  # sacreBLEU takes 0 for no seed
         raise UserError(f"--seed {args.seed}: must be at least 1")
-    metric = _metric(args.tokenize)
+    if args.tokenize is not None:
+        _metric(args.tokenize)
+    if args.baseline is None and args.system is None:
+        return _two_files(args)
+    return _methods(args)
+
+
+def _methods(args: argparse.Namespace) -> int:
+    """Compare methods over seeds and sentences."""
+    if args.hyp_a is not None:
+        raise UserError(f"{args.hyp_a}: a file by itself does not go with --baseline and --system")
+    if args.tests is not None:
+        raise UserError(f"--tests {args.tests}: is for two translations, not for --system")
+    if not args.baseline or not args.system:
+        missing = "--system" if args.baseline else "--baseline"
+        raise UserError(f"{missing} is missing; name the runs of both sides")
+    groups = [_named_runs(args.baseline), *map(_named_runs, args.system)]
+    names = [name for name, _ in groups]
+    for name in names:
+        if names.count(name) > 1:
+            raise UserError(f"--system {name}: the name is taken; give another as NAME=RUN")
+    reference = Path(args.reference) if args.reference else None
+    systems = []
+    for name, paths in groups:
+        runs = [read_run(path, reference=reference, tokenize=args.tokenize) for path in paths]
+        systems.append(System(name, tuple(runs)))
+    check_alike([(one.name, one.runs) for one in systems])
+    resamples = args.resamples or RESAMPLES
+    if args.resamples is not None and not systems[0].runs[0].statistics:
+        raise UserError(f"--resamples {args.resamples}: these runs are compared over seeds only")
+    found = compare_systems(systems[0], systems[1:], resamples=resamples, seed=args.seed)
+    layout = lay_out(found, f"Compared with {names[0]}", resamples=resamples)
+    print(to_text(layout))
+    if args.output is not None:
+        files = write_texts(layout, args.output.parent, args.output.stem)
+        content = {"title": layout.title, "notes": layout.notes, "systems": to_json(found)}
+        write_json(args.output, content | {"resamples": resamples, "seed": args.seed})
+        print("written: " + ", ".join(map(str, [args.output, *files])))
+    return 0
+
+
+def _named_runs(words: Sequence[str]) -> tuple[str, list[Path]]:
+    """Read ``NAME=RUN,RUN RUN``; without a name it is called after its first run."""
+    name, separator, first = words[0].partition("=")
+    if not separator or Path(words[0]).exists():
+        name, first = "", words[0]
+    paths = [Path(part) for word in [first, *words[1:]] for part in word.split(",") if part]
+    if not paths:
+        raise UserError(f"{words[0]}: names no run; write NAME=RUN,RUN")
+    # As reproduce names a run: the seed and what follows it tell its runs apart.
+    return name or re.split(r"[._-]?seed", paths[0].name)[0] or str(paths[0]), paths
+
+
+def _two_files(args: argparse.Namespace) -> int:
+    """Test the difference of two translations."""
+    for option, value in (("HYP_A", args.hyp_a), ("HYP_B", args.hyp_b)):
+        if value is None:
+            raise UserError(f"{option} is missing; name two translations, or --baseline, --system")
+    if args.reference is None:
+        raise UserError("--reference is missing; give the untouched reference of these lines")
+    if args.resamples is not None:
+        raise UserError(f"--resamples {args.resamples}: is for --baseline and --system")
+    tokenize = args.tokenize or "13a"
+    hypothesis_a, hypothesis_b, reference = read_parallel(args.hyp_a, args.hyp_b, args.reference)
+    tests = ",".join(_TESTS) if args.tests is None else args.tests
+    names = [name.strip() for name in tests.split(",")]
+    for name in names:
+        if name not in _TESTS:
+            raise UserError(f"--tests {tests}: unknown {name!r}; choose from {', '.join(_TESTS)}")
+    metric = _metric(tokenize)
     results = {
         "a": args.hyp_a,
         "b": args.hyp_b,
@@ -68,7 +163,7 @@ def run(args: argparse.Namespace) -> int:
     print(f"B  {results['bleu_b']:6.2f}  {args.hyp_b}")
     print(f"BLEU of {len(reference):,} sentences, {results['signature']}")
     for name in names:
-        found = _TESTS[name](hypothesis_a, hypothesis_b, reference, args.tokenize, args.seed)
+        found = _TESTS[name](hypothesis_a, hypothesis_b, reference, tokenize, args.seed)
         results["tests"][name] = found
         print(f"{found['name']}: p = {found['p']:.4g}, n = {found['n']:,}{_more(found)}")
     if args.output is not None:

@@ -17,6 +17,8 @@ LEVELS = {
     "arguments": 1,
     "data_files": 1,
     "places": 1,
+    "layout": 1,
+    "comparison": 4,
     "logic": 2,
     "corpora": 3,
     "attention": 1,

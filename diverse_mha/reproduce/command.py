@@ -6,6 +6,7 @@ from pathlib import Path
 
 from diverse_mha.arguments import at_least
 from diverse_mha.errors import UserError
+from diverse_mha.layout import to_text
 from diverse_mha.places import check_folder
 from diverse_mha.reproduce import steps
 from diverse_mha.reproduce.batches import usable
@@ -15,7 +16,7 @@ from diverse_mha.reproduce.figures import draw, measured_for, runs_of_figure
 from diverse_mha.reproduce.fill import Choices, fill, measured, runs_of
 from diverse_mha.reproduce.papers import PAPERS, check_scale, choose_rows, find
 from diverse_mha.reproduce.plan import Run
-from diverse_mha.reproduce.printer import lay_out, to_text, write_all
+from diverse_mha.reproduce.printer import lay_out, write_all
 from diverse_mha.reproduce.process import Interrupted
 from diverse_mha.reproduce.runner import Runner
 from diverse_mha.reproduce.steps import Place

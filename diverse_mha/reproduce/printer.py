@@ -1,10 +1,10 @@
-"""Tables side by side with the papers': on the terminal, and as Markdown, CSV and LaTeX."""
+"""Our numbers beside the papers', cell by cell."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from diverse_mha.files import csv_text, write_json, write_text
+from diverse_mha.files import write_json
+from diverse_mha.layout import Layout, write_texts
 from diverse_mha.reproduce.experiments import Row, Table
 from diverse_mha.reproduce.fill import Number
 from diverse_mha.reproduce.measures import MEASURES
@@ -28,16 +28,6 @@ SHARED = (
     "little."
 )
 LEFT_OUT = "Speed leaves out seeds that had less than 90 % of a core, as other programs ran."
-
-
-@dataclass(frozen=True)
-class Layout:
-    """A table as text: headings, cells, and the notes under it."""
-
-    title: str
-    headings: tuple[str, ...]
-    lines: tuple[tuple[str, ...], ...]
-    notes: tuple[str, ...]
 
 
 def lay_out(
@@ -85,62 +75,9 @@ def lay_out(
     )
 
 
-def to_text(layout: Layout) -> str:
-    """Lay the table out for a terminal."""
-    rows = [layout.headings, *layout.lines]
-    widths = [max(len(row[place]) for row in rows) for place in range(len(layout.headings))]
-    lines = [layout.title]
-    for row in rows:
-        cells = [row[0].ljust(widths[0])]
-        cells += [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join([*lines, *layout.notes])
-
-
-def to_markdown(layout: Layout) -> str:
-    """Write the table as Markdown."""
-    rule = ["---", *["---:"] * (len(layout.headings) - 1)]
-    rows = [layout.headings, rule, *layout.lines]
-    lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
-    return "\n".join([f"**{layout.title}**", "", *lines, "", *_paragraphs(layout.notes)]) + "\n"
-
-
-def to_csv(layout: Layout) -> str:
-    """Write the table as CSV, headings first, no notes."""
-    return csv_text([layout.headings, *layout.lines])
-
-
-def to_latex(layout: Layout) -> str:
-    """Write the table as a LaTeX ``table`` with ``booktabs`` rules."""
-    rows = [" & ".join(map(_escape, row)) + r" \\" for row in (layout.headings, *layout.lines)]
-    notes = " ".join(map(_escape, (f"{layout.title}.", *layout.notes)))
-    return (
-        "\n".join(
-            [
-                r"\begin{table}",
-                r"\centering",
-                rf"\begin{{tabular}}{{l{'r' * (len(layout.headings) - 1)}}}",
-                r"\toprule",
-                rows[0],
-                r"\midrule",
-                *rows[1:],
-                r"\bottomrule",
-                r"\end{tabular}",
-                rf"\caption{{{notes}}}",
-                r"\end{table}",
-            ]
-        )
-        + "\n"
-    )
-
-
 def write_all(layout: Layout, folder: Path, name: str, filled: Filled) -> list[Path]:
     """Write the table in every form, and the bare numbers as JSON; return the files."""
-    texts = {".md": to_markdown(layout), ".csv": to_csv(layout), ".tex": to_latex(layout)}
-    files = []
-    for ending, text in texts.items():
-        files.append(folder / f"{name}{ending}")
-        write_text(files[-1], text)
+    files = write_texts(layout, folder, name)
     numbers = {
         row.name: [
             number
@@ -199,19 +136,3 @@ def _notes(
     if "bleu" in measures:
         notes += [f"BLEU: {signature}" for signature in signatures]
     return tuple(dict.fromkeys(note for note in notes if note))
-
-
-def _paragraphs(notes: Sequence[str]) -> list[str]:
-    return [line for note in notes for line in (note, "")][:-1]
-
-
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "±": r"$\pm$",
-} | {letter: "\\" + letter for letter in "&%$#_{}"}
-
-
-def _escape(text: str) -> str:
-    return "".join(_LATEX.get(letter, letter) for letter in text)

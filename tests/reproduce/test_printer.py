@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from diverse_mha.layout import to_csv, to_latex, to_markdown, to_text
 from diverse_mha.reproduce.experiments import Cell, Experiment, Row, Table
 from diverse_mha.reproduce.fill import Number
 from diverse_mha.reproduce.printer import (
@@ -13,10 +14,6 @@ from diverse_mha.reproduce.printer import (
     SHARED,
     SMOKE,
     lay_out,
-    to_csv,
-    to_latex,
-    to_markdown,
-    to_text,
     write_all,
 )
 
