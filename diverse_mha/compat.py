@@ -14,6 +14,10 @@
    nothing about, are silenced. Ours are not.
 5. Hydra cuts tracebacks, and so prints one where an error of ours is a single line.
    Asked for full errors it lets exceptions through as they are.
+6. In bfloat16 on the CPU, oneDNN keeps a compiled matrix product for each shape it has met,
+   a thousand of them by default. fairseq's batches come in hundreds of shapes, so a small model's
+   training holds a gigabyte of them, for nothing: a new update has new shapes. Few are kept
+   here. oneDNN reads its settings from the environment when it is first used.
 """
 
 import argparse
@@ -49,6 +53,8 @@ LOADING_ERRORS = (
     OSError,
     pickle.UnpicklingError,
 )
+#: How many shapes oneDNN keeps compiled: enough for all the products of one update.
+ONEDNN_CACHED_SHAPES = "32"
 _NUMPY_DTYPES = ("float64", "float32", "int64", "int32", "bool")
 
 
@@ -193,3 +199,5 @@ name_checkpoint_errors()
 save_whole_checkpoints()
 quiet_fairseq()
 os.environ.setdefault("HYDRA_FULL_ERROR", "1")
+for cache in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
+    os.environ.setdefault(cache, ONEDNN_CACHED_SHAPES)
