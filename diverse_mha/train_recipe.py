@@ -85,6 +85,11 @@ def main() -> None:
         if unknown is None:  # our own mistake, or fairseq's
             raise
         raise UserError(f"{job.config}: {unknown}") from None
+    except ValueError as error:
+        refused = error.__cause__
+        if isinstance(error, UserError) or not isinstance(refused, OSError):
+            raise
+        raise refused from None  # by logging, of the folder that the recipe logs to
 
 
 def check_added(job: launch.Job) -> None:
