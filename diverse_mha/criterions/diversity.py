@@ -1,10 +1,8 @@
 """What every criterion of this package adds to fairseq's: terms on the heads."""
 
 from fairseq.logging import metrics
-from fairseq.tasks.language_modeling import LanguageModelingTask
 from torch import Tensor
 
-from diverse_mha.criterions.config import COMPONENTS
 from diverse_mha.criterions.terms import DiversityTerms
 from diverse_mha.errors import OptionError
 
@@ -12,13 +10,6 @@ from diverse_mha.errors import OptionError
 _PREFIX = "term/"
 # HSIC may be far below 1; fairseq prints six significant digits of what is left.
 _DIGITS = 10
-
-
-def _components_of(task) -> tuple[str, ...]:
-    """Which attention the models of a task have, before one is at hand."""
-    if isinstance(task, LanguageModelingTask):
-        return ("decoder",)
-    return ("encoder",) if hasattr(task, "labels") else COMPONENTS
 
 
 class Recorder:
@@ -75,14 +66,28 @@ class DiversityMixin:
         """Build fairseq's criterion, and the terms from the options of ``DiversityConfig``.
 
         Raises:
-            OptionError: for an unknown name, an impossible weight, or a component that models of
-                the task do not have.
+            OptionError: for an unknown name or an impossible weight.
         """
         terms = DiversityTerms.from_config(cfg)
-        terms.check_components(_components_of(task))
         criterion = super().build_criterion(cfg, task)
         criterion.diversity = terms
         return criterion
+
+    def check_model(self, model) -> None:
+        """Refuse a model that cannot give the terms what they need; called before training.
+
+        Raises:
+            OptionError: if the model shows no heads, or lacks a component that is named.
+        """
+        if not self.diversity.wanted:
+            return
+        if not hasattr(model, "components"):
+            raise OptionError(
+                f"{self.diversity.options}: the model must show its heads, and a "
+                f"{type(model).__name__} does not; give --arch transformer_disagree, which has "
+                "the same parameters"
+            )
+        self.diversity.check_components(model.components)
 
     def forward(self, model, sample, reduce=True):
         """Compute the loss as fairseq's criterion does, then add the terms.
@@ -90,13 +95,8 @@ class DiversityMixin:
         Returns:
             Loss, sample size, logging output.
         """
+        self.check_model(model)
         wanted = self.diversity.wanted
-        if wanted and not hasattr(model, "output_weight"):
-            raise OptionError(
-                f"{self.diversity.options}: the model must show its heads, and a "
-                f"{type(model).__name__} does not; give --arch transformer_disagree, which has "
-                "the same parameters"
-            )
         output_weight = self.output_weight(model, reduce)
         if not wanted and output_weight is None:
             return super().forward(model, sample, reduce)

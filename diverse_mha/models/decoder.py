@@ -36,7 +36,7 @@ class DiverseDecoder(TransformerDecoderBase):
 
     def __init__(self, cfg, dictionary, embed_tokens, seams: Seams, no_encoder_attn: bool = False):
         self._seams, self._built = seams, 0  # fairseq's constructor builds the layers
-        self._crossing = not no_encoder_attn
+        self.crossing = not no_encoder_attn
         super().__init__(cfg, dictionary, embed_tokens, no_encoder_attn=no_encoder_attn)
         self.call_layer = LayerCalls(seams.compile)
 
@@ -143,7 +143,7 @@ class DiverseDecoder(TransformerDecoderBase):
                 attn = cross.weights[:, :alignment_heads].mean(dim=1)  # (B, T, S)
             if return_head_states:
                 own_records.append(own)
-                if self._crossing:
+                if self.crossing:
                     cross_records.append(cross)
 
         if self.layer_norm is not None:
@@ -153,7 +153,7 @@ class DiverseDecoder(TransformerDecoderBase):
         extra = {"attn": [attn], "inner_states": inner_states}
         if return_head_states:
             extra["head_states"] = {"decoder": own_records}
-            if self._crossing:
+            if self.crossing:
                 extra["head_states"]["cross"] = cross_records
         return x, extra
 

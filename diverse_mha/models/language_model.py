@@ -27,6 +27,7 @@ class DiverseLanguageModel(OutputWeight, TransformerLanguageModel):
     """fairseq's Transformer language model with open attention."""
 
     config = LanguageModelConfig
+    components = ("decoder",)  # the attention that the model has
 
     @classmethod
     def add_args(cls, parser):

@@ -31,6 +31,7 @@ class SentenceClassifier(FairseqEncoderModel):
     """
 
     config = SentenceClassifierConfig
+    components = ("encoder",)  # the attention that the model has
 
     def __init__(self, encoder, pooling: nn.Module, classifier: nn.Module, sentences: int):
         super().__init__(encoder)

@@ -43,6 +43,11 @@ class DiverseTransformer(OutputWeight, TransformerModel):
         args.seams = Seams.from_options(args, components)  # fairseq hands args on to the rest
         return super().build_model(args, task)
 
+    @property
+    def components(self) -> tuple[str, ...]:
+        """The attention that the model has: some of encoder, cross, decoder."""
+        return tuple(name for name in SIDES if name != "cross" or self.decoder.crossing)
+
     @classmethod
     def build_encoder(cls, cfg, src_dict, embed_tokens):
         """Build the encoder; called by fairseq."""

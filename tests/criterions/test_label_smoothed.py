@@ -169,8 +169,11 @@ def test_impossible_options_are_refused_by_name(message):
 
 
 def test_a_model_that_shows_no_heads_is_refused():
-    with pytest.raises(ValueError, match="a TransformerModel does not; give --arch"):
-        ours(disagreement="output")(build_stock(), toy_batch())
+    criterion = ours(disagreement="output")
+    for refuse in (criterion.check_model, lambda model: criterion(model, toy_batch())):
+        with pytest.raises(ValueError, match="a TransformerModel does not; give --arch"):
+            refuse(build_stock())
+    ours().check_model(build_stock())  # with no term on, any model will do
 
 
 def test_a_component_the_model_lacks_is_refused():
@@ -179,3 +182,7 @@ def test_a_component_the_model_lacks_is_refused():
     )
     with pytest.raises(ValueError, match="the model has no 'cross' attention; choose from decoder"):
         terms.measure({"decoder": []}, sample_size=1)
+    criterion = ours(disagreement="output", disagreement_on="cross")
+    criterion.check_model(build_ours())
+    with pytest.raises(ValueError, match="no 'cross' attention; choose from encoder, decoder"):
+        criterion.check_model(build_ours(no_cross_attention=True))

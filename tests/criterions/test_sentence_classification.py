@@ -113,4 +113,4 @@ def test_options_and_task_are_checked():
             CRITERION_DATACLASS_REGISTRY[NAME](), translation_task()
         )
     with pytest.raises(ValueError, match="--disagreement-on cross: the model has no 'cross'"):
-        build(disagreement="output", disagreement_on="cross")
+        build(disagreement="output", disagreement_on="cross").check_model(build_classifier())
