@@ -12,7 +12,14 @@
    functions are replaced, in ``fairseq.checkpoint_utils`` only.
 4. Warnings about fairseq's own use of Hydra and torch, which its users can do
    nothing about, are silenced. Ours are not.
-5. Hydra cuts tracebacks, and so prints one where an error of ours is a single line.
+5. A training is looked at once more before it starts, where fairseq hands out all of
+   it: a checkpoint to start from that is not there, a model that cannot give the loss
+   what it asks for.
+6. Whole splits. fairseq-fixed leaves out the last sentences of a validation or test
+   split if their number is not a multiple of ``--required-batch-size-multiple`` (8 by
+   default): 1,008 of 1,014. In training they only come in another epoch.
+7. fairseq-validate has no default task, and ends in a KeyError without ``--task``.
+8. Hydra cuts tracebacks, and so prints one where an error of ours is a single line.
    Asked for full errors it lets exceptions through as they are.
 6. In bfloat16 on the CPU, oneDNN keeps a compiled matrix product for each shape it has met,
    a thousand of them by default. fairseq's batches come in hundreds of shapes, so a small model's
@@ -33,14 +40,16 @@ from contextlib import contextmanager
 
 import numpy as np
 import torch
-from fairseq import checkpoint_utils
+from fairseq import checkpoint_utils, options
 from fairseq.distributed import utils as distributed_utils
 from fairseq.file_io import PathManager
+from fairseq.tasks import FairseqTask
 from omegaconf import AnyNode, DictConfig, ListConfig
 from omegaconf.base import ContainerMetadata, Metadata
 
 from diverse_mha.errors import OptionError, describe_os_error
 from diverse_mha.files import whole_file
+from diverse_mha.starting_point import check_start
 
 #: What loading a file raises that is cut off, no checkpoint, or refused.
 LOADING_ERRORS = (
@@ -182,6 +191,72 @@ def save_whole_checkpoints() -> None:
     checkpoint_utils.PathManager = WholeCopies
 
 
+def check_before_training() -> None:
+    """Wrap what fairseq calls last before a training starts.
+
+    Raises, when it is called:
+        OptionError: if the checkpoint to start from is not there, or the criterion cannot do
+            with the model.
+    """
+    load = checkpoint_utils.load_checkpoint
+    if hasattr(load, "__wrapped__"):
+        return
+
+    @functools.wraps(load)
+    def check_and_load(cfg, trainer, **passed):
+        # The best score so far outlives a training where several run in one process, as in a
+        # sweep; a resumed one finds its own in the checkpoint.
+        vars(checkpoint_utils.save_checkpoint).pop("best", None)
+        check_start(
+            cfg.save_dir,
+            cfg.restore_file,
+            cfg.finetune_from_model,
+            getattr(cfg, "continue_once", None),
+            suffix=trainer.checkpoint_suffix or "",
+            exists=PathManager.exists,
+        )
+        criterion = trainer.get_criterion()
+        if hasattr(criterion, "check_model"):
+            criterion.check_model(trainer.get_model())
+        return load(cfg, trainer, **passed)
+
+    checkpoint_utils.load_checkpoint = check_and_load
+
+
+def keep_whole_splits() -> None:
+    """Let the batches of whatever is not trained on hold every sentence, whatever the task."""
+    get = FairseqTask.get_batch_iterator
+    if hasattr(get, "__wrapped__"):
+        return
+
+    @functools.wraps(get)
+    def get_whole(self, dataset, **settings):
+        # How to shuffle groups is said by fairseq's Trainer for the training subset alone.
+        if "grouped_shuffling" not in settings:
+            settings["required_batch_size_multiple"] = 1
+        return get(self, dataset, **settings)
+
+    FairseqTask.get_batch_iterator = get_whole
+
+
+def give_validation_a_task() -> None:
+    """Let fairseq-validate parse its command line by the task that fairseq-generate has.
+
+    Only the options come from it: what is validated is the task of the checkpoint.
+    """
+    parse = options.parse_args_and_arch
+    if hasattr(parse, "__wrapped__"):
+        return
+
+    @functools.wraps(parse)
+    def parse_with_task(parser, *args, **kwargs):
+        if parser.get_default("task") is None:
+            parser.set_defaults(task="translation")
+        return parse(parser, *args, **kwargs)
+
+    options.parse_args_and_arch = parse_with_task
+
+
 def quiet_fairseq() -> None:
     """Silence the warnings that every fairseq run gives on today's Hydra and torch."""
     for category, where in (
@@ -197,6 +272,9 @@ def quiet_fairseq() -> None:
 allow_fairseq_checkpoints()
 name_checkpoint_errors()
 save_whole_checkpoints()
+check_before_training()
+keep_whole_splits()
+give_validation_a_task()
 quiet_fairseq()
 os.environ.setdefault("HYDRA_FULL_ERROR", "1")
 for cache in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):

@@ -204,8 +204,6 @@ def generate(args: argparse.Namespace, post_process: str | None, folder: str) ->
     words += ["--user-dir", str(Path(__file__).resolve().parent), "--results-path", folder]
     words += ["--source-lang", args.source_lang, "--target-lang", args.target_lang]
     words += ["--num-workers", "0"]
-    # With its default of 8, fairseq leaves out a last batch that is no multiple of 8.
-    words += ["--required-batch-size-multiple", "1"]
     words += ["--beam", str(args.beam), "--lenpen", str(args.lenpen)]
     if post_process:
         words += ["--post-process", post_process]

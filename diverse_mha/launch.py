@@ -27,8 +27,10 @@ from pathlib import Path
 
 if __package__:
     from diverse_mha.errors import UserError, run_cli
+    from diverse_mha.starting_point import LAST, check_start
 else:  # run by path: importing the package would import fairseq before anything is checked
     from errors import UserError, run_cli
+    from starting_point import LAST, check_start
 
 USAGE = """\
 usage: scripts/train.sh [--processes N] DATA [options of fairseq-train]
@@ -88,7 +90,8 @@ class Job:
         for word in self.arguments:
             name, separator, text = word.lstrip("+").partition("=")
             if separator and name == f"{group}.{key}":
-                value = text
+                quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "'\""
+                value = text[1:-1] if quoted else text
         return None if value is None else str(value)
 
     def flag(self, group: str, key: str) -> bool:
@@ -158,21 +161,19 @@ def check_data(data: str) -> None:
             )
 
 
-def check_start(job: Job) -> None:
+def check_job_start(job: Job) -> None:
     """Refuse a checkpoint to start from that is not there: fairseq would start without it.
 
     Raises:
         UserError: naming the option and the file.
     """
-    for key in ("restore_file", "finetune_from_model"):
-        name = job.setting("checkpoint", key)
-        if name in (None, "None", "null", "checkpoint_last.pt") or "${" in name:
-            continue
-        places = (name, os.path.join(job.setting("checkpoint", "save_dir") or "checkpoints", name))
-        # fairseq fetches what has a scheme, such as s3://, and looks for the parts of a model.
-        if "://" not in name and not any(map(os.path.exists, places)):
-            option = "--" + key.replace("_", "-")
-            raise UserError(f"{option} {name}: no such checkpoint; check the name, or leave it out")
+    keys = ("save_dir", "restore_file", "finetune_from_model", "continue_once")
+    given = [job.setting("checkpoint", key) for key in keys]
+    save_dir, restore, *others = [None if name in ("None", "null") else name for name in given]
+    names = [save_dir or "checkpoints", restore or LAST, *others]
+    if any("${" in (name or "") for name in names):  # compat.py looks when Hydra has filled it in
+        return
+    check_start(*names, suffix=job.setting("checkpoint", "checkpoint_suffix") or "", exists=_there)
 
 
 def commands(job: Job, gpus: int, port: int) -> list[tuple[list[str], dict[str, str]]]:
@@ -290,7 +291,7 @@ def main(words: Sequence[str]) -> int:
     data = data.replace("${hydra:runtime.cwd}", os.getcwd())
     if "${" not in data:  # what else Hydra fills in is known to Hydra alone
         check_data(data)
-    check_start(job)
+    check_job_start(job)
     gpus = 0
     if job.flag("common", "cpu"):
         job.processes = job.processes or 1  # fairseq would count the GPUs also with --cpu
@@ -300,7 +301,6 @@ def main(words: Sequence[str]) -> int:
         gpus = torch.cuda.device_count()
     workers = commands(job, gpus, _free_port())
     if len(workers) > 1:
-        _make_log_folder(job)
         return run_workers(workers)
     # Nothing to watch over: become fairseq, so that signals and the terminal are its own.
     sys.stdout.flush()
@@ -313,11 +313,10 @@ class _Stopped(Exception):
         self.number = number
 
 
-def _make_log_folder(job: Job) -> None:
-    """Make a recipe's save_dir, where it logs: several processes do so before fairseq has."""
-    folder = job.setting("checkpoint", "save_dir") if job.config else None
-    if folder and "${" not in folder:
-        Path(folder.strip("'\"")).mkdir(parents=True, exist_ok=True)
+def _there(name: str) -> bool:
+    """Say whether fairseq could find a checkpoint, whole or in parts, here or fetched (s3://)."""
+    parts = glob.escape(name.removesuffix(".pt")) + "-*.pt"
+    return "://" in name or os.path.exists(name) or bool(glob.glob(parts))
 
 
 def _read_recipe(path: Path) -> dict:
@@ -358,9 +357,11 @@ def _fairseq(job: Job, settings: dict) -> list[str]:
     command = [sys.executable, "-W", "ignore::UserWarning", "-m", "diverse_mha.train_recipe"]
     command += ["--config-dir", str(job.config.resolve().parent), "--config-name", job.config.stem]
     command += job.arguments
-    if not job.setting("common", "user_dir"):
-        command.append(f"++common.user_dir={_quote(str(USER_DIR))}")
     given = {word.lstrip("+").partition("=")[0] for word in job.arguments}
+    # A recipe names the plugin of the folder it is run from, which need not be a clone.
+    user_dir = Path(job.setting("common", "user_dir") or USER_DIR)
+    if "common.user_dir" not in given and user_dir.name == USER_DIR.name:
+        command.append(f"++common.user_dir={_quote(str(USER_DIR))}")
     if "hydra.job.chdir" not in given:
         # Else Hydra changes the folder, and every relative path in the recipe is wrong.
         command.append("hydra.job.chdir=False")

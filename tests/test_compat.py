@@ -1,18 +1,25 @@
-"""Safe loading: what may be in a checkpoint, and what may not."""
+"""What fairseq needs on today's torch: safe loading first, and the other fixes."""
 
 import argparse
+import inspect
 import os
 import pickle
 import resource
+import sys
 import zipfile
 from contextlib import contextmanager
+from unittest import mock
 
 import numpy as np
 import pytest
 import torch
-from fairseq import checkpoint_utils
+from fairseq import checkpoint_utils, options
+from fairseq.data import FairseqDataset
+from fairseq.dataclass.configs import CheckpointConfig
+from fairseq.tasks import TASK_REGISTRY, FairseqTask
+from fairseq.trainer import Trainer
 
-from diverse_mha import compat
+from diverse_mha import compat, tasks  # noqa: F401 (registers)
 
 
 def test_plain_values_of_fairseqs_checkpoints_load(tmp_path):
@@ -137,3 +144,58 @@ def test_importing_twice_wraps_once():
         checkpoint_utils.load_checkpoint_to_cpu,
         checkpoint_utils.torch_persistent_save,
     )
+
+
+class Samples(FairseqDataset):
+    """Ten samples of one token."""
+
+    def __len__(self):
+        return 10
+
+    def ordered_indices(self):
+        return np.arange(10)
+
+    def num_tokens_vec(self, indices):
+        return np.ones(len(indices), dtype=np.int64)
+
+    def collater(self, samples):
+        return samples
+
+
+@pytest.mark.parametrize("task", ["translation", "diverse_translation", "sentence_classification"])
+def test_only_training_may_leave_out_the_last_samples(task):
+    """Whatever the subset is called: fairseq's Trainer asks for it in a way of its own."""
+    task = TASK_REGISTRY[task].__new__(TASK_REGISTRY[task])
+    FairseqTask.__init__(task, None)
+    settings = {"max_tokens": 100, "required_batch_size_multiple": 8}
+    evaluated = task.get_batch_iterator(Samples(), **settings)
+    trained = task.get_batch_iterator(Samples(), **settings, grouped_shuffling=False)
+    counts = [sum(map(len, batches.frozen_batches)) for batches in (evaluated, trained)]
+    assert counts == [10, 8]
+
+
+def test_the_trainer_says_how_to_shuffle_groups_for_training_alone():
+    training, validation = (
+        inspect.getsource(method)
+        for method in (Trainer.get_train_iterator, Trainer.get_valid_iterator)
+    )
+    assert "grouped_shuffling=" in training and "grouped_shuffling=" not in validation
+
+
+def test_the_best_score_of_a_training_is_not_that_of_the_next(tmp_path):
+    checkpoint_utils.save_checkpoint.best = 1.0
+    config = CheckpointConfig(save_dir=str(tmp_path))
+    trainer = mock.Mock(checkpoint_suffix="")
+    trainer.load_checkpoint.return_value = None
+    checkpoint_utils.load_checkpoint(config, trainer)
+    assert not hasattr(checkpoint_utils.save_checkpoint, "best")
+    trainer.get_criterion().check_model.assert_called_once_with(trainer.get_model())
+
+
+def test_validation_parses_its_options_without_a_task(monkeypatch):
+    words = ["fairseq-validate", "bin", "--path", "a.pt"]
+    monkeypatch.setattr(sys, "argv", words)
+    parsed = options.parse_args_and_arch(options.get_validation_parser())
+    assert (parsed.task, parsed.data) == ("translation", "bin")
+    given = options.parse_args_and_arch(options.get_validation_parser(), suppress_defaults=True)
+    assert not hasattr(given, "task"), "only what is given is put over the checkpoint's"

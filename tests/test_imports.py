@@ -11,7 +11,8 @@ PACKAGE = Path(__file__).parents[1] / "diverse_mha"
 LEVELS = {
     "errors": 0,
     "files": 0,
-    "compat": 1,
+    "starting_point": 1,
+    "compat": 2,
     "regularizers": 0,
     "aggregation": 0,
     "arguments": 1,
@@ -28,7 +29,7 @@ LEVELS = {
     "analysis": 3,
     "benchmark": 4,
     "averaging": 2,
-    "launch": 1,
+    "launch": 2,
     "evaluate_lm": 4,
     "reproduce": 5,
 }

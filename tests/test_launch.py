@@ -85,17 +85,36 @@ def test_recipe_goes_to_hydra(data, tmp_path):
     assert job.setting("task", "data") == str(data)
 
 
-def test_several_processes_find_the_folder_that_a_recipe_logs_to(data, tmp_path, monkeypatch):
-    monkeypatch.setattr(launch, "run_workers", lambda workers: len(workers))
+@pytest.mark.parametrize(
+    ("named", "ours"),
+    [("${hydra:runtime.cwd}/diverse_mha", True), ("/a/plugin/of/my/own", False)],
+)
+def test_a_recipe_outside_the_clone_finds_the_plugin(named, ours, tmp_path):
+    recipe = tmp_path / "copy.yaml"
+    recipe.write_text(f"common: {{user_dir: '{named}'}}\n")
+    ((command, _),) = launch.commands(launch.parse(["--config", str(recipe)]), gpus=0, port=1)
+    assert (f"++common.user_dir='{launch.USER_DIR}'" in command) == ours
+
+
+def test_a_start_that_lies_in_the_save_folder_alone_is_refused(data, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/checkpoint3.pt").touch()
     recipe = tmp_path / "my.yaml"
-    recipe.write_text(f"task: {{data: {data}}}\ncommon: {{cpu: true}}\n")
-    words = ["--config", str(recipe), "--processes", "2"]
-    assert launch.main([*words, f"checkpoint.save_dir={tmp_path}/new/run"]) == 2
-    assert (tmp_path / "new/run").is_dir()
-    assert launch.main([*words, f"checkpoint.save_dir='{tmp_path}/a b'"]) == 2
-    assert (tmp_path / "a b").is_dir()
-    assert launch.main(words) == 2
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["a b", "bin", "my.yaml", "new"]
+    recipe.write_text(f"task: {{data: {data}}}\ncheckpoint: {{save_dir: run}}\n")
+    line = "--restore-file checkpoint3.pt: no such checkpoint; give run/checkpoint3.pt"
+    for words in (
+        [str(data), "--save-dir", "run", "--restore-file", "checkpoint3.pt"],
+        ["--config", str(recipe), "checkpoint.restore_file='checkpoint3.pt'"],
+    ):
+        with pytest.raises(UserError, match=line):
+            launch.main(words)
+    for start in ("run/checkpoint3.pt", "s3://elsewhere/a.pt", "${oc.env:START}", "null"):
+        words = ["--config", str(recipe), f"checkpoint.restore_file={start}"]
+        launch.check_job_start(launch.parse(words))
+    (tmp_path / "run/parts-shard0.pt").touch()
+    words = [str(data), "--save-dir", "run", "--restore-file", "run/parts.pt"]
+    launch.check_job_start(launch.parse(words))
 
 
 def test_command_line_wins_over_recipe(tmp_path):

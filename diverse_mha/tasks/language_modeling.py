@@ -8,7 +8,7 @@ from fairseq.tasks.language_modeling import LanguageModelingConfig, LanguageMode
 from diverse_mha.data_files import check_split, dictionaries_named, splits_in
 from diverse_mha.errors import OptionError
 from diverse_mha.tasks.half_precision import HalfPrecisionState
-from diverse_mha.tasks.resume import REBUILD_BATCHES_HELP, WholeSplits, check_data_folder
+from diverse_mha.tasks.resume import REBUILD_BATCHES_HELP, check_data_folder
 
 
 @dataclass
@@ -19,7 +19,7 @@ class DiverseLanguageModelingConfig(LanguageModelingConfig):
 
 
 @register_task("diverse_language_modeling", dataclass=DiverseLanguageModelingConfig)
-class DiverseLanguageModelingTask(HalfPrecisionState, WholeSplits, LanguageModelingTask):
+class DiverseLanguageModelingTask(HalfPrecisionState, LanguageModelingTask):
     """Language modelling; a resumed run draws the batches of an uninterrupted one."""
 
     def __init__(self, args, *rest, **kwargs):

@@ -1,4 +1,4 @@
-"""What the tasks of this package share: exact resume, whole splits, checks of the data."""
+"""What the tasks of this package share: exact resume, checks of the data."""
 
 from pathlib import Path
 
@@ -25,18 +25,3 @@ def check_data_folder(data: str | None) -> Path:
             "fairseq-preprocess wrote"
         )
     return folder
-
-
-class WholeSplits:
-    """Keeps every sentence of a validation or test split; goes before a fairseq task.
-
-    fairseq-fixed drops the last batch of a split if its size is not a multiple of
-    ``--required-batch-size-multiple`` (8 by default): scores would be over 1,008 of
-    1,014 sentences. In training this only leaves some sentences to the next epoch.
-    """
-
-    def get_batch_iterator(self, dataset, *args, **kwargs):
-        """Do what fairseq's task does, without dropping what is not trained on."""
-        if dataset is not self.datasets.get("train"):
-            kwargs["required_batch_size_multiple"] = 1
-        return super().get_batch_iterator(dataset, *args, **kwargs)

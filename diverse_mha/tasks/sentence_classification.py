@@ -13,7 +13,7 @@ from omegaconf import MISSING
 from diverse_mha.data_files import check_split, dictionaries_named
 from diverse_mha.errors import OptionError
 from diverse_mha.tasks.half_precision import HalfPrecisionState
-from diverse_mha.tasks.resume import REBUILD_BATCHES_HELP, WholeSplits
+from diverse_mha.tasks.resume import REBUILD_BATCHES_HELP
 from diverse_mha.tasks.sentence_dataset import SentenceDataset
 
 _PADDING_WORD = "madeupword"  # fairseq-preprocess fills dictionaries up with these
@@ -42,7 +42,7 @@ class SentenceClassificationConfig(FairseqDataclass):
 
 
 @register_task("sentence_classification", dataclass=SentenceClassificationConfig)
-class SentenceClassificationTask(HalfPrecisionState, WholeSplits, FairseqTask):
+class SentenceClassificationTask(HalfPrecisionState, FairseqTask):
     """Choose a class for a sentence, or for a pair of sentences.
 
     The data are laid out as fairseq's ``sentence_prediction`` has them. Whether an example

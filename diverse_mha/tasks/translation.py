@@ -8,7 +8,7 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from diverse_mha.data_files import check_split, dictionaries_named
 from diverse_mha.errors import OptionError
 from diverse_mha.tasks.half_precision import HalfPrecisionState
-from diverse_mha.tasks.resume import REBUILD_BATCHES_HELP, WholeSplits, check_data_folder
+from diverse_mha.tasks.resume import REBUILD_BATCHES_HELP, check_data_folder
 
 
 @dataclass
@@ -19,7 +19,7 @@ class DiverseTranslationConfig(TranslationConfig):
 
 
 @register_task("diverse_translation", dataclass=DiverseTranslationConfig)
-class DiverseTranslationTask(HalfPrecisionState, WholeSplits, TranslationTask):
+class DiverseTranslationTask(HalfPrecisionState, TranslationTask):
     """Translation; a resumed run draws the same batches as an uninterrupted one."""
 
     @classmethod

@@ -66,8 +66,8 @@ def _checkpoints(folder, save):  # noqa: F811
     lacking = {name: state["model"][name] for name in names[:-1]}
     torch.save(state | {"model": lacking}, folder / "lacking.pt")
     (folder / "run").mkdir()
-    for epoch in (1, 2, 4):
-        shutil.copy(folder / "best.pt", folder / f"run/checkpoint{epoch}.pt")
+    for name in ("checkpoint1", "checkpoint2", "checkpoint4", "last"):
+        shutil.copy(folder / "best.pt", folder / f"run/{name}.pt")
 
 
 def _texts(folder):

@@ -1,11 +1,9 @@
-"""The tasks: options, whole splits, and a data folder that is not one."""
-
-from types import SimpleNamespace
+"""The tasks: options, and a data folder that is not one."""
 
 import pytest
 from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
 
-from diverse_mha.tasks.resume import WholeSplits, check_data_folder
+from diverse_mha.tasks.resume import check_data_folder
 
 
 @pytest.mark.parametrize("name", ["diverse_translation", "diverse_language_modeling"])
@@ -21,18 +19,3 @@ def test_data_folder_is_checked(tmp_path):
         check_data_folder(str(tmp_path))
     (tmp_path / "dict.en.txt").write_text("a 1\n")
     assert check_data_folder(f"{tmp_path}:{tmp_path}/second") == tmp_path
-
-
-def test_only_training_may_drop_a_last_batch():
-    class Stock:
-        def get_batch_iterator(self, dataset, required_batch_size_multiple=8):
-            return required_batch_size_multiple
-
-    class Task(WholeSplits, Stock):
-        datasets = {"train": SimpleNamespace(), "valid": SimpleNamespace()}
-
-    task = Task()
-    for split, multiple in (("train", 8), ("valid", 1)):
-        dataset = task.datasets[split]
-        got = task.get_batch_iterator(dataset, required_batch_size_multiple=8)
-        assert got == multiple
