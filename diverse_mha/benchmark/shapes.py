@@ -108,7 +108,7 @@ SHAPES = {
     "tiny": Shape(128, 256, 2, 4, vocabulary=1_000, batch_tokens=1000, mean_length=15),
     "small": Shape(256, 512, 3, 4, vocabulary=8_000, batch_tokens=2000, mean_length=20),
     # The recipes of configs/.
-    "multi30k-small": Shape(256, 512, 3, 4, vocabulary=8_000, batch_tokens=1024, mean_length=15),
+    "multi30k-small": Shape(128, 256, 4, 4, vocabulary=8_000, batch_tokens=2048, mean_length=15),
     "multi30k": Shape(
         256, 1024, 3, 8, vocabulary=8_000, batch_tokens=1024, mean_length=15, dropout=0.2
     ),

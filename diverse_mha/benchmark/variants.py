@@ -60,9 +60,9 @@ VARIANTS = {
         "fairseq's transformer", arch="transformer", criterion="label_smoothed_cross_entropy"
     ),
     "plain": Variant("transformer_disagree, no term"),
-    # Shows how much of the next rows' speed is the loss and how much the attention.
-    "plain-fused": Variant(
-        "transformer_disagree, no term, fused token loss", terms={"token_loss": "fused"}
+    # Shows how much of the other rows' speed is the loss and how much the attention.
+    "plain-stock-loss": Variant(
+        "transformer_disagree, no term, fairseq's token loss", terms={"token_loss": "stock"}
     ),
     "output": Variant("output, all components", terms={"disagreement": "output"}),
     "output-stock-loss": Variant(

@@ -77,13 +77,13 @@ _MULTI30K = Recipe(
     folder="multi30k",
     prepare=("prepare-multi30k.sh",),
     languages=("de", "en"),
-    width=1 / 2,
+    width=1 / 4,
     ffn=2,
     sizes={
         "base": {},
         "iwslt": {},
-        "big": _shape(512, 1024, 8),
-        "big_8_heads": _shape(512, 1024, 4),
+        "big": _shape(256, 512, 8),
+        "big_8_heads": _shape(256, 512, 4),
     },
     settings={"checkpoint.save_interval_updates": 500, "checkpoint.keep_interval_updates": 1},
 )

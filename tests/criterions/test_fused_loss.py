@@ -98,7 +98,7 @@ def test_the_criterion_gives_the_same_loss_and_gradients_either_way(prefix):
         torch.testing.assert_close(grad, grad2, rtol=1e-5, atol=1e-7)
 
 
-def test_auto_is_fused_only_with_a_term_on(monkeypatch):
+def test_auto_is_fused_with_and_without_a_term(monkeypatch):
     calls = []
     from diverse_mha.criterions import label_smoothed
 
@@ -110,7 +110,9 @@ def test_auto_is_fused_only_with_a_term_on(monkeypatch):
     )
     model, batch = build_ours(), toy_batch()
     for options, expected in (
-        ({}, 0),
+        ({}, 1),
+        ({"report_accuracy": True}, 0),
+        ({"token_loss": "stock"}, 0),
         ({"disagreement": "output"}, 1),
         ({"disagreement": "output", "report_accuracy": True}, 0),
         ({"disagreement": "output", "token_loss": "stock"}, 0),

@@ -35,9 +35,9 @@ def run(criterion, model, batch, **kwargs):
 @pytest.mark.parametrize("weight", [None, 0.0], ids=["off", "weight-0"])
 def test_without_a_term_it_is_fairseqs(weight, prefix, accuracy, sentence_avg):
     model, batch = build_ours(), toy_batch()
-    extra = {} if weight is None else {"disagreement": "output", "disagreement_weight": 0.0}
+    extra = {"token_loss": "stock"}  # fused is equal to rounding only
     if weight is not None:
-        extra["token_loss"] = "stock"  # fused is equal to rounding only
+        extra |= {"disagreement": "output", "disagreement_weight": 0.0}
     flags = {"ignore_prefix_size": prefix, "report_accuracy": accuracy}
     criterion = ours(sentence_avg, label_smoothing=0.1, **flags, **extra)
     stock = LabelSmoothedCrossEntropyCriterion(TASK, sentence_avg, 0.1, prefix, accuracy)

@@ -72,8 +72,8 @@ def test_settings_reach_the_composed_recipe():
     }
     assert {name: lookup(run.composed, name) for name in settings} == settings
     run = plan(Experiment("iwslt17_de_en", width=128, heads=4), "small")
-    assert lookup(run.composed, "model.decoder_embed_dim") == 64, "half the paper's"
-    assert lookup(run.composed, "model.decoder_ffn_embed_dim") == 128
+    assert lookup(run.composed, "model.decoder_embed_dim") == 32, "a quarter of the paper's"
+    assert lookup(run.composed, "model.decoder_ffn_embed_dim") == 64
 
 
 def test_the_direction_turns_round():
