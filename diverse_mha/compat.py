@@ -49,6 +49,7 @@ from omegaconf.base import ContainerMetadata, Metadata
 
 from diverse_mha.errors import OptionError, describe_os_error
 from diverse_mha.files import whole_file
+from diverse_mha.old_checkpoints import mend_language_model
 from diverse_mha.starting_point import check_start
 
 #: What loading a file raises that is cut off, no checkpoint, or refused.
@@ -131,7 +132,9 @@ def name_checkpoint_errors() -> None:
     @functools.wraps(load)
     def load_or_explain(path, *args, **kwargs):
         try:
-            return load(path, *args, **kwargs)
+            state = load(path, *args, **kwargs)
+            mend_language_model(state)
+            return state
         except OptionError:
             raise
         except LOADING_ERRORS as error:

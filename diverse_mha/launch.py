@@ -49,7 +49,7 @@ fairseq-hydra-train (task.data=DATA gives the data folder).
 The plugin's --user-dir is added unless you give one.
 
 examples:
-  scripts/train.sh data/demo/bin --arch transformer_disagree_tiny --optimizer adam ...
+  scripts/train.sh data/demo/bin --arch transformer_disagree_small --optimizer adam ...
   scripts/train.sh --processes 2 --config configs/multi30k_small.yaml
 """
 

@@ -37,7 +37,7 @@ runs=runs/quickstart
 # of --required-batch-size-multiple, so it is 1.
 recipe=(
     --task diverse_translation --source-lang lm --target-lang qo
-    --arch transformer_disagree_tiny --share-all-embeddings --dropout 0.1
+    --arch transformer_disagree_small --share-all-embeddings --dropout 0.1
     --criterion label_smoothed_cross_entropy_with_diversity --label-smoothing 0.1
     --optimizer adam --adam-betas '(0.9, 0.98)'
     --lr 3e-3 --lr-scheduler inverse_sqrt --warmup-updates 300

@@ -195,7 +195,7 @@ def test_train_average_evaluate_with_the_real_tools(tmp_path):
         "--destdir", "bin", "--joined-dictionary")  # fmt: skip
     launcher = root / "diverse_mha" / "launch.py"
     options = (
-        "--arch transformer_disagree_tiny --optimizer adam --lr 1e-3 --max-tokens 200 "
+        "--arch transformer_disagree_small --optimizer adam --lr 1e-3 --max-tokens 200 "
         "--criterion label_smoothed_cross_entropy_with_diversity --disagreement output "
         "--num-workers 0 --save-dir run --max-epoch 2 --cpu"
     ).split()

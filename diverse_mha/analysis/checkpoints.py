@@ -81,7 +81,7 @@ def _build(path: str, state: dict, cfg: Any, name: str) -> tuple[nn.Module, Any]
     task = tasks.setup_task(cfg.task, from_checkpoint=True)
     if "task_state" in state:
         task.load_state_dict(state["task_state"])
-    model = stock.build_twin(cfg.model, task, path)
+    model = stock.build_twin(cfg.model, task)
     model.load_state_dict(state["model"], strict=True, model_cfg=cfg.model)
     return model, task
 

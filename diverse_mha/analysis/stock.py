@@ -7,7 +7,6 @@ from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY, MODEL_REGI
 from fairseq.models.transformer import TransformerModel
 from fairseq.models.transformer_lm import TransformerLanguageModel
 
-from diverse_mha.errors import UserError
 from diverse_mha.models.config import to_namespace
 
 # A model with exactly the parameters of the stock one.
@@ -33,31 +32,26 @@ def is_stock(name: str) -> bool:
     return model_class(name) in TWINS
 
 
-def build_twin(options: Any, task: Any, path: str):
+def build_twin(options: Any, task: Any):
     """Build our model of the shape of a stock checkpoint.
 
     Args:
         options: the model options in the checkpoint.
         task: its task, set up.
-        path: the checkpoint, for messages.
 
     Returns:
         A model into which the checkpoint's parameters load.
 
     Raises:
-        UserError: if the stock model has a form that ours does not have.
+        OptionError: if the stock model has a form that ours does not have.
     """
     name = architecture(options)
     twin = MODEL_REGISTRY[TWINS[model_class(name)]]
     known = Namespace(**vars(to_namespace(options)))
-    if name in ARCH_CONFIG_REGISTRY and model_class(name) is TransformerModel:
+    if name in ARCH_CONFIG_REGISTRY:
         # Fills in what older versions did not save, as fairseq does on loading.
         ARCH_CONFIG_REGISTRY[name](known)
-    is_language_model = model_class(name) is TransformerLanguageModel
-    if is_language_model and not getattr(known, "decoder_normalize_before", False):
-        raise UserError(
-            f"{path}: a language model that normalises after its blocks; only those that "
-            "normalise before (--decoder-normalize-before) can be looked at"
-        )
+    if not getattr(known, "decoder_normalize_before", False):
+        known.no_decoder_final_norm = False  # without effect there, and ours refuses it
     filled = {**vars(to_namespace(twin.config())), **vars(known)}
     return twin.build_model(Namespace(**filled), task)

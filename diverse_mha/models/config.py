@@ -131,16 +131,12 @@ class DiverseConfig(SeamConfig, FlatTransformerConfig):
 class LanguageModelConfig(SeamConfig, TransformerLanguageModelConfig):
     """Options of language models: fairseq's and ours.
 
-    The layers normalise before their blocks whatever ``decoder_normalize_before`` says,
-    as those of fairseq's own language-model architectures do.
+    Beside fairseq's numbers the widths may be None, for the model's: fairseq's own default is
+    512 whatever ``decoder_embed_dim`` is, with a projection between.
     """
 
-    decoder_input_dim: Optional[int] = _option(
-        None, "decoder input dimension; default: that of the embedding"
-    )
-    decoder_output_dim: Optional[int] = _option(
-        None, "decoder output dimension; default: that of the embedding"
-    )
+    decoder_input_dim: Optional[int] = _option(512, "decoder input dimension")
+    decoder_output_dim: Optional[int] = _option(512, "decoder output dimension")
 
 
 def to_namespace(cfg) -> Namespace:

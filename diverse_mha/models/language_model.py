@@ -1,7 +1,6 @@
 """Decoder-only models for language modelling."""
 
 from fairseq import options
-from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.models.transformer import TransformerConfig
 from fairseq.models.transformer_lm import TransformerLanguageModel
 from fairseq.modules import AdaptiveInput
@@ -15,6 +14,7 @@ from diverse_mha.models.decoder import DiverseDecoder
 from diverse_mha.models.outputs import OutputWeight
 from diverse_mha.models.presets import (
     LANGUAGE_MODEL_FAMILIES,
+    LANGUAGE_MODEL_NAMESAKES,
     LANGUAGE_MODEL_SHAPES,
     register_family,
 )
@@ -30,11 +30,6 @@ class DiverseLanguageModel(OutputWeight, TransformerLanguageModel):
     components = ("decoder",)  # the attention that the model has
 
     @classmethod
-    def add_args(cls, parser):
-        """Add the options to fairseq's parser, with the defaults of the shape."""
-        gen_parser_from_dataclass(parser, cls.config())
-
-    @classmethod
     def build_model(cls, cfg, task):
         """Check the options and build the model.
 
@@ -42,13 +37,13 @@ class DiverseLanguageModel(OutputWeight, TransformerLanguageModel):
             OptionError: if an option cannot be honoured.
         """
         args = to_namespace(cfg)
-        args.decoder_normalize_before = True
         for side in ("input", "output"):
             if getattr(args, f"decoder_{side}_dim", None) is None:
                 setattr(args, f"decoder_{side}_dim", args.decoder_embed_dim)
         if getattr(args, "max_target_positions", None) is None:
             args.max_target_positions = getattr(args, "tokens_per_sample", _DEFAULT_LENGTH)
         check_model_options(args)
+        _check_norm(args)
         _check_adaptive(args)
         seams = Seams.from_options(args, ("decoder",))
         if getattr(args, "decoder_layers_to_keep", None):
@@ -93,6 +88,15 @@ class DiverseLanguageModel(OutputWeight, TransformerLanguageModel):
         return super().forward(src_tokens, **kwargs)
 
 
+def _check_norm(args) -> None:
+    """Refuse to leave out what is not there; ``old_checkpoints`` relies on it."""
+    if args.no_decoder_final_norm and not args.decoder_normalize_before:
+        raise OptionError(
+            "--no-decoder-final-norm has no effect without --decoder-normalize-before; "
+            "leave it out, or add that"
+        )
+
+
 def _check_adaptive(args) -> None:
     """Refuse adaptive-softmax options that contradict each other."""
     if args.character_embeddings:
@@ -116,5 +120,10 @@ def _check_adaptive(args) -> None:
 
 for _family, _defaults in LANGUAGE_MODEL_FAMILIES.items():
     register_family(
-        DiverseLanguageModel, f"transformer_lm_{_family}", LANGUAGE_MODEL_SHAPES, _defaults
+        DiverseLanguageModel,
+        f"transformer_lm_{_family}",
+        LANGUAGE_MODEL_SHAPES,
+        _defaults,
+        stock="transformer_lm",
+        namesakes=LANGUAGE_MODEL_NAMESAKES,
     )

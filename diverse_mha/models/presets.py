@@ -1,14 +1,19 @@
 """Named shapes, shared by every model family.
 
-A shape is a table of options that differ from fairseq's defaults; its name is the
-suffix of an architecture (``transformer_disagree`` + ``_iwslt_de_en``). fairseq's
-architecture functions run on the command line only. Here every named shape is a
-model of its own, with a dataclass whose defaults are the shape's: the same name
-gives the same model through ``fairseq-train --arch`` and as Hydra's ``model._name``.
+A shape is a table of options that differ from the model's defaults; its name is the
+suffix of an architecture (``transformer_disagree`` + ``_iwslt_de_en``). Where fairseq has
+an architecture of that suffix, its own function says what the shape is: on the command
+line it runs on the options given, as for fairseq's model, and its result without any is
+the dataclass. So the same name gives the same model through ``fairseq-train --arch`` and as
+Hydra's ``model._name``, where fairseq's architecture functions do nothing.
 """
 
+from argparse import Namespace
+from collections.abc import Callable
 from dataclasses import field, fields, make_dataclass
+from functools import partial
 
+from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.models import ARCH_CONFIG_REGISTRY, register_model
 
 
@@ -17,45 +22,35 @@ def _both_sides(**shape) -> dict:
     return {f"{side}_{name}": value for side in sides for name, value in shape.items()}
 
 
+# Shapes that fairseq has under the same suffix.
+TRANSLATION_NAMESAKES = ("", "_tiny", "_iwslt_de_en", "_wmt_en_de", "_wmt_en_de_big")
+LANGUAGE_MODEL_NAMESAKES = ("", "_wiki103")
+
+# Shapes of our own.
 TRANSLATION_SHAPES = {
-    "": {},
-    "_tiny": _both_sides(embed_dim=128, ffn_embed_dim=256, layers=2, attention_heads=4),
-    "_iwslt_de_en": _both_sides(embed_dim=512, ffn_embed_dim=1024, layers=6, attention_heads=4),
-    "_wmt_en_de": _both_sides(embed_dim=512, ffn_embed_dim=2048, layers=6, attention_heads=8),
-    "_wmt_en_de_big": _both_sides(embed_dim=1024, ffn_embed_dim=4096, layers=6, attention_heads=16),
+    "_small": _both_sides(embed_dim=128, ffn_embed_dim=256, layers=2, attention_heads=4),
 }
 
+_WIDTHS = ("decoder_input_dim", "decoder_output_dim")
+_OF_THE_EMBEDDING = dict.fromkeys(_WIDTHS)
+
 LANGUAGE_MODEL_SHAPES = {
-    "": {},
     "_tiny": {
+        **_OF_THE_EMBEDDING,
         "decoder_embed_dim": 128,
         "decoder_ffn_embed_dim": 256,
         "decoder_layers": 2,
         "decoder_attention_heads": 4,
+        "decoder_normalize_before": True,
     },
     # Yun et al. 2021, section 5.4; the paper gives no width of the feed-forward block.
     "_ptb": {
+        **_OF_THE_EMBEDDING,
         "decoder_embed_dim": 256,
         "decoder_ffn_embed_dim": 1024,
         "decoder_layers": 2,
         "decoder_attention_heads": 4,
-    },
-    # The shape of Baevski and Auli 2019, which Zheng et al. 2021 train.
-    "_wiki103": {
-        "decoder_embed_dim": 1024,
-        "decoder_ffn_embed_dim": 4096,
-        "decoder_layers": 16,
-        "decoder_attention_heads": 8,
-        "dropout": 0.3,
-        "attention_dropout": 0.1,
-        "activation_dropout": 0.1,
-        "adaptive_input": True,
-        "adaptive_input_cutoff": "20000,60000",
-        "adaptive_softmax_cutoff": "20000,60000",
-        "adaptive_softmax_dropout": 0.2,
-        "tie_adaptive_weights": True,
-        "tie_adaptive_proj": True,
-        "no_decoder_final_norm": True,
+        "decoder_normalize_before": True,
     },
 }
 
@@ -88,25 +83,75 @@ def with_defaults(config: type, name: str, defaults: dict) -> type:
 
 
 def register_family(
-    model: type, name: str, shapes: dict[str, dict], defaults: dict | None = None
+    model: type,
+    name: str,
+    shapes: dict[str, dict],
+    defaults: dict | None = None,
+    *,
+    stock: str = "",
+    namesakes: tuple[str, ...] = (),
 ) -> None:
     """Register ``model`` under ``name`` + suffix for every shape.
 
     Args:
         model: model class with a ``config`` attribute, its dataclass of options.
-        name: name of the family, and of the member with the empty suffix.
-        shapes: options that differ from ``model.config``, by suffix.
+        name: name of the family.
+        shapes: by suffix, what our own shapes set that ``model.config`` has otherwise.
         defaults: options that differ from ``model.config`` in the whole family.
+        stock: fairseq's name of the model.
+        namesakes: suffixes of the shapes that are those of fairseq's architectures
+            ``stock`` + suffix.
     """
+    stocks = {suffix: ARCH_CONFIG_REGISTRY[stock + suffix] for suffix in namesakes}
+    shapes = {**{suffix: _shape_of(stocks[suffix], model.config) for suffix in stocks}, **shapes}
     for suffix, shape in shapes.items():
         class_name = "".join(part.capitalize() for part in (name + suffix).split("_"))
         config = with_defaults(model.config, class_name + "Config", {**(defaults or {}), **shape})
-        member = type(class_name, (model,), {"config": config, "__module__": model.__module__})
-        register_model(name + suffix, dataclass=config)(member)
-        ARCH_CONFIG_REGISTRY[name + suffix] = _keep_bf16_off_tpu
+        own = {"config": config, "add_args": _adding(model.config), "__module__": model.__module__}
+        register_model(name + suffix, dataclass=config)(type(class_name, (model,), own))
+        ARCH_CONFIG_REGISTRY[name + suffix] = partial(
+            _complete, config=config, stock=stocks.get(suffix)
+        )
 
 
-def _keep_bf16_off_tpu(args) -> None:
-    """Undo fairseq's option parser, which takes --bf16 to mean that a TPU is there."""
+def _adding(config: type) -> classmethod:
+    """Declare options without defaults: a flag means the same in every shape, as in fairseq."""
+
+    def add_args(cls, parser):
+        """Add the options to fairseq's parser."""
+        gen_parser_from_dataclass(parser, config(), delete_default=True)
+
+    return classmethod(add_args)
+
+
+def _shape_of(stock: Callable[[Namespace], None], config: type) -> dict:
+    """What one of fairseq's architecture functions sets otherwise than ``config``."""
+    args = Namespace()
+    _apply(stock, args, config)
+    defaults = {f.name: f.default for f in fields(config)}
+    shape = {k: v for k, v in vars(args).items() if k in defaults and v != defaults[k]}
+    # Computed from the width of the model, which a recipe may set.
+    return shape | {width: None for width in _WIDTHS if hasattr(args, width)}
+
+
+def _apply(stock: Callable[[Namespace], None], args: Namespace, config: type) -> None:
+    stock(args)
+    for f in fields(config):
+        value = getattr(args, f.name, None)
+        if isinstance(value, bool) and type(f.default) is int:
+            setattr(args, f.name, int(value))  # fairseq's functions say False for 0
+
+
+def _complete(args: Namespace, *, config: type, stock: Callable[[Namespace], None] | None) -> None:
+    """Fill in what the command line leaves out; fairseq's parser calls it."""
+    if stock is not None:
+        _apply(stock, args, config)
+    for f in fields(config):
+        taken_elsewhere = f.name == "_name" or str(f.default).startswith("${")
+        if not (taken_elsewhere or hasattr(args, f.name)):
+            setattr(args, f.name, f.default)
+    for width in _WIDTHS:
+        if getattr(args, width, 0) is None:
+            setattr(args, width, args.decoder_embed_dim)
     if getattr(args, "bf16", False):
-        args.tpu = False
+        args.tpu = False  # fairseq's parser takes --bf16 to mean that a TPU is there

@@ -1,7 +1,6 @@
 """Classifier of sentences, or pairs of sentences, on the encoder with open attention."""
 
 import torch
-from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.models import FairseqEncoderModel
 from fairseq.models.transformer import TransformerConfig, TransformerModelBase
 from torch import Tensor, nn
@@ -38,11 +37,6 @@ class SentenceClassifier(FairseqEncoderModel):
         self.pooling = pooling
         self.classifier = classifier
         self.sentences = sentences
-
-    @classmethod
-    def add_args(cls, parser):
-        """Add the options to fairseq's parser, with the defaults of the shape."""
-        gen_parser_from_dataclass(parser, cls.config())
 
     @classmethod
     def build_model(cls, cfg, task):

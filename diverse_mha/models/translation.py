@@ -2,7 +2,6 @@
 
 import re
 
-from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.models.transformer import TransformerModel
 from torch import Tensor
 
@@ -12,7 +11,12 @@ from diverse_mha.models.config import DiverseConfig, to_namespace
 from diverse_mha.models.decoder import DiverseDecoder
 from diverse_mha.models.encoder import DiverseEncoder
 from diverse_mha.models.outputs import OutputWeight
-from diverse_mha.models.presets import FAMILIES, TRANSLATION_SHAPES, register_family
+from diverse_mha.models.presets import (
+    FAMILIES,
+    TRANSLATION_NAMESAKES,
+    TRANSLATION_SHAPES,
+    register_family,
+)
 from diverse_mha.models.seams import SIDES, Seams
 
 # Copies of layer parameters that stock fairseq 0.12.2 saves for its fused path.
@@ -23,11 +27,6 @@ class DiverseTransformer(OutputWeight, TransformerModel):
     """fairseq's Transformer with open attention, and head states on request."""
 
     config = DiverseConfig
-
-    @classmethod
-    def add_args(cls, parser):
-        """Add the options to fairseq's parser, with the defaults of the shape."""
-        gen_parser_from_dataclass(parser, cls.config())
 
     @classmethod
     def build_model(cls, cfg, task):
@@ -129,4 +128,11 @@ class DiverseTransformer(OutputWeight, TransformerModel):
 
 
 for _family, _defaults in FAMILIES.items():
-    register_family(DiverseTransformer, f"transformer_{_family}", TRANSLATION_SHAPES, _defaults)
+    register_family(
+        DiverseTransformer,
+        f"transformer_{_family}",
+        TRANSLATION_SHAPES,
+        _defaults,
+        stock="transformer",
+        namesakes=TRANSLATION_NAMESAKES,
+    )

@@ -60,6 +60,7 @@ def test_disagreement_is_that_of_the_quickstart(checkpoint, data, capsys):
     "arch,task,twin",
     [
         ("transformer", "translation", "transformer_disagree"),
+        ("transformer_lm", "language_modeling", "transformer_lm_disagree"),
         ("transformer_lm_gpt", "language_modeling", "transformer_lm_disagree"),
     ],
 )
@@ -67,6 +68,9 @@ def test_stock_checkpoints_give_what_their_twin_gives(arch, task, twin, save, da
     options = ["--share-decoder-input-output-embed"]
     if task == "language_modeling":
         options = ["--tokens-per-sample", "32", "--activation-fn", "gelu"]
+        if arch.endswith("_gpt"):  # what its name says; the widths follow from the shape
+            options += ["--decoder-normalize-before"]
+            options += ["--decoder-input-dim", "16", "--decoder-output-dim", "16"]
     stock = save("stock", arch, *options, task=task)
     ours = save("ours", twin, *options, task=task)
     state = torch.load(ours, weights_only=False)

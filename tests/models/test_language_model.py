@@ -9,7 +9,7 @@ from fairseq.data import Dictionary
 from fairseq.models import MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
 from fairseq.models.transformer_lm import (
     TransformerLanguageModel,
-    base_lm_architecture,
+    TransformerLanguageModelConfig,
     transformer_lm_baevski_wiki103,
 )
 
@@ -18,6 +18,8 @@ from tests.toy import toy_task
 
 SMALL = {
     "decoder_embed_dim": 16,
+    "decoder_input_dim": 16,
+    "decoder_output_dim": 16,
     "decoder_ffn_embed_dim": 24,
     "decoder_layers": 2,
     "decoder_attention_heads": 4,
@@ -42,15 +44,24 @@ def build(arch="transformer_lm_disagree", **options):
 
 
 def build_stock(**options):
-    args = Namespace(**{**SMALL, **options})
-    base_lm_architecture(args)
+    args = Namespace(**{**vars(TransformerLanguageModelConfig()), **SMALL, **options})
+    args.max_target_positions = 1024
     torch.manual_seed(1)
     return TransformerLanguageModel.build_model(args, toy_task())
 
 
-@pytest.mark.parametrize("options", [{}, ADAPTIVE], ids=["plain", "adaptive"])
-def test_equals_stock_in_parameters_and_outputs(options):
-    ours, stock = build(**options), build_stock(**options)
+VARIANTS = {
+    "post-norm": {},
+    "pre-norm": {"decoder_normalize_before": True},
+    "adaptive": ADAPTIVE,
+    "no-final-norm": {"decoder_normalize_before": True, "no_decoder_final_norm": True},
+    "wide-table": {"decoder_input_dim": 24, "decoder_output_dim": 24},
+}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_equals_stock_in_parameters_and_outputs(variant):
+    ours, stock = build(**VARIANTS[variant]), build_stock(**VARIANTS[variant])
     own, theirs = ours.state_dict(), stock.state_dict()
     assert own.keys() == theirs.keys()
     named = [name for name in own if not name.endswith("_float_tensor")]  # uninitialised
@@ -81,6 +92,7 @@ def test_names_resolve_and_ptb_is_the_papers_shape():
             assert issubclass(MODEL_REGISTRY[name], DiverseLanguageModel)
     ptb = MODEL_DATACLASS_REGISTRY["transformer_lm_disagree_ptb"]()
     assert (ptb.decoder_layers, ptb.decoder_embed_dim, ptb.decoder_attention_heads) == (2, 256, 4)
+    assert (ptb.decoder_input_dim, ptb.decoder_normalize_before) == (None, True)
 
 
 class Words(Dictionary):
@@ -125,6 +137,7 @@ REFUSED = {
         "adaptive_softmax_cutoff": "5,10",
     },
     "--scale-heads True: NormFormer scaling is not supported": {"scale_heads": True},
+    "--no-decoder-final-norm has no effect without": {"no_decoder_final_norm": True},
     "--decoder-attention-heads 3 does not divide": {"decoder_attention_heads": 3},
 }
 

@@ -35,9 +35,9 @@ ADAPTIVE = [
 
 # Every architecture, every criterion and every method: data, and what differs from COMMON.
 RUNS = {
-    "transformer_disagree_tiny": ("demo", [*TRANSLATION, *DISAGREEMENT]),
-    "transformer_routing_tiny": ("demo", [*TRANSLATION, *DISAGREEMENT]),
-    "transformer_coda_tiny": ("demo", [*TRANSLATION, *CONTROLS]),
+    "transformer_disagree_small": ("demo", [*TRANSLATION, *DISAGREEMENT]),
+    "transformer_routing_small": ("demo", [*TRANSLATION, *DISAGREEMENT]),
+    "transformer_coda_small": ("demo", [*TRANSLATION, *CONTROLS]),
     "transformer_lm_disagree_tiny": ("demo_lm", [*LANGUAGE_MODEL, *CONTROLS, "--drophead", 0.1]),
     "transformer_lm_routing_tiny": ("demo_lm", [*LANGUAGE_MODEL, *DISAGREEMENT]),
     "transformer_lm_coda_tiny": ("demo_lm", [*ADAPTIVE, *DISAGREEMENT]),

@@ -1,0 +1,118 @@
+"""Architectures that bear the name of one of fairseq's agree with it in every option."""
+
+from argparse import Namespace
+from dataclasses import fields
+
+import pytest
+import torch
+from fairseq import options
+from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_DATACLASS_REGISTRY
+from fairseq.models.transformer_lm import TransformerLanguageModelConfig
+from fairseq.modules import FairseqDropout
+
+from diverse_mha.models.config import FlatTransformerConfig, SeamConfig
+from diverse_mha.models.presets import FAMILIES, LANGUAGE_MODEL_FAMILIES
+from tests.toy import toy_task
+
+PREFIXES = {"transformer_lm": LANGUAGE_MODEL_FAMILIES, "transformer": FAMILIES}
+
+
+def pairs() -> list[tuple[str, str]]:
+    """Every name of ours that is one of fairseq's with the name of a family inside."""
+    found = {}
+    for prefix, families in PREFIXES.items():
+        for family in families:
+            for name in ARCH_MODEL_REGISTRY:
+                stock = name.replace(f"{prefix}_{family}", prefix, 1)
+                if stock != name and stock in ARCH_MODEL_REGISTRY:
+                    found.setdefault(name, stock)
+    return sorted(found.items())
+
+
+def test_pairs_are_found():
+    assert len(pairs()) == 3 * (5 + 2)
+    assert ("transformer_coda_wmt_en_de_big", "transformer_wmt_en_de_big") in pairs()
+    assert ("transformer_lm_routing_wiki103", "transformer_lm_wiki103") in pairs()
+
+
+def stock_config(name: str) -> type:
+    return TransformerLanguageModelConfig if "_lm" in name else FlatTransformerConfig
+
+
+def parse(arch: str, *words: str) -> Namespace:
+    task = "language_modeling" if "_lm" in arch else "translation"
+    command = ["data", "--task", task, "--arch", arch, *words]
+    return options.parse_args_and_arch(options.get_training_parser(task), command)
+
+
+def chosen(arch: str, *words: str) -> dict:
+    """What fairseq-train makes of a command: options of the parser, and of the model's dataclass."""
+    filled = {}
+    if arch in MODEL_DATACLASS_REGISTRY:
+        for f in fields(MODEL_DATACLASS_REGISTRY[arch]):
+            if f.name != "_name" and not str(f.default).startswith("${"):
+                filled[f.name] = f.default
+    return {k: v for k, v in {**filled, **vars(parse(arch, *words))}.items() if k != "arch"}
+
+
+def other_values(config: type) -> list[str]:
+    """Every flag, and another number than the default for everything that is one."""
+    words = []
+    for f in fields(config):
+        option = "--" + f.name.replace("_", "-")
+        if isinstance(f.default, bool):
+            words.append(option)
+        elif isinstance(f.default, int | float) and not isinstance(f.default, bool):
+            words += [option, str(f.default + 1)]
+    assert len(words) > 50
+    return words
+
+
+COMMANDS = {
+    "as it is": lambda config: [],
+    "a width": lambda config: ["--decoder-embed-dim", "96", "--dropout", "0.25"],
+    "encoder": lambda config: ["--encoder-embed-dim", "96", "--encoder-ffn-embed-dim", "40"],
+    "everything": other_values,
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("ours, stock", pairs())
+def test_every_option_agrees(ours, stock, command):
+    if command == "encoder" and "_lm" in stock:
+        pytest.skip("a language model has no encoder")
+    words = COMMANDS[command](stock_config(stock))
+    own, theirs = chosen(ours, *words), chosen(stock, *words)
+    differing = {k: (own.get(k), v) for k, v in theirs.items() if k not in own or own[k] != v}
+    assert differing == {}
+    # What only ours says is our own, at the value of the family, or fairseq's own default.
+    prefix = next(p for p in PREFIXES if stock.startswith(p))
+    family = next(f for f in FAMILIES if ours.startswith(f"{prefix}_{f}"))
+    expected = {f.name: f.default for f in fields(stock_config(stock))}
+    expected |= {f.name: f.default for f in fields(SeamConfig)} | PREFIXES[prefix][family]
+    extra = {k: v for k, v in own.items() if k not in theirs and v != expected.get(k, ())}
+    # Of an option that the stock parser gives the task alone, what was given is what counts.
+    assert {k: v for k, v in extra.items() if f"--{k.replace('_', '-')}" not in words} == {}
+
+
+@pytest.mark.parametrize("ours, stock", [p for p in pairs() if "disagree" in p[0]])
+def test_models_agree_in_parameters_and_dropout(ours, stock):
+    words = ["--adaptive-softmax-cutoff", "6,10", "--adaptive-input-cutoff", "6,10"]
+    words = words if stock.endswith("wiki103") else []
+    of_the_task = {"tokens_per_sample": 8, "max_target_positions": 8, "add_bos_token": False}
+    built = []
+    for name in (ours, stock):
+        with torch.device("meta"):
+            args = Namespace(**{**of_the_task, **chosen(name, *words)})
+            built.append(ARCH_MODEL_REGISTRY[name].build_model(args, toy_task()))
+    own, theirs = built
+    assert [(k, p.shape) for k, p in own.named_parameters()] == [
+        (k, p.shape) for k, p in theirs.named_parameters()
+    ]
+    rates = [
+        {n: m.p for n, m in model.named_modules() if isinstance(m, FairseqDropout)}
+        for model in built
+    ]
+    assert rates[0] == rates[1] and len(rates[0]) > 5
+    orders = [[layer.normalize_before for layer in model.decoder.layers] for model in built]
+    assert orders[0] == orders[1]
