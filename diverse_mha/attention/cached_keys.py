@@ -22,8 +22,8 @@ class CachedKeys:
     The beams of a sentence attend to the same source. Once ``set_beam_size`` has been
     called, which fairseq's generator does, such copies are stored once: with a beam of 5 a
     fifth of the projections and of the memory.
-    Whether they are copies is looked at, not believed, so a beam size left over from an
-    earlier search does no harm.
+    Whether they are copies, and stay together, is looked at, not believed, so a beam size left
+    over from an earlier search does no harm.
     """
 
     def cached_keys(
@@ -81,8 +81,8 @@ class CachedKeys:
     def reorder_incremental_state(self, incremental_state: dict, new_order: Tensor) -> dict:
         """Let row i of the decoding state be what row ``new_order[i]`` was.
 
-        Attention to the encoder relies on what fairseq's search does: beams change places
-        within their sentence only, and sentences leave the batch with all their beams.
+        Keys that several rows share stay shared while these rows stay together, as beams of a
+        sentence do in fairseq's search; otherwise every row gets its own.
 
         Args:
             incremental_state: fairseq's decoding state.
@@ -91,13 +91,19 @@ class CachedKeys:
         cache = self._get_input_buffer(incremental_state)
         if cache.get("prev_key") is None:
             return incremental_state
-        if self.encoder_decoder_attention:
-            fold = cache["fold"]
-            if cache["prev_key"].size(0) * fold == len(new_order):
-                return incremental_state  # beams moved, sentences did not
-            new_order = new_order[::fold] // fold  # the sentences that are left
+        fold, rows = cache["fold"], cache["prev_key"].size(0)
+        source = new_order // fold  # which of the stored keys each row needs, (B',)
+        together = len(source) % fold == 0 and torch.equal(
+            source, source[::fold].repeat_interleave(fold)
+        )
+        if together:
+            source = source[::fold]
+            if len(source) == rows and torch.equal(source, torch.arange(rows, device=source.device)):
+                return incremental_state
+        else:
+            cache["fold"] = 1
         for name in ("prev_key", "prev_value", "prev_key_padding_mask"):
             if cache.get(name) is not None:
-                cache[name] = cache[name].index_select(0, new_order)
+                cache[name] = cache[name].index_select(0, source)
         self._set_input_buffer(incremental_state, cache)
         return incremental_state

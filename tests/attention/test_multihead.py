@@ -134,6 +134,26 @@ def test_states_have_their_shapes_and_only_those_asked_for():
     assert [name for name in shapes if getattr(only, name) is not None] == ["values"]
 
 
+@pytest.mark.parametrize("rows", [[0, 1, 2, 4, 5], [2, 3, 4, 5], [0, 3, 1, 4, 2, 5]])
+def test_rows_that_share_keys_by_chance_may_part(rows):
+    """A search with one beam after one with three: repeated sentences finish one by one."""
+    ours, _ = pair(encoder_decoder_attention=True)
+    query, key = inputs()
+    query, key = query.repeat(1, 2, 1), key[:, :2].repeat_interleave(3, dim=1)
+    mask = key_padding()[:2].repeat_interleave(3, dim=0)
+    outputs = []
+    for beam_size in (1, 3):
+        ours.set_beam_size(beam_size)
+        state, kept = {}, torch.tensor(rows)
+        options = {"incremental_state": state, "static_kv": True, "need_weights": False}
+        ours(query, key, key, key_padding_mask=mask, **options)
+        for order in (kept, torch.arange(len(rows) - 1)):
+            ours.reorder_incremental_state(state, order)
+            left = key[:, order]
+            outputs.append(ours(query[:, : len(order)], left, left, **options)[0])
+    torch.testing.assert_close(outputs[:2], outputs[2:])
+
+
 @pytest.mark.parametrize("causal", [False, True])
 def test_fused_and_explicit_paths_agree(causal):
     ours, _ = pair(self_attention=True)
@@ -179,8 +199,12 @@ def test_incremental_self_attention_equals_causal():
     torch.testing.assert_close(decode_stepwise(ours, query, None, None, need_weights=False), full)
 
 
-@pytest.mark.parametrize("beam_size", [1, 3])
-@pytest.mark.parametrize("order", [None, torch.tensor([2, 1, 0])], ids=["kept", "reordered"])
+# fairseq's module takes it that only beams of a sentence change places.
+@pytest.mark.parametrize(
+    "order, beam_size",
+    [(None, 1), (None, 3), (torch.tensor([2, 1, 0]), 3)],
+    ids=["one", "beams", "reordered"],
+)
 def test_incremental_cross_attention_equals_stock(order, beam_size):
     ours, stock = pair(encoder_decoder_attention=True)
     query, key = inputs()
