@@ -11,6 +11,7 @@ PACKAGE = Path(__file__).parents[1] / "diverse_mha"
 LEVELS = {
     "errors": 0,
     "files": 0,
+    "old_checkpoints": 0,
     "starting_point": 1,
     "compat": 2,
     "regularizers": 0,

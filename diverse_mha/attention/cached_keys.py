@@ -98,7 +98,7 @@ class CachedKeys:
         )
         if together:
             source = source[::fold]
-            if len(source) == rows and torch.equal(source, torch.arange(rows, device=source.device)):
+            if torch.equal(source, torch.arange(rows, device=source.device)):
                 return incremental_state
         else:
             cache["fold"] = 1

@@ -37,7 +37,7 @@ def test_the_tiny_translation_model_keeps_its_shape(save):
     """``_tiny`` was 128 wide with 4 heads; checkpoints hold their shape beside the name."""
     path = save("old", "transformer_disagree_small")
     state = torch.load(path, weights_only=False)
-    state["cfg"]["model"].update(_name="transformer_disagree_tiny", arch="transformer_disagree_tiny")
+    state["cfg"]["model"]["_name"] = "transformer_disagree_tiny"
     torch.save(state, path)
     (model,), _, _ = checkpoint_utils.load_model_ensemble_and_task([str(path)])
     assert model.decoder.layers[0].self_attn.num_heads == 4

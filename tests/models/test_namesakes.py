@@ -46,7 +46,7 @@ def parse(arch: str, *words: str) -> Namespace:
 
 
 def chosen(arch: str, *words: str) -> dict:
-    """What fairseq-train makes of a command: options of the parser, and of the model's dataclass."""
+    """What fairseq-train makes of a command: the parser's options and the model's defaults."""
     filled = {}
     if arch in MODEL_DATACLASS_REGISTRY:
         for f in fields(MODEL_DATACLASS_REGISTRY[arch]):
