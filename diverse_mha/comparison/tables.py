@@ -50,14 +50,16 @@ def lay_out(systems: Sequence[System], title: str, *, resamples: int) -> Layout:
     return Layout(title, tuple(headings), tuple(lines), notes(systems, resamples, paired=paired))
 
 
-def notes(systems: Sequence[System], resamples: int, *, paired: bool = False) -> tuple[str, ...]:
-    """Say how the differences were found."""
-    measures = list(systems[0].measures)
+def notes(
+    systems: Sequence[System], resamples: int, *, paired: bool = False, tested: str | None = None
+) -> tuple[str, ...]:
+    """Say how the differences were found, of all measures or of the one that is ``tested``."""
+    measures = [tested] if tested else list(systems[0].measures)
     translations = measures[0] in {metric.name for metric in METRICS}
     said = [BOOTSTRAP.format(resamples=resamples) if translations else OVER_SEEDS]
-    tested = sum(one.measures[measures[0]].holm is not None for one in systems)
+    count = sum(one.measures[measures[0]].holm is not None for one in systems)
     each = "each measure by itself" if len(measures) > 1 else measures[0]
-    said += [HOLM.format(rows=tested, measure=each)] if tested else []
+    said += [HOLM.format(rows=count, measure=each)] if count else []
     said += [PAIRED] if paired else []
     differences = [one.measures[measures[0]].difference for one in systems[1:]]
     said += [ONE_SEED] if translations and not all(d.over_seeds for d in differences) else []

@@ -8,7 +8,7 @@ from diverse_mha.arguments import at_least
 from diverse_mha.errors import UserError
 from diverse_mha.layout import to_text
 from diverse_mha.places import check_folder
-from diverse_mha.reproduce import steps
+from diverse_mha.reproduce import steps, study
 from diverse_mha.reproduce.batches import usable
 from diverse_mha.reproduce.compose import ROOT
 from diverse_mha.reproduce.experiments import SCALES, Figure, Row, Table
@@ -42,6 +42,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--rows", metavar="NAMES", help="only these rows, separated by commas")
     parser.add_argument("--seeds", default="1", metavar="N,N", help="seeds (default: 1)")
+    parser.add_argument(
+        "--collect", action="store_true", help="train nothing: the table of what is finished"
+    )
     parser.add_argument("--dry-run", action="store_true", help="print the commands, run nothing")
     parser.add_argument(
         "--out", type=Path, metavar="FOLDER", help="where everything goes (runs/reproduce)"
@@ -88,7 +91,9 @@ def run(args: argparse.Namespace) -> int:
     place = _place(args)
     if args.dry_run:
         return _dry_run(items, args.rows, choices, place)
-    runner = Runner(place, fork=args.scale == "smoke", gpus=args.gpus, jobs=args.jobs)
+    runner = Runner(
+        place, fork=args.scale == "smoke", gpus=args.gpus, jobs=args.jobs, collect=args.collect
+    )
     failed = 0
     try:
         for item in items:
@@ -108,7 +113,7 @@ def listing() -> str:
         for item in items.values():
             rows = f"{len(item.rows)} rows" if isinstance(item, Table) else "figure"
             scales = " ".join(scale if scale in item.scales else "-" for scale in SCALES)
-            lines.append(f"{paper:<10}{item.name:<10}{scales:<18}{rows:>8}  {item.title}")
+            lines.append(f"{paper:<10}{item.name:<12}{scales:<18}{rows:>8}  {item.title}")
     return "\n".join(lines)
 
 
@@ -173,6 +178,8 @@ def _one(item: Table | Figure, names: str | None, choices: Choices, runner: Runn
     print(f"== {item.paper} {item.name}: {item.title} ==", flush=True)
     runs = _runs(item, names, choices)
     found = runner.run_all(runs)
+    heads = _measured(item, names, choices)
+    runner.heads_of_all([one for one in heads if {one[0], one[2]} - {None} <= found.keys()])
     folder = runner.place.out / choices.scale / "tables"
     name = f"{item.paper}-{item.name}"
     if isinstance(item, Figure):
@@ -180,8 +187,19 @@ def _one(item: Table | Figure, names: str | None, choices: Choices, runner: Runn
     rows: tuple[Row, ...] = choose_rows(item, names)
     filled = list(fill(item, rows, choices, found, runner))
     layout = lay_out(item, filled, choices.scale, _signatures(found.values()), bf16=choices.bf16)
+    name += "" if names is None else "-rows"
+    systems = []
+    if item.tested is not None:
+        systems = study.tested_rows(item, rows, choices, found, runner.place)
+        finished = study.runs_by_row(item, rows, choices, found)
+        counts = {row.label: len(runs) for row, runs in finished.items()}
+        layout = study.widen(layout, item, systems, counts)
     print("\n" + to_text(layout))
-    files = write_all(layout, folder, name if names is None else f"{name}-rows", filled)
+    files = write_all(layout, folder, name, filled) + study.write_tests(folder, name, systems)
+    if item.tested is not None and study.draw(
+        item, filled, choices, found, systems, runner, folder / name
+    ):
+        files += sorted((folder / name).glob("*.svg"))
     print("written: " + ", ".join(str(path) for path in files) + "\n", flush=True)
     wanted = [
         (cell, number)
@@ -189,6 +207,8 @@ def _one(item: Table | Figure, names: str | None, choices: Choices, runner: Runn
         for cell, number in zip(row.cells, numbers, strict=True)
         if cell is not None and cell.experiment is not None
     ]
+    if runner.collect:
+        return bool(found)
     return all(number.count == len(choices.seeds) for _, number in wanted)
 
 

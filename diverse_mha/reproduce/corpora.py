@@ -25,7 +25,8 @@ class Recipe:
         settings: Settings of all runs.
         beam: Beam size.
         lenpen: Length penalty.
-        average: How many update checkpoints are averaged; 0: the best one counts.
+        average: How many of the last checkpoints are averaged; 0: the best one counts.
+        average_by: Which these are, by ``epoch`` or by ``update``.
         evaluate: Further options of the evaluation.
     """
 
@@ -42,6 +43,7 @@ class Recipe:
     beam: int = 5
     lenpen: float = 1.0
     average: int = 0
+    average_by: str = "update"
     evaluate: tuple[str, ...] = ()
 
 
@@ -106,6 +108,18 @@ _DEMO = Recipe(
     },
     beam=2,
     evaluate=("--max-len-a", "1.2", "--max-len-b", "4"),
+)
+# The larger Multi30k model, trained until validation has stopped falling.
+_CONVERGED = Recipe(
+    config="multi30k",
+    kind="translation",
+    folder="multi30k",
+    prepare=("prepare-multi30k.sh",),
+    languages=("de", "en"),
+    sizes={"base": {}},
+    settings={"checkpoint.no_epoch_checkpoints": False, "checkpoint.keep_last_epochs": 10},
+    average=10,
+    average_by="epoch",
 )
 _PTB = Recipe(
     config="ptb",
@@ -216,6 +230,17 @@ CORPORA: dict[str, dict[str, Recipe]] = {
         "paper": _published("un_zh_en", "un-zh-en", "zh", "en"),
         "small": _MULTI30K,
         "smoke": _DEMO,
+    },
+    "multi30k": {
+        "small": _CONVERGED,
+        "smoke": replace(
+            _DEMO,
+            sizes={"base": {}},
+            # An epoch is five updates, so there are epochs to average.
+            settings={"checkpoint.no_epoch_checkpoints": False, "dataset.max_tokens": 4096},
+            average=2,
+            average_by="epoch",
+        ),
     },
     "ptb": {"paper": _PTB, "small": _PTB, "smoke": _DEMO_LM},
     "wiki103": {

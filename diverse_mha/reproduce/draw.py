@@ -26,6 +26,7 @@ from diverse_mha.analysis.figures.style import (
 )
 from diverse_mha.errors import UserError, run_cli
 from diverse_mha.files import csv_text, write_text
+from diverse_mha.reproduce.draw_study import draw_study
 
 WARNING = {
     "smoke": "smoke scale: shows that it runs, and means nothing else",
@@ -158,6 +159,7 @@ _DRAWERS = {
     "coefficients": _coefficients,
     "coefficients_against": _coefficients_against,
     "accuracy_by_length": _accuracy_by_length,
+    "study": draw_study,
 }
 
 

@@ -72,6 +72,8 @@ class Table:
         columns: A heading a cell.
         rows: The rows, the baseline first where there is one.
         baseline: The row that speeds are relative to, or None.
+        tested: The score whose difference to the baseline row is tested, as
+            :mod:`diverse_mha.comparison` names it; None: no test.
         scales: The scales at which it can be run.
         settings: By scale, settings of all its experiments there.
         notes: What a reader must know to compare the numbers.
@@ -83,6 +85,7 @@ class Table:
     columns: tuple[str, ...]
     rows: tuple[Row, ...]
     baseline: str | None = None
+    tested: str | None = None
     scales: tuple[str, ...] = SCALES
     settings: dict[str, dict] = field(default_factory=dict)
     notes: tuple[str, ...] = ()

@@ -1,5 +1,6 @@
 """What the cells of the tables hold: how each is read off a result, named and written."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -14,6 +15,7 @@ class Measure:
         read: Takes it out of a run's result, or out of the heads file where ``heads`` is set.
         heads: The options of ``diverse-mha analyze`` that give it, or empty.
         against: Whether it compares a run with another one.
+        relative: Whether its ratio to the baseline row is printed, too.
         notes: What must be known to compare it with the papers'.
     """
 
@@ -22,6 +24,7 @@ class Measure:
     read: Callable[[Mapping], float | None]
     heads: Mapping[str, str] = field(default_factory=dict)
     against: bool = False
+    relative: bool = False
     notes: tuple[str, ...] = ()
 
 
@@ -45,10 +48,14 @@ def _path(*names: str) -> Callable[[Mapping], float | None]:
     return read
 
 
-def _test_accuracy(prefix: str) -> Callable[[Mapping], float | None]:
+def _test_accuracy(first: int, last: int) -> Callable[[Mapping], float | None]:
+    """Accuracy over the test sets of these lengths; ``test`` without a length is in all."""
+
     def read(result: Mapping) -> float | None:
         subsets = result["scores"].get("accuracy", {}).get("subsets", {})
-        test = [s for name, s in subsets.items() if name.startswith(prefix)]
+        lengths = {n: re.fullmatch(r"test(\d*)", n) for n in subsets}
+        wanted = [n for n, m in lengths.items() if m and first <= int(m[1] or first) <= last]
+        test = [subsets[name] for name in wanted]
         examples = sum(s["examples"] for s in test)
         return sum(s["accuracy"] * s["examples"] for s in test) / examples if test else None
 
@@ -63,13 +70,25 @@ MEASURES: dict[str, Measure] = {
     "bleu": Measure("BLEU", _decimals(2), _path("scores", "test", "tokenised_bleu")),
     "sacrebleu": Measure("sacreBLEU", _decimals(2), _path("scores", "test", "sacrebleu")),
     "parameters": Measure("parameters", _millions, _path("parameters")),
-    "speed": Measure("steps/s", _decimals(2), _path("steps_per_second")),
+    "speed": Measure("steps/s", _decimals(2), _path("steps_per_second"), relative=True),
     "perplexity": Measure("test ppl", _decimals(2), _path("scores", "test", "perplexity")),
     "lm_valid_perplexity": Measure(
         "valid ppl", _decimals(2), _path("scores", "valid", "perplexity")
     ),
     "valid_perplexity": Measure("valid ppl", _decimals(2), _path("valid_perplexity")),
-    "accuracy": Measure("accuracy, %", _decimals(2), _test_accuracy("test")),
+    "accuracy": Measure("accuracy, %", _decimals(2), _test_accuracy(0, 99)),
+    "accuracy.seen": Measure("accuracy, %", _decimals(2), _test_accuracy(0, 6)),
+    "accuracy.unseen": Measure("accuracy, %", _decimals(2), _test_accuracy(7, 99)),
+    "cost": Measure(
+        "s/update",
+        _decimals(3),
+        _path("processor_seconds_per_update"),
+        relative=True,
+        notes=(
+            "Cost: processor seconds of an update, validation included; other programs on the "
+            "machine change it by some per cent.",
+        ),
+    ),
     "jsd": Measure(
         "average JSD",
         _decimals(2),
@@ -144,3 +163,52 @@ for _number in range(1, 7):
     MEASURES[f"exp_d.position.{_number}"] = Measure(
         f"layer {_number}", _decimals(3), _head(_layer("position", _number)), _EXP_D
     )
+
+
+#: All that the study looks at, by one call of ``diverse-mha analyze``.
+_HEADS = {"measures": "svcca,cka,jsd,disagreement"}
+
+
+def _component(model: Mapping, preferred: str) -> str:
+    """Return a component, or the only one of a model without it."""
+    there = model["components"]
+    return preferred if preferred in there else next(iter(there))
+
+
+def _last(measure: str) -> Callable[[Mapping], float | None]:
+    def read(model: Mapping) -> float | None:
+        layers = model["components"][_component(model, "cross")]["layers"]
+        return _path(measure, "mean")(list(layers.values())[-1])
+
+    return read
+
+
+def _exp_d(score: str) -> Callable[[Mapping], float | None]:
+    def read(model: Mapping) -> float | None:
+        return model["disagreement"][_component(model, "encoder")][score]["all"]
+
+    return read
+
+
+MEASURES |= {
+    f"heads.{name}": Measure(name, _decimals(3), _head(read), _HEADS, notes=notes)
+    for name, read, notes in (
+        (
+            "svcca",
+            _last("svcca"),
+            ("SVCCA and CKA: last layer, in translation of the encoder-decoder attention.",),
+        ),
+        ("cka", _last("cka"), ()),
+        (
+            "exp_d.subspace",
+            _exp_d("subspace"),
+            ("exp(D): Li et al. 2018, in translation of the encoder; all over validation data.",),
+        ),
+        ("exp_d.output", _exp_d("output"), ()),
+        (
+            "jsd",
+            _path("summary", "jsd", "mean"),
+            ("JSD: nats, summed over the rows of a sentence, mean over pairs and modules.",),
+        ),
+    )
+}

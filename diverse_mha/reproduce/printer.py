@@ -53,18 +53,22 @@ def lay_out(
     """
     baseline = next((numbers for row, numbers in filled if row.name == table.baseline), None)
     headings, lines = [""], [[row.label] for row, _ in filled]
+    everyone = [number for _, row_numbers in filled for number in row_numbers]
+    # Where a table has none of the paper's numbers, all are ours.
+    ours = ", ours" if any(n and n.paper is not None for n in everyone) else ""
     for place, column in enumerate(table.columns):
         numbers = [row_numbers[place] for _, row_numbers in filled]
         base = baseline[place] if baseline is not None else None
-        relative = base is not None and base.measure == "speed"
+        relative = base is not None and MEASURES[base.measure].relative
         published = any(number and number.paper is not None for number in numbers)
-        headings += [f"{column}, paper"] * published + [f"{column}, ours"]
+        headings += [f"{column}, paper"] * published + [f"{column}{ours}"]
         if relative:
-            headings += [f"{column} / baseline, paper", f"{column} / baseline, ours"]
+            headings += [f"{column} / baseline, paper"] * published
+            headings += [f"{column} / baseline{ours}"]
         for line, number in zip(lines, numbers, strict=True):
             line += [_paper(number)] * published + [_ours(number)]
             if relative:
-                line += [_ratio(number and number.paper, base.paper)]
+                line += [_ratio(number and number.paper, base.paper)] * published
                 doubtful = base.doubtful or (number is not None and number.doubtful)
                 line += [_ratio(number and number.mean, base.mean) + "*" * doubtful]
     return Layout(

@@ -9,11 +9,13 @@ from pathlib import Path
 
 from diverse_mha.errors import UserError
 from diverse_mha.evaluate_lm import versions
+from diverse_mha.files import write_json
 from diverse_mha.reproduce.compose import lookup
 from diverse_mha.reproduce.plan import Run
-from diverse_mha.reproduce.training_log import read_log, valid_perplexity
+from diverse_mha.reproduce.training_log import read_log, updates_of_last_start, valid_perplexity
 
 RESULT = "result.json"
+COST = "cost.json"  # of the last start of the training that made an update
 LOG = "log.txt"
 _SCORES = ("test.json", "valid.json", "accuracy.json")
 
@@ -68,6 +70,7 @@ def collect(run: Run, folder: Path, seconds: dict[str, float], commands: list[st
         "updates": log["updates"],
         "parameters": log["parameters"],
         "steps_per_second": log["steps_per_second"],
+        "processor_seconds_per_update": _per_update(folder),
         "valid_perplexity": valid_perplexity(log["validation"], metric, maximize),
         "scores": scores,
         "seconds": {name: round(value, 1) for name, value in seconds.items()},
@@ -76,6 +79,21 @@ def collect(run: Run, folder: Path, seconds: dict[str, float], commands: list[st
         "versions": versions(),
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+
+
+def note_cost(folder: Path, seconds: float) -> None:
+    """Keep the processor time of a training, and the updates it made in this start."""
+    updates = updates_of_last_start(folder / LOG)
+    if updates:  # else an earlier start had finished it
+        write_json(folder / COST, {"processor_seconds": round(seconds, 2), "updates": updates})
+
+
+def _per_update(folder: Path) -> float | None:
+    path = folder / COST
+    if not path.is_file():
+        return None
+    cost = json.loads(path.read_text(encoding="utf-8"))
+    return round(cost["processor_seconds"] / cost["updates"], 6)
 
 
 def had_to_share(result: Mapping) -> bool:

@@ -39,12 +39,14 @@ class Runner:
         fork: Whether modules run in forks of this process, which saves their imports.
         gpus: GPUs that were asked for; None: as many as there are and can share the batches.
         jobs: Runs at a time. Several share the cores, and the GPUs, evenly.
+        collect: Whether to train nothing, and give the results that are there.
     """
 
     place: Place
     fork: bool = False
     gpus: int | None = None
     jobs: int = 1
+    collect: bool = False
 
     def run_all(self, runs: Sequence[Run]) -> dict[Run, dict]:
         """Carry out runs in order, each once, and print one line about each.
@@ -53,6 +55,11 @@ class Runner:
             By run, its result; a run that failed is not in it.
         """
         distinct = list(dict.fromkeys(runs))
+        if self.collect:
+            loaded = {run: results.load(run.folder(self.place.out)) for run in distinct}
+            found = {run: result for run, result in loaded.items() if result is not None}
+            say(f"{len(found)} of {len(distinct)} runs are finished")
+            return found
         if self.fork and any(results.load(run.folder(self.place.out)) is None for run in distinct):
             import_everything()
         heads = [f"[{n}/{len(distinct)}] {run.name}: " for n, run in enumerate(distinct, start=1)]
@@ -106,15 +113,36 @@ class Runner:
         Raises:
             RowError: if it fails.
         """
-        folder = run.folder(self.place.out)
-        step = steps.analyze(run, self.place, options, against)
         output = steps.heads_file(run, self.place, options, against)
-        newest = max(self.checkpoint(r).stat().st_mtime for r in (run, against) if r is not None)
-        if not output.is_file() or output.stat().st_mtime < newest:
+        if not self._is_measured(run, options, against):
             say(f"      {run.name}: {output.stem} ...", end=True)
-            self._execute(step, folder / "heads.log", None)
+            step = steps.analyze(run, self.place, options, against)
+            self._execute(step, run.folder(self.place.out) / "heads.log", None)
             clear()
         return output
+
+    def heads_of_all(self, wanted: Sequence[tuple[Run, Mapping[str, str], Run | None]]) -> None:
+        """Measure the heads of several finished runs side by side, given as to :meth:`heads`.
+
+        Those that fail are left out: :meth:`heads` will try again, and say why.
+        """
+        waiting = [
+            (one[0].name, partial(self._heads_in_place, *one))
+            for one in wanted
+            if self.jobs > 1 and not self._is_measured(*one)
+        ]
+        side_by_side(waiting, self.jobs)
+
+    def _heads_in_place(
+        self, run: Run, options: Mapping[str, str], against: Run | None, slot: int
+    ) -> None:
+        with contextlib.suppress(RowError):
+            self._share(slot).heads(run, options, against)
+
+    def _is_measured(self, run: Run, options: Mapping[str, str], against: Run | None) -> bool:
+        output = steps.heads_file(run, self.place, options, against)
+        newest = max(self.checkpoint(r).stat().st_mtime for r in (run, against) if r is not None)
+        return output.is_file() and output.stat().st_mtime >= newest
 
     def draw(self, folder: Path) -> None:
         """Draw the figure that a folder specifies.
@@ -144,8 +172,10 @@ class Runner:
                 place = replace(self.place, gpus=self._gpus(run))
                 for step in [steps.train(run, place), *steps.finish(run, place)]:
                     say(head + f"{step.name} ...", end=True)
-                    start = time.monotonic()
+                    start, used = time.monotonic(), _processor_seconds()
                     self._step(run, step, folder / LOG, head)
+                    if step.name == "train":
+                        results.note_cost(folder, _processor_seconds() - used)
                     taken = time.monotonic() - start
                     seconds[step.name] = seconds.get(step.name, 0.0) + taken
                     commands.append(step.shell())

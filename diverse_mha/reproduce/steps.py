@@ -113,8 +113,8 @@ def finish(run: Run, place: Place) -> list[Step]:
     folder, recipe = run.folder(place.out), run.recipe
     steps = []
     if recipe.average:
-        words = ["average", _short(folder), "--last", str(recipe.average), "--by", "update"]
-        words += ["--output", _short(folder / "averaged.pt")]
+        words = ["average", _short(folder), "--last", str(recipe.average)]
+        words += ["--by", recipe.average_by, "--output", _short(folder / "averaged.pt")]
         steps.append(Step("average", "diverse-mha", "diverse_mha.cli", tuple(words)))
     words = [_short(checkpoint(run, place)), _short(data_folder(run, place))]
     if recipe.kind == "translation":

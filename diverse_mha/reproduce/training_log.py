@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 from statistics import median
 
+_LOADED = re.compile(r"Loaded checkpoint .* @ (\d+) updates\)")
 _PARAMETERS = re.compile(r"num\. shared model params: ([\d,]+)")
 
 
@@ -40,6 +41,19 @@ def read_log(path: Path) -> dict:
         "updates": int(updates) if updates is not None else None,
         "validation": list(validation.values()),
     }
+
+
+def updates_of_last_start(path: Path) -> int:
+    """Count the updates that the last start in a log made, from the checkpoint it went on from."""
+    start = last = 0
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        if line.startswith("$ "):
+            start = last = 0
+        elif match := _LOADED.search(line):
+            start = last = int(match[1])
+        elif entry := _entry(line):
+            last = int(entry.get("train_num_updates", entry.get("num_updates", last)))
+    return last - start
 
 
 def valid_perplexity(validation: list[dict], metric: str, maximize: bool) -> float | None:

@@ -18,9 +18,9 @@ def reproduce(*words):
 def test_listing_shows_every_table_with_its_scales(capsys):
     assert reproduce("--list") == 0
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == sum(map(len, PAPERS.values())) == 30
+    assert len(lines) == sum(map(len, PAPERS.values())) == 33
     assert sum("smoke small paper" in line for line in lines) == 28
-    assert any(line.startswith("yun2021   table-6   smoke - paper") for line in lines)
+    assert any(line.startswith("yun2021   table-6     smoke - paper") for line in lines)
 
 
 def test_dry_run_prints_commands_for_eight_gpus(capsys, tmp_path):
@@ -50,6 +50,21 @@ def test_dry_run_averages_where_the_paper_does(capsys):
     average = [line for line in lines if line.startswith("diverse-mha average")]
     assert len(average) == 2 and all("--last 10 --by update" in line for line in average)
     assert sum("averaged.pt data/wmt14-en-de-google/bin" in line for line in lines) == 2
+
+
+def test_the_study_averages_the_last_epochs_and_calls_analyze_once_a_run(capsys):
+    words = ["study", "translation", "--scale", "small", "--rows", "baseline,coda", "--dry-run"]
+    reproduce(*words, "--seeds", "1,2")
+    lines = capsys.readouterr().out.splitlines()
+    train = [line for line in lines if line.startswith("bash scripts/train.sh")]
+    assert len(train) == 4 and all("configs/multi30k.yaml" in line for line in train)
+    assert all("checkpoint.no_epoch_checkpoints=false" in line for line in train)
+    assert "common.seed=2" not in train[0] + train[1], "all rows with one seed come first"
+    average = [line for line in lines if line.startswith("diverse-mha average")]
+    assert len(average) == 4 and all("--last 10 --by epoch" in line for line in average)
+    heads = [line for line in lines if line.startswith("diverse-mha analyze")]
+    assert len(heads) == 4
+    assert all("averaged.pt" in x and "svcca,cka,jsd,disagreement" in x for x in heads)
 
 
 def test_dry_run_measures_heads_where_a_cell_asks_for_it(capsys):
@@ -93,6 +108,7 @@ def test_every_table_has_commands_that_the_launcher_reads(scale, capsys):
         (["li2018", "1", "--scale", "smoke", "--seeds", "1,1"], "--seeds 1,1: give different"),
         (["li2018", "1", "--scale", "smoke", "--seeds", "a"], "--seeds a: give different"),
         (["li2018", "1", "--scale", "smoke", "--updates", "0"], "--updates 0: must be at least 1"),
+        (["li2018", "1", "--scale", "smoke", "--jobs", "0"], "--jobs: 0 is not a whole number"),
         (["li2018", "1", "--scale", "smoke", "--gpus", "-1"], "--gpus -1: must be 0"),
         (["li2018", "1", "--scale", "smoke", "--from", "no"], "--from no: no such folder"),
     ],

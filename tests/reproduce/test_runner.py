@@ -75,6 +75,14 @@ def test_finished_runs_are_skipped_and_the_result_is_whole(place, runs, started,
     assert len(result["commands"]) == 3 and "scripts/train.sh" in result["commands"][0]
 
 
+def test_collecting_trains_nothing(place, runs, started, capsys):
+    Runner(place).run_all(runs[:1])
+    del started[:]
+    found = Runner(place, collect=True).run_all(runs)
+    assert list(found) == runs[:1] and started == []
+    assert "1 of 2 runs are finished" in capsys.readouterr().out
+
+
 def test_a_run_begun_on_other_data_is_refused(place, runs, started, capsys):
     Runner(place).run_all(runs)
     (data_folder(runs[0], place) / "dict.txt").write_text("b 2\n")

@@ -48,6 +48,7 @@ ROWS = {
     "li2021": [7, 7, 8, 4, 10],
     "yun2021": [4, 3, 9, 5, 10, 5, 5],
     "zheng2021": [3, 2, 4, 4],
+    "study": [15, 5, 4],
 }
 
 
@@ -81,11 +82,24 @@ def test_a_table_hangs_together(table):
     for row in table.rows:
         for cell in (cell for cell in row.cells if cell is not None):
             measure = MEASURES[cell.measure]
-            # What the paper has no number for is another reading of one that it has.
-            assert cell.paper is not None or cell.measure in ("svcca.top", "svcca.all", "cka.all")
+            # What a paper has no number for is another reading of one that it has; a study is ours.
+            other_reading = cell.measure in ("svcca.top", "svcca.all", "cka.all")
+            assert cell.paper is not None or other_reading or table.paper == "study"
             assert cell.paper is None or measure.form(cell.paper)
             assert measure.against == (cell.against is not None)
             check_experiment(cell.experiment, table.scales)
+
+
+def test_a_study_tests_every_row_by_its_first_cell():
+    """Its runs are found by the first cell's experiment, so all cells of a row must share it."""
+    tables = [table for table in TABLES if table.tested is not None]
+    assert [table.tested for table in tables] == ["BLEU", "perplexity", "accuracy"]
+    for table in tables:
+        assert table.baseline == table.rows[0].name
+        for row in table.rows:
+            assert len({cell.experiment for cell in row.cells}) == 1
+        heads = [MEASURES[cell.measure].heads for cell in table.rows[0].cells]
+        assert len({tuple(h.items()) for h in heads if h}) == 1, "one call of analyze a run"
 
 
 @pytest.mark.parametrize("figure", FIGURES, ids=lambda f: f"{f.paper}-{f.name}")

@@ -2,7 +2,12 @@
 
 import json
 
-from diverse_mha.reproduce.training_log import progress, read_log, valid_perplexity
+from diverse_mha.reproduce.training_log import (
+    progress,
+    read_log,
+    updates_of_last_start,
+    valid_perplexity,
+)
 
 
 def line(**values):
@@ -39,6 +44,17 @@ def test_what_a_log_says(tmp_path):
     assert valid_perplexity(found["validation"], "nll_loss", True) == 32
     assert valid_perplexity(found["validation"], "bleu", True) is None
     assert progress(path) == 20
+
+
+def test_updates_of_the_last_start(tmp_path):
+    path = tmp_path / "log.txt"
+    path.write_text("\n".join(LOG[:7]) + "\n")
+    assert updates_of_last_start(path) == 15
+    resumed = "INFO Loaded checkpoint runs/a/checkpoint_last.pt (epoch 2 @ 10 updates)"
+    path.write_text("\n".join([*LOG[:9], resumed, *LOG[9:]]) + "\n")
+    assert updates_of_last_start(path) == 10
+    path.write_text("\n".join([*LOG[:9], resumed]) + "\n")
+    assert updates_of_last_start(path) == 0, "there was nothing left to do"
 
 
 def test_an_empty_log_says_nothing(tmp_path):

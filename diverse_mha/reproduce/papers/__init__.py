@@ -1,14 +1,14 @@
-"""The tables and figures of the papers, a module a paper."""
+"""The tables and figures of the papers, a module a paper, and of our own study."""
 
 from diverse_mha.errors import UserError
 from diverse_mha.reproduce.experiments import SCALES, Figure, Row, Table
-from diverse_mha.reproduce.papers import li2018, li2021, yun2021, zheng2021
+from diverse_mha.reproduce.papers import li2018, li2021, study, yun2021, zheng2021
 
 PAPERS: dict[str, dict[str, Table | Figure]] = {
     module.__name__.rpartition(".")[2]: {
         item.name: item for item in (*module.TABLES, *module.FIGURES)
     }
-    for module in (li2018, li2021, yun2021, zheng2021)
+    for module in (li2018, li2021, yun2021, zheng2021, study)
 }
 
 
