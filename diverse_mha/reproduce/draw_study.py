@@ -107,6 +107,8 @@ def _quality_against_diversity(spec: dict) -> Plot | None:
                 label=row["label"],
             )
         axis.set_xlabel(_AXES[name], fontsize=8)
+    low, high = axes.flat[0].get_ylim()
+    axes.flat[0].set_ylim(min(low, -0.1), max(high, 0.1))  # where nothing differs, say so
     handles, labels = axes.flat[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside right center", frameon=False, fontsize=7)
     lower = ", lower is better" if spec["tested"] == "perplexity" else ""

@@ -124,9 +124,10 @@ def _notes(
     numbers = [number for _, numbers in filled for number in numbers if number]
     measures = {number.measure for number in numbers}
     notes = [{"smoke": SMOKE, "small": SMALL}.get(scale, "")]
-    seeds = max((number.count for number in numbers), default=0)
-    if seeds > 1:
-        notes.append(f"Ours: mean and standard deviation over {seeds} seeds.")
+    seeds = sorted({number.count for number in numbers if number.count})
+    if seeds and seeds[-1] > 1:
+        said = f"{seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else seeds[0]
+        notes.append(f"Ours: mean and standard deviation over {said} seeds.")
     if bf16:
         notes.append("Ours: trained in bfloat16, decoded in float32.")
     if "speed" in measures:

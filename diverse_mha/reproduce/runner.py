@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from diverse_mha.averaging import newest_checkpoints
 from diverse_mha.errors import UserError, describe_os_error
 from diverse_mha.files import write_json, write_text
 from diverse_mha.reproduce import results, steps
@@ -141,7 +142,8 @@ class Runner:
 
     def _is_measured(self, run: Run, options: Mapping[str, str], against: Run | None) -> bool:
         output = steps.heads_file(run, self.place, options, against)
-        newest = max(self.checkpoint(r).stat().st_mtime for r in (run, against) if r is not None)
+        checkpoints = [self.checkpoint(one) for one in (run, against) if one is not None]
+        newest = max((path.stat().st_mtime for path in checkpoints if path.is_file()), default=0)
         return output.is_file() and output.stat().st_mtime >= newest
 
     def draw(self, folder: Path) -> None:
@@ -223,11 +225,16 @@ class Runner:
         write_text(mark, now)
 
     def _tidy(self, run: Run, folder: Path) -> None:
-        """At the smoke scale keep the checkpoint that counts only: there are many runs."""
+        """Remove the checkpoints of an average; at the smoke scale all but the one that counts."""
+        checkpoints = []
         if run.scale == "smoke":
-            for path in folder.glob("*.pt"):
-                if path != self.checkpoint(run):
-                    path.unlink()
+            checkpoints = folder.glob("*.pt")
+        elif run.recipe.average:
+            recipe = run.recipe
+            checkpoints = newest_checkpoints(folder, recipe.average, recipe.average_by)
+        for path in checkpoints:
+            if path != self.checkpoint(run):
+                path.unlink()
 
     def _step(self, run: Run, step: Step, log: Path, head: str) -> None:
         total = run.updates

@@ -67,33 +67,34 @@ def _how(run: Run, place: Place) -> dict:
 
 
 def widen(layout: Layout, table: Table, systems: Sequence[System], counts: Mapping) -> Layout:
-    """Put number of seeds, difference and corrected p-value in front of a table's columns.
+    """Put the number of seeds before a table's first column, and the tests after it.
 
     Args:
-        layout: The table.
+        layout: The table; its first column is the score that is tested.
         table: What it is of.
         systems: What :func:`tested_rows` returned.
         counts: By a row's label, its number of seeds.
     """
-    headings, found = ["seeds"], {one.name: one.measures for one in systems}
+    headings, found = [], {one.name: one.measures for one in systems}
     others = [name for name in (systems[0].measures if systems else ()) if name != table.tested]
     if systems:
-        headings += [f"difference in {table.tested}", "p, Holm", *others]
+        headings = [f"difference in {table.tested}", "p, Holm", *others]
+    # The first column is two where the paper has a value of its own.
+    end = 3 if layout.headings[1].endswith(", paper") else 2
     lines = []
-    for label, *cells in layout.lines:
-        more = [str(counts[label])]
-        if systems and label in found:
-            tested = found[label][table.tested]
-            more += [interval(tested.difference), p_value(tested.holm)]
-            more += [mean_and_spread(found[label][name]) for name in others]
-        lines.append((label, *more, *["-"] * (len(headings) - len(more)), *cells))
-    first, *rest = layout.headings
-    said = notes(systems, RESAMPLES, tested=table.tested) if systems else ()
+    for line in layout.lines:
+        more = ["-"] * len(headings)
+        if line[0] in found:
+            tested = found[line[0]][table.tested]
+            more = [interval(tested.difference), p_value(tested.holm)]
+            more += [mean_and_spread(found[line[0]][name]) for name in others]
+        lines.append((line[0], str(counts[line[0]]), *line[1:end], *more, *line[end:]))
+    first = layout.headings
     return replace(
         layout,
-        headings=(first, *headings, *rest),
+        headings=(first[0], "seeds", *first[1:end], *headings, *first[end:]),
         lines=tuple(lines),
-        notes=layout.notes + said,
+        notes=layout.notes + (notes(systems, RESAMPLES, tested=table.tested) if systems else ()),
     )
 
 

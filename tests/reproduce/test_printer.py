@@ -82,6 +82,10 @@ def test_smoke_says_what_its_numbers_are_worth(layout):
     assert any("2 seeds" in note for note in layout.notes)
 
 
+def test_rows_with_different_numbers_of_seeds_say_so(layout):
+    assert "Ours: mean and standard deviation over 1 to 2 seeds." in layout.notes
+
+
 def test_csv_reads_back(layout):
     rows = list(csv.reader(io.StringIO(to_csv(layout))))
     assert tuple(rows[0]) == HEADINGS and [tuple(row) for row in rows[1:]] == list(layout.lines)

@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from diverse_mha.reproduce import results
 from diverse_mha.reproduce import runner as runner_module
 from diverse_mha.reproduce.experiments import Experiment
 from diverse_mha.reproduce.plan import plan
@@ -73,6 +74,40 @@ def test_finished_runs_are_skipped_and_the_result_is_whole(place, runs, started,
     assert result["versions"]["torch"] and result["hardware"]["cores"] >= 1
     assert result["scores"]["test"]["perplexity"] == 12.5
     assert len(result["commands"]) == 3 and "scripts/train.sh" in result["commands"][0]
+
+
+def test_the_checkpoints_of_an_average_are_removed_once_the_run_is_finished(
+    place, monkeypatch, capsys
+):
+    run = plan(Experiment("multi30k"), "small")
+    data = data_folder(run, place)
+    data.mkdir(parents=True)
+    (data / "dict.de.txt").write_text("a 1\n")
+    folder = run.folder(place.out)
+    names = [f"checkpoint{n}.pt" for n in range(3, 13)]
+
+    def execute(self, step, log, meanwhile):
+        if step.name == "train":
+            log.write_text(LOG)
+            for name in [*names, "checkpoint_last.pt", "checkpoint_best.pt"]:
+                (folder / name).touch()
+        elif step.name == "average":
+            (folder / "averaged.pt").touch()
+
+    monkeypatch.setattr(Runner, "_execute", execute)
+    assert list(Runner(place, gpus=0).run_all([run])) == [run], capsys.readouterr().out
+    left = sorted(path.name for path in folder.glob("*.pt"))
+    assert left == ["averaged.pt", "checkpoint_best.pt", "checkpoint_last.pt"]
+
+
+def test_the_cost_is_that_of_an_update_of_the_last_start_that_made_one(tmp_path):
+    log = tmp_path / "log.txt"
+    log.write_text(LOG)
+    results.note_cost(tmp_path, 10.0)
+    assert results._per_update(tmp_path) == 2.0, "10 seconds, 5 updates"
+    log.write_text(LOG + "$ again\nINFO Loaded checkpoint a (epoch 1 @ 5 updates)\n")
+    results.note_cost(tmp_path, 3.0)
+    assert results._per_update(tmp_path) == 2.0, "the second start had nothing to do"
 
 
 def test_collecting_trains_nothing(place, runs, started, capsys):

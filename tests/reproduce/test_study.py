@@ -7,6 +7,8 @@ import random
 import pytest
 from sacrebleu.metrics import BLEU
 
+from diverse_mha.comparison.runs import Scored
+from diverse_mha.comparison.systems import System, compare_systems
 from diverse_mha.layout import to_text
 from diverse_mha.reproduce import study
 from diverse_mha.reproduce.draw_study import draw_study
@@ -79,13 +81,14 @@ def test_every_row_is_tested_with_the_seeds_it_has(rows, place, found):
     counts = {r.label: len(x) for r, x in study.runs_by_row(TABLE, rows, CHOICES, found).items()}
     assert counts == {"Baseline": 3, "Out., encoder": 2, "EM routing, layers 1-2": 0, "CODA": 1}
     layout = study.widen(lay_out(TABLE, filled(rows), "smoke"), TABLE, systems, counts)
-    assert layout.headings[:6] == ("", "seeds", "difference in BLEU", "p, Holm", "chrF", "BLEU")
+    assert layout.headings[:6] == ("", "seeds", "BLEU", "difference in BLEU", "p, Holm", "chrF")
     assert {len(line) for line in layout.lines} == {len(layout.headings)}
     lines = {line[0]: line[1:] for line in layout.lines}
-    assert lines["Baseline"][:3] == ("3", "", "") and " ± " in lines["Baseline"][3]
-    assert lines["EM routing, layers 1-2"][:4] == ("0", "-", "-", "-")
-    assert lines["Out., encoder"][1].startswith("+") and lines["Out., encoder"][2] == "<0.001"
-    assert lines["CODA"][1].endswith("†") and float(lines["CODA"][2]) > 0.05
+    assert lines["Baseline"][0] == "3" and lines["Baseline"][2:4] == ("", "")
+    assert " ± " in lines["Baseline"][4]
+    assert lines["EM routing, layers 1-2"][:5] == ("0", "-", "-", "-", "-")
+    assert lines["Out., encoder"][2].startswith("+") and lines["Out., encoder"][3] == "<0.001"
+    assert lines["CODA"][2].endswith("†") and float(lines["CODA"][3]) > 0.05
     text = to_text(layout)
     assert "10,000 resamples" in text and "number of rows (2), BLEU" in text and "† One" in text
     assert "ours" not in "".join(layout.headings) and "paper" not in "".join(layout.headings)
@@ -96,7 +99,21 @@ def test_without_the_baseline_there_is_no_test(rows, place, found):
     assert study.tested_rows(TABLE, rows, CHOICES, others, place) == []
     layout = lay_out(TABLE, filled(rows), "smoke")
     wide = study.widen(layout, TABLE, [], {row.label: 0 for row in rows})
-    assert wide.headings[:3] == ("", "seeds", "BLEU") and wide.notes == layout.notes
+    assert wide.headings[:4] == ("", "seeds", "BLEU", "valid ppl") and wide.notes == layout.notes
+
+
+def test_the_tests_stand_behind_our_value_where_the_paper_has_one():
+    table = PAPERS["study"]["ptb"]
+    values = [[Number(c.measure, c.paper, (90.0,)) for c in row.cells] for row in table.rows]
+    layout = lay_out(table, list(zip(table.rows, values, strict=True)), "small")
+    names = [row.label for row in table.rows]
+    scored = [Scored(name, 1, {"perplexity": 90.0}, test="perplexity") for name in names]
+    systems = [System(n, (one,)) for n, one in zip(names, scored, strict=True)]
+    compared = compare_systems(systems[0], systems[1:])
+    wide = study.widen(layout, table, compared, dict.fromkeys(names, 1))
+    expected = ("", "seeds", "test ppl, paper", "test ppl, ours", "difference in perplexity")
+    assert wide.headings[:5] == expected
+    assert wide.lines[1][1:6] == ("1", "102.72", "90.00", "+0.00", "")
 
 
 def test_the_figures_show_every_row_that_ran(rows, place, found, monkeypatch, tmp_path):
