@@ -103,6 +103,23 @@ class DiversityConfig:
         "how SRIP gets the spectral norm: power (power iterations, fast, about 1% too small) "
         "or exact (eigenvalues)",
     )
+    diversity_start: int = _option(
+        0, "number of updates before any term counts; till then none is computed in training"
+    )
+    diversity_warmup_updates: int = _option(
+        0,
+        "number of updates, from the start, in which the weights of all terms rise to their values",
+    )
+    diversity_end: int = _option(
+        0,
+        "number of updates at which the weights of all terms have fallen to 0, linearly from the "
+        "start and its warm-up on; 0: they stay as they are",
+    )
+    log_gradient_share: int = _option(
+        0,
+        "every so many updates log which share of the gradient each term has, for one more "
+        "backward pass a term and one for the token loss; 0: never",
+    )
 
 
 def parse_names(option: str, value: Optional[str], legal: tuple[str, ...]) -> tuple[str, ...]:

@@ -1,8 +1,13 @@
 """What every criterion of this package adds to fairseq's: terms on the heads."""
 
+import math
+
 from fairseq.logging import metrics
 from torch import Tensor
 
+from diverse_mha.criterions.config import refuse_idle
+from diverse_mha.criterions.gradient_share import check_measurable, gradient_shares
+from diverse_mha.criterions.schedule import updates_done
 from diverse_mha.criterions.terms import DiversityTerms
 from diverse_mha.errors import OptionError
 
@@ -10,6 +15,7 @@ from diverse_mha.errors import OptionError
 _PREFIX = "term/"
 # HSIC may be far below 1; fairseq prints six significant digits of what is left.
 _DIGITS = 10
+_TOKENS = "token loss"
 
 
 class Recorder:
@@ -56,10 +62,12 @@ class DiversityMixin:
 
     Logged as ``loss`` is the token loss alone, so that loss and perplexity, and the
     checkpoint chosen by them, are the same quantity with and without terms; every
-    term is logged beside it.
+    term is logged beside it, and in training ``diversity_loss``, what the terms add
+    to the loss, in its unit (bits).
     """
 
     diversity: DiversityTerms
+    log_gradient_share: int
 
     @classmethod
     def build_criterion(cls, cfg, task):
@@ -69,8 +77,14 @@ class DiversityMixin:
             OptionError: for an unknown name or an impossible weight.
         """
         terms = DiversityTerms.from_config(cfg)
+        if not terms.some_weight:
+            why = "without a term of a weight above 0; name one"
+            refuse_idle(cfg, ("log_gradient_share",), why)
+        if cfg.log_gradient_share < 0:
+            raise OptionError(f"--log-gradient-share {cfg.log_gradient_share}: must be 0 or more")
         criterion = super().build_criterion(cfg, task)
         criterion.diversity = terms
+        criterion.log_gradient_share = cfg.log_gradient_share
         return criterion
 
     def check_model(self, model) -> None:
@@ -88,6 +102,8 @@ class DiversityMixin:
                 "the same parameters"
             )
         self.diversity.check_components(model.components)
+        if self.log_gradient_share:
+            check_measurable(f"--log-gradient-share {self.log_gradient_share}", model)
 
     def forward(self, model, sample, reduce=True):
         """Compute the loss as fairseq's criterion does, then add the terms.
@@ -100,14 +116,32 @@ class DiversityMixin:
         output_weight = self.output_weight(model, reduce)
         if not wanted and output_weight is None:
             return super().forward(model, sample, reduce)
-        recorder = Recorder(model, wanted, output_weight)
+        # Validation does not depend on the schedule: its values are comparable throughout.
+        factor = self.diversity.factor(model) if self.training else 1.0
+        recorder = Recorder(model, wanted if factor else (), output_weight)
         loss, sample_size, logging_output = super().forward(recorder, sample, reduce)
+        if not recorder.head_states:
+            return loss, sample_size, logging_output
         measured = self.diversity.measure(recorder.head_states, sample_size, self.training)
-        if reduce and measured:
-            loss = loss + sample_size * sum(term.loss for term in measured.values())
-        for name, term in measured.items():
-            logging_output[_PREFIX + name] = _data(term.value) * sample_size
+        logged = {name: term.value for name, term in measured.items()}
+        if reduce:
+            added = {name: factor * term.loss for name, term in measured.items()}
+            if self.training:
+                logged["diversity_loss"] = sum(added.values()) / math.log(2)
+                logged.update(self._gradient_shares(model, loss / sample_size, added))
+            loss = loss + sample_size * sum(added.values())
+        for name, value in logged.items():
+            logging_output[_PREFIX + name] = _data(value) * sample_size
         return loss, sample_size, logging_output
+
+    def _gradient_shares(self, model, token_loss: Tensor, added: dict[str, Tensor]):
+        """Shares by the names they are logged under; none in an update that is not measured."""
+        every = self.log_gradient_share
+        option = f"--log-gradient-share {every}"
+        if not every or updates_done(model, option) % every:
+            return {}
+        shares = gradient_shares({_TOKENS: token_loss, **added}, model)
+        return {f"gradient_share_{name}": shares[name] for name in added}
 
     def output_weight(self, model, reduce: bool) -> Tensor | None:
         """Return the output projection's weight if the loss is to apply it, else None."""

@@ -19,11 +19,12 @@ from diverse_mha.models.presets import (
     register_family,
 )
 from diverse_mha.models.seams import Seams
+from diverse_mha.models.updates import CountsUpdates
 
 _DEFAULT_LENGTH = 1024
 
 
-class DiverseLanguageModel(OutputWeight, TransformerLanguageModel):
+class DiverseLanguageModel(CountsUpdates, OutputWeight, TransformerLanguageModel):
     """fairseq's Transformer language model with open attention."""
 
     config = LanguageModelConfig

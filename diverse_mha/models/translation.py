@@ -18,12 +18,13 @@ from diverse_mha.models.presets import (
     register_family,
 )
 from diverse_mha.models.seams import SIDES, Seams
+from diverse_mha.models.updates import CountsUpdates
 
 # Copies of layer parameters that stock fairseq 0.12.2 saves for its fused path.
 _FUSED_COPY = re.compile(r"encoder\.layers\.\d+\.(in_proj|out_proj|fc1|fc2)_(weight|bias)$")
 
 
-class DiverseTransformer(OutputWeight, TransformerModel):
+class DiverseTransformer(CountsUpdates, OutputWeight, TransformerModel):
     """fairseq's Transformer with open attention, and head states on request."""
 
     config = DiverseConfig

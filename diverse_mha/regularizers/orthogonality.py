@@ -65,6 +65,8 @@ def srip(
     if iterations < 0:
         raise ValueError(f"iterations is {iterations}; expected 0 or more")
     if unit_vectors:
+        if padding_mask is not None:  # a gradient of 0 times NaN would be NaN
+            x = x.masked_fill(padding_mask[:, None, :, None], 0.0)
         x = F.normalize(x.to(compute_dtype(x)), dim=-1)
     weights = real_position_weights(padding_mask, x.new_empty((), dtype=compute_dtype(x)), shape)
     return _MeanSRIP.apply(x, weights, padding_mask, None if method == "exact" else iterations)

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from diverse_mha.attention import HeadStates
 from diverse_mha.criterions.config import DiversityConfig
+from diverse_mha.criterions.schedule import Schedule, updates_done
 from diverse_mha.criterions.terms.base import Term, check_components, mean_of_layers
 from diverse_mha.criterions.terms.disagreement import Disagreement
 from diverse_mha.criterions.terms.hsic import HSIC
@@ -32,10 +33,11 @@ class DiversityTerms:
 
     Args:
         terms: the methods that are on.
+        schedule: of their weights.
     """
 
-    def __init__(self, terms: list[Term]):
-        self.terms = terms
+    def __init__(self, terms: list[Term], schedule: Schedule):
+        self.terms, self.schedule = terms, schedule
 
     @classmethod
     def from_config(cls, cfg: DiversityConfig) -> "DiversityTerms":
@@ -44,8 +46,24 @@ class DiversityTerms:
         Raises:
             OptionError: for an option that is impossible or has no effect.
         """
-        terms = [method.from_config(cfg) for method in METHODS]
-        return cls([term for term in terms if term is not None])
+        read = [method.from_config(cfg) for method in METHODS]
+        terms = [term for term in read if term is not None]
+        return cls(terms, Schedule.from_config(cfg, any(term.weights for term in terms)))
+
+    @property
+    def some_weight(self) -> bool:
+        """Whether any term has a weight above 0."""
+        return any(term.weights for term in self.terms)
+
+    def factor(self, model) -> float:
+        """Return the schedule's factor on all weights in a training step of a model.
+
+        Raises:
+            OptionError: if the task does not tell the model how many updates are done.
+        """
+        if not self.schedule:
+            return 1.0
+        return self.schedule.factor(updates_done(model, self.schedule.options))
 
     def check_components(self, there: Collection[str]) -> None:
         """Refuse components that a model does not have.

@@ -1,0 +1,65 @@
+"""Which share of a batch's gradient each part of the loss has."""
+
+import torch
+from torch import Tensor, nn
+
+from diverse_mha.errors import OptionError
+
+
+def gradient_shares(losses: dict[str, Tensor], model: nn.Module) -> dict[str, Tensor]:
+    """Divide the norm of each loss's gradient by the sum of these norms.
+
+    The gradients are those with respect to all trained parameters of the model, of one batch of
+    one process, before anything is clipped, scaled or averaged. The norm of a sum is at most the
+    sum of the norms: shares say how hard each part pulls, not how far they agree. Each loss costs
+    a backward pass; nothing is added to ``.grad``, and the graph stays.
+
+    Args:
+        losses: scalars under any names; numbers that depend on no parameter have no share.
+        model: whose parameters count.
+
+    Returns:
+        Under each name a scalar in [0, 1], float32, without gradient; they add up to 1, or are
+        all 0 if no loss has a gradient.
+    """
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    norms = {name: _norm(loss, parameters) for name, loss in losses.items()}
+    total = sum(norms.values())
+    return {
+        name: norm / total.clamp_min(torch.finfo(total.dtype).tiny) for name, norm in norms.items()
+    }
+
+
+def _norm(loss: Tensor | float, parameters: list[Tensor]) -> Tensor:
+    zero = parameters[0].new_zeros((), dtype=torch.float32)
+    if not (isinstance(loss, Tensor) and loss.requires_grad):
+        return zero
+    grads = torch.autograd.grad(loss, parameters, retain_graph=True, allow_unused=True)
+    norms = [torch.linalg.vector_norm(g, dtype=torch.float32) for g in grads if g is not None]
+    return torch.linalg.vector_norm(torch.stack([zero, *norms]))
+
+
+def check_measurable(option: str, model: nn.Module) -> None:
+    """Refuse models whose gradients cannot be taken apart.
+
+    Args:
+        option: the option that asks for it and its value, for the message.
+        model: the model, or what wraps it.
+
+    Raises:
+        OptionError: naming what stands in the way.
+    """
+    obstacles = {
+        "--checkpoint-activations": any(
+            hasattr(module, "precheckpoint_forward") for module in model.modules()
+        ),
+        "--compile": any(
+            getattr(getattr(module, "call_layer", None), "compiled", False)
+            for module in model.modules()
+        ),
+        "--fp16": any(p.dtype == torch.float16 for p in model.parameters()),
+        "--ddp-backend fully_sharded": type(model).__name__ == "FullyShardedDataParallel",
+    }
+    for obstacle, there in obstacles.items():
+        if there:
+            raise OptionError(f"{option}: not together with {obstacle}; leave one out")
