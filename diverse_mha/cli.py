@@ -30,6 +30,9 @@ COMMANDS = {
         "diverse_mha.compare", "test whether one translation or method beats another"
     ),
     "reproduce": Command("diverse_mha.reproduce.command", "run a table of the papers"),
+    "options": Command(
+        "diverse_mha.show_options", "show the options of our models, criterions and tasks"
+    ),
     "path": Command("diverse_mha.user_dir", "print the folder to give to fairseq's --user-dir"),
 }
 

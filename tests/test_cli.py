@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from diverse_mha import cli, doctor
+from diverse_mha import cli, doctor, show_options
 from diverse_mha.errors import UserError
 
 
@@ -79,3 +79,28 @@ def test_doctor_names_the_cure_for_a_missing_distribution(monkeypatch, capsys):
     line = next(x for x in capsys.readouterr().out.splitlines() if "no-such-distribution" in x)
     assert "not installed" in line
     assert "scripts/setup.sh" in line
+
+
+def test_options_lists_the_names_and_shows_the_options_of_one(capsys):
+    assert cli.run(["options"]) == 0
+    names = capsys.readouterr().out.replace(",", " ").split()
+    known = show_options.components()
+    assert {"transformer_coda_tiny", "diverse_translation"} < set(known) <= set(names)
+
+    assert cli.run(["options", "transformer_coda"]) == 0
+    own = capsys.readouterr().out
+    assert "--cascade  (default: mlp)" in own and "--encoder-layers " not in own
+    assert cli.run(["options", "transformer_coda_tiny", "--all"]) == 0
+    everything = capsys.readouterr().out
+    assert "--encoder-layers  (default: 2)" in everything
+    assert cli.run(["options", "cross_entropy_with_diversity"]) == 0
+    criterion = capsys.readouterr().out
+    assert "--hsic-weight  (default: 0.0)" in criterion and "--token-loss" not in criterion
+
+
+def test_a_name_that_is_not_ours_is_refused_with_one_that_is():
+    with pytest.raises(UserError, match="transformer_codas: no model, .* transformer_coda,") as bad:
+        cli.run(["options", "transformer_codas"])
+    assert "\n" not in str(bad.value)
+    with pytest.raises(UserError, match="--all goes with a name"):
+        cli.run(["options", "--all"])

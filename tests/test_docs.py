@@ -1,24 +1,22 @@
 """What the documents must keep up with."""
 
-from dataclasses import fields
+import re
 from pathlib import Path
 
-from diverse_mha.criterions.config import DiversityConfig
-from diverse_mha.criterions.label_smoothed import LabelSmoothedDiversityConfig
-from diverse_mha.models.classifier_config import ClassifierConfig
-from diverse_mha.models.config import SeamConfig
-from diverse_mha.tasks.sentence_classification import SentenceClassificationConfig
+from diverse_mha import show_options
 
 OPTIONS = (Path(__file__).parents[1] / "docs" / "options.md").read_text()
 
 
-def test_every_option_is_in_the_document_with_its_help():
-    configs = (DiversityConfig, SeamConfig, ClassifierConfig, SentenceClassificationConfig)
-    ours = {f.name: f for config in configs for f in fields(config)}
-    ours |= {f.name: f for f in fields(LabelSmoothedDiversityConfig) if f.name == "token_loss"}
-    ours.pop("_name")
-    ours.pop("data")  # the folder, given by its place
-    assert len(ours) >= 24
-    for name, option in ours.items():
-        assert f"| `--{name.replace('_', '-')}` |" in OPTIONS, name
-        assert option.metadata["help"] in OPTIONS, name
+def test_every_option_is_in_the_document_with_its_default_and_help():
+    """A row for each; defaults that differ from name to name are those of most names."""
+    rows = dict(re.findall(r"^\| `--([a-z-]+)` \| (.*) \|$", OPTIONS, re.M))
+    defaults: dict[str, list[str]] = {}
+    for component in show_options.components().values():
+        for option in component.own:
+            name = show_options.flag(option).removeprefix("--")
+            defaults.setdefault(name, []).append(show_options.default_of(option))
+            assert rows[name].endswith(f" | {option.metadata['help']}"), name
+    assert rows.keys() == defaults.keys()
+    for name, values in defaults.items():
+        assert rows[name].split(" |")[0] == max(values, key=values.count), name

@@ -195,7 +195,8 @@ def test_loss_and_gradients_are_the_token_loss_plus_weight_times_the_literal_ter
     values = by_hand(states, options, size)
     expected = plain + size * sum(part for _, part in values.values())
     expected.backward()
-    assert log.keys() - plain_log.keys() == {f"term/{key}" for key in values}
+    added = {f"term/{key}" for key in (*values, "diversity_loss")}
+    assert log.keys() - plain_log.keys() == added
     for key, (value, _) in values.items():
         # fairseq's softmax and layer norms round to float32
         assert float(log[f"term/{key}"]) == pytest.approx(size * float(value), rel=1e-6), key

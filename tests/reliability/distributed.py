@@ -46,6 +46,8 @@ _OFF = {
     "hsic_weight": 0.0,
     "hsic_samples": 512,  # the default: without HSIC nothing else is taken
     "orthogonality_weight": 0.0,
+    "diversity_start": 0,
+    "diversity_warmup_updates": 0,
     "orthogonality_normalization": DiversityConfig.orthogonality_normalization,
 }
 _HSIC = {"hsic_weight": 0.1, "hsic_samples": 1000, "hsic_normalization": "mean"}

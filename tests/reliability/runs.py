@@ -9,7 +9,7 @@ _NOISE = "--attention-noise 0.5 --dropout 0.1 --attention-dropout 0.1 --activati
 _RANDOM = f"{_NOISE} --drophead 0.2"
 _TERMS = (
     "--disagreement subspace,position,output --hsic-weight 1e-3 --hsic-samples 6 "
-    "--orthogonality-weight 0.01"
+    "--orthogonality-weight 0.01 --diversity-start 1 --diversity-warmup-updates 5"
 )
 _SIDE = "--{0}-embed-dim 16 --{0}-ffn-embed-dim 24 --{0}-layers 2 --{0}-attention-heads 4"
 _ENCODER, _DECODER = _SIDE.format("encoder"), _SIDE.format("decoder")

@@ -1,0 +1,109 @@
+"""From which update terms count, and until when."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from fairseq.tasks.translation import TranslationTask
+
+from diverse_mha.criterions.schedule import Schedule
+from tests.criterions.test_terms import criterion
+from tests.toy import build_ours, toy_batch
+
+HSIC = {"hsic_weight": 0.3}
+TRAPEZOID = {"diversity_start": 2, "diversity_warmup_updates": 4, "diversity_end": 10}
+
+
+def test_factors_by_hand():
+    """Two updates of nothing, four up, four down, nothing."""
+    schedule = Schedule(start=2, warmup=4, end=10)
+    factors = [schedule.factor(n) for n in range(12)]
+    assert factors == [0, 0, 0.25, 0.5, 0.75, 1, 1, 0.75, 0.5, 0.25, 0, 0]
+    assert [Schedule(start=2).factor(n) for n in range(4)] == [0, 0, 1, 1]
+    assert [Schedule(warmup=2).factor(n) for n in range(4)] == [0.5, 1, 1, 1]
+    assert [Schedule(end=4).factor(n) for n in range(6)] == [1, 0.75, 0.5, 0.25, 0, 0]
+    assert not Schedule() and Schedule().factor(0) == 1
+
+
+def loss_and_log(model, num_updates=None, **options):
+    if num_updates is not None:
+        model.set_num_updates(num_updates)
+    loss, size, log = criterion(**options)(model, toy_batch())
+    return loss.detach() / size, {key: float(value) / size for key, value in log.items()}
+
+
+@pytest.mark.parametrize("num_updates,factor", [(2, 0.25), (5, 1.0), (8, 0.5)])
+def test_terms_count_by_the_factor(num_updates, factor):
+    model = build_ours().double()
+    plain, _ = loss_and_log(model)
+    full, everything = loss_and_log(model, **HSIC)
+    part, log = loss_and_log(model, num_updates, **HSIC, **TRAPEZOID)
+    torch.testing.assert_close(part - plain, factor * (full - plain), rtol=1e-6, atol=0)
+    assert log["term/hsic"] == everything["term/hsic"]  # logged as it is
+    # In bits, like the loss.
+    bits = float(part - plain) / torch.log(torch.tensor(2.0)).item()
+    assert log["term/diversity_loss"] == pytest.approx(bits, rel=1e-6)
+
+
+@pytest.mark.parametrize("num_updates", [0, 1, 10, 11])
+def test_outside_of_its_updates_a_term_is_not_computed(num_updates):
+    """No state is asked for, and the loss is that of the tokens, bit for bit."""
+    model = build_ours()
+    plain, plain_log = loss_and_log(model)
+    asked = []
+    model.register_forward_pre_hook(
+        lambda module, args, kwargs: asked.append(kwargs.get("return_head_states")),
+        with_kwargs=True,
+    )
+    loss, log = loss_and_log(model, num_updates, **HSIC, **TRAPEZOID)
+    assert torch.equal(loss, plain) and log == plain_log and asked == [None]
+
+
+def test_validation_shows_the_terms_throughout():
+    model = build_ours().eval()
+    model.set_num_updates(0)
+    scheduled, constant = (criterion(**HSIC, **o).eval() for o in (TRAPEZOID, {}))
+    with torch.no_grad():
+        log, expected = scheduled(model, toy_batch())[2], constant(model, toy_batch())[2]
+    assert log == expected and "term/hsic" in log
+
+
+def test_fairseqs_own_task_tells_the_number():
+    """The training step of the stock translation task, update 3 of 4."""
+    model, batch = build_ours(), toy_batch()
+    task = SimpleNamespace()
+    optimizer = SimpleNamespace(backward=lambda loss: loss.backward())
+    for number, factor in ((3, 0.75), (9, 1.0)):
+        scheduled = criterion(**HSIC, diversity_warmup_updates=4, diversity_start=1)
+        *_, log = TranslationTask.train_step(task, batch, model, scheduled, optimizer, number)
+        constant = criterion(**HSIC)(model, batch)[2]["term/diversity_loss"]
+        assert float(log["term/diversity_loss"]) == pytest.approx(factor * float(constant))
+
+
+def test_a_model_that_was_not_told_the_number_is_refused():
+    with pytest.raises(ValueError, match="--diversity-start 2 --diversity-warmup-updates 4 --div"):
+        criterion(**HSIC, **TRAPEZOID)(build_ours(), toy_batch())
+
+
+BAD = {
+    "--diversity-start 5 has no effect without a term of a weight above 0": {"diversity_start": 5},
+    "--diversity-end 5 has no effect": {
+        "disagreement": "output",
+        "disagreement_weight": 0.0,
+        "diversity_end": 5,
+    },
+    "--diversity-start -1: must be 0 or more": {**HSIC, "diversity_start": -1},
+    "--diversity-warmup-updates -2: must be": {**HSIC, "diversity_warmup_updates": -2},
+    "--diversity-end 6: must be above --diversity-start 2 plus --diversity-warmup-updates 4": {
+        **HSIC,
+        **TRAPEZOID,
+        "diversity_end": 6,
+    },
+}
+
+
+@pytest.mark.parametrize("message", BAD)
+def test_impossible_and_idle_options_are_refused_by_name(message):
+    with pytest.raises(ValueError) as raised:
+        criterion(**BAD[message])
+    assert message in str(raised.value) and "\n" not in str(raised.value)
