@@ -25,7 +25,7 @@ def test_terms_are_float32_and_near_those_of_a_float32_model(family, dtype, meth
     loss, _, log = families.criterion(family, TERMS)(model.to(dtype), sample)
     loss.backward()
     names = [name for name in log if name.startswith("term/")]
-    assert len(names) == 6
+    assert len(names) == 7
     for name in names:
         assert log[name].dtype == torch.float32
         # Two digits are what bfloat16 activations hold.
