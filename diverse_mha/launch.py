@@ -132,6 +132,8 @@ def parse(words: Sequence[str]) -> Job:
                 raise UserError(f"{word}: with --config, settings are written key=value")
     elif not job.arguments or job.arguments[0].startswith("-"):
         raise UserError("the data folder must come first; see scripts/train.sh --help")
+    if job.flag("common", "cpu"):
+        job.processes = job.processes or 1  # fairseq would count the GPUs also with --cpu
     return job
 
 
@@ -293,9 +295,7 @@ def main(words: Sequence[str]) -> int:
         check_data(data)
     check_job_start(job)
     gpus = 0
-    if job.flag("common", "cpu"):
-        job.processes = job.processes or 1  # fairseq would count the GPUs also with --cpu
-    elif (job.processes or 1) > 1:
+    if not job.flag("common", "cpu") and (job.processes or 1) > 1:
         import torch
 
         gpus = torch.cuda.device_count()

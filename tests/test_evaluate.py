@@ -99,6 +99,27 @@ def test_case_counts_unless_told_otherwise():
     assert "case:lc" in uncased["sacrebleu_signature"]
 
 
+def test_compounds_are_split_into_three_tokens():
+    split = evaluate.split_compounds
+    assert split("das Nord-Ost-Tor , a - b , 3-4") == (
+        "das Nord ##AT##-##AT## Ost ##AT##-##AT## Tor , a - b , 3 ##AT##-##AT## 4"
+    )
+    assert split("-x y-") == "-x y-", "a hyphen at an end joins nothing"
+
+
+def test_compound_split_bleu_by_hand():
+    """Unsplit, 3 of 4 tokens match; split, 5 of 6, 4 of 5, 3 of 4 and 2 of 3 n-grams."""
+    hypothesis, reference = ["x b-c d e"], ["a b-c d e"]
+    plain = evaluate.bleu_scores(hypothesis, hypothesis, reference, reference, target_lang="en")
+    both = evaluate.bleu_scores(
+        hypothesis, hypothesis, reference, reference, target_lang="en", compound_split=True
+    )
+    assert "compound_split_bleu" not in plain and plain.items() <= both.items()
+    expected = 100 * (5 / 6 * 4 / 5 * 3 / 4 * 2 / 3) ** 0.25
+    assert both["compound_split_bleu"] == pytest.approx(expected, abs=1e-4)
+    assert both["compound_split_signature"].endswith("|compounds:split")
+
+
 def test_results_are_written_whole_and_last(tmp_path):
     output = tmp_path / "new" / "model.test.json"
     evaluate.write_results(output, ["a ."], ["a."], {"sacrebleu": 1.0})

@@ -1,8 +1,13 @@
 """``diverse-mha reproduce``: a paper's table or figure, by one command."""
 
 import argparse
+import shlex
+import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+
+import torch
 
 from diverse_mha.arguments import at_least
 from diverse_mha.errors import UserError
@@ -14,7 +19,7 @@ from diverse_mha.reproduce.compose import ROOT
 from diverse_mha.reproduce.experiments import SCALES, Figure, Row, Table
 from diverse_mha.reproduce.figures import draw, measured_for, runs_of_figure
 from diverse_mha.reproduce.fill import Choices, fill, measured, runs_of
-from diverse_mha.reproduce.papers import PAPERS, check_scale, choose_rows, find
+from diverse_mha.reproduce.papers import PAPERS, check_scale, choose_rows, find, items_of
 from diverse_mha.reproduce.plan import Run
 from diverse_mha.reproduce.printer import lay_out, write_all
 from diverse_mha.reproduce.process import Interrupted
@@ -53,8 +58,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--gpus",
         type=int,
         metavar="N",
-        help="GPUs to train on; the batch of an update stays the same (default: as many of "
-        f"those here as can share it; with --dry-run at the paper's scale {PAPER_GPUS})",
+        help="GPUs to train on at most, 0 for the CPU; a run takes as many as can share the "
+        "batches of its updates (default: those here; with --dry-run at the paper's scale "
+        f"{PAPER_GPUS})",
     )
     parser.add_argument(
         "--jobs",
@@ -90,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
         raise UserError(f"--updates {args.updates}: must be at least 1")
     place = _place(args)
     if args.dry_run:
-        return _dry_run(items, args.rows, choices, place)
+        return _dry_run(items, args.rows, choices, place, _gpus_to_print(args))
     runner = Runner(
         place, fork=args.scale == "smoke", gpus=args.gpus, jobs=args.jobs, collect=args.collect
     )
@@ -120,28 +126,27 @@ def listing() -> str:
 def _items(args: argparse.Namespace) -> list[Table | Figure]:
     if args.paper is None:
         raise UserError("name a paper and a table; diverse-mha reproduce --list shows them")
+    papers = PAPERS if args.paper == "all" else [args.paper]
+    items = [item for paper in papers for item in items_of(paper).values()]
+    several = "all" in (args.paper, args.table)
+    if not several:
+        if args.table is None:
+            raise UserError(f"name a table of {args.paper}, or all; --list shows them")
+        items = [find(args.paper, args.table)]
     if args.scale is None:
         raise UserError(f"--scale is missing; choose from {', '.join(SCALES)}")
-    everything = args.paper == "all"
-    if not everything and args.table is None:
-        raise UserError(f"name a table of {args.paper}, or all; --list shows them")
-    if everything or args.table == "all":
-        papers = PAPERS if everything else {args.paper: PAPERS.get(args.paper)}
-        if None in papers.values():
-            find(args.paper, "")
-        if args.scale not in SCALES:
-            raise UserError(f"--scale {args.scale}: choose from {', '.join(SCALES)}")
+    if args.scale not in SCALES:
+        raise UserError(f"--scale {args.scale}: choose from {', '.join(SCALES)}")
+    if several:
         if args.rows is not None:
             raise UserError(f"--rows {args.rows}: name one table with it")
-        found = [item for items in papers.values() for item in items.values()]
-        return [item for item in found if args.scale in item.scales]
-    item = find(args.paper, args.table)
-    check_scale(item, args.scale)
-    if isinstance(item, Table):
-        choose_rows(item, args.rows)
+        return [item for item in items if args.scale in item.scales]
+    check_scale(items[0], args.scale)
+    if isinstance(items[0], Table):
+        choose_rows(items[0], args.rows)
     elif args.rows is not None:
-        raise UserError(f"--rows {args.rows}: {item.name} is a figure and has no rows")
-    return [item]
+        raise UserError(f"--rows {args.rows}: {items[0].name} is a figure and has no rows")
+    return items
 
 
 def _seeds(text: str) -> tuple[int, ...]:
@@ -157,14 +162,21 @@ def _place(args: argparse.Namespace) -> Place:
     data = out / "smoke" / "data" if args.scale == "smoke" else ROOT / "data"
     if args.gpus is not None and args.gpus < 0:
         raise UserError(f"--gpus {args.gpus}: must be 0 (the CPU) or more")
+    if args.gpus and args.scale == "smoke":
+        raise UserError(f"--gpus {args.gpus}: the smoke scale trains on the CPU; leave it out")
     if args.local is not None and not args.local.is_dir():
         raise UserError(f"--from {args.local}: no such folder")
     return Place(
         out=out,
         data=args.data.absolute() if args.data else data,
-        gpus=args.gpus or 0,
         local=args.local.absolute() if args.local else None,
     )
+
+
+def _gpus_to_print(args: argparse.Namespace) -> int:
+    if args.gpus is not None:
+        return args.gpus
+    return {"smoke": 0, "paper": PAPER_GPUS}.get(args.scale, torch.cuda.device_count())
 
 
 def _runs(item: Table | Figure, names: str | None, choices: Choices) -> list[Run]:
@@ -218,6 +230,7 @@ def _signatures(results: Sequence[dict]) -> list[str]:
         test = result["scores"].get("test", {})
         for key, name in (
             ("tokenised_signature", "tokenised"),
+            ("compound_split_signature", "compound-split"),
             ("sacrebleu_signature", "sacreBLEU"),
         ):
             if key in test:
@@ -226,9 +239,16 @@ def _signatures(results: Sequence[dict]) -> list[str]:
 
 
 def _dry_run(
-    items: Sequence[Table | Figure], names: str | None, choices: Choices, place: Place
+    items: Sequence[Table | Figure],
+    names: str | None,
+    choices: Choices,
+    place: Place,
+    gpus: int,
 ) -> int:
-    """Print the commands of all runs, each run once."""
+    """Print the commands of all runs, each run once, as they can be pasted into a terminal."""
+    python = shlex.quote(sys.executable)
+    print(f"cd {shlex.quote(str(ROOT))}")
+    print(f"export DIVERSE_MHA_PYTHON={python} PATH={shlex.quote(str(Path(python).parent))}:$PATH")
     seen = set()
     for item in items:
         print(f"# {item.paper} {item.name}: {item.title}")
@@ -237,8 +257,7 @@ def _dry_run(
                 print(f"#   {run.name}: as above")
                 continue
             seen.add(run)
-            wanted = place.gpus or (PAPER_GPUS if choices.scale == "paper" else 0)
-            here = Place(place.out, place.data, usable(run.batches, wanted) if wanted else 0)
+            here = replace(place, gpus=usable(run.batches, gpus))
             print(f"\n# {run.name}")
             for step in (
                 steps.prepare(run, here),
@@ -247,7 +266,7 @@ def _dry_run(
             ):
                 print(step.shell())
         for run, options, other in _measured(item, names, choices):
-            print(steps.analyze(run, place, options, other).shell())
+            print(steps.analyze(run, replace(place, gpus=gpus), options, other).shell())
         print()
     return 0
 

@@ -1,8 +1,14 @@
 """What the papers' tables are made of: experiments, cells, rows, tables and figures."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 SCALES = ("smoke", "small", "paper")
+
+
+def freeze(settings: Iterable[tuple[str, object]]) -> tuple[tuple[str, object], ...]:
+    """Return settings that can be a key: lists become tuples."""
+    return tuple((n, tuple(v) if isinstance(v, list) else v) for n, v in settings)
 
 
 @dataclass(frozen=True)
@@ -28,6 +34,9 @@ class Experiment:
     settings: tuple[tuple[str, object], ...] = ()
     reverse: bool = False
     task: str = ""
+
+    def __post_init__(self):
+        object.__setattr__(self, "settings", freeze(self.settings))
 
     def but(self, settings: dict | None = None, **changes) -> "Experiment":
         """Return the same experiment with some choices changed and some settings added."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import mean, stdev
 
 from diverse_mha.errors import UserError
-from diverse_mha.reproduce.experiments import Cell, Experiment, Figure, Row, Table
+from diverse_mha.reproduce.experiments import Cell, Experiment, Figure, Row, Table, freeze
 from diverse_mha.reproduce.measures import MEASURES
 from diverse_mha.reproduce.plan import Run, plan
 from diverse_mha.reproduce.results import had_to_share
@@ -41,7 +41,7 @@ class Choices:
     def run(self, experiment: Experiment, item: Table | Figure, seed: int) -> Run:
         """Turn an experiment of a table or figure into a run."""
         settings = item.settings.get(self.scale, {}) | ({"common.bf16": True} if self.bf16 else {})
-        settings = tuple(settings.items())
+        settings = freeze(settings.items())
         return _planned(experiment, self.scale, seed, settings, self.updates)
 
     def against(self, experiment: Experiment, item: Table | Figure, seed: int) -> Run:

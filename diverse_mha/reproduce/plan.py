@@ -47,8 +47,13 @@ class Run:
 
     @property
     def updates(self) -> int:
-        """Updates of the training; 0 where epochs count."""
+        """Most updates of the training; 0 where epochs alone count."""
         return int(lookup(self.composed, "optimization.max_update") or 0)
+
+    @property
+    def epochs(self) -> int:
+        """Most epochs of the training; 0 where updates alone count."""
+        return int(lookup(self.composed, "optimization.max_epoch") or 0)
 
     @property
     def batches(self) -> int:
@@ -100,6 +105,8 @@ def plan(
     if updates is not None:
         wanted |= {"optimization.max_update": updates, "optimization.max_epoch": 0}
     wanted["common.seed"] = seed
+    # As recipes have them: an experiment holds lists as tuples.
+    wanted = {n: list(v) if isinstance(v, tuple) else v for n, v in wanted.items()}
     base = compose(recipe.config, choices, {})
     changed = {name: value for name, value in wanted.items() if lookup(base, name) != value}
     composed = compose(recipe.config, choices, changed)
@@ -153,7 +160,9 @@ def _name(experiment, recipe, changed, languages, seed, key) -> str:
             continue
         # Both sides of a model have one width: said once.
         short = name.split(".")[-1].replace("encoder_", "").replace("decoder_", "")
-        if (short, value) not in seen:
-            parts.append(f"{short}={value}".replace(",", "+"))
-        seen.add((short, value))
+        text = "+".join(map(str, value)) if isinstance(value, list) else str(value)
+        part = f"{short}={text}".replace(",", "+")
+        if part not in seen:
+            parts.append(part)
+        seen.add(part)
     return ".".join([*parts, f"seed{seed}", key]).replace("/", "_")

@@ -97,7 +97,7 @@ def run_forked(
     program; the module that it starts is run in its place.
     """
     if module == "diverse_mha.launch":
-        module, arguments = _started_by_launch(arguments)
+        module, arguments = _started_by_launch(arguments, cwd)
     with log.open("ab") as output:
         _say(output, ["python", "-m", module, *arguments])
         sys.stdout.flush()
@@ -108,9 +108,13 @@ def run_forked(
         return _wait(pid, meanwhile)
 
 
-def _started_by_launch(arguments: Sequence[str]) -> tuple[str, list[str]]:
-    job = launch.parse(arguments)
-    ((command, _),) = launch.commands(job, gpus=0, port=0)
+def _started_by_launch(arguments: Sequence[str], cwd: Path) -> tuple[str, list[str]]:
+    before = os.getcwd()
+    os.chdir(cwd)  # the recipe's name is relative to it
+    try:
+        ((command, _),) = launch.commands(launch.parse(arguments), gpus=0, port=0)
+    finally:
+        os.chdir(before)
     place = command.index("-m")  # what comes before is options of Python, for its warnings
     return command[place + 1], command[place + 2 :]
 

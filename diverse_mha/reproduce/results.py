@@ -16,7 +16,8 @@ from diverse_mha.reproduce.training_log import read_log, updates_of_last_start, 
 
 RESULT = "result.json"
 COST = "cost.json"  # of the last start of the training that made an update
-LOG = "log.txt"
+LOG = "log.txt"  # the commands and all they print
+TRAIN_LOG = "train.log"  # the training's own, also of one that was not started from here
 _SCORES = ("test.json", "valid.json", "accuracy.json")
 
 
@@ -47,9 +48,10 @@ def collect(run: Run, folder: Path, seconds: dict[str, float], commands: list[st
     Raises:
         UserError: if the log holds no training.
     """
-    log = read_log(folder / LOG)
+    path = folder / TRAIN_LOG
+    log = read_log(path) if path.is_file() else {"updates": None}
     if log["updates"] is None:
-        raise UserError(f"{folder / LOG}: no training in it; delete {folder} and run again")
+        raise UserError(f"{path}: no training in it; delete {folder} and run again")
     metric = str(lookup(run.composed, "checkpoint.best_checkpoint_metric") or "loss")
     maximize = bool(lookup(run.composed, "checkpoint.maximize_best_checkpoint_metric"))
     scores = {}
@@ -83,7 +85,7 @@ def collect(run: Run, folder: Path, seconds: dict[str, float], commands: list[st
 
 def note_cost(folder: Path, seconds: float) -> None:
     """Keep the processor time of a training, and the updates it made in this start."""
-    updates = updates_of_last_start(folder / LOG)
+    updates = updates_of_last_start(folder / TRAIN_LOG)
     if updates:  # else an earlier start had finished it
         write_json(folder / COST, {"processor_seconds": round(seconds, 2), "updates": updates})
 

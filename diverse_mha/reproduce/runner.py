@@ -19,12 +19,13 @@ from diverse_mha.reproduce import results, steps
 from diverse_mha.reproduce.batches import usable
 from diverse_mha.reproduce.compose import ROOT
 from diverse_mha.reproduce.jobs import side_by_side
+from diverse_mha.reproduce.measures import MEASURES
 from diverse_mha.reproduce.plan import Run
 from diverse_mha.reproduce.process import import_everything, last_line, run_forked, run_logged
-from diverse_mha.reproduce.results import LOG, RESULT
+from diverse_mha.reproduce.results import LOG, RESULT, TRAIN_LOG
 from diverse_mha.reproduce.steps import Place, Step
-from diverse_mha.reproduce.terminal import clear, say
-from diverse_mha.reproduce.training_log import progress
+from diverse_mha.reproduce.terminal import can_replace, clear, say
+from diverse_mha.reproduce.training_log import Progress, finished
 
 
 class RowError(Exception):
@@ -38,7 +39,8 @@ class Runner:
     Attributes:
         place: Where things are.
         fork: Whether modules run in forks of this process, which saves their imports.
-        gpus: GPUs that were asked for; None: as many as there are and can share the batches.
+        gpus: GPUs to use at most; None: all there are. A run takes as many as can share the
+            batches of an update.
         jobs: Runs at a time. Several share the cores, and the GPUs, evenly.
         collect: Whether to train nothing, and give the results that are there.
     """
@@ -117,7 +119,8 @@ class Runner:
         output = steps.heads_file(run, self.place, options, against)
         if not self._is_measured(run, options, against):
             say(f"      {run.name}: {output.stem} ...", end=True)
-            step = steps.analyze(run, self.place, options, against)
+            place = replace(self.place, gpus=self._gpus(run))
+            step = steps.analyze(run, place, options, against)
             self._execute(step, run.folder(self.place.out) / "heads.log", None)
             clear()
         return output
@@ -173,6 +176,9 @@ class Runner:
                 processor = _processor_seconds()
                 place = replace(self.place, gpus=self._gpus(run))
                 for step in [steps.train(run, place), *steps.finish(run, place)]:
+                    commands.append(step.shell())
+                    if step.name == "train" and finished(folder / TRAIN_LOG):
+                        continue
                     say(head + f"{step.name} ...", end=True)
                     start, used = time.monotonic(), _processor_seconds()
                     self._step(run, step, folder / LOG, head)
@@ -180,7 +186,6 @@ class Runner:
                         results.note_cost(folder, _processor_seconds() - used)
                     taken = time.monotonic() - start
                     seconds[step.name] = seconds.get(step.name, 0.0) + taken
-                    commands.append(step.shell())
                 seconds["processor"] = _processor_seconds() - processor
                 result = results.collect(run, folder, seconds, commands)
                 write_json(folder / RESULT, result)
@@ -201,10 +206,8 @@ class Runner:
             return 0
         import torch
 
-        there = torch.cuda.device_count()
-        if self.gpus is None:
-            return usable(run.batches, there) if there else 0
-        return self.gpus
+        wanted = torch.cuda.device_count() if self.gpus is None else self.gpus
+        return usable(run.batches, wanted)
 
     def _prepare(self, run: Run, head: str) -> None:
         logs = self.place.out / run.scale / "data"
@@ -214,7 +217,7 @@ class Runner:
             logs.mkdir(parents=True, exist_ok=True)
             say(head + "preparing the corpus ...", end=True)
             step = steps.prepare(run, self.place)
-            self._step(run, step, logs / f"{run.recipe.folder.partition('/')[0]}.log", "")
+            self._step(run, step, logs / f"{run.recipe.folder.partition('/')[0]}.log", head)
 
     def _check_data(self, run: Run, folder: Path) -> None:
         """Refuse to go on with a training on data other than those it was started on."""
@@ -237,12 +240,23 @@ class Runner:
                 path.unlink()
 
     def _step(self, run: Run, step: Step, log: Path, head: str) -> None:
-        total = run.updates
+        begun = time.monotonic()
+        path = run.folder(self.place.out) / TRAIN_LOG
+        progress = Progress(path, run.updates, run.epochs) if step.name == "train" else None
+        tenth, said = 0, begun
 
         def meanwhile() -> None:
-            if step.name == "train" and sys.stderr.isatty():
-                update = progress(log)
-                say(head + f"update {update or 0}" + (f"/{total}" if total else ""), end=True)
+            nonlocal tenth, said
+            now = time.monotonic()
+            if progress is None:
+                say(head + f"{step.name}, {now - begun:.0f} s", end=True)
+                return
+            share, words = progress.look(now)
+            say(head + words, end=True)
+            # Where no line can replace another, not too many: at most ten a run, one a minute.
+            if not can_replace() and share and int(10 * share) > tenth and now - said >= 60:
+                say(head + words)
+                tenth, said = int(10 * share), now
 
         self._execute(step, log, meanwhile)
 
@@ -303,7 +317,7 @@ def summary(result: Mapping) -> str:
     if "perplexity" in test:
         return f"test perplexity {test['perplexity']:.2f}"
     if "tokenised_bleu" in test:
-        return f"BLEU {test['tokenised_bleu']:.2f}, sacreBLEU {test['sacrebleu']:.2f}"
+        return f"BLEU {MEASURES['bleu'].read(result):.2f}, sacreBLEU {test['sacrebleu']:.2f}"
     return "finished"
 
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from diverse_mha.reproduce.batches import update_freq
 from diverse_mha.reproduce.compose import ROOT, compose, groups_of, lookup
 from diverse_mha.reproduce.corpora import DATA
 from diverse_mha.reproduce.plan import Run
@@ -24,8 +23,7 @@ class Step:
 
     Attributes:
         name: ``prepare``, ``train``, ``average``, ``evaluate`` or ``analyze``.
-        script: The script of the project that carries it out, or ``diverse-mha``; empty for a
-            module without one.
+        script: The script of the project that carries it out; empty for a module without one.
         module: The Python module behind the script, for running it in this process's child;
             empty where the script alone knows how.
         arguments: What follows either.
@@ -38,14 +36,12 @@ class Step:
 
     def shell(self) -> str:
         """Spell the command for a terminal in the project's folder."""
-        if self.script.endswith(".sh"):
-            return shlex.join(["bash", self.script, *self.arguments])
-        words = [self.script] if self.script else ["python", "-m", self.module]
+        words = ["bash", self.script] if self.script else ["python", "-m", self.module]
         return shlex.join([*words, *self.arguments])
 
     def command(self) -> list[str]:
         """Spell the command for a subprocess with this Python."""
-        if self.script.endswith(".sh"):
+        if self.script:
             return ["bash", str(ROOT / self.script), *self.arguments]
         return [sys.executable, "-m", self.module, *self.arguments]
 
@@ -57,7 +53,8 @@ class Place:
     Attributes:
         out: The output folder.
         data: The folder of prepared corpora.
-        gpus: GPUs to train on; 0 for the CPU.
+        gpus: GPUs to use, a number that can share the batches of an update; 0 for the CPU,
+            whatever GPUs there are.
         local: A folder with the corpora as downloaded, or None.
     """
 
@@ -88,16 +85,17 @@ def prepare(run: Run, place: Place) -> Step:
 
 def train(run: Run, place: Place) -> Step:
     """Train, or go on with it."""
-    words = []
-    if place.gpus > 1:
-        words += ["--processes", str(place.gpus)]
+    # Said even where it is one: a machine with more would use them all for larger batches.
+    words = ["--processes", str(place.gpus)] if place.gpus else []
     words += ["--config", _short(ROOT / "configs" / f"{run.recipe.config}.yaml")]
     known = groups_of(run.recipe.config)
     for group, choice in run.choices.items():
         words.append(f"{'' if group in known else '+'}{group}={choice}")
     settings = dict(run.settings) | _LOG
     if place.gpus:
-        settings["optimization.update_freq"] = [update_freq(run.batches, place.gpus)]
+        settings["optimization.update_freq"] = [run.batches // place.gpus]
+    else:
+        settings["common.cpu"] = True
     if data_folder(run, place) != _data_of(run):
         settings["task.data"] = str(data_folder(run, place))
     settings["checkpoint.save_dir"] = _short(run.folder(place.out))
@@ -115,8 +113,8 @@ def finish(run: Run, place: Place) -> list[Step]:
     if recipe.average:
         words = ["average", _short(folder), "--last", str(recipe.average)]
         words += ["--by", recipe.average_by, "--output", _short(folder / "averaged.pt")]
-        steps.append(Step("average", "diverse-mha", "diverse_mha.cli", tuple(words)))
-    words = [_short(checkpoint(run, place)), _short(data_folder(run, place))]
+        steps.append(Step("average", "", "diverse_mha.cli", tuple(words)))
+    words = [_short(checkpoint(run, place)), _short(data_folder(run, place)), *_device(place)]
     if recipe.kind == "translation":
         words += ["--target-lang", run.languages[1]]
         words += ["--beam", str(recipe.beam), "--lenpen", f"{recipe.lenpen:g}", *recipe.evaluate]
@@ -157,12 +155,17 @@ def heads_file(
 def analyze(run: Run, place: Place, options: Mapping[str, str], against: Run | None = None) -> Step:
     """Measure the heads of a run's checkpoint over the validation set."""
     words = ["analyze", _short(checkpoint(run, place)), _short(data_folder(run, place))]
+    words += _device(place)
     for name, value in options.items():
         words += [f"--{name}", value]
     if against is not None:
         words += ["--against", _short(checkpoint(against, place))]
     words += ["--output", _short(heads_file(run, place, options, against))]
-    return Step("analyze", "diverse-mha", "diverse_mha.cli", tuple(words))
+    return Step("analyze", "", "diverse_mha.cli", tuple(words))
+
+
+def _device(place: Place) -> list[str]:
+    return [] if place.gpus else ["--cpu"]
 
 
 def _data_of(run: Run) -> Path:

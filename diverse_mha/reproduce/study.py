@@ -16,7 +16,7 @@ from diverse_mha.reproduce.experiments import Row, Table
 from diverse_mha.reproduce.fill import Choices
 from diverse_mha.reproduce.plan import Run
 from diverse_mha.reproduce.printer import Filled
-from diverse_mha.reproduce.results import LOG
+from diverse_mha.reproduce.results import TRAIN_LOG
 from diverse_mha.reproduce.runner import RowError, Runner
 from diverse_mha.reproduce.steps import Place
 from diverse_mha.reproduce.terminal import say
@@ -135,7 +135,7 @@ def draw(
                 "difference": tested and tested.value,
                 "interval": tested and tested.interval,
                 "heads": {name: heads.get(name) for name in DIVERSITY},
-                "curves": [_curve(run.folder(runner.place.out) / LOG) for run in runs[row]],
+                "curves": [_curve(run.folder(runner.place.out) / TRAIN_LOG) for run in runs[row]],
             }
         )
     if not rows:

@@ -15,13 +15,18 @@ def say(text: str, *, end: bool = False) -> None:
     elif not end:
         clear()
         print(text, flush=True)
-    elif sys.stderr.isatty():
+    elif can_replace():
         print(f"\r\033[K{text[:WIDTH]}", end="", file=sys.stderr, flush=True)
+
+
+def can_replace() -> bool:
+    """Tell whether a line can replace another: only on a terminal."""
+    return sys.stderr.isatty()
 
 
 def clear() -> None:
     """Take the line away that waits to be replaced."""
-    if _sink is None and sys.stderr.isatty():
+    if _sink is None and can_replace():
         print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 

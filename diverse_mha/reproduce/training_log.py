@@ -1,4 +1,4 @@
-"""What fairseq's log of a training says: speed, parameters, validation."""
+"""What fairseq's log of a training says: speed, parameters, validation, how far it is."""
 
 import json
 import re
@@ -20,10 +20,9 @@ def read_log(path: Path) -> dict:
     """
     parameters, speeds, validation, updates, first = None, [], {}, None, True
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-        if line.startswith("$ "):
-            first = True
-        if match := _PARAMETERS.search(line):
+        if match := _PARAMETERS.search(line):  # said once a start
             parameters = int(match[1].replace(",", ""))
+            first = True
         entry = _entry(line)
         if entry is None:
             continue
@@ -47,7 +46,7 @@ def updates_of_last_start(path: Path) -> int:
     """Count the updates that the last start in a log made, from the checkpoint it went on from."""
     start = last = 0
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-        if line.startswith("$ "):
+        if _PARAMETERS.search(line):
             start = last = 0
         elif match := _LOADED.search(line):
             start = last = int(match[1])
@@ -65,13 +64,80 @@ def valid_perplexity(validation: list[dict], metric: str, maximize: bool) -> flo
     return choose(scored, key=lambda e: e[f"valid_{metric}"])["valid_ppl"]
 
 
-def progress(path: Path) -> int | None:
-    """Return the last update that the end of a log reports."""
+def finished(path: Path) -> bool:
+    """Tell whether the last start that a log holds came to its end.
+
+    fairseq, started again, would make one update more than ``max_update`` before it looks.
+    """
+    if not path.is_file():
+        return False
     with path.open("rb") as log:
-        log.seek(0, 2)
-        log.seek(max(0, log.tell() - 4000))
-        found = re.findall(rb'"(?:\w+_)?num_updates": "(\d+)"', log.read())
-    return int(found[-1]) if found else None
+        log.seek(max(0, log.seek(0, 2) - 4000))
+        lines = log.read().splitlines()
+    return bool(lines) and lines[-1].startswith(b"done training in ")
+
+
+class Progress:
+    """How far a training is, by its log, and how long the rest will take.
+
+    Args:
+        log: The log; it need not be there yet.
+        updates: Updates of the whole training, or 0.
+        epochs: Epochs of the whole training, or 0; what is reached first ends it.
+    """
+
+    def __init__(self, log: Path, updates: int, epochs: int):
+        self.log, self.updates, self.epochs = log, updates, epochs
+        # What the log says of an earlier start is not what this one has done.
+        self._size = log.stat().st_size if log.is_file() else 0
+        self._start: tuple[float, float] | None = None  # share and time of the first report
+
+    def look(self, now: float) -> tuple[float | None, str]:
+        """Read the end of the log.
+
+        Args:
+            now: Seconds on a clock.
+
+        Returns:
+            The share that is done, None if that is not known, and words for it.
+        """
+        found = self._last()
+        if found is None:
+            return None, "starting"
+        update, epoch = found
+        words = f"update {update:,}" + (f" of {self.updates:,}" if self.updates else "")
+        if self.epochs:
+            words += f", epoch {epoch:.1f} of {self.epochs}"
+        totals = self.updates, self.epochs
+        shares = [done / total for done, total in zip(found, totals, strict=True) if total]
+        if not shares:
+            return None, words
+        share = min(1.0, max(shares))
+        if self._start is None:
+            self._start = share, now
+        begun, since = self._start
+        if share > begun:
+            words += f", {_duration((now - since) * (1 - share) / (share - begun))} left"
+        return share, words
+
+    def _last(self) -> tuple[int, float] | None:
+        """Return the updates and epochs that the last line of this start reports."""
+        if not self.log.is_file():
+            return None
+        with self.log.open("rb") as log:
+            size = log.seek(0, 2)
+            log.seek(max(self._size, size - 4000))
+            lines = log.read().decode("utf-8", errors="replace").splitlines()
+        for entry in filter(None, map(_entry, reversed(lines))):
+            if "num_updates" in entry and "update" in entry:
+                return int(entry["num_updates"]), entry["update"]
+        return None
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def _entry(line: str) -> dict | None:

@@ -111,7 +111,7 @@ def test_one_failure_leaves_the_others_and_finished_runs_are_not_run_again(
                 file.write(os.environ.get("OMP_NUM_THREADS", "") + "\n")
             if "drophead" in str(log):
                 raise RowError("train ended with exit code 1: why")
-            log.write_text(LOG)
+            (log.parent / "train.log").write_text(LOG)
         else:
             (log.parent / "test.json").write_text(json.dumps({"perplexity": 12.5}))
 

@@ -1,14 +1,19 @@
 """Experiments become runs: settings, names, and which cells share one."""
 
+import dataclasses
+from pathlib import Path
+
 import pytest
 
 from diverse_mha.errors import UserError
-from diverse_mha.reproduce.batches import update_freq, usable
+from diverse_mha.reproduce import steps
+from diverse_mha.reproduce.batches import usable
 from diverse_mha.reproduce.compose import lookup
 from diverse_mha.reproduce.experiments import Experiment
 from diverse_mha.reproduce.fill import Choices, runs_of
 from diverse_mha.reproduce.papers import find
 from diverse_mha.reproduce.plan import plan
+from diverse_mha.reproduce.steps import Place
 
 
 def runs(paper, table, scale="smoke", **choices):
@@ -94,16 +99,25 @@ def test_coda_recipes_give_plain_baselines():
 def test_the_effective_batch_is_kept_whatever_the_number_of_gpus():
     for batches in (1, 2, 8, 16, 12):
         for gpus in range(1, 17):
-            if batches % gpus:
-                with pytest.raises(UserError, match=f"--gpus {gpus}: an update takes {batches}"):
-                    update_freq(batches, gpus)
-            else:
-                assert gpus * update_freq(batches, gpus) == batches
             assert batches % usable(batches, gpus) == 0
-            assert usable(batches, gpus) <= gpus
+            assert 1 <= usable(batches, gpus) <= gpus
+        assert usable(batches, 0) == 0, "the CPU"
     assert usable(2, 8) == 2 and usable(12, 8) == 6 and usable(16, 8) == 8
-    with pytest.raises(UserError, match="use 1, 2, 4, 8"):
-        update_freq(8, 3)
+
+
+def test_a_list_can_be_a_setting_of_an_experiment_and_of_a_table():
+    experiment = Experiment("ptb").but({"optimization.update_freq": [4]})
+    table = dataclasses.replace(
+        find("yun2021", "7"), settings={"small": {"optimization.lr": [0.1, 0.2]}}
+    )
+    run = Choices("small").run(experiment, table, 1)
+    assert lookup(run.composed, "optimization.update_freq") == [4] and run.batches == 4
+    assert run.name == f"ptb.baseline.update_freq=4.lr=0.1+0.2.seed1.{run.key}"
+    words = steps.train(run, Place(Path("out"), Path("data"))).arguments
+    assert "optimization.lr=[0.1,0.2]" in words
+    base = plan(Experiment("ptb"), "small")
+    same = {"optimization.lr": lookup(base.composed, "optimization.lr")}
+    assert plan(Experiment("ptb").but(same), "small") == base, "what the recipe has is no change"
 
 
 def test_unknown_sizes_and_missing_scales_are_refused():

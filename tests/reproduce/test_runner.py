@@ -11,9 +11,10 @@ import pytest
 
 from diverse_mha.reproduce import results
 from diverse_mha.reproduce import runner as runner_module
+from diverse_mha.reproduce.compose import ROOT
 from diverse_mha.reproduce.experiments import Experiment
 from diverse_mha.reproduce.plan import plan
-from diverse_mha.reproduce.process import Interrupted, run_forked, run_logged
+from diverse_mha.reproduce.process import Interrupted, _started_by_launch, run_forked, run_logged
 from diverse_mha.reproduce.runner import Runner
 from diverse_mha.reproduce.steps import Place, data_folder
 
@@ -42,7 +43,7 @@ def started(monkeypatch):
     def execute(self, step, log, meanwhile):
         names.append(step.name)
         if step.name == "train":
-            with log.open("a") as file:
+            with (log.parent / "train.log").open("a") as file:
                 file.write(LOG)
             if "hsic" in str(log) and names.count("train") == 2:
                 raise runner_module.RowError(f"train ended with exit code 1: why; log: {log}")
@@ -88,7 +89,7 @@ def test_the_checkpoints_of_an_average_are_removed_once_the_run_is_finished(
 
     def execute(self, step, log, meanwhile):
         if step.name == "train":
-            log.write_text(LOG)
+            (log.parent / "train.log").write_text(LOG)
             for name in [*names, "checkpoint_last.pt", "checkpoint_best.pt"]:
                 (folder / name).touch()
         elif step.name == "average":
@@ -101,7 +102,7 @@ def test_the_checkpoints_of_an_average_are_removed_once_the_run_is_finished(
 
 
 def test_the_cost_is_that_of_an_update_of_the_last_start_that_made_one(tmp_path):
-    log = tmp_path / "log.txt"
+    log = tmp_path / "train.log"
     log.write_text(LOG)
     results.note_cost(tmp_path, 10.0)
     assert results._per_update(tmp_path) == 2.0, "10 seconds, 5 updates"
@@ -116,6 +117,22 @@ def test_collecting_trains_nothing(place, runs, started, capsys):
     found = Runner(place, collect=True).run_all(runs)
     assert list(found) == runs[:1] and started == []
     assert "1 of 2 runs are finished" in capsys.readouterr().out
+
+
+def test_a_training_that_has_ended_is_not_started_again(place, runs, started):
+    """Begun by hand, or its evaluation was interrupted: fairseq would make one update more."""
+    folder = runs[0].folder(place.out)
+    folder.mkdir(parents=True)
+    (folder / "train.log").write_text(LOG + "done training in 3.0 seconds\n")
+    result = Runner(place).run_all(runs[:1])[runs[0]]
+    assert started == ["evaluate", "evaluate"]
+    assert result["updates"] == 5 and len(result["commands"]) == 3
+    folder = runs[1].folder(place.out)
+    folder.mkdir(parents=True)
+    (folder / "train.log").write_text(LOG + "done training in 3.0 seconds\n" + LOG)
+    started.clear()
+    Runner(place).run_all(runs[1:])
+    assert started == ["train", "evaluate", "evaluate"], "it was started again, and stopped"
 
 
 def test_a_run_begun_on_other_data_is_refused(place, runs, started, capsys):
@@ -152,6 +169,14 @@ def test_forks_and_subprocesses_do_the_same(tmp_path):
         assert code == 3
         logs.append(sorted(log.read_text().splitlines()[2:]))
     assert logs[0] == logs[1] and f"hello ['a', 'b c'] {tmp_path} __main__" in logs[0]
+
+
+def test_a_recipe_is_found_from_any_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = ["--config", "configs/demo_lm.yaml", "method=hsic"]
+    module, arguments = _started_by_launch(words, ROOT)
+    assert module == "diverse_mha.train_recipe" and "method=hsic" in arguments
+    assert os.getcwd() == str(tmp_path)
 
 
 def test_a_signal_ends_the_command_and_its_children(tmp_path):

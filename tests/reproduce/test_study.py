@@ -62,7 +62,7 @@ def found(rows, place):
             }
             (folder / "test.json").write_text(json.dumps(score))
             log = "".join(VALIDATION.format(n, 2 ** (8 / n)) for n in (1, 2, 4))
-            (folder / "log.txt").write_text("$ train\n" + log)
+            (folder / "train.log").write_text(log)
             results[run] = {"seed": seed}
     return results
 

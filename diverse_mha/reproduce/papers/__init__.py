@@ -12,15 +12,24 @@ PAPERS: dict[str, dict[str, Table | Figure]] = {
 }
 
 
+def items_of(paper: str) -> dict[str, Table | Figure]:
+    """Return the tables and figures of a paper by their names.
+
+    Raises:
+        UserError: for an unknown paper.
+    """
+    if paper not in PAPERS:
+        raise UserError(f"{paper}: no such paper; choose from {', '.join(PAPERS)}")
+    return PAPERS[paper]
+
+
 def find(paper: str, name: str) -> Table | Figure:
     """Return a table or figure; ``table-1``, ``table1`` and ``1`` name the same table.
 
     Raises:
         UserError: for an unknown paper, table or figure.
     """
-    if paper not in PAPERS:
-        raise UserError(f"{paper}: no such paper; choose from {', '.join(PAPERS)}")
-    known = PAPERS[paper]
+    known = items_of(paper)
     wanted = name.lower().replace("_", "-").replace(" ", "-")
     wanted = wanted.replace("fig.", "figure").replace("fig-", "figure-")
     for spelled in (wanted, f"table-{wanted}"):
