@@ -38,7 +38,8 @@ def lay_out(systems: Sequence[System], title: str, *, resamples: int) -> Layout:
     paired = any(m.paired is not None for one in systems for m in one.measures.values())
     headings = ["", "seeds"]
     for name in measures:
-        headings += [name, f"difference in {name}", "p, Holm", *(["p, paired t"] if paired else [])]
+        headings += [name, f"difference in {name}", f"p of {name}, Holm"]
+        headings += [f"p of {name}, paired t"] if paired else []
     lines = []
     for one in systems:
         line = [one.name, str(len(one.runs))]

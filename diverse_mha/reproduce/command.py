@@ -65,7 +65,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--jobs",
         type=at_least(1),
-        default=1,
         metavar="N",
         help="runs side by side, which share the cores and the GPUs evenly (default: 1)",
     )
@@ -90,6 +89,9 @@ def run(args: argparse.Namespace) -> int:
     if args.list:
         print(listing())
         return 0
+    if args.dry_run and (args.collect or args.jobs is not None):
+        other = "--collect" if args.collect else f"--jobs {args.jobs}"
+        raise UserError(f"{other} has no effect with --dry-run; leave one of them out")
     items = _items(args)
     choices = Choices(args.scale, _seeds(args.seeds), args.updates, args.bf16)
     if args.updates is not None and args.updates < 1:
@@ -98,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
     if args.dry_run:
         return _dry_run(items, args.rows, choices, place, _gpus_to_print(args))
     runner = Runner(
-        place, fork=args.scale == "smoke", gpus=args.gpus, jobs=args.jobs, collect=args.collect
+        place, fork=args.scale == "smoke", gpus=args.gpus, jobs=args.jobs or 1, collect=args.collect
     )
     failed = 0
     try:

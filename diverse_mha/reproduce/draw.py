@@ -42,7 +42,7 @@ def main(words: Sequence[str]) -> int:
     if not plots:
         raise UserError(f"{folder}: there is nothing to draw; the runs have too few heads")
     for plot in plots:
-        heading = [plot.title, *filter(None, [WARNING.get(spec["scale"])])]
+        heading = [plot.title, *filter(None, [_warning(spec)])]
         plot.figure.suptitle("\n".join(heading), fontsize=8)
         for ending in ("svg", "png"):
             write_bytes(folder / f"{plot.name}.{ending}", drawn(plot, ending))
@@ -51,6 +51,13 @@ def main(words: Sequence[str]) -> int:
     text += [f"![{plot.title}]({plot.name}.png)" for plot in plots]
     write_text(folder / "figure.md", "\n\n".join(text) + "\n")
     return 0
+
+
+def _warning(spec: dict) -> str | None:
+    """Return what to say of the scale; a study is at home on small corpora."""
+    if spec["kind"] == "study" and spec["scale"] == "small":
+        return None
+    return WARNING.get(spec["scale"])
 
 
 def _heads(curve: dict) -> dict:

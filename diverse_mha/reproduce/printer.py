@@ -123,7 +123,8 @@ def _notes(
 ) -> tuple[str, ...]:
     numbers = [number for _, numbers in filled for number in numbers if number]
     measures = {number.measure for number in numbers}
-    notes = [{"smoke": SMOKE, "small": SMALL}.get(scale, "")]
+    published = any(number.paper is not None for number in numbers)
+    notes = [{"smoke": SMOKE, "small": SMALL * published}.get(scale, "")]
     seeds = sorted({number.count for number in numbers if number.count})
     if seeds and seeds[-1] > 1:
         said = f"{seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else seeds[0]

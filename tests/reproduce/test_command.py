@@ -185,6 +185,8 @@ def test_every_table_has_commands_that_the_launcher_reads(scale, capsys):
         (["li2018", "1", "--scale", "smoke", "--seeds", "1,1"], "--seeds 1,1: give different"),
         (["li2018", "1", "--scale", "smoke", "--seeds", "a"], "--seeds a: give different"),
         (["li2018", "1", "--scale", "smoke", "--updates", "0"], "--updates 0: must be at least 1"),
+        (["li2018", "1", "--scale", "smoke", "--jobs", "2", "--dry-run"], "--jobs 2 has no effect"),
+        (["li2018", "1", "--scale", "smoke", "--collect", "--dry-run"], "--collect has no effect"),
         (["li2018", "1", "--scale", "smoke", "--jobs", "0"], "--jobs: 0 is not a whole number"),
         (["li2018", "1", "--scale", "smoke", "--gpus", "-1"], "--gpus -1: must be 0"),
         (["li2018", "1", "--scale", "smoke", "--gpus", "2"], "--gpus 2: the smoke scale trains on"),

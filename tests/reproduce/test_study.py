@@ -14,7 +14,7 @@ from diverse_mha.reproduce import study
 from diverse_mha.reproduce.draw_study import draw_study
 from diverse_mha.reproduce.fill import Choices, Number
 from diverse_mha.reproduce.papers import PAPERS
-from diverse_mha.reproduce.printer import lay_out
+from diverse_mha.reproduce.printer import SMALL, lay_out
 from diverse_mha.reproduce.runner import Runner
 from diverse_mha.reproduce.steps import Place, data_folder
 
@@ -89,6 +89,7 @@ def test_every_row_is_tested_with_the_seeds_it_has(rows, place, found):
     assert lines["EM routing, layers 1-2"][:5] == ("0", "-", "-", "-", "-")
     assert lines["Out., encoder"][2].startswith("+") and lines["Out., encoder"][3] == "<0.001"
     assert lines["CODA"][2].endswith("†") and float(lines["CODA"][3]) > 0.05
+    assert SMALL not in lay_out(TABLE, filled(rows), "small").notes, "there is no paper's number"
     text = to_text(layout)
     assert "10,000 resamples" in text and "number of rows (2), BLEU" in text and "† One" in text
     assert "ours" not in "".join(layout.headings) and "paper" not in "".join(layout.headings)
