@@ -7,18 +7,14 @@ token is predicted from too little.
 """
 
 import argparse
-import importlib.metadata
 import logging
 import math
-import platform
 import re
-import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from diverse_mha import __version__
 from diverse_mha.arguments import OneLineParser, one_line
 from diverse_mha.averaging import load_checkpoint
 from diverse_mha.corpora.text import read_lines
@@ -26,6 +22,7 @@ from diverse_mha.data_files import check_split
 from diverse_mha.errors import UserError, run_cli
 from diverse_mha.files import write_json
 from diverse_mha.places import check_file
+from diverse_mha.versions import versions
 
 _EVALUATED = re.compile(r"Evaluated ([\d,]+) tokens")
 _EMBEDDING = re.compile(r"decoder\.embed_tokens\.(embeddings\.\d+\.0\.)?weight")
@@ -161,29 +158,6 @@ def score(args: argparse.Namespace, settings: Mapping) -> tuple[float, int]:
         logger.removeHandler(messages)
     counts = [match.group(1) for text in messages.texts if (match := _EVALUATED.search(text))]
     return float(result["loss"]), int(counts[-1].replace(",", ""))
-
-
-def versions() -> dict:
-    """Return the versions that a result depends on, and the commit in a git checkout."""
-    found = {"python": platform.python_version(), "diverse_mha": __version__}
-    for name in ("torch", "fairseq", "fairseq-fixed"):
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    root = Path(__file__).resolve().parents[1]
-    if (root / ".git").exists():
-        try:
-            done = subprocess.run(
-                ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=40"],
-                capture_output=True,
-                text=True,
-            )
-        except FileNotFoundError:  # no git
-            return found
-        if done.returncode == 0:
-            found["git_commit"] = done.stdout.strip()
-    return found
 
 
 def main(words: Sequence[str]) -> int:

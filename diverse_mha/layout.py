@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from diverse_mha import latex
 from diverse_mha.files import csv_text, write_text
 
 
@@ -42,50 +43,25 @@ def to_csv(layout: Layout) -> str:
     return csv_text([layout.headings, *layout.lines])
 
 
-def to_latex(layout: Layout) -> str:
-    """Write the table as a LaTeX ``table`` with ``booktabs`` rules."""
-    rows = [" & ".join(map(_escape, row)) + r" \\" for row in (layout.headings, *layout.lines)]
-    notes = " ".join(map(_escape, (f"{layout.title}.", *layout.notes)))
-    return (
-        "\n".join(
-            [
-                r"\begin{table}",
-                r"\centering",
-                rf"\begin{{tabular}}{{l{'r' * (len(layout.headings) - 1)}}}",
-                r"\toprule",
-                rows[0],
-                r"\midrule",
-                *rows[1:],
-                r"\bottomrule",
-                r"\end{tabular}",
-                rf"\caption{{{notes}}}",
-                r"\end{table}",
-            ]
-        )
-        + "\n"
-    )
+def to_latex(layout: Layout, label: str) -> str:
+    """Write the table as a LaTeX ``table`` with ``booktabs`` rules and that label."""
+    caption = " ".join((f"{layout.title}.", *layout.notes))
+    return latex.table(layout.headings, [layout.lines], caption, label)
 
 
 def write_texts(layout: Layout, folder: Path, name: str) -> list[Path]:
     """Write the table as ``NAME.md``, ``.csv`` and ``.tex``, and return the files."""
+    texts = {
+        ".md": to_markdown(layout),
+        ".csv": to_csv(layout),
+        ".tex": to_latex(layout, f"tab:{name}"),
+    }
     files = []
-    for ending, to in ((".md", to_markdown), (".csv", to_csv), (".tex", to_latex)):
+    for ending, text in texts.items():
         files.append(folder / f"{name}{ending}")
-        write_text(files[-1], to(layout))
+        write_text(files[-1], text)
     return files
 
 
 def _paragraphs(notes: Sequence[str]) -> list[str]:
     return [line for note in notes for line in (note, "")][:-1]
-
-
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "±": r"$\pm$",
-} | {letter: "\\" + letter for letter in "&%$#_{}"}
-
-
-def _escape(text: str) -> str:
-    return "".join(_LATEX.get(letter, letter) for letter in text)

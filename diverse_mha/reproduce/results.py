@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from diverse_mha.errors import UserError
-from diverse_mha.evaluate_lm import versions
 from diverse_mha.files import write_json
 from diverse_mha.reproduce.compose import lookup
 from diverse_mha.reproduce.plan import Run
 from diverse_mha.reproduce.training_log import read_log, updates_of_last_start, valid_perplexity
+from diverse_mha.versions import versions
 
 RESULT = "result.json"
 COST = "cost.json"  # of the last start of the training that made an update

@@ -73,7 +73,7 @@ def test_a_column_without_a_published_number_is_ours_alone():
 
 def test_smoke_says_what_its_numbers_are_worth(layout):
     assert SMOKE in layout.notes and "mean nothing" in SMOKE
-    for text in (to_text(layout), to_markdown(layout), to_latex(layout)):
+    for text in (to_text(layout), to_markdown(layout), to_latex(layout, "tab:t")):
         assert "mean nothing" in text
     assert SMOKE not in lay_out(TABLE, FILLED, "paper").notes
     assert "bfloat16" in " ".join(lay_out(TABLE, FILLED, "paper", bf16=True).notes)
@@ -97,7 +97,8 @@ def test_markdown_has_as_many_cells_in_every_line(layout):
 
 
 def test_latex_escapes_and_has_as_many_cells(layout):
-    text = to_latex(layout)
+    text = to_latex(layout, "tab:li2018-table-9")
+    assert r"\label{tab:li2018-table-9}" in text and text.count(r"\midrule") == 1
     assert r"100\% made up" in text and r"+ Out\_1" in text and r"$\pm$" in text
     body = [line for line in text.splitlines() if line.endswith(r"\\")]
     assert {line.count("&") for line in body} == {len(HEADINGS) - 1}
