@@ -6,7 +6,6 @@ import logging
 import sys
 from pathlib import Path
 
-from diverse_mha import __version__
 from diverse_mha.analysis.collect import (
     COMPONENT_ORDER,
     Selection,
@@ -17,6 +16,7 @@ from diverse_mha.analysis.libraries import check_libraries
 from diverse_mha.analysis.meters import DEFAULT_MEASURES, MEASURES
 from diverse_mha.analysis.names import short_names
 from diverse_mha.analysis.output import check_writable, is_json, write_folder
+from diverse_mha.analysis.provenance import described, made_by, sha256_of
 from diverse_mha.analysis.run import analyze, open_models, score_checkpoint
 from diverse_mha.analysis.similarity import THRESHOLD, check_threshold
 from diverse_mha.analysis.terminal import format_tables
@@ -74,6 +74,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="sentence whose attention --output FOLDER draws, numbered from 0 (default: 0)",
     )
+    parser.add_argument(
+        "--no-attention",
+        action="store_true",
+        help="draw no attention maps, which are many where layers and heads are",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     parser.add_argument("--cpu", action="store_true", help="stay on the CPU")
 
@@ -85,11 +90,15 @@ def run(args: argparse.Namespace) -> int:
     in_folder = output is not None and not is_json(output)
     if args.sentence is not None and not in_folder:
         raise UserError(f"--sentence {args.sentence} has no effect without --output FOLDER")
+    if args.no_attention and not in_folder:
+        raise UserError("--no-attention has no effect without --output FOLDER")
+    if args.no_attention and args.sentence is not None:
+        raise UserError(f"--sentence {args.sentence} has no effect beside --no-attention")
     if output is not None:
         check_writable(output)
     if in_folder:
         check_libraries()
-    sentence = (args.sentence or 0) if in_folder else None
+    sentence = (args.sentence or 0) if in_folder and not args.no_attention else None
     logging.getLogger().setLevel(logging.WARNING)  # fairseq tells of every file it opens
     models, against = open_models(
         args.checkpoints,
@@ -115,15 +124,26 @@ def run(args: argparse.Namespace) -> int:
         for name, loaded in zip(names, models, strict=False)
     ]
     results = [analysis.result for analysis in analyses]
-    content = {"subset": args.subset, "data": args.data, "models": results}
+    for result in results:
+        result["sha256"] = sha256_of(result["checkpoint"])
+    content = {
+        "subset": args.subset,
+        "data": args.data,
+        "made": made_by(args.words),
+        "models": results,
+    }
     if against:
-        content["against"] = {"name": names[-1], "checkpoint": args.against}
+        content["against"] = {
+            "name": names[-1],
+            "checkpoint": args.against,
+            "sha256": sha256_of(args.against),
+        }
     if args.json:
         print(json.dumps(content, indent=2, ensure_ascii=False))
     else:
         print(format_tables(results, args.subset, names[-1] if against else None))
     if in_folder:
-        write_folder(output, content, analyses, describe(args, selection))
+        write_folder(output, content, analyses, describe(args, selection, content))
         print(f"wrote {output / 'report.html'}", file=sys.stderr)
     elif output is not None:
         write_json(output, content)
@@ -151,10 +171,10 @@ def read_selection(args: argparse.Namespace) -> Selection:
     )
 
 
-def describe(args: argparse.Namespace, selection: Selection) -> dict[str, str]:
+def describe(args: argparse.Namespace, selection: Selection, content: dict) -> dict[str, str]:
     """Say how a report was made, by heading."""
     said = {
-        "program": f"diverse-mha {__version__}, diverse-mha analyze",
+        **described(content["made"]),
         "data": args.data,
         "split": args.subset,
         "measures": ", ".join(selection.measures),
@@ -163,4 +183,6 @@ def describe(args: argparse.Namespace, selection: Selection) -> dict[str, str]:
     }
     if "svcca" in selection.measures or args.against:
         said["variance that SVCCA keeps"] = f"{selection.threshold:g}"
+    for model in [*content["models"], *([content["against"]] if args.against else [])]:
+        said[f"SHA-256 of {model['checkpoint']}"] = model["sha256"]
     return said

@@ -61,6 +61,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run one subcommand and return its exit code."""
     chosen = next((word for word in arguments if not word.startswith("-")), None)
     args = build_parser(chosen).parse_args(arguments)
+    args.words = list(arguments)  # for commands that write down how they were called
     return args.run(args)
 
 

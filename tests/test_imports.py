@@ -11,8 +11,10 @@ PACKAGE = Path(__file__).parents[1] / "diverse_mha"
 LEVELS = {
     "errors": 0,
     "files": 0,
+    "latex": 0,
     "old_checkpoints": 0,
     "starting_point": 1,
+    "versions": 1,
     "compat": 2,
     "regularizers": 0,
     "aggregation": 0,

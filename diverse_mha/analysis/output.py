@@ -8,6 +8,8 @@ from diverse_mha.analysis.tables import headings_of, rows_of, summary_rows
 from diverse_mha.errors import UserError
 from diverse_mha.files import csv_text, write_json
 
+ALL = "All heads"  # the report's first section of figures
+
 if TYPE_CHECKING:
     from diverse_mha.analysis.figures.style import Plot
     from diverse_mha.analysis.run import Analysis
@@ -39,7 +41,7 @@ def is_json(output: Path) -> bool:
 
 
 def write_folder(folder: Path, content: dict, analyses: list["Analysis"], settings: dict) -> None:
-    """Write ``scores.json``, two CSV files, the figures and ``report.html``.
+    """Write ``scores.json``, two CSV files, ``tables.tex``, the figures and ``report.html``.
 
     Args:
         folder: made if it is not there; files of the same names are replaced.
@@ -47,7 +49,8 @@ def write_folder(folder: Path, content: dict, analyses: list["Analysis"], settin
         analyses: what the results came from, in the same order.
         settings: what the report says of how it was made, by heading.
     """
-    from diverse_mha.analysis.figures.style import drawn, write_bytes
+    from diverse_mha.analysis.figures.style import FORMATS, drawn, write_bytes
+    from diverse_mha.analysis.latex_tables import latex_tables
     from diverse_mha.analysis.report import render
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -55,48 +58,58 @@ def write_folder(folder: Path, content: dict, analyses: list["Analysis"], settin
     results = content["models"]
     write_bytes(folder / "layers.csv", layers_csv(results).encode())
     write_bytes(folder / "pairs.csv", pairs_csv(results).encode())
+    write_bytes(folder / "tables.tex", latex_tables(content).encode())
     figures = folder / "figures"
     figures.mkdir(exist_ok=True)
-    pictures = []
-    for plot in all_plots(analyses):
-        svg = drawn(plot, "svg")
-        write_bytes(figures / f"{plot.name}.svg", svg)
-        write_bytes(figures / f"{plot.name}.png", drawn(plot, "png"))
-        pictures.append((plot, svg))
-    write_bytes(folder / "report.html", render(content, pictures, settings).encode())
+    sections: dict[str, list] = {}
+    for section, plot in all_plots(analyses):
+        pictures = {ending: drawn(plot, ending) for ending in FORMATS}
+        for ending, picture in pictures.items():
+            write_bytes(figures / f"{plot.name}.{ending}", picture)
+        sections.setdefault(section, []).append((plot, pictures["svg"]))
+    write_bytes(folder / "report.html", render(content, sections, settings).encode())
 
 
-def all_plots(analyses: list["Analysis"]) -> list["Plot"]:
-    """Every figure that there is something to draw for; those of all models first."""
-    from diverse_mha.analysis.figures.attention import attention_maps
+def all_plots(analyses: list["Analysis"]) -> list[tuple[str, "Plot"]]:
+    """Every figure that there is something to draw for, with its section of the report."""
+    from diverse_mha.analysis.figures.attention import attention_beside, attention_maps
+    from diverse_mha.analysis.figures.beside import beside_maps
     from diverse_mha.analysis.figures.curves import curves_of_layers, curves_of_models
     from diverse_mha.analysis.figures.heat_maps import MEASURES, heat_maps
     from diverse_mha.analysis.figures.tsne import head_map
 
     results = [analysis.result for analysis in analyses]
-    plots = [head_map([(a.result["name"], a.head_means) for a in analyses])]
+    names = [result["name"] for result in results]
+    measured = [m for m in MEASURES if m in results[0]["summary"]]
+    plots = [(ALL, head_map([(a.result["name"], a.head_means) for a in analyses]))]
     if len(results) > 1:
-        plots.append(curves_of_models(results))
-    for analysis in analyses:
-        result = analysis.result
-        plots += [heat_maps(result, m) for m in MEASURES if m in result["summary"]]
-        plots.append(curves_of_layers(result))
+        plots.append((ALL, curves_of_models(results)))
+    if len(results) == 2:
+        section = f"{names[0]} beside {names[1]}"
+        plots += [(section, plot) for m in measured for plot in beside_maps(*results, m)]
+        if all(analysis.attention is not None for analysis in analyses):
+            both = zip(names, (analysis.attention for analysis in analyses), strict=True)
+            plots += [(section, plot) for plot in attention_beside(*both)]
+    for name, analysis in zip(names, analyses, strict=True):
+        plots += [(name, heat_maps(analysis.result, m)) for m in measured]
+        plots.append((name, curves_of_layers(analysis.result)))
         if analysis.attention is not None:
-            plots += attention_maps(result["name"], analysis.attention)
-    return _with_own_names([plot for plot in plots if plot is not None])
+            section = f"Attention of {name}"
+            plots += [(section, plot) for plot in attention_maps(name, analysis.attention)]
+    return _with_own_names([(section, plot) for section, plot in plots if plot is not None])
 
 
-def _with_own_names(plots: list["Plot"]) -> list["Plot"]:
+def _with_own_names(plots: list[tuple[str, "Plot"]]) -> list[tuple[str, "Plot"]]:
     """Number what would be the same file: models ``a/b`` and ``a-b``, or letters of two cases."""
     taken: set[str] = set()
     named = []
-    for plot in plots:
+    for section, plot in plots:
         name, number = plot.name, 1
         while name.lower() in taken:
             number += 1
             name = f"{plot.name}-{number}"
         taken.add(name.lower())
-        named.append(plot._replace(name=name))
+        named.append((section, plot._replace(name=name)))
     return named
 
 

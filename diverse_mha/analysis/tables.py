@@ -4,6 +4,7 @@ import math
 from typing import NamedTuple
 
 from diverse_mha.analysis.collect import COMPONENT_ORDER, KEYS, mean
+from diverse_mha.analysis.similarity import THRESHOLD
 
 
 class Column(NamedTuple):
@@ -18,8 +19,8 @@ class Column(NamedTuple):
 COLUMNS = (
     Column(
         "SVCCA", "svcca", "mean",
-        "mean of the canonical correlations between the directions that --threshold keeps of two "
-        "heads; mean over pairs, 0 to 1, higher = more alike (Yun et al. 2021)",
+        "mean of the canonical correlations between the directions that cover {share} of the "
+        "variance of two heads; mean over pairs, 0 to 1, higher = more alike (Yun et al. 2021)",
     ),
     Column(
         "SVCCA top", "svcca", "top_mean",
@@ -50,12 +51,14 @@ SCORES = (
 class Part(NamedTuple):
     """Columns that make one table; a row of all would be too wide for a terminal or a page."""
 
+    name: str
     title: str
     headings: list[str]
     place: slice  # of its columns among those of a row
 
 
 AGAINST = Part(
+    "against",
     "Similarity to the last layers of another model (Yun et al. 2021, Table 2)",
     ["SVCCA together", "SVCCA top", "SVCCA each head", "CKA together"],
     slice(None),
@@ -77,9 +80,9 @@ def parts_of(result: dict) -> list[Part]:
     """Tables that a model's rows are cut into: similarities, and scores."""
     headings, count = headings_of(result), len(columns_of(result))
     parts = [
-        Part("Similarity and divergence, means over pairs of heads", headings[:count],
+        Part("similarity", "Similarity and divergence, means over pairs of heads", headings[:count],
              slice(0, count)),
-        Part("Disagreement scores exp(D), over all pairs of heads and over i≠j",
+        Part("scores", "Disagreement scores exp(D), over all pairs of heads and over i≠j",
              headings[count:], slice(count, None)),
     ]  # fmt: skip
     return [part for part in parts if part.headings]
@@ -145,14 +148,22 @@ def _exp_of_mean(scores: list[float | None]) -> float | None:
     return None if average is None else math.exp(average)
 
 
-def comparisons(results: list[dict]) -> list[tuple[str, list[tuple[str, list[float | None]]]]]:
-    """Tables of several models: a title, and name and values of each model.
+class Comparison(NamedTuple):
+    """A table of several models."""
+
+    name: str  # a key of ``summary_rows``
+    title: str
+    rows: list[tuple[str, list[float | None]]]  # name of the model, values
+
+
+def comparisons(results: list[dict]) -> list[Comparison]:
+    """Tables of several models, one for each way to sum a model up.
 
     Only models of one kind have a row ``cross``; where one lacks it, that table is left out.
     """
     rows = [(result["name"], summary_rows(result)) for result in results]
     return [
-        (title, [(name, found[label]) for name, found in rows])
+        Comparison(label, title, [(name, found[label]) for name, found in rows])
         for label, title in _titles(results).items()
         if all(label in found for _, found in rows)
     ]
@@ -189,7 +200,8 @@ def number(value: float | None) -> str:
 
 def legend(result: dict) -> list[str]:
     """Lines that say what the columns of a model's tables mean."""
-    lines = [f"{column.heading}: {column.meaning}" for column in columns_of(result)]
+    share = f"{100 * _threshold(result):g} %"
+    lines = [f"{c.heading}: {c.meaning.format(share=share)}" for c in columns_of(result)]
     if "disagreement" in result:
         lines.append(
             "Sub., Pos., Out.: exp(D) of values, attention and outputs over all pairs of heads, "
@@ -201,3 +213,11 @@ def legend(result: dict) -> list[str]:
         )
     lines.append("all, last: mean of the components' last layers; all, mean: of all layers")
     return lines
+
+
+def _threshold(result: dict) -> float:
+    for entry in result["components"].values():
+        for layer in entry["layers"].values():
+            if layer.get("svcca"):
+                return layer["svcca"]["threshold"]
+    return THRESHOLD

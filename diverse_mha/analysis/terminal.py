@@ -63,7 +63,7 @@ def _model_tables(result: dict, subset: str) -> list[str]:
 def _comparisons(results: list[dict]) -> list[str]:
     width = _name_width(results)
     lines = []
-    for title, rows in comparisons(results):
+    for _, title, rows in comparisons(results):
         lines.append(title)
         for part in parts_of(results[0]):
             lines.append(f"{'model':<{width}}" + _cells(part, part.headings))

@@ -1,8 +1,11 @@
 """The command, from checkpoint files and data to tables and folders."""
 
 import csv
+import hashlib
+import html
 import json
 import re
+import shlex
 from html.parser import HTMLParser
 
 import pytest
@@ -10,6 +13,7 @@ import torch
 from fairseq import checkpoint_utils
 
 from diverse_mha.analysis.checkpoints import load
+from diverse_mha.analysis.figures.style import FORMATS
 from diverse_mha.analysis.run import score_checkpoint
 from diverse_mha.cli import run
 from diverse_mha.errors import UserError
@@ -143,6 +147,10 @@ BAD = {
     "--max-tokens 0: must be at least 1": ["--max-tokens", "0"],
     "--subset test: not in .*bin; there: valid": ["--subset", "test"],
     "--sentence 40: 'valid' has sentences 0 to 39": ["--sentence", "40", "--output", "FOLDER"],
+    "--no-attention has no effect without --output FOLDER": ["--no-attention"],
+    "--sentence 1 has no effect beside --no-attention": [
+        "--sentence", "1", "--no-attention", "--output", "FOLDER",
+    ],
     "--sentence 1 has no effect without --output FOLDER": ["--sentence", "1"],
     "--output .*: .*dict.txt is a file; give a folder": ["--output", "DATA/dict.txt/x"],
     "missing.pt: no such checkpoint": ["--against", "missing.pt"],
@@ -207,7 +215,7 @@ def folder(checkpoint, save, data, tmp_path_factory):
     hostile = save("<b onload='x'>&", "transformer_coda")
     folder = tmp_path_factory.mktemp("output") / "made" / "here"
     command = ["analyze", str(checkpoint), str(hostile), str(data), "--cpu", "--sentence", "3"]
-    more = ["--against", str(checkpoint), "--layers", "last"]
+    more = ["--against", str(checkpoint), "--layers", "last", "--measures", "svcca,disagreement"]
     assert run([*command, *more, "--output", str(folder)]) == 0
     return folder
 
@@ -216,14 +224,17 @@ def test_folder_has_numbers_figures_and_page(folder):
     content = json.loads((folder / "scores.json").read_text())
     names = [model["name"] for model in content["models"]]
     figures = {path.name for path in (folder / "figures").iterdir()}
-    assert len(figures) == 2 * (2 + 2 * (3 + 1 + 3)), "map and curves of both; seven of each"
-    assert {"heads-tsne.png", "jsd-baseline.svg", "attention-cross-baseline.png"} <= figures
+    of_both = 2 + 3 + 3  # heads and curves; measure and attention of each component
+    assert len(figures) == len(FORMATS) * (of_both + 2 * (1 + 1 + 3)), "and five of each"
+    assert {"heads-tsne.png", "svcca-baseline.svg", "attention-cross-baseline.pdf"} <= figures
+    assert {"svcca-cross-beside.pdf", "attention-encoder-beside.svg"} <= figures
+    starts = {".png": b"\x89PNG\r\n\x1a\n", ".svg": b"<?xml", ".pdf": b"%PDF-"}
     for path in (folder / "figures").iterdir():
-        head = path.read_bytes()[:8]
-        assert head == b"\x89PNG\r\n\x1a\n" if path.suffix == ".png" else head[:5] == b"<?xml"
+        assert path.read_bytes().startswith(starts[path.suffix])
+        assert path.suffix != ".pdf" or b"/Type3" not in path.read_bytes()
     with open(folder / "pairs.csv", newline="") as file:
         rows = list(csv.DictReader(file))
-    assert len(rows) == 2 * 3 * 3 * 6, "models, components, measures, pairs"
+    assert len(rows) == 2 * 3 * 6, "models, components, pairs"
     for row in rows[:: len(rows) // 7]:
         model = content["models"][names.index(row["model"])]
         layer = model["components"][row["component"]]["layers"][row["layer"]]
@@ -233,8 +244,8 @@ def test_folder_has_numbers_figures_and_page(folder):
         rows = list(csv.DictReader(file))
     assert len(rows) == 2 * (3 * 2 + 2)
     assert (
-        float(rows[0]["CKA"])
-        == (content["models"][0]["components"]["encoder"]["layers"]["2"]["cka"]["mean"])
+        float(rows[0]["SVCCA"])
+        == (content["models"][0]["components"]["encoder"]["layers"]["2"]["svcca"]["mean"])
     )
 
 
@@ -244,7 +255,7 @@ def test_page_needs_nothing_else_and_runs_nothing(folder):
     assert not page.open
     assert "script" not in page.tags and "link" not in page.tags and "b" not in page.tags
     assert not re.search(r"https?://|//cdn|@import|url\(", text)
-    assert len(page.sources) == 16
+    assert len(page.sources) == len(list((folder / "figures").glob("*.svg")))
     assert all(source.startswith("data:image/svg+xml;base64,") for source in page.sources)
     assert page.links and all(link[0] == "#" and link[1:] in page.ids for link in page.links)
 
@@ -261,4 +272,47 @@ def test_json_alone(checkpoint, data, tmp_path, capsys):
     path = tmp_path / "there" / "scores.json"
     assert run(["analyze", str(checkpoint), str(data), "--cpu", "--output", str(path)]) == 0
     assert [p.name for p in path.parent.iterdir()] == ["scores.json"]
-    assert json.loads(path.read_text()) == scores(capsys, checkpoint, data)
+    written, printed = json.loads(path.read_text()), scores(capsys, checkpoint, data)
+    assert written.pop("made")["command"] != printed.pop("made")["command"]
+    assert written == printed
+
+
+def test_how_it_was_made_is_said(folder, checkpoint):
+    content = json.loads((folder / "scores.json").read_text())
+    page = html.unescape((folder / "report.html").read_text())
+    made = content["made"]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", made["date"])
+    words = shlex.split(made["command"])
+    assert words[:3] == ["diverse-mha", "analyze", str(checkpoint)], "can be pasted"
+    assert made["versions"]["torch"] == torch.__version__
+    digest = hashlib.sha256(checkpoint.read_bytes()).hexdigest()
+    assert content["models"][0]["sha256"] == content["against"]["sha256"] == digest
+    for said in (made["command"], made["date"], digest, made["versions"].get("git_commit", "")):
+        assert said in page
+    assert "On the diversity of multi-head attention" in page
+
+
+def test_without_attention(checkpoint, data, tmp_path):
+    command = ["analyze", str(checkpoint), str(data), "--cpu", "--layers", "last"]
+    more = ["--measures", "cka", "--no-attention", "--output", str(tmp_path)]
+    assert run([*command, *more]) == 0
+    figures = {path.name for path in (tmp_path / "figures").iterdir()}
+    assert figures == {f"cka-baseline.{ending}" for ending in FORMATS}
+
+
+def test_tables_for_latex(folder):
+    text = (folder / "tables.tex").read_text()
+    labels = re.findall(r"\\label\{(.*?)\}", text)
+    assert len(labels) == len(set(labels)) == 3 * 2 + 1 + 2 * 2
+    assert {"tab:heads-cross-scores", "tab:heads-against"} <= set(labels)
+    assert "tab:heads-layers-similarity-baseline" in labels
+    for table in text.split(r"\begin{table}")[1:]:
+        columns = re.search(r"\\begin\{tabular\}\{([lr]+)\}", table).group(1)
+        rows = [line for line in table.splitlines() if line.endswith(r"\\")]
+        assert {len(re.findall(r"(?<!\\)&", row)) for row in rows} == {len(columns) - 1}
+        assert table.count(r"\toprule") == table.count(r"\bottomrule") == 1
+    content = json.loads((folder / "scores.json").read_text())
+    layer = content["models"][0]["components"]["cross"]["layers"]["2"]
+    row = next(line for line in text.splitlines() if line.startswith("baseline & "))
+    assert row.split(" & ")[1] == f"{layer['svcca']['mean']:.3f}"
+    assert r"\textless{}b onload='x'\textgreater{}\&" in text

@@ -5,8 +5,11 @@ import math
 import pytest
 import torch
 
-from diverse_mha.analysis.figures.attention import attention_maps
+from diverse_mha.analysis.figures.attention import HEIGHT, attention_beside, attention_maps
+from diverse_mha.analysis.figures.beside import beside_maps
+from diverse_mha.analysis.figures.curves import curves_of_layers, curves_of_models
 from diverse_mha.analysis.figures.heat_maps import heat_maps
+from diverse_mha.analysis.figures.style import PAGE
 from diverse_mha.analysis.figures.tsne import head_map
 from diverse_mha.analysis.output import _with_own_names
 from diverse_mha.analysis.sentence import Attention, SentenceAttention
@@ -36,11 +39,99 @@ def test_many_attention_maps_are_spread_over_figures():
     layers = {number: torch.full((16, 3, 3), 1 / 3) for number in range(1, 6)}
     attention = SentenceAttention(0, {"cross": Attention(tokens, tokens, layers)})
     plots = attention_maps("m", attention)
-    assert [plot.name for plot in plots] == [f"attention-cross-m-{n}" for n in (1, 3, 5)]
+    assert [plot.name for plot in plots] == ["attention-cross-m-1", "attention-cross-m-2"]
+    assert plots[0].title.endswith(": m, layer 1, head 1 to layer 3, head 16"), "no layer is parted"
     labels = [text.get_text() for text in plots[0].figure.axes[0].get_yticklabels()]
     assert labels == tokens
+    for plot in plots:
+        assert plot.figure.get_figwidth() < PAGE + 1 and plot.figure.get_figheight() < HEIGHT + 1
     panels = [axis.get_title() for plot in plots for axis in plot.figure.axes if axis.images]
     assert len([title for title in panels if title]) == 5 * 16
+
+
+def attention(tokens, layers=2, heads=4, scale=1.0):
+    weights = {n: torch.eye(tokens).repeat(heads, 1, 1) * scale for n in range(1, layers + 1)}
+    names = [f"word{n}" for n in range(tokens)]
+    return SentenceAttention(0, {"encoder": Attention(names, names, weights)})
+
+
+@pytest.mark.parametrize("tokens", [4, 12, 20, 60])
+@pytest.mark.parametrize("layers,heads", [(3, 4), (6, 16), (2, 12)])
+def test_labels_of_attention_maps_can_be_read(tokens, layers, heads):
+    """No label is smaller than 5 points and none stands in another; figures fit a page."""
+    plots = attention_maps("m", attention(tokens, layers, heads))
+    for plot in plots:
+        width, height = plot.figure.get_size_inches()
+        assert width < PAGE + 1 and height < HEIGHT + 1.5, plot.title
+        axis = plot.figure.axes[0]
+        sizes = [text.get_fontsize() for text in axis.get_yticklabels()]
+        assert len(sizes) == min(tokens, 20) and min(sizes) >= 5
+    panels = [a.get_title() for p in plots for a in p.figure.axes if a.images and a.get_title()]
+    assert len(panels) == len(set(panels)) == layers * heads
+
+
+def test_attention_of_two_models_beside_each_other():
+    one, two = attention(4), attention(4, scale=0.5)
+    (plot,) = attention_beside(("one", one), ("two", two))
+    images = [axis.images[0] for axis in plot.figure.axes if axis.images]
+    assert len(images) == 6, "three rows of two layers"
+    assert images[4].get_array()[1, 1] == pytest.approx(-0.5), "two minus one"
+    assert images[4].get_clim() == (-0.5, 0.5)
+    assert attention_beside(("one", one), ("two", attention(5))) == []
+    assert attention_beside(("one", one), ("two", attention(4, layers=3))) == []
+
+
+def two_layers(name, value, heads=2):
+    pairs = [[1.0 if i == j else value for j in range(heads)] for i in range(heads)]
+    layers = {n: {"cka": {"mean": value, "pairs": pairs}} for n in ("1", "2")}
+    entry = {"heads": heads, "positions": 30, "layers": layers}
+    return {"name": name, "sentences": 10, "components": {"encoder": entry}}
+
+
+def test_two_models_beside_each_other():
+    (plot,) = beside_maps(two_layers("one", 0.2), two_layers("two", 0.55), "cka")
+    assert plot.name == "cka-encoder-beside"
+    maps = [axis for axis in plot.figure.axes if axis.get_title()]
+    assert [axis.get_title() for axis in maps[::2]] == [
+        "layer 1, mean 0.20", "layer 1, mean 0.55", "layer 1, mean +0.35",
+    ]  # fmt: skip
+    difference = maps[4].images[0]
+    assert difference.get_array()[0, 1] == pytest.approx(0.35)
+    assert difference.get_clim() == (pytest.approx(-0.4), pytest.approx(0.4))
+    assert beside_maps(two_layers("one", 0.2), two_layers("two", 0.5, heads=3), "cka") == []
+
+
+def test_maps_name_measure_model_and_heads():
+    figure = heat_maps(two_layers("one", 0.2), "cka").figure
+    labels = [axis.get_ylabel() for axis in figure.axes] + [a.get_xlabel() for a in figure.axes]
+    assert "encoder self-attention\nhead" in labels and "head" in labels
+    assert "CKA of outputs, linear kernel" in labels
+    (plot,) = beside_maps(two_layers("$1", 0.2), two_layers("two", 0.5), "cka")
+    labels = [axis.get_ylabel() for axis in plot.figure.axes]
+    assert {"$1\nhead", "two\nhead", "difference\nhead"} <= set(labels)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 8, 16, 31, 64])
+def test_coefficients_are_numbered_by_whole_numbers(count):
+    curve = [1 - i / 100 for i in range(count)]
+    layer = {"svcca": {"coefficients": {"1-2": curve, "1-3": curve, "2-3": curve}}}
+    layers = {str(n): layer for n in range(1, 7)}
+    found = {"name": "m", "components": {"encoder": {"layers": layers}}}
+    for plot in (curves_of_layers(found), curves_of_models([found, found | {"name": "n"}])):
+        for axis in plot.figure.axes:
+            ticks = axis.get_xticks().tolist()
+            assert all(tick == int(tick) for tick in ticks) and len(ticks) <= 7
+            assert ticks[0] == 1 and ticks[-1] == count and len(set(ticks)) == len(ticks)
+
+
+def test_every_layer_has_a_panel_and_a_band_of_its_own():
+    layer = {"svcca": {"coefficients": {"1-2": [0.9, 0.1], "1-3": [0.5, 0.3], "2-3": [0.7, 0.2]}}}
+    layers = {str(n): layer for n in range(1, 8)}
+    found = {"name": "m", "components": {"decoder": {"layers": layers}}}
+    figure = curves_of_layers(found).figure
+    drawn = [axis for axis in figure.axes if axis.get_title()]
+    assert [axis.get_title() for axis in drawn] == [f"layer {n}" for n in range(1, 8)]
+    assert all(len(axis.collections) == 1 for axis in drawn)
 
 
 def test_heads_are_mapped_only_if_there_are_enough_of_one_width():
@@ -55,4 +146,7 @@ def test_no_figure_overwrites_another():
     plots = [
         heat_maps(result(2, [[1, 0.5], [0.5, 1]], "cka", name), "cka") for name in ("a/b", "a-b")
     ]
-    assert [plot.name for plot in _with_own_names(plots)] == ["cka-a-b", "cka-a-b-2"]
+    assert [plot.name for _, plot in _with_own_names([("", plot) for plot in plots])] == [
+        "cka-a-b",
+        "cka-a-b-2",
+    ]

@@ -22,7 +22,11 @@ def result(name, cka, out, components=("encoder", "cross", "decoder"), depth=2):
         layers = {
             str(n): {
                 "cka": {"mean": cka + 0.1 * (place + n)},
-                "svcca": {"mean": 0.1 * (place + n), "top_mean": 0.1 * (place + n) + 0.05},
+                "svcca": {
+                    "mean": 0.1 * (place + n),
+                    "top_mean": 0.1 * (place + n) + 0.05,
+                    "threshold": 0.9,
+                },
             }
             for n in (1, 2)
         }
@@ -42,11 +46,11 @@ def test_the_module_that_yun_et_al_report_is_told_from_the_mean_of_three():
     assert rows["last"][place] == pytest.approx((0.2 + 0.3 + 0.4) / 3)
     assert rows["mean"][place] == pytest.approx((0.15 + 0.25 + 0.35) / 3)
     assert rows["cross"][place + 1] == pytest.approx(0.35)
-    title = comparisons([found])[0][0]
+    title = comparisons([found])[0].title
     assert title == "Encoder-decoder attention, last layer (as Yun et al. 2021, Tables 3 and 5)"
     deeper = result("a", 0.0, 0.5, depth=6)
-    assert comparisons([deeper])[0][0] == "Encoder-decoder attention, last chosen layer"
-    assert "Yun" not in comparisons([result("lm", 0.0, 0.5, ("decoder",))])[0][0]
+    assert comparisons([deeper])[0].title == "Encoder-decoder attention, last chosen layer"
+    assert "Yun" not in comparisons([result("lm", 0.0, 0.5, ("decoder",))])[0].title
 
 
 def test_reproduce_compares_the_papers_module():

@@ -1,98 +1,220 @@
-"""Attention maps of one sentence: a row for every layer, a column for every head."""
+"""Attention maps of one sentence: of every head, and of two models beside each other."""
+
+from typing import NamedTuple
 
 import matplotlib
+from torch import Tensor
 
 from diverse_mha.analysis.figures.style import (
     COMPONENT_TITLES,
+    PAGE,
     STYLE,
     Plot,
+    difference_limit,
     file_name,
     new_figure,
+    side_bar,
 )
 from diverse_mha.analysis.sentence import Attention, SentenceAttention
 
-MOST_TOKENS = 40
-HEADS_IN_A_ROW = 8
-ROWS = 4  # of maps in a figure
+MOST_TOKENS = 20  # so that four maps stand in a row with labels that can be read
+COLUMNS = 8  # maps in a row, at most
+HEIGHT = 11.0  # inches of a figure, about
+GAP = 0.14  # inches between maps
+TITLE = 0.2  # inches above a map
+NARROWEST = 0.95  # inches that a map's title needs
+
+
+class Sizes(NamedTuple):
+    """Inches of a figure's maps, from the number of tokens."""
+
+    cell: float
+    width: float  # of a map with its title
+    height: float
+    labels: float  # of the longest label
+    columns: int  # that fit
+
+    @classmethod
+    def of(cls, queries: list[str], keys: list[str]) -> "Sizes":
+        """Cells of 0.16 inch where there are few tokens, of half as much where there are many."""
+        cell = min(0.16, 1.7 / max(len(queries), len(keys)))
+        width = max(cell * len(keys), NARROWEST) + GAP
+        font = _font(cell)
+        labels = font / 72 * 0.65 * max(len(token) for token in (*queries, *keys)) + 0.15
+        columns = min(COLUMNS, int((PAGE - labels - 0.5) / width))
+        return cls(cell, width, cell * len(queries) + TITLE, labels, max(columns, 1))
 
 
 def attention_maps(name: str, attention: SentenceAttention) -> list[Plot]:
-    """Draw the attention of a model to a sentence.
+    """Draw the attention of a model to a sentence: a map for every layer and head.
 
-    A figure for every component, and several where it has more maps than fit on a page.
+    A figure for every component, and several where it has more maps than can be read on a page;
+    no layer is parted unless it fills more than a page by itself.
     """
     plots = []
     for component, maps in attention.components.items():
         heads = next(iter(maps.layers.values())).size(0)
-        size = max(ROWS // -(-heads // HEADS_IN_A_ROW), 1)  # layers in a figure
-        numbers = list(maps.layers)
-        for first in range(0, len(numbers), size):
-            chosen = numbers[first : first + size]
-            part = maps._replace(layers={n: maps.layers[n] for n in chosen})
-            suffix = "" if size >= len(numbers) else f"-{chosen[0]}"
-            plots.append(_component(name, component, part, attention.number, suffix))
+        queries, keys = _shown(maps)
+        sizes = Sizes.of(queries, keys)
+        columns = _columns(heads, sizes.columns)
+        lines = [
+            [
+                (f"layer {number}, head {head + 1}", weights[head])
+                for head in range(first, min(first + columns, heads))
+            ]
+            for number, weights in maps.layers.items()
+            for first in range(0, heads, columns)
+        ]
+        page = max(int((HEIGHT - sizes.labels) / sizes.height), 1)
+        of_layer = -(-heads // columns)
+        page = max(page // of_layer * of_layer, min(page, of_layer))
+        title = f"Attention of the {COMPONENT_TITLES.get(component, component)}: {name}"
+        for first in range(0, len(lines), page):
+            chosen = lines[first : first + page]
+            parted = len(lines) > page
+            plots.append(
+                Plot(
+                    f"attention-{component}-{file_name(name)}"
+                    + (f"-{first // page + 1}" if parted else ""),
+                    title + (f", {chosen[0][0][0]} to {chosen[-1][-1][0]}" if parted else ""),
+                    _caption(maps, component, attention.number),
+                    _weights_figure(chosen, queries, keys, sizes),
+                )
+            )
     return plots
 
 
-def _component(name: str, component: str, attention: Attention, number: int, suffix: str) -> Plot:
-    queries, keys = attention.queries[:MOST_TOKENS], attention.keys[:MOST_TOKENS]
-    heads = next(iter(attention.layers.values())).size(0)
-    columns = min(heads, HEADS_IN_A_ROW)
-    lines = [
-        (layer, weights, first)
-        for layer, weights in attention.layers.items()
-        for first in range(0, heads, columns)
-    ]
-    # A label needs some 0.1 inch to be read; many maps make do with less.
-    width = min(max(0.105 * len(keys), 1.3), 14 / columns)
-    height = width * len(queries) / len(keys)
-    font = max(min(6.5, 0.85 * 72 * width / len(keys)), 3.0)
-    labels = 0.075 * font / 6 * max(len(token) for token in (*queries, *keys)) + 0.2
-    with matplotlib.rc_context(STYLE):
-        figure = new_figure(
-            columns * (width + 0.12) + labels + 0.7, len(lines) * (height + 0.3) + labels + 0.2
-        )
-        axes = figure.subplots(len(lines), columns, squeeze=False)
-        image = None
-        for row, (layer, weights, first) in enumerate(lines):
-            for column in range(columns):
-                axis, head = axes[row, column], first + column
-                if head >= heads:
-                    axis.axis("off")
-                    continue
-                cells = weights[head, : len(queries), : len(keys)].numpy()
-                image = axis.imshow(
-                    cells, cmap="Blues", vmin=0, vmax=1, aspect="equal", interpolation="nearest"
+def attention_beside(
+    first: tuple[str, SentenceAttention], second: tuple[str, SentenceAttention]
+) -> list[Plot]:
+    """Draw two models' attention to a sentence, mean over heads, and the difference.
+
+    A figure for every component whose layers and tokens both models share; the heads of two
+    models do not correspond, their means do.
+    """
+    plots = []
+    (one, maps_of_one), (two, maps_of_two) = first, second
+    for component, maps in maps_of_one.components.items():
+        other = maps_of_two.components.get(component)
+        if other is None or _axes_of(maps) != _axes_of(other):
+            continue
+        queries, keys = _shown(maps)
+        sizes = Sizes.of(queries, keys)
+        numbers = list(maps.layers)
+        columns = _columns(len(numbers), sizes.columns)
+        for start in range(0, len(numbers), columns):
+            chosen = numbers[start : start + columns]
+            pairs = [(maps.layers[n].mean(0), other.layers[n].mean(0)) for n in chosen]
+            lines = [
+                [(f"layer {n}", pair[0]) for n, pair in zip(chosen, pairs, strict=True)],
+                [(f"layer {n}", pair[1]) for n, pair in zip(chosen, pairs, strict=True)],
+                [(f"layer {n}", pair[1] - pair[0]) for n, pair in zip(chosen, pairs, strict=True)],
+            ]
+            parted = len(numbers) > columns
+            of = f", layers {chosen[0]} to {chosen[-1]}" if parted else ""
+            plots.append(
+                Plot(
+                    f"attention-{component}-beside" + (f"-{chosen[0]}" if parted else ""),
+                    f"Attention of the {COMPONENT_TITLES.get(component, component)}, mean over "
+                    f"heads: {one}, {two} and the difference{of}",
+                    _caption(maps, component, maps_of_one.number)
+                    + " Means over heads, for the heads of two models do not correspond. Last "
+                    f"row: {two} minus {one}.",
+                    _beside_figure(lines, (one, two), queries, keys, sizes),
                 )
-                axis.set_title(f"layer {layer}, head {head + 1}", fontsize=7, pad=3)
-                _label(axis, queries if column == 0 else [], keys, row == len(lines) - 1, font)
-        bar = figure.colorbar(image, ax=axes, fraction=0.02, pad=0.01, aspect=40)
-        bar.set_label("attention weight", fontsize=8)
-        bar.ax.tick_params(labelsize=8)
-        bar.outline.set_visible(False)
+            )
+    return plots
+
+
+def _columns(count: int, fit: int) -> int:
+    """Maps in a row: all, or a divisor of them, so that no row stops short."""
+    if count <= fit:
+        return count
+    even = max(n for n in range(1, fit + 1) if count % n == 0)
+    return even if even > fit / 2 else fit
+
+
+def _font(cell: float) -> float:
+    return min(7.0, 0.85 * 72 * cell)
+
+
+def _axes_of(maps: Attention) -> tuple[list[str], list[str], list[int]]:
+    return maps.queries, maps.keys, list(maps.layers)
+
+
+def _shown(maps: Attention) -> tuple[list[str], list[str]]:
+    return maps.queries[:MOST_TOKENS], maps.keys[:MOST_TOKENS]
+
+
+def _caption(maps: Attention, component: str, number: int) -> str:
     words = "word it is to predict" if component == "cross" else "word it reads"
     caption = (
         f"Attention weights for sentence {number}: each row is a query, named by the {words}, "
         "each column a key; rows sum to 1."
     )
-    if len(attention.queries) > MOST_TOKENS or len(attention.keys) > MOST_TOKENS:
+    if len(maps.queries) > MOST_TOKENS or len(maps.keys) > MOST_TOKENS:
         caption += f" Only the first {MOST_TOKENS} tokens of each side are shown."
-    layers = list(attention.layers)
-    title = f"Attention of the {COMPONENT_TITLES.get(component, component)}: {name}"
-    if suffix:
-        title += f", layers {layers[0]} to {layers[-1]}" if layers[1:] else f", layer {layers[0]}"
-    return Plot(f"attention-{component}-{file_name(name)}{suffix}", title, caption, figure)
+    return caption
 
 
-def _label(axis, queries: list[str], keys: list[str], lowest: bool, size: float) -> None:
-    # parse_math off: a token with dollar signs is no formula.
-    axis.set_yticks(range(len(queries)), queries, fontsize=size, parse_math=False)
-    if lowest:
-        axis.set_xticks(range(len(keys)), keys, fontsize=size, rotation=90, parse_math=False)
-    else:
-        axis.set_xticks([])
-    axis.tick_params(length=0, pad=2)
-    for spine in axis.spines.values():
-        spine.set_visible(True)
-        spine.set_color("#bbbbbb")
-        spine.set_linewidth(0.5)
+def _empty(lines: list[list], sizes: Sizes):
+    columns = max(map(len, lines))
+    figure = new_figure(
+        columns * sizes.width + sizes.labels + 0.6, len(lines) * sizes.height + sizes.labels + 0.1
+    )
+    return figure, figure.subplots(len(lines), columns, squeeze=False)
+
+
+def _weights_figure(lines: list[list], queries: list[str], keys: list[str], sizes: Sizes):
+    with matplotlib.rc_context(STYLE):
+        figure, axes = _empty(lines, sizes)
+        image = _draw(axes, lines, queries, keys, sizes, "Blues", (0, 1))
+        side_bar(figure, image, axes, "attention weight")
+    return figure
+
+
+def _beside_figure(
+    lines: list[list], names: tuple[str, str], queries: list[str], keys: list[str], sizes: Sizes
+):
+    limit = difference_limit(float(cells.abs().max()) for _, cells in lines[2])
+    with matplotlib.rc_context(STYLE):
+        figure, axes = _empty(lines, sizes._replace(labels=sizes.labels + 0.2))
+        image = _draw(axes[:2], lines[:2], queries, keys, sizes, "Blues", (0, 1))
+        side_bar(figure, image, axes[:2], "attention weight")
+        image = _draw(axes[2:], lines[2:], queries, keys, sizes, "PuOr", (-limit, limit))
+        side_bar(figure, image, axes[2:], "difference")
+        for axis, label in zip(axes[:, 0], (*names, "difference"), strict=True):
+            axis.set_ylabel(label, fontsize=8, parse_math=False)
+    return figure
+
+
+def _draw(axes, lines: list[list], queries, keys, sizes: Sizes, colours: str, limits):
+    """Draw rows of titled maps; tokens stand at the first of a row and under the last row."""
+    font = _font(sizes.cell)
+    for row, line in enumerate(lines):
+        for column, axis in enumerate(axes[row]):
+            if column >= len(line):
+                axis.axis("off")
+                continue
+            title, cells = line[column]
+            image = axis.imshow(
+                _cut(cells, queries, keys), cmap=colours, vmin=limits[0], vmax=limits[1],
+                aspect="equal", interpolation="nearest",
+            )  # fmt: skip
+            axis.set_title(title, fontsize=7, pad=3)
+            # parse_math off: a token with dollar signs is no formula.
+            names = queries if column == 0 else []
+            axis.set_yticks(range(len(names)), names, fontsize=font, parse_math=False)
+            below = row == len(lines) - 1 or column >= len(lines[row + 1])
+            names = keys if below else []
+            axis.set_xticks(range(len(names)), names, fontsize=font, rotation=90, parse_math=False)
+            axis.tick_params(length=0, pad=2)
+            for spine in axis.spines.values():
+                spine.set_visible(True)
+                spine.set_color("#bbbbbb")
+                spine.set_linewidth(0.5)
+    return image
+
+
+def _cut(cells: Tensor, queries: list[str], keys: list[str]):
+    return cells[: len(queries), : len(keys)].numpy()

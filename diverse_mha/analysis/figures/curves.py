@@ -6,6 +6,7 @@ import numpy as np
 from diverse_mha.analysis.figures.style import (
     COLOURS,
     COMPONENT_TITLES,
+    PAGE,
     STYLE,
     Plot,
     file_name,
@@ -14,30 +15,46 @@ from diverse_mha.analysis.figures.style import (
 
 CAPTION = (
     "Canonical correlations between the leading directions of two heads' outputs, sorted "
-    "(SVCCA, as in Figs. 2-4 of Yun et al. 2021): the line is the mean over pairs of heads, the "
-    "band reaches from the lowest pair to the highest. Lower: the heads answer differently."
+    "(SVCCA, as in Figs. 2-4 of Yun et al. 2021); the thick line is the mean over pairs of heads"
 )
+LOWER = " Lower: the heads answer differently."
+COLUMNS = 6  # layers in a row
 
 
 def curves_of_layers(result: dict) -> Plot | None:
-    """Draw a line for every layer of a model; None without SVCCA or pairs of heads."""
-    panels = {
-        component: {
-            f"layer {number}": layer["svcca"]["coefficients"]
+    """Draw a panel for every layer of a model; None without SVCCA or pairs of heads."""
+    rows = []
+    for component, entry in result["components"].items():
+        means = {
+            number: _curves(layer["svcca"]["coefficients"])
             for number, layer in entry["layers"].items()
             if _has_curves(layer)
         }
-        for component, entry in result["components"].items()
-    }
-    shades = matplotlib.colormaps["viridis"]
-    count = max((len(lines) for lines in panels.values()), default=0)
-    colours = [shades(x) for x in np.linspace(0, 0.85, max(count, 1))]
-    return _plot(
+        numbers = list(means)
+        for first in range(0, len(numbers), COLUMNS):
+            rows.append((component, numbers[first : first + COLUMNS], means))
+    if not rows:
+        return None
+    columns = max(len(numbers) for _, numbers, _ in rows)
+    width = min(2.2, (PAGE - 0.6) / columns)
+    with matplotlib.rc_context(STYLE):
+        figure = new_figure(columns * width + 0.6, len(rows) * 1.6 + 0.4)
+        axes = figure.subplots(len(rows), columns, squeeze=False, sharey=True)
+        for line, (component, numbers, means) in zip(axes, rows, strict=True):
+            for column, axis in enumerate(line):
+                if column >= len(numbers):
+                    axis.axis("off")
+                    continue
+                _panel(axis, numbers[column], means)
+            line[0].set_ylabel(COMPONENT_TITLES.get(component, component), fontsize=8)
+        figure.supxlabel("number of the coefficient", fontsize=8)
+        figure.supylabel("canonical correlation", fontsize=8)
+    return Plot(
         f"svcca-curves-{file_name(result['name'])}",
         f"Canonical correlations by layer: {result['name']}",
-        CAPTION,
-        panels,
-        colours,
+        f"{CAPTION}, the band reaches from the lowest pair to the highest, and the thin grey "
+        f"lines are the means of the component's other layers.{LOWER}",
+        figure,
     )
 
 
@@ -49,10 +66,26 @@ def curves_of_models(results: list[dict]) -> Plot | None:
             layer = list(entry["layers"].values())[-1]
             if _has_curves(layer):
                 lines = panels.setdefault(component, {})
-                lines[result["name"]] = layer["svcca"]["coefficients"]
-    colours = [COLOURS[i % len(COLOURS)] for i in range(len(results))]
-    caption = CAPTION + " At the last layer of each component."
-    return _plot("svcca-curves-models", "Canonical correlations by model", caption, panels, colours)
+                lines[result["name"]] = _curves(layer["svcca"]["coefficients"]).mean(axis=0)
+    if not panels:
+        return None
+    colours = {result["name"]: COLOURS[i % len(COLOURS)] for i, result in enumerate(results)}
+    with matplotlib.rc_context(STYLE):
+        figure = new_figure(2.8 * len(panels) + 0.4, 2.9)
+        axes = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
+        for axis, (component, lines) in zip(axes, panels.items(), strict=True):
+            for name, curve in lines.items():
+                places = np.arange(1, len(curve) + 1)
+                axis.plot(places, curve, color=colours[name], linewidth=1.6, label=name)
+            axis.set_title(COMPONENT_TITLES.get(component, component))
+            axis.set_xlabel("number of the coefficient")
+            _axes(axis, max(map(len, lines.values())))
+        axes[0].set_ylabel("canonical correlation")
+        legend = axes[-1].legend(frameon=False, fontsize=8, loc="upper right")
+        for text in legend.get_texts():
+            text.set_parse_math(False)
+    caption = f"{CAPTION} at the last layer of each component.{LOWER}"
+    return Plot("svcca-curves-models", "Canonical correlations by model", caption, figure)
 
 
 def _has_curves(layer: dict) -> bool:
@@ -60,32 +93,32 @@ def _has_curves(layer: dict) -> bool:
     return any(curves.values())
 
 
-def _plot(name: str, title: str, caption: str, panels: dict, colours: list) -> Plot | None:
-    panels = {component: lines for component, lines in panels.items() if lines}
-    if not panels:
-        return None
-    with matplotlib.rc_context(STYLE):
-        figure = new_figure(2.9 * len(panels) + 0.4, 2.9)
-        axes = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
-        for axis, (component, lines) in zip(axes, panels.items(), strict=True):
-            for (label, pairs), colour in zip(lines.items(), colours, strict=False):
-                _draw(axis, pairs, label, colour)
-            axis.set_title(COMPONENT_TITLES.get(component, component))
-            axis.set_xlabel("number of the coefficient")
-            axis.set_ylim(0, 1)
-            axis.set_xlim(left=1)
-        axes[0].set_ylabel("canonical correlation")
-        axes[-1].legend(frameon=False, fontsize=8, loc="upper right")
-    return Plot(name, title, caption, figure)
-
-
-def _draw(axis, pairs: dict[str, list[float]], label: str, colour) -> None:
+def _curves(pairs: dict[str, list[float]]) -> np.ndarray:
+    """Coefficients of every pair, (pairs, k); heads that keep more than others are cut."""
     shortest = min(len(values) for values in pairs.values())
-    if not shortest:
-        return
-    curves = np.array([values[:shortest] for values in pairs.values()])
-    places = np.arange(1, shortest + 1)
-    axis.plot(places, curves.mean(axis=0), color=colour, linewidth=1.6, label=label)
+    return np.array([values[:shortest] for values in pairs.values()])
+
+
+def _panel(axis, chosen: str, means: dict[str, np.ndarray]) -> None:
+    for number, curves in means.items():
+        places = np.arange(1, curves.shape[1] + 1)
+        if number != chosen:
+            axis.plot(places, curves.mean(axis=0), color="#bdbdbd", linewidth=0.7)
+    curves = means[chosen]
+    places = np.arange(1, curves.shape[1] + 1)
     axis.fill_between(
-        places, curves.min(axis=0), curves.max(axis=0), color=colour, alpha=0.13, linewidth=0
+        places, curves.min(axis=0), curves.max(axis=0), color=COLOURS[0], alpha=0.25, linewidth=0
     )
+    axis.plot(places, curves.mean(axis=0), color=COLOURS[0], linewidth=1.6)
+    axis.set_title(f"layer {chosen}", fontsize=8)
+    axis.tick_params(labelsize=7)
+    _axes(axis, max(curves.shape[1] for curves in means.values()))
+
+
+def _axes(axis, count: int) -> None:
+    """Ticks on whole coefficients, the first and the last among them."""
+    step = max(-(-(count - 1) // 4), 1)
+    axis.set_xticks([*range(1, max(count - step // 2, 1), step), count])
+    axis.set_xlim(min(1, count - 0.5), max(count, 1.5))
+    axis.set_yticks([0, 0.5, 1])
+    axis.set_ylim(0, 1)

@@ -11,14 +11,18 @@ from diverse_mha.analysis.figures.style import (
     Plot,
     file_name,
     new_figure,
+    side_bar,
 )
 
 COLUMNS = 6  # maps in a row
-CELL = 1.75  # inches of a map
+CELL = 1.38  # inches of a map: a row of six is as wide as the page
+DARK = "#333333"
 
+# Title, label of the scale, caption, colours.
 MEASURES = {
     "jsd": (
         "Jensen-Shannon divergence of heads",
+        "JSD of attention, nats a sentence",
         "Divergence between the attention distributions of two heads, in nats, summed over the "
         "queries of a sentence and averaged over sentences (Zheng et al. 2021, Figs. 2 and 4-6). "
         "Darker: the heads look at different places. The scale ends at ln 2 times the mean "
@@ -27,6 +31,7 @@ MEASURES = {
     ),
     "cka": (
         "CKA of heads",
+        "CKA of outputs, linear kernel",
         "Linear centred kernel alignment between the outputs of two heads (Kornblith et al. "
         "2019; Yun et al. 2021). Darker: the heads answer alike. 1: alike up to rotation and "
         "scale.",
@@ -34,12 +39,14 @@ MEASURES = {
     ),
     "cka-rbf": (
         "CKA of heads, RBF kernel",
+        "CKA of outputs, RBF kernel",
         "Centred kernel alignment with the RBF kernel (width: half the median distance), on a "
         "random sample of positions (Kornblith et al. 2019). Darker: the heads answer alike.",
         "YlOrBr",
     ),
     "svcca": (
         "SVCCA of heads",
+        "SVCCA of outputs",
         "Mean canonical correlation between the leading directions of the outputs of two heads "
         "(Raghu et al. 2017; Yun et al. 2021). Darker: the heads answer alike. 1: alike up to a "
         "linear map.",
@@ -58,31 +65,45 @@ def heat_maps(result: dict, measure: str) -> Plot | None:
     panels = _panels(result, measure)
     if not panels or all(entry["heads"] < 2 for entry in result["components"].values()):
         return None
-    title, caption, colours = MEASURES[measure]
-    limit = _limit(result, measure)
+    title, label, caption, colours = MEASURES[measure]
+    limit = scale_end([result], measure)
     columns = max(len(row) for row in panels)
     with matplotlib.rc_context(STYLE):
-        figure = new_figure(columns * CELL + 1.0, len(panels) * (CELL + 0.25) + 0.1)
-        axes = figure.subplots(len(panels), columns, squeeze=False)
-        image = None
+        figure, axes = empty_maps(len(panels), columns)
         for row, line in enumerate(panels):
-            for column in range(columns):
-                axis = axes[row, column]
+            for column, axis in enumerate(axes[row]):
                 if column >= len(line):
                     axis.axis("off")
                     continue
                 component, number, pairs, average = line[column]
-                image = _draw(axis, pairs, limit, colours)
-                label = "" if average is None else f", mean {average:.2f}"
-                axis.set_title(f"layer {number}{label}", fontsize=8)
-                if column == 0:
-                    axis.set_ylabel(COMPONENT_TITLES.get(component, component), fontsize=8)
-        bar = figure.colorbar(image, ax=axes, fraction=0.03, pad=0.02, aspect=40)
-        bar.set_label("nats a sentence" if measure == "jsd" else "similarity", fontsize=8)
-        bar.ax.tick_params(labelsize=8)
-        bar.outline.set_visible(False)
+                image = draw_pairs(axis, pairs, (0, limit), colours)
+                mean = "" if average is None else f", mean {average:.2f}"
+                axis.set_title(f"layer {number}{mean}", fontsize=8)
+                label_heads(
+                    axis,
+                    COMPONENT_TITLES.get(component, component),
+                    column,
+                    below=(row == len(panels) - 1 or column >= len(panels[row + 1])),
+                )
+        side_bar(figure, image, axes, label)
     name = f"{measure}-{file_name(result['name'])}"
     return Plot(name, f"{title}: {result['name']}", caption, figure)
+
+
+def empty_maps(rows: int, columns: int):
+    """Return a figure of that many maps, and their axes."""
+    figure = new_figure(max(columns, 2) * CELL + 0.9, rows * (CELL + 0.24) + 0.2)
+    return figure, figure.subplots(rows, columns, squeeze=False)
+
+
+def pairs_by_layer(result: dict, component: str, measure: str) -> dict[str, np.ndarray]:
+    """Pairs of heads (H, H) by layer, of the layers that have a value."""
+    layers = result["components"].get(component, {"layers": {}})["layers"]
+    return {
+        number: np.array(layer[measure]["pairs"])
+        for number, layer in layers.items()
+        if layer.get(measure) is not None
+    }
 
 
 def _panels(result: dict, measure: str) -> list[list[tuple]]:
@@ -90,44 +111,60 @@ def _panels(result: dict, measure: str) -> list[list[tuple]]:
     rows = []
     for component, entry in result["components"].items():
         layers = [
-            (component, number, np.array(layer[measure]["pairs"]), layer[measure]["mean"])
-            for number, layer in entry["layers"].items()
-            if layer.get(measure) is not None
+            (component, number, pairs, entry["layers"][number][measure]["mean"])
+            for number, pairs in pairs_by_layer(result, component, measure).items()
         ]
         rows += [layers[i : i + COLUMNS] for i in range(0, len(layers), COLUMNS)]
     return rows
 
 
-def _limit(result: dict, measure: str) -> float:
+def scale_end(results: list[dict], measure: str) -> float:
     """Upper end of the colour scale: the largest value that there could be."""
     if measure != "jsd":
         return 1.0
-    rows = max(entry["positions"] for entry in result["components"].values())
-    return math.log(2) * rows / max(result["sentences"], 1)
+    lengths = [
+        entry["positions"] / max(result["sentences"], 1)
+        for result in results
+        for entry in result["components"].values()
+    ]
+    return math.log(2) * max(lengths)
 
 
-def _draw(axis, pairs: np.ndarray, limit: float, colours: str):
+def label_heads(axis, label: str, column: int, *, below: bool) -> None:
+    """Say that the axes number heads, and what the row of maps is of."""
+    if column == 0:
+        axis.set_ylabel(f"{label}\nhead", fontsize=8, parse_math=False)
+    if below:
+        axis.set_xlabel("head", fontsize=8)
+
+
+def draw_pairs(axis, pairs: np.ndarray, limits: tuple[float, float], colours: str):
+    """Draw one map, and return the image that a scale can be drawn for."""
     heads = len(pairs)
     shown = np.where(np.eye(heads, dtype=bool), np.nan, pairs)  # the diagonal says nothing
     colour_map = matplotlib.colormaps[colours].with_extremes(bad="#ececec")
-    image = axis.imshow(shown, cmap=colour_map, vmin=0, vmax=limit, interpolation="nearest")
-    step = max(heads // 8, 1)
+    image = axis.imshow(
+        shown, cmap=colour_map, vmin=limits[0], vmax=limits[1], interpolation="nearest"
+    )
+    step = 1 if heads <= 9 else -(-heads // 6)  # numbers of two digits need room
     ticks = list(range(0, heads, step))
     axis.set_xticks(ticks, [str(tick + 1) for tick in ticks], fontsize=7)
     axis.set_yticks(ticks, [str(tick + 1) for tick in ticks], fontsize=7)
     axis.tick_params(length=0, pad=2)
     for spine in axis.spines.values():
         spine.set_visible(False)
-    if heads <= 8:
-        size = 7 if heads <= 5 else 5
-        for i in range(heads):
-            for j in range(heads):
-                if i != j:
-                    dark = pairs[i, j] > 0.6 * limit
-                    digits = f"{pairs[i, j]:.2f}" if limit <= 1 else f"{pairs[i, j]:.1f}"
-                    axis.text(
-                        j, i, digits.removeprefix("0") if heads > 5 and limit <= 1 else digits,
-                        ha="center", va="center", fontsize=size,
-                        color="white" if dark else "#333333",
-                    )  # fmt: skip
+    if heads <= 6:
+        _digits(axis, pairs, limits[1])
     return image
+
+
+def _digits(axis, pairs: np.ndarray, limit: float) -> None:
+    """Write the values into the cells, where there is room to read them."""
+    decimals = 2 if limit <= 1 else 1
+    for i, j in zip(*np.nonzero(~np.eye(len(pairs), dtype=bool)), strict=True):
+        digits = f"{pairs[i, j]:.{decimals}f}"
+        axis.text(
+            j, i, digits.replace("0.", ".", 1) if decimals == 2 else digits,
+            ha="center", va="center", fontsize=7 if len(pairs) <= 4 else 5.5,
+            color="white" if abs(pairs[i, j]) > 0.6 * limit else DARK,
+        )  # fmt: skip

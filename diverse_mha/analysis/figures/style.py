@@ -2,7 +2,9 @@
 
 import base64
 import io
+import math
 import warnings
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,8 +39,13 @@ STYLE = {
     "figure.facecolor": "white",
     "savefig.facecolor": "white",
     "svg.hashsalt": "diverse-mha",  # the same drawing gives the same file
+    "pdf.fonttype": 42,  # TrueType: publishers refuse Type 3
 }  # fmt: skip
 DPI = 150
+PAGE = 9.0  # inches: as wide as the report's page, where a font of 7 points can still be read
+FORMATS = ("png", "svg", "pdf")
+# Entries that hold the time, for the same reason as the salt.
+_DATES = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
 
 
 class Plot(NamedTuple):
@@ -56,14 +63,31 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def drawn(plot: Plot, format: str) -> bytes:
-    """Render a figure as ``png`` or ``svg``."""
+    """Render a figure in one of ``FORMATS``."""
     buffer = io.BytesIO()
-    metadata = {"Date": None} if format == "svg" else None
     with matplotlib.rc_context(STYLE), warnings.catch_warnings():
         # A token in a script that no font here has shows as a box.
         warnings.filterwarnings("ignore", message=r"Glyph .* missing from")
-        plot.figure.savefig(buffer, format=format, dpi=DPI, metadata=metadata)
+        plot.figure.savefig(buffer, format=format, dpi=DPI, metadata=_DATES.get(format))
+    plot.figure.set_layout_engine("none")  # found once; to find it again takes longer than to draw
     return buffer.getvalue()
+
+
+def side_bar(figure: Figure, image, axes, label: str) -> None:
+    """Draw the scale of an image's colours to the right of some axes."""
+    bar = figure.colorbar(image, ax=axes, fraction=0.03, pad=0.02, aspect=30)
+    bar.set_label(label, fontsize=8)
+    bar.ax.tick_params(labelsize=7)
+    bar.outline.set_visible(False)
+
+
+def difference_limit(largest: Iterable[float]) -> float:
+    """Both ends of a scale of differences: the largest one, rounded up to one digit."""
+    limit = max(largest, default=0.0)
+    if limit == 0:
+        return 1.0
+    digit = 10.0 ** math.floor(math.log10(limit))
+    return math.ceil(limit / digit - 1e-9) * digit
 
 
 def data_uri(svg: bytes) -> str:

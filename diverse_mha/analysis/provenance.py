@@ -1,0 +1,40 @@
+"""How the numbers came about: command, time, versions and checkpoints."""
+
+import hashlib
+import shlex
+from collections.abc import Sequence
+from datetime import datetime, timezone
+
+from diverse_mha.versions import versions
+
+CHUNK = 2**20
+
+
+def made_by(words: Sequence[str]) -> dict:
+    """Return ``command`` (to paste into a shell), ``date`` (UTC) and ``versions``, for JSON."""
+    return {
+        "command": shlex.join(["diverse-mha", *words]),
+        "date": datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC"),
+        "versions": versions(),
+    }
+
+
+def sha256_of(path: str) -> str:
+    """Return the SHA-256 of a file, in hexadecimal, as ``sha256sum`` prints it."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while chunk := file.read(CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def described(made: dict) -> dict[str, str]:
+    """Turn :func:`made_by` into lines with headings for a page."""
+    others = {name: value for name, value in made["versions"].items() if name != "git_commit"}
+    commit = made["versions"].get("git_commit", "not a git checkout")
+    return {
+        "command": made["command"],
+        "date": made["date"],
+        "commit of diverse-mha": commit,
+        "versions": ", ".join(f"{name} {version}" for name, version in others.items()),
+    }
