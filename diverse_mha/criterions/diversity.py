@@ -91,17 +91,18 @@ class DiversityMixin:
         """Refuse a model that cannot give the terms what they need; called before training.
 
         Raises:
-            OptionError: if the model shows no heads, or lacks a component that is named.
+            OptionError: if the model shows no heads, lacks a component that is named, or has one
+                head where heads are compared.
         """
         if not self.diversity.wanted:
             return
-        if not hasattr(model, "components"):
+        if not hasattr(model, "heads"):
             raise OptionError(
                 f"{self.diversity.options}: the model must show its heads, and a "
                 f"{type(model).__name__} does not; give --arch transformer_disagree, which has "
                 "the same parameters"
             )
-        self.diversity.check_components(model.components)
+        self.diversity.check_heads(model.heads)
         if self.log_gradient_share:
             check_measurable(f"--log-gradient-share {self.log_gradient_share}", model)
 

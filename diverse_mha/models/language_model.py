@@ -28,7 +28,11 @@ class DiverseLanguageModel(CountsUpdates, OutputWeight, TransformerLanguageModel
     """fairseq's Transformer language model with open attention."""
 
     config = LanguageModelConfig
-    components = ("decoder",)  # the attention that the model has
+
+    @property
+    def heads(self) -> dict[str, int]:
+        """Number of heads of each attention that the model has."""
+        return {"decoder": self.decoder.cfg.decoder.attention_heads}
 
     @classmethod
     def build_model(cls, cfg, task):

@@ -31,13 +31,17 @@ class SentenceClassifier(CountsUpdates, FairseqEncoderModel):
     """
 
     config = SentenceClassifierConfig
-    components = ("encoder",)  # the attention that the model has
 
     def __init__(self, encoder, pooling: nn.Module, classifier: nn.Module, sentences: int):
         super().__init__(encoder)
         self.pooling = pooling
         self.classifier = classifier
         self.sentences = sentences
+
+    @property
+    def heads(self) -> dict[str, int]:
+        """Number of heads of each attention that the model has."""
+        return {"encoder": self.encoder.cfg.encoder.attention_heads}
 
     @classmethod
     def build_model(cls, cfg, task):

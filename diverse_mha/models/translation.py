@@ -44,9 +44,12 @@ class DiverseTransformer(CountsUpdates, OutputWeight, TransformerModel):
         return super().build_model(args, task)
 
     @property
-    def components(self) -> tuple[str, ...]:
-        """The attention that the model has: some of encoder, cross, decoder."""
-        return tuple(name for name in SIDES if name != "cross" or self.decoder.crossing)
+    def heads(self) -> dict[str, int]:
+        """Number of heads of each attention that the model has."""
+        own = self.encoder.cfg.encoder.attention_heads
+        others = self.decoder.cfg.decoder.attention_heads
+        heads = {name: own if name == "encoder" else others for name in SIDES}
+        return heads if self.decoder.crossing else {k: v for k, v in heads.items() if k != "cross"}
 
     @classmethod
     def build_encoder(cls, cfg, src_dict, embed_tokens):

@@ -299,6 +299,22 @@ def test_a_component_the_model_lacks_is_refused():
         criterion("cross_entropy", hsic_weight=1.0, hsic_on="cross")(build_lm(), lm_batch())
 
 
+@pytest.mark.parametrize("option", ["disagreement", "hsic_weight", "orthogonality_weight"])
+def test_a_model_with_one_head_is_refused(option):
+    """On any component that the term applies to; without a term one head is as good as another."""
+    value = "output" if option == "disagreement" else "1.0"
+    one = build_ours(decoder_attention_heads=1)
+    message = f"--{option.replace('_', '-')}: heads are .* cross .* --decoder-attention-heads 2 or"
+    with pytest.raises(ValueError, match=message):
+        criterion(**{option: value}).check_model(one)
+    criterion().check_model(one)
+    weight = "disagreement_weight" if option == "disagreement" else option
+    criterion(**{option: value, weight: "encoder=1.0"}).check_model(one)
+    with pytest.raises(ValueError, match="the model's decoder attention has one"):
+        lm = build_lm(decoder_attention_heads=1)
+        criterion("cross_entropy", **{option: value}).check_model(lm)
+
+
 OTHER = next(n for n in NORMALIZATIONS if n != DEFAULT_NORMALIZATION)
 OTHER_LOSS = next(
     n for n in ORTHOGONALITY_NORMALIZATIONS if n != DEFAULT_ORTHOGONALITY_NORMALIZATION

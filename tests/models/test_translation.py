@@ -202,7 +202,7 @@ def test_without_attention_to_the_encoder():
     batch = toy_batch()
     _, extra = model(**batch["net_input"], return_head_states=("outputs",))
     assert extra["attn"] == [None] and sorted(extra["head_states"]) == ["decoder", "encoder"]
-    assert sorted(model.components) == ["decoder", "encoder"]
+    assert model.heads == {"encoder": 4, "decoder": 4}
     assert len(beam_search(model, batch)) == 3
     terms = DiversityTerms.from_config(
         DiversityConfig(disagreement="output", disagreement_on="cross")

@@ -3,6 +3,7 @@
 import torch
 from hypothesis import strategies as st
 
+from diverse_mha.criterions.config import ORTHOGONALITY_NORMALIZATIONS
 from tests import toy, toy_classification
 from tests.criterions import test_terms
 from tests.criterions.test_sentence_classification import build as classification
@@ -13,11 +14,11 @@ lengths = st.lists(st.integers(1, 6), min_size=1, max_size=4)
 
 
 @st.composite
-def options(draw, family: str, layers: int = 2) -> dict:
+def options(draw, family: str, layers: int = 2, fewest_heads: int = 1) -> dict:
     """Draw options of a model: heads, normalisation, cascade, aggregation; nothing random."""
     sides = {"translation": ("encoder", "decoder"), "lm": ("decoder",)}.get(family, ("encoder",))
     chosen = {"activation_fn": draw(st.sampled_from(["relu", "gelu"]))}
-    heads = draw(st.sampled_from([1, 2, 4, 8]))
+    heads = draw(st.sampled_from([n for n in (1, 2, 4, 8) if n >= fewest_heads]))
     before = draw(st.booleans())
     for side in sides:
         chosen[f"{side}_attention_heads"] = heads
@@ -45,12 +46,15 @@ def terms(draw) -> dict:
     kinds = draw(st.sets(st.sampled_from(["subspace", "position", "output"])))
     if kinds:
         chosen["disagreement"] = ",".join(sorted(kinds))
+        chosen["disagreement_form"] = draw(st.sampled_from(["printed", "off-diagonal"]))
     if draw(st.booleans()) or not kinds:
         chosen["hsic_weight"] = 0.1
         chosen["hsic_kernel"] = draw(st.sampled_from(["linear", "rbf"]))
         chosen["hsic_normalization"] = "mean"
     if draw(st.booleans()):
         chosen["orthogonality_weight"] = 0.1
+        readings = st.sampled_from(ORTHOGONALITY_NORMALIZATIONS)
+        chosen["orthogonality_normalization"] = draw(readings)
         chosen["orthogonality_method"] = draw(st.sampled_from(["power", "exact"]))
         chosen["orthogonality_on"] = draw(st.sampled_from(["v", "q,k", "q,k,v"]))
     return chosen

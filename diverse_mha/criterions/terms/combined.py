@@ -1,6 +1,5 @@
 """All methods that the options switch on."""
 
-from collections.abc import Collection
 from typing import NamedTuple
 
 from torch import Tensor
@@ -12,6 +11,7 @@ from diverse_mha.criterions.terms.base import Term, check_components, mean_of_la
 from diverse_mha.criterions.terms.disagreement import Disagreement
 from diverse_mha.criterions.terms.hsic import HSIC
 from diverse_mha.criterions.terms.orthogonality import Orthogonality
+from diverse_mha.errors import OptionError
 
 METHODS = (Disagreement, HSIC, Orthogonality)
 
@@ -65,17 +65,25 @@ class DiversityTerms:
             return 1.0
         return self.schedule.factor(updates_done(model, self.schedule.options))
 
-    def check_components(self, there: Collection[str]) -> None:
-        """Refuse components that a model does not have.
+    def check_heads(self, heads: dict[str, int]) -> None:
+        """Refuse components that a model does not have, and those with nothing to compare.
 
         Args:
-            there: those of the model.
+            heads: number of heads of each component of the model.
 
         Raises:
             OptionError: naming the option, its value and what there is.
         """
         for term in self.terms:
-            check_components(term.on_option, term.components, there)
+            check_components(term.on_option, term.components, heads)
+            for name in term.components or heads:
+                if heads[name] == 1:
+                    side = "encoder" if name == "encoder" else "decoder"
+                    raise OptionError(
+                        f"{term.option}: heads are compared with each other, and the model's "
+                        f"{name} attention has one; give --{side}-attention-heads 2 or more, or "
+                        "other components"
+                    )
 
     @property
     def options(self) -> str:
