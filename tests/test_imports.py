@@ -12,6 +12,7 @@ LEVELS = {
     "errors": 0,
     "files": 0,
     "latex": 0,
+    "first_order": -1,
     "old_checkpoints": 0,
     "starting_point": 1,
     "versions": 1,

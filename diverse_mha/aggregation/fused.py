@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+
+from diverse_mha.first_order import first_order_only
 
 from .checks import check_votes
 from .chunks import ChunkedRouting
@@ -75,7 +76,7 @@ class _Recomputed(torch.autograd.Function):
         return runner.forward(votes)
 
     @staticmethod
-    @once_differentiable
+    @first_order_only
     def backward(ctx, grad: Tensor):
         (votes,) = ctx.saved_tensors
         return ctx.runner.backward(votes, grad), None

@@ -9,7 +9,8 @@ the gradient of the features (N x C) and of the weight (V x C).
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+
+from diverse_mha.first_order import first_order_only
 
 # Rows of a block: enough for efficient matrix products, few enough to stay small.
 BLOCK_ROWS = 256
@@ -85,7 +86,7 @@ class _FusedLoss(torch.autograd.Function):
         return right * nll + even * smooth, nll
 
     @staticmethod
-    @once_differentiable
+    @first_order_only
     def backward(ctx, grad: Tensor, _):
         grad_rows, grad_weight = ctx.saved_tensors
         if grad.item() != 1.0:  # 1 but for loss scaling

@@ -2,7 +2,8 @@
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+
+from diverse_mha.first_order import first_order_only
 
 from .checks import check_heads, check_padding_mask, compute_dtype
 from .weights import real_position_weights
@@ -103,7 +104,7 @@ class MeanPairwiseCosine(torch.autograd.Function):
         return (sums * position_weights).sum() / ctx.pairs
 
     @staticmethod
-    @once_differentiable
+    @first_order_only
     def backward(ctx, grad: Tensor):
         """Gradient for ``x``: (g - u (u.g)) / ||x||, with u the unit vector, g that for u."""
         x, inverse, total, position_weights, padding_mask = ctx.saved_tensors

@@ -3,7 +3,8 @@
 import numpy as np
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+
+from diverse_mha.first_order import first_order_only
 
 from .checks import check_heads, check_padding_mask, compute_dtype, full_precision
 
@@ -150,7 +151,7 @@ class _MeanHSIC(torch.autograd.Function):
         return value * scale
 
     @staticmethod
-    @once_differentiable
+    @first_order_only
     def backward(ctx, grad: Tensor):
         sentences, places, grad_rows = ctx.saved_tensors
         grad_x = torch.zeros_like(ctx.layout, device=grad.device)

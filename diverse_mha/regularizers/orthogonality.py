@@ -3,7 +3,8 @@
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+
+from diverse_mha.first_order import first_order_only
 
 from .checks import check_heads, check_padding_mask, compute_dtype, full_precision
 from .weights import real_position_weights
@@ -86,7 +87,7 @@ class _MeanSRIP(torch.autograd.Function):
         return (value.abs() * weights).sum()
 
     @staticmethod
-    @once_differentiable
+    @first_order_only
     def backward(ctx, grad: Tensor):
         """2 sign(u.W u) (V u) u^T at each position, times its weight."""
         x, u, scale, padding_mask = ctx.saved_tensors

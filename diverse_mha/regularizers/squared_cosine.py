@@ -2,7 +2,8 @@
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+
+from diverse_mha.first_order import first_order_only
 
 from .checks import check_heads, check_padding_mask, compute_dtype, full_precision
 from .cosine import inverse_of
@@ -55,7 +56,7 @@ class _MeanSquaredCosine(torch.autograd.Function):
         return (cosines.square().sum(dim=(2, 3)) * position_weights).sum() / pairs
 
     @staticmethod
-    @once_differentiable
+    @first_order_only
     def backward(ctx, grad: Tensor):
         """(g - u (u.g)) / ||x||, with u the unit vectors and g = 4 C u that for them."""
         x, inverse, cosines, scale, padding_mask = ctx.saved_tensors

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+
+from diverse_mha.first_order import first_order_only
 
 from .network import NEGATIVE_SLOPE
 
@@ -75,7 +76,7 @@ class ChunkedNetwork(torch.autograd.Function):
         return result
 
     @staticmethod
-    @once_differentiable
+    @first_order_only
     def backward(ctx, grad: Tensor):
         """Runs the layers again, chunk by chunk, and back through them."""
         x, masked, *parameters = ctx.saved_tensors

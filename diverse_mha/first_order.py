@@ -1,0 +1,32 @@
+"""For backward passes that are written by hand: refuse to be differentiated again."""
+
+import functools
+from collections.abc import Callable
+
+import torch
+
+
+def first_order_only(backward: Callable) -> Callable:
+    """Let the ``backward`` of an ``autograd.Function`` refuse second derivatives.
+
+    torch's ``once_differentiable`` only marks results of gradients that require one themselves:
+    of ``loss.backward(create_graph=True)`` it makes constants, and a second derivative silently
+    lacks what depends on them.
+
+    Args:
+        backward: the function, of a context and gradients.
+
+    Returns:
+        The same function, which raises RuntimeError under ``create_graph=True``.
+    """
+
+    @functools.wraps(backward)
+    def checked(ctx, *grads):
+        if torch.is_grad_enabled():  # in a backward pass this says create_graph
+            raise RuntimeError(
+                f"{type(ctx).__name__.removesuffix('Backward').lstrip('_')}: create_graph=True: second "
+                "derivatives are not there; leave create_graph out, or detach what needs none"
+            )
+        return backward(ctx, *grads)
+
+    return checked

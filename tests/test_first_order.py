@@ -1,0 +1,67 @@
+"""Second derivatives of what has a hand-written gradient are refused, not silently wrong."""
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+from diverse_mha import regularizers
+from diverse_mha.aggregation import build_aggregation
+from diverse_mha.attention.cascade import build_cascade
+from diverse_mha.criterions.fused_loss import fused_label_smoothed_loss
+
+WORDS = torch.tensor([2, 5, 3])
+
+
+def cascade(x):
+    module = build_cascade("mlp", 4)
+    return module(x, x).sum()
+
+
+def routing(x):
+    return build_aggregation("em-routing", 20, 4)(x.reshape(-1, 20)).sum()
+
+
+def token_loss(x):
+    return fused_label_smoothed_loss(x[0, 0], x[0].flatten(0, 1)[:6], WORDS, 0.1, 1)[0]
+
+
+# Every class with a gradient of its own, and a function of (B, H, L, D) that uses it.
+USERS = {
+    "ChunkedNetwork": cascade,
+    "_Recomputed": routing,
+    "_FusedLoss": token_loss,
+    "_MeanSquaredCosine": regularizers.mean_squared_cosine,
+    "_MeanHSIC": regularizers.hsic,
+    "_MeanSRIP": regularizers.srip,
+    "MeanPairwiseCosine": regularizers.output_disagreement,
+}
+
+
+def heads():
+    generator = torch.Generator().manual_seed(1)
+    return torch.randn(2, 4, 3, 5, generator=generator).requires_grad_()
+
+
+def test_the_table_is_whole():
+    source = "".join(p.read_text() for p in Path("diverse_mha").rglob("*.py"))
+    assert set(re.findall(r"class (\w+)\(torch\.autograd\.Function\)", source)) == set(USERS)
+
+
+@pytest.mark.parametrize("name", USERS)
+def test_second_derivatives_are_refused(name):
+    x = heads()
+    (grad,) = torch.autograd.grad(USERS[name](x), x)
+    assert not grad.requires_grad and grad.abs().sum() > 0
+    # Beside another term, where a gradient without graph would pass for a constant.
+    value = USERS[name](x) + x.square().sum()
+    with pytest.raises(RuntimeError, match=f"{name.lstrip('_')}: create_graph=True: second deriv"):
+        torch.autograd.grad(value, x, create_graph=True)
+
+
+def test_terms_that_torch_differentiates_have_their_second_derivative():
+    logits = torch.randn(1, 3, 2, 4, dtype=torch.float64).requires_grad_()
+    assert torch.autograd.gradgradcheck(
+        lambda x: regularizers.position_disagreement(x.softmax(dim=-1)), logits
+    )
