@@ -18,7 +18,7 @@ from diverse_mha.files import whole_file
 from diverse_mha.places import check_file
 
 _EPOCH = re.compile(r"checkpoint(\d+)\.pt")
-_UPDATE = re.compile(r"checkpoint_\d+_(\d+)\.pt")
+_UPDATE = re.compile(r"checkpoint_(\d+)_(\d+)\.pt")
 
 
 def load_checkpoint(path: str | Path, *, mmap: bool = False) -> dict:
@@ -61,7 +61,9 @@ def newest_checkpoints(folder: str | Path, count: int, by: str = "epoch") -> lis
         folder: The run's ``--save-dir``.
         count: How many, at least 1.
         by: ``"epoch"`` for ``checkpoint<N>.pt``, which must be consecutive; ``"update"`` for
-            ``checkpoint_<epoch>_<updates>.pt``, which must be equally far apart.
+            ``checkpoint_<epoch>_<updates>.pt``, which must be equally far apart. Where an epoch
+            ends on the interval fairseq writes none; ``checkpoint<epoch>.pt`` takes its place if
+            it is there, and else it may be missing.
 
     Raises:
         UserError: If there are fewer, or one in between is missing.
@@ -79,7 +81,9 @@ def newest_checkpoints(folder: str | Path, count: int, by: str = "epoch") -> lis
     for path in folder.iterdir():
         match = pattern.fullmatch(path.name)
         if match:
-            found[int(match.group(1))] = path
+            found[int(match.groups()[-1])] = path
+    if by == "update":
+        found |= _ends_of_epochs(found)
     if len(found) < count:
         raise UserError(f"{folder}: --last {count}, but only {len(found)} files {shape} are there")
     numbers = sorted(found)[-count:]
@@ -87,7 +91,9 @@ def newest_checkpoints(folder: str | Path, count: int, by: str = "epoch") -> lis
     # Epochs count by one; updates by --save-interval-updates, which the smallest gap shows.
     interval = 1 if by == "epoch" else min(gaps, default=0)
     for before, gap in zip(numbers, gaps, strict=False):
-        if gap != interval:
+        epochs = _epochs_between(found[before], found[before + gap]) if by == "update" else []
+        unsaved = sum(not _of_epoch(folder, epoch).exists() for epoch in epochs)
+        if gap % interval or gap // interval - 1 > unsaved:
             raise UserError(
                 f"{folder}: {by} {before + interval} is missing between {found[before].name} "
                 f"and {found[before + gap].name}; list the checkpoints to average by name"
@@ -132,6 +138,9 @@ def average_checkpoints(paths: Sequence[str | Path]) -> dict:
         model[name] = (total / len(paths)).to(model[name].dtype)
     # fairseq reads both with .get, and with None starts a fresh optimizer.
     state["last_optimizer_state"] = None
+    # What tasks keep is of the last checkpoint's training: ours the float32 weights of a run in
+    # half precision, which are not the average's.
+    state["task_state"] = {}
     extra = state.get("extra_state") or {}
     extra = {key: value for key, value in extra.items() if not key.startswith("ema")}
     extra["averaged_from"] = [Path(path).name for path in paths]
@@ -187,6 +196,35 @@ def run(args: argparse.Namespace) -> int:
     save_checkpoint(average_checkpoints(paths), args.output)
     print(f"{args.output}: the average of {', '.join(path.name for path in paths)}")
     return 0
+
+
+def _of_epoch(folder: Path, epoch: int) -> Path:
+    return folder / f"checkpoint{epoch}.pt"
+
+
+def _epochs_between(before: Path, after: Path) -> range:
+    """Numbers of the epochs that ended between two checkpoints named by their updates."""
+    first, last = (
+        int((_UPDATE.fullmatch(path.name) or _EPOCH.fullmatch(path.name)).group(1))
+        for path in (before, after)
+    )
+    return range(first, last)
+
+
+def _ends_of_epochs(found: dict[int, Path]) -> dict[int, Path]:
+    """Checkpoints of epochs that ended where one named by its updates is missing."""
+    numbers = sorted(found)
+    gaps = [after - before for before, after in zip(numbers, numbers[1:], strict=False)]
+    ends = {}
+    for before, gap in zip(numbers, gaps, strict=False):
+        for epoch in _epochs_between(found[before], found[before + gap]) if gap > min(gaps) else ():
+            path = _of_epoch(found[before].parent, epoch)
+            if path.exists():
+                history = load_checkpoint(path, mmap=True).get("optimizer_history") or [{}]
+                updates = history[-1].get("num_updates", before)
+                if before < updates < before + gap and (updates - before) % min(gaps) == 0:
+                    ends[updates] = path
+    return ends
 
 
 def _check_same(shapes: dict, model: dict, first: str | Path, path: str | Path) -> None:

@@ -25,6 +25,7 @@ def write(path, weight, *, count=0, dtype=torch.float32, **extra):
         "extra_state": {"train_iterator": {"epoch": 3}, "ema": {"w": torch.ones(2)}},
         "optimizer_history": [{"num_updates": count}],
         "last_optimizer_state": {"state": {0: torch.ones(9)}},
+        "task_state": {"DiverseTranslationTask": {"fp32_params": [torch.ones(9)]}},
     }
     torch.save(state | extra, path)
     return path
@@ -39,6 +40,7 @@ def test_mean_by_hand(tmp_path):
     assert state["optimizer_history"] == [{"num_updates": 2}]
     assert state["cfg"] == {"model": {"_name": "m"}}
     assert state["last_optimizer_state"] is None
+    assert state["task_state"] == {}, "the float32 weights of the last update are no average"
     assert "ema" not in state["extra_state"], "an average of the model, not of its EMA"
     assert state["extra_state"]["averaged_from"] == ["0.pt", "1.pt", "2.pt"]
 
@@ -86,15 +88,43 @@ def test_last_by_update_counts_updates(tmp_path):
     assert [path.name for path in found] == ["checkpoint_2_1000.pt", "checkpoint_2_1500.pt"]
 
 
+# Epoch 1 ended after 20 updates: fairseq then writes checkpoint1.pt and no checkpoint_1_20.pt.
+BY_UPDATE = ["checkpoint_1_10.pt", "checkpoint_2_30.pt", "checkpoint_2_40.pt"]
+
+
+def test_an_epoch_that_ends_on_the_interval_is_the_missing_one(tmp_path):
+    for name in BY_UPDATE:
+        write(tmp_path / name, [0.0])
+    found = averaging.newest_checkpoints(tmp_path, 3, "update")
+    assert [path.name for path in found] == BY_UPDATE, "with --no-epoch-checkpoints"
+    write(tmp_path / "checkpoint1.pt", [0.0], count=20)
+    found = averaging.newest_checkpoints(tmp_path, 4, "update")
+    assert [path.name for path in found] == [BY_UPDATE[0], "checkpoint1.pt", *BY_UPDATE[1:]]
+
+
+def test_an_epoch_that_ends_elsewhere_is_not(tmp_path):
+    for name in BY_UPDATE:
+        write(tmp_path / name, [0.0])
+    write(tmp_path / "checkpoint1.pt", [0.0], count=23)
+    with pytest.raises(UserError, match="update 20 is missing between checkpoint_1_10.pt and"):
+        averaging.newest_checkpoints(tmp_path, 3, "update")
+
+
 @pytest.mark.parametrize(
     ("names", "count", "by", "message"),
     [
         (["checkpoint1.pt", "checkpoint3.pt"], 2, "epoch", "epoch 2 is missing between"),
         (
-            ["checkpoint_1_10.pt", "checkpoint_1_20.pt", "checkpoint_2_40.pt"],
+            ["checkpoint_1_10.pt", "checkpoint_1_20.pt", "checkpoint_1_40.pt"],
             3,
             "update",
-            "update 30 is missing between checkpoint_1_20.pt and checkpoint_2_40.pt",
+            "update 30 is missing between checkpoint_1_20.pt and checkpoint_1_40.pt",
+        ),
+        (
+            ["checkpoint_1_10.pt", "checkpoint_1_20.pt", "checkpoint_2_50.pt"],
+            3,
+            "update",
+            "update 30 is missing between checkpoint_1_20.pt and checkpoint_2_50.pt",
         ),
         (["checkpoint1.pt"], 2, "epoch", "--last 2, but only 1 files checkpoint<epoch>.pt"),
         (["checkpoint1.pt"], 0, "epoch", "--last 0: must be at least 1"),
