@@ -23,9 +23,10 @@ def first_order_only(backward: Callable) -> Callable:
     @functools.wraps(backward)
     def checked(ctx, *grads):
         if torch.is_grad_enabled():  # in a backward pass this says create_graph
+            name = type(ctx).__name__.removesuffix("Backward").lstrip("_")
             raise RuntimeError(
-                f"{type(ctx).__name__.removesuffix('Backward').lstrip('_')}: create_graph=True: second "
-                "derivatives are not there; leave create_graph out, or detach what needs none"
+                f"{name}: create_graph=True: second derivatives are not there; leave create_graph "
+                "out, or detach what needs none"
             )
         return backward(ctx, *grads)
 

@@ -1,11 +1,14 @@
 """What the documents must keep up with."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 from diverse_mha import show_options
 
-OPTIONS = (Path(__file__).parents[1] / "docs" / "options.md").read_text()
+ROOT = Path(__file__).parents[1]
+OPTIONS = (ROOT / "docs" / "options.md").read_text()
 
 
 def test_every_option_is_in_the_document_with_its_default_and_help():
@@ -20,3 +23,16 @@ def test_every_option_is_in_the_document_with_its_default_and_help():
     assert rows.keys() == defaults.keys()
     for name, values in defaults.items():
         assert rows[name].split(" |")[0] == max(values, key=values.count), name
+
+
+def test_the_example_of_a_torch_model_runs_without_fairseq():
+    page = (ROOT / "docs/attention.md").read_text()
+    (code,) = re.findall(r"^```python\n(.*?)^```", page, re.M | re.S)
+    blocked = "import sys; sys.modules['fairseq'] = None\n" + code
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", blocked], capture_output=True, text=True, cwd=ROOT
+    )
+    found = re.findall(r"weight (\S+): (\d+)% right, .* (\d\.\d+)", done.stdout)
+    assert [weight for weight, _, _ in found] == ["0.0", "1.0"], done.stderr
+    (_, plain_right, plain), (_, right, score) = found
+    assert min(int(plain_right), int(right)) > 90 and float(score) > float(plain) + 0.05

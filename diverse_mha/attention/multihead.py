@@ -1,53 +1,39 @@
-"""Multi-head attention with fairseq's contract and open seams."""
-
-from typing import NamedTuple
+"""A stand-in for ``torch.nn.MultiheadAttention`` whose heads can be looked at."""
 
 import torch
 import torch.nn.functional as F
-from fairseq.modules import MultiheadAttention
 from torch import Tensor, nn
 
-from diverse_mha.attention.cached_keys import CachedKeys, fold_beams, unfold_beams
-from diverse_mha.attention.drophead import drop_heads
-from diverse_mha.attention.masks import causal_bias, merge_bias, padding_bias
-from diverse_mha.attention.states import HeadStates
-
-_FEW_KEYS = 256
+from .core import Attended, OpenHeads, check_heads
+from .masks import lowest_bias
 
 
-class Attended(NamedTuple):
-    """What ``DiverseAttention.attend`` returns."""
+class MultiheadAttention(OpenHeads, nn.MultiheadAttention):
+    """``torch.nn.MultiheadAttention`` with open seams; needs torch alone.
 
-    output: Tensor  # (B, T, C)
-    states: HeadStates  # without masks; the fields that were asked for
-    logits: Tensor | None = None  # (B, H, T, S), for the next layer's cascade
-
-
-class DiverseAttention(CachedKeys, MultiheadAttention):
-    """Attention whose heads can be looked at, with stock parameter names.
-
-    ``forward`` keeps the whole contract of ``fairseq.modules.MultiheadAttention``
-    (time first, incremental state, static keys, ``need_head_weights``) except
-    that ``need_head_weights`` gives every head on every path. The layers of this
-    package call ``attend``, which is batch first: that is the layout in which
-    ``scaled_dot_product_attention`` reads and writes without copies.
-
-    Weights are materialised only if somebody asks for weights or logits, or where that
-    is faster.
+    Constructor arguments, parameters, initial values and the results of ``forward`` are those of
+    torch's module, so one may take the other's place and load its state dict. ``attend`` also
+    returns ``HeadStates``, for the terms of ``diverse_mha.regularizers``, and takes the logits
+    of the layer before. What differs: weights are returned before dropout, and a query that may
+    see no key gets finite numbers where torch gives NaN. Nested tensors are not supported.
 
     Args:
-        embed_dim: model width C.
-        num_heads: H; must divide C.
-        kdim: width of keys and values if it differs from C.
+        embed_dim: as for torch's module, up to ``dtype``.
+        num_heads: H; must divide ``embed_dim``.
         dropout: dropout probability on the attention weights.
-        self_attention: queries, keys and values come from one tensor.
-        encoder_decoder_attention: keys come from the encoder and may be cached.
-        aggregation: module from concatenated head outputs (..., C) to (..., C) in place
-            of the output projection; None keeps the projection.
-        cascade: module of ``diverse_mha.attention.cascade`` between q.k and the mask.
-        carry_logits: hand the logits on, for the cascade of the next layer.
-        drophead: probability that a head's output is zeroed in training, just before the
-            aggregation; the recorded outputs are those before.
+        bias: biases in the projections.
+        add_bias_kv: a learnt key and value more.
+        add_zero_attn: a key and value of zeros more.
+        kdim: width of the keys, if it differs.
+        vdim: width of the values, if it differs.
+        batch_first: tensors are (B, L, C) rather than (L, B, C).
+        device: of the parameters.
+        dtype: of the parameters.
+        aggregation: for instance ``diverse_mha.aggregation.build_aggregation(...)``, in place of
+            the output projection, whose parameters the module then has not.
+        cascade: for instance ``diverse_mha.attention.cascade.build_cascade(...)``.
+        carry_logits: ``attend`` returns the logits, for the cascade of the next layer.
+        drophead: probability that a head's output is zeroed in training.
 
     Raises:
         ValueError: if ``num_heads`` does not divide ``embed_dim``, or ``drophead`` is not
@@ -58,210 +44,160 @@ class DiverseAttention(CachedKeys, MultiheadAttention):
         self,
         embed_dim: int,
         num_heads: int,
-        *,
-        kdim: int | None = None,
         dropout: float = 0.0,
-        self_attention: bool = False,
-        encoder_decoder_attention: bool = False,
+        bias: bool = True,
+        add_bias_kv: bool = False,
+        add_zero_attn: bool = False,
+        kdim: int | None = None,
+        vdim: int | None = None,
+        batch_first: bool = False,
+        device=None,
+        dtype=None,
+        *,
         aggregation: nn.Module | None = None,
         cascade: nn.Module | None = None,
         carry_logits: bool = False,
         drophead: float = 0.0,
     ):
-        if num_heads < 1 or embed_dim % num_heads:
-            raise ValueError(f"num_heads {num_heads} does not divide embed_dim {embed_dim}")
-        if not 0 <= drophead < 1:
-            raise ValueError(f"drophead is {drophead}; expected at least 0 and below 1")
+        check_heads(embed_dim, num_heads, drophead)
         super().__init__(
-            embed_dim,
-            num_heads,
-            kdim=kdim,
-            vdim=kdim,
-            dropout=dropout,
-            self_attention=self_attention,
-            encoder_decoder_attention=encoder_decoder_attention,
+            *(embed_dim, num_heads, dropout, bias, add_bias_kv, add_zero_attn),
+            *(kdim, vdim, batch_first, device, dtype),
         )
-        if aggregation is not None:
-            del self.out_proj
-            self.out_proj = aggregation
-        self.cascade = cascade
-        self.carry_logits = carry_logits
-        self.drophead = drophead
+        # At evaluation torch's encoder layers else compute past the module, from its parameters.
+        self._qkv_same_embed_dim = False
+        self.open_heads(aggregation, cascade, carry_logits, drophead)
 
     def forward(
         self,
         query: Tensor,
-        key: Tensor | None,
-        value: Tensor | None,
+        key: Tensor,
+        value: Tensor,
         key_padding_mask: Tensor | None = None,
-        incremental_state: dict | None = None,
         need_weights: bool = True,
-        static_kv: bool = False,
         attn_mask: Tensor | None = None,
-        before_softmax: bool = False,
-        need_head_weights: bool = False,
+        average_attn_weights: bool = True,
+        is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """Attend, in fairseq's time-first layout.
+        """Attend; see ``attend`` for the masks.
 
         Args:
-            query: (T, B, C).
-            key: (S, B, Ck), or None with cached static keys.
-            value: (S, B, Ck); keys and values must be the same tensor.
-            key_padding_mask: (B, S), non-zero = padding.
-            incremental_state: fairseq's decoding state, or None.
-            need_weights: return the weights, averaged over heads.
-            static_kv: keys do not change over decoding steps.
-            attn_mask: (T, S); bool with True = may not attend, or float bias.
-            before_softmax: return masked logits and values instead.
-            need_head_weights: return the weights of every head.
+            query: (B, T, C) with ``batch_first``, else (T, B, C); or (T, C), without a batch.
+            key: (B, S, kdim), likewise.
+            value: (B, S, vdim), likewise.
+            key_padding_mask: (B, S), or (S,) without a batch.
+            need_weights: return the weights.
+            attn_mask: (T, S) or (B * H, T, S).
+            average_attn_weights: return their mean over the heads.
+            is_causal: says that ``attn_mask`` is causal; the mask is what counts.
 
         Returns:
-            Output (T, B, C) and weights: None, (B, T, S), or (H, B, T, S) with
-            ``need_head_weights``. With ``before_softmax``: logits (B·H, T, S)
-            and values (B·H, S, D).
+            Output in the layout of ``query``, and the weights: (B, T, S), with
+            ``average_attn_weights=False`` (B, H, T, S), or None; none has a B without a batch.
 
         Raises:
-            ValueError: if ``value`` is not ``key``.
+            ValueError: if ``is_causal`` comes without ``attn_mask``.
         """
-        if value is not key and not self.self_attention:
-            raise ValueError("value must be the same tensor as key")
-        wanted = ("weights",) if need_weights or need_head_weights else ()
-        bias = None
-        if attn_mask is not None:
-            bias = merge_bias(attn_mask, key_padding_mask, query.dtype)
+        if is_causal and attn_mask is None:
+            raise ValueError("is_causal=True says what attn_mask is; give attn_mask too")
+        alone = query.dim() == 2
+        if alone:
+            batch = 0 if self.batch_first else 1
+            query, key, value = (x.unsqueeze(batch) for x in (query, key, value))
+            key_padding_mask = None if key_padding_mask is None else key_padding_mask[None]
         attended = self.attend(
-            query.transpose(0, 1),
-            None if key is None else key.transpose(0, 1),
-            bias=bias,
+            query,
+            key,
+            value,
             key_padding_mask=key_padding_mask,
-            incremental_state=incremental_state,
-            static_kv=static_kv,
-            wanted=("logits", "values") if before_softmax else wanted,
+            attn_mask=attn_mask,
+            wanted=("weights",) if need_weights else (),
         )
-        states = attended.states
-        if before_softmax:
-            logits = states.logits
-            if bias is None and key_padding_mask is not None:
-                bias = merge_bias(None, key_padding_mask, logits.dtype)
-            logits = logits if bias is None else logits + bias
-            return logits.flatten(0, 1), states.values.flatten(0, 1)
-        output = attended.output.transpose(0, 1)
-        if need_head_weights:
-            return output, states.weights.transpose(0, 1)  # (H, B, T, S)
-        return output, states.weights.mean(dim=1) if need_weights else None  # (B, T, S)
+        output, weights = attended.output, attended.states.weights
+        if weights is not None and average_attn_weights:
+            weights = weights.mean(dim=1)  # (B, T, S)
+        if alone:
+            output = output.squeeze(batch)
+            weights = None if weights is None else weights.squeeze(0)
+        return output, weights
 
     def attend(
         self,
         query: Tensor,
-        key: Tensor | None,
+        key: Tensor,
+        value: Tensor,
         *,
-        bias: Tensor | None = None,
-        causal: bool = False,
         key_padding_mask: Tensor | None = None,
-        incremental_state: dict | None = None,
-        static_kv: bool = False,
+        attn_mask: Tensor | None = None,
         previous_logits: Tensor | None = None,
         wanted: tuple[str, ...] = (),
     ) -> Attended:
-        """Attend, batch first.
+        """Attend, and say what the heads did.
 
         Args:
-            query: (B, T, C).
-            key: (B, S, Ck), keys and values; ignored by self-attention, None
-                with cached static keys.
-            bias: additive mask that broadcasts to (B, H, T, S) and already
-                holds ``key_padding_mask``; see ``diverse_mha.attention.masks``.
-            causal: query t sees keys up to t; excludes ``bias``.
-            key_padding_mask: (B, S), non-zero = padding; goes into the
-                incremental state, and becomes the bias if none is given.
-            incremental_state: fairseq's decoding state, or None.
-            static_kv: keys do not change over decoding steps.
-            previous_logits: (B, H, T, S), what the layer before handed on.
+            query: (B, T, C) with ``batch_first``, else (T, B, C).
+            key: (B, S, kdim), likewise.
+            value: (B, S, vdim), likewise.
+            key_padding_mask: (B, S); bool with True = padding, or added to the logits.
+            attn_mask: (T, S) or (B * H, T, S); bool with True = may not attend, or added.
+            previous_logits: (B, H, T, S), the ``logits`` of the layer before, for a cascade.
             wanted: names of ``HeadStates`` to fill in.
 
         Returns:
-            Output (B, T, C), the states asked for, and with ``carry_logits`` the logits.
+            Output in the layout of ``query``; the states asked for, batch first whatever the
+            layout, with the masks left out; and with ``carry_logits`` the logits. S counts the
+            keys of ``add_bias_kv`` and ``add_zero_attn``, which come last.
         """
-        bsz, tgt_len, _ = query.shape
-        q = self._split_heads(self.q_proj(query))  # (B, H, T, D)
-        if incremental_state is None:
-            k, v = self.project_keys(query if self.self_attention else key)
-        else:
-            k, v, key_padding_mask = self.cached_keys(
-                query, key, key_padding_mask, incremental_state, static_kv
-            )
-        fold = bsz // k.size(0)
-        if fold > 1 or (self.self_attention and incremental_state is not None):
-            bias = None  # made for other keys than the cache holds
-        if bias is None and not causal and key_padding_mask is not None:
-            bias = padding_bias(key_padding_mask.to(torch.bool), q.dtype)
-        if fold > 1:  # beams share the keys of their sentence
-            q = fold_beams(q, fold)
-            if previous_logits is not None:
-                previous_logits = fold_beams(previous_logits, fold)
-        if self._needs_logits(wanted) or _explicit_is_faster(q, k):
-            logits, weights, outputs = self._explicit(q, k, v, bias, causal, previous_logits)
-        else:
-            logits = weights = None
-            outputs = self._fused(q, k, v, bias, causal)
-        if fold > 1:
-            q, logits, weights, outputs = (
-                None if x is None else unfold_beams(x, fold) for x in (q, logits, weights, outputs)
-            )
-        everything = HeadStates(q, k, v, logits, weights, outputs)
-        states = HeadStates(**{name: getattr(everything, name) for name in wanted})
-        if self.drophead and self.training:
-            outputs = drop_heads(outputs, self.drophead)
-        merged = outputs.transpose(1, 2).reshape(bsz, tgt_len, self.embed_dim)
-        return Attended(self.out_proj(merged), states, logits if self.carry_logits else None)
-
-    def _needs_logits(self, wanted: tuple[str, ...]) -> bool:
-        """Whether this pass has to go through explicit logits and weights."""
-        asked = "weights" in wanted or "logits" in wanted
-        noisy = self.cascade is not None and self.training
-        return asked or noisy or self.carry_logits
-
-    def _split_heads(self, x: Tensor) -> Tensor:
-        """(B, L, C) -> (B, H, L, D), a view."""
-        return x.view(x.size(0), x.size(1), self.num_heads, self.head_dim).transpose(1, 2)
-
-    def project_keys(self, key: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys and values (B, H, S, D) of a tensor (B, S, Ck)."""
-        return self._split_heads(self.k_proj(key)), self._split_heads(self.v_proj(key))
-
-    def _dropout_p(self) -> float:
-        module = self.dropout_module
-        return module.p if module.training or module.apply_during_inference else 0.0
-
-    def _fused(self, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, causal: bool) -> Tensor:
-        return F.scaled_dot_product_attention(
-            q, k, v, attn_mask=bias, dropout_p=self._dropout_p(), is_causal=causal
+        if not self.batch_first:
+            query, key, value = (x.transpose(0, 1) for x in (query, key, value))
+        q, k, v = self._project(query, key, value)
+        bias = self._bias(key_padding_mask, attn_mask, q, k.size(1) - key.size(1))
+        attended = self.attend_heads(
+            *(self.split_heads(x) for x in (q, k, v)),
+            bias=bias,
+            causal=False,
+            dropout=self.dropout if self.training else 0.0,
+            previous_logits=previous_logits,
+            wanted=wanted,
         )
+        output = attended.output
+        return attended._replace(output=output if self.batch_first else output.transpose(0, 1))
 
-    def _explicit(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        bias: Tensor | None,
-        causal: bool,
-        previous_logits: Tensor | None,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        logits = torch.matmul(q * self.scaling, k.transpose(-1, -2))  # (B, H, T, S)
-        if causal:
-            bias = causal_bias(q.size(2), q.dtype, q.device)
-        if self.cascade is not None:
-            masked = None if bias is None else bias < 0
-            logits = self.cascade(logits, previous_logits, masked)
-        scores = logits if bias is None else logits + bias
-        weights = F.softmax(scores, dim=-1, dtype=torch.float32).type_as(v)
-        outputs = torch.matmul(self.dropout_module(weights), v)  # (B, H, T, D)
-        return logits, weights, outputs
+    def _project(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
+        """Queries (B, T, C), keys and values (B, S, C) with those that are always there."""
+        if self.in_proj_weight is not None:
+            weights = self.in_proj_weight.chunk(3)
+        else:
+            weights = (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
+        biases = (None,) * 3 if self.in_proj_bias is None else self.in_proj_bias.chunk(3)
+        q, k, v = map(F.linear, (query, key, value), weights, biases)
+        if self.bias_k is not None:
+            k, v = (
+                torch.cat([x, own.to(x.dtype).expand(x.size(0), 1, -1)], dim=1)
+                for x, own in ((k, self.bias_k), (v, self.bias_v))
+            )
+        if self.add_zero_attn:
+            k, v = (F.pad(x, (0, 0, 0, 1)) for x in (k, v))
+        return q, k, v
+
+    def _bias(
+        self, key_padding_mask: Tensor | None, attn_mask: Tensor | None, q: Tensor, extra: int
+    ) -> Tensor | None:
+        """Merge the masks into one that is added; the ``extra`` last keys are always seen."""
+        bias = None
+        if attn_mask is not None:
+            bias = _additive(attn_mask, q.dtype)
+            bias = bias.unflatten(0, (-1, self.num_heads)) if bias.dim() == 3 else bias
+        if key_padding_mask is not None:
+            padding = _additive(key_padding_mask, q.dtype)[:, None, None, :]
+            bias = padding if bias is None else bias + padding
+        if bias is None:
+            return None
+        return F.pad(bias.clamp(min=lowest_bias(q.dtype)), (0, extra))
 
 
-def _explicit_is_faster(q: Tensor, k: Tensor) -> bool:
-    """Whether matrix products beat the fused kernel: bfloat16 on the CPU, up to 256 keys.
-
-    There torch 2.13's kernel takes 2 to 10 times as long; more keys cost too much memory.
-    """
-    return q.dtype == torch.bfloat16 and q.device.type == "cpu" and k.size(2) <= _FEW_KEYS
+def _additive(mask: Tensor, dtype: torch.dtype) -> Tensor:
+    if mask.dtype != torch.bool:
+        return mask.to(dtype).clamp(min=lowest_bias(dtype))
+    zeros = torch.zeros(mask.shape, dtype=dtype, device=mask.device)
+    return zeros.masked_fill_(mask, lowest_bias(dtype))

@@ -3,9 +3,9 @@
 from dataclasses import dataclass, fields
 
 from diverse_mha.aggregation import build_aggregation
-from diverse_mha.attention import DiverseAttention
 from diverse_mha.attention.cascade import build_cascade
 from diverse_mha.errors import OptionError
+from diverse_mha.models.attention import DiverseAttention
 from diverse_mha.models.config import SeamConfig
 
 # Component: the side whose width, heads and number of layers it has.

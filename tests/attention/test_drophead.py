@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from diverse_mha.attention import DiverseAttention
 from diverse_mha.attention.drophead import drop_heads
+from diverse_mha.models.attention import DiverseAttention
 from tests.models.test_language_model import TOKENS
 from tests.models.test_language_model import build as build_lm
 from tests.toy import beam_search, build_ours, log_probs, step_by_step, toy_batch

@@ -4,18 +4,6 @@ import torch
 from torch import Tensor
 
 
-def fold_beams(x: Tensor, fold: int) -> Tensor:
-    """Turn the beams of a sentence into further queries: (B, H, T, X) -> (B/fold, H, fold*T, X)."""
-    x = x.view(-1, fold, *x.shape[1:])
-    return x.transpose(1, 2).flatten(2, 3)
-
-
-def unfold_beams(x: Tensor, fold: int) -> Tensor:
-    """Undo :func:`fold_beams`: (B/fold, H, fold*T, X) -> (B, H, T, X)."""
-    x = x.view(x.size(0), x.size(1), fold, -1, x.size(-1))
-    return x.transpose(1, 2).flatten(0, 1)
-
-
 class CachedKeys:
     """The decoding state of an attention module; goes before fairseq's among the bases.
 

@@ -1,0 +1,172 @@
+"""From projected queries, keys and values to the output: what every attention module shares.
+
+Nothing in this folder imports fairseq.
+"""
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from .drophead import drop_heads
+from .masks import causal_bias, lowest_bias
+from .states import HeadStates
+
+_FEW_KEYS = 256
+
+
+class Attended(NamedTuple):
+    """What the ``attend`` of an attention module returns."""
+
+    output: Tensor  # (B, T, C)
+    states: HeadStates  # without masks; the fields that were asked for
+    logits: Tensor | None = None  # (B, H, T, S), for the next layer's cascade
+
+
+class OpenHeads:
+    """Mixed into modules that have ``num_heads`` and ``out_proj``; call ``open_heads`` first.
+
+    Weights are materialised only if somebody asks for weights or logits, or where that
+    is faster.
+    """
+
+    def open_heads(
+        self,
+        aggregation: nn.Module | None,
+        cascade: nn.Module | None,
+        carry_logits: bool,
+        drophead: float,
+    ) -> None:
+        """Set the replaceable parts, after the constructor has made the projections.
+
+        Args:
+            aggregation: module from concatenated head outputs (..., C) to (..., C) in place
+                of the output projection; None keeps the projection.
+            cascade: module of ``diverse_mha.attention.cascade`` between q.k and the mask.
+            carry_logits: hand the logits on, for the cascade of the next layer.
+            drophead: probability that a head's output is zeroed in training, just before the
+                aggregation; the recorded outputs are those before.
+        """
+        if aggregation is not None:
+            del self.out_proj
+            self.out_proj = aggregation
+        self.cascade = cascade
+        self.carry_logits = carry_logits
+        self.drophead = drophead
+
+    def attend_heads(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        *,
+        bias: Tensor | None,
+        causal: bool,
+        dropout: float,
+        previous_logits: Tensor | None,
+        wanted: tuple[str, ...],
+    ) -> Attended:
+        """Attend and aggregate.
+
+        Args:
+            q: (B, H, T, D), not scaled.
+            k: (B / fold, H, S, D); ``fold`` neighbouring rows of queries share them.
+            v: as ``k``.
+            bias: additive mask that broadcasts to (B / fold, H, T, S).
+            causal: query t sees keys up to t; excludes ``bias``.
+            dropout: probability that a weight is zeroed in this pass.
+            previous_logits: (B, H, T, S), what the layer before handed on.
+            wanted: names of ``HeadStates`` to fill in.
+
+        Returns:
+            Output (B, T, C), the states asked for, and with ``carry_logits`` the logits.
+        """
+        fold = q.size(0) // k.size(0)
+        if fold > 1:
+            q = _fold_beams(q, fold)
+            if previous_logits is not None:
+                previous_logits = _fold_beams(previous_logits, fold)
+        if self._needs_logits(wanted) or _explicit_is_faster(q, k):
+            logits, weights, outputs = self._explicit(
+                q, k, v, bias, causal, dropout, previous_logits
+            )
+        else:
+            logits = weights = None
+            outputs = F.scaled_dot_product_attention(
+                q, k, v, attn_mask=bias, dropout_p=dropout, is_causal=causal
+            )
+        if fold > 1:
+            q, logits, weights, outputs = (
+                None if x is None else _unfold_beams(x, fold) for x in (q, logits, weights, outputs)
+            )
+        everything = HeadStates(q, k, v, logits, weights, outputs)
+        states = HeadStates(**{name: getattr(everything, name) for name in wanted})
+        if self.drophead and self.training:
+            outputs = drop_heads(outputs, self.drophead)
+        merged = outputs.transpose(1, 2).flatten(2)  # (B, T, C)
+        return Attended(self.out_proj(merged), states, logits if self.carry_logits else None)
+
+    def _needs_logits(self, wanted: tuple[str, ...]) -> bool:
+        """Whether this pass has to go through explicit logits and weights."""
+        asked = "weights" in wanted or "logits" in wanted
+        return asked or self.carry_logits or (self.cascade is not None and self.training)
+
+    def split_heads(self, x: Tensor) -> Tensor:
+        """(B, L, C) -> (B, H, L, D), a view."""
+        return x.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+
+    def _explicit(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        bias: Tensor | None,
+        causal: bool,
+        dropout: float,
+        previous_logits: Tensor | None,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        logits = torch.matmul(q * q.size(-1) ** -0.5, k.transpose(-1, -2))  # (B, H, T, S)
+        if causal:
+            bias = causal_bias(q.size(2), q.dtype, q.device)
+        if self.cascade is not None:
+            masked = None if bias is None else bias < lowest_bias(bias.dtype) / 2
+            logits = self.cascade(logits, previous_logits, masked)
+        scores = logits if bias is None else logits + bias
+        exact = torch.promote_types(scores.dtype, torch.float32)
+        weights = F.softmax(scores, dim=-1, dtype=exact).type_as(v)
+        kept = F.dropout(weights, dropout) if dropout else weights
+        return logits, weights, torch.matmul(kept, v)  # outputs (B, H, T, D)
+
+
+def check_heads(embed_dim: int, num_heads: int, drophead: float) -> None:
+    """Check the arguments of an attention module.
+
+    Raises:
+        ValueError: if ``num_heads`` does not divide ``embed_dim``, or ``drophead`` is not
+            in [0, 1).
+    """
+    if num_heads < 1 or embed_dim % num_heads:
+        raise ValueError(f"num_heads {num_heads} does not divide embed_dim {embed_dim}")
+    if not 0 <= drophead < 1:
+        raise ValueError(f"drophead is {drophead}; expected at least 0 and below 1")
+
+
+def _fold_beams(x: Tensor, fold: int) -> Tensor:
+    """Turn the beams of a sentence into further queries: (B, H, T, X) -> (B/fold, H, fold*T, X)."""
+    x = x.view(-1, fold, *x.shape[1:])
+    return x.transpose(1, 2).flatten(2, 3)
+
+
+def _unfold_beams(x: Tensor, fold: int) -> Tensor:
+    """Undo :func:`_fold_beams`: (B/fold, H, fold*T, X) -> (B, H, T, X)."""
+    x = x.view(x.size(0), x.size(1), fold, -1, x.size(-1))
+    return x.transpose(1, 2).flatten(0, 1)
+
+
+def _explicit_is_faster(q: Tensor, k: Tensor) -> bool:
+    """Whether matrix products beat the fused kernel: bfloat16 on the CPU, up to 256 keys.
+
+    There torch 2.13's kernel takes 2 to 10 times as long; more keys cost too much memory.
+    """
+    return q.dtype == torch.bfloat16 and q.device.type == "cpu" and k.size(2) <= _FEW_KEYS

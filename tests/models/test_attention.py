@@ -1,0 +1,302 @@
+"""The attention module against fairseq's, on every path and in both layouts."""
+
+import pytest
+import torch
+from fairseq.modules import MultiheadAttention
+
+from diverse_mha.attention import check_state_names, core
+from diverse_mha.attention.masks import lowest_bias, merge_bias, padding_bias
+from diverse_mha.models.attention import DiverseAttention
+
+B, T, S, C, H = 3, 4, 6, 16, 4
+
+
+def pair(**kwargs):
+    """Our module and fairseq's with the same parameters, in float64, at evaluation."""
+    torch.manual_seed(0)
+    ours = DiverseAttention(C, H, **kwargs).double()
+    kdim = kwargs.pop("kdim", None)
+    stock = MultiheadAttention(C, H, kdim=kdim, vdim=kdim, **kwargs).double()
+    stock.load_state_dict(ours.state_dict())
+    ours.eval()
+    stock.eval()
+    return ours, stock
+
+
+def inputs(width=C, length=S):
+    torch.manual_seed(1)
+    query = torch.randn(T, B, C, dtype=torch.float64, requires_grad=True)
+    key = torch.randn(length, B, width, dtype=torch.float64, requires_grad=True)
+    return query, key
+
+
+def key_padding(length=S):
+    mask = torch.zeros(B, length, dtype=torch.bool)
+    mask[1, length - 2 :] = True
+    mask[2, :1] = True
+    return mask
+
+
+CAUSAL = torch.full((T, T), float("-inf"), dtype=torch.float64).triu(1)
+
+
+@pytest.mark.parametrize("padded", [False, True], ids=["full", "padded"])
+@pytest.mark.parametrize("need", ["none", "mean", "heads"])
+@pytest.mark.parametrize("kind", ["self", "causal", "cross", "cross-other-width"])
+def test_equals_stock_in_values_and_gradients(kind, need, padded):
+    cross = kind.startswith("cross")
+    width = 10 if kind == "cross-other-width" else C
+    kwargs = {"encoder_decoder_attention": True} if cross else {"self_attention": True}
+    if width != C:
+        kwargs["kdim"] = width
+    ours, stock = pair(**kwargs)
+    stock.skip_embed_dim_check = True  # keeps fairseq on the path that gives every head
+    padding = key_padding(S if cross else T)
+    if kind == "causal":
+        padding[2] = False  # its first query would see no key: NaN in fairseq
+    call = {
+        "key_padding_mask": padding if padded else None,
+        "attn_mask": CAUSAL if kind == "causal" else None,
+        "static_kv": cross,
+        "need_weights": need != "none",
+        "need_head_weights": need == "heads",
+    }
+    results = []
+    for module in (ours, stock):
+        query, key = inputs(width)
+        if not cross:
+            key = query
+        output, weights = module(query, key, key, **call)
+        output.square().sum().backward()
+        gradients = [query.grad, *(p.grad for p in module.parameters())]
+        results.append((output, weights, gradients))
+        module.zero_grad()
+    (output, weights, gradients), (output2, weights2, gradients2) = results
+    torch.testing.assert_close(output, output2, rtol=1e-5, atol=1e-6)
+    # rounding of the float32 softmax shows in weights and gradients
+    torch.testing.assert_close(weights, weights2, check_dtype=False)
+    for ours_grad, stock_grad in zip(gradients, gradients2, strict=True):
+        torch.testing.assert_close(ours_grad, stock_grad, rtol=1e-4, atol=1e-5)
+
+
+def test_weights_of_every_head_are_distributions_over_real_keys():
+    ours, _ = pair(self_attention=True)
+    query, _ = inputs()
+    mask = key_padding(T)
+    _, weights = ours(query, query, query, key_padding_mask=mask, need_head_weights=True)
+    assert weights.shape == (H, B, T, T)
+    torch.testing.assert_close(weights.sum(-1), torch.ones(H, B, T, dtype=torch.float64))
+    assert not weights.masked_select(mask[None, :, None, :]).any()
+
+
+def test_before_softmax_gives_masked_logits_and_values():
+    ours, stock = pair(encoder_decoder_attention=True)
+    query, key = inputs()
+    mask = key_padding()
+    call = {"key_padding_mask": mask, "static_kv": True, "before_softmax": True}
+    logits, values = ours(query, key, key, **call)
+    logits2, values2 = stock(query, key, key, **call)
+    torch.testing.assert_close(values, values2)
+    torch.testing.assert_close(logits.softmax(-1), logits2.softmax(-1))
+
+
+def test_explicit_path_runs_only_when_weights_or_logits_are_wanted(monkeypatch):
+    ours, _ = pair(self_attention=True)
+    x = inputs()[0].transpose(0, 1)
+    calls = []
+    for place, path in ((core.F, "scaled_dot_product_attention"), (ours, "_explicit")):
+        original = getattr(place, path)
+        monkeypatch.setattr(
+            place, path, lambda *a, _p=path, _o=original, **k: (calls.append(_p), _o(*a, **k))[1]
+        )
+    for wanted in ((), ("outputs", "values", "queries", "keys"), ("weights",), ("logits",)):
+        ours.attend(x, x, wanted=wanted)
+    assert calls == ["scaled_dot_product_attention"] * 2 + ["_explicit"] * 2
+
+
+def test_states_have_their_shapes_and_only_those_asked_for():
+    ours, _ = pair(encoder_decoder_attention=True)
+    query, key = (x.transpose(0, 1) for x in inputs())
+    d = C // H
+    shapes = {
+        "queries": (B, H, T, d),
+        "keys": (B, H, S, d),
+        "values": (B, H, S, d),
+        "logits": (B, H, T, S),
+        "weights": (B, H, T, S),
+        "outputs": (B, H, T, d),
+    }
+    mask = key_padding()
+    states = ours.attend(query, key, key_padding_mask=mask, wanted=tuple(shapes)).states
+    assert {name: tuple(getattr(states, name).shape) for name in shapes} == shapes
+    assert states.logits.isfinite().all()
+    torch.testing.assert_close(states.weights @ states.values, states.outputs)
+    only = ours.attend(query, key, wanted=("values",)).states
+    assert [name for name in shapes if getattr(only, name) is not None] == ["values"]
+
+
+@pytest.mark.parametrize("rows", [[0, 1, 2, 4, 5], [2, 3, 4, 5], [0, 3, 1, 4, 2, 5]])
+def test_rows_that_share_keys_by_chance_may_part(rows):
+    """A search with one beam after one with three: repeated sentences finish one by one."""
+    ours, _ = pair(encoder_decoder_attention=True)
+    query, key = inputs()
+    query, key = query.repeat(1, 2, 1), key[:, :2].repeat_interleave(3, dim=1)
+    mask = key_padding()[:2].repeat_interleave(3, dim=0)
+    outputs = []
+    for beam_size in (1, 3):
+        ours.set_beam_size(beam_size)
+        state, kept = {}, torch.tensor(rows)
+        options = {"incremental_state": state, "static_kv": True, "need_weights": False}
+        ours(query, key, key, key_padding_mask=mask, **options)
+        for order in (kept, torch.arange(len(rows) - 1)):
+            ours.reorder_incremental_state(state, order)
+            left = key[:, order]
+            outputs.append(ours(query[:, : len(order)], left, left, **options)[0])
+    torch.testing.assert_close(outputs[:2], outputs[2:])
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_fused_and_explicit_paths_agree(causal):
+    ours, _ = pair(self_attention=True)
+    bias = None if causal else padding_bias(key_padding(T), torch.float64)
+    grads = []
+    for wanted in ((), ("weights",)):
+        x = inputs()[0].detach().transpose(0, 1).requires_grad_()
+        output = ours.attend(x, x, bias=bias, causal=causal, wanted=wanted).output
+        grads.append((output, *torch.autograd.grad(output.square().sum(), x)))
+    # the softmax of the explicit path is float32 by contract
+    torch.testing.assert_close(*grads, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("wanted", [(), ("weights",)], ids=["fused", "explicit"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_a_query_without_any_key_stays_finite(dtype, wanted):
+    ours = DiverseAttention(C, H, self_attention=True).to(dtype)
+    x = (30 * torch.randn(2, T, C)).to(dtype).requires_grad_()
+    bias = padding_bias(torch.tensor([[True] * T, [False] * T]), dtype)
+    output = ours.attend(x, x, bias=bias, wanted=wanted).output
+    output.float().square().sum().backward()
+    assert output.isfinite().all() and x.grad.isfinite().all()
+
+
+def decode_stepwise(module, query, key, mask, order=None, **kwargs):
+    """Run (T, B, C) queries one at a time through the decoding state."""
+    state, outputs = {}, []
+    for step in range(query.size(0)):
+        if order is not None and step:
+            module.reorder_incremental_state(state, order)
+            query = query.index_select(1, order)
+        this = query[step : step + 1]
+        keys = this if key is None else key
+        out, _ = module(this, keys, keys, key_padding_mask=mask, incremental_state=state, **kwargs)
+        outputs.append(out)
+    return torch.cat(outputs)
+
+
+def test_incremental_self_attention_equals_causal():
+    ours, _ = pair(self_attention=True)
+    query, _ = inputs()
+    full, _ = ours(query, query, query, attn_mask=CAUSAL, need_weights=False)
+    torch.testing.assert_close(decode_stepwise(ours, query, None, None, need_weights=False), full)
+
+
+# fairseq's module takes it that only beams of a sentence change places.
+@pytest.mark.parametrize(
+    "order, beam_size",
+    [(None, 1), (None, 3), (torch.tensor([2, 1, 0]), 3)],
+    ids=["one", "beams", "reordered"],
+)
+def test_incremental_cross_attention_equals_stock(order, beam_size):
+    ours, stock = pair(encoder_decoder_attention=True)
+    query, key = inputs()
+    mask = key_padding()
+    if beam_size > 1:  # three beams of one sentence share its keys
+        key = key[:, :1].expand(-1, 3, -1)
+        mask = mask[1:2].expand(3, -1)
+    results = []
+    for module in (ours, stock):
+        module.set_beam_size(beam_size)
+        results.append(
+            decode_stepwise(
+                module, query, key, mask, order=order, static_kv=True, need_weights=False
+            )
+        )
+    torch.testing.assert_close(*results, rtol=1e-6, atol=1e-7)
+
+
+def test_shared_beams_return_weights_per_beam():
+    ours, _ = pair(encoder_decoder_attention=True)
+    query, key = inputs()
+    key = key[:, :1].expand(-1, 3, -1)
+    expected = ours(query, key, key, need_head_weights=True)
+    ours.set_beam_size(3)
+    folded = ours(query, key, key, incremental_state={}, static_kv=True, need_head_weights=True)
+    torch.testing.assert_close(folded, expected)
+
+
+def test_merged_bias_holds_both_masks():
+    mask = key_padding(T)
+    boolean = CAUSAL.isinf()
+    expected = boolean[None, None] | mask[:, None, None, :]
+    for attn_mask in (CAUSAL, boolean):
+        bias = merge_bias(attn_mask, mask, torch.float64)
+        assert torch.equal(bias == lowest_bias(torch.float64), expected)
+    assert merge_bias(None, None, torch.float32) is None
+
+
+def test_refusals_name_the_values():
+    with pytest.raises(ValueError, match="num_heads 3 does not divide embed_dim 16"):
+        DiverseAttention(16, 3)
+    with pytest.raises(ValueError, match="unknown 'wights'; choose from"):
+        check_state_names(("wights",))
+    ours, _ = pair(encoder_decoder_attention=True)
+    query, key = inputs()
+    with pytest.raises(ValueError, match="value must be the same tensor as key"):
+        ours(query, key, key.clone())
+
+
+def test_beam_size_of_an_earlier_search_does_no_harm():
+    ours, _ = pair(encoder_decoder_attention=True)
+    query, key = inputs()  # three sentences, not three beams of one
+    mask = key_padding()
+    expected = decode_stepwise(ours, query, key, mask, static_kv=True, need_weights=False)
+    ours.set_beam_size(3)
+    actual = decode_stepwise(ours, query, key, mask, static_kv=True, need_weights=False)
+    torch.testing.assert_close(actual, expected, rtol=0, atol=0)
+
+
+def test_beams_leave_with_their_sentence():
+    ours, _ = pair(encoder_decoder_attention=True)
+    query, key = inputs()
+    query, key = query[:1].repeat(1, 2, 1), key.repeat_interleave(2, dim=1)  # 3 sentences, 2 beams
+    mask = key_padding().repeat_interleave(2, dim=0)
+    kept = torch.tensor([1, 0, 5, 4])  # beams change places, the second sentence is finished
+    outputs = []
+    for beam_size in (1, 2):
+        ours.set_beam_size(beam_size)
+        state = {}
+        options = {"incremental_state": state, "static_kv": True, "need_weights": False}
+        ours(query, key, key, key_padding_mask=mask, **options)
+        ours.reorder_incremental_state(state, kept)
+        left = key[:, kept]
+        outputs.append(ours(query[:, kept], left, left, **options)[0])
+        assert ours._get_input_buffer(state)["prev_key"].size(0) == 4 // beam_size
+    torch.testing.assert_close(*outputs)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_bfloat16_takes_the_faster_path_to_the_same_outputs(monkeypatch, causal):
+    torch.manual_seed(1)
+    attention = DiverseAttention(32, 4, self_attention=True).to(torch.bfloat16).eval()
+    x = torch.randn(2, 7, 32).to(torch.bfloat16)
+    mask = None if causal else torch.arange(7)[None, :] >= torch.tensor([[7], [4]])
+
+    def attend():
+        return attention.attend(x, x, causal=causal, key_padding_mask=mask, wanted=("outputs",))
+
+    short = attend()
+    monkeypatch.setattr(core, "_FEW_KEYS", 0)  # the fused kernel
+    long = attend()
+    torch.testing.assert_close(short.output, long.output, rtol=2e-2, atol=2e-2)
+    assert short.logits is None and short.states.weights is None
+    assert short.states.outputs.dtype == torch.bfloat16
