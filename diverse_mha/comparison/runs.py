@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from diverse_mha.comparison.metrics import sentence_statistics
+from diverse_mha.comparison.metrics import METRICS, sentence_statistics
 from diverse_mha.corpora.text import read_lines
 from diverse_mha.errors import UserError
 
@@ -61,6 +61,29 @@ def read_run(path: Path, *, reference: Path | None = None, tokenize: str | None 
     result = _content(file)
     if result is None:
         raise UserError(f"{file}: no result of an evaluation script; name one, or a folder")
+    try:
+        return _scored(path, seed, file, result, reference, tokenize)
+    except (LookupError, TypeError, AttributeError) as error:
+        raise UserError(
+            f"{file}: not as an evaluation writes it ({error!r}); repeat that"
+        ) from None
+
+
+def accuracy(subsets: dict[str, dict]) -> float:
+    """Return the accuracy over all examples of several test sets, in percent."""
+    examples = sum(subset["examples"] for subset in subsets.values())
+    right = sum(subset["accuracy"] * subset["examples"] for subset in subsets.values())
+    return right / examples if examples else 0.0
+
+
+def _scored(
+    path: Path,
+    seed: int | None,
+    file: Path,
+    result: dict,
+    reference: Path | None,
+    tokenize: str | None,
+) -> Scored:
     if "sacrebleu" in result:
         return _evaluated(path, seed, file, result, reference, tokenize)
     if reference is not None:
@@ -73,23 +96,20 @@ def read_run(path: Path, *, reference: Path | None = None, tokenize: str | None 
     return Scored(str(path), seed, {"accuracy": accuracy(subsets)}, test=tuple(subsets))
 
 
-def accuracy(subsets: dict[str, dict]) -> float:
-    """Return the accuracy over all examples of several test sets, in percent."""
-    examples = sum(subset["examples"] for subset in subsets.values())
-    right = sum(subset["accuracy"] * subset["examples"] for subset in subsets.values())
-    return right / examples if examples else 0.0
-
-
 def _content(file: Path) -> dict | None:
     """Read a JSON file; None if it is not a score on a test set."""
-    try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise UserError(f"{file}: not readable as JSON ({error}); evaluate again") from None
+    content = _json(file)
     if not isinstance(content, dict) or content.get("subset", "test") == "valid":
         return None
     found = {"sacrebleu", "perplexity", "subsets"} & content.keys()
     return content if found else None
+
+
+def _json(file: Path) -> object:
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise UserError(f"{file}: not readable as JSON ({error}); evaluate again") from None
 
 
 def _only_result(folder: Path) -> Path:
@@ -105,7 +125,8 @@ def _only_result(folder: Path) -> Path:
 def _seed(path: Path) -> int | None:
     result = path / "result.json"
     if result.is_file():
-        return json.loads(result.read_text(encoding="utf-8")).get("seed")
+        content = _json(result)
+        return content.get("seed") if isinstance(content, dict) else None
     found = _SEED.findall(path.name) or _SEED.findall(path.parent.name)
     return int(found[-1]) if found else None
 
@@ -142,8 +163,6 @@ def _evaluated(
 def _translation(
     path: Path, seed: int | None, text: Path, reference: Path, tokenize: str, lowercase: bool
 ) -> Scored:
-    from diverse_mha.comparison.metrics import METRICS
-
     if not reference.is_file():
         raise UserError(f"--reference {reference}: no such file; check the name")
     hypotheses, lines = list(read_lines(text)), list(read_lines(reference))

@@ -184,6 +184,16 @@ def spoil(folder):
             ["--baseline", "BASE", "--system", "GOOD"],
             "has perplexity, but .* has BLEU/chrF",
         ),
+        (
+            lambda f: (f / "runs/good.seed1.ab/test.json").write_text('{"sacrebleu": 3}'),
+            ["--baseline", "BASE", "--system", "GOOD"],
+            "good.seed1.ab/test.json: not as an evaluation writes it .*sacrebleu_signature",
+        ),
+        (
+            lambda f: (f / "runs/good.seed1.ab/result.json").write_text('{"seed": '),
+            ["--baseline", "BASE", "--system", "GOOD"],
+            "result.json: not readable as JSON",
+        ),
     ],
 )
 def test_mistakes_are_said_in_one_line(folder, change, words, message):
