@@ -20,11 +20,9 @@ setup(
         "diverse_mha.aggregation": ["kernel.cpp"],
         "diverse_mha.analysis": ["templates/*.html"],
     },
-    python_requires=">=3.10",
+    python_requires=">=3.11",
     install_requires=[
-        # The fork imports on Python 3.11 and newer; the stock release does not.
-        "fairseq-fixed==0.12.3.1; python_version >= '3.11'",
-        "fairseq==0.12.2; python_version < '3.11'",
+        "fairseq-fixed==0.12.3.1",  # imports on these Pythons; fairseq 0.12.2 does not
         "torch>=2.6",  # the safe loader is its default from here on
         "numpy",
         "sacrebleu",

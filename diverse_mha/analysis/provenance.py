@@ -3,7 +3,7 @@
 import hashlib
 import shlex
 from collections.abc import Sequence
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 from diverse_mha.versions import versions
 
@@ -14,7 +14,7 @@ def made_by(words: Sequence[str]) -> dict:
     """Return ``command`` (to paste into a shell), ``date`` (UTC) and ``versions``, for JSON."""
     return {
         "command": shlex.join(["diverse-mha", *words]),
-        "date": datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC"),
+        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
         "versions": versions(),
     }
 

@@ -62,9 +62,6 @@ class DiverseEncoderLayer(_FeedForward, TransformerEncoderLayerBase):
     def __init__(self, cfg, seams: Seams, number: int):
         self._seams, self._number = seams, number  # fairseq's constructor builds the attention
         super().__init__(cfg)
-        # Stock fairseq 0.12.2 would run the whole layer in one fused call at
-        # evaluation, past our attention.
-        self.can_use_fastpath = False
 
     def build_self_attention(self, embed_dim, cfg):
         """Build the layer's attention module; called by fairseq's constructor."""
