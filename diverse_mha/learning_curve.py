@@ -203,7 +203,7 @@ def plot(runs: dict[str, list[Point]]) -> bytes:
         from matplotlib.figure import Figure
         from matplotlib.ticker import LogFormatter
     except ImportError:
-        raise UserError("matplotlib is missing: pip install 'diverse-mha[analysis]'") from None
+        raise UserError("matplotlib is missing: pip install matplotlib") from None
     figure = Figure(figsize=(7, 4.5), layout="constrained")
     axes = figure.add_subplot()
     for name, points in runs.items():

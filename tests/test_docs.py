@@ -1,5 +1,6 @@
 """What the documents must keep up with."""
 
+import importlib.util
 import re
 import subprocess
 import sys
@@ -36,3 +37,14 @@ def test_the_example_of_a_torch_model_runs_without_fairseq():
     assert [weight for weight, _, _ in found] == ["0.0", "1.0"], done.stderr
     (_, plain_right, plain), (_, right, score) = found
     assert min(int(plain_right), int(right)) > 90 and float(score) > float(plain) + 0.05
+
+
+def test_the_page_on_installing_names_the_module_behind_every_launcher():
+    page = (ROOT / "docs" / "install.md").read_text()
+    for module in re.findall(r"python -m ([\w.]+)", page):
+        assert importlib.util.find_spec(module), module
+    launchers = [*(ROOT / "data-prep").glob("*.sh"), *(ROOT / "scripts").glob("evaluate*.sh")]
+    modules = {re.search(r"-m diverse_mha\.([\w.]+)", p.read_text())[1] for p in launchers}
+    assert len(modules) == 7
+    for module in modules:
+        assert module in page or module.removeprefix("corpora.") in page, module
