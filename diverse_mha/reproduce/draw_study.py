@@ -51,6 +51,8 @@ def _learning_curves(spec: dict) -> Plot | None:
         axis.set_title(row["label"], fontsize=8)
     for axis in list(axes.flat)[len(rows) :]:
         axis.set_visible(False)
+    for axis in list(axes.flat)[len(rows) - columns : len(rows)]:
+        axis.tick_params(labelbottom=True)  # also where the one below it is not shown
     accuracy = spec["tested"] == "accuracy"
     values = [value for row in rows for curve in row["curves"] for _, value in curve]
     ends = [curve[-1][1] for row in rows for curve in row["curves"] if curve]
@@ -93,12 +95,11 @@ def _quality_against_diversity(spec: dict) -> Plot | None:
                 continue
             low, high = row["interval"] or (value, value)
             colour = "black" if row["baseline"] else COLOURS[number % 8]
-            marker = "*" if row["baseline"] else MARKERS[number % 8]
             axis.errorbar(
                 place,
                 value,
                 yerr=[[value - low], [high - value]],
-                fmt=marker,
+                fmt=MARKERS[number % 8],
                 color=colour,
                 # The second time round the colours, markers are hollow.
                 markerfacecolor=colour if number < 8 else "white",

@@ -112,6 +112,13 @@ def had_to_share(result: Mapping) -> bool:
     return used < 0.9 * sum(seconds.values())
 
 
+def cores() -> int:
+    """Count the cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 def hardware() -> dict:
     """Describe the machine: processor, cores at hand, threads asked for, GPUs."""
     import torch
@@ -123,7 +130,6 @@ def hardware() -> dict:
             if line.startswith("model name"):
                 name = line.partition(":")[2].strip()
                 break
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     gpus = [torch.cuda.get_device_name(n) for n in range(torch.cuda.device_count())]
     threads = os.environ.get("OMP_NUM_THREADS")
-    return {"processor": name, "cores": cores, "threads": threads, "gpus": gpus}
+    return {"processor": name, "cores": cores(), "threads": threads, "gpus": gpus}

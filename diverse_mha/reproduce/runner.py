@@ -91,7 +91,7 @@ class Runner:
 
     def _share(self, slot: int) -> "Runner":
         """Keep this process and the commands it starts to one of ``jobs`` shares of the machine."""
-        threads = 1 if self.fork else max(1, len(os.sched_getaffinity(0)) // self.jobs)
+        threads = 1 if self.fork else max(1, results.cores() // self.jobs)
         os.environ.setdefault("OMP_NUM_THREADS", str(threads))
         if self.fork or self.gpus == 0:
             return self
