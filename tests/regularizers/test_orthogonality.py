@@ -164,3 +164,13 @@ def test_impossible_arguments_are_refused(message):
     with pytest.raises(ValueError) as raised:
         BAD[message](vectors())
     assert message in str(raised.value)
+
+
+@pytest.mark.parametrize("iterations, cosines", [(2, (0.88, 0.80)), (8, (0.97, 0.93))])
+def test_the_gradient_is_as_far_from_the_exact_one_as_documented(iterations, cosines):
+    for num_heads, expected in zip((8, 16), cosines, strict=True):
+        x = vectors(bsz=60, num_heads=num_heads, length=50, head_dim=64)
+        exact = value_and_grad(lambda x: srip(x, method="exact"), x)[1].flatten()
+        near = value_and_grad(lambda x: srip(x, iterations=iterations), x)[1].flatten()
+        cosine = torch.cosine_similarity(near, exact, dim=0)
+        assert float(cosine) == pytest.approx(expected, abs=0.02)
