@@ -1,7 +1,7 @@
 """From an experiment of a paper to a run at a scale: recipe, choices, settings, name, folder."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from diverse_mha.errors import UserError
@@ -80,7 +80,7 @@ def plan(
         scale: Where to run it.
         seed: The seed of the training.
         settings: Settings of a table at this scale.
-        updates: Number of updates instead of the recipe's.
+        updates: Number of updates instead of the recipe's, and no checkpoints averaged.
 
     Raises:
         UserError: if the experiment cannot be run at this scale.
@@ -103,6 +103,7 @@ def plan(
     if recipe.kind == "translation":
         wanted |= {"task.source_lang": languages[0], "task.target_lang": languages[1]}
     if updates is not None:
+        recipe = replace(recipe, average=0)  # a trial has too few checkpoints for that
         wanted |= {"optimization.max_update": updates, "optimization.max_epoch": 0}
     wanted["common.seed"] = seed
     # As recipes have them: an experiment holds lists as tuples.

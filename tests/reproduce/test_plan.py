@@ -9,6 +9,7 @@ from diverse_mha.errors import UserError
 from diverse_mha.reproduce import steps
 from diverse_mha.reproduce.batches import usable
 from diverse_mha.reproduce.compose import lookup
+from diverse_mha.reproduce.corpora import CORPORA
 from diverse_mha.reproduce.experiments import Experiment
 from diverse_mha.reproduce.fill import Choices, runs_of
 from diverse_mha.reproduce.papers import find
@@ -127,3 +128,19 @@ def test_unknown_sizes_and_missing_scales_are_refused():
         plan(Experiment("probing", task="word_content"), "small")
     with pytest.raises(UserError, match="nothing.yaml: no such file; method/ has all_three"):
         plan(Experiment("ptb", method="nothing"), "small")
+
+
+def test_a_trial_averages_nothing_and_is_another_run():
+    whole, trial = (
+        plan(Experiment("multi30k"), "small"),
+        plan(Experiment("multi30k"), "small", updates=20),
+    )
+    assert whole.recipe.average == 10 and whole.recipe.average_by == "epoch"
+    assert trial.recipe.average == 0 and trial.key != whole.key
+
+
+def test_epochs_and_updates_averaged_are_different_runs(monkeypatch):
+    by_epoch = plan(Experiment("multi30k"), "small")
+    recipe = dataclasses.replace(CORPORA["multi30k"]["small"], average_by="update")
+    monkeypatch.setitem(CORPORA["multi30k"], "small", recipe)
+    assert plan(Experiment("multi30k"), "small").key != by_epoch.key
