@@ -184,5 +184,5 @@ def describe(args: argparse.Namespace, selection: Selection, content: dict) -> d
     if "svcca" in selection.measures or args.against:
         said["variance that SVCCA keeps"] = f"{selection.threshold:g}"
     for model in [*content["models"], *([content["against"]] if args.against else [])]:
-        said[f"SHA-256 of {model['checkpoint']}"] = model["sha256"]
+        said[f"SHA-256 of {model['name']}"] = model["sha256"]
     return said
