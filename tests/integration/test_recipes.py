@@ -1,0 +1,163 @@
+"""Every recipe trains into a folder that does not exist, and goes on from there.
+
+Through ``scripts/train.sh --config`` and through ``fairseq-hydra-train``; each goes on from what
+the other has begun. All but one of the launches are forked off one process that has imported
+fairseq, two at a time, for importing it takes most of the time of such a training.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+import yaml
+
+from diverse_mha.reproduce.compose import CONFIGS, compose
+from tests.reliability import launches, miniature
+from tests.reliability.children import Child
+
+pytestmark = pytest.mark.integration
+
+ROOT = CONFIGS.parent
+RECIPES = sorted(path.stem for path in CONFIGS.glob("*.yaml"))
+
+# What makes a recipe's model and data small; all else is trained as the recipe has it.
+SIDES = {
+    "diverse_translation": ("encoder", "decoder"),
+    "diverse_language_modeling": ("decoder",),
+    "sentence_classification": ("encoder",),
+}
+SIZES = {"embed_dim": 16, "ffn_embed_dim": 32, "layers": 2, "attention_heads": 4}
+FOLDERS = dict(zip(SIDES, ("translation", "language_model", "classification"), strict=True))
+LANGUAGES = ["task.source_lang=src", "task.target_lang=tgt"]
+ADAPTIVE = [f"++model.adaptive_{kind}_cutoff='8,14'" for kind in ("input", "softmax")]
+ADAPTIVE += [f"++model.decoder_{side}_dim=16" for side in ("input", "output")]
+ON_CPU = ["++common.cpu=true", "++common.fp16=false", "++dataset.num_workers=0"]
+ON_CPU += ["++dataset.required_batch_size_multiple=1"]  # of 8, few sentences make none
+
+
+def settings(recipe: str, data) -> list[str]:
+    """The one rule: a recipe's settings for a model and data that train in a moment."""
+    composed = compose(recipe, {}, {})
+    task = composed["task"]["_name"]
+    words = [f"task.data={data / FOLDERS[task]}", *ON_CPU]
+    for side in SIDES[task]:
+        words += [f"++model.{side}_{size}={value}" for size, value in SIZES.items()]
+    if task == "diverse_translation":
+        words += LANGUAGES
+    if composed["criterion"]["_name"].startswith("adaptive"):
+        words += ADAPTIVE
+    return words
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("stand-in")
+    miniature.write_all(folder)
+    classes = folder / "classification"  # of pairs, in groups
+    shutil.copytree(classes / "input0", classes / "input1")
+    shutil.copytree(classes / "label", classes / "length")
+    return folder
+
+
+def train_sh(recipe, words, folder, log):
+    file = CONFIGS / f"{recipe}.yaml"
+    return Child(launches.train_sh, ["--config", str(file), *words], folder, log)
+
+
+def hydra_train(recipe, words, folder, log):
+    """Start it from the clone, as the recipes say."""
+    where = ["--config-dir", str(CONFIGS), "--config-name", recipe]
+    return Child(launches.hydra_train, where + words, ROOT, log)
+
+
+WAYS = {"train.sh": (train_sh, hydra_train), "hydra-train": (hydra_train, train_sh)}
+
+
+def updates(run) -> int:
+    state = torch.load(run / "checkpoint_last.pt", weights_only=False)
+    return state["optimizer_history"][-1]["num_updates"]
+
+
+def train_twice(recipe, way, data, folder) -> list:
+    """Train for two updates and, the other way, for two more; return what there was after each."""
+    run, log = folder / "runs" / recipe / way, folder / f"{recipe}.{way}.output"
+    words = [*settings(recipe, data), f"checkpoint.save_dir={run}"]
+    seen = []
+    for number, start in enumerate(WAYS[way], start=1):
+        child = start(recipe, [*words, f"optimization.max_update={2 * number}"], folder, log)
+        code, _ = child.result(240)
+        if code != 0:
+            return [code, log.read_text()[-2000:]]
+        seen.append((updates(run), "Loaded checkpoint" in (run / "train.log").read_text()))
+    return seen
+
+
+@pytest.fixture(scope="module")
+def trainings(data, tmp_path_factory):
+    """All trainings, under way."""
+    folder = tmp_path_factory.mktemp("trainings")
+    with ThreadPoolExecutor(2) as two:
+        pairs = [(recipe, way) for recipe in RECIPES for way in WAYS]
+        yield {pair: two.submit(train_twice, *pair, data, folder) for pair in pairs}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_a_recipe_trains_in_a_new_folder_and_goes_on(recipe, way, trainings):
+    assert len(trainings) == 2 * len(RECIPES) >= 34
+    assert trainings[recipe, way].result() == [(2, False), (4, True)]
+
+
+def test_nothing_is_saved_but_the_log_where_nothing_is_to_be_saved(data, tmp_path):
+    words = [*settings("demo", data), "++checkpoint.no_save=true", "optimization.max_update=1"]
+    for name, start in {"sh": train_sh, "hydra": hydra_train}.items():
+        run = tmp_path / "new" / name
+        code, said = start(
+            "demo", [*words, f"checkpoint.save_dir={run}"], tmp_path, tmp_path / "output"
+        ).result(240)
+        assert code == 0, said
+        assert [path.name for path in run.iterdir()] == ["train.log"]
+        assert "num_updates 1" in (run / "train.log").read_text()
+
+
+def test_a_sweep_fills_a_folder_for_each_of_its_trainings(data, tmp_path):
+    """With a best checkpoint in each, though a later one scores worse than an earlier one."""
+    words = ["-m", "--config-dir", str(CONFIGS), "--config-name", "demo", *settings("demo", data)]
+    words += [f"common.user_dir={ROOT}/diverse_mha", "optimization.max_update=1"]
+    words += ["method=baseline,coda", "optimization.lr=[0.01],[0.0]"]
+    words += ["checkpoint.save_dir=runs/${hydra:runtime.choices.method}-${hydra:job.num}"]
+    log = tmp_path / "output"
+    code, said = Child(launches.hydra_train, words, tmp_path, log).result(240)
+    assert code == 0, f"{said}\n{log.read_text()[-3000:]}"
+    names = {path.name for path in (tmp_path / "runs").iterdir()}
+    assert names == {"baseline-0", "baseline-1", "coda-2", "coda-3"}
+    for name in names:
+        files = {path.name for path in (tmp_path / "runs" / name).iterdir()}
+        assert files == {"train.log", "checkpoint_best.pt", "checkpoint_last.pt"}, name
+
+
+def test_a_copy_outside_the_clone_trains_in_two_real_processes(data, tmp_path):
+    """Not forked: with the shell script, its launcher, and two workers that meet."""
+    copy = tmp_path / "mine.yaml"
+    content = yaml.safe_load((CONFIGS / "demo.yaml").read_text())
+    content["checkpoint"]["save_dir"] = "new/run"
+    copy.write_text(yaml.safe_dump(content))
+    done = subprocess.run(
+        [
+            "bash", ROOT / "scripts/train.sh", "--processes", "2", "--config", "mine.yaml",
+            *settings("demo", data), "method=both", "optimization.max_update=2",
+        ],
+        cwd=tmp_path,
+        env=os.environ | {"DIVERSE_MHA_PYTHON": sys.executable, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert updates(tmp_path / "new/run") == 2
+    assert "disagreement_output" in (tmp_path / "new/run/train.log").read_text()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mine.yaml", "new"]
