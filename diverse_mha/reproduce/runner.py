@@ -67,20 +67,19 @@ class Runner:
             import_everything()
         heads = [f"[{n}/{len(distinct)}] {run.name}: " for n, run in enumerate(distinct, start=1)]
         found = {}
-        waiting = []
+        waiting = {}
         for run, head in zip(distinct, heads, strict=True):
             try:
                 if self.jobs > 1 and results.load(run.folder(self.place.out)) is None:
-                    waiting.append((head.removesuffix(": "), partial(self._in_place, run, head)))
+                    task = partial(self._in_place, run, head)
+                    waiting[run] = head.removesuffix(": "), task
                 else:
                     found[run] = self._run(run, head)
             except (RowError, UserError) as error:
                 say(head + f"FAILED: {error}")
-        side_by_side(waiting, self.jobs)
-        for run in distinct:
-            done = results.load(run.folder(self.place.out)) if waiting else None
-            found |= {run: done} if done is not None else {}
-        return found
+        side_by_side(list(waiting.values()), self.jobs)
+        done = {run: results.load(run.folder(self.place.out)) for run in waiting}
+        return found | {run: result for run, result in done.items() if result is not None}
 
     def _in_place(self, run: Run, head: str, slot: int) -> None:
         """Carry out a run in a process of its own, with this slot's share of the machine."""
@@ -140,7 +139,7 @@ class Runner:
     def _heads_in_place(
         self, run: Run, options: Mapping[str, str], against: Run | None, slot: int
     ) -> None:
-        with contextlib.suppress(RowError):
+        with contextlib.suppress(RowError, UserError):
             self._share(slot).heads(run, options, against)
 
     def _is_measured(self, run: Run, options: Mapping[str, str], against: Run | None) -> bool:

@@ -126,9 +126,13 @@ def test_one_failure_leaves_the_others_and_finished_runs_are_not_run_again(
     again = Runner(place, jobs=2, gpus=0).run_all(runs)
     assert again == found
     assert sum("(already done)" in line for line in capfd.readouterr().out.splitlines()) == 3
-    tries = {path.name: path.read_text().split() for path in started.iterdir()}
+    damaged = runs[0].folder(place.out) / "result.json"
+    damaged.write_text("{")
+    assert set(Runner(place, jobs=2, gpus=0).run_all(runs)) == {runs[2], runs[3]}
+    assert f"{damaged}: not readable as JSON" in capfd.readouterr().out
     threads = str(max(1, len(os.sched_getaffinity(0)) // 2))
-    assert tries == {run.name: [threads] * (1 + (run == runs[1])) for run in runs}
+    tries = {path.name: path.read_text().split() for path in started.iterdir()}
+    assert tries == {run.name: [threads] * (1 + 2 * (run == runs[1])) for run in runs}
 
 
 @pytest.mark.parametrize(
