@@ -19,9 +19,10 @@
    split if their number is not a multiple of ``--required-batch-size-multiple`` (8 by
    default): 1,008 of 1,014. In training they only come in another epoch.
 7. fairseq-validate has no default task, and ends in a KeyError without ``--task``.
-8. Hydra cuts tracebacks, and so prints one where an error of ours is a single line.
+8. No evaluation, and checked options: :mod:`diverse_mha.checkpoint_guard`.
+9. Hydra cuts tracebacks, and so prints one where an error of ours is a single line.
    Asked for full errors it lets exceptions through as they are.
-6. In bfloat16 on the CPU, oneDNN keeps a compiled matrix product for each shape it has met,
+10. In bfloat16 on the CPU, oneDNN keeps a compiled matrix product for each shape it has met,
    a thousand of them by default. fairseq's batches come in hundreds of shapes, so a small model's
    training holds a gigabyte of them, for nothing: a new update has new shapes. Few are kept
    here. oneDNN reads its settings from the environment when it is first used.
@@ -47,6 +48,7 @@ from fairseq.tasks import FairseqTask
 from omegaconf import AnyNode, DictConfig, ListConfig
 from omegaconf.base import ContainerMetadata, Metadata
 
+from diverse_mha import checkpoint_guard
 from diverse_mha.errors import OptionError, describe_os_error
 from diverse_mha.files import whole_file
 from diverse_mha.old_checkpoints import mend_language_model
@@ -130,9 +132,10 @@ def name_checkpoint_errors() -> None:
         return
 
     @functools.wraps(load)
-    def load_or_explain(path, *args, **kwargs):
+    def load_or_explain(path, arg_overrides=None, *args, **kwargs):
         try:
-            state = load(path, *args, **kwargs)
+            with checkpoint_guard.reading(str(path), arg_overrides):
+                state = load(path, arg_overrides, *args, **kwargs)
             mend_language_model(state)
             return state
         except OptionError:
@@ -274,6 +277,7 @@ def quiet_fairseq() -> None:
 
 allow_fairseq_checkpoints()
 name_checkpoint_errors()
+checkpoint_guard.install()
 save_whole_checkpoints()
 check_before_training()
 keep_whole_splits()

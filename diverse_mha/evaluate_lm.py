@@ -140,7 +140,8 @@ def score(args: argparse.Namespace, settings: Mapping) -> tuple[float, int]:
     words += ["--max-tokens", str(max(4096, args.tokens_per_sample))]
     words += ["--softmax-batch", str(SOFTMAX_BATCH)]
     if settings.get("sample_break_mode"):
-        words += ["--sample-break-mode", str(settings["sample_break_mode"])]
+        # In one word: what a checkpoint says must not become an option of its own.
+        words.append(f"--sample-break-mode={settings['sample_break_mode']}")
     if settings.get("add_bos_token"):
         words.append("--add-bos-token")
     if args.cpu or not torch.cuda.is_available():
@@ -169,6 +170,8 @@ def main(words: Sequence[str]) -> int:
     settings = training_settings(checkpoint, state)
     check_fit(checkpoint, state["model"], data)
     trained_on = settings.get("tokens_per_sample") or 1024  # fairseq's default
+    if not isinstance(trained_on, int):
+        raise UserError(f"{checkpoint}: its option tokens_per_sample {trained_on!r}: no number")
     if args.tokens_per_sample is None:
         args.tokens_per_sample = trained_on
     if not 1 <= args.tokens_per_sample <= trained_on:

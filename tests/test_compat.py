@@ -137,13 +137,17 @@ def test_other_errors_of_saving_keep_their_traceback(tmp_path):
 
 
 def test_importing_twice_wraps_once():
-    before = checkpoint_utils.load_checkpoint_to_cpu, checkpoint_utils.torch_persistent_save
-    compat.name_checkpoint_errors()
-    compat.save_whole_checkpoints()
-    assert before == (
-        checkpoint_utils.load_checkpoint_to_cpu,
-        checkpoint_utils.torch_persistent_save,
+    wrapped = (
+        "load_checkpoint_to_cpu",
+        "_upgrade_state_dict",
+        "load_model_ensemble_and_task",
+        "torch_persistent_save",
     )
+    before = [getattr(checkpoint_utils, name) for name in wrapped]
+    compat.name_checkpoint_errors()
+    compat.checkpoint_guard.install()
+    compat.save_whole_checkpoints()
+    assert before == [getattr(checkpoint_utils, name) for name in wrapped]
 
 
 class Samples(FairseqDataset):

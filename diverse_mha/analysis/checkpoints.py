@@ -12,6 +12,7 @@ from tqdm import tqdm
 
 from diverse_mha.analysis import stock
 from diverse_mha.attention import HeadStates
+from diverse_mha.checkpoint_guard import options_explained
 from diverse_mha.data_files import check_split, dictionaries_named, splits_in
 from diverse_mha.errors import OptionError, UserError
 from diverse_mha.tasks.resume import check_data_folder
@@ -81,7 +82,8 @@ def _build(path: str, state: dict, cfg: Any, name: str) -> tuple[nn.Module, Any]
     task = tasks.setup_task(cfg.task, from_checkpoint=True)
     if "task_state" in state:
         task.load_state_dict(state["task_state"])
-    model = stock.build_twin(cfg.model, task)
+    with options_explained(Exception):
+        model = stock.build_twin(cfg.model, task)
     model.load_state_dict(state["model"], strict=True, model_cfg=cfg.model)
     return model, task
 

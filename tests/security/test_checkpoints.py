@@ -4,6 +4,7 @@ import contextlib
 import os
 import pickle
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -82,3 +83,16 @@ def test_the_hub_interface_refuses_it(bomb, world):
     with pytest.raises(ValueError, match="bomb.pt: .*refused|bomb.pt: .*not a checkpoint"):
         TransformerModel.from_pretrained(".", "bomb.pt", "bin", user_dir=f"{ROOT}/diverse_mha")
     assert not (world / "exploded").exists()
+
+
+@pytest.mark.filterwarnings(r"ignore:\s*'\w+' is validated against ConfigStore")
+def test_an_option_in_a_checkpoint_is_none_of_the_command(world, monkeypatch, capsys):
+    """evaluate-lm passes one on to fairseq-eval-lm, which imports what --user-dir names."""
+    (world / "plugin_that_runs").mkdir()
+    (world / "plugin_that_runs/__init__.py").write_text("import os; os.mkdir('exploded')\n")
+    state = torch.load("lm.pt", weights_only=True)
+    state["cfg"]["task"]["sample_break_mode"] = "--user-dir=plugin_that_runs"
+    torch.save(state, "argument.pt")
+    row = Row("argument", "evaluate-lm argument.pt bin", "--sample-break-mode", "choose from")
+    check(row, world, monkeypatch, capsys)
+    assert "plugin_that_runs" not in sys.modules

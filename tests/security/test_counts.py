@@ -2,7 +2,14 @@
 
 from pathlib import Path
 
-from tests.security import test_archives, test_checkpoints, test_shell
+from tests.security import (
+    test_archives,
+    test_checkpoints,
+    test_expression_commands,
+    test_expressions,
+    test_shell,
+)
+from tests.security.expressions import fields
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "reliability.md"
 
@@ -11,5 +18,8 @@ def test_the_document_says_how_many_there_are():
     text = DOCUMENT.read_text(encoding="utf-8")
     harmful = len(test_archives.NAMES + test_archives.LINKS + test_archives.DEVICES)
     assert f"{len(test_checkpoints.COMMANDS)} commands and the hub interface" in text
+    options = sum(len(fields(*target)) for target in test_expressions.TARGETS)
+    assert f"{options} options of {len(test_expressions.TARGETS)} names" in text
+    assert f"{len(test_expression_commands.COMMANDS)} commands |" in text
     assert f"{harmful} entries that mean harm" in text
     assert f"all {len(test_shell.LAUNCHERS)} launchers" in text

@@ -1,0 +1,183 @@
+"""Checkpoints whose options hold expressions that would run code, and a watch for running it.
+
+The table is made from fairseq's registries: a new option of a model, task or criterion that a
+checkpoint may name is in it without further ado.
+"""
+
+import copy
+import dataclasses
+import os
+import sys
+from argparse import ArgumentParser, Namespace
+from contextlib import contextmanager
+from types import CodeType
+
+from fairseq import options, tasks
+from fairseq.criterions import CRITERION_REGISTRY
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.models import MODEL_REGISTRY
+from fairseq.registry import REGISTRIES
+from fairseq.tasks import TASK_REGISTRY
+from omegaconf import OmegaConf
+
+from diverse_mha import checkpoint_options
+from diverse_mha.errors import UserError
+
+CANARY = "canary"
+EXPRESSION = f"__import__('os').system('touch {CANARY}')"
+
+SIDES = {"translation": ("encoder", "decoder"), "language_modeling": ("decoder",)}
+SHAPE = "--{0}-embed-dim 16 --{0}-ffn-embed-dim 24 --{0}-layers 2 --{0}-attention-heads 4"
+RECURRENT = "--{0}-embed-dim 16 --{0}-hidden-size 16"
+CONVOLUTIONS = "--{0}-embed-dim 16 --{0}-layers [(16,3)]*2+[(16,3)]"
+LIGHT = SHAPE + " --{0}-kernel-size-list [3,3]"
+SHAPES = {"lstm": RECURRENT, "fconv": CONVOLUTIONS, "lightconv": LIGHT}
+
+
+class Watch:
+    """Notes whenever Python runs, opens, imports or connects to anything with ``CANARY`` in it.
+
+    A file of the data folder may be looked for: its name is made of the names of languages.
+    """
+
+    EVENTS = ("exec", "open", "import", "os.", "subprocess.", "socket.", "urllib.", "ctypes.")
+
+    def __init__(self):
+        self.seen, self.watching = [], False
+        sys.addaudithook(self.look)
+
+    def look(self, event, arguments):
+        if not self.watching or not event.startswith(self.EVENTS):
+            return
+        self.watching = False  # looking may raise events of its own
+        texts = [str(x.co_consts) if isinstance(x, CodeType) else str(x) for x in arguments]
+        inside = event == "open" and os.path.basename(os.path.dirname(texts[0])) == "bin"
+        if any(CANARY in text for text in texts) and not inside:
+            self.seen.append((event, *texts))
+        self.watching = True
+
+    @contextmanager
+    def on(self):
+        """Watch what happens inside; fails on anything seen, and on a ``CANARY`` left behind."""
+        self.seen, self.watching = [], True
+        try:
+            yield
+        finally:
+            self.watching = False
+        assert not self.seen, self.seen
+
+
+def targets() -> list[tuple[str, str]]:
+    """Return what a checkpoint may name, one of each form: pairs of part and name."""
+    found = {}
+    for group, registry in (
+        ("model", MODEL_REGISTRY),
+        ("task", TASK_REGISTRY),
+        ("criterion", CRITERION_REGISTRY),
+    ):
+        for name in sorted(registry, key=len):
+            owner = checkpoint_options._registered(group, name)
+            if owner is not None:  # shapes of a family differ in their defaults only
+                found.setdefault(
+                    (owner.__bases__, owner.__module__, *fields(group, name)), (group, name)
+                )
+    for group in ("tokenizer", "bpe"):
+        found |= {(group, name): (group, name) for name in REGISTRIES[group]["registry"]}
+    return list(found.values())
+
+
+def fields(group: str, name: str) -> list[str]:
+    """Return the options of what a name stands for."""
+    owner = checkpoint_options._registered(group, name)
+    schema = getattr(owner, "__dataclass", None)
+    if schema is not None:
+        return [f.name for f in dataclasses.fields(schema) if f.name != "_name"]
+    parser = ArgumentParser(allow_abbrev=False, add_help=False)
+    if hasattr(owner, "add_args"):
+        owner.add_args(parser)
+    return [action.dest for action in parser._actions]
+
+
+def task_of(group: str, name: str) -> str:
+    """Return the task that goes with a model or a criterion."""
+    if group == "task":
+        return name
+    if name.startswith("sentence_class"):
+        return "sentence_classification"
+    is_language_model = name.endswith("_lm") or "_lm_" in name or name.startswith("adaptive")
+    return "language_modeling" if is_language_model else "translation"
+
+
+def arguments(group: str, name: str, folders: dict[str, str]) -> Namespace:
+    """Return the parsed command line of a training of a tiny model with this part in it."""
+    task = task_of(group, name)
+    kind = (
+        "sentence_classification"
+        if task == "sentence_classification"
+        else ("translation" if "translation" in task else "language_modeling")
+    )
+    default = {"translation": "transformer", "language_modeling": "transformer_lm"}.get(
+        kind, "sentence_classifier"
+    )
+    model = name if group == "model" else default
+    shape = SHAPES.get(model.removesuffix("_lm"), SHAPE)
+    words = [folders[kind], "--task", task, "--arch", model]
+    for side in SIDES.get(kind, ("encoder",)):
+        words += shape.format(side).split()
+    if model == "lightconv":
+        words += ["--encoder-conv-dim", "16", "--decoder-conv-dim", "16"]
+    if model.startswith("lstm"):
+        words += ["--decoder-out-embed-dim", "16"]
+    if name.startswith("adaptive"):
+        words += ["--adaptive-softmax-cutoff", "4,8"]
+    criterion = name if group == "criterion" else "cross_entropy"
+    if kind == "sentence_classification":
+        criterion = "sentence_classification_with_diversity"
+    words += ["--criterion", criterion]
+    if group in ("tokenizer", "bpe"):
+        words += [f"--{group}", name]
+    return options.parse_args_and_arch(options.get_training_parser(task), words)
+
+
+def healthy(group: str, name: str, folders: dict[str, str]) -> tuple[dict, Namespace]:
+    """Return an untrained checkpoint as fairseq would write it, and its flat options."""
+    args = arguments(group, name, folders)
+    cfg = convert_namespace_to_omegaconf(args)
+    model = tasks.setup_task(cfg.task).build_model(cfg.model)
+    history = {"criterion_name": "", "optimizer_name": "", "num_updates": 1}
+    state = {
+        "args": None,
+        "cfg": OmegaConf.to_container(cfg, resolve=True, enum_to_str=True),
+        "model": model.state_dict(),
+        "optimizer_history": [history | {"lr_scheduler_state": {}}],
+        "task_state": {},
+        "extra_state": {"epoch": 1, "train_iterator": {"epoch": 1}},
+        "last_optimizer_state": None,
+    }
+    return state, args
+
+
+def poisoned(state: dict, args: Namespace | None, group: str, names: list[str], value) -> dict:
+    """Return a copy of a checkpoint with ``value`` for options; in the flat form with ``args``."""
+    if args is not None:
+        flat = Namespace(**{**vars(args), **dict.fromkeys(names, value)})
+        return {**state, "args": flat, "cfg": None}
+    cfg = copy.deepcopy(state["cfg"])
+    part = vars(cfg[group]) if isinstance(cfg[group], Namespace) else cfg[group]
+    part.update(dict.fromkeys(names, value))
+    return {**state, "cfg": cfg}
+
+
+def attempt(run, watch: Watch) -> str:
+    """Run something on a poisoned checkpoint: return the line it ends with, or nothing.
+
+    Fails if anything of the expression is run or opened, and lets every other error through.
+    """
+    with watch.on():
+        try:
+            run()
+        except UserError as error:
+            line = str(error)
+            assert line and "\n" not in line
+            return line
+    return ""

@@ -1,0 +1,265 @@
+"""Options in a checkpoint are not run: every option of all that it may name, each alone."""
+
+import ast
+import re
+import sys
+import warnings
+from pathlib import Path
+
+import fairseq
+import pytest
+import torch
+from fairseq import checkpoint_utils, options, tasks
+from fairseq.criterions import CRITERION_REGISTRY
+from fairseq.models import ARCH_MODEL_REGISTRY
+from fairseq.models.transformer import TransformerModel
+from fairseq.tasks import TASK_REGISTRY
+
+from diverse_mha import checkpoint_options
+from diverse_mha.errors import OptionError
+from tests.security.expressions import (
+    CANARY,
+    EXPRESSION,
+    Watch,
+    attempt,
+    fields,
+    healthy,
+    poisoned,
+    targets,
+)
+
+TARGETS = targets()
+IDS = [f"{group}-{name}" for group, name in TARGETS]
+
+
+@pytest.fixture(scope="session")
+def watch():
+    return Watch()
+
+
+@pytest.fixture
+def folders(data, pairs, tmp_path, monkeypatch):
+    """Data of the three kinds; the current folder is an empty one."""
+    monkeypatch.chdir(tmp_path)
+    texts = str(data)
+    return {
+        "translation": texts,
+        "language_modeling": texts,
+        "sentence_classification": str(pairs),
+    }
+
+
+@pytest.fixture(scope="session")
+def checkpoint_of():
+    """Function that makes an untrained checkpoint, once for each name."""
+    made = {}
+
+    def make(group, name, folders):
+        if (group, name) not in made:
+            made[group, name] = healthy(group, name, folders)
+        return made[group, name]
+
+    return make
+
+
+def build(state, data):
+    """Build model, task and criterion from a checkpoint, as fairseq's commands do."""
+    torch.save(state, "poisoned.pt")
+    load = checkpoint_utils.load_model_ensemble_and_task
+    _, cfg, task = load(["poisoned.pt"], {"data": data})
+    task.build_criterion(cfg.criterion)
+
+
+def data_of(state, folders):
+    task = state["cfg"]["task"]["_name"]
+    return folders["sentence_classification" if "sentence" in task else "translation"]
+
+
+def test_the_watch_sees_what_is_run(watch, tmp_path, monkeypatch):
+    """Where this fails, the tests below show nothing."""
+    monkeypatch.chdir(tmp_path)
+    for expression in (EXPRESSION, f"open('{CANARY}', 'w')", f"'{CANARY}'"):
+        with pytest.raises(AssertionError), watch.on():
+            eval(expression)  # one of ours
+    assert (tmp_path / CANARY).exists()
+
+
+def test_eval_reads_literals_in_every_module_of_fairseq():
+    root = Path(fairseq.__file__).parent
+    found = 0
+    for path in root.rglob("*.py"):
+        text = path.read_text()
+        if "eval(" not in text and "exec(" not in text:
+            continue
+        with warnings.catch_warnings(action="ignore"):  # of escapes in fairseq's strings
+            calls = [n.func for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Call)]
+        if not any(isinstance(f, ast.Name) and f.id in ("eval", "exec") for f in calls):
+            continue
+        module = ".".join(path.relative_to(root.parent).with_suffix("").parts)
+        if module.startswith("fairseq.examples."):  # no name that a checkpoint may give is there
+            continue
+        assert sys.modules[module].eval is checkpoint_options.evaluate_option, module
+        assert not any(isinstance(f, ast.Name) and f.id == "exec" for f in calls), module
+        found += 1
+    assert found > 15
+
+
+def test_evaluated_options_of_the_command_line_work_as_before():
+    for kind in (int, float):
+        for text in ("10000,50000,200000", "[10000, 50000]", "10000"):
+            assert options.eval_str_list(text, kind) == [
+                kind(x) for x in text.strip("[]").split(",")
+            ]
+    assert options.eval_bool("True") and not options.eval_bool("0")
+    assert not options.eval_bool(None) and options.eval_str_dict("{'a': 1}") == {"a": 1}
+    with pytest.raises(OptionError, match="^'len': neither a literal"):
+        options.eval_str_list("len")
+
+
+@pytest.mark.parametrize(
+    "group,registry",
+    [
+        ("model", ARCH_MODEL_REGISTRY),
+        ("task", TASK_REGISTRY),
+        ("criterion", CRITERION_REGISTRY),
+    ],
+)
+def test_what_a_checkpoint_may_name(group, registry):
+    """All of ours, the listed ones of fairseq's, and nothing else that is registered."""
+    allowed = {name for name in registry if checkpoint_options._registered(group, name)}
+    ours = {name for name in registry if registry[name].__module__.startswith("diverse_mha")}
+    assert ours and ours <= allowed
+    assert set(checkpoint_options.ALLOWED[group]) <= allowed
+    refused = set(registry) - allowed
+    assert len(refused) > 20
+    for name in refused:
+        state = {"cfg": {group: {"_name": name}}}
+        with pytest.raises(OptionError, match=rf"^a\.pt: its option {group}\._name '{name}': a "):
+            checkpoint_options.check_options("a.pt", state["cfg"])
+
+
+@pytest.mark.parametrize("name", ["x", ["transformer"], 3, "${oc.env:HOME}"])
+def test_other_names_are_refused(name):
+    for cfg in ({"model": {"_name": name}}, {"task": {"_name": "translation", "task": name}}):
+        with pytest.raises(OptionError, match="^a.pt: its option .*refused$"):
+            checkpoint_options.check_options("a.pt", cfg)
+
+
+def test_code_of_the_users_own_may_be_named(monkeypatch):
+    class Own(CRITERION_REGISTRY["cross_entropy"]):
+        """A criterion that another package registers."""
+
+    monkeypatch.setitem(CRITERION_REGISTRY, "own", Own)
+    checkpoint_options.check_options("a.pt", {"criterion": {"_name": "own"}})
+    Own.__module__ = "fairseq.criterions.own"
+    with pytest.raises(OptionError, match="'own'"):
+        checkpoint_options.check_options("a.pt", {"criterion": {"_name": "own"}})
+
+
+def test_references_are_fine_and_resolvers_are_not():
+    cfg = {"task": {"_name": "translation", "data": "${common.seed}"}}
+    checkpoint_options.check_options("a.pt", cfg)
+    for text in ("${oc.env:HOME}", "${${common.seed}:x}", "a ${oc.decode:'1'}"):
+        cfg["task"]["data"] = text
+        with pytest.raises(OptionError, match="a.pt: its option task.data .* calls a resolver"):
+            checkpoint_options.check_options("a.pt", cfg)
+
+
+@pytest.mark.parametrize(
+    "group,name,option,value",
+    [
+        ("model", "transformer", "adaptive_softmax_cutoff", [EXPRESSION]),
+        ("model", "transformer_disagree", "adaptive_softmax_cutoff", EXPRESSION),
+        ("model", "transformer_lm_disagree", "adaptive_input_cutoff", EXPRESSION),
+        ("model", "transformer_lm", "character_filters", EXPRESSION),
+        ("model", "fconv", "encoder_layers", EXPRESSION),
+        ("model", "lstm", "decoder_attention", EXPRESSION),
+        ("model", "transformer_disagree", "dropout", "much"),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_wrong_values_end_in_one_line(group, name, option, value, folders, watch, checkpoint_of):
+    state, _ = checkpoint_of(group, name, folders)
+    switches = {
+        "adaptive_input_cutoff": "adaptive_input",
+        "character_filters": "character_embeddings",
+    }
+    if option in switches:
+        state = poisoned(state, None, group, [switches[option]], True)
+    state = poisoned(state, None, group, [option], value)
+    line = attempt(lambda: build(state, data_of(state, folders)), watch)
+    assert line.startswith(f"poisoned.pt: its option {group}.{option} ")
+    assert repr(value)[:40] in line
+
+
+@pytest.mark.parametrize(
+    "group,name,option,value",
+    [
+        ("model", "transformer_disagree", "routing_iterations", "three"),
+        ("model", "transformer_disagree", "cascade", "none of these"),
+        ("model", "lstm", "decoder_hidden_size", "wide"),
+        ("criterion", "label_smoothed_cross_entropy_with_diversity", "hsic_weight", [1]),
+        ("task", "diverse_translation", "rebuild_batches", "perhaps"),
+        ("task", "translation", "source_lang", "../en"),
+        ("generation", "", "beam", "wide"),
+    ],
+)
+def test_wrong_types_and_places_are_named(group, name, option, value):
+    named = f"a.pt: its option {group}.{option} {value!r}: "
+    with pytest.raises(OptionError, match=f"^{re.escape(named)}.*refused$"):
+        checkpoint_options.check_options("a.pt", {group: {"_name": name, option: value}})
+
+
+@pytest.mark.parametrize(
+    "name,option,values",
+    [
+        ("transformer_disagree", "adaptive_softmax_cutoff", [[4, 8], None]),
+        ("transformer_lm_disagree", "adaptive_softmax_cutoff", ["4,8", "[4, 8]", "4"]),
+        ("fconv", "encoder_layers", ["[(16, 3)] * 3", "[(16, 3)] + [(16, 3)] * 2"]),
+    ],
+)
+def test_right_values_are_read(name, option, values, folders, checkpoint_of):
+    state, _ = checkpoint_of("model", name, folders)
+    for value in values:
+        torch.save(poisoned(state, None, "model", [option], value), "right.pt")
+        cfg = checkpoint_utils.load_checkpoint_to_cpu("right.pt")["cfg"]
+        tasks.setup_task(cfg.task).build_model(cfg.model, from_checkpoint=True)
+
+
+@pytest.mark.parametrize("option", ["encoder_embed_path", "decoder_embed_path"])
+def test_word_vectors_are_not_read_again(option, folders, watch, checkpoint_of):
+    state, _ = checkpoint_of("model", "transformer", folders)
+    state = poisoned(state, None, "model", [option], CANARY)
+    assert attempt(lambda: build(state, data_of(state, folders)), watch) == ""
+
+
+def test_the_hub_interface_opens_subwords_of_its_caller_only(folders, watch, checkpoint_of):
+    state, _ = checkpoint_of("model", "transformer", folders)
+    bpe = {"_name": "subword_nmt", "bpe_codes": CANARY}
+    torch.save({**state, "cfg": {**state["cfg"], "bpe": bpe}}, "hub.pt")
+
+    def load(**options):
+        data = folders["translation"]
+        return TransformerModel.from_pretrained(".", "hub.pt", data, **options)
+
+    assert attempt(load, watch).startswith("--bpe-codes is missing (from Python: bpe_codes=...)")
+    with pytest.raises(EnvironmentError, match="own-codes"):  # opened where the caller says so
+        load(bpe_codes="own-codes")
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("form", ["cfg", "args"])
+@pytest.mark.parametrize("group,name", TARGETS, ids=IDS)
+def test_every_option_alone(group, name, form, folders, watch, checkpoint_of):
+    """A text and a list of it for every option: refused in a line that names all, or not used."""
+    state, args = checkpoint_of(group, name, folders)
+    flat = args if form == "args" else None
+    data = data_of(state, folders)
+    build(poisoned(state, flat, group, [], None), data)
+    for option in fields(group, name):
+        for value in (EXPRESSION, [EXPRESSION]):
+            bad = poisoned(state, flat, group, [option], value)
+            line = attempt(lambda bad=bad: build(bad, data), watch)
+            if line:
+                assert line.startswith("poisoned.pt: its option"), line
+                assert option in line and "__import__" in line, line
