@@ -124,6 +124,8 @@ def arguments(group: str, name: str, folders: dict[str, str]) -> Namespace:
     words = [folders[kind], "--task", task, "--arch", model]
     for side in SIDES.get(kind, ("encoder",)):
         words += shape.format(side).split()
+    if kind == "translation":  # fairseq's moses tokeniser takes them over, and no None
+        words += ["--source-lang", "src", "--target-lang", "tgt"]
     if model == "lightconv":
         words += ["--encoder-conv-dim", "16", "--decoder-conv-dim", "16"]
     if model.startswith("lstm"):
