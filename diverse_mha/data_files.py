@@ -30,9 +30,9 @@ def dictionaries_named(folder: str | Path) -> Iterator[None]:
     """
     try:
         yield
-    except OptionError:
-        raise
-    except (ValueError, RuntimeError):  # RuntimeError: a word twice
+    except (ValueError, RuntimeError) as stumbled:  # RuntimeError: a word twice
+        if isinstance(stumbled, OptionError) and stumbled.__cause__ is None:
+            raise  # in words of our own, about something else
         for path in sorted(Path(folder).rglob("dict*.txt")):
             try:
                 Dictionary.load(str(path))
