@@ -19,7 +19,8 @@ def test_the_document_says_how_many_there_are():
     harmful = len(test_archives.NAMES + test_archives.LINKS + test_archives.DEVICES)
     assert f"{len(test_checkpoints.COMMANDS)} commands and the hub interface" in text
     options = sum(len(fields(*target)) for target in test_expressions.TARGETS)
-    assert f"{options} options of {len(test_expressions.TARGETS)} names" in text
+    assert options > 600 and len(test_expressions.TARGETS) > 30
+    assert "more than 600 options of more than 30 names" in text
     assert f"{len(test_expression_commands.COMMANDS)} commands |" in text
     assert f"{harmful} entries that mean harm" in text
     assert f"all {len(test_shell.LAUNCHERS)} launchers" in text
