@@ -119,8 +119,14 @@ def _explained(load):
 
 def _explained_model(build):
     def build_model(cfg, task, from_checkpoint=False):
-        with options_explained(Exception if from_checkpoint else ()):
-            return build(cfg, task, from_checkpoint)
+        try:
+            with options_explained(Exception if from_checkpoint else ()):
+                return build(cfg, task, from_checkpoint)
+        except OptionError as error:
+            path = _reading.get()[0]
+            if not from_checkpoint or path in str(error):
+                raise
+            raise OptionError(f"{path}: {error}") from error
 
     return build_model
 
