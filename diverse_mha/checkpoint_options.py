@@ -5,7 +5,6 @@ the names in it and to evaluate and open what its options say. So they are looke
 the form in which they lie in the file.
 """
 
-import os
 import re
 from argparse import Namespace
 from collections.abc import Collection, Iterator, Mapping
@@ -56,6 +55,7 @@ FILE_PARTS = ("source_lang", "target_lang", "train_subset", "accuracy_by")
 #: fairseq registers, all of them.
 GROUPS = ("model", "task", "criterion", "tokenizer", "bpe", "scoring")
 _RESOLVER = re.compile(r"\$\{.*:", re.DOTALL)  # ${oc.env:HOME}; ${task.data} is a mere reference
+_FILE_PART = re.compile(r"[\w@+-][\w.,@+-]*")
 #: Where each text of the checkpoints read so far came from, for messages: file and option.
 _ORIGINS: dict[str, str] = {}
 
@@ -102,8 +102,8 @@ def check_options(path: str, options: Any, given: Collection[str] = ()) -> None:
         _ORIGINS[text] = f"{path}: its option {option}"
         if _RESOLVER.search(text):
             raise OptionError(f"{_ORIGINS[text]} {shorten(text)}: calls a resolver; refused")
-        if option.rpartition(".")[2] in FILE_PARTS and (os.sep in text or text.startswith(".")):
-            raise OptionError(f"{_ORIGINS[text]} {shorten(text)}: leads to other folders; refused")
+        if option.rpartition(".")[2] in FILE_PARTS and not _FILE_PART.fullmatch(text):
+            raise OptionError(f"{_ORIGINS[text]} {shorten(text)}: no name of a file; refused")
     flat = isinstance(options, Namespace)
     for group in GROUPS:
         values = plain if flat else plain.get(group)
