@@ -55,7 +55,7 @@ FILE_PARTS = ("source_lang", "target_lang", "train_subset", "accuracy_by")
 #: fairseq registers, all of them.
 GROUPS = ("model", "task", "criterion", "tokenizer", "bpe", "scoring")
 _RESOLVER = re.compile(r"\$\{.*:", re.DOTALL)  # ${oc.env:HOME}; ${task.data} is a mere reference
-_FILE_PART = re.compile(r"[\w@+-][\w.,@+-]*")
+_FILE_PART = re.compile(r"([\w@+-][\w.,@+-]*)?")
 #: Where each text of the checkpoints read so far came from, for messages: file and option.
 _ORIGINS: dict[str, str] = {}
 
