@@ -82,7 +82,9 @@ def targets() -> list[tuple[str, str]]:
                     (owner.__bases__, owner.__module__, *fields(group, name)), (group, name)
                 )
     for group in ("tokenizer", "bpe"):
-        found |= {(group, name): (group, name) for name in REGISTRIES[group]["registry"]}
+        for name in REGISTRIES[group]["registry"]:
+            if fields(group, name):
+                found[group, name] = (group, name)
     return list(found.values())
 
 
