@@ -118,7 +118,7 @@ class DiversityConfig:
     log_gradient_share: int = _option(
         0,
         "every so many updates log which share of the gradient each term has, for one more "
-        "backward pass a term and one for the token loss; 0: never",
+        "backward pass a term and one for the token loss, in one process only; 0: never",
     )
 
 

@@ -10,7 +10,7 @@ def gradient_shares(losses: dict[str, Tensor], model: nn.Module) -> dict[str, Te
     """Divide the norm of each loss's gradient by the sum of these norms.
 
     The gradients are those with respect to all trained parameters of the model, of one batch of
-    one process, before anything is clipped, scaled or averaged. The norm of a sum is at most the
+    the process, before anything is clipped, scaled or averaged. The norm of a sum is at most the
     sum of the norms: shares say how hard each part pulls, not how far they agree. Each loss costs
     a backward pass; nothing is added to ``.grad``, and the graph stays.
 
@@ -40,7 +40,7 @@ def _norm(loss: Tensor | float, parameters: list[Tensor]) -> Tensor:
 
 
 def check_measurable(option: str, model: nn.Module) -> None:
-    """Refuse models whose gradients cannot be taken apart.
+    """Refuse models whose gradients cannot be taken apart, and several processes.
 
     Args:
         option: the option that asks for it and its value, for the message.
@@ -58,7 +58,9 @@ def check_measurable(option: str, model: nn.Module) -> None:
             for module in model.modules()
         ),
         "--fp16": any(p.dtype == torch.float16 for p in model.parameters()),
-        "--ddp-backend fully_sharded": type(model).__name__ == "FullyShardedDataParallel",
+        # Hooks that exchange gradients would take these for the gradients of the step.
+        "several processes": torch.distributed.is_initialized()
+        and torch.distributed.get_world_size() > 1,
     }
     for obstacle, there in obstacles.items():
         if there:

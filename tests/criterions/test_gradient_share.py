@@ -102,9 +102,19 @@ REFUSED = {
 @pytest.mark.parametrize("option", REFUSED)
 def test_models_whose_gradients_cannot_be_taken_apart_are_refused(option):
     term, model = criterion(**TERMS, log_gradient_share=100), REFUSED[option]()
-    model.set_num_updates(0)
     with pytest.raises(ValueError, match=f"--log-gradient-share 100: not together with {option}"):
-        term(model, toy_batch())
+        term.check_model(model)
+
+
+def test_several_processes_are_refused(monkeypatch):
+    term = criterion(**TERMS, log_gradient_share=100)
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    for processes in (1, 2):
+        monkeypatch.setattr(torch.distributed, "get_world_size", lambda count=processes: count)
+        if processes == 1:
+            term.check_model(build_ours())
+    with pytest.raises(ValueError, match="--log-gradient-share 100: not together with several"):
+        term.check_model(build_ours())
 
 
 BAD = {

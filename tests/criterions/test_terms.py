@@ -5,7 +5,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 from fairseq.criterions import CRITERION_DATACLASS_REGISTRY, CRITERION_REGISTRY
+from fairseq.dataclass.utils import merge_with_parent
 from fairseq.logging import metrics
+from omegaconf import OmegaConf
 
 from diverse_mha.criterions.config import (
     DEFAULT_ORTHOGONALITY_NORMALIZATION,
@@ -313,6 +315,12 @@ def test_a_model_with_one_head_is_refused(option):
     with pytest.raises(ValueError, match="the model's decoder attention has one"):
         lm = build_lm(decoder_attention_heads=1)
         criterion("cross_entropy", **{option: value}).check_model(lm)
+
+
+def test_weights_may_be_numbers_in_yaml_and_in_older_checkpoints():
+    written = {"disagreement": "output", "disagreement_weight": 0.5, "hsic_weight": 1e-7}
+    config = merge_with_parent(DiversityConfig(), OmegaConf.create(written))
+    assert [t.weights.of("cross") for t in DiversityTerms.from_config(config).terms] == [0.5, 1e-7]
 
 
 OTHER = next(n for n in NORMALIZATIONS if n != DEFAULT_NORMALIZATION)
