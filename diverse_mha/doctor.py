@@ -26,6 +26,7 @@ DISTRIBUTIONS = {
     "numpy": "arrays",
     "sacrebleu": "BLEU",
     "sacremoses": "tokenising",
+    "scipy": "intervals and p-values of differences",
     "subword-nmt": "BPE",
     "sentencepiece": "sentencepiece",
     "hydra-core": "fairseq's options",
