@@ -1,0 +1,114 @@
+"""Fresh clones, and documented commands run in them as a reader runs them."""
+
+import fcntl
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.docs import archives, table
+from tests.docs.blocks import ROOT, Command
+
+SECONDS = 300  # for one command
+ASSIGNMENT = re.compile(r'\w+=("[^"]*"|\S*)')
+# The reader has activated .venv; there is no network, no GPU, and nothing is installed.
+SETTINGS = {
+    "CUDA_VISIBLE_DEVICES": "",
+    "DIVERSE_MHA_PYTHON": sys.executable,
+    "OMP_NUM_THREADS": "1",
+    "PIP_NO_INDEX": "1",
+    "http_proxy": "http://127.0.0.1:9",
+    "https_proxy": "http://127.0.0.1:9",
+}
+
+
+class Clone:
+    """A clone of the repository, with what changed in the working tree since the last commit."""
+
+    def __init__(self, folder: Path):
+        self.folder, self.assigned = folder, ""
+
+    @classmethod
+    def make(cls, folder: Path, archives: Path) -> "Clone":
+        """Clone into a folder, and show it the published files (or stand-ins) as ``archives``."""
+        subprocess.run(["git", "clone", "-q", "--shared", ROOT, folder], check=True)
+        changed = subprocess.run(
+            ["git", "diff", "--binary", "HEAD"], cwd=ROOT, capture_output=True, check=True
+        ).stdout
+        if changed:
+            subprocess.run(["git", "apply"], cwd=folder, input=changed, check=True)
+        (folder / "archives").symlink_to(archives)
+        (folder / ".venv").symlink_to(sys.prefix)
+        return cls(folder)
+
+    def run(self, text: str) -> tuple[int, str]:
+        """Run a command; give its exit code and what it said."""
+        if ASSIGNMENT.fullmatch(text):
+            self.assigned += text + "\n"
+            return 0, ""
+        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        environment = {**os.environ, **table.VARIABLES, **SETTINGS, "PATH": path}
+        try:
+            done = subprocess.run(
+                ["bash", "-c", f"{self.assigned}{text}"],
+                cwd=self.folder,
+                env={**environment, "PYTHONPATH": str(self.folder)},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                timeout=SECONDS,
+            )
+        except subprocess.TimeoutExpired:
+            return 124, f"not ready after {SECONDS} s"
+        return done.returncode, done.stdout
+
+    def complaint(self, command: Command) -> str | None:
+        """Run a documented command; say what was wrong, if anything."""
+        text = table.runnable(command.page, command.text)
+        code, said = self.run(text)
+        if not code and "Traceback (most recent call last)" not in said:
+            return None
+        last = "\n".join(f"    {line}" for line in said.splitlines()[-12:])
+        return f"{command.place}: {command.text}\n  run as: {text}\n  exit code {code}:\n{last}"
+
+
+class World:
+    """Data and models that pages take for granted, each made once by its documented command."""
+
+    def __init__(self, folder: Path):
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        with self._alone():
+            if not (folder / "archives").exists():
+                (folder / "archives").mkdir()
+                archives.write(folder / "archives")
+                Clone.make(folder / "clone", folder / "archives")
+
+    def _alone(self):
+        lock = open(self.folder / "lock", "w")  # noqa: SIM115 (closing it gives it back)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return lock
+
+    def clone(self, folder: Path, page: str) -> Clone:
+        """Make a clone that has what a page takes for granted."""
+        clone = Clone.make(folder, self.folder / "archives")
+        for place, name in table.GIVEN.get(page, {}).items():
+            made = self._made(name)
+            (folder / place).parent.mkdir(parents=True, exist_ok=True)
+            subprocess.run(["cp", "-rl", made, folder / place], check=True)
+        return clone
+
+    def _made(self, name: str) -> Path:
+        """Make what is needed up to this; a process that comes later finds it."""
+        world = Clone(self.folder / "clone")
+        with self._alone():
+            for needed, commands in table.WORLD.items():
+                stamp = self.folder / f"made {needed.replace('/', ' ')}"
+                for text in () if stamp.exists() else commands:
+                    code, said = world.run(table.runnable("", text))
+                    assert code == 0, f"{text}\n{said[-3000:]}"
+                stamp.touch()
+                if needed == name:
+                    break
+        return world.folder / name

@@ -1,0 +1,143 @@
+"""What is changed in a documented command before it is run: everything is here.
+
+``PLACEHOLDERS`` are the words that a reader fills in, ``SHORTER`` makes of a training of hours one
+of three updates, ``GIVEN`` is what a page takes for granted: data and models of other pages.
+"""
+
+import re
+
+UPDATES = 3
+
+# Words that stand for something of the reader's, for all pages and for single ones.
+PLACEHOLDERS = {
+    "": {
+        "CHECKPOINT": "runs/toy/checkpoint_best.pt",
+        "DATA": "data/multi30k/bin",
+        "RECIPE": "multi30k_small",
+        "RUN": "runs/wiki103_small/coda",
+        "NAME.yaml key=value ...": "multi30k_small.yaml checkpoint.save_dir=runs/named",
+        "TASK": "bigram_shift",
+        "baseline,ROW": "baseline,out",
+        "--output FOLDER": "--output figures",
+        "--from FOLDER": "--from archives",
+        "train.en.gz": "archives/train.en.gz",
+    },
+    "README.md": {"DATA ...": "data/multi30k/bin"},
+    "docs/classification.md": {
+        "prepare-logic.sh --from FOLDER": "prepare-logic.sh --from published",
+        "FOLDER": "published",
+    },
+    "docs/results.md": {"prepare-logic.sh --from FOLDER": "prepare-logic.sh --from published"},
+}
+# Variables of the shell that a page describes in words.
+VARIABLES = {
+    "model": "coda",
+    "heads": "4",
+    "row": "hsic",
+    "settings": "criterion.hsic_weight=1e-7",
+}
+
+OWN_OPTIONS = (
+    "--task diverse_translation --optimizer adam --lr 1e-3 --max-tokens 500 --cpu"
+    f" --max-update {UPDATES} --save-dir runs/own"
+)
+SMALLER = " ".join(
+    f"model.{side}_{size}"
+    for side in ("encoder", "decoder")
+    for size in ("layers=2", "embed_dim=64", "ffn_embed_dim=64")
+)
+UNPUBLISHED = "--unchecked --workers 1 --from"
+BENCHMARK = "--shape tiny --batch-tokens 200 --rounds 3 --warm-up 1"
+
+# What is put behind a command in which a pattern is found; for these the last word counts.
+SHORTER = [
+    (
+        r"^(\w+=\S+ )?(bash scripts/train\.sh --config|fairseq-hydra-train)",
+        f"optimization.max_update={UPDATES}",
+    ),
+    (r"configs/iwslt14", SMALLER),
+    (r"^fairseq-train", OWN_OPTIONS),
+    (r"^bash scripts/test\.sh", "--collect-only -q"),
+    (r"^bash scripts/reproduce\.sh .*--scale smoke", f"--updates {UPDATES} --rows base"),
+    (r"reproduce(\.sh)? .*--scale (small|paper)(?!.*--(dry-run|collect))", "--dry-run"),
+    (r"^bash data-prep/prepare-multi30k\.sh", f"--merges 150 {UNPUBLISHED} archives"),
+    (r"^bash data-prep/prepare-iwslt14\.sh(?!.*--dry-run)", f"--merges 150 {UNPUBLISHED} archives"),
+    (r"^bash data-prep/prepare-own\.sh", "--merges 150 --workers 1"),
+    (r"^bash data-prep/prepare-logic\.sh(?!.*--from)", "--draws 3000"),
+    (r"^bash data-prep/prepare-probing\.sh(?!.*--from)", "--from archives"),
+    (r"^python -m diverse_mha\.logic\.compare", "--draws 3000"),
+    (r"corpora\.make_probing", "--content-words 5 --content-rank 2"),
+    (r"^bash scripts/benchmark\.sh", BENCHMARK),
+    (r"benchmark\.decoding", "--shape tiny --sentences 2 --length 5 --rounds 2"),
+    (r"benchmark\.scaling", "--doublings 1 --rounds 1"),
+    (r"benchmark\.profile", "--shape tiny --batch-tokens 200 --steps 1"),
+    (r"benchmark\.routing", "--tokens 64 --width 32 --rounds 2"),
+    (r"benchmark\.cascade", "--length 10 --layers 2 --rounds 2"),
+    (r"benchmark\.gradients", "--batches 1"),
+]
+# What stands in for a command that takes its published files only.
+INSTEAD = [
+    (
+        r"^bash data-prep/prepare-ptb\.sh",
+        "bash data-prep/prepare-own-text.sh --from archives/ptb --out data/ptb",
+    )
+]
+# Before a command.
+SETTINGS = [(r"^bash scripts/quickstart\.sh", f"QUICKSTART_UPDATES={UPDATES}")]
+
+# What is made once, in this order, for the pages that take it for granted.
+TOY = "bash scripts/train.sh --config configs/multi30k_small.yaml checkpoint.save_dir=runs"
+WORLD = {
+    "data/multi30k": ["bash data-prep/prepare-multi30k.sh"],
+    "runs/toy": [
+        f"{TOY}/toy",
+        "bash scripts/evaluate.sh runs/toy/checkpoint_best.pt data/multi30k/bin --max-len-b 10",
+    ],
+    "runs/h1": [f"{TOY}/h1 model.encoder_attention_heads=1 model.decoder_attention_heads=1"],
+    "data/ptb": ["bash data-prep/prepare-ptb.sh"],
+    "data/iwslt14": ["bash data-prep/prepare-iwslt14.sh"],
+    "data/logic": ["bash data-prep/prepare-logic.sh"],
+}
+# For each page, where it finds what of these.
+MULTI30K = {"data/multi30k": "data/multi30k"}
+GIVEN = {
+    "README.md": MULTI30K,
+    "docs/overview.md": MULTI30K,
+    "docs/analysis.md": MULTI30K
+    | {"data/bin": "data/multi30k/bin", "runs/h1": "runs/h1"}
+    | dict.fromkeys(
+        ("runs/toy", "runs/baseline", "runs/coda", "runs/h2", "runs/h8")
+        + tuple(f"runs/multi30k_small/{row}" for row in ("baseline", "output", "coda")),
+        "runs/toy",
+    ),
+    "docs/classification.md": {"published": "data/logic/pairs"},
+    "docs/recipes.md": MULTI30K | {"data/ptb": "data/ptb", "data/iwslt14": "data/iwslt14"},
+    "docs/reproduce.md": MULTI30K
+    | dict.fromkeys(
+        [f"runs/{run}" for run in ("A", "B", "output1", "output2", "output3")]
+        + [f"runs/{method}-seed{seed}" for method in ("baseline", "hsic") for seed in (1, 2)],
+        "runs/toy",
+    ),
+    "docs/results.md": {"published": "data/logic/pairs"}
+    | {f"runs/multi30k_small/{row}": "runs/toy" for row in ("coda_cs", "realformer")},
+}
+
+
+def runnable(page: str, text: str) -> str:
+    """Fill in a documented command, and shorten it."""
+    words = PLACEHOLDERS[""] | PLACEHOLDERS.get(page, {})
+    for word in sorted(words, key=len, reverse=True):
+        text = re.sub(rf"(?<![\w$-]){re.escape(word)}(?!\w)", words[word], text)
+    # A comment behind the command would swallow what is added.
+    text = re.sub(r"\s+#.*$", "", text)
+    joined = re.sub(r"\s*\\\n\s*", " ", text)
+    for pattern, other in INSTEAD:
+        if re.search(pattern, joined):
+            joined = other
+    for pattern, words_behind in SHORTER:
+        if re.search(pattern, joined):
+            joined += f" {words_behind}"
+    for pattern, words_before in SETTINGS:
+        if re.search(pattern, joined):
+            joined = f"{words_before} {joined}"
+    return joined

@@ -1,0 +1,53 @@
+"""Every command of the documentation runs, from a fresh clone and in the order of its page."""
+
+import re
+import shlex
+
+import pytest
+
+from diverse_mha import launch
+from tests.docs.blocks import ROOT, commands, pages
+from tests.recipes import composed
+
+PAGES = pages()
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page(page, world, tmp_path):
+    run = [command for command in commands(page) if not command.not_run]
+    clone = world.clone(tmp_path / "clone", page)
+    complaints = list(filter(None, map(clone.complaint, run)))
+    assert not complaints, f"{len(complaints)} of {len(run)}:\n\n" + "\n\n".join(complaints)
+
+
+MARKED = [command for page in PAGES for command in commands(page) if command.not_run]
+
+
+@pytest.mark.parametrize("command", MARKED, ids=lambda command: command.place)
+def test_what_is_not_run_names_recipes_and_settings_that_exist(command):
+    words = shlex.split(command.text.replace("\\\n", ""))
+    words = [inner for word in words for inner in (shlex.split(word) if " " in word else [word])]
+    words = [word.replace("${model}", "coda").replace("$model", "coda") for word in words]
+    if "scripts/train.sh" in words:
+        launch.parse(words[words.index("scripts/train.sh") + 1 :])
+        name = words[words.index("--config") + 1].removeprefix("configs/").removesuffix(".yaml")
+    elif "--config-name" in words:
+        name = words[words.index("--config-name") + 1]
+    else:
+        scripts = [word for word in words if word.startswith(("scripts/", "data-prep/"))]
+        assert all((ROOT / script).is_file() for script in scripts)
+        return  # bash has read it
+    assert (ROOT / f"configs/{name}.yaml").is_file(), command.place
+    # A sweep gives values by the comma; plugins of Hydra have settings of their own.
+    settings = [word.split(",")[0] for word in words if re.match(r"(?!hydra)[\w.]+=", word)]
+    assert composed(name, *settings).task._name
+
+
+def test_the_counts_are_those_of_the_document():
+    everything = [command for page in PAGES for command in commands(page)]
+    said = " ".join((ROOT / "docs/reliability.md").read_text(encoding="utf-8").split())
+    counts = re.search(r"(\d+) commands on (\d+) pages, of which (\d+) are run", said)
+    assert counts, "the sentence with the counts is missing"
+    expected = len(everything), len(PAGES), len(everything) - len(MARKED)
+    assert tuple(map(int, counts.groups())) == expected
