@@ -2,7 +2,7 @@
 # Sourced by the other scripts: sets up on first use, then gives `root` (the
 # repository) and `python` (the interpreter that has everything).
 root=$(CDPATH="" cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
-bash "$root/scripts/setup.sh" || exit $?
+bash "$root/scripts/setup.sh" >&2 || exit $?  # stdout is the command's own
 python=${DIVERSE_MHA_PYTHON:-$root/.venv/bin/python}
 if [[ -n ${DIVERSE_MHA_PYTHON:-} ]]; then
     # Some scripts change the folder before they use it.
