@@ -101,14 +101,15 @@ class World:
 
     def _made(self, name: str) -> Path:
         """Make what is needed up to this; a process that comes later finds it."""
-        world = Clone(self.folder / "clone")
-        with self._alone():
-            for needed, commands in table.WORLD.items():
-                stamp = self.folder / f"made {needed.replace('/', ' ')}"
-                for text in () if stamp.exists() else commands:
-                    code, said = world.run(table.runnable("", text))
-                    assert code == 0, f"{text}\n{said[-3000:]}"
-                stamp.touch()
-                if needed == name:
-                    break
+        world, last = Clone(self.folder / "clone"), list(table.WORLD).index(name)
+        stamps = [self.folder / f"made {needed.replace('/', ' ')}" for needed in table.WORLD]
+        if not stamps[last].exists():
+            with self._alone():
+                for stamp, commands in list(zip(stamps, table.WORLD.values(), strict=True))[
+                    : last + 1
+                ]:
+                    for text in () if stamp.exists() else commands:
+                        code, said = world.run(table.runnable("", text))
+                        assert code == 0, f"{text}\n{said[-3000:]}"
+                    stamp.touch()
         return world.folder / name

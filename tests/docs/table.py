@@ -58,7 +58,7 @@ SHORTER = [
     (r"configs/iwslt14", SMALLER),
     (r"^fairseq-train", OWN_OPTIONS),
     (r"^bash scripts/test\.sh", "--collect-only -q"),
-    (r"^bash scripts/reproduce\.sh .*--scale smoke", f"--updates {UPDATES} --rows base"),
+    (r"^bash scripts/reproduce\.sh .*--scale smoke", f"--updates {UPDATES} --rows none"),
     (r"reproduce(\.sh)? .*--scale (small|paper)(?!.*--(dry-run|collect))", "--dry-run"),
     (r"^bash data-prep/prepare-multi30k\.sh", f"--merges 150 {UNPUBLISHED} archives"),
     (r"^bash data-prep/prepare-iwslt14\.sh(?!.*--dry-run)", f"--merges 150 {UNPUBLISHED} archives"),
@@ -75,12 +75,14 @@ SHORTER = [
     (r"benchmark\.cascade", "--length 10 --layers 2 --rounds 2"),
     (r"benchmark\.gradients", "--batches 1"),
 ]
-# What stands in for a command that takes its published files only.
+# What stands in for a part of a command: for what takes its published files only, and for what
+# the words below forbid.
 INSTEAD = [
     (
         r"^bash data-prep/prepare-ptb\.sh",
         "bash data-prep/prepare-own-text.sh --from archives/ptb --out data/ptb",
-    )
+    ),
+    (r"(reproduce .*) --jobs \d+", r"\1"),  # without effect in a dry run
 ]
 # Before a command.
 SETTINGS = [(r"^bash scripts/quickstart\.sh", f"QUICKSTART_UPDATES={UPDATES}")]
@@ -92,11 +94,17 @@ WORLD = {
     "runs/toy": [
         f"{TOY}/toy",
         "bash scripts/evaluate.sh runs/toy/checkpoint_best.pt data/multi30k/bin --max-len-b 10",
+        # The name that a run of reproduce gives them.
+        "cp runs/toy/checkpoint_best.test.hyp.detok runs/toy/test.hyp.detok",
     ],
     "runs/h1": [f"{TOY}/h1 model.encoder_attention_heads=1 model.decoder_attention_heads=1"],
     "data/ptb": ["bash data-prep/prepare-ptb.sh"],
     "data/iwslt14": ["bash data-prep/prepare-iwslt14.sh"],
     "data/logic": ["bash data-prep/prepare-logic.sh"],
+    "published": [
+        "mkdir -p published",
+        "for n in {0..12}; do cp data/logic/pairs/$n.tsv published/train$n; done",
+    ],
 }
 # For each page, where it finds what of these.
 MULTI30K = {"data/multi30k": "data/multi30k"}
@@ -110,7 +118,7 @@ GIVEN = {
         + tuple(f"runs/multi30k_small/{row}" for row in ("baseline", "output", "coda")),
         "runs/toy",
     ),
-    "docs/classification.md": {"published": "data/logic/pairs"},
+    "docs/classification.md": {"published": "published"},
     "docs/recipes.md": MULTI30K | {"data/ptb": "data/ptb", "data/iwslt14": "data/iwslt14"},
     "docs/reproduce.md": MULTI30K
     | dict.fromkeys(
@@ -118,7 +126,7 @@ GIVEN = {
         + [f"runs/{method}-seed{seed}" for method in ("baseline", "hsic") for seed in (1, 2)],
         "runs/toy",
     ),
-    "docs/results.md": {"published": "data/logic/pairs"}
+    "docs/results.md": {"published": "published"}
     | {f"runs/multi30k_small/{row}": "runs/toy" for row in ("coda_cs", "realformer")},
 }
 
@@ -132,8 +140,7 @@ def runnable(page: str, text: str) -> str:
     text = re.sub(r"\s+#.*$", "", text)
     joined = re.sub(r"\s*\\\n\s*", " ", text)
     for pattern, other in INSTEAD:
-        if re.search(pattern, joined):
-            joined = other
+        joined = re.sub(pattern, other, joined)
     for pattern, words_behind in SHORTER:
         if re.search(pattern, joined):
             joined += f" {words_behind}"
