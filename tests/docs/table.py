@@ -42,7 +42,7 @@ OWN_OPTIONS = (
     f" --max-update {UPDATES} --save-dir runs/own"
 )
 SMALLER = " ".join(
-    f"model.{side}_{size}"
+    f"++model.{side}_{size}"
     for side in ("encoder", "decoder")
     for size in ("layers=2", "embed_dim=64", "ffn_embed_dim=64")
 )
