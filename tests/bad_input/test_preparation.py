@@ -8,7 +8,6 @@ HELP = "--help"
 OWN = "prepare own --out save --from own --source de --target en"
 ROWS = [
     Row("corpus-unknown", "prepare iwslt --out save", "'iwslt'", "iwslt14"),
-    Row("corpus-no-out", "prepare demo", "--out", HELP),
     Row("corpus-pairs", "prepare demo --out save --pairs 3", "--pairs: 3", "from 20 up"),
     Row("corpus-seed", "prepare demo --out save --seed -1", "--seed: -1", "from 0 up"),
     Row("corpus-merges", "prepare multi30k --out save --merges 0", "--merges: 0", "from 1 up"),
@@ -22,7 +21,7 @@ ROWS = [
     Row("corpus-own-languages", "prepare own --out save --from own --source de --target de",
         "both de", "--target"),
     Row("corpus-own-no-side", "prepare own --out save --from own --source de --target fr",
-        "train.fr", "put it there"),
+        "train.fr", "put them there"),
     Row("corpus-own-lengths", OWN, "valid.de has 3 lines", "must translate line n"),
     Row("lm-corpus", "prepare-lm ptbb --out save", "'ptbb'", "ptb"),
     Row("lm-from", "prepare-lm ptb --out save --from no", "no", "--from"),
@@ -39,7 +38,7 @@ ROWS = [
     Row("logic-line", "prepare-logic --out save --from logic", "logic/train1:1", "expected 3"),
     Row("logic-out", "prepare-logic --out file/x --draws 900", "file", "another place"),
     Row("probing-task", "prepare-probing --out save --tasks depht", "depht", "depth"),
-    Row("probing-from", "prepare-probing --out save --from no", "no has no", "put it there"),
+    Row("probing-from", "prepare-probing --out save --from no", "no has no", "put them there"),
     Row("probing-file", "prepare-probing --out save --from own --tasks tree_depth", "own", "put"),
     Row("make-missing", "make-probing no.txt --out save", "no.txt", "give a text"),
     Row("make-latin1", "make-probing latin1.txt --out save --tokenised", "latin1.txt", "UTF-8"),

@@ -133,7 +133,8 @@ def arguments(group: str, name: str, folders: dict[str, str]) -> Namespace:
     if model.startswith("lstm"):
         words += ["--decoder-out-embed-dim", "16"]
     if name.startswith("adaptive"):
-        words += ["--adaptive-softmax-cutoff", "4,8"]
+        # fairseq's adaptive loss refuses the default way of several processes, also for one.
+        words += ["--adaptive-softmax-cutoff", "4,8", "--ddp-backend", "legacy_ddp"]
     criterion = name if group == "criterion" else "cross_entropy"
     if kind == "sentence_classification":
         criterion = "sentence_classification_with_diversity"
