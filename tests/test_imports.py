@@ -29,6 +29,8 @@ LEVELS = {
     "data_files": 1,
     "places": 1,
     "layout": 1,
+    "deploy": 3,
+    "export": 4,
     "comparison": 4,
     "logic": 2,
     "corpora": 3,

@@ -119,6 +119,7 @@ GIVEN = {
         "runs/toy",
     ),
     "docs/classification.md": {"published": "published"},
+    "docs/deploy.md": MULTI30K | {"runs/toy": "runs/toy"},
     "docs/recipes.md": MULTI30K | {"data/ptb": "data/ptb", "data/iwslt14": "data/iwslt14"},
     "docs/reproduce.md": MULTI30K
     | dict.fromkeys(

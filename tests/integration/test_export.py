@@ -1,0 +1,80 @@
+"""Exported checkpoints in stock fairseq's own commands, as processes without the plugin."""
+
+import re
+
+import pytest
+
+from tests.integration.conftest import PLUGIN, run
+from tests.integration.test_language_models import text  # noqa: F401  a fixture
+from tests.integration.test_language_models import train as train_lm
+
+pytestmark = pytest.mark.integration
+
+
+def export(checkpoint, output, form: str = "fairseq", **kwargs):
+    return run("diverse_mha.cli", "export", checkpoint, output, "--format", form, **kwargs)
+
+
+def hypotheses(done) -> dict:
+    return dict(re.findall(r"^H-(\d+)\t(.*)$", done.stdout, re.M))
+
+
+def test_fairseq_generate_translates_the_same_without_the_plugin(trained, data, tmp_path):
+    own, exported = trained / "checkpoint_last.pt", tmp_path / "stock.pt"
+    assert str(exported) in export(own, exported).stdout
+    assert exported.stat().st_size < 0.6 * own.stat().st_size  # no optimiser
+    search = ["--beam", 3, "--cpu", "--max-len-b", 12]
+    ours = run("fairseq_cli.generate", data, "--path", own, "--user-dir", PLUGIN, *search)
+    stock = run("fairseq_cli.generate", data, "--path", exported, *search)
+    found, expected = hypotheses(stock), hypotheses(ours)
+    assert len(found) == 8, "fairseq's own drops the last 2 of 10"
+    for number, line in found.items():
+        score, words = line.split("\t")
+        own_score, own_words = expected[number].split("\t")
+        assert words == own_words
+        assert float(score) == pytest.approx(float(own_score), rel=1e-4)
+
+
+def test_the_namespace_loads_where_torch_is_told_to(trained, data, tmp_path, monkeypatch):
+    exported = tmp_path / "stock.pt"
+    export(trained / "checkpoint_last.pt", exported, "fairseq-args")
+    command = ["fairseq_cli.generate", data, "--path", exported, "--cpu", "--max-len-b", 12]
+    assert run(*command, check=False).returncode != 0
+    monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
+    assert len(hypotheses(run(*command))) == 8
+
+
+ADAPTIVE = """
+--arch transformer_lm_disagree_wiki103 --criterion adaptive_loss --adaptive-input-cutoff 8,14
+--adaptive-softmax-cutoff 8,14 --adaptive-input-factor 2 --adaptive-softmax-factor 2
+"""
+
+
+@pytest.mark.parametrize(
+    "options", ["--arch transformer_lm_disagree_tiny --criterion cross_entropy", ADAPTIVE]
+)
+def test_fairseq_eval_lm_scores_the_same_without_the_plugin(text, tmp_path, options):  # noqa: F811
+    train_lm(text, tmp_path, *options.split(), "--max-update", 3)
+    exported = tmp_path / "stock.pt"
+    export(tmp_path / "checkpoint_last.pt", exported)
+    losses = []
+    for path, plugin in ((tmp_path / "checkpoint_last.pt", ["--user-dir", PLUGIN]), (exported, [])):
+        done = run(
+            "fairseq_cli.eval_lm", text, "--path", path, *plugin, "--gen-subset", "valid",
+            "--max-tokens", 64, "--tokens-per-sample", 16, "--cpu",
+        )  # fmt: skip
+        losses.append(re.search(r"Loss \(base 2\): ([\d.]+)", done.stdout + done.stderr)[1])
+    assert losses[0] == losses[1]
+
+
+def test_mistakes_are_one_line_and_leave_nothing(trained, tmp_path):
+    here = trained / "checkpoint_last.pt"
+    for checkpoint, output, said in (
+        (tmp_path / "gone.pt", tmp_path / "x.pt", "gone.pt: no such checkpoint"),
+        (here, here, "is the checkpoint itself"),
+        (here, tmp_path, "is a folder"),
+    ):
+        done = export(checkpoint, output, check=False)
+        assert done.returncode == 2
+        assert said in done.stderr and done.stderr.count("\n") == 1
+    assert not list(tmp_path.iterdir())
