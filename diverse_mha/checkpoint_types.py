@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Any
 
 from fairseq.dataclass.utils import interpret_dc_type, merge_with_parent
-from omegaconf import OmegaConf
+from omegaconf import MISSING, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from diverse_mha.errors import OptionError
@@ -49,7 +49,8 @@ def _against(schema, values, flat):
         if field.name not in values or field.name.startswith("_"):
             continue
         value, kind = values[field.name], interpret_dc_type(field.type)
-        if isinstance(value, str) and "${" in value:  # a reference, found when it is used
+        # A reference is found when it is used, and so is what nobody gave.
+        if isinstance(value, str) and ("${" in value or value == MISSING):
             continue
         if flat:
             if field.name == "data" or not isinstance(value, str | list):

@@ -124,21 +124,35 @@ def outcomes(command, states, watch, monkeypatch) -> Counter:
     return found
 
 
-@pytest.mark.integration
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", COMMANDS)
-def test_all_options_at_once(name, place, checkpoints, watch, monkeypatch):
-    """All options of all that a checkpoint may name, and those that pass the check of types."""
-    kind, command = COMMANDS[name]
-    monkeypatch.chdir(place)
+def attack_at_once(name, attacked, watch):
+    """Run a command on checkpoints with all options, and all that pass the check of types."""
     states = []
-    for (group, part), state in checkpoints[kind].items():
+    for (group, part), state in attacked.items():
         for options in (fields(group, part), passing(group, part)):
             if options:
                 states.append(poisoned(state, None, group, options, EXPRESSION))
-    found = outcomes(command, states, watch, monkeypatch)
-    assert sum(found.values()) == len(states) > 5
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        found = outcomes(COMMANDS[name][1], states, watch, monkeypatch)
+    assert sum(found.values()) == len(states) > 1
     assert found["refused"] or name.startswith("average")
+
+
+@pytest.mark.integration
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", COMMANDS)
+def test_all_options_of_a_model_of_ours_at_once(name, place, checkpoints, watch, monkeypatch):
+    monkeypatch.chdir(place)
+    of_kind = checkpoints[COMMANDS[name][0]]
+    ours = next(key for key in of_kind if "_coda" in key[1] or key[1] == "sentence_classifier")
+    attack_at_once(name, {ours: of_kind[ours]}, watch)
+
+
+@pytest.mark.system
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", COMMANDS)
+def test_all_options_at_once(name, place, checkpoints, watch, monkeypatch):
+    monkeypatch.chdir(place)
+    attack_at_once(name, checkpoints[COMMANDS[name][0]], watch)
 
 
 @pytest.mark.system
