@@ -182,9 +182,15 @@ class DiverseDecoder(TransformerDecoderBase):
         dtype: torch.dtype,
     ) -> _Masks:
         padding = tokens.eq(self.padding_idx)  # (B, T)
-        own_padding = padding if bool(padding.any()) else None
+        cross_padding = cross_bias = None
+        if encoder_out is not None and encoder_out["encoder_padding_mask"]:
+            cross_padding = encoder_out["encoder_padding_mask"][0]
+        masks = (padding, padding[:, 0], padding if cross_padding is None else cross_padding)
+        # Asked together: a GPU makes the program wait at every question.
+        padded, padded_left, padded_across = torch.stack([mask.any() for mask in masks]).tolist()
+        own_padding = padding if padded else None
         self_bias, causal = None, one_way
-        if own_padding is not None and bool(padding[:, 0].any()):
+        if padded_left:
             # Padding on the left is not hidden by causality, unlike that on the right.
             self_bias = padding_bias(padding, dtype)
             if one_way:
@@ -193,11 +199,8 @@ class DiverseDecoder(TransformerDecoderBase):
             causal = False
         elif own_padding is not None and not one_way:
             self_bias = padding_bias(padding, dtype)
-        cross_padding = cross_bias = None
-        if encoder_out is not None and encoder_out["encoder_padding_mask"]:
-            cross_padding = encoder_out["encoder_padding_mask"][0]
-            if bool(cross_padding.any()):
-                cross_bias = padding_bias(cross_padding, dtype)
-            else:
-                cross_padding = None
+        if not padded_across:
+            cross_padding = None
+        elif cross_padding is not None:
+            cross_bias = padding_bias(cross_padding, dtype)
         return _Masks(own_padding, self_bias, causal, cross_padding, cross_bias)
