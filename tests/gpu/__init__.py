@@ -1,0 +1,1 @@
+"""What a GPU must give: the results of the CPU."""

@@ -1,0 +1,54 @@
+"""The device under test, and how far it may be from the CPU.
+
+``DIVERSE_MHA_TEST_DEVICE=cpu pytest -m gpu`` runs every line of these tests without a GPU.
+"""
+
+import os
+
+# Asks the driver, not CUDA, whether there is a GPU: CUDA would forbid processes that fork.
+os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
+
+import pytest
+import torch
+
+DEVICE = torch.device(os.environ.get("DIVERSE_MHA_TEST_DEVICE", "cuda"))
+ON_GPU = DEVICE.type == "cuda"
+MARKS = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(ON_GPU and not torch.cuda.is_available(), reason="needs a GPU"),
+]
+
+# |found - expected| / |expected|, Euclidean; expected is computed on the CPU in float64 from the
+# same, already rounded, inputs. Rounding to the dtype is 6e-8, 5e-4 and 4e-3; the rest is what
+# some tens of operations one after the other make of it.
+TOLERANCE = {torch.float32: 5e-5, torch.float16: 5e-3, torch.bfloat16: 5e-2}
+DTYPES = list(TOLERANCE)
+
+
+def name(dtype: torch.dtype) -> str:
+    """Name a dtype in a test's id."""
+    return str(dtype).removeprefix("torch.")
+
+
+def to_device(value, device=DEVICE, dtype=None):
+    """Copy tensors, nested in dicts and lists, or move a module; floats to a dtype too."""
+    if isinstance(value, dict):
+        return {key: to_device(item, device, dtype) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_device(item, device, dtype) for item in value]
+    if isinstance(value, torch.nn.Module):
+        return value.to(device, dtype)
+    if not isinstance(value, torch.Tensor):
+        return value
+    return value.to(device, dtype if value.is_floating_point() else None)
+
+
+def distance(found, expected) -> float:
+    """Relative Euclidean distance of two lists of tensors, or of two dicts of them, as one."""
+    if isinstance(expected, dict):
+        assert found.keys() == expected.keys()
+        found, expected = list(found.values()), list(expected.values())
+    pairs = zip(found, expected, strict=True)
+    pairs = [(a.detach().cpu().double(), b.detach().cpu().double()) for a, b in pairs]
+    apart = sum(float((a - b).square().sum()) for a, b in pairs) ** 0.5
+    return apart / max(sum(float(b.square().sum()) for _, b in pairs) ** 0.5, 1e-12)

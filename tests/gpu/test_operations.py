@@ -1,0 +1,147 @@
+"""Every operation, values and gradients, in every precision: those of the CPU in float64."""
+
+import pytest
+import torch
+
+from diverse_mha.aggregation import em_routing, fused_routing, simple_routing
+from diverse_mha.aggregation.routing import RoutingAggregation
+from diverse_mha.attention import MultiheadAttention, drop_heads
+from diverse_mha.attention.cascade import build_cascade
+from diverse_mha.criterions.fused_loss import fused_label_smoothed_loss
+from diverse_mha.regularizers import (
+    centre,
+    hsic,
+    mean_squared_cosine,
+    output_disagreement,
+    position_disagreement,
+    sample_positions,
+    srip,
+    subspace_disagreement,
+)
+from tests.gpu.device import DEVICE, DTYPES, MARKS, ON_GPU, TOLERANCE, distance, name, to_device
+
+pytestmark = MARKS
+B, H, T, D = 4, 8, 30, 16
+MASK = torch.arange(T)[None, :] >= torch.tensor([T, 12, 0, 1])[:, None]  # True = padding
+
+
+def heads(generator):
+    return torch.randn(B, T, H, D, generator=generator).transpose(1, 2)
+
+
+def padded_heads(generator):
+    """Heads in which padding holds NaN: whoever reads it shows it."""
+    return heads(generator).masked_fill(MASK[:, None, :, None], float("nan"))
+
+
+def weights(generator):
+    return torch.randn(B, H, T, T, generator=generator).softmax(-1)
+
+
+def logits(generator):
+    return torch.randn(B, H, T, T, generator=generator)
+
+
+def votes(generator):
+    return torch.randn(B * T, H, 6, 4, generator=generator)
+
+
+def features(generator):
+    return torch.randn(B, T, H * D, generator=generator)
+
+
+def word_loss(x, mask):
+    words = torch.linspace(-1, 1, 50 * H * D, device=x.device, dtype=x.dtype).view(50, -1)
+    target = torch.arange(B * T, device=x.device).view(B, T).remainder(50).masked_fill(mask, 1)
+    return fused_label_smoothed_loss(x, words.sin(), target, 0.1, 1)[0]
+
+
+def module(make):
+    """Make an operation of a module; its parameters are drawn on the CPU."""
+
+    def operation(x, mask):
+        torch.manual_seed(1)
+        return make().to(x.device, x.dtype)(x, mask)
+
+    return operation
+
+
+class _Routed(RoutingAggregation):
+    def forward(self, x, mask):
+        return super().forward(x.transpose(1, 2).flatten(2))
+
+
+class _Attended(MultiheadAttention):
+    def forward(self, x, mask):
+        return super().forward(x, x, x, key_padding_mask=mask & mask.any(1, keepdim=True))[0]
+
+
+class _Cascaded(torch.nn.Module):
+    def __init__(self, kind):
+        super().__init__()
+        self.cascade = build_cascade(kind, H)
+
+    def forward(self, x, mask):
+        return self.cascade(x, x.flip(0), mask[:, None, None, :])
+
+
+OPERATIONS = {
+    "subspace": (heads, subspace_disagreement),
+    "position": (weights, lambda x, mask: position_disagreement(x, mask, mask)),
+    "output": (heads, output_disagreement),
+    "squared": (heads, mean_squared_cosine),
+    "centred": (heads, lambda x, mask: output_disagreement(centre(x, mask), mask)),
+    "hsic-linear": (padded_heads, lambda x, mask: hsic(x, mask)),
+    "hsic-rbf": (padded_heads, lambda x, mask: hsic(x, mask, kernel="rbf")),
+    "srip-power": (padded_heads, lambda x, mask: srip(x, mask)),
+    "srip-exact": (padded_heads, lambda x, mask: srip(x, mask, method="exact")),
+    "em": (votes, lambda x, mask: fused_routing(em_routing, x, {})),
+    "simple": (votes, lambda x, mask: fused_routing(simple_routing, x, {})),
+    "em-module": (heads, module(lambda: _Routed(H * D, H))),
+    "simple-module": (heads, module(lambda: _Routed(H * D, H, kind="simple-routing"))),
+    "attention": (features, module(lambda: _Attended(H * D, H, batch_first=True))),
+    "cascade-mlp": (logits, module(lambda: _Cascaded("mlp"))),
+    "cascade-residual": (logits, module(lambda: _Cascaded("residual"))),
+    "token-loss": (features, word_loss),
+}
+
+
+def value_and_gradient(operation, x, mask):
+    x = x.detach().requires_grad_()
+    value = operation(x, mask)
+    # Not a plain sum: that of a softmax or of a normalised output has no gradient.
+    wave = torch.linspace(-1, 1, value.numel(), device=x.device).view_as(value)
+    (value.to(wave.dtype) * wave if value.ndim else value).sum().backward()
+    return value.detach(), x.grad
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=name)
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_equals_the_cpu(operation, dtype, record_property):
+    draw, function = OPERATIONS[operation]
+    x = draw(torch.Generator().manual_seed(3)).to(dtype)
+    expected = value_and_gradient(function, x.double(), MASK)
+    found = value_and_gradient(function, to_device(x), to_device(MASK))
+    apart = [distance([a], [b]) for a, b in zip(found, expected, strict=True)]
+    record_property("value", apart[0])
+    record_property("gradient", apart[1])
+    assert max(apart) < TOLERANCE[dtype]
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=name)
+def test_drophead_keeps_whole_heads_and_scales_them(dtype):
+    x = to_device(heads(torch.Generator().manual_seed(3)), dtype=dtype)
+    kept = drop_heads(x, 0.5)
+    whole = kept.ne(0).flatten(2).any(2)
+    assert 0 < int(whole.sum()) < whole.numel()
+    assert torch.equal(kept, torch.where(whole[:, :, None, None], 2 * x, 0))
+
+
+def test_samples_come_from_the_generator_of_the_device():
+    torch.manual_seed(0)
+    cpu = torch.get_rng_state()
+    first = sample_positions(None, (4, 30), 10, training=True, device=DEVICE)
+    torch.manual_seed(0)
+    again = sample_positions(None, (4, 30), 10, training=True, device=DEVICE)
+    assert first.device.type == DEVICE.type and torch.equal(first, again)
+    assert torch.equal(torch.get_rng_state(), cpu) == ON_GPU

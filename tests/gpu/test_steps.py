@@ -1,0 +1,120 @@
+"""What a training step costs beside its arithmetic: waits of the host, and compilations."""
+
+import traceback
+import warnings
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from diverse_mha.benchmark.batches import batches_for, stand_in_task
+from diverse_mha.benchmark.shapes import SHAPES, LanguageModelShape
+from diverse_mha.benchmark.training import Trainee
+from diverse_mha.benchmark.variants import STOCK, variants_of
+from diverse_mha.models import compiled
+from diverse_mha.regularizers import cosine
+from tests.gpu.device import DEVICE, MARKS, ON_GPU, to_device
+from tests.toy import build_ours, log_probs, toy_batch
+
+pytestmark = MARKS
+SHAPE = {
+    "translation": replace(SHAPES["tiny"], embed_dim=32, ffn_embed_dim=64),
+    "lm": LanguageModelShape(32, 64, 2, 4, vocabulary=200, batch_tokens=200, mean_length=20),
+}
+# Operations whose result has a size, or a place on the host, that only their values decide.
+WAITING = {"_local_scalar_dense", "nonzero", "masked_select", "unique_dim", "_unique2", "equal"}
+# Does so on the CPU alone.
+CPU_ONLY = str(Path(cosine.__file__))
+LENGTHS = range(3, 11)
+
+
+class Waits(TorchDispatchMode):
+    """Counts the operations for which the host waits on a GPU; works on any device."""
+
+    def __init__(self):
+        super().__init__()
+        self.found = Counter()
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        name = function.overloadpacket.__name__
+        by_mask = name in ("index", "index_put", "index_put_") and any(
+            index is not None and index.dtype == torch.bool for index in args[1]
+        )
+        if (name in WAITING or by_mask) and not _looks_at_the_device():
+            self.found[name] += 1
+        return function(*args, **(kwargs or {}))
+
+
+def _looks_at_the_device() -> bool:
+    own = (f.f_code.co_filename for f, _ in traceback.walk_stack(None))
+    return next((name for name in own if "/diverse_mha/" in name), None) == CPU_ONLY
+
+
+def waits_of(family, name) -> int:
+    """Count the waits of one training step, after one that is not counted."""
+    shape = SHAPE[family]
+    variant = variants_of(shape)[name]
+    if not ON_GPU and variant.criterion == "label_smoothed_cross_entropy_with_diversity":
+        # As ``auto`` does on a GPU.
+        variant = replace(variant, terms={**variant.terms, "token_loss": "stock"})
+    task = stand_in_task(shape.vocabulary)
+    trainee = Trainee(variant, shape.options(), task, device=DEVICE, precision="fp32", seed=1)
+    batch = batches_for(shape, 1, 200, shape.mean_length, 1)[0]
+    batch = to_device(batch)
+    trainee.step(batch)
+    if not ON_GPU:
+        with Waits() as waits:
+            trainee.step(batch)
+        return sum(waits.found.values())
+    torch.cuda.synchronize()
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        torch.cuda.set_sync_debug_mode("warn")
+        try:
+            trainee.step(batch)
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+    return sum("synchronizing" in str(one.message) for one in said)
+
+
+@pytest.mark.parametrize("family", SHAPE)
+def test_the_host_waits_no_more_than_in_fairseqs_own_step(family, record_property):
+    found = {name: waits_of(family, name) for name in variants_of(SHAPE[family])}
+    for name, count in found.items():
+        record_property(name, count)
+    assert {name: n for name, n in found.items() if n > found[STOCK]} == {}
+
+
+def test_waits_are_counted():
+    with Waits() as waits:
+        x = torch.arange(4.0)
+        x[x > 1].sum().item()
+        x.nonzero()
+    assert waits.found == {"index": 1, "_local_scalar_dense": 1, "nonzero": 1}
+
+
+def test_lengths_and_paddings_compile_a_handful_of_times(monkeypatch, record_property):
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    if not ON_GPU:  # without its code generator, which takes half a minute on a CPU
+        run = torch.compile(compiled._call, dynamic=True, backend="eager")
+        monkeypatch.setattr(compiled, "_compiled_call", lambda: run)
+    model = to_device(build_ours(compile=True, encoder_layers=3, decoder_layers=3)).train()
+
+    def graphs(lengths):
+        for n in lengths:
+            for padding in (0, 2):
+                for sizes in ([n, n], [n, 2, n - 1]):
+                    batch = to_device(toy_batch(sizes, sizes[::-1], extra_padding=padding))
+                    log_probs(model, batch).amax(-1).sum().backward()
+        return torch._dynamo.utils.counters["stats"]["unique_graphs"]
+
+    first = graphs(LENGTHS)
+    again = graphs([*LENGTHS, 12, 15, 19])
+    record_property("graphs", again)
+    assert model.encoder.call_layer.compiled and model.decoder.call_layer.compiled
+    assert 0 < first <= 12
+    assert again == first, "new lengths compile nothing"
