@@ -12,13 +12,14 @@ from tqdm import tqdm
 
 from diverse_mha.arguments import OneLineParser
 from diverse_mha.benchmark.batches import batches_for, describe, stand_in_task
+from diverse_mha.benchmark.ceiling import count_operations
 from diverse_mha.benchmark.checks import CheckError, gather, judge
 from diverse_mha.benchmark.memory import measure_memory, to_device
 from diverse_mha.benchmark.report import describe_machine, describe_variant, format_markdown
 from diverse_mha.benchmark.rounds import clock_for, run_rounds
 from diverse_mha.benchmark.shapes import SHAPES
 from diverse_mha.benchmark.summary import summarise
-from diverse_mha.benchmark.training import DTYPES, Outcome, Trainee, check_precision
+from diverse_mha.benchmark.training import DTYPES, Outcome, Trainee, check_precision, find_device
 from diverse_mha.benchmark.variants import (
     LANGUAGE_MODEL_VARIANTS,
     STOCK,
@@ -102,20 +103,10 @@ def check_options(args: argparse.Namespace) -> None:
             f"--mean-length {args.mean_length:g}: must lie between 2 and --batch-tokens, "
             f"{args.batch_tokens}"
         )
-    args.device = _device(args.device)
+    args.device = find_device(args.device)
     check_precision(args.precision, args.device)
     if args.output is not None and args.output.is_dir():
         raise UserError(f"--output {args.output}: is a folder; name a file in it")
-
-
-def _device(name: str | None) -> torch.device:
-    if name is None:
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    if name not in ("cpu", "cuda"):
-        raise UserError(f"--device {name}: choose cpu or cuda")
-    if name == "cuda" and not torch.cuda.is_available():
-        raise UserError("--device cuda: torch finds no GPU here; choose cpu")
-    return torch.device(name)
 
 
 def measure(args: argparse.Namespace) -> dict:
@@ -155,6 +146,8 @@ def measure(args: argparse.Namespace) -> dict:
         name: Trainee(variants_of(shape)[name], shape.options(), task, **settings)
         for name in _bar(names, "build")
     }
+    counted = to_device(drawn[0], device)
+    operations = count_operations(trainees[STOCK], counted) / int(counted["ntokens"])
     skipped = dict.fromkeys(names, 0)
 
     def check(name: str, outcome: Outcome) -> None:
@@ -178,6 +171,7 @@ def measure(args: argparse.Namespace) -> dict:
         "batches": [describe(batch) for batch in drawn[args.warm_up :]],
         "check": {name: asdict(found) for name, found in evidence.items()},
         "updates_skipped": skipped,
+        "stock_operations_per_target_token": operations,
         "variants": {
             name: describe_variant(
                 name,
@@ -205,6 +199,11 @@ def run(arguments: Sequence[str]) -> int:
     except CheckError as error:
         print(f"no figures: {error}", file=sys.stderr)
         return 1
+    except torch.OutOfMemoryError:
+        raise UserError(
+            f"--batch-tokens {args.batch_tokens}: the GPU's memory does not hold the variants "
+            "together; take fewer tokens or --variants"
+        ) from None
     print(format_markdown(result))
     if args.output is not None:
         write_json(args.output, result)

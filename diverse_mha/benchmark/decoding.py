@@ -3,7 +3,7 @@
 Every variant translates the same synthetic batch in each round, by fairseq's own
 ``SequenceGenerator``, through the incremental state. Hypotheses are held to one
 length, so that models without training do the same number of steps. A variant
-with stock's parameters must give stock's hypotheses, or no figure is printed.
+with stock's parameters must give stock's hypotheses in float32, or no figure is printed.
 """
 
 import argparse
@@ -21,11 +21,11 @@ from diverse_mha.arguments import OneLineParser
 from diverse_mha.benchmark.batches import make_batches, stand_in_task
 from diverse_mha.benchmark.checks import CheckError
 from diverse_mha.benchmark.memory import to_device
-from diverse_mha.benchmark.report import describe_machine
+from diverse_mha.benchmark.report import describe_machine, where
 from diverse_mha.benchmark.rounds import clock_for, run_rounds
 from diverse_mha.benchmark.shapes import SHAPES, Shape
 from diverse_mha.benchmark.summary import summarise
-from diverse_mha.benchmark.training import build_model
+from diverse_mha.benchmark.training import DTYPES, build_model, find_device
 from diverse_mha.benchmark.variants import STOCK, VARIANTS, choose
 from diverse_mha.errors import UserError, run_cli
 from diverse_mha.files import write_json
@@ -59,6 +59,10 @@ def build_parser() -> argparse.ArgumentParser:
         parser.add_argument(
             f"--{name}", type=int, default=default, metavar="N", help=f"{text} ({default})"
         )
+    parser.add_argument(
+        "--precision", default="fp32", choices=DTYPES, help="of the models (default: fp32)"
+    )
+    parser.add_argument("--device", help="cpu or cuda (default: cuda where there is a GPU)")
     parser.add_argument("--output", type=Path, metavar="FILE.json", help="also write everything")
     return parser
 
@@ -70,6 +74,7 @@ def check_options(args: argparse.Namespace) -> None:
         UserError: naming the option, its value and what would do.
     """
     args.variants = choose(args.variants)
+    args.device = find_device(args.device)
     least = {"warm_up": 0, "seed": 0}
     for name in ("beam", "sentences", "length", "rounds", "warm_up", "threads", "seed"):
         value, minimum = getattr(args, name), least.get(name, 1)
@@ -105,7 +110,8 @@ class Decoder:
         model.load_state_dict(shared, strict=False)
         self.like_stock = stock is None or len(shared) == len(own) == len(stock)
         self.parameters = model.state_dict()
-        model.eval()
+        model.to(args.device).eval()
+        self._model = model
         model.make_generation_fast_(beamable_mm_beam_size=None, need_attn=False)
         self._generator = SequenceGenerator(
             [model],
@@ -115,6 +121,10 @@ class Decoder:
             max_len_b=args.length,
             min_len=args.length,
         )
+
+    def cast(self, dtype: torch.dtype) -> None:
+        """Go on in another precision."""
+        self._model.to(dtype)
 
     def translate(self, batch: dict) -> list[list[dict]]:
         """Search; for every sentence the hypotheses, best first."""
@@ -138,7 +148,7 @@ def measure(args: argparse.Namespace) -> dict:
         CheckError: if a variant with stock's parameters gives other hypotheses.
     """
     torch.set_num_threads(args.threads)
-    shape, device = SHAPES[args.shape], torch.device("cpu")
+    shape, device = SHAPES[args.shape], args.device
     machine = describe_machine(device, args.threads)
     task = stand_in_task(shape.vocabulary)
     decoders: dict[str, Decoder] = {}
@@ -146,7 +156,7 @@ def measure(args: argparse.Namespace) -> dict:
         stock = decoders[STOCK].parameters if decoders else None
         decoders[name] = Decoder(name, shape, task, stock, args)
     batches = [
-        _first_sentences(batch, args.sentences)
+        to_device(_first_sentences(batch, args.sentences), device)
         for batch in make_batches(
             args.warm_up + args.rounds,
             shape.vocabulary,
@@ -155,11 +165,13 @@ def measure(args: argparse.Namespace) -> dict:
             args.seed,
         )
     ]
-    expected = decoders[STOCK].translate(to_device(batches[0], device))
+    expected = decoders[STOCK].translate(batches[0])
     for name, decoder in decoders.items():
         fault = decoder.like_stock and disagreement(decoder.translate(batches[0]), expected)
         if fault:
             raise CheckError(f"{name}: {fault}")
+    for decoder in decoders.values():
+        decoder.cast(DTYPES[args.precision])
     seconds = run_rounds(
         {name: decoder.translate for name, decoder in decoders.items()},
         batches,
@@ -170,7 +182,7 @@ def measure(args: argparse.Namespace) -> dict:
     )
     summaries = summarise(seconds, STOCK, args.seed)
     return {
-        "options": {**vars(args), "output": None},
+        "options": {**vars(args), "device": device.type, "output": None},
         "model": asdict(shape),
         "machine": machine,
         "variants": {
@@ -197,8 +209,9 @@ def format_markdown(result: dict) -> str:
     options = result["options"]
     lines = [
         f"Beam search, shape {options['shape']}, beam {options['beam']}, {options['sentences']} "
-        f"sentences a batch, hypotheses of {options['length']} tokens, fp32, "
-        f"{options['threads']} thread(s), torch {result['machine']['versions']['torch']}; "
+        f"sentences a batch, hypotheses of {options['length']} tokens, "
+        f"{options['precision']}, {where(result['machine'])}, "
+        f"torch {result['machine']['versions']['torch']}; "
         f"{options['rounds']} interleaved rounds after {options['warm_up']} of warm-up.",
         "",
         "| variant | what | sentences/s | ratio to stock (95 %) |",

@@ -1,4 +1,4 @@
-"""Peak memory of training, each variant in a process of its own."""
+"""Peak memory of training; on the CPU each variant in a process of its own."""
 
 import multiprocessing
 import resource
@@ -48,10 +48,12 @@ def measure_memory(
     Raises:
         UserError: if the process was ended, which the system does when memory is out.
     """
+    settings = {"precision": precision, "seed": seed, "compile": compile}
+    if device.type == "cuda":  # torch counts what it allocates itself
+        return _measure_here(name, shape, batch, str(device), threads, settings)
     # A fresh process: fork would begin with this one's memory.
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(max_workers=1, mp_context=spawn) as pool:
-        settings = {"precision": precision, "seed": seed, "compile": compile}
         job = pool.submit(_measure_here, name, shape, batch, str(device), threads, settings)
         try:
             return job.result()
@@ -69,12 +71,16 @@ def _measure_here(
     torch.set_num_threads(threads)
     batch = to_device(batch, device)
     task = stand_in_task(shape.vocabulary)
-    before, _ = _resident_bytes()
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+        before = torch.cuda.memory_allocated(device)
+    else:
+        before, _ = _resident_bytes()
     trainee = Trainee(variants_of(shape)[name], shape.options(), task, device=device, **settings)
     for _ in range(STEPS):
         trainee.step(batch)
     if device.type == "cuda":
-        return torch.cuda.max_memory_allocated(device)
+        return torch.cuda.max_memory_allocated(device) - before
     return _resident_bytes()[1] - before
 
 

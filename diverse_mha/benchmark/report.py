@@ -74,6 +74,11 @@ def describe_variant(
     }
 
 
+def where(machine: dict) -> str:
+    """Name what computed: the GPU, or the processor and its threads."""
+    return machine["gpu"] or f"{machine['processor']}, {machine['threads']} thread(s)"
+
+
 def format_markdown(result: dict) -> str:
     """Lay out a result as a heading, a table, and the sources of the papers' ratios.
 
@@ -81,13 +86,12 @@ def format_markdown(result: dict) -> str:
         result: what ``measure`` returns, or the same read back from JSON.
     """
     options, machine, shape = result["options"], result["machine"], result["model"]
-    where = machine["gpu"] or f"{machine['processor']}, {machine['threads']} thread(s)"
     head = (
         f"Shape {options['shape']} (C {shape['embed_dim']}, feed-forward "
         f"{shape['ffn_embed_dim']}, {shape['layout']}, "
         f"{shape['heads']} heads, {shape['vocabulary']} words), at most "
         f"{options['batch_tokens']} tokens a batch, mean length {options['mean_length']:g}, "
-        f"{options['precision']}{', --compile' if options['compile'] else ''}, {where}, "
+        f"{options['precision']}{', --compile' if options['compile'] else ''}, {where(machine)}, "
         f"torch {machine['versions']['torch']}; "
         f"{options['rounds']} interleaved rounds after {options['warm_up']} of warm-up."
     )

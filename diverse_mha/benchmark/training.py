@@ -89,6 +89,21 @@ class Trainee:
         return sum(p.numel() for p in self.model.parameters())
 
 
+def find_device(name: str | None) -> torch.device:
+    """Return the device of that name, by default the GPU where there is one.
+
+    Raises:
+        UserError: if it is neither cpu nor cuda, or there is no GPU.
+    """
+    if name is None:
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name not in ("cpu", "cuda"):
+        raise UserError(f"--device {name}: choose cpu or cuda")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise UserError("--device cuda: torch finds no GPU here; choose cpu")
+    return torch.device(name)
+
+
 def check_precision(precision: str, device: torch.device) -> None:
     """Refuse a precision that the device cannot train in.
 

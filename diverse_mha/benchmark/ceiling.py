@@ -1,0 +1,74 @@
+"""What a device can do at most: ``python -m diverse_mha.benchmark.ceiling``."""
+
+import argparse
+import statistics
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from diverse_mha.arguments import OneLineParser
+from diverse_mha.benchmark.report import describe_machine
+from diverse_mha.benchmark.rounds import clock_for
+from diverse_mha.benchmark.training import DTYPES, Trainee, find_device
+from diverse_mha.errors import run_cli
+from diverse_mha.files import write_json
+
+# Large enough to fill a GPU, small enough for a CPU.
+SIZES = {"cuda": (8192, 2**31), "cpu": (512, 2**24)}
+TIMED, WARM_UP = 10, 3
+
+
+def count_operations(trainee: Trainee, batch: dict) -> int:
+    """Count the floating-point operations of the matrix products of one training step.
+
+    A multiply-add counts twice. The step is carried out.
+    """
+    with FlopCounterMode(display=False) as counter:
+        trainee.step(batch)
+    return counter.get_total_flops()
+
+
+def measure(device: torch.device) -> dict:
+    """Time matrix products of random numbers in every precision, and copies.
+
+    Returns:
+        ``operations_per_second`` by precision, and ``bytes_per_second``, read and written.
+    """
+    size, volume = SIZES[device.type]
+    rates = {}
+    for name, dtype in DTYPES.items():
+        a, b = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
+        rates[name] = 2 * size**3 / _seconds(lambda a=a, b=b: a @ b, device)
+    source = torch.empty(volume, dtype=torch.uint8, device=device).random_()
+    target = torch.empty_like(source)
+    copied = 2 * volume / _seconds(lambda: target.copy_(source), device)
+    machine = describe_machine(device, torch.get_num_threads())
+    return {"machine": machine, "operations_per_second": rates, "bytes_per_second": copied}
+
+
+def _seconds(work, device: torch.device) -> float:
+    clock = clock_for(device)
+    times = [clock(lambda _: work(), {})[0] for _ in range(WARM_UP + TIMED)]
+    return statistics.median(times[WARM_UP:])
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Measure, print and return the exit code."""
+    parser = OneLineParser(prog="diverse_mha.benchmark.ceiling", description=__doc__)
+    parser.add_argument("--device", help="cpu or cuda (default: cuda where there is a GPU)")
+    parser.add_argument("--output", type=Path, metavar="FILE.json", help="also write everything")
+    args: argparse.Namespace = parser.parse_args(arguments)
+    result = measure(find_device(args.device))
+    for name, rate in result["operations_per_second"].items():
+        print(f"matrix product, {name}: {rate / 1e12:.3g} TFLOP/s")
+    print(f"copy: {result['bytes_per_second'] / 1e12:.3g} TB/s, read and written")
+    if args.output is not None:
+        write_json(args.output, result)
+    return 0
+
+
+if __name__ == "__main__":
+    run_cli(lambda: run(sys.argv[1:]))

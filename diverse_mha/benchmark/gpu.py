@@ -1,0 +1,358 @@
+"""Everything that a GPU has to show, by one command: ``bash scripts/check-gpu.sh``.
+
+Five parts, each a list of jobs. A job is a process of its own, so that nothing it does harms the
+next; its result is in the report before the next one starts, and the same command goes on with
+what is missing. ``--device cpu`` runs all of it, in miniature, where there is no GPU.
+"""
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+
+from diverse_mha.arguments import OneLineParser
+from diverse_mha.benchmark.gpu_report import format_report
+from diverse_mha.benchmark.report import describe_machine
+from diverse_mha.benchmark.training import find_device
+from diverse_mha.errors import UserError, run_cli
+from diverse_mha.files import write_json, write_text
+from diverse_mha.places import check_folder
+
+ROOT = Path(__file__).resolve().parents[2]
+TESTS = "tests/gpu"
+ARCHITECTURES = (
+    "transformer_disagree",
+    "transformer_routing",
+    "transformer_coda",
+    "transformer_lm_disagree",
+    "transformer_lm_routing",
+    "transformer_lm_coda",
+    "sentence_classifier",
+)
+RESUMED = "a_resumed_run_is_an_uninterrupted_one_bit_for_bit"
+HALF = "half_precision_with_loss_scaling_to_the_end_of_an_epoch"
+TWO = "two_processes_on_one_device"
+# A job may have that much, if its part has it, before others of the part are thought of.
+LEAST_SECONDS = 180
+GRACE_SECONDS = 20  # for a job to put away what it has, once it is told to stop
+TOLD = 4000  # characters of the end of a failed job's output that are kept
+# Of the methods, those that fit a GPU's memory together; stock is measured with each group.
+GROUPS = (
+    "plain,output,all-three,em-1-2,coda",
+    "output-encoder,all-terms,all-terms-encoder,em-all-encoder,both",
+    "hsic,orthogonality,drophead,plain-stock-loss,output-stock-loss",
+)
+LANGUAGE_MODEL_GROUPS = ("plain,output,all-three,em-1-2", "coda,hsic,orthogonality,drophead")
+# The second and third are the largest that fit on a card of some 20 and of some 100 GiB.
+TOKENS = (4096, 16384, 65536)
+
+
+class Job(NamedTuple):
+    """One process of a part.
+
+    Attributes:
+        name: what it is called in the report; unique in its part.
+        command: arguments of Python.
+        result: how its result is read: ``tests``, ``json`` or ``text``.
+    """
+
+    name: str
+    command: list[str]
+    result: str = "text"
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some jobs and their share of the time, relative to the parts that follow."""
+
+    name: str
+    title: str
+    share: float
+    jobs: list[Job]
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Declare the options."""
+    parser = OneLineParser(
+        prog="scripts/check-gpu.sh",
+        description="Say what a GPU does with this package: whether its results are the CPU's, "
+        "whether trainings resume and end, how fast they are beside fairseq, and a study as far "
+        "as the time goes. Writes report.md and report.json, and prints the first; the same "
+        "command goes on where it stopped. The exit code is 1 if something failed.",
+    )
+    parser.add_argument(
+        "--minutes", type=float, default=60, metavar="N", help="to take at most (default: 60)"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=ROOT / "runs" / "check-gpu", metavar="FOLDER",
+        help="where the report goes (default: runs/check-gpu)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--device", default="cuda", help="cuda, or cpu for a rehearsal in miniature (cuda)"
+    )
+    return parser
+
+
+def parts_for(device: str, out: Path) -> list[Part]:
+    """List everything that is to be done, most telling first."""
+    tiny = device == "cpu"
+    same = [Job("doctor", ["-m", "diverse_mha.cli", "doctor"])]
+    same += [_tests(name, f"test_{name}.py") for name in ("operations", "models", "steps")]
+    # On a CPU the others would take minutes and show nothing more.
+    chosen = [name for name in ARCHITECTURES if not tiny or name == "transformer_coda"]
+
+    def trainings(*tests: str) -> list[Job]:
+        file = "test_trainings.py::test_"
+        return [_tests(name, *(f"{file}{test}[{name}]" for test in tests)) for name in chosen]
+
+    return [
+        Part("same", "The results of the CPU", 5, same),
+        Part("resume", "Resumed trainings", 2, trainings(RESUMED)),
+        Part("speed", "Speed beside fairseq", 8, _speed(device, tiny)),
+        Part("trainings", "Half precision, and two processes", 3, trainings(HALF, TWO)),
+        Part("study", "The study", 3, [_study(out, tiny)]),
+    ]
+
+
+def _tests(name: str, *chosen: str) -> Job:
+    files = [f"{TESTS}/{words}" for words in chosen]
+    return Job(name, ["-m", "pytest", "-q", "-m", "gpu", *files], "tests")
+
+
+def _speed(device: str, tiny: bool) -> list[Job]:
+    jobs = [Job("ceiling", ["-m", "diverse_mha.benchmark.ceiling"], "json")]
+
+    def training(shape: str, precision: str, tokens: int, group: str, *more: str) -> None:
+        name = " ".join([shape, precision, str(tokens), *more, group])
+        rounds = ("2", "1") if tiny else ("20", "5")
+        jobs.append(
+            Job(
+                name,
+                ["-m", "diverse_mha.benchmark", "--shape", shape, "--precision", precision,
+                 "--batch-tokens", str(tokens), "--variants", group, *more,
+                 "--rounds", rounds[0], "--warm-up", rounds[1]],
+                "json",
+            )
+        )  # fmt: skip
+
+    def decoding(shape: str, precision: str) -> None:
+        sizes = {"--sentences": 2, "--length": 4, "--rounds": 2} if tiny else {"--sentences": 64}
+        words = [str(word) for pair in sizes.items() for word in pair]
+        command = ["-m", "diverse_mha.benchmark.decoding", "--shape", shape]
+        jobs.append(
+            Job(f"search {shape} {precision}", [*command, "--precision", precision, *words], "json")
+        )
+
+    if tiny:
+        training("tiny", "fp32", 200, "output,coda")
+        training("tiny", "bf16", 200, "plain")
+        decoding("tiny", "bf16")
+    else:
+        training("base", "bf16", TOKENS[0], GROUPS[0])
+        training("base", "bf16", TOKENS[0], "plain,output,all-three", "--compile")
+        decoding("base", "fp16")
+        training("base", "fp16", TOKENS[0], GROUPS[0])
+        shapes = ("iwslt", "base", "big", "wiki103")
+        for number in range(len(GROUPS)):
+            for tokens in TOKENS:
+                for precision in ("bf16", "fp16"):
+                    for shape in shapes:
+                        groups = LANGUAGE_MODEL_GROUPS if shape == "wiki103" else GROUPS
+                        if number < len(groups):
+                            training(shape, precision, tokens, groups[number])
+        for shape in shapes[:3]:
+            decoding(shape, "bf16")
+            decoding(shape, "fp16")
+    once = {job.name: job for job in jobs}
+    return [Job(job.name, [*job.command, "--device", device], job.result) for job in once.values()]
+
+
+def _study(out: Path, tiny: bool) -> Job:
+    scale = ["smoke", "--updates", "2", "--rows", "baseline"] if tiny else ["small"]
+    jobs = ["--jobs", str(1 if tiny else max(1, min(8, (os.cpu_count() or 1) // 2)))]
+    command = ["-m", "diverse_mha.cli", "reproduce", "study", "translation", "--scale", *scale]
+    return Job("translation", [*command, *jobs, "--out", str(out / "study")])
+
+
+class Check:
+    """The state of a check, in its folder's ``report.json``.
+
+    Args:
+        out: the folder.
+        device: ``cpu`` or ``cuda``.
+
+    Raises:
+        UserError: if the folder holds the report of another machine or device.
+    """
+
+    def __init__(self, out: Path, device: str):
+        self.out, self.device = out, device
+        machine = describe_machine(torch.device(device), torch.get_num_threads())
+        self.parts = parts_for(device, out)
+        path = out / "report.json"
+        self.state = {"machine": machine, "minutes": 0.0, "jobs": {}}
+        if path.exists():
+            self.state = _read(path)
+            before, now = (
+                [one[key] for key in ("device", "gpu")] for one in (self.state["machine"], machine)
+            )
+            if before != now:
+                raise UserError(
+                    f"--out {out}: holds a report of another device ({before[1] or before[0]}); "
+                    "name another folder"
+                )
+
+    def run(self, minutes: float, say: Callable[[str], None]) -> None:
+        """Do what is missing, then again what failed, until the time is over."""
+        start = time.monotonic()
+        end, spent = start + 60 * minutes, self.state["minutes"]
+        for again in (False, True):
+            # What ran out of time in this run would do so again.
+            tried = set() if not again else {key for key, _, _ in self._open(False)}
+            for number, part in enumerate(self.parts):
+                shares = sum(other.share for other in self.parts[number:])
+                now = time.monotonic()
+                until = now + (end - now) * part.share / shares
+                missing = [x for x in self._open(again) if x[1] is part and x[0] not in tried]
+                for place, (key, _, job) in enumerate(missing):
+                    left = until - time.monotonic()
+                    if left < 1:
+                        break
+                    # No job takes what several others wait for.
+                    limit = min(left, max(LEAST_SECONDS, 3 * left / (len(missing) - place)))
+                    say(f"{part.name}: {job.name} ({limit:.0f} s at most)")
+                    self.state["jobs"][key] = self._do(job, limit)
+                    self.state["minutes"] = spent + (time.monotonic() - start) / 60
+                    self.write()
+        self.write()
+
+    def _open(self, again: bool) -> list[tuple[str, Part, Job]]:
+        """List what has not been tried or, again, what has not succeeded."""
+        every = [
+            (f"{part.name}: {job.name}", part, job) for part in self.parts for job in part.jobs
+        ]
+        found = self.state["jobs"]
+        if again:
+            return [x for x in every if x[0] in found and found[x[0]]["status"] != "done"]
+        return [x for x in every if x[0] not in found]
+
+    def _do(self, job: Job, limit: float) -> dict:
+        """Run a job and return its row of the report."""
+        with tempfile.TemporaryDirectory() as scratch:
+            output = Path(scratch) / "result"
+            option = {"tests": "--junitxml", "json": "--output"}.get(job.result)
+            command = [sys.executable, *job.command, *([option, str(output)] if option else [])]
+            begun = time.monotonic()
+            code, said = self._call(command, limit)
+            row = {"seconds": round(time.monotonic() - begun, 1), "status": "done", "result": None}
+            if output.exists() and output.stat().st_size:
+                read = _read_tests if job.result == "tests" else _read
+                row["result"] = read(output)
+        if code is None:
+            row["status"] = "out of time"
+        elif code:
+            row["status"] = "failed"
+        if code != 0 or job.result == "text":
+            row["said"] = said.replace(str(ROOT) + "/", "").replace(str(self.out), "OUT")[-TOLD:]
+        return row
+
+    def _call(self, command: list[str], limit: float) -> tuple[int | None, str]:
+        """Run a command; the exit code is None if it had to be stopped."""
+        environment = os.environ | {
+            "DIVERSE_MHA_TEST_DEVICE": self.device,
+            "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
+        }
+        with tempfile.TemporaryFile("w+", errors="replace") as log:
+            process = subprocess.Popen(
+                command, cwd=ROOT, env=environment, stdout=log, stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )  # fmt: skip
+            code = None
+            try:
+                code = process.wait(limit)
+            except subprocess.TimeoutExpired:
+                pass
+            finally:  # also when the user interrupts: nothing is left behind
+                _end(process)
+            log.seek(0)
+            return code, log.read()
+
+    def write(self) -> None:
+        """Write ``report.json`` and ``report.md``."""
+        write_json(self.out / "report.json", self.state)
+        write_text(self.out / "report.md", self.report())
+
+    def report(self) -> str:
+        """Lay everything out as Markdown."""
+        return format_report(
+            self.state, [(p.name, p.title, [j.name for j in p.jobs]) for p in self.parts]
+        )
+
+    def failed(self) -> bool:
+        """Whether a job failed; one that time did not suffice for has not."""
+        return any(row["status"] == "failed" for row in self.state["jobs"].values())
+
+
+def _end(process: subprocess.Popen) -> None:
+    # pytest and the study put away what they have when they are interrupted.
+    for number in (signal.SIGINT, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, number)
+            process.wait(GRACE_SECONDS)
+        except (ProcessLookupError, PermissionError):
+            return
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def _read(path: Path) -> dict:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise UserError(f"{path}: not readable ({error}); remove it") from None
+
+
+def _read_tests(path: Path) -> dict:
+    """Read a file of pytest's: what each test measured, and what failed and why."""
+    tests = []
+    for case in xml.etree.ElementTree.parse(path).iter("testcase"):
+        outcome, why = "passed", None
+        for kind in ("skipped", "failure", "error"):
+            found = case.find(kind)
+            if found is not None:
+                outcome, why = kind, " ".join((found.get("message") or "").split())[:300]
+        measured = {p.get("name"): p.get("value") for p in case.iter("property")}
+        tests.append(
+            {"name": case.get("name"), "outcome": outcome, "why": why, "measured": measured}
+        )
+    return {"tests": tests}
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Check the device, print the report, and return the exit code."""
+    args = build_parser().parse_args(arguments)
+    if not 0 < args.minutes < float("inf"):
+        raise UserError(f"--minutes {args.minutes:g}: must be more than 0")
+    device = find_device(args.device).type
+    if not (ROOT / TESTS).is_dir():
+        raise UserError(f"{ROOT}: has no {TESTS}; the check needs a clone of the project")
+    check_folder("--out", args.out)
+    check = Check(args.out.absolute(), device)
+    check.run(args.minutes, lambda text: print(text, file=sys.stderr, flush=True))
+    print(check.report())
+    return int(check.failed())
+
+
+if __name__ == "__main__":
+    run_cli(lambda: run(sys.argv[1:]))

@@ -1,0 +1,141 @@
+"""The report of ``scripts/check-gpu.sh`` as Markdown."""
+
+import statistics
+from collections import defaultdict
+
+from diverse_mha.benchmark.report import MIB, where
+
+TRAINING = (
+    "| shape | precision | tokens | variant | ratio to stock (95 %) | tokens/s | share of the peak "
+    "| peak memory, MiB |"
+)
+SEARCH = "| shape | precision | variant | ratio to stock (95 %) | sentences/s |"
+
+
+def format_report(state: dict, parts: list[tuple[str, str, list[str]]]) -> str:
+    """Lay out a report.
+
+    Args:
+        state: what ``report.json`` holds.
+        parts: name, title and names of the jobs of every part.
+
+    Returns:
+        A Markdown section, from its heading of the second level on.
+    """
+    machine, found = state["machine"], state["jobs"]
+    versions = ", ".join(f"{name} {value}" for name, value in machine["versions"].items())
+    rehearsal = "" if machine["gpu"] else " A rehearsal without a GPU: its figures mean nothing."
+    lines = [
+        f"## What {where(machine)} does",
+        "",
+        f"By `scripts/check-gpu.sh` in {state['minutes']:.1f} minutes; {versions}.{rehearsal}",
+    ]
+    for number, (part, title, names) in enumerate(parts, 1):
+        rows = {name: found[f"{part}: {name}"] for name in names if f"{part}: {name}" in found}
+        lines += ["", f"### {number}. {title}", ""]
+        lines += _section(part, rows) or ["Nothing yet."]
+        missing = [name for name in names if name not in rows]
+        late = [name for name, row in rows.items() if row["status"] == "out of time"]
+        if missing:
+            lines += ["", f"Not tried, for time: {'; '.join(missing)}."]
+        if late:
+            lines += ["", f"Stopped before the end, for time: {'; '.join(late)}."]
+        for name, row in rows.items():
+            if row["status"] == "failed":
+                lines += ["", f"**{name} failed**:", "", *_quoted(row["said"], 12)]
+    return "\n".join(lines) + "\n"
+
+
+def _section(part: str, rows: dict[str, dict]) -> list[str]:
+    results = {name: row["result"] for name, row in rows.items() if row["result"]}
+    lines = (_speed if part == "speed" else _tests)(results) if results else []
+    for name, row in rows.items():
+        if name == "doctor" and row["status"] == "done":
+            lines.insert(0, f"doctor: {row['said'].strip().splitlines()[-1]}\n")
+        elif "said" in row and row["status"] != "failed" and not row["result"]:
+            lines += [f"{name}:", "", *_quoted(row["said"], 40)]
+    return lines
+
+
+def _quoted(text: str, count: int) -> list[str]:
+    return ["```", *text.replace("```", "").strip().splitlines()[-count:], "```"]
+
+
+def _tests(results: dict[str, dict]) -> list[str]:
+    """One row for every test function: how many cases, and the largest of what they measured."""
+    lines = ["| check | cases | passed | measured, at most |", "| --- | ---: | ---: | --- |"]
+    cases, faults = defaultdict(list), []
+    for test in (test for result in results.values() for test in result["tests"]):
+        cases[test["name"].partition("[")[0]].append(test)
+        if test["outcome"] not in ("passed", "skipped"):
+            faults.append(f"- {test['name'].removeprefix('test_')}: {test['why']}")
+    for name, tests in cases.items():
+        passed = sum(test["outcome"] == "passed" for test in tests)
+        text = name.removeprefix("test_").replace("_", " ")
+        lines.append(f"| {text} | {len(tests)} | {passed} | {_largest(tests)} |")
+    return lines + (["", "Failed:", "", *faults] if faults else [])
+
+
+def _largest(tests: list[dict]) -> str:
+    largest: dict[tuple[str, str], float] = {}
+    for test in tests:
+        # The tolerance is one of the precision, so the largest is too.
+        words = test["name"].rpartition("[")[2].rstrip("]").split("-")
+        precision = next((w for w in words if w.startswith(("float", "bfloat"))), "")
+        for name, value in test["measured"].items():
+            key = name, precision
+            largest[key] = max(largest.get(key, 0.0), float(value))
+    return ", ".join(
+        f"{name}{' ' + precision if precision else ''} {value:.2g}"
+        for (name, precision), value in sorted(largest.items())
+    )
+
+
+def _speed(results: dict[str, dict]) -> list[str]:
+    lines, training, search = [], [TRAINING, _rule(TRAINING)], [SEARCH, _rule(SEARCH)]
+    ceiling = results.pop("ceiling", None)
+    peak = ceiling["operations_per_second"] if ceiling else {}
+    if ceiling:
+        rates = ", ".join(f"{name} {rate / 1e12:.3g}" for name, rate in peak.items())
+        copied = ceiling["bytes_per_second"] / 1e12
+        lines += [
+            f"Peak, measured: matrix products of random numbers {rates} TFLOP/s; copies "
+            f"{copied:.3g} TB/s, read and written.",
+        ]
+    for result in results.values():
+        options = result["options"]
+        for name, row in result["variants"].items():
+            ratio = f"{row['ratio']:.3f} ({row['ratio_low']:.3f}-{row['ratio_high']:.3f})"
+            where_and_what = [options["shape"], options["precision"]]
+            if "sentences_per_second" in row:
+                cells = [*where_and_what, name, ratio, f"{row['sentences_per_second']:.3g}"]
+                search.append(f"| {' | '.join(cells)} |")
+                continue
+            tokens = statistics.mean(batch["target_tokens"] for batch in result["batches"])
+            speed = tokens / statistics.mean(row["seconds"])
+            operations = result["stock_operations_per_target_token"] * speed
+            highest = peak.get(options["precision"])
+            cells = [
+                *where_and_what,
+                str(options["batch_tokens"]),
+                f"{name}, --compile" if options["compile"] else name,
+                ratio,
+                f"{speed:.3g}",
+                f"{operations / highest:.1%}" if highest else "",
+                f"{row['peak_memory_bytes'] / MIB:.0f}",
+            ]
+            training.append(f"| {' | '.join(cells)} |")
+    for table in (training, search):
+        if len(table) > 2:
+            lines += ["", *table]
+    if len(training) > 2:
+        lines += [
+            "",
+            "Share of the peak: the matrix products that stock's step takes, over the time of the "
+            "step and the peak of that precision; what a method adds counts as nothing.",
+        ]
+    return lines
+
+
+def _rule(head: str) -> str:
+    return "| " + " | ".join(["---"] * (head.count("|") - 1)) + " |"

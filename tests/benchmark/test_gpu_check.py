@@ -1,0 +1,160 @@
+"""``scripts/check-gpu.sh``: what is done is kept, what fails is told, and time is shared."""
+
+import json
+import subprocess
+
+import pytest
+
+from diverse_mha.benchmark import gpu
+from diverse_mha.errors import UserError
+from tests.reliability import runs
+
+ROOT = gpu.ROOT
+TESTED = """<testsuites><testsuite>
+<testcase name="test_equals[float32-a]">
+<properties><property name="value" value="1e-7"/></properties>
+</testcase>
+<testcase name="test_equals[float32-b]">
+<properties><property name="value" value="3e-7"/></properties>
+<failure message="too far&#10;apart"/></testcase>
+</testsuite></testsuites>"""
+WRITES = "import sys; open(sys.argv[-1], 'w').write(%r)"
+# A job of its own sort each; the first fails as long as there is no file "mended".
+JOBS = {
+    "fails": gpu.Job(
+        "fails", ["-c", "import os; os.path.exists('mended') or exit('no ' + 'luck')"]
+    ),
+    "counts": gpu.Job("counts", ["-c", "open('count', 'a').write('x')"]),
+    "tested": gpu.Job("tested", ["-c", WRITES % TESTED], "tests"),
+    "sleeps": gpu.Job("sleeps", ["-c", "import time; time.sleep(60)"]),
+}
+
+
+@pytest.fixture
+def check(monkeypatch, tmp_path):
+    """Run the command with chosen jobs, a part each, from a folder of its own."""
+    monkeypatch.setattr(gpu, "ROOT", tmp_path)
+    (tmp_path / gpu.TESTS).mkdir(parents=True)
+
+    def run(*names, minutes="1", device="cpu"):
+        parts = [gpu.Part(name, name.title(), 1, [JOBS[name]]) for name in names]
+        monkeypatch.setattr(gpu, "parts_for", lambda device, out: parts)
+        code = gpu.run(["--device", device, "--minutes", minutes, "--out", str(tmp_path / "out")])
+        state = json.loads((tmp_path / "out" / "report.json").read_text())
+        return code, {key.split(": ")[1]: row for key, row in state["jobs"].items()}
+
+    return run
+
+
+def test_what_is_done_is_kept_and_what_failed_is_tried_again(check, tmp_path, capsys):
+    code, jobs = check("fails", "counts")
+    assert code == 1
+    assert {name: row["status"] for name, row in jobs.items()} == {
+        "fails": "failed",
+        "counts": "done",
+    }
+    printed = capsys.readouterr().out
+    assert printed.strip() == (tmp_path / "out" / "report.md").read_text().strip()
+    assert "**fails failed**" in printed and "no luck" in printed
+    (tmp_path / "mended").touch()
+    code, jobs = check("fails", "counts")
+    assert code == 0 and jobs["fails"]["status"] == "done"
+    assert (tmp_path / "count").read_text() == "x"
+    assert "failed" not in capsys.readouterr().out
+
+
+def test_a_job_without_end_leaves_time_for_the_others(check, capsys):
+    code, jobs = check("sleeps", "counts", minutes="0.1")
+    assert code == 0
+    assert jobs["sleeps"]["status"] == "out of time"
+    assert jobs["counts"]["status"] == "done"
+    assert "Stopped before the end, for time: sleeps." in capsys.readouterr().out
+
+
+def test_what_is_not_tried_is_named(check, capsys):
+    check("counts", "tested", minutes="0.0001")
+    assert capsys.readouterr().out.count("Not tried, for time: ") == 2
+
+
+def test_cases_are_counted_and_the_largest_measure_is_told(check, capsys):
+    check("tested")
+    printed = capsys.readouterr().out
+    assert "| equals | 2 | 1 | value float32 3e-07 |" in printed
+    assert "- equals[float32-b]: too far apart" in printed
+
+
+def test_another_device_takes_another_folder(check, tmp_path):
+    check("counts")
+    path = tmp_path / "out" / "report.json"
+    state = json.loads(path.read_text())
+    state["machine"] |= {"device": "cuda", "gpu": "Some GPU"}
+    path.write_text(json.dumps(state))
+    with pytest.raises(UserError, match=r"report of another device \(Some GPU\); name another"):
+        check("counts")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--minutes", "0"], "--minutes 0: must be more than 0"),
+        (["--minutes", "nan"], "--minutes nan: must be more than 0"),
+        (["--device", "tpu"], "--device tpu: choose cpu or cuda"),
+        (["--fast"], "unrecognized arguments: --fast; see scripts/check-gpu.sh --help"),
+    ],
+)
+def test_impossible_options_are_refused(options, message):
+    with pytest.raises(UserError, match=message):
+        gpu.run(options)
+
+
+def test_without_a_gpu_or_a_clone_one_line_says_so(monkeypatch, tmp_path):
+    monkeypatch.setattr(gpu.torch.cuda, "is_available", lambda: False)
+    with pytest.raises(UserError, match="--device cuda: torch finds no GPU here"):
+        gpu.run([])
+    monkeypatch.setattr(gpu, "ROOT", tmp_path)
+    with pytest.raises(UserError, match="needs a clone of the project"):
+        gpu.run(["--device", "cpu"])
+
+
+def test_every_job_is_one_that_can_start(tmp_path):
+    """Tests that exist, and options that the benchmarks take."""
+    from diverse_mha.benchmark import __main__ as training
+    from diverse_mha.benchmark import decoding
+
+    assert set(gpu.ARCHITECTURES) == set(runs.RUNS)
+    counts = []
+    for device in ("cpu", "cuda"):
+        jobs = [job for part in gpu.parts_for(device, tmp_path) for job in part.jobs]
+        counts.append(len(jobs))
+        for job in jobs:
+            module, words = job.command[1], job.command[2:]
+            words = ["cpu" if word == "cuda" else word for word in words]
+            words = ["bf16" if word == "fp16" else word for word in words]
+            if module == "diverse_mha.benchmark":
+                training.check_options(training.build_parser().parse_args(words))
+            elif module == "diverse_mha.benchmark.decoding":
+                decoding.check_options(decoding.build_parser().parse_args(words))
+            elif module == "pytest":
+                for word in filter(lambda word: word.startswith("tests/"), words):
+                    file, _, test = word.partition("::")
+                    assert f"def {test.partition('[')[0]}" in (ROOT / file).read_text()
+    assert counts[0] < counts[1]
+
+
+@pytest.mark.integration
+def test_a_rehearsal_gives_a_report(tmp_path):
+    out = tmp_path / "out"
+    words = ["--device", "cpu", "--minutes", "0.8", "--out", out]
+    done = subprocess.run(
+        ["bash", ROOT / "scripts/check-gpu.sh", *words], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == (out / "report.md").read_text().strip()
+    assert [line for line in done.stdout.splitlines() if line.startswith("### ")] == [
+        f"### {number}. {part.title}" for number, part in enumerate(gpu.parts_for("cpu", out), 1)
+    ]
+    found = json.loads((out / "report.json").read_text())["jobs"]
+    # How far it comes depends on the machine; what it comes to works.
+    assert {"same: doctor", "speed: ceiling", "study: translation"} <= found.keys()
+    assert {row["status"] for row in found.values()} <= {"done", "out of time"}
+    assert str(tmp_path) not in done.stdout and str(ROOT) not in done.stdout
