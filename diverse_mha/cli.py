@@ -25,6 +25,7 @@ class Command(NamedTuple):
 COMMANDS = {
     "doctor": Command("diverse_mha.doctor", "show versions and check that everything works here"),
     "average": Command("diverse_mha.averaging", "average checkpoints into one"),
+    "translate": Command("diverse_mha.translate", "translate plain text from standard input"),
     "export": Command("diverse_mha.export", "write a checkpoint for stock fairseq"),
     "analyze": Command("diverse_mha.analyze", "score how much the heads of a checkpoint differ"),
     "compare": Command(

@@ -19,12 +19,12 @@ from pathlib import Path
 
 from diverse_mha.arguments import OneLineParser, one_line
 from diverse_mha.averaging import load_checkpoint
+from diverse_mha.bleu import bleu_scores, detokenise
 from diverse_mha.corpora.text import read_lines, write_lines
 from diverse_mha.data_files import check_split, dictionaries_named
 from diverse_mha.errors import UserError, run_cli
 from diverse_mha.places import check_file
 
-_COMPOUND = re.compile(r"(\S)-(\S)")
 _HYPOTHESIS = re.compile(r"H-(\d+)\t[^\t]*\t(.*)", re.DOTALL)
 _SPECIAL_SYMBOLS = 4  # fairseq puts <s>, <pad>, </s> and <unk> before the words of a dictionary
 
@@ -41,7 +41,16 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("checkpoint", help="the model; several joined by ':' form an ensemble")
     parser.add_argument("data", metavar="data_bin", help="the data that fairseq-preprocess made")
-    parser.add_argument("--subset", default="test", help="what to translate (default: test)")
+    parser.add_argument("--subset", help="what to translate (default: test)")
+    parser.add_argument(
+        "--source",
+        type=Path,
+        metavar="FILE",
+        help="translate this plain text instead of a subset; data_bin is one that data-prep made",
+    )
+    parser.add_argument(
+        "--reference", type=Path, metavar="FILE", help="with --source: its translation"
+    )
     parser.add_argument(
         "--target-lang",
         metavar="LANG",
@@ -157,68 +166,6 @@ def read_hypotheses(generated: Path, count: int) -> list[str]:
     return [hypotheses[number] for number in range(count)]
 
 
-def detokenise(lines: Sequence[str], language: str) -> list[str]:
-    """Turn tokenised lines into plain text with the rules of Moses, escapes undone."""
-    from sacremoses import MosesDetokenizer
-
-    moses = MosesDetokenizer(lang=language)
-    return [moses.detokenize(line.split()) for line in lines]
-
-
-def split_compounds(line: str) -> str:
-    """Split hyphenated words of a tokenised line into three tokens, the hyphen one of them.
-
-    The reported BLEU of Vaswani et al. 2017 is said to have been scored so, and papers on the same
-    data do it to be comparable with it (Zheng et al. 2021, appendix A.1). It adds easy matches.
-    """
-    return _COMPOUND.sub(r"\1 ##AT##-##AT## \2", line)
-
-
-def bleu_scores(
-    tokenised: Sequence[str],
-    plain: Sequence[str],
-    tok_reference: Sequence[str],
-    raw_reference: Sequence[str],
-    *,
-    target_lang: str,
-    lowercase: bool = False,
-    compound_split: bool = False,
-) -> dict:
-    """Score the same translations both ways.
-
-    Args:
-        tokenised: Translations as tokens.
-        plain: The same as plain text.
-        tok_reference: One tokenised reference for each.
-        raw_reference: One untouched reference for each.
-        target_lang: Chooses sacreBLEU's tokeniser, which is another one for some languages.
-        lowercase: Whether to ignore case.
-        compound_split: Whether to score with hyphenated words split, too.
-
-    Returns:
-        ``tokenised_bleu``, ``sacrebleu`` and perhaps ``compound_split_bleu`` in percent, each
-        with its signature.
-    """
-    from sacrebleu.metrics import BLEU
-
-    by_token = BLEU(tokenize="none", lowercase=lowercase, force=True)
-    by_text = BLEU(lowercase=lowercase, trg_lang=target_lang)
-    token_score = by_token.corpus_score(list(tokenised), [list(tok_reference)])
-    text_score = by_text.corpus_score(list(plain), [list(raw_reference)])
-    scores = {
-        "tokenised_bleu": round(token_score.score, 4),
-        "tokenised_signature": str(by_token.get_signature()),
-        "sacrebleu": round(text_score.score, 4),
-        "sacrebleu_signature": str(by_text.get_signature()),
-    }
-    if compound_split:
-        hypotheses, references = ([*map(split_compounds, x)] for x in (tokenised, tok_reference))
-        score = by_token.corpus_score(hypotheses, [references])
-        scores["compound_split_bleu"] = round(score.score, 4)
-        scores["compound_split_signature"] = f"{by_token.get_signature()}|compounds:split"
-    return scores
-
-
 def generate(args: argparse.Namespace, post_process: str | None, folder: str) -> Path:
     """Run fairseq-generate in this process; its output is a file in ``folder``."""
     import torch
@@ -275,7 +222,14 @@ def main(words: Sequence[str]) -> int:
     args, args.extra = build_parser().parse_known_args(words)
     if args.beam < 1:
         raise UserError(f"--beam {args.beam}: must be at least 1")
+    if (args.source is None) != (args.reference is None):
+        raise UserError("--source and --reference belong together; give both, or neither")
     data = Path(args.data)
+    if args.source is not None:
+        from diverse_mha.deploy.evaluate_text import evaluate_text
+
+        return evaluate_text(args)
+    args.subset = args.subset or "test"
     args.source_lang, language = language_pair(data, args.subset, args.target_lang)
     side = 1 if language == language_pair(data, args.subset)[1] else 0
     args.target_lang = language
@@ -306,40 +260,58 @@ def main(words: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="evaluate-") as folder:
         generated = generate(args, None if post_process == "none" else post_process, folder)
         tokenised = read_hypotheses(generated, len(tok))
-    seconds = time.monotonic() - start
+    args.seconds = time.monotonic() - start
     plain = detokenise(tokenised, args.moses_language or _moses_language(data, side) or language)
+    args.post_process = post_process
+    report(args, output, args.subset, (tokenised, plain), (tok, raw))
+    return 0
+
+
+def report(
+    args: argparse.Namespace,
+    output: Path,
+    what: str,
+    translations: tuple[list[str], list[str]],
+    references: tuple[list[str], list[str]],
+) -> None:
+    """Score translations, write them and the scores, and print these.
+
+    Args:
+        args: the options, with ``seconds`` that the translation took.
+        output: the JSON to write.
+        what: the subset, or the name of the file, that was translated.
+        translations: as tokens and as plain text.
+        references: the same of the references.
+    """
     scores = bleu_scores(
-        tokenised,
-        plain,
-        tok,
-        raw,
-        target_lang=language,
+        *translations,
+        *references,
+        target_lang=args.target_lang,
         lowercase=args.lowercase,
         compound_split=args.compound_split,
     )
     results = scores | {
         "checkpoint": args.checkpoint,
-        "data": str(data),
-        "subset": args.subset,
-        "target_lang": language,
-        "sentences": len(tokenised),
+        "data": str(args.data),
+        "subset": what,
+        "target_lang": args.target_lang,
+        "sentences": len(translations[0]),
         "beam": args.beam,
         "lenpen": args.lenpen,
-        "post_process": post_process,
+        "post_process": args.post_process,
         "generate_options": args.extra,
-        "seconds": round(seconds, 2),
+        "seconds": round(args.seconds, 2),
     }
-    write_results(output, tokenised, plain, results)
+    write_results(output, *translations, results)
     print(
-        f"{args.subset}: {len(tokenised)} sentences, beam {args.beam}, "
-        f"length penalty {args.lenpen:g}, {seconds:.1f} s"
+        f"{what}: {len(translations[0])} sentences, beam {args.beam}, "
+        f"length penalty {args.lenpen:g}, {args.seconds:.1f} s"
     )
     print(f"  tokenised BLEU  {scores['tokenised_bleu']:6.2f}")
     if args.compound_split:
         print(f"  compound-split  {scores['compound_split_bleu']:6.2f}")
     print(f"  sacreBLEU       {scores['sacrebleu']:6.2f}  {scores['sacrebleu_signature']}")
     print(f"written: {output}, and the translations beside it in .hyp.tok and .hyp.detok")
-    return 0
 
 
 def _reference(option: str, given: Path | None, default: Path) -> list[str]:

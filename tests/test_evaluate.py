@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from diverse_mha import evaluate
+from diverse_mha import bleu, evaluate
 from diverse_mha.errors import UserError
 from diverse_mha.quickstart import table
 
@@ -71,18 +71,18 @@ def test_languages_from_file_names(tmp_path):
 
 def test_detokenising_undoes_moses():
     lines = ["I don &apos;t , she said ( twice ) .", "well @-@ known"]
-    assert evaluate.detokenise(lines, "en") == ["I don't, she said (twice).", "well-known"]
+    assert bleu.detokenise(lines, "en") == ["I don't, she said (twice).", "well-known"]
 
 
 def test_scores_of_equal_text_and_by_hand():
     lines = ["the cat sat on the mat .", "a dog ran ."]
     plain = ["the cat sat on the mat.", "a dog ran."]
-    scores = evaluate.bleu_scores(lines, plain, lines, plain, target_lang="en")
+    scores = bleu.bleu_scores(lines, plain, lines, plain, target_lang="en")
     assert scores["tokenised_bleu"] == scores["sacrebleu"] == 100
     assert "tok:none" in scores["tokenised_signature"]
     assert "tok:13a" in scores["sacrebleu_signature"]
     # 5 tokens, one wrong at the end: precisions 4/5, 3/4, 2/3, 1/2, no brevity penalty.
-    scores = evaluate.bleu_scores(
+    scores = bleu.bleu_scores(
         ["a b c d x"], ["a b c d x"], ["a b c d e"], ["a b c d e"], target_lang="en"
     )
     expected = 100 * (4 / 5 * 3 / 4 * 2 / 3 * 1 / 2) ** 0.25
@@ -91,8 +91,8 @@ def test_scores_of_equal_text_and_by_hand():
 
 def test_case_counts_unless_told_otherwise():
     hypothesis, reference = ["The cat sat down"], ["the cat sat down"]
-    cased = evaluate.bleu_scores(hypothesis, hypothesis, reference, reference, target_lang="en")
-    uncased = evaluate.bleu_scores(
+    cased = bleu.bleu_scores(hypothesis, hypothesis, reference, reference, target_lang="en")
+    uncased = bleu.bleu_scores(
         hypothesis, hypothesis, reference, reference, target_lang="en", lowercase=True
     )
     assert cased["tokenised_bleu"] < uncased["tokenised_bleu"] == 100
@@ -100,7 +100,7 @@ def test_case_counts_unless_told_otherwise():
 
 
 def test_compounds_are_split_into_three_tokens():
-    split = evaluate.split_compounds
+    split = bleu.split_compounds
     assert split("das Nord-Ost-Tor , a - b , 3-4") == (
         "das Nord ##AT##-##AT## Ost ##AT##-##AT## Tor , a - b , 3 ##AT##-##AT## 4"
     )
@@ -110,8 +110,8 @@ def test_compounds_are_split_into_three_tokens():
 def test_compound_split_bleu_by_hand():
     """Unsplit, 3 of 4 tokens match; split, 5 of 6, 4 of 5, 3 of 4 and 2 of 3 n-grams."""
     hypothesis, reference = ["x b-c d e"], ["a b-c d e"]
-    plain = evaluate.bleu_scores(hypothesis, hypothesis, reference, reference, target_lang="en")
-    both = evaluate.bleu_scores(
+    plain = bleu.bleu_scores(hypothesis, hypothesis, reference, reference, target_lang="en")
+    both = bleu.bleu_scores(
         hypothesis, hypothesis, reference, reference, target_lang="en", compound_split=True
     )
     assert "compound_split_bleu" not in plain and plain.items() <= both.items()

@@ -207,9 +207,11 @@ def _binarise(job: Job, tmp: Path) -> str:
         "source": source,
         "target": target,
         "tokenizer_languages": list(job.tokeniser_languages),
+        "normalise": job.corpus.normalise,
         "aggressive_dashes": job.corpus.aggressive_dashes,
         "lowercase": job.lowercase,
         "subwords": job.subwords,
+        "vocabulary_threshold": job.threshold,
         "post_process": subwords.POST_PROCESS[job.subwords],
         "pairs": {
             split: text.count_lines(job.sides(job.out / "bpe", split)[0]) for split in SPLITS

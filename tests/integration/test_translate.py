@@ -1,0 +1,74 @@
+"""Plain text through ``diverse-mha translate`` and ``scripts/evaluate.sh --source``."""
+
+import json
+
+import pytest
+
+from tests.integration.conftest import run, train
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory):
+    """The demo corpus, small, and a model of a few updates."""
+    folder = tmp_path_factory.mktemp("demo")
+    command = ["diverse_mha.corpora.prepare", "demo", "--out", folder, "--pairs", 300]
+    run(*command, "--merges", 60, "--workers", 1)
+    train(folder / "bin", folder / "run", "--max-update", 4, "--no-epoch-checkpoints")
+    return folder
+
+
+def files(folder):
+    raw = [next((folder / "raw").glob("test.*")), *(folder / "raw").glob("test.*")][1:]
+    note = json.loads((folder / "bin/corpus.json").read_text())
+    return [next(p for p in raw if p.suffix == f".{note[side]}") for side in ("source", "target")]
+
+
+def translate(folder, text: str, *options, **kwargs):
+    command = ["diverse_mha.cli", "translate", folder / "run/checkpoint_last.pt", folder / "bin"]
+    return run(*command, "--cpu", "--max-len-b", 20, *options, input=text, **kwargs)
+
+
+def test_a_test_set_scores_as_plain_text_what_it_scores_as_data(prepared):
+    source, reference = files(prepared)
+    command = ["diverse_mha.evaluate", prepared / "run/checkpoint_last.pt", prepared / "bin"]
+    options = ["--cpu", "--max-len-b", 20, "--beam", 3]
+    plain = ["--source", source, "--reference", reference]
+    run(*command, *options, "--output", prepared / "data.json")
+    run(*command, *options, *plain, "--output", prepared / "text.json")
+    scores = [json.loads((prepared / f"{x}.json").read_text()) for x in ("data", "text")]
+    for key in ("tokenised_bleu", "sacrebleu", "sentences", "post_process", "target_lang"):
+        assert scores[0][key] == scores[1][key]
+    texts = [(prepared / f"{x}.hyp.detok").read_text() for x in ("data", "text")]
+    assert texts[0] == texts[1]
+    # The same again on standard input, in portions, with empty lines between.
+    lines = source.read_text().splitlines()
+    done = translate(prepared, "\n\n".join(lines), "--beam", 3, "--buffer", 7)
+    assert done.stdout.splitlines()[::2] == texts[0].splitlines()
+    assert set(done.stdout.splitlines()[1::2]) == {""}
+    assert done.stderr.startswith(f"{2 * len(lines) - 1:,} lines in ")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "options, said",
+    [
+        (["--source", "text"], "--source and --reference belong together"),
+        (["--source", "text", "--reference", "no.txt"], "--reference no.txt: no such file"),
+        (["--source", "text", "--reference", "text", "--nbest", 2], "--nbest"),
+        (["--source", "text", "--reference", "text", "--subset", "valid"], "--subset valid"),
+    ],
+)
+def test_wrong_options_are_one_line(prepared, options, said, tmp_path):
+    (tmp_path / "text").write_text("one\n")
+    command = ["diverse_mha.evaluate", prepared / "run/checkpoint_last.pt", prepared / "bin"]
+    done = run(*command, *options, cwd=tmp_path, check=False)
+    assert done.returncode == 2
+    assert said in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_a_line_that_is_too_long_is_named(prepared):
+    done = translate(prepared, "a b\n" + "a " * 50 + "\n", "--max-tokens", 20, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: line 2: ") and done.stderr.count("\n") == 1
