@@ -14,7 +14,7 @@ from diverse_mha.arguments import OneLineParser
 from diverse_mha.benchmark.batches import batches_for, describe, stand_in_task
 from diverse_mha.benchmark.ceiling import count_operations
 from diverse_mha.benchmark.checks import CheckError, gather, judge
-from diverse_mha.benchmark.memory import measure_memory, to_device
+from diverse_mha.benchmark.memory import TOO_LARGE, measure_memory, to_device
 from diverse_mha.benchmark.report import describe_machine, describe_variant, format_markdown
 from diverse_mha.benchmark.rounds import clock_for, run_rounds
 from diverse_mha.benchmark.shapes import SHAPES
@@ -201,8 +201,7 @@ def run(arguments: Sequence[str]) -> int:
         return 1
     except torch.OutOfMemoryError:
         raise UserError(
-            f"--batch-tokens {args.batch_tokens}: the GPU's memory does not hold the variants "
-            "together; take fewer tokens or --variants"
+            f"--batch-tokens {args.batch_tokens}: {TOO_LARGE}; take fewer tokens or --variants"
         ) from None
     print(format_markdown(result))
     if args.output is not None:

@@ -23,6 +23,7 @@ import torch
 
 from diverse_mha.arguments import OneLineParser
 from diverse_mha.benchmark.gpu_report import format_report
+from diverse_mha.benchmark.memory import TOO_LARGE
 from diverse_mha.benchmark.report import describe_machine
 from diverse_mha.benchmark.training import find_device
 from diverse_mha.errors import UserError, run_cli
@@ -65,11 +66,14 @@ class Job(NamedTuple):
         name: what it is called in the report; unique in its part.
         command: arguments of Python.
         result: how its result is read: ``tests``, ``json`` or ``text``.
+        always: it is done in every run, for it tells of what other jobs left; its exit code, which
+            says that there is more to come, is no failure.
     """
 
     name: str
     command: list[str]
     result: str = "text"
+    always: bool = False
 
 
 @dataclass(frozen=True)
@@ -122,6 +126,7 @@ def parts_for(device: str, out: Path) -> list[Part]:
         Part("speed", "Speed beside fairseq", 8, _speed(device, tiny)),
         Part("trainings", "Half precision, and two processes", 3, trainings(HALF, TWO)),
         Part("study", "The study", 3, [_study(out, tiny)]),
+        Part("table", "What the study has found", 0.5, [_study(out, tiny, collect=True)]),
     ]
 
 
@@ -178,11 +183,12 @@ def _speed(device: str, tiny: bool) -> list[Job]:
     return [Job(job.name, [*job.command, "--device", device], job.result) for job in once.values()]
 
 
-def _study(out: Path, tiny: bool) -> Job:
+def _study(out: Path, tiny: bool, collect: bool = False) -> Job:
     scale = ["smoke", "--updates", "2", "--rows", "baseline"] if tiny else ["small"]
-    jobs = ["--jobs", str(1 if tiny else max(1, min(8, (os.cpu_count() or 1) // 2)))]
+    side_by_side = 1 if tiny else max(1, min(8, (os.cpu_count() or 1) // 2))
+    how = ["--collect"] if collect else ["--jobs", str(side_by_side)]
     command = ["-m", "diverse_mha.cli", "reproduce", "study", "translation", "--scale", *scale]
-    return Job("translation", [*command, *jobs, "--out", str(out / "study")])
+    return Job("translation", [*command, *how, "--out", str(out / "study")], always=collect)
 
 
 class Check:
@@ -214,38 +220,39 @@ class Check:
                 )
 
     def run(self, minutes: float, say: Callable[[str], None]) -> None:
-        """Do what is missing, then again what failed, until the time is over."""
-        start = time.monotonic()
-        end, spent = start + 60 * minutes, self.state["minutes"]
-        for again in (False, True):
-            # What ran out of time in this run would do so again.
-            tried = set() if not again else {key for key, _, _ in self._open(False)}
-            for number, part in enumerate(self.parts):
-                shares = sum(other.share for other in self.parts[number:])
+        """Do what is missing, then again what failed before or ran out of time."""
+        begun = time.monotonic()
+        end, spent = begun + 60 * minutes, self.state["minutes"]
+        failed_before = {
+            key for key, row in self.state["jobs"].items() if row["status"] == "failed"
+        }
+        for wanted in (self._is_new, lambda key, job: self._is_late(key) or key in failed_before):
+            todo = [
+                (part, [job for job in part.jobs if wanted(f"{part.name}: {job.name}", job)])
+                for part in self.parts
+            ]
+            todo = [(part, jobs) for part, jobs in todo if jobs]
+            for number, (part, jobs) in enumerate(todo):
+                shares = sum(other.share for other, _ in todo[number:])
                 now = time.monotonic()
                 until = now + (end - now) * part.share / shares
-                missing = [x for x in self._open(again) if x[1] is part and x[0] not in tried]
-                for place, (key, _, job) in enumerate(missing):
+                for place, job in enumerate(jobs):
                     left = until - time.monotonic()
                     if left < 1:
                         break
                     # No job takes what several others wait for.
-                    limit = min(left, max(LEAST_SECONDS, 3 * left / (len(missing) - place)))
+                    limit = min(left, max(LEAST_SECONDS, 3 * left / (len(jobs) - place)))
                     say(f"{part.name}: {job.name} ({limit:.0f} s at most)")
-                    self.state["jobs"][key] = self._do(job, limit)
-                    self.state["minutes"] = spent + (time.monotonic() - start) / 60
+                    self.state["jobs"][f"{part.name}: {job.name}"] = self._do(job, limit)
+                    self.state["minutes"] = spent + (time.monotonic() - begun) / 60
                     self.write()
         self.write()
 
-    def _open(self, again: bool) -> list[tuple[str, Part, Job]]:
-        """List what has not been tried or, again, what has not succeeded."""
-        every = [
-            (f"{part.name}: {job.name}", part, job) for part in self.parts for job in part.jobs
-        ]
-        found = self.state["jobs"]
-        if again:
-            return [x for x in every if x[0] in found and found[x[0]]["status"] != "done"]
-        return [x for x in every if x[0] not in found]
+    def _is_new(self, key: str, job: Job) -> bool:
+        return job.always or key not in self.state["jobs"]
+
+    def _is_late(self, key: str) -> bool:
+        return self.state["jobs"].get(key, {}).get("status") == "out of time"
 
     def _do(self, job: Job, limit: float) -> dict:
         """Run a job and return its row of the report."""
@@ -261,8 +268,8 @@ class Check:
                 row["result"] = read(output)
         if code is None:
             row["status"] = "out of time"
-        elif code:
-            row["status"] = "failed"
+        elif code and not job.always:
+            row["status"] = "too large" if TOO_LARGE in said else "failed"
         if code != 0 or job.result == "text":
             row["said"] = said.replace(str(ROOT) + "/", "").replace(str(self.out), "OUT")[-TOLD:]
         return row

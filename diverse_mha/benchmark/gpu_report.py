@@ -11,6 +11,11 @@ TRAINING = (
 )
 SEARCH = "| shape | precision | variant | ratio to stock (95 %) | sentences/s |"
 
+UNFINISHED = {
+    "out of time": "Stopped before the end, for time",
+    "too large": "Does not fit into the memory",
+}
+
 
 def format_report(state: dict, parts: list[tuple[str, str, list[str]]]) -> str:
     """Lay out a report.
@@ -35,11 +40,12 @@ def format_report(state: dict, parts: list[tuple[str, str, list[str]]]) -> str:
         lines += ["", f"### {number}. {title}", ""]
         lines += _section(part, rows) or ["Nothing yet."]
         missing = [name for name in names if name not in rows]
-        late = [name for name, row in rows.items() if row["status"] == "out of time"]
         if missing:
             lines += ["", f"Not tried, for time: {'; '.join(missing)}."]
-        if late:
-            lines += ["", f"Stopped before the end, for time: {'; '.join(late)}."]
+        for status, text in UNFINISHED.items():
+            names = [name for name, row in rows.items() if row["status"] == status]
+            if names:
+                lines += ["", f"{text}: {'; '.join(names)}."]
         for name, row in rows.items():
             if row["status"] == "failed":
                 lines += ["", f"**{name} failed**:", "", *_quoted(row["said"], 12)]
@@ -52,7 +58,7 @@ def _section(part: str, rows: dict[str, dict]) -> list[str]:
     for name, row in rows.items():
         if name == "doctor" and row["status"] == "done":
             lines.insert(0, f"doctor: {row['said'].strip().splitlines()[-1]}\n")
-        elif "said" in row and row["status"] != "failed" and not row["result"]:
+        elif part in ("study", "table") and "said" in row and row["status"] != "failed":
             lines += [f"{name}:", "", *_quoted(row["said"], 40)]
     return lines
 

@@ -15,6 +15,7 @@ from diverse_mha.benchmark.training import Trainee
 from diverse_mha.benchmark.variants import variants_of
 from diverse_mha.errors import UserError
 
+TOO_LARGE = "the GPU's memory does not hold the variants together"
 STEPS = 2  # the second one meets the optimiser's state, which the first one made
 
 

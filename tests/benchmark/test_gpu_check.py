@@ -25,7 +25,9 @@ JOBS = {
         "fails", ["-c", "import os; os.path.exists('mended') or exit('no ' + 'luck')"]
     ),
     "counts": gpu.Job("counts", ["-c", "open('count', 'a').write('x')"]),
+    "always": gpu.Job("always", ["-c", "open('count', 'a').write('x')"], always=True),
     "tested": gpu.Job("tested", ["-c", WRITES % TESTED], "tests"),
+    "large": gpu.Job("large", ["-c", f"exit({gpu.TOO_LARGE!r})"], "json"),
     "sleeps": gpu.Job("sleeps", ["-c", "import time; time.sleep(60)"]),
 }
 
@@ -69,6 +71,28 @@ def test_a_job_without_end_leaves_time_for_the_others(check, capsys):
     assert jobs["sleeps"]["status"] == "out of time"
     assert jobs["counts"]["status"] == "done"
     assert "Stopped before the end, for time: sleeps." in capsys.readouterr().out
+
+
+def test_what_tells_of_other_jobs_is_done_every_time(check, tmp_path):
+    check("always")
+    check("always")
+    assert (tmp_path / "count").read_text() == "xx"
+
+
+def test_a_failure_is_not_repeated_in_the_same_run(check, monkeypatch):
+    calls = []
+    do = gpu.Check._do
+    monkeypatch.setattr(gpu.Check, "_do", lambda *args: calls.append(args[1].name) or do(*args))
+    check("fails")
+    assert calls == ["fails"]
+    check("fails")
+    assert calls == ["fails", "fails"]
+
+
+def test_a_batch_that_does_not_fit_is_no_failure(check, capsys):
+    code, _ = check("large")
+    assert code == 0
+    assert "Does not fit into the memory: large." in capsys.readouterr().out
 
 
 def test_what_is_not_tried_is_named(check, capsys):

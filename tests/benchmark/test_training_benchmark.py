@@ -278,6 +278,15 @@ def test_a_gpu_that_is_not_there(monkeypatch):
     assert args.device == CPU
 
 
+def test_a_gpu_that_is_too_small(monkeypatch):
+    def measure(args):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
+
+    monkeypatch.setattr(command, "measure", measure)
+    with pytest.raises(UserError, match="--batch-tokens 99: .*does not hold.*take fewer tokens"):
+        command.run(["--shape", "tiny", "--batch-tokens", "99", "--device", "cpu"])
+
+
 def test_papers_ratios_belong_to_rows_that_exist():
     assert all(name in VARIANTS and shape in SHAPES for name, shape in PAPER_RATIOS)
     assert PAPER_RATIOS["output", "base"].ratio == pytest.approx(0.86, abs=0.005)

@@ -117,7 +117,7 @@ def value_and_gradient(operation, x, mask):
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=name)
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_equals_the_cpu(operation, dtype, record_property):
+def test_an_operation_equals_the_cpus(operation, dtype, record_property):
     draw, function = OPERATIONS[operation]
     x = draw(torch.Generator().manual_seed(3)).to(dtype)
     expected = value_and_gradient(function, x.double(), MASK)
