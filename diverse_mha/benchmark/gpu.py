@@ -122,7 +122,7 @@ def parts_for(device: str, out: Path) -> list[Part]:
 
     return [
         Part("same", "The results of the CPU", 5, same),
-        Part("resume", "Resumed trainings", 2, trainings(RESUMED)),
+        Part("resume", "Resumed trainings", 3, trainings(RESUMED)),
         Part("speed", "Speed beside fairseq", 8, _speed(device, tiny)),
         Part("trainings", "Half precision, and two processes", 3, trainings(HALF, TWO)),
         Part("study", "The study", 3, [_study(out, tiny)]),
@@ -210,6 +210,8 @@ class Check:
         self.state = {"machine": machine, "minutes": 0.0, "jobs": {}}
         if path.exists():
             self.state = _read(path)
+            if not self.state.keys() >= {"machine", "minutes", "jobs"}:
+                raise UserError(f"{path}: is no report of this command; name another folder")
             before, now = (
                 [one[key] for key in ("device", "gpu")] for one in (self.state["machine"], machine)
             )
@@ -220,13 +222,19 @@ class Check:
                 )
 
     def run(self, minutes: float, say: Callable[[str], None]) -> None:
-        """Do what is missing, then again what failed before or ran out of time."""
+        """Do what is missing, then again what runs out of time now or failed before."""
         begun = time.monotonic()
         end, spent = begun + 60 * minutes, self.state["minutes"]
-        failed_before = {
-            key for key, row in self.state["jobs"].items() if row["status"] == "failed"
-        }
-        for wanted in (self._is_new, lambda key, job: self._is_late(key) or key in failed_before):
+        before = {key: row["status"] for key, row in self.state["jobs"].items()}
+
+        def is_open(key: str, job: Job) -> bool:
+            return job.always or before.get(key, "out of time") == "out of time"
+
+        def is_worth_another_try(key: str, job: Job) -> bool:
+            now = self.state["jobs"].get(key, {}).get("status")
+            return now == "out of time" or before.get(key) == "failed"
+
+        for wanted in (is_open, is_worth_another_try):
             todo = [
                 (part, [job for job in part.jobs if wanted(f"{part.name}: {job.name}", job)])
                 for part in self.parts
@@ -247,12 +255,6 @@ class Check:
                     self.state["minutes"] = spent + (time.monotonic() - begun) / 60
                     self.write()
         self.write()
-
-    def _is_new(self, key: str, job: Job) -> bool:
-        return job.always or key not in self.state["jobs"]
-
-    def _is_late(self, key: str) -> bool:
-        return self.state["jobs"].get(key, {}).get("status") == "out of time"
 
     def _do(self, job: Job, limit: float) -> dict:
         """Run a job and return its row of the report."""
@@ -283,7 +285,7 @@ class Check:
         with tempfile.TemporaryFile("w+", errors="replace") as log:
             process = subprocess.Popen(
                 command, cwd=ROOT, env=environment, stdout=log, stderr=subprocess.STDOUT,
-                start_new_session=True,
+                start_new_session=True, preexec_fn=_heed_interrupts,
             )  # fmt: skip
             code = None
             try:
@@ -309,6 +311,11 @@ class Check:
     def failed(self) -> bool:
         """Whether a job failed; one that time did not suffice for has not."""
         return any(row["status"] == "failed" for row in self.state["jobs"].values())
+
+
+def _heed_interrupts() -> None:
+    # A shell's background commands ignore them, and hand that on.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _end(process: subprocess.Popen) -> None:

@@ -1,6 +1,7 @@
 """``scripts/check-gpu.sh``: what is done is kept, what fails is told, and time is shared."""
 
 import json
+import signal
 import subprocess
 
 import pytest
@@ -28,6 +29,14 @@ JOBS = {
     "always": gpu.Job("always", ["-c", "open('count', 'a').write('x')"], always=True),
     "tested": gpu.Job("tested", ["-c", WRITES % TESTED], "tests"),
     "large": gpu.Job("large", ["-c", f"exit({gpu.TOO_LARGE!r})"], "json"),
+    "tidies": gpu.Job(
+        "tidies",
+        [
+            "-c",
+            "import time\ntry: time.sleep(60)\nexcept KeyboardInterrupt:\n " + WRITES % TESTED,
+        ],
+        "tests",
+    ),
     "sleeps": gpu.Job("sleeps", ["-c", "import time; time.sleep(60)"]),
 }
 
@@ -87,6 +96,37 @@ def test_a_failure_is_not_repeated_in_the_same_run(check, monkeypatch):
     assert calls == ["fails"]
     check("fails")
     assert calls == ["fails", "fails"]
+
+
+def test_what_ran_out_of_time_comes_first_the_next_time(check, monkeypatch):
+    monkeypatch.setattr(gpu.Check, "_do", lambda *args: {"status": "out of time", "result": None})
+    assert check("sleeps")[1]["sleeps"]["status"] == "out of time"
+    calls = []
+    monkeypatch.setattr(
+        gpu.Check,
+        "_do",
+        lambda *args: calls.append(args[1].name) or {"status": "done", "result": None, "said": ""},
+    )
+    check("sleeps", "counts")
+    assert calls == ["sleeps", "counts"]
+
+
+def test_what_was_interrupted_puts_away_what_it_has(check, monkeypatch, capsys):
+    """Also where interrupts are ignored, as in a shell's background."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        check("tidies", minutes="0.1")
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert "| equals | 2 | 1 |" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("content", ["{}", "[", '{"jobs": {}}'])
+def test_another_file_of_that_name_is_refused(check, tmp_path, content):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "report.json").write_text(content)
+    with pytest.raises(UserError, match="report.json: .*(remove it|name another folder)"):
+        check("counts")
 
 
 def test_a_batch_that_does_not_fit_is_no_failure(check, capsys):
