@@ -58,8 +58,11 @@ def _section(part: str, rows: dict[str, dict]) -> list[str]:
     for name, row in rows.items():
         if name == "doctor" and row["status"] == "done":
             lines.insert(0, f"doctor: {row['said'].strip().splitlines()[-1]}\n")
-        elif part in ("study", "table") and "said" in row and row["status"] != "failed":
-            lines += [f"{name}:", "", *_quoted(row["said"], 40)]
+        elif part == "study" and row["status"] != "failed":  # a line for every run that ended
+            ended = [line for line in row["said"].splitlines() if line.startswith("[")]
+            lines += _quoted("\n".join(ended), 40)
+        elif part == "table":
+            lines += _quoted(row["said"], 40)
     return lines
 
 
