@@ -35,8 +35,10 @@ setup(
     extras_require={
         "analysis": ["matplotlib", "scikit-learn", "jinja2"],
         "chinese": ["jieba"],
+        "export": ["ctranslate2"],
         "dev": [
             "jieba",
+            "ctranslate2",
             "pytest",
             "pytest-timeout",
             "pytest-xdist",

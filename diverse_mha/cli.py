@@ -26,7 +26,7 @@ COMMANDS = {
     "doctor": Command("diverse_mha.doctor", "show versions and check that everything works here"),
     "average": Command("diverse_mha.averaging", "average checkpoints into one"),
     "translate": Command("diverse_mha.translate", "translate plain text from standard input"),
-    "export": Command("diverse_mha.export", "write a checkpoint for stock fairseq"),
+    "export": Command("diverse_mha.export", "write a model for stock fairseq or CTranslate2"),
     "analyze": Command("diverse_mha.analyze", "score how much the heads of a checkpoint differ"),
     "compare": Command(
         "diverse_mha.compare", "test whether one translation or method beats another"

@@ -72,3 +72,33 @@ def test_a_line_that_is_too_long_is_named(prepared):
     done = translate(prepared, "a b\n" + "a " * 50 + "\n", "--max-tokens", 20, check=False)
     assert done.returncode == 2
     assert done.stderr.startswith("error: line 2: ") and done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("subwords", ["bpe", "sentencepiece"])
+def test_ctranslate2_translates_plain_text_the_same(subwords, tmp_path):
+    command = ["diverse_mha.corpora.prepare", "demo", "--out", tmp_path, "--pairs", 300]
+    run(*command, "--merges", 90, "--workers", 1, "--subwords", subwords)
+    options = ["--max-update", 30, "--no-epoch-checkpoints", "--lr", "5e-3"]
+    train(tmp_path / "bin", tmp_path / "run", *options)
+    checkpoint, model = tmp_path / "run/checkpoint_last.pt", tmp_path / "model"
+    run("diverse_mha.cli", "export", checkpoint, model, "--format", "ctranslate2")
+    source, _ = files(tmp_path)
+    text = "\n\n".join(source.read_text().splitlines()[:10])
+    done = run("translate", input=text, cwd=model).stdout.splitlines()
+    command = ["diverse_mha.cli", "translate", checkpoint, tmp_path / "bin", "--cpu"]
+    expected = run(*command, input=text).stdout.splitlines()
+    assert len(done) == 19 and set(done[1::2]) == {""} and all(expected[::2])
+    # Of a model that has hardly learnt, a beam may end elsewhere: CTranslate2 stops by other rules.
+    assert sum(a == b for a, b in zip(done[::2], expected[::2], strict=True)) >= 7
+    small = tmp_path / "small"
+    convert = ["diverse_mha.cli", "export", checkpoint, small, "--format", "ctranslate2"]
+    run(*convert, "--quantization", "int8")
+    sizes = [(folder / "model.bin").stat().st_size for folder in (model, small)]
+    assert sizes[1] < 0.7 * sizes[0]
+    for words, said in (
+        ([], "is there already"),
+        (["--quantization", "int3"], "--quantization int3: not known"),
+    ):
+        done = run(*convert, *words, check=False)
+        assert done.returncode == 2
+        assert said in done.stderr and done.stderr.count("\n") == 1
