@@ -87,7 +87,9 @@ evaluate() {
         echo "      (already done)"
         return
     fi
-    bash scripts/evaluate.sh "$folder/checkpoint_best.pt" "$data" --output "$folder/test.json" |
+    # No sentence is that long; a model of a few updates would else go on to 200 words.
+    bash scripts/evaluate.sh "$folder/checkpoint_best.pt" "$data" --output "$folder/test.json" \
+        --max-len-a 2 --max-len-b 10 |
         sed 's/^/      /'
 }
 

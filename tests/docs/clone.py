@@ -101,7 +101,8 @@ class World:
 
     def _made(self, name: str) -> Path:
         """Make what is needed up to this; a process that comes later finds it."""
-        world, last = Clone(self.folder / "clone"), list(table.WORLD).index(name)
+        kept = next(key for key in table.WORLD if f"{name}/".startswith(f"{key}/"))
+        world, last = Clone(self.folder / "clone"), list(table.WORLD).index(kept)
         stamps = [self.folder / f"made {needed.replace('/', ' ')}" for needed in table.WORLD]
         if not stamps[last].exists():
             with self._alone():

@@ -10,10 +10,15 @@ from tests.docs.blocks import ROOT, commands, pages
 from tests.recipes import composed
 
 PAGES = pages()
+# Reports of what was measured: their trainings and benchmarks are those of the other pages.
+REPORTS = ("docs/performance.md", "docs/results.md")
 
 
-@pytest.mark.integration
-@pytest.mark.parametrize("page", PAGES)
+def tier(page: str):
+    return pytest.mark.system if page in REPORTS else pytest.mark.integration
+
+
+@pytest.mark.parametrize("page", [pytest.param(page, marks=tier(page)) for page in PAGES])
 def test_a_page(page, world, tmp_path):
     run = [command for command in commands(page) if not command.not_run]
     clone = world.clone(tmp_path / "clone", page)
