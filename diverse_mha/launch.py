@@ -153,10 +153,9 @@ def check_data(data: str) -> None:
                 f"{name}: no such data folder; make it with a script of data-prep/ "
                 "or with fairseq-preprocess"
             )
-        escaped = glob.escape(name)
         # Classification keeps the dictionaries of its inputs and labels in folders.
         patterns = ("dict.txt", "dict.*.txt", "*/dict.txt")
-        if not any(glob.glob(os.path.join(escaped, pattern)) for pattern in patterns):
+        if not any(glob.glob(pattern, root_dir=name) for pattern in patterns):
             raise UserError(
                 f"{name}: no dictionary (dict.*.txt) in it; give the folder that "
                 "fairseq-preprocess wrote (its --destdir)"
