@@ -110,7 +110,7 @@ SHAPES = {
     # The recipes of configs/.
     "multi30k-small": Shape(128, 256, 4, 4, vocabulary=8_000, batch_tokens=2048, mean_length=15),
     "multi30k": Shape(
-        256, 1024, 3, 8, vocabulary=8_000, batch_tokens=1024, mean_length=15, dropout=0.2
+        128, 256, 4, 4, vocabulary=8_000, batch_tokens=2048, mean_length=15, dropout=0.3
     ),
     "iwslt": Shape(
         *(512, 1024, 6, 4),
