@@ -129,7 +129,7 @@ def test_stock_fairseq_and_ours_load_each_others_checkpoints(trained, data, tmp_
     start = trained / "checkpoint_last.pt"
     same_shape = [
         "--encoder-layers", 2, "--decoder-layers", 2,
-        "--encoder-attention-heads", 4, "--decoder-attention-heads", 4,
+        "--encoder-attention-heads", 2, "--decoder-attention-heads", 2,
     ]  # fmt: skip
     stock = ["--arch", "transformer", "--criterion", "label_smoothed_cross_entropy", *same_shape]
     once = ["--max-update", 1, "--lr", 0, "--finetune-from-model"]
@@ -236,7 +236,7 @@ BAD_OPTIONS = {
     ],
     "--disagreement-on encodr: unknown 'encodr'": ["--disagreement-on", "encodr"],
     "--routing-capsules 7 has no effect with --aggregation linear": ["--routing-capsules", "7"],
-    "--disagreement-weight -1.0: must be 0 or a positive number": ["--disagreement-weight=-1"],
+    "--disagreement-weight -1: must be 0 or a positive number": ["--disagreement-weight=-1"],
     "--encoder-attention-heads 5 does not divide --encoder-embed-dim 32": [
         "--encoder-attention-heads", "5",
     ],
