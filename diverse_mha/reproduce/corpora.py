@@ -117,9 +117,6 @@ _CONVERGED = Recipe(
     prepare=("prepare-multi30k.sh",),
     languages=("de", "en"),
     sizes={"base": {}},
-    settings={"checkpoint.no_epoch_checkpoints": False, "checkpoint.keep_last_epochs": 10},
-    average=10,
-    average_by="epoch",
 )
 _PTB = Recipe(
     config="ptb",
@@ -235,14 +232,7 @@ CORPORA: dict[str, dict[str, Recipe]] = {
     },
     "multi30k": {
         "small": _CONVERGED,
-        "smoke": replace(
-            _DEMO,
-            sizes={"base": {}},
-            # An epoch is five updates, so there are epochs to average.
-            settings={"checkpoint.no_epoch_checkpoints": False, "dataset.max_tokens": 4096},
-            average=2,
-            average_by="epoch",
-        ),
+        "smoke": replace(_DEMO, sizes={"base": {}}),
     },
     "ptb": {"paper": _PTB, "small": _PTB, "smoke": _DEMO_LM},
     "wiki103": {

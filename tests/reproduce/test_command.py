@@ -127,19 +127,16 @@ def test_dry_run_averages_where_the_paper_does(capsys):
     assert sum("averaged.pt data/wmt14-en-de-google/bin" in line for line in lines) == 2
 
 
-def test_the_study_averages_the_last_epochs_and_calls_analyze_once_a_run(capsys):
+def test_the_study_calls_analyze_once_a_run(capsys):
     words = ["study", "translation", "--scale", "small", "--rows", "baseline,coda", "--dry-run"]
     reproduce(*words, "--seeds", "1,2")
     lines = capsys.readouterr().out.splitlines()
     train = [line for line in lines if line.startswith("bash scripts/train.sh")]
     assert len(train) == 4 and all("configs/multi30k.yaml" in line for line in train)
-    assert all("checkpoint.no_epoch_checkpoints=false" in line for line in train)
     assert "common.seed=2" not in train[0] + train[1], "all rows with one seed come first"
-    average = [line for line in lines if line.startswith("python -m diverse_mha.cli average")]
-    assert len(average) == 4 and all("--last 10 --by epoch" in line for line in average)
     heads = [line for line in lines if line.startswith("python -m diverse_mha.cli analyze")]
     assert len(heads) == 4
-    assert all("averaged.pt" in x and "svcca,cka,jsd,disagreement" in x for x in heads)
+    assert all("checkpoint_best.pt" in x and "svcca,cka,jsd,disagreement" in x for x in heads)
 
 
 def test_dry_run_measures_heads_where_a_cell_asks_for_it(capsys):

@@ -132,15 +132,15 @@ def test_unknown_sizes_and_missing_scales_are_refused():
 
 def test_a_trial_averages_nothing_and_is_another_run():
     whole, trial = (
-        plan(Experiment("multi30k"), "small"),
-        plan(Experiment("multi30k"), "small", updates=20),
+        plan(Experiment("wmt14_en_de_google"), "paper"),
+        plan(Experiment("wmt14_en_de_google"), "paper", updates=20),
     )
-    assert whole.recipe.average == 10 and whole.recipe.average_by == "epoch"
+    assert whole.recipe.average == 10 and whole.recipe.average_by == "update"
     assert trial.recipe.average == 0 and trial.key != whole.key
 
 
 def test_epochs_and_updates_averaged_are_different_runs(monkeypatch):
-    by_epoch = plan(Experiment("multi30k"), "small")
-    recipe = dataclasses.replace(CORPORA["multi30k"]["small"], average_by="update")
-    monkeypatch.setitem(CORPORA["multi30k"], "small", recipe)
-    assert plan(Experiment("multi30k"), "small").key != by_epoch.key
+    by_update = plan(Experiment("wmt14_en_de_google"), "paper")
+    recipe = dataclasses.replace(CORPORA["wmt14_en_de_google"]["paper"], average_by="epoch")
+    monkeypatch.setitem(CORPORA["wmt14_en_de_google"], "paper", recipe)
+    assert plan(Experiment("wmt14_en_de_google"), "paper").key != by_update.key

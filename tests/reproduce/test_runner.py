@@ -6,12 +6,14 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 
 from diverse_mha.reproduce import results
 from diverse_mha.reproduce import runner as runner_module
 from diverse_mha.reproduce.compose import ROOT
+from diverse_mha.reproduce.corpora import CORPORA
 from diverse_mha.reproduce.experiments import Experiment
 from diverse_mha.reproduce.plan import plan
 from diverse_mha.reproduce.process import Interrupted, _started_by_launch, run_forked, run_logged
@@ -80,6 +82,8 @@ def test_finished_runs_are_skipped_and_the_result_is_whole(place, runs, started,
 def test_the_checkpoints_of_an_average_are_removed_once_the_run_is_finished(
     place, monkeypatch, capsys
 ):
+    recipe = replace(CORPORA["multi30k"]["small"], average=10, average_by="epoch")
+    monkeypatch.setitem(CORPORA["multi30k"], "small", recipe)
     run = plan(Experiment("multi30k"), "small")
     data = data_folder(run, place)
     data.mkdir(parents=True)

@@ -48,10 +48,7 @@ TRANSLATION = Table(
         )
     ),
     scales=("smoke", "small"),
-    notes=(
-        "BLEU and chrF: sacreBLEU's, of the average of the last epochs' checkpoints; valid ppl: of "
-        "the best single one.",
-    ),
+    notes=("BLEU and chrF: sacreBLEU's.",),
 )
 
 _PTB = ("perplexity", "lm_valid_perplexity", "parameters", *_HEADS, "cost")
