@@ -45,4 +45,4 @@ def test_launchers_work_from_anywhere(tmp_path, corpus):
         capture_output=True,
         text=True,
     )
-    assert done.returncode == 0 and f"usage: prepare_lm {corpus}" in done.stdout
+    assert done.returncode == 0 and f"usage: data-prep/prepare-{corpus}.sh" in done.stdout
