@@ -378,32 +378,3 @@ def test_all_padding_gives_zero_per_sentence():
 
 
 # Refusals.
-
-
-@pytest.mark.parametrize("name, term", [("values", COSINE_TERMS[0]), ("outputs", COSINE_TERMS[1])])
-def test_cosine_refusals(name, term):
-    x = vectors()
-    with pytest.raises(ValueError, match=rf"{name} has shape \(4, 5, 3\); expected 4 dim"):
-        term(x[0])
-    with pytest.raises(ValueError, match=rf"{name} has dtype torch.int64"):
-        term(x.long())
-    with pytest.raises(ValueError, match=rf"{name} has shape \(3, 0, 5, 3\), so no head"):
-        term(x[:, :0])
-    with pytest.raises(ValueError, match=r"padding_mask has shape \(5, 3\); expected \(3, 5\)"):
-        term(x, torch.zeros(5, 3, dtype=torch.bool))
-    with pytest.raises(
-        ValueError, match=r"padding_mask has dtype torch.uint8; expected torch.bool"
-    ):
-        term(x, torch.zeros(3, 5, dtype=torch.uint8))
-
-
-def test_position_refusals():
-    weights = attention()
-    with pytest.raises(ValueError, match=r"weights has shape \(3, 5, 6\); expected 4 dim"):
-        position_disagreement(weights[:, 0])
-    with pytest.raises(ValueError, match=r"reduction is 'mean'; expected one of \('query', 'sent"):
-        position_disagreement(weights, reduction="mean")
-    with pytest.raises(ValueError, match=r"query_padding_mask has shape \(3, 6\); expected \(3, 5"):
-        position_disagreement(weights, padding([6, 6, 6], 6))
-    with pytest.raises(ValueError, match=r"key_padding_mask has shape \(3, 5\); expected \(3, 6"):
-        position_disagreement(weights, None, padding([5, 5, 5], 5))

@@ -1,0 +1,78 @@
+"""Options of terms that are impossible or have no effect are refused by name."""
+
+import pytest
+
+from tests.criterions.test_terms import HSIC, ORTHOGONALITY, OTHER, OTHER_LOSS, OUTPUT, criterion
+
+BAD = {
+    "--hsic-weight -1.0: must be 0 or a positive number": {"hsic_weight": -1.0},
+    "--hsic-weight inf: must be": {"hsic_weight": float("inf")},
+    "--hsic-weight nan: must be": {"hsic_weight": float("nan")},
+    "--hsic-on corss: unknown 'corss'; choose from": {**HSIC, "hsic_on": "corss"},
+    "--hsic-samples 1: must be 2 or more": {**HSIC, "hsic_samples": 1},
+    "--hsic-bandwidth 0.0: must be a positive": {"hsic_kernel": "rbf", "hsic_bandwidth": 0.0},
+    "--hsic-bandwidth nan: must be a positive": {**HSIC, "hsic_bandwidth": float("nan")},
+    "--hsic-bandwidth 2.0 has no effect with --hsic-kernel linear; it goes with rbf": {
+        **HSIC,
+        "hsic_bandwidth": 2.0,
+    },
+    "--hsic-samples 100 has no effect with --hsic-weight 0; give a weight": {"hsic_samples": 100},
+    "--hsic-on encoder has no effect": {"hsic_on": "encoder"},
+    "--hsic-kernel rbf has no effect": {"hsic_kernel": "rbf"},
+    f"--hsic-normalization {OTHER} has no effect": {"hsic_normalization": OTHER},
+    "--hsic-bandwidth 2.0 has no effect with --hsic-weight 0": {"hsic_bandwidth": 2.0},
+    "--orthogonality-weight -1.0: must be": {"orthogonality_weight": -1.0},
+    "--orthogonality-weight nan: must be": {"orthogonality_weight": float("nan")},
+    "--orthogonality-on o: unknown 'o'; choose from q, k, v": {
+        **ORTHOGONALITY,
+        "orthogonality_on": "o",
+    },
+    "--orthogonality-on none: unknown 'none'": {**ORTHOGONALITY, "orthogonality_on": "none"},
+    "--orthogonality-cosine-on q,q: 'q' is given twice": {"orthogonality_cosine_on": "q,q"},
+    "--orthogonality-on q has no effect with --orthogonality-weight 0": {"orthogonality_on": "q"},
+    "--orthogonality-cosine-on none has no effect": {"orthogonality_cosine_on": "none"},
+    "--orthogonality-method exact has no effect": {"orthogonality_method": "exact"},
+    "--orthogonality-unit-vectors True has no effect": {"orthogonality_unit_vectors": True},
+    f"--orthogonality-normalization {OTHER_LOSS} has no effect": {
+        "orthogonality_normalization": OTHER_LOSS
+    },
+    "--disagreement-form squared has no effect without --disagreement": {
+        "disagreement_form": "squared"
+    },
+    "--disagreement-form square: unknown 'square'; choose from printed, centred": {
+        **OUTPUT,
+        "disagreement_form": "square",
+    },
+    "--disagreement-form printed,centred: printed goes with no other form": {
+        **OUTPUT,
+        "disagreement_form": "printed,centred",
+    },
+    "--disagreement-form squared,off-diagonal: printed goes with no other form, and squared": {
+        **OUTPUT,
+        "disagreement_form": "squared,off-diagonal",
+    },
+    "--disagreement-form centred: --disagreement position has no form 'centred'; choose from "
+    "printed, off-diagonal": {"disagreement": "position", "disagreement_form": "centred"},
+    "--hsic-weight much: 'much' is not a weight": {"hsic_weight": "much"},
+    "--hsic-weight encoder=1.0,cross: 'cross' is not a weight": {
+        "hsic_weight": "encoder=1.0,cross"
+    },
+    "--hsic-weight encoder=-1: must be 0 or": {"hsic_weight": "encoder=-1"},
+    "--hsic-weight encodr: 'encodr' is not a weight; give one": {"hsic_weight": "encodr"},
+    "--hsic-weight encodr,cross: unknown 'encodr'; choose from encoder, cross": {
+        "hsic_weight": "encodr=1,cross=1"
+    },
+    "--hsic-weight cross,cross: 'cross' is given twice": {"hsic_weight": "cross=1,cross=2"},
+    "--disagreement-on encoder: --disagreement-weight names the components already": {
+        **OUTPUT,
+        "disagreement_on": "encoder",
+        "disagreement_weight": "encoder=0.5",
+    },
+}
+
+
+@pytest.mark.parametrize("message", BAD)
+def test_impossible_and_idle_options_are_refused_by_name(message):
+    with pytest.raises(ValueError) as raised:
+        criterion(**BAD[message])
+    assert message in str(raised.value) and "\n" not in str(raised.value)
