@@ -88,7 +88,7 @@ def test_ctranslate2_translates_plain_text_the_same(subwords, tmp_path):
     command = ["diverse_mha.cli", "translate", checkpoint, tmp_path / "bin", "--cpu"]
     expected = run(*command, input=text).stdout.splitlines()
     assert len(done) == 19 and set(done[1::2]) == {""} and all(expected[::2])
-    # Of a model that has hardly learnt, a beam may end elsewhere: CTranslate2 stops by other rules.
+    # A model that has hardly learnt has near ties; which one wins here has not been looked into.
     assert sum(a == b for a, b in zip(done[::2], expected[::2], strict=True)) >= 7
     small = tmp_path / "small"
     convert = ["diverse_mha.cli", "export", checkpoint, small, "--format", "ctranslate2"]
