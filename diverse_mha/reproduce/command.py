@@ -121,7 +121,7 @@ def listing() -> str:
         for item in items.values():
             rows = f"{len(item.rows)} rows" if isinstance(item, Table) else "figure"
             scales = " ".join(scale if scale in item.scales else "-" for scale in SCALES)
-            lines.append(f"{paper:<10}{item.name:<12}{scales:<18}{rows:>8}  {item.title}")
+            lines.append(f"{paper:<10}{item.name:<19}{scales:<18}{rows:>8}  {item.title}")
     return "\n".join(lines)
 
 

@@ -234,6 +234,10 @@ CORPORA: dict[str, dict[str, Recipe]] = {
         "small": _CONVERGED,
         "smoke": replace(_DEMO, sizes={"base": {}}),
     },
+    "multi30k_small": {
+        "small": replace(_CONVERGED, config="multi30k_small"),
+        "smoke": replace(_DEMO, sizes={"base": {}}),
+    },
     "ptb": {"paper": _PTB, "small": _PTB, "smoke": _DEMO_LM},
     "wiki103": {
         "paper": Recipe(

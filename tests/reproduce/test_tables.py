@@ -48,7 +48,7 @@ ROWS = {
     "li2021": [7, 7, 8, 4, 10],
     "yun2021": [4, 3, 9, 5, 10, 5, 5],
     "zheng2021": [3, 2, 4, 4],
-    "study": [15, 5, 4],
+    "study": [15, 15, 5, 4],
 }
 
 
@@ -93,7 +93,7 @@ def test_a_table_hangs_together(table):
 def test_a_study_tests_every_row_by_its_first_cell():
     """Its runs are found by the first cell's experiment, so all cells of a row must share it."""
     tables = [table for table in TABLES if table.tested is not None]
-    assert [table.tested for table in tables] == ["BLEU", "perplexity", "accuracy"]
+    assert [table.tested for table in tables] == ["BLEU", "BLEU", "perplexity", "accuracy"]
     for table in tables:
         assert table.baseline == table.rows[0].name
         for row in table.rows:
