@@ -15,7 +15,7 @@ DISAGREEMENT_TERMS = ("subspace", "position", "output")
 DISAGREEMENT_FORMS = ("printed", *FORMS)
 PROJECTIONS = ("q", "k", "v")
 ORTHOGONALITY_NORMALIZATIONS = ("mean-loss", "summed-loss")
-DEFAULT_ORTHOGONALITY_NORMALIZATION = "mean-loss"
+DEFAULT_ORTHOGONALITY_NORMALIZATION = "summed-loss"
 _WEIGHTS = "; or one for each component, such as encoder=1.0,cross=0.5, which names them too"
 
 
