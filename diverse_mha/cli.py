@@ -11,31 +11,29 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from diverse_mha import __version__
-from diverse_mha.arguments import OneLineParser
-from diverse_mha.errors import run_cli
+from diverse_mha.common.arguments import OneLineParser
+from diverse_mha.common.errors import run_cli
 
 
 class Command(NamedTuple):
-    """One subcommand: the module that carries it out, and what ``--help`` says of it."""
+    """One subcommand: the module of this package that does it, and what ``--help`` says of it."""
 
     module: str
     help: str
 
 
 COMMANDS = {
-    "doctor": Command("diverse_mha.doctor", "show versions and check that everything works here"),
-    "average": Command("diverse_mha.averaging", "average checkpoints into one"),
-    "translate": Command("diverse_mha.translate", "translate plain text from standard input"),
-    "export": Command("diverse_mha.export", "write a model for stock fairseq or CTranslate2"),
-    "analyze": Command("diverse_mha.analyze", "score how much the heads of a checkpoint differ"),
+    "doctor": Command("doctor", "show versions and check that everything works here"),
+    "average": Command("evaluation.averaging", "average checkpoints into one"),
+    "translate": Command("evaluation.deploy.translate", "translate plain text from standard input"),
+    "export": Command("evaluation.deploy.export", "write a model for stock fairseq or CTranslate2"),
+    "analyze": Command("analysis.command", "score how much the heads of a checkpoint differ"),
     "compare": Command(
-        "diverse_mha.compare", "test whether one translation or method beats another"
+        "evaluation.compare", "test whether one translation or method beats another"
     ),
-    "reproduce": Command("diverse_mha.reproduce.command", "run a table of the papers"),
-    "options": Command(
-        "diverse_mha.show_options", "show the options of our models, criterions and tasks"
-    ),
-    "path": Command("diverse_mha.user_dir", "print the folder to give to fairseq's --user-dir"),
+    "reproduce": Command("training.reproduce.command", "run a table of the papers"),
+    "options": Command("training.options", "show the options of our models, criterions and tasks"),
+    "path": Command("training.user_dir", "print the folder to give to fairseq's --user-dir"),
 }
 
 
@@ -53,7 +51,7 @@ def build_parser(chosen: str | None = None) -> argparse.ArgumentParser:
         text = command.help[0].upper() + command.help[1:] + "."
         subparser = commands.add_parser(name, help=command.help, description=text)
         if name == chosen:
-            module = importlib.import_module(command.module)
+            module = importlib.import_module(f"diverse_mha.{command.module}")
             module.add_arguments(subparser)
             subparser.set_defaults(run=module.run)
     return parser

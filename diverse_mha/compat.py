@@ -19,7 +19,7 @@
    split if their number is not a multiple of ``--required-batch-size-multiple`` (8 by
    default): 1,008 of 1,014. In training they only come in another epoch.
 7. fairseq-validate has no default task, and ends in a KeyError without ``--task``.
-8. No evaluation, and checked options: :mod:`diverse_mha.checkpoint_guard`.
+8. No evaluation, and checked options: :mod:`diverse_mha.common.checkpoint_guard`.
 9. Hydra cuts tracebacks, and so prints one where an error of ours is a single line.
    Asked for full errors it lets exceptions through as they are.
 10. In bfloat16 on the CPU, oneDNN keeps a compiled matrix product for each shape it has met,
@@ -48,11 +48,11 @@ from fairseq.tasks import FairseqTask
 from omegaconf import AnyNode, DictConfig, ListConfig
 from omegaconf.base import ContainerMetadata, Metadata
 
-from diverse_mha import checkpoint_guard
-from diverse_mha.errors import OptionError, describe_os_error
-from diverse_mha.files import whole_file
-from diverse_mha.old_checkpoints import mend_language_model
-from diverse_mha.starting_point import check_start
+from diverse_mha.common import checkpoint_guard
+from diverse_mha.common.errors import OptionError, describe_os_error
+from diverse_mha.common.files import whole_file
+from diverse_mha.common.old_checkpoints import mend_language_model
+from diverse_mha.common.starting_point import check_start
 
 #: What loading a file raises that is cut off, no checkpoint, or refused.
 LOADING_ERRORS = (

@@ -14,6 +14,8 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 
+import diverse_mha
+
 OK, WARNING, FAILED = "ok", "warning", "FAILED"
 REINSTALL = "run: bash scripts/setup.sh"
 REBUILD = (
@@ -166,7 +168,7 @@ def _load(module: str) -> str:
 def _registered(kind: str) -> str:
     """Name what this package has put into one of fairseq's registries."""
     module, attribute = REGISTRIES[kind]
-    importlib.import_module("diverse_mha")
+    diverse_mha.register()
     registry = getattr(importlib.import_module(module), attribute)
     names = sorted(
         name for name, value in registry.items() if value.__module__.startswith("diverse_mha.")

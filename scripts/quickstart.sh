@@ -95,7 +95,7 @@ evaluate() {
 
 # The scores exp(D) of both models, and BLEU, in one table.
 closing_table() {
-    "$python" -m diverse_mha.quickstart "$data" \
+    "$python" -m diverse_mha.training.quickstart "$data" \
         "baseline=$runs/baseline/test.json" \
         "output disagreement=$runs/disagreement/test.json"
 }

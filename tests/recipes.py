@@ -8,7 +8,7 @@ from hydra import compose, initialize_config_dir
 from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
 
-from diverse_mha.reproduce.compose import CONFIGS
+from diverse_mha.training.reproduce.compose import CONFIGS
 
 
 def composed(name: str, *overrides: str, **options: bool) -> DictConfig:

@@ -7,8 +7,9 @@ import sys
 
 import pytest
 
-from diverse_mha import cli, doctor, show_options
-from diverse_mha.errors import UserError
+from diverse_mha import cli, doctor
+from diverse_mha.common.errors import UserError
+from diverse_mha.training import options as show_options
 
 
 def test_every_command_has_help(capsys):

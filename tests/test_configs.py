@@ -11,7 +11,7 @@ from fairseq import criterions, models
 from fairseq.data import Dictionary
 
 import diverse_mha  # noqa: F401 (registers)
-from diverse_mha.reproduce.compose import CONFIGS
+from diverse_mha.training.reproduce.compose import CONFIGS
 from tests.recipes import recipe
 
 IWSLT14 = (8848, 6632)  # entries of the dictionaries, special symbols included

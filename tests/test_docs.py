@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from diverse_mha import show_options
+from diverse_mha.training import options as show_options
 
 ROOT = Path(__file__).parents[1]
 OPTIONS = (ROOT / "docs" / "options.md").read_text()

@@ -1,79 +1,84 @@
-"""Imports point one way, and the tensor functions need no fairseq."""
+"""Imports go from a room to those below it, and the tensor functions need no fairseq."""
 
 import ast
+import graphlib
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "diverse_mha"
 
-# Level of each part; a part imports from lower levels and its own only.
+#: Level of each room and each module at the top; one imports from lower levels and its own only.
 LEVELS = {
-    "errors": 0,
-    "files": 0,
-    "latex": 0,
-    "first_order": -1,
-    "old_checkpoints": 0,
-    "literals": 0,
-    "starting_point": 1,
-    "versions": 1,
-    "checkpoint_types": 1,
-    "checkpoint_options": 2,
-    "checkpoint_guard": 3,
-    "compat": 4,
-    "regularizers": 0,
-    "aggregation": 0,
-    "arguments": 1,
-    "data_files": 1,
-    "places": 1,
-    "layout": 1,
-    "bleu": 0,
-    "evaluate": 4,
-    "deploy": 5,
-    "export": 6,
-    "translate": 6,
-    "comparison": 4,
-    "logic": 2,
-    "corpora": 3,
-    "attention": 1,
-    "criterions": 2,
-    "models": 2,
-    "tasks": 2,
-    "analysis": 4,
-    "benchmark": 5,
-    "averaging": 2,
-    "launch": 2,
-    "evaluate_lm": 4,
-    "reproduce": 6,
+    "common": 0,
+    "aggregation": 1,
+    "compat": 1,
+    "corpora": 1,
+    "regularizers": 1,
+    "attention": 2,
+    "criterions": 3,
+    "models": 3,
+    "tasks": 3,
+    "__init__": 4,
+    "analysis": 5,
+    "evaluation": 5,
+    "benchmark": 6,
+    "doctor": 6,
+    "training": 6,
+    "cli": 7,
 }
 
 
-def imported_parts(path: Path) -> set[str]:
-    """Parts of the package that a file imports at its top level."""
-    parts = set()
-    for node in ast.parse(path.read_text()).body:
-        names = []
+def name_of(path: Path) -> str:
+    """Name the module that a file holds."""
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts).removesuffix(".__init__")
+
+
+MODULES = {name_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Modules of this package that a file imports, also inside functions and relatively."""
+    package = path.relative_to(PACKAGE.parent).with_suffix("").parts[:-1]
+    for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.level == 0:
-            names = [node.module or ""]
-            if node.module == "diverse_mha":
-                names = [f"diverse_mha.{alias.name}" for alias in node.names]
-        parts |= {n.split(".")[1] for n in names if n.startswith("diverse_mha.")}
-    return parts
+            yield from (alias.name for alias in node.names if alias.name in MODULES)
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: len(package) - node.level + 1] if node.level else ()
+            base = ".".join([*above, *([node.module] if node.module else [])])
+            for alias in node.names:
+                inner = f"{base}.{alias.name}"
+                if inner in MODULES or base in MODULES and alias.name != "__version__":
+                    yield inner if inner in MODULES else base
 
 
-def test_imports_point_one_way():
-    checked = 0
-    for part, level in LEVELS.items():
-        files = sorted((PACKAGE / part).rglob("*.py")) or [PACKAGE / f"{part}.py"]
-        for path in files:
-            for other in imported_parts(path) - {part, "__version__"}:
-                assert LEVELS[other] < level, f"{path} imports {other}"
-            checked += 1
-    assert checked > 30
+def room_of(module: str) -> str:
+    """Name the room that a module is in, or the module where it is at the top."""
+    return module.split(".")[1] if "." in module else "__init__"
+
+
+def test_the_house_has_these_rooms():
+    top = [p for p in PACKAGE.iterdir() if p.suffix == ".py" or (p / "__init__.py").exists()]
+    assert {path.stem for path in top} == set(LEVELS)
+    assert sum(path.is_file() for path in top) <= 4 and sum(path.is_dir() for path in top) <= 12
+
+
+def test_imports_go_down():
+    for module, path in MODULES.items():
+        room = room_of(module)
+        for other in map(room_of, imports(path)):
+            assert other == room or LEVELS[other] < LEVELS[room], f"{path} imports {other}"
+    assert len(MODULES) > 200
+
+
+def test_no_module_imports_itself_by_way_of_others():
+    graph = {module: set(imports(path)) - {module} for module, path in MODULES.items()}
+    assert sum(map(len, graph.values())) > 500
+    tuple(graphlib.TopologicalSorter(graph).static_order())  # raises CycleError
 
 
 @pytest.mark.integration

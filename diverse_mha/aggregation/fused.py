@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from diverse_mha.first_order import first_order_only
+from diverse_mha.common.first_order import first_order_only
 
 from .checks import check_votes
 from .chunks import ChunkedRouting

@@ -12,7 +12,7 @@ from diverse_mha.analysis.similarity import (
     kept_directions,
     svcca_from_scatter,
 )
-from diverse_mha.errors import UserError
+from diverse_mha.common.errors import UserError
 
 if TYPE_CHECKING:  # these import fairseq
     from diverse_mha.analysis.checkpoints import Loaded

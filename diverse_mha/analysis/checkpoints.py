@@ -10,11 +10,12 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from torch import nn
 from tqdm import tqdm
 
+import diverse_mha
 from diverse_mha.analysis import stock
 from diverse_mha.attention import HeadStates
-from diverse_mha.checkpoint_guard import options_explained
-from diverse_mha.data_files import check_split, dictionaries_named, splits_in
-from diverse_mha.errors import OptionError, UserError
+from diverse_mha.common.checkpoint_guard import options_explained
+from diverse_mha.common.errors import OptionError, UserError
+from diverse_mha.tasks.data_files import check_split, dictionaries_named, splits_in
 from diverse_mha.tasks.resume import check_data_folder
 
 
@@ -46,6 +47,7 @@ def load(path: str, data: str, *, cpu: bool = False) -> Loaded:
         raise UserError(f"{path}: no such checkpoint; give the .pt file that training wrote")
     if not (Path(data) / "input0").is_dir():  # that of a classifier, whose task checks it
         check_data_folder(data)
+    diverse_mha.register()
     state = checkpoint_utils.load_checkpoint_to_cpu(path, {"data": str(data)})
     if state.get("args") is not None:
         state["cfg"], state["args"] = convert_namespace_to_omegaconf(state["args"]), None

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from diverse_mha.analysis.disagreement import DisagreementMeter
 from diverse_mha.analysis.meters import MEASURES, ModuleMeter
 from diverse_mha.analysis.similarity import THRESHOLD
-from diverse_mha.errors import UserError
+from diverse_mha.common.errors import UserError
 
 if TYPE_CHECKING:  # the attention module imports fairseq
     from torch import Tensor

@@ -2,7 +2,6 @@
 
 from itertools import groupby
 
-from diverse_mha import latex
 from diverse_mha.analysis.figures.style import COMPONENT_TITLES, file_name
 from diverse_mha.analysis.tables import (
     AGAINST,
@@ -14,6 +13,7 @@ from diverse_mha.analysis.tables import (
     rows_of,
     summary_rows,
 )
+from diverse_mha.common import latex
 
 HEAD = """% Tables of diverse-mha analyze, for \\usepackage{{booktabs}}.
 % Made by: {command}

@@ -2,7 +2,7 @@
 
 import importlib.util
 
-from diverse_mha.errors import UserError
+from diverse_mha.common.errors import UserError
 
 LIBRARIES = {"matplotlib": "matplotlib", "sklearn": "scikit-learn", "jinja2": "jinja2"}
 

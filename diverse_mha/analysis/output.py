@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from diverse_mha.analysis.tables import headings_of, rows_of, summary_rows
-from diverse_mha.errors import UserError
-from diverse_mha.files import csv_text, write_json
+from diverse_mha.common.errors import UserError
+from diverse_mha.common.files import csv_text, write_json
 
 ALL = "All heads"  # the report's first section of figures
 

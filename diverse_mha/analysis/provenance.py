@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from diverse_mha.versions import versions
+from diverse_mha.common.machine import versions
 
 CHUNK = 2**20
 

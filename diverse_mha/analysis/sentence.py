@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from torch import Tensor
 
 from diverse_mha.analysis.collect import COMPONENT_ORDER, Selection
-from diverse_mha.errors import UserError
+from diverse_mha.common.errors import UserError
 
 if TYPE_CHECKING:  # the attention module imports fairseq
     from diverse_mha.attention import HeadStates

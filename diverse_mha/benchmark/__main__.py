@@ -10,7 +10,6 @@ from pathlib import Path
 import torch
 from tqdm import tqdm
 
-from diverse_mha.arguments import OneLineParser
 from diverse_mha.benchmark.batches import batches_for, describe, stand_in_task
 from diverse_mha.benchmark.ceiling import count_operations
 from diverse_mha.benchmark.checks import CheckError, gather, judge
@@ -27,8 +26,9 @@ from diverse_mha.benchmark.variants import (
     choose,
     variants_of,
 )
-from diverse_mha.errors import UserError, run_cli
-from diverse_mha.files import write_json
+from diverse_mha.common.arguments import OneLineParser
+from diverse_mha.common.errors import UserError, run_cli
+from diverse_mha.common.files import write_json
 
 CHECK_TOKENS = 500  # tokens in the batch of the correctness check, which is not timed
 

@@ -18,11 +18,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from diverse_mha.arguments import OneLineParser
 from diverse_mha.attention.cascade import build_cascade
 from diverse_mha.attention.masks import merge_bias
 from diverse_mha.benchmark.rounds import clock_for, run_rounds
-from diverse_mha.errors import run_cli
+from diverse_mha.common.arguments import OneLineParser
+from diverse_mha.common.errors import run_cli
 from diverse_mha.models.attention import DiverseAttention
 
 FORMS = ("straight", "fused")

@@ -9,12 +9,12 @@ from pathlib import Path
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from diverse_mha.arguments import OneLineParser
 from diverse_mha.benchmark.report import describe_machine
 from diverse_mha.benchmark.rounds import clock_for
 from diverse_mha.benchmark.training import DTYPES, Trainee, find_device
-from diverse_mha.errors import run_cli
-from diverse_mha.files import write_json
+from diverse_mha.common.arguments import OneLineParser
+from diverse_mha.common.errors import run_cli
+from diverse_mha.common.files import write_json
 
 # Large enough to fill a GPU, small enough for a CPU.
 SIZES = {"cuda": (8192, 2**31), "cpu": (512, 2**24)}

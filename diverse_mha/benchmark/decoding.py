@@ -17,7 +17,6 @@ import torch
 from fairseq.sequence_generator import SequenceGenerator
 from tqdm import tqdm
 
-from diverse_mha.arguments import OneLineParser
 from diverse_mha.benchmark.batches import make_batches, stand_in_task
 from diverse_mha.benchmark.checks import CheckError
 from diverse_mha.benchmark.memory import to_device
@@ -27,8 +26,9 @@ from diverse_mha.benchmark.shapes import SHAPES, Shape
 from diverse_mha.benchmark.summary import summarise
 from diverse_mha.benchmark.training import DTYPES, build_model, find_device
 from diverse_mha.benchmark.variants import STOCK, VARIANTS, choose
-from diverse_mha.errors import UserError, run_cli
-from diverse_mha.files import write_json
+from diverse_mha.common.arguments import OneLineParser
+from diverse_mha.common.errors import UserError, run_cli
+from diverse_mha.common.files import write_json
 
 MODELS = "plain,em-1-2,em-all-encoder,coda"
 """Variants whose models differ: terms of a loss play no part in decoding."""

@@ -21,14 +21,14 @@ from typing import NamedTuple
 
 import torch
 
-from diverse_mha.arguments import OneLineParser
 from diverse_mha.benchmark.gpu_report import format_report
 from diverse_mha.benchmark.memory import TOO_LARGE
 from diverse_mha.benchmark.report import describe_machine
 from diverse_mha.benchmark.training import find_device
-from diverse_mha.errors import UserError, run_cli
-from diverse_mha.files import write_json, write_text
-from diverse_mha.places import check_folder
+from diverse_mha.common.arguments import OneLineParser
+from diverse_mha.common.errors import UserError, run_cli
+from diverse_mha.common.files import write_json, write_text
+from diverse_mha.common.places import check_folder
 
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = "tests/gpu"

@@ -17,10 +17,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from diverse_mha.analysis.checkpoints import iterate_batches, load
-from diverse_mha.arguments import OneLineParser
+from diverse_mha.common.arguments import OneLineParser
+from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.criterions.config import DiversityConfig
 from diverse_mha.criterions.terms import DiversityTerms
-from diverse_mha.errors import UserError, run_cli
 
 _MEAN = {"orthogonality_weight": 1.0, "orthogonality_normalization": "mean-loss"}
 TERMS = {

@@ -13,7 +13,7 @@ from diverse_mha.benchmark.batches import stand_in_task
 from diverse_mha.benchmark.shapes import Shape
 from diverse_mha.benchmark.training import Trainee
 from diverse_mha.benchmark.variants import variants_of
-from diverse_mha.errors import UserError
+from diverse_mha.common.errors import UserError
 
 TOO_LARGE = "the GPU's memory does not hold the variants together"
 STEPS = 2  # the second one meets the optimiser's state, which the first one made

@@ -13,13 +13,13 @@ from typing import NamedTuple
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from diverse_mha.arguments import OneLineParser
 from diverse_mha.benchmark.batches import batches_for, stand_in_task
 from diverse_mha.benchmark.memory import to_device
 from diverse_mha.benchmark.shapes import SHAPES
 from diverse_mha.benchmark.training import DTYPES, Trainee, check_precision
 from diverse_mha.benchmark.variants import STOCK, choose, variants_of
-from diverse_mha.errors import UserError, run_cli
+from diverse_mha.common.arguments import OneLineParser
+from diverse_mha.common.errors import UserError, run_cli
 
 # By kind, parts of the names of operators; the first that fits counts.
 KINDS = {

@@ -15,8 +15,8 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from diverse_mha.arguments import OneLineParser
-from diverse_mha.errors import run_cli
+from diverse_mha.common.arguments import OneLineParser
+from diverse_mha.common.errors import run_cli
 
 from ..aggregation import RoutingAggregation, em_routing, fused_routing, simple_routing
 

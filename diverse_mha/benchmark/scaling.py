@@ -15,12 +15,12 @@ from pathlib import Path
 
 import torch
 
-from diverse_mha.arguments import OneLineParser
 from diverse_mha.attention import STATE_NAMES, HeadStates
+from diverse_mha.common.arguments import OneLineParser
+from diverse_mha.common.errors import UserError, run_cli
+from diverse_mha.common.files import write_json
 from diverse_mha.criterions.config import DiversityConfig
 from diverse_mha.criterions.terms import DiversityTerms
-from diverse_mha.errors import UserError, run_cli
-from diverse_mha.files import write_json
 
 TERMS = {
     "subspace": {"disagreement": "subspace"},

@@ -22,8 +22,8 @@ import torch
 from diverse_mha.analysis.meters import cka_pairs, split_heads, svcca_pairs
 from diverse_mha.analysis.moments import Moments
 from diverse_mha.analysis.similarity import THRESHOLD
-from diverse_mha.arguments import OneLineParser
-from diverse_mha.errors import UserError, run_cli
+from diverse_mha.common.arguments import OneLineParser
+from diverse_mha.common.errors import UserError, run_cli
 
 WAYS = ("stream", "features", "gram")
 BATCH = 4096  # positions a batch, as with --max-tokens 4000

@@ -14,9 +14,8 @@ from fairseq.optim.fp16_optimizer import FP16Optimizer
 from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
 
-import diverse_mha  # noqa: F401  registers models and criterions
 from diverse_mha.benchmark.variants import Variant
-from diverse_mha.errors import UserError
+from diverse_mha.common.errors import UserError
 
 DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 LABEL_SMOOTHING = 0.1

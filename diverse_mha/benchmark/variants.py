@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from diverse_mha.benchmark.shapes import LanguageModelShape, Shape
-from diverse_mha.errors import UserError
+from diverse_mha.common.errors import UserError
 
 STOCK = "stock"
 

@@ -24,8 +24,8 @@ from typing import IO
 
 from tqdm import tqdm
 
+from diverse_mha.common.errors import UserError
 from diverse_mha.corpora.published import bomb, unpack_limit
-from diverse_mha.errors import UserError
 
 BLOCK = 1 << 20
 _DAMAGE = (

@@ -5,7 +5,7 @@ import logging
 import tempfile
 from collections.abc import Callable
 
-from diverse_mha.errors import UserError
+from diverse_mha.common.errors import UserError
 
 
 def require_jieba() -> None:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TextIO
 
+from diverse_mha.common.errors import UserError
 from diverse_mha.corpora.text import read_lines
-from diverse_mha.errors import UserError
 
 Paths = tuple[Path, Path]  # source side, target side
 

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from diverse_mha.common.errors import UserError
 from diverse_mha.corpora.ftp import FtpFile
 from diverse_mha.corpora.published import PublishedFile, verify
-from diverse_mha.errors import UserError
 
 ATTEMPTS = 3  # per address, each going on where the last one stopped
 PAUSE = 2.0  # seconds before the second attempt; doubled before the third

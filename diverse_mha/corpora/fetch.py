@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
+from diverse_mha.common.errors import UserError
 from diverse_mha.corpora import archives, download, published, text
 from diverse_mha.corpora.choose import hold_out, sample_pairs
 from diverse_mha.corpora.corpus import SPLITS, Corpus, Pair
@@ -14,7 +15,6 @@ from diverse_mha.corpora.markup import READERS
 from diverse_mha.corpora.parallel_map import map_file
 from diverse_mha.corpora.published import Member, PublishedFile
 from diverse_mha.corpora.space import download_bytes, require_space, work_bytes
-from diverse_mha.errors import UserError
 
 Parts = Mapping[str, tuple[Pair, ...]]
 

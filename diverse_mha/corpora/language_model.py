@@ -21,13 +21,13 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
+from diverse_mha.common.errors import UserError
 from diverse_mha.corpora import download, published
 from diverse_mha.corpora.published import PublishedFile
 from diverse_mha.corpora.running_text import SPLITS, TextCorpus
 from diverse_mha.corpora.space import require_space
 from diverse_mha.corpora.steps import Steps, sole_use
 from diverse_mha.corpora.text import read_lines
-from diverse_mha.errors import UserError
 
 FOLDERS = ("raw", "bin")
 BLOCK = 1 << 20

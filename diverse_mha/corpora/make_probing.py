@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from diverse_mha.arguments import OneLineParser, at_least
+from diverse_mha.common.arguments import OneLineParser, at_least
+from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.corpora import published
 from diverse_mha.corpora.prepare_probing import parse_tasks
 from diverse_mha.corpora.probing_tasks import (
@@ -20,7 +21,6 @@ from diverse_mha.corpora.probing_tasks import (
     word_content,
 )
 from diverse_mha.corpora.text import make_tokeniser
-from diverse_mha.errors import UserError, run_cli
 
 MADE = ("sentence_length", "word_content", "bigram_shift")
 PARTS = (("te", 1), ("va", 1), ("tr", 10))  # as published: 100,000, 10,000 and 10,000

@@ -4,7 +4,7 @@ import html
 import re
 from collections.abc import Callable, Iterable, Iterator
 
-from diverse_mha.errors import UserError
+from diverse_mha.common.errors import UserError
 
 _SEGMENT = re.compile(r"<seg\b[^>]*>(.*?)</seg\s*>", re.IGNORECASE | re.DOTALL)
 _SEGMENT_START = re.compile(r"<seg\b", re.IGNORECASE)

@@ -20,6 +20,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from diverse_mha.common.errors import UserError
 from diverse_mha.corpora import chinese, subwords, text
 from diverse_mha.corpora.corpus import SPLITS
 from diverse_mha.corpora.counts import comparison
@@ -38,7 +39,6 @@ from diverse_mha.corpora.fetch import (
 from diverse_mha.corpora.job import Job
 from diverse_mha.corpora.parallel_map import map_file
 from diverse_mha.corpora.steps import Steps, sole_use
-from diverse_mha.errors import UserError
 
 Step = tuple[str, str, Callable[[], dict], Callable[[Job, Path], str]]
 

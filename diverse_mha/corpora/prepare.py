@@ -7,7 +7,8 @@ import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
-from diverse_mha.arguments import OneLineParser, add_out, at_least
+from diverse_mha.common.arguments import OneLineParser, add_out, at_least
+from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.corpora import subwords
 from diverse_mha.corpora.corpus import SPLITS, Corpus
 from diverse_mha.corpora.demo import corpus as demo
@@ -17,7 +18,6 @@ from diverse_mha.corpora.parallel_map import available_cores
 from diverse_mha.corpora.pipeline import prepare
 from diverse_mha.corpora.published import PublishedFile
 from diverse_mha.corpora.specs import CORPORA
-from diverse_mha.errors import UserError, run_cli
 
 EPILOG = """\
 The output folder gets raw/ (as published), tok/ (tokenised), clean/ (filtered

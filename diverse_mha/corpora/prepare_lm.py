@@ -5,11 +5,11 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from diverse_mha.arguments import OneLineParser, add_out, at_least
+from diverse_mha.common.arguments import OneLineParser, add_out, at_least
+from diverse_mha.common.errors import run_cli
 from diverse_mha.corpora.language_model import TextJob, prepare
 from diverse_mha.corpora.parallel_map import available_cores
 from diverse_mha.corpora.running_text import TEXT_CORPORA, TextCorpus, own_corpus
-from diverse_mha.errors import run_cli
 
 EPILOG = """\
 The output folder gets raw/ (train.txt, valid.txt, test.txt as published) and bin/

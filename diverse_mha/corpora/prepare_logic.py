@@ -19,17 +19,17 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from diverse_mha.arguments import OneLineParser, add_out, at_least
+from diverse_mha.common.arguments import OneLineParser, add_out, at_least
+from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.corpora import published
 from diverse_mha.corpora.binarise import binarise, write_dictionary
+from diverse_mha.corpora.logic import RELATIONS
+from diverse_mha.corpora.logic.check import complaint
+from diverse_mha.corpora.logic.formula import TOKENS
+from diverse_mha.corpora.logic.generate import DRAWS, SEED, VERSION, generate
+from diverse_mha.corpora.logic.pairs import LONGEST, by_length, published_files, read_pairs
 from diverse_mha.corpora.steps import Steps, sole_use
 from diverse_mha.corpora.text import read_lines, write_lines
-from diverse_mha.errors import UserError, run_cli
-from diverse_mha.logic import RELATIONS
-from diverse_mha.logic.check import complaint
-from diverse_mha.logic.formula import TOKENS
-from diverse_mha.logic.generate import DRAWS, SEED, VERSION, generate
-from diverse_mha.logic.pairs import LONGEST, by_length, published_files, read_pairs
 
 FOLDERS = ("pairs", "split", "bin")
 LENGTHS = range(1, LONGEST + 1)

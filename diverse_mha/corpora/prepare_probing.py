@@ -12,13 +12,13 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from diverse_mha.arguments import OneLineParser, add_out, at_least
+from diverse_mha.common.arguments import OneLineParser, add_out, at_least
+from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.corpora import download, published
 from diverse_mha.corpora.binarise import binarise, count_words, write_dictionary
 from diverse_mha.corpora.probing import SPLITS, TASKS, published_file, read_examples
 from diverse_mha.corpora.steps import Steps, sole_use
 from diverse_mha.corpora.text import read_lines, write_lines
-from diverse_mha.errors import UserError, run_cli
 
 FOLDERS = ("text", "bin")
 

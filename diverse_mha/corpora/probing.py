@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from diverse_mha.common.errors import UserError
 from diverse_mha.corpora.published import PublishedFile
 from diverse_mha.corpora.text import read_lines
-from diverse_mha.errors import UserError
 
 SPLITS = {"tr": "train", "va": "valid", "te": "test"}
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from diverse_mha.errors import UserError
+from diverse_mha.common.errors import UserError
 
 BLOCK = 1 << 20
 # Text packs to a tenth or so. What unpacks to far more than that is no text, and may be meant to

@@ -3,8 +3,8 @@
 import shutil
 from pathlib import Path
 
+from diverse_mha.common.errors import UserError
 from diverse_mha.corpora.corpus import Corpus
-from diverse_mha.errors import UserError
 
 # raw, tok, clean and bpe hold about the text each, bin about half of it; the rest is reserve.
 _COPIES = 6

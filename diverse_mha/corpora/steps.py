@@ -17,8 +17,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from diverse_mha.errors import UserError
-from diverse_mha.places import check_folder
+from diverse_mha.common.errors import UserError
+from diverse_mha.common.places import check_folder
 
 STAMP = "stamp.json"
 FORMAT = 1  # raised when a step comes to write something else from the same options

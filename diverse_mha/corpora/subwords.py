@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from diverse_mha.common.errors import UserError
 from diverse_mha.corpora.text import read_lines, write_lines
-from diverse_mha.errors import UserError
 
 METHODS = ("bpe", "sentencepiece")
 # What fairseq-generate --post-process needs to undo each of them.

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from diverse_mha.errors import UserError
+from diverse_mha.common.errors import UserError
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 

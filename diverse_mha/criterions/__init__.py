@@ -1,5 +1,6 @@
 """The criterions; importing this registers them with fairseq."""
 
+from diverse_mha import compat  # noqa: F401  first of all
 from diverse_mha.criterions.cross_entropy import (
     AdaptiveLossWithDiversity,
     CrossEntropyWithDiversity,

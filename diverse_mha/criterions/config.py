@@ -5,7 +5,7 @@ from typing import Optional
 
 from fairseq.dataclass import ChoiceEnum
 
-from diverse_mha.errors import OptionError
+from diverse_mha.common.errors import OptionError
 from diverse_mha.regularizers.disagreement import FORMS
 from diverse_mha.regularizers.hsic import DEFAULT_NORMALIZATION, KERNELS, NORMALIZATIONS
 from diverse_mha.regularizers.orthogonality import METHODS

@@ -5,11 +5,11 @@ import math
 from fairseq.logging import metrics
 from torch import Tensor
 
+from diverse_mha.common.errors import OptionError
 from diverse_mha.criterions.config import refuse_idle
 from diverse_mha.criterions.gradient_share import check_measurable, gradient_shares
 from diverse_mha.criterions.schedule import updates_done
 from diverse_mha.criterions.terms import DiversityTerms
-from diverse_mha.errors import OptionError
 
 # Terms travel in fairseq's logging output under this prefix, summed over workers.
 _PREFIX = "term/"

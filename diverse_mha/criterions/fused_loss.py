@@ -10,7 +10,7 @@ the gradient of the features (N x C) and of the weight (V x C).
 import torch
 from torch import Tensor
 
-from diverse_mha.first_order import first_order_only
+from diverse_mha.common.first_order import first_order_only
 
 # Rows of a block: enough for efficient matrix products, few enough to stay small.
 BLOCK_ROWS = 256

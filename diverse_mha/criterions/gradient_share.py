@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from diverse_mha.errors import OptionError
+from diverse_mha.common.errors import OptionError
 
 
 def gradient_shares(losses: dict[str, Tensor], model: nn.Module) -> dict[str, Tensor]:

@@ -11,10 +11,10 @@ from fairseq.criterions.label_smoothed_cross_entropy import (
 from fairseq.dataclass import ChoiceEnum
 from fairseq.models import BaseFairseqModel
 
+from diverse_mha.common.errors import OptionError
 from diverse_mha.criterions.config import DiversityConfig
 from diverse_mha.criterions.diversity import DiversityMixin, Recorder
 from diverse_mha.criterions.fused_loss import fused_label_smoothed_loss
-from diverse_mha.errors import OptionError
 
 TOKEN_LOSSES = ("auto", "fused", "stock")
 

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from diverse_mha.common.errors import OptionError
 from diverse_mha.criterions.config import refuse_idle
-from diverse_mha.errors import OptionError
 
 _OPTIONS = ("diversity_start", "diversity_warmup_updates", "diversity_end")
 

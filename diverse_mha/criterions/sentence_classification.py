@@ -9,9 +9,9 @@ from fairseq.criterions import FairseqCriterion, register_criterion
 from fairseq.dataclass import FairseqDataclass
 from fairseq.logging import metrics
 
+from diverse_mha.common.errors import OptionError
 from diverse_mha.criterions.config import DiversityConfig
 from diverse_mha.criterions.diversity import DiversityMixin
-from diverse_mha.errors import OptionError
 
 # Counts of a group travel in fairseq's logging output under these, summed over workers.
 _CORRECT, _TOTAL = "correct/", "total/"

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from diverse_mha.common.errors import OptionError
 from diverse_mha.criterions.config import COMPONENTS, parse_names
-from diverse_mha.errors import OptionError
 
 
 @dataclass(frozen=True)

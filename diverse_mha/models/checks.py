@@ -1,6 +1,6 @@
 """Refuse options that a model cannot honour, before anything is built."""
 
-from diverse_mha.errors import OptionError
+from diverse_mha.common.errors import OptionError
 
 # Stock options that change attention or its surroundings in ways this package's
 # forward passes do not follow: option, value that means "off", what to do instead.

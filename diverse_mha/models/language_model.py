@@ -7,7 +7,7 @@ from fairseq.modules import AdaptiveInput
 from torch import Tensor
 
 from diverse_mha.attention import check_state_names
-from diverse_mha.errors import OptionError
+from diverse_mha.common.errors import OptionError
 from diverse_mha.models.checks import check_model_options
 from diverse_mha.models.config import LanguageModelConfig, to_namespace
 from diverse_mha.models.decoder import DiverseDecoder

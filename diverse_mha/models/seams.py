@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields
 
 from diverse_mha.aggregation import build_aggregation
 from diverse_mha.attention.cascade import build_cascade
-from diverse_mha.errors import OptionError
+from diverse_mha.common.errors import OptionError
 from diverse_mha.models.attention import DiverseAttention
 from diverse_mha.models.config import SeamConfig
 

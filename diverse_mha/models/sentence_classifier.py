@@ -6,7 +6,7 @@ from fairseq.models.transformer import TransformerConfig, TransformerModelBase
 from torch import Tensor, nn
 
 from diverse_mha.attention import check_state_names
-from diverse_mha.errors import OptionError
+from diverse_mha.common.errors import OptionError
 from diverse_mha.models.checks import check_model_options
 from diverse_mha.models.classifier_config import CLASSIFIER_SHAPES, SentenceClassifierConfig
 from diverse_mha.models.config import to_namespace

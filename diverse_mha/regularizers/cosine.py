@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from diverse_mha.first_order import first_order_only
+from diverse_mha.common.first_order import first_order_only
 
 from .checks import check_heads, check_padding_mask, compute_dtype
 from .weights import real_position_weights

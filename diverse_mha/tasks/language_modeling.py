@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from fairseq.tasks import register_task
 from fairseq.tasks.language_modeling import LanguageModelingConfig, LanguageModelingTask
 
-from diverse_mha.data_files import check_split, dictionaries_named, splits_in
-from diverse_mha.errors import OptionError
+from diverse_mha.common.errors import OptionError
+from diverse_mha.tasks.data_files import check_split, dictionaries_named, splits_in
 from diverse_mha.tasks.half_precision import HalfPrecisionState
 from diverse_mha.tasks.resume import REBUILD_BATCHES_HELP, check_data_folder
 

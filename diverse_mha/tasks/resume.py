@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from diverse_mha.errors import OptionError
+from diverse_mha.common.errors import OptionError
 
 REBUILD_BATCHES_HELP = (
     "draw the batches of every epoch from its own seed, so that a resumed run sees the batches "

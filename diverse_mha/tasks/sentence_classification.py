@@ -10,8 +10,8 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.tasks import FairseqTask, register_task
 from omegaconf import MISSING
 
-from diverse_mha.data_files import check_split, dictionaries_named
-from diverse_mha.errors import OptionError
+from diverse_mha.common.errors import OptionError
+from diverse_mha.tasks.data_files import check_split, dictionaries_named
 from diverse_mha.tasks.half_precision import HalfPrecisionState
 from diverse_mha.tasks.resume import REBUILD_BATCHES_HELP
 from diverse_mha.tasks.sentence_dataset import SentenceDataset

@@ -16,7 +16,7 @@ from diverse_mha.analysis.checkpoints import load
 from diverse_mha.analysis.figures.style import FORMATS
 from diverse_mha.analysis.run import score_checkpoint
 from diverse_mha.cli import run
-from diverse_mha.errors import UserError
+from diverse_mha.common.errors import UserError
 
 COMPONENTS = ["encoder", "cross", "decoder"]
 

@@ -13,7 +13,7 @@ from diverse_mha.analysis.collect import (
 )
 from diverse_mha.analysis.meters import Sample, real_rows
 from diverse_mha.attention import HeadStates
-from diverse_mha.errors import UserError
+from diverse_mha.common.errors import UserError
 from tests.toy import build_ours, toy_batch
 
 ALL = Selection(measures=("cka", "svcca", "jsd", "disagreement", "cka-rbf"), threshold=0.9)

@@ -5,7 +5,7 @@ import importlib.util
 import pytest
 
 from diverse_mha.analysis.libraries import check_libraries
-from diverse_mha.errors import UserError
+from diverse_mha.common.errors import UserError
 
 
 def test_missing_libraries_are_named_as_pip_knows_them(monkeypatch):

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 
 from diverse_mha import cli
-from diverse_mha.errors import OptionError, run_cli
+from diverse_mha.common.errors import OptionError, run_cli
 
 
 class Row(NamedTuple):
@@ -32,23 +32,23 @@ class Row(NamedTuple):
 
 #: Modules that take their words from ``sys.argv``.
 MODULES = {
-    "evaluate": "diverse_mha.evaluate",
-    "evaluate-lm": "diverse_mha.evaluate_lm",
-    "evaluate-classifier": "diverse_mha.evaluate_classifier",
-    "learning-curve": "diverse_mha.learning_curve",
-    "train": "diverse_mha.launch",
-    "quickstart-table": "diverse_mha.quickstart",
+    "evaluate": "diverse_mha.evaluation.translation",
+    "evaluate-lm": "diverse_mha.evaluation.language_model",
+    "evaluate-classifier": "diverse_mha.evaluation.classifier",
+    "learning-curve": "diverse_mha.training.learning_curve",
+    "train": "diverse_mha.training.launch",
+    "quickstart-table": "diverse_mha.training.quickstart",
     "prepare": "diverse_mha.corpora.prepare",
     "prepare-lm": "diverse_mha.corpora.prepare_lm",
     "prepare-logic": "diverse_mha.corpora.prepare_logic",
     "prepare-probing": "diverse_mha.corpora.prepare_probing",
     "make-probing": "diverse_mha.corpora.make_probing",
     "demo": "diverse_mha.corpora.demo.__main__",
-    "logic.check": "diverse_mha.logic.check",
-    "logic.plot": "diverse_mha.logic.plot",
-    "logic.compare": "diverse_mha.logic.compare",
+    "logic.check": "diverse_mha.corpora.logic.check",
+    "logic.plot": "diverse_mha.corpora.logic.plot",
+    "logic.compare": "diverse_mha.corpora.logic.compare",
     "benchmark": "diverse_mha.benchmark.__main__",
-    "recipe": "diverse_mha.train_recipe",
+    "recipe": "diverse_mha.training.recipe",
 }
 FAIRSEQ = {
     f"fairseq-{name}": f"fairseq_cli.{name.replace('-', '_')}"

@@ -3,7 +3,7 @@
 import pytest
 
 from diverse_mha.benchmark import decoding
-from diverse_mha.errors import UserError
+from diverse_mha.common.errors import UserError
 
 SIZES = "--shape tiny --beam 2 --sentences 3 --length 4 --rounds 1 --warm-up 0 --threads 1"
 

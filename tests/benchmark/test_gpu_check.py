@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from diverse_mha.benchmark import gpu
-from diverse_mha.errors import UserError
+from diverse_mha.common.errors import UserError
 from tests.reliability import runs
 
 ROOT = gpu.ROOT

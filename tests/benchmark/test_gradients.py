@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from diverse_mha.benchmark import gradients
-from diverse_mha.errors import UserError
+from diverse_mha.common.errors import UserError
 from diverse_mha.regularizers import output_disagreement
 from tests import toy
 

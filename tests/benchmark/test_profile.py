@@ -4,7 +4,7 @@ import pytest
 
 from diverse_mha.benchmark import profile
 from diverse_mha.benchmark.shapes import SHAPES, Shape
-from diverse_mha.errors import UserError
+from diverse_mha.common.errors import UserError
 
 TOY = Shape(16, 24, 2, 4, vocabulary=40, batch_tokens=64, mean_length=8)
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from diverse_mha.benchmark import scaling
-from diverse_mha.errors import UserError
+from diverse_mha.common.errors import UserError
 
 
 def test_exponent_is_the_power_of_the_law():

@@ -3,7 +3,7 @@
 import pytest
 
 from diverse_mha.benchmark.similarity import Measured, batches, check, full, stream
-from diverse_mha.errors import UserError
+from diverse_mha.common.errors import UserError
 
 
 def test_all_ways_agree():

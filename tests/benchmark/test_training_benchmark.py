@@ -18,7 +18,7 @@ from diverse_mha.benchmark.shapes import SHAPES, LanguageModelShape, Shape
 from diverse_mha.benchmark.summary import bootstrap_median, summarise
 from diverse_mha.benchmark.training import Trainee
 from diverse_mha.benchmark.variants import PAPER_RATIOS, STOCK, VARIANTS, choose, variants_of
-from diverse_mha.errors import UserError
+from diverse_mha.common.errors import UserError
 
 CPU = torch.device("cpu")
 TOY = Shape(16, 24, 2, 4, vocabulary=40, batch_tokens=100, mean_length=8)

@@ -6,8 +6,8 @@ import zipfile
 
 import pytest
 
+from diverse_mha.common.errors import UserError
 from diverse_mha.corpora.archives import unpack
-from diverse_mha.errors import UserError
 from tests.corpora.miniature import write_archive
 
 FILES = {"a/one.txt": b"eins\n", "a/two.txt": b"zwei\n", "./b/one.txt": b"drei\n", "c": b""}

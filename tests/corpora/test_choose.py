@@ -2,9 +2,9 @@
 
 import pytest
 
+from diverse_mha.common.errors import UserError
 from diverse_mha.corpora.choose import hold_out, sample_pairs
 from diverse_mha.corpora.text import write_lines
-from diverse_mha.errors import UserError
 
 
 def sides(folder, name):

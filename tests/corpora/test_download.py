@@ -7,10 +7,10 @@ import threading
 
 import pytest
 
+from diverse_mha.common.errors import UserError
 from diverse_mha.corpora import download as module
 from diverse_mha.corpora.download import download, find_local
 from diverse_mha.corpora.published import PublishedFile, unchecked, unpacked, verify
-from diverse_mha.errors import UserError
 
 DATA = bytes(range(256)) * 1200  # longer than a block of the transfer
 

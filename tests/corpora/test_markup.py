@@ -2,8 +2,8 @@
 
 import pytest
 
+from diverse_mha.common.errors import UserError
 from diverse_mha.corpora.markup import plain, segments, talk_sentences, talks
-from diverse_mha.errors import UserError
 
 TALK = """\ufeff<url>http://www.ted.com/1</url>
 <keywords>talks, science</keywords>

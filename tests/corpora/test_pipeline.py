@@ -11,11 +11,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from diverse_mha.common.errors import UserError
 from diverse_mha.corpora import pipeline
 from diverse_mha.corpora.pipeline import Job, prepare
 from diverse_mha.corpora.published import Member, PublishedFile
 from diverse_mha.corpora.specs import CORPORA, SPLITS, Corpus
-from diverse_mha.errors import UserError
 
 TEXTS = {
     "train.de": "Ein Mann läuft.\nZwei Männer laufen.\nNur hier\n" * 10,

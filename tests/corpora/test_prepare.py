@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.corpora import prepare
-from diverse_mha.errors import UserError, run_cli
 
 ROOT = Path(__file__).resolve().parents[2]
 

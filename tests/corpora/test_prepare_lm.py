@@ -11,11 +11,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.corpora import download, prepare_lm
 from diverse_mha.corpora.language_model import TextJob, prepare
 from diverse_mha.corpora.published import PublishedFile
 from diverse_mha.corpora.running_text import SPLITS, TEXT_CORPORA, TextCorpus
-from diverse_mha.errors import UserError, run_cli
 
 TEXTS = {
     "train": " = Title = \n\n a b <unk> \n" * 4,

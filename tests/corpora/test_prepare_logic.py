@@ -6,10 +6,10 @@ import json
 import pytest
 from fairseq.data import Dictionary, data_utils
 
+from diverse_mha.common.errors import UserError
 from diverse_mha.corpora import prepare_logic
-from diverse_mha.errors import UserError
-from diverse_mha.logic.generate import generate
-from diverse_mha.logic.pairs import by_length, parse_pair
+from diverse_mha.corpora.logic.generate import generate
+from diverse_mha.corpora.logic.pairs import by_length, parse_pair
 
 DRAWS = 3000
 FIELDS = ("label", "input0", "input1", "length")  # in the order of a line

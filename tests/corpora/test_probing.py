@@ -6,10 +6,10 @@ import random
 import pytest
 from fairseq.data import Dictionary, data_utils
 
+from diverse_mha.common.errors import UserError
 from diverse_mha.corpora import make_probing, prepare_probing
 from diverse_mha.corpora.probing import TASKS, published_file, read_examples
 from diverse_mha.corpora.probing_tasks import bigram_shift, sentence_length, word_content
-from diverse_mha.errors import UserError
 
 LINES = [
     "tr\tI\tb a c",

@@ -2,8 +2,8 @@
 
 import pytest
 
+from diverse_mha.common.errors import UserError
 from diverse_mha.corpora.steps import Steps, read_stamp, sole_use
-from diverse_mha.errors import UserError
 
 
 class Recorder:

@@ -2,9 +2,9 @@
 
 import pytest
 
+from diverse_mha.common.errors import UserError
 from diverse_mha.corpora import subwords
 from diverse_mha.corpora.text import write_lines
-from diverse_mha.errors import UserError
 
 WORDS = "low lower newest widest newer wider slow slower lowest"
 

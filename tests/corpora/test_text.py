@@ -2,6 +2,7 @@
 
 import pytest
 
+from diverse_mha.common.errors import UserError
 from diverse_mha.corpora.text import (
     check_parallel,
     count_lines,
@@ -11,7 +12,6 @@ from diverse_mha.corpora.text import (
     read_lines,
     write_lines,
 )
-from diverse_mha.errors import UserError
 
 
 def test_only_newlines_end_lines(tmp_path):

@@ -4,8 +4,8 @@ import gzip
 import random
 from pathlib import Path
 
-from diverse_mha.reproduce.papers.li2021 import PROBING_TASKS
-from diverse_mha.reproduce.stand_in import SPLITS, probing_lines
+from diverse_mha.training.reproduce.papers.li2021 import PROBING_TASKS
+from diverse_mha.training.reproduce.stand_in import SPLITS, probing_lines
 from tests.corpora.miniature import publish
 
 PAIRS = {"train": 200, "valid": 20, "test": 20}

@@ -5,7 +5,7 @@ import shlex
 
 import pytest
 
-from diverse_mha import launch
+from diverse_mha.training import launch
 from tests.docs.blocks import ROOT, commands, pages
 from tests.recipes import composed
 

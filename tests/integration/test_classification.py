@@ -75,7 +75,7 @@ def test_resume_continues_exactly(data, trained, tmp_path):
 def test_two_processes_count_every_example(data, tmp_path):
     words = TRAIN.format(plugin=PLUGIN).split()
     done = run(
-        "diverse_mha.launch",
+        "diverse_mha.training.launch",
         "--processes",
         2,
         data,
@@ -87,7 +87,7 @@ def test_two_processes_count_every_example(data, tmp_path):
         cwd=ROOT,
     )
     alone = run(
-        "diverse_mha.evaluate_classifier",
+        "diverse_mha.evaluation.classifier",
         tmp_path / "checkpoint_last.pt",
         data,
         "--subset",
@@ -100,7 +100,7 @@ def test_two_processes_count_every_example(data, tmp_path):
 
 
 def test_evaluation_writes_every_split(data, trained):
-    done = run("diverse_mha.evaluate_classifier", trained / "checkpoint_best.pt", data, "--cpu")
+    done = run("diverse_mha.evaluation.classifier", trained / "checkpoint_best.pt", data, "--cpu")
     result = json.loads((trained / "checkpoint_best.accuracy.json").read_text())
     names = [*(f"test{n}" for n in range(1, 13)), "valid"]
     assert list(result["subsets"]) == names
@@ -109,15 +109,15 @@ def test_evaluation_writes_every_split(data, trained):
     # Batches of another size: the same answers.
     again = trained / "again.json"
     words = ["--subset", "valid", "--batch-size", 3, "--output", again, "--cpu"]
-    run("diverse_mha.evaluate_classifier", trained / "checkpoint_best.pt", data, *words)
+    run("diverse_mha.evaluation.classifier", trained / "checkpoint_best.pt", data, *words)
     assert json.loads(again.read_text())["subsets"]["valid"] == result["subsets"]["valid"]
 
 
 def test_errors_are_one_line(data, trained, tmp_path):
     (tmp_path / "broken.pt").write_bytes(b"PK\x03\x04")
     for words, code, message in (
-        (["diverse_mha.evaluate_classifier", tmp_path / "broken.pt", data], 2, "cut off"),
-        (["diverse_mha.evaluate_classifier", trained / "checkpoint_best.pt", ROOT], 2, "no such"),
+        (["diverse_mha.evaluation.classifier", tmp_path / "broken.pt", data], 2, "cut off"),
+        (["diverse_mha.evaluation.classifier", trained / "checkpoint_best.pt", ROOT], 2, "no such"),
         (
             ["fairseq_cli.train", data, *TRAIN.format(plugin=PLUGIN).split(), "--pooling", "mean",
              "--pooling-queries", 3],

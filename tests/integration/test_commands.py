@@ -181,8 +181,8 @@ def test_two_processes_train_and_resume(data, tmp_path):
         data, "--processes", 2, "--save-dir", tmp_path, "--disagreement", "output",
         *TRAIN.format(plugin=PLUGIN).split(),
     ]  # fmt: skip
-    run("diverse_mha.launch", *options, "--max-epoch", 1)
-    done = run("diverse_mha.launch", *options, "--max-epoch", 2)
+    run("diverse_mha.training.launch", *options, "--max-epoch", 1)
+    done = run("diverse_mha.training.launch", *options, "--max-epoch", 2)
     assert "Loaded checkpoint" in done.stdout + done.stderr
     state = torch.load(tmp_path / "checkpoint_last.pt", weights_only=False)
     assert state["extra_state"]["train_iterator"]["epoch"] == 3

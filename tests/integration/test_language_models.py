@@ -71,7 +71,7 @@ def test_the_wikitext_recipe_trains_and_evaluates_with_a_context_window(text, tm
     found = re.search(r"Perplexity: ([\d.]+)", done.stdout + done.stderr)
     assert found and 1 < float(found[1]) < 40
     run(
-        "diverse_mha.evaluate_lm", tmp_path / "checkpoint_best.pt", text, "--cpu",
+        "diverse_mha.evaluation.language_model", tmp_path / "checkpoint_best.pt", text, "--cpu",
         "--context-window", 8,
     )  # fmt: skip
     results = json.loads((tmp_path / "checkpoint_best.test.json").read_text())

@@ -6,6 +6,8 @@ import pytest
 
 from tests.integration.conftest import run, train
 
+MODULE = "diverse_mha.evaluation.translation"
+
 pytestmark = pytest.mark.integration
 
 
@@ -32,7 +34,11 @@ def translate(folder, text: str, *options, **kwargs):
 
 def test_a_test_set_scores_as_plain_text_what_it_scores_as_data(prepared):
     source, reference = files(prepared)
-    command = ["diverse_mha.evaluate", prepared / "run/checkpoint_last.pt", prepared / "bin"]
+    command = [
+        "diverse_mha.evaluation.translation",
+        prepared / "run/checkpoint_last.pt",
+        prepared / "bin",
+    ]
     options = ["--cpu", "--max-len-b", 20, "--beam", 3]
     plain = ["--source", source, "--reference", reference]
     run(*command, *options, "--output", prepared / "data.json")
@@ -62,7 +68,11 @@ def test_a_test_set_scores_as_plain_text_what_it_scores_as_data(prepared):
 )
 def test_wrong_options_are_one_line(prepared, options, said, tmp_path):
     (tmp_path / "text").write_text("one\n")
-    command = ["diverse_mha.evaluate", prepared / "run/checkpoint_last.pt", prepared / "bin"]
+    command = [
+        "diverse_mha.evaluation.translation",
+        prepared / "run/checkpoint_last.pt",
+        prepared / "bin",
+    ]
     done = run(*command, *options, cwd=tmp_path, check=False)
     assert done.returncode == 2
     assert said in done.stderr and done.stderr.count("\n") == 1

@@ -6,7 +6,7 @@ import logging
 import pytest
 import torch
 
-from diverse_mha.errors import OptionError
+from diverse_mha.common.errors import OptionError
 from diverse_mha.models import compiled
 from tests.toy import build_ours, log_probs, toy_batch
 

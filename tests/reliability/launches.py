@@ -5,8 +5,8 @@ import runpy
 import sys
 from pathlib import Path
 
-from diverse_mha import launch
-from diverse_mha.errors import run_cli
+from diverse_mha.common.errors import run_cli
+from diverse_mha.training import launch
 
 
 def train_sh(words: list[str], folder: Path, log: Path) -> None:

@@ -20,8 +20,8 @@ from fairseq.registry import REGISTRIES
 from fairseq.tasks import TASK_REGISTRY
 from omegaconf import OmegaConf
 
-from diverse_mha import checkpoint_options
-from diverse_mha.errors import UserError
+from diverse_mha.common import checkpoint_options
+from diverse_mha.common.errors import UserError
 
 CANARY = "canary"
 EXPRESSION = f"__import__('os').system('touch {CANARY}')"

@@ -10,9 +10,9 @@ import zipfile
 
 import pytest
 
+from diverse_mha.common.errors import UserError
 from diverse_mha.corpora import published
 from diverse_mha.corpora.archives import unpack
-from diverse_mha.errors import UserError
 
 TARS = {"x.tar": "w", "x.tar.gz": "w:gz", "x.tgz": "w:gz", "x.tar.bz2": "w:bz2", "x.tar.xz": "w:xz"}
 FORMATS = [*TARS, "x.zip"]

@@ -9,11 +9,11 @@ import threading
 
 import pytest
 
+from diverse_mha.common.errors import UserError
 from diverse_mha.corpora import archives, download, pipeline
 from diverse_mha.corpora.pipeline import Job, prepare
 from diverse_mha.corpora.published import Member, PublishedFile
 from diverse_mha.corpora.specs import Corpus
-from diverse_mha.errors import UserError
 
 SPLITS = ("train", "valid", "test")
 

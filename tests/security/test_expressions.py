@@ -15,8 +15,8 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.models.transformer import TransformerModel
 from fairseq.tasks import TASK_REGISTRY
 
-from diverse_mha import checkpoint_options
-from diverse_mha.errors import OptionError
+from diverse_mha.common import checkpoint_options
+from diverse_mha.common.errors import OptionError
 from tests.security.expressions import (
     CANARY,
     EXPRESSION,

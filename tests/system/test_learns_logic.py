@@ -42,7 +42,7 @@ def test_pairs_of_at_most_two_operators_are_learnt(tmp_path):
     run("fairseq_cli.train", data, *TRAIN.split(), "--save-dir", tmp_path / "run")
     checkpoint = tmp_path / "run" / "checkpoint_best.pt"
     words = [checkpoint, data, "--subset", "test1,test2", "--cpu"]
-    run("diverse_mha.evaluate_classifier", *words)
+    run("diverse_mha.evaluation.classifier", *words)
     subsets = json.loads((tmp_path / "run" / "checkpoint_best.accuracy.json").read_text())[
         "subsets"
     ]

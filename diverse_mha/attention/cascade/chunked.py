@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from diverse_mha.first_order import first_order_only
+from diverse_mha.common.first_order import first_order_only
 
 from .network import NEGATIVE_SLOPE
 

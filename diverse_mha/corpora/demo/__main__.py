@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from diverse_mha.arguments import OneLineParser, at_least
+from diverse_mha.common.arguments import OneLineParser, at_least
+from diverse_mha.common.errors import run_cli
+from diverse_mha.common.places import check_folder
 from diverse_mha.corpora.demo.corpus import PAIRS, SEED, write_corpus
-from diverse_mha.errors import run_cli
-from diverse_mha.places import check_folder
 
 
 def main() -> None:

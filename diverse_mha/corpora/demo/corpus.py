@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
+from diverse_mha.common.errors import UserError
 from diverse_mha.corpora.demo import lumi, qorun
 from diverse_mha.corpora.demo.chance import Chance
 from diverse_mha.corpora.demo.lexicon import lexicon
 from diverse_mha.corpora.demo.sampling import Sampler
 from diverse_mha.corpora.text import write_lines
-from diverse_mha.errors import UserError
 
 PAIRS, SEED = 5000, 1
 MOST_PAIRS = 1_000_000

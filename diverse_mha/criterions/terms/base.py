@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection
 from torch import Tensor
 
 from diverse_mha.attention import HeadStates
+from diverse_mha.common.errors import OptionError
 from diverse_mha.criterions.weights import Weights
-from diverse_mha.errors import OptionError
 
 Layers = dict[str, list[Tensor]]
 """A value for every layer of every component."""

@@ -5,13 +5,13 @@ from typing import NamedTuple
 from torch import Tensor
 
 from diverse_mha.attention import HeadStates
+from diverse_mha.common.errors import OptionError
 from diverse_mha.criterions.config import DiversityConfig
 from diverse_mha.criterions.schedule import Schedule, updates_done
 from diverse_mha.criterions.terms.base import Term, check_components, mean_of_layers
 from diverse_mha.criterions.terms.disagreement import Disagreement
 from diverse_mha.criterions.terms.hsic import HSIC
 from diverse_mha.criterions.terms.orthogonality import Orthogonality
-from diverse_mha.errors import OptionError
 
 METHODS = (Disagreement, HSIC, Orthogonality)
 

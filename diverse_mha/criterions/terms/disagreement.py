@@ -6,6 +6,7 @@ from typing import NamedTuple
 from torch import Tensor
 
 from diverse_mha.attention import HeadStates
+from diverse_mha.common.errors import OptionError
 from diverse_mha.criterions.config import (
     DISAGREEMENT_FORMS,
     DISAGREEMENT_TERMS,
@@ -14,7 +15,6 @@ from diverse_mha.criterions.config import (
 )
 from diverse_mha.criterions.terms.base import Term, by_component
 from diverse_mha.criterions.weights import Weights
-from diverse_mha.errors import OptionError
 from diverse_mha.regularizers import (
     output_disagreement,
     position_disagreement,

@@ -3,10 +3,10 @@
 from torch import Tensor
 
 from diverse_mha.attention import HeadStates
+from diverse_mha.common.errors import OptionError
 from diverse_mha.criterions.config import refuse_idle
 from diverse_mha.criterions.terms.base import Term, by_component
 from diverse_mha.criterions.weights import Weights
-from diverse_mha.errors import OptionError
 from diverse_mha.regularizers import hsic, sample_positions
 
 _ALL_BUT_WEIGHT = ("on", "kernel", "normalization", "samples", "bandwidth")

@@ -3,7 +3,7 @@
 import pytest
 
 from diverse_mha.benchmark import cascade as benchmark
-from diverse_mha.errors import UserError
+from diverse_mha.common.errors import UserError
 
 
 @pytest.mark.parametrize("part", benchmark.PARTS)

@@ -4,9 +4,9 @@ import hashlib
 
 import pytest
 
+from diverse_mha.common.errors import UserError
 from diverse_mha.corpora.demo.chance import Chance
 from diverse_mha.corpora.demo.corpus import sentence_pairs, write_corpus
-from diverse_mha.errors import UserError
 
 
 def test_same_seed_gives_same_bytes_on_every_machine(tmp_path):

@@ -1,0 +1,188 @@
+"""``diverse-mha analyze``: how much the heads of checkpoints differ."""
+
+import argparse
+import json
+import logging
+import sys
+from pathlib import Path
+
+from diverse_mha.analysis.collect import (
+    COMPONENT_ORDER,
+    Selection,
+    parse_layers,
+    parse_names,
+)
+from diverse_mha.analysis.libraries import check_libraries
+from diverse_mha.analysis.meters import DEFAULT_MEASURES, MEASURES
+from diverse_mha.analysis.names import short_names
+from diverse_mha.analysis.output import check_writable, is_json, write_folder
+from diverse_mha.analysis.provenance import described, made_by, sha256_of
+from diverse_mha.analysis.run import analyze, open_models, score_checkpoint
+from diverse_mha.analysis.similarity import THRESHOLD, check_threshold
+from diverse_mha.analysis.terminal import format_tables
+from diverse_mha.common.errors import UserError
+from diverse_mha.common.files import write_json
+
+__all__ = ["COMPONENT_ORDER", "add_arguments", "run", "score_checkpoint"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the subcommand."""
+    parser.add_argument(
+        "checkpoints",
+        nargs="+",
+        metavar="CHECKPOINT",
+        help="checkpoint files: models of this package, or fairseq's transformer, transformer_lm",
+    )
+    parser.add_argument("data", metavar="DATA", help="folder that fairseq-preprocess wrote")
+    parser.add_argument("--subset", default="valid", help="split to run (default: valid)")
+    parser.add_argument(
+        "--measures",
+        default=",".join(DEFAULT_MEASURES),
+        help=f"comma list of {', '.join(MEASURES)} (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--components", help="comma list of encoder, cross, decoder (default: all there are)"
+    )
+    parser.add_argument(
+        "--layers", default="all", help="all, last, or numbers from 1 such as 1,3 (default: all)"
+    )
+    parser.add_argument(
+        "--threshold",
+        type=float,
+        default=THRESHOLD,
+        help="share of the variance that SVCCA keeps (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--against",
+        metavar="CHECKPOINT",
+        help="also compare each model's last layers with those of this one, such as a "
+        "single-head model (Yun et al. 2021, Table 2)",
+    )
+    parser.add_argument(
+        "--max-tokens", type=int, default=4000, help="tokens in a batch (default: 4000)"
+    )
+    parser.add_argument(
+        "--output",
+        metavar="FOLDER",
+        help="also write numbers, figures and report.html there; a name that ends in .json gets "
+        "the numbers alone",
+    )
+    parser.add_argument(
+        "--sentence",
+        type=int,
+        metavar="N",
+        help="sentence whose attention --output FOLDER draws, numbered from 0 (default: 0)",
+    )
+    parser.add_argument(
+        "--no-attention",
+        action="store_true",
+        help="draw no attention maps, which are many where layers and heads are",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    parser.add_argument("--cpu", action="store_true", help="stay on the CPU")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the similarities of every component and layer of every checkpoint."""
+    selection = read_selection(args)
+    output = Path(args.output) if args.output else None
+    in_folder = output is not None and not is_json(output)
+    if args.sentence is not None and not in_folder:
+        raise UserError(f"--sentence {args.sentence} has no effect without --output FOLDER")
+    if args.no_attention and not in_folder:
+        raise UserError("--no-attention has no effect without --output FOLDER")
+    if args.no_attention and args.sentence is not None:
+        raise UserError(f"--sentence {args.sentence} has no effect beside --no-attention")
+    if output is not None:
+        check_writable(output)
+    if in_folder:
+        check_libraries()
+    sentence = (args.sentence or 0) if in_folder and not args.no_attention else None
+    logging.getLogger().setLevel(logging.WARNING)  # fairseq tells of every file it opens
+    models, against = open_models(
+        args.checkpoints,
+        args.data,
+        args.subset,
+        selection,
+        sentence=sentence,
+        against=args.against,
+        max_tokens=args.max_tokens,
+        cpu=args.cpu,
+    )
+    names = short_names([*args.checkpoints, *([args.against] if args.against else [])])
+    analyses = [
+        analyze(
+            loaded,
+            args.subset,
+            selection,
+            name=name,
+            sentence=sentence,
+            against=against,
+            max_tokens=args.max_tokens,
+        )
+        for name, loaded in zip(names, models, strict=False)
+    ]
+    results = [analysis.result for analysis in analyses]
+    for result in results:
+        result["sha256"] = sha256_of(result["checkpoint"])
+    content = {
+        "subset": args.subset,
+        "data": args.data,
+        "made": made_by(args.words),
+        "models": results,
+    }
+    if against:
+        content["against"] = {
+            "name": names[-1],
+            "checkpoint": args.against,
+            "sha256": sha256_of(args.against),
+        }
+    if args.json:
+        print(json.dumps(content, indent=2, ensure_ascii=False))
+    else:
+        print(format_tables(results, args.subset, names[-1] if against else None))
+    if in_folder:
+        write_folder(output, content, analyses, describe(args, selection, content))
+        print(f"wrote {output / 'report.html'}", file=sys.stderr)
+    elif output is not None:
+        write_json(output, content)
+    return 0
+
+
+def read_selection(args: argparse.Namespace) -> Selection:
+    """Check the options that say what to look at.
+
+    Raises:
+        UserError: for an unknown name or an impossible number.
+    """
+    if args.max_tokens < 1:
+        raise UserError(f"--max-tokens {args.max_tokens}: must be at least 1")
+    try:
+        check_threshold(args.threshold)
+    except ValueError as error:
+        raise UserError(f"--{error}") from error
+    components = args.components and parse_names("--components", args.components, COMPONENT_ORDER)
+    return Selection(
+        components or None,
+        parse_layers(args.layers),
+        parse_names("--measures", args.measures, tuple(MEASURES)),
+        args.threshold,
+    )
+
+
+def describe(args: argparse.Namespace, selection: Selection, content: dict) -> dict[str, str]:
+    """Say how a report was made, by heading."""
+    said = {
+        **described(content["made"]),
+        "data": args.data,
+        "split": args.subset,
+        "measures": ", ".join(selection.measures),
+        "components": ", ".join(selection.components or ("all",)),
+        "layers": args.layers,
+    }
+    if "svcca" in selection.measures or args.against:
+        said["variance that SVCCA keeps"] = f"{selection.threshold:g}"
+    for model in [*content["models"], *([content["against"]] if args.against else [])]:
+        said[f"SHA-256 of {model['name']}"] = model["sha256"]
+    return said

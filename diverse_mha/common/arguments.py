@@ -1,0 +1,61 @@
+"""What the command lines share: mistakes are said in one line."""
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+from diverse_mha.common.errors import UserError
+
+
+class OneLineParser(argparse.ArgumentParser):
+    """A parser whose errors are one line, like all others of the commands."""
+
+    def error(self, message: str) -> NoReturn:
+        """Report a wrong command line.
+
+        Raises:
+            UserError: always, with the message.
+        """
+        raise UserError(f"{message}; see {self.prog} --help")
+
+
+def one_line(parser: argparse.ArgumentParser, who: str) -> argparse.ArgumentParser:
+    """Make a parser of fairseq's report a wrong command line as :class:`OneLineParser` does.
+
+    Args:
+        parser: the parser, changed in place.
+        who: the command whose ``--help`` lists its options.
+    """
+
+    def error(message: str) -> NoReturn:
+        raise UserError(f"{message}; see {who} --help")
+
+    parser.error = error
+    return parser
+
+
+def add_out(parser: argparse.ArgumentParser, corpus: str) -> None:
+    """Declare ``--out`` of a command that prepares a corpus.
+
+    Its script of ``data-prep/`` gives the same folder below the repository, wherever it is called.
+    """
+    out = Path("data", corpus)
+    parser.add_argument(
+        "--out", type=Path, default=out, metavar="FOLDER", help=f"where all output goes ({out})"
+    )
+
+
+def at_least(minimum: int) -> Callable[[str], int]:
+    """Make a reader of whole numbers from ``minimum`` up, for ``type`` of an argument."""
+
+    def integer(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = minimum - 1
+        if value < minimum:
+            raise argparse.ArgumentTypeError(f"{text} is not a whole number from {minimum} up")
+        return value
+
+    return integer

@@ -1,0 +1,145 @@
+"""No checkpoint runs code: fairseq reads literals, and options are checked before they are used.
+
+fairseq offers no hooks for either. Its modules are given a reader of literals under the name
+``eval``, and the functions that read options from a checkpoint and build from them are wrapped.
+"""
+
+import functools
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from fairseq import checkpoint_utils, models
+from fairseq.data import encoders
+from hydra.errors import HydraException
+from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
+
+from diverse_mha.common.checkpoint_options import check_options, culprits, evaluate_option
+from diverse_mha.common.errors import OptionError, UserError, describe_os_error
+
+#: What building from wrong options raises, beside what callers look for: a RuntimeError for
+#: parameters of another shape, an AssertionError for data that do not fit.
+BUILDING_ERRORS = (
+    TypeError,
+    ValueError,
+    LookupError,
+    AttributeError,
+    ArithmeticError,
+    ImportError,
+    OmegaConfBaseException,
+)
+#: The checkpoint that is being read, and the options that its reader sets himself.
+_reading: ContextVar[tuple[str, frozenset]] = ContextVar("reading", default=("", frozenset()))
+
+
+@contextmanager
+def reading(path: str, overrides: Mapping | None) -> Iterator[None]:
+    """Say which checkpoint is read, and explain errors that its options cause.
+
+    Args:
+        path: the checkpoint.
+        overrides: the options that its reader sets himself; these may name files.
+
+    Raises:
+        OptionError: as :func:`options_explained`.
+    """
+    _reading.set((path, frozenset(_option_names(overrides or {}))))
+    with options_explained():
+        yield
+
+
+def _option_names(overrides: Mapping) -> list[str]:
+    names = list(overrides)
+    for value in overrides.values():
+        names += _option_names(value) if isinstance(value, Mapping) else []
+    return names
+
+
+@contextmanager
+def options_explained(kinds=(OmegaConfBaseException, HydraException)):
+    """Turn an error that a checkpoint's options cause into one line.
+
+    Args:
+        kinds: the errors that are taken to be of that kind.
+
+    Raises:
+        OptionError: instead of them, naming the checkpoint read last, and the options whose
+            texts the error quotes.
+    """
+    try:
+        yield
+    except UserError:
+        raise
+    except kinds as error:
+        first = next(iter(str(error).splitlines()), "")
+        where = culprits(first) or f"{_reading.get()[0]}: its options"
+        why = f"cannot be used: {type(error).__name__}: {first}"
+        raise OptionError(f"{where} {why}") from error
+
+
+def install() -> None:
+    """Give fairseq the reader of literals, and wrap its functions. Harmless to repeat."""
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] == "fairseq" and module is not None:
+            module.eval = evaluate_option
+    for owner, name, wrap in (
+        (checkpoint_utils, "_upgrade_state_dict", _checked),
+        (checkpoint_utils, "load_model_ensemble_and_task", _explained),
+        (models, "build_model", _explained_model),
+        (encoders, "build_bpe", _asking_for_files),
+    ):
+        function = getattr(owner, name)
+        if not hasattr(function, "__wrapped__"):
+            setattr(owner, name, functools.wraps(function)(wrap(function)))
+
+
+def _checked(upgrade):
+    def check_and_upgrade(state):
+        path, given = _reading.get()
+        for options in (state.get("args"), state.get("cfg")):
+            if options is not None:
+                check_options(path, options, given)
+        return upgrade(state)
+
+    return check_and_upgrade
+
+
+def _explained(load):
+    def load_ensemble(*args, **kwargs):
+        with options_explained(BUILDING_ERRORS):
+            try:
+                return load(*args, **kwargs)
+            except FileNotFoundError as error:
+                path = _reading.get()[0]
+                raise OptionError(f"{path}: wants {describe_os_error(error)}") from error
+
+    return load_ensemble
+
+
+def _explained_model(build):
+    def build_model(cfg, task, from_checkpoint=False):
+        try:
+            with options_explained(Exception if from_checkpoint else ()):
+                return build(cfg, task, from_checkpoint)
+        except OptionError as error:
+            path = _reading.get()[0]
+            if not from_checkpoint or path in str(error):
+                raise
+            raise OptionError(f"{path}: {error}") from error
+
+    return build_model
+
+
+def _asking_for_files(build):
+    def build_bpe(cfg, *args, **kwargs):
+        try:
+            return build(cfg, *args, **kwargs)
+        except MissingMandatoryValue as error:
+            name = str(error.key)
+            raise OptionError(
+                f"--{name.replace('_', '-')} is missing (from Python: {name}=...); "
+                "a file that a checkpoint names is not opened"
+            ) from error
+
+    return build_bpe

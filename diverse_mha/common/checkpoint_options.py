@@ -1,0 +1,193 @@
+"""What the options in a checkpoint may say: known names, plain values, no files.
+
+torch's safe loader builds no code out of a checkpoint, but fairseq goes on to build models by
+the names in it and to evaluate and open what its options say. So they are looked at first, in
+the form in which they lie in the file.
+"""
+
+import re
+from argparse import Namespace
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import nullcontext
+from typing import Any
+
+from fairseq.dataclass.configs import GenerationConfig
+from fairseq.models import ARCH_MODEL_NAME_REGISTRY, ARCH_MODEL_REGISTRY, MODEL_REGISTRY
+from fairseq.registry import REGISTRIES
+from fairseq.tasks import TASK_REGISTRY
+from omegaconf import OmegaConf, open_dict
+
+from diverse_mha.common.checkpoint_types import check_types, shorten
+from diverse_mha.common.errors import OptionError
+from diverse_mha.common.literals import evaluate_literal
+
+#: What a checkpoint may name of fairseq's. What other packages register was imported by the user.
+ALLOWED = {
+    "model": (
+        "transformer transformer_align transformer_lm lstm lstm_lm fconv fconv_lm lightconv "
+        "lightconv_lm"
+    ).split(),
+    "task": ["translation", "language_modeling"],
+    "criterion": (
+        "adaptive_loss cross_entropy label_smoothed_cross_entropy "
+        "label_smoothed_cross_entropy_with_alignment label_smoothed_cross_entropy_with_rdrop"
+    ).split(),
+}
+#: Options that name files, by the part of the configuration that holds them. A model's word
+#: vectors are only read to be overwritten by the checkpoint's own parameters.
+FILES = {
+    "model": ("encoder_embed_path", "decoder_embed_path"),
+    "generation": ("replace_unk",),
+    "bpe": (
+        "bpe_codes",
+        "bpe_merges",
+        "bpe_vocab",
+        "bpe_vocab_file",
+        "gpt2_encoder_json",
+        "gpt2_vocab_bpe",
+        "sentencepiece_model",
+        "sentencepiece_model_path",
+    ),
+}
+#: Options that become parts of file names in the data folder, and must not lead out of it.
+FILE_PARTS = ("source_lang", "target_lang", "train_subset", "accuracy_by")
+#: What fairseq builds by its name in a checkpoint. Tokenisers, subwords and scores are those that
+#: fairseq registers, all of them.
+GROUPS = ("model", "task", "criterion", "tokenizer", "bpe", "scoring")
+_RESOLVER = re.compile(r"\$\{.*:", re.DOTALL)  # ${oc.env:HOME}; ${task.data} is a mere reference
+_FILE_PART = re.compile(r"([\w@+-][\w.,@+-]*)?")
+#: Where each text of the checkpoints read so far came from, for messages: file and option.
+_ORIGINS: dict[str, str] = {}
+
+
+def evaluate_option(text: str) -> Any:
+    """Stand in for ``eval`` in fairseq's modules.
+
+    Raises:
+        TypeError: if ``text`` is no string, as ``eval`` raises it.
+        OptionError: if it is no literal, nor a sum or product of them.
+    """
+    try:
+        return evaluate_literal(text)
+    except ValueError as error:
+        raise OptionError(f"{origin(text)}{shorten(text)}: {error}; refused") from error
+
+
+def origin(text: str) -> str:
+    """Name the checkpoint and the option a text came from, if it came from one."""
+    return f"{_ORIGINS[text]} " if text in _ORIGINS else ""
+
+
+def culprits(message: str) -> str:
+    """Name the options of checkpoints whose texts a message quotes."""
+    named = {where for text, where in _ORIGINS.items() if repr(text) in message}
+    return ", ".join(sorted(named))
+
+
+def check_options(path: str, options: Any, given: Collection[str] = ()) -> None:
+    """Check the options in a checkpoint, and take out those that name files.
+
+    Args:
+        path: the checkpoint, for messages.
+        options: its ``cfg``, a configuration, or ``args``, a flat namespace. Changed in place.
+        given: options that the caller sets himself, which may name files.
+
+    Raises:
+        OptionError: naming checkpoint, option and value, if an option is not of its type,
+            names something to build that a checkpoint may not name, or makes OmegaConf call
+            a resolver.
+    """
+    plain = _plain(options)
+    for option, text in _texts(plain):
+        _ORIGINS[text] = f"{path}: its option {option}"
+        if _RESOLVER.search(text):
+            raise OptionError(f"{_ORIGINS[text]} {shorten(text)}: calls a resolver; refused")
+        if option.rpartition(".")[2] in FILE_PARTS and not _FILE_PART.fullmatch(text):
+            raise OptionError(f"{_ORIGINS[text]} {shorten(text)}: no name of a file; refused")
+    flat = isinstance(options, Namespace)
+    for group in GROUPS:
+        values = plain if flat else plain.get(group)
+        for option, name in _names(group, values, flat):
+            found = _registered(group, name)
+            if found is None:
+                raise OptionError(_refusal(path, option, name, group))
+            if isinstance(values, dict):
+                check_types(path, "" if flat else f"{group}.", found, values, flat)
+    if not flat and isinstance(plain.get("generation"), dict):
+        check_types(path, "generation.", GenerationConfig, plain["generation"])
+    for group in FILES:
+        _forget(options if flat else options.get(group), group, given)
+
+
+def _plain(value: Any) -> Any:
+    """Return options as dictionaries and lists, with references as they are written."""
+    if OmegaConf.is_config(value):
+        value = OmegaConf.to_container(value, resolve=False)
+    if isinstance(value, Namespace):
+        value = vars(value)
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _texts(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    if isinstance(value, str):
+        yield name, value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _texts(item, f"{name}.{key}" if name else key)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts(item, name)
+
+
+def _names(group: str, values: Any, flat: bool) -> Iterator[tuple[str, Any]]:
+    """Yield the options by which fairseq may choose what to build, with their values."""
+    keys = ["arch" if group == "model" else group]
+    if not flat:
+        if isinstance(values, str):
+            yield group, values
+        keys = ["_name", *keys]
+    found = {key: values[key] for key in keys if isinstance(values, dict) and values.get(key)}
+    for key, name in found.items():
+        yield key if flat else f"{group}.{key}", name
+    if group == "model" and not flat and not found and isinstance(values, dict) and values:
+        yield "model", next(iter(values))  # fairseq takes the one key of a dictionary for a name
+
+
+def _registered(group: str, name: Any) -> type | None:
+    """Return the class of a name that a checkpoint may give, None for any other."""
+    if not isinstance(name, str):
+        return None
+    if group == "model":
+        found = ARCH_MODEL_REGISTRY.get(name) or MODEL_REGISTRY.get(name)
+        name = ARCH_MODEL_NAME_REGISTRY.get(name, name)
+    else:
+        found = (TASK_REGISTRY if group == "task" else REGISTRIES[group]["registry"]).get(name)
+    if found is None or group not in ALLOWED or name in ALLOWED[group]:
+        return found
+    return None if found.__module__.split(".")[0] in ("fairseq", "examples") else found
+
+
+def _refusal(path: str, option: str, name: Any, group: str) -> str:
+    known = ALLOWED.get(group) or sorted(REGISTRIES[group]["registry"])
+    return (
+        f"{path}: its option {option} {shorten(name)}: a checkpoint may name {', '.join(known)}, "
+        f"and each {group} that this package or code of your own registers; refused"
+    )
+
+
+def _forget(options: Any, group: str, given: Collection[str]) -> None:
+    """Take out what options say about files, so that building asks for it or goes without."""
+    held = vars(options) if isinstance(options, Namespace) else options
+    if not isinstance(held, Mapping):
+        return
+    with open_dict(held) if OmegaConf.is_config(held) else nullcontext():
+        for name in FILES[group]:
+            if name in held and name not in given:
+                if group == "bpe":
+                    del held[name]  # its default, which fairseq names, holds again
+                else:
+                    held[name] = None

@@ -1,0 +1,50 @@
+"""Where this package lies, and where results go: refused beforehand if they cannot be written."""
+
+import os
+from pathlib import Path
+
+from diverse_mha.common.errors import UserError
+
+#: The package, which is what fairseq's ``--user-dir`` takes, and the folder it lies in: in a clone
+#: that of ``configs/`` and ``scripts/``.
+USER_DIR = Path(__file__).resolve().parents[1]
+ROOT = USER_DIR.parent
+
+
+def check_file(option: str, path: str | Path) -> None:
+    """Refuse a file that could not be written.
+
+    Args:
+        option: how the user gave it, such as ``--output``.
+        path: the file; it and the folders above it need not be there.
+
+    Raises:
+        UserError: if it is a folder, or the nearest folder above it cannot be written to.
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise UserError(f"{option} {path}: is a folder; give a file name")
+    _check_above(option, path, path.parent)
+
+
+def check_folder(option: str, path: str | Path) -> None:
+    """Refuse a folder that could not be written to.
+
+    Args:
+        option: how the user gave it.
+        path: the folder; it and those above it need not be there.
+
+    Raises:
+        UserError: if it, or the nearest folder above it, is a file or cannot be written to.
+    """
+    _check_above(option, Path(path), Path(path))
+
+
+def _check_above(option: str, path: Path, folder: Path) -> None:
+    folder = folder.absolute()
+    while not os.path.lexists(folder) and folder != folder.parent:
+        folder = folder.parent
+    if not folder.is_dir():
+        raise UserError(f"{option} {path}: {folder} is not a folder; choose another place")
+    if not os.access(folder, os.W_OK | os.X_OK) or str(folder).startswith("/proc"):
+        raise UserError(f"{option} {path}: {folder} cannot be written to; choose another place")

@@ -1,0 +1,60 @@
+"""The checkpoint that a training starts from: what fairseq would open, looked for beforehand.
+
+fairseq takes the names as they stand, not below ``--save-dir``, and where there is no such file
+it trains from scratch and says so in one line among many. ``launch.py`` asks here before fairseq
+is imported, ``compat.py`` for every other way of training.
+"""
+
+import os
+from collections.abc import Callable
+
+from diverse_mha.common.errors import OptionError
+
+#: What ``--restore-file`` is by default, and the one name that fairseq looks up in the save folder.
+LAST = "checkpoint_last.pt"
+
+
+def check_start(
+    save_dir: str,
+    restore_file: str,
+    finetune_from_model: str | None,
+    continue_once: str | None,
+    *,
+    suffix: str = "",
+    exists: Callable[[str], bool] = os.path.exists,
+) -> None:
+    """Refuse a checkpoint to start from that is not there.
+
+    Looked for is the one that ``fairseq.checkpoint_utils.load_checkpoint`` would open:
+    ``--restore-file`` if it is given; else the last one of the run; where there is none yet,
+    that of ``--continue-once``, then that of ``--finetune-from-model``.
+
+    Args:
+        save_dir: the folder of the run.
+        restore_file: value of ``--restore-file``.
+        finetune_from_model: value of ``--finetune-from-model``, or None.
+        continue_once: value of ``--continue-once``, or None.
+        suffix: what fairseq puts before ``.pt`` in the names of the parts of a model.
+        exists: whether a file is there.
+
+    Raises:
+        OptionError: naming the option and the file, and where it lies if that is the save folder.
+    """
+    if restore_file != LAST:
+        option, path = "--restore-file", _part(restore_file, suffix)
+    elif exists(os.path.join(save_dir, _part(LAST, suffix))):
+        return
+    elif continue_once is not None:
+        option, path = "--continue-once", continue_once
+    elif finetune_from_model is not None:
+        option, path = "--finetune-from-model", finetune_from_model
+    else:
+        return
+    if not exists(path):
+        inside = os.path.join(save_dir, path)
+        cure = f"give {inside}" if exists(inside) else "check the name, or leave it out"
+        raise OptionError(f"{option} {path}: no such checkpoint; {cure}")
+
+
+def _part(name: str, suffix: str) -> str:
+    return name.replace(".pt", f"{suffix}.pt")

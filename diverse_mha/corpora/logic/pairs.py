@@ -1,0 +1,113 @@
+"""Labelled pairs of formulas, and the files they are published in.
+
+One file per length, ``train0`` to ``train12`` (plain or gzip, with or without ``.gz``), a pair a
+line: ``relation TAB left TAB right``. The length of a pair is the number of operators of the side
+that has more of them; the last file holds all pairs from 12 up.
+"""
+
+import gzip
+import re
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from diverse_mha.common.errors import UserError
+from diverse_mha.corpora.logic.formula import Formula, parse
+from diverse_mha.corpora.logic.relations import RELATIONS
+
+LONGEST = 12
+_FILE_NAME = re.compile(r"(train|test)(\d+)(\.gz)?")
+
+
+class Pair(NamedTuple):
+    """Two formulas and the relation that a file gives for them."""
+
+    relation: str
+    left: Formula
+    right: Formula
+
+    @property
+    def length(self) -> int:
+        """Operators of the side that has more of them, 12 for more than 12."""
+        return min(LONGEST, max(self.left.operators, self.right.operators))
+
+    @property
+    def line(self) -> str:
+        """The pair as a line of a published file, without its end."""
+        return f"{self.relation}\t{self.left.text}\t{self.right.text}"
+
+
+def parse_pair(line: str) -> Pair:
+    """Read a line of a published file.
+
+    Raises:
+        ValueError: saying what is wrong with it.
+    """
+    fields = line.split("\t")
+    if len(fields) != 3:
+        raise ValueError(f"{len(fields)} fields separated by tabs, expected 3: relation, two sides")
+    sign, left, right = fields
+    if sign not in RELATIONS:
+        raise ValueError(f"unknown relation {sign!r}; the relations are {' '.join(RELATIONS)}")
+    return Pair(sign, parse(left), parse(right))
+
+
+def read_pairs(path: Path) -> Iterator[tuple[int, Pair]]:
+    """Yield the number of each line, from 1, and the pair on it.
+
+    Args:
+        path: a published file, plain or gzip whatever its name.
+
+    Raises:
+        UserError: naming the file and the line that is not a pair.
+    """
+    with open(path, "rb") as raw:
+        packed = raw.read(2) == b"\x1f\x8b"
+    number = 0
+    try:
+        with (gzip.open if packed else open)(path, "rt", encoding="utf-8", newline="\n") as file:
+            for number, line in enumerate(file, start=1):
+                try:
+                    yield number, parse_pair(line.rstrip("\r\n"))
+                except ValueError as error:
+                    raise UserError(f"{path}:{number}: {error}") from None
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise UserError(f"{path} is damaged or cut off ({error}); fetch it again") from None
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}:{number + 1}: not UTF-8 text ({error.reason})") from None
+
+
+def published_files(folder: Path) -> list[Path]:
+    """List the published files of a folder, by length.
+
+    Raises:
+        UserError: if the folder is not there, lacks a length from 1 to 12 in ``train``, or has a
+            file twice (plain and packed).
+    """
+    if not folder.is_dir():
+        raise UserError(f"{folder}: no such folder; give the one with train0.gz to train12.gz")
+    found: dict[tuple[str, int], Path] = {}
+    for path in sorted(folder.iterdir()):
+        match = _FILE_NAME.fullmatch(path.name)
+        if not match:
+            continue
+        key = match.group(1), int(match.group(2))
+        if key in found:
+            raise UserError(f"{path}: the same file as {found[key].name}; leave one of them")
+        found[key] = path
+    missing = [f"train{n}" for n in range(1, LONGEST + 1) if ("train", n) not in found]
+    if missing:
+        raise UserError(
+            f"{folder} lacks {', '.join(missing)} (plain or .gz) of the published files; "
+            "add them, or leave out --from to generate the pairs"
+        )
+    return [found[key] for key in sorted(found, key=lambda key: (key[1], key[0] != "train"))]
+
+
+def by_length(pairs: Iterable[Pair]) -> dict[int, list[Pair]]:
+    """Sort pairs into lists by length, 0 to 12, dropping repeated ones; the order stays."""
+    sorted_pairs: dict[int, dict[Pair, None]] = {n: {} for n in range(LONGEST + 1)}
+    for pair in pairs:
+        sorted_pairs[pair.length].setdefault(pair)
+    return {length: list(found) for length, found in sorted_pairs.items()}

@@ -1,0 +1,241 @@
+"""Average the parameters of several checkpoints into one: ``diverse-mha average``.
+
+Averaging the last checkpoints of a run steadies the score (Vaswani et al. 2017, section 6.1).
+The result is an ordinary fairseq checkpoint for generation, validation and fine-tuning; it carries
+no optimizer state, because an average of those means nothing.
+"""
+
+import argparse
+import re
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from diverse_mha.common.errors import UserError
+from diverse_mha.common.files import whole_file
+from diverse_mha.common.places import check_file
+
+_EPOCH = re.compile(r"checkpoint(\d+)\.pt")
+_UPDATE = re.compile(r"checkpoint_(\d+)_(\d+)\.pt")
+
+
+def load_checkpoint(path: str | Path, *, mmap: bool = False) -> dict:
+    """Read a fairseq checkpoint onto the CPU with torch's safe loader.
+
+    Args:
+        path: The checkpoint file.
+        mmap: Map the tensors instead of reading them; for a look at the rest of the file.
+
+    Returns:
+        The checkpoint as fairseq wrote it: ``model``, ``cfg`` or ``args``, ``extra_state``, ...
+
+    Raises:
+        UserError: If the file is missing, truncated, needs more than plain tensors and
+            configuration to load, or is no fairseq checkpoint.
+    """
+    from diverse_mha.compat import LOADING_ERRORS, allow_fairseq_checkpoints, checkpoint_error
+
+    path = Path(path)
+    if not path.is_file():
+        raise UserError(f"{path}: no such checkpoint; check the folder for those that exist")
+    allow_fairseq_checkpoints()
+    mmap = mmap and zipfile.is_zipfile(path)  # torch's format before 1.6 was no zip file
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True, mmap=mmap)
+    except LOADING_ERRORS as error:
+        raise checkpoint_error(str(path), error) from None
+    model = state.get("model") if isinstance(state, dict) else None
+    if not isinstance(model, dict) or not all(torch.is_tensor(x) for x in model.values()):
+        raise UserError(
+            f"{path}: no fairseq checkpoint (it has no 'model' of tensors); give one that has"
+        )
+    return state
+
+
+def newest_checkpoints(folder: str | Path, count: int, by: str = "epoch") -> list[Path]:
+    """Name the last ``count`` checkpoints of a training run, oldest first.
+
+    Args:
+        folder: The run's ``--save-dir``.
+        count: How many, at least 1.
+        by: ``"epoch"`` for ``checkpoint<N>.pt``, which must be consecutive; ``"update"`` for
+            ``checkpoint_<epoch>_<updates>.pt``, which must be equally far apart. Where an epoch
+            ends on the interval fairseq writes none; ``checkpoint<epoch>.pt`` takes its place if
+            it is there, and else it may be missing.
+
+    Raises:
+        UserError: If there are fewer, or one in between is missing.
+    """
+    if count < 1:
+        raise UserError(f"--last {count}: must be at least 1")
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise UserError(f"{folder}: no such folder; give the --save-dir of a training run")
+    pattern, shape = {
+        "epoch": (_EPOCH, "checkpoint<epoch>.pt"),
+        "update": (_UPDATE, "checkpoint_<epoch>_<updates>.pt"),
+    }[by]
+    found = {}
+    for path in folder.iterdir():
+        match = pattern.fullmatch(path.name)
+        if match:
+            found[int(match.groups()[-1])] = path
+    if by == "update":
+        found |= _ends_of_epochs(found)
+    if len(found) < count:
+        raise UserError(f"{folder}: --last {count}, but only {len(found)} files {shape} are there")
+    numbers = sorted(found)[-count:]
+    gaps = [after - before for before, after in zip(numbers, numbers[1:], strict=False)]
+    # Epochs count by one; updates by --save-interval-updates, which the smallest gap shows.
+    interval = 1 if by == "epoch" else min(gaps, default=0)
+    for before, gap in zip(numbers, gaps, strict=False):
+        epochs = _epochs_between(found[before], found[before + gap]) if by == "update" else []
+        unsaved = sum(not _of_epoch(folder, epoch).exists() for epoch in epochs)
+        if gap % interval or gap // interval - 1 > unsaved:
+            raise UserError(
+                f"{folder}: {by} {before + interval} is missing between {found[before].name} "
+                f"and {found[before + gap].name}; list the checkpoints to average by name"
+            )
+    return [found[number] for number in numbers]
+
+
+def average_checkpoints(paths: Sequence[str | Path]) -> dict:
+    """Average the parameters of checkpoints of one architecture.
+
+    Floating-point entries are summed in float64 and cast back to their own type; all else
+    (counters, flags) comes from the last checkpoint, as do configuration and training state.
+    One running sum is held, however many checkpoints there are.
+
+    Args:
+        paths: The checkpoint files, oldest first.
+
+    Returns:
+        A checkpoint without optimizer state, ready for ``torch.save``.
+
+    Raises:
+        UserError: If none is given, one cannot be read, or two differ in names or shapes.
+    """
+    if not paths:
+        raise UserError("no checkpoint to average; name files, or a folder with --last N")
+    sums: dict[str, torch.Tensor] = {}
+    shapes: dict[str, torch.Size] = {}
+    for path in paths:
+        state = load_checkpoint(path)
+        model = state["model"]
+        if path is not paths[0]:
+            _check_same(shapes, model, paths[0], path)
+        shapes = {name: value.shape for name, value in model.items()}
+        for name, value in model.items():
+            if not value.is_floating_point():
+                continue
+            if name in sums:
+                sums[name] += value
+            else:
+                sums[name] = value.double()  # a copy, unless it is float64 in this checkpoint
+    for name, total in sums.items():
+        model[name] = (total / len(paths)).to(model[name].dtype)
+    # fairseq reads both with .get, and with None starts a fresh optimizer.
+    state["last_optimizer_state"] = None
+    # What tasks keep is of the last checkpoint's training: ours the float32 weights of a run in
+    # half precision, which are not the average's.
+    state["task_state"] = {}
+    extra = state.get("extra_state") or {}
+    extra = {key: value for key, value in extra.items() if not key.startswith("ema")}
+    extra["averaged_from"] = [Path(path).name for path in paths]
+    state["extra_state"] = extra
+    return state
+
+
+def save_checkpoint(state: dict, output: str | Path) -> None:
+    """Write a checkpoint under a temporary name and move it into place once it is whole.
+
+    Raises:
+        UserError: if the operating system refuses, such as for a full disk.
+    """
+    from diverse_mha.compat import refusals_named
+
+    output = Path(output)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with refusals_named(str(output)), whole_file(output) as file:
+        torch.save(state, file)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of ``diverse-mha average``."""
+    parser.add_argument(
+        "inputs", nargs="+", metavar="CKPT", help="checkpoint files; with --last, one folder"
+    )
+    parser.add_argument("--output", "-o", required=True, help="the averaged checkpoint to write")
+    parser.add_argument(
+        "--last", type=int, metavar="N", help="average the newest N checkpoints of the folder"
+    )
+    parser.add_argument(
+        "--by",
+        choices=["epoch", "update"],
+        help="with --last: count checkpoint<N>.pt, or checkpoint_<epoch>_<updates>.pt "
+        "(default: epoch)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Carry out ``diverse-mha average``."""
+    paths = [Path(name) for name in args.inputs]
+    if args.last is not None:
+        if len(paths) != 1:
+            raise UserError(f"--last {args.last} takes one folder, not {len(paths)} names")
+        paths = newest_checkpoints(paths[0], args.last, args.by or "epoch")
+    elif paths[0].is_dir():
+        raise UserError(f"{paths[0]} is a folder: add --last N, or name the files in it")
+    elif args.by is not None:
+        raise UserError(f"--by {args.by} has no effect without --last N; leave it out, or add that")
+    check_file("--output", args.output)
+    if Path(args.output).resolve() in [path.resolve() for path in paths]:
+        raise UserError(f"--output {args.output}: is averaged itself; give another name")
+    save_checkpoint(average_checkpoints(paths), args.output)
+    print(f"{args.output}: the average of {', '.join(path.name for path in paths)}")
+    return 0
+
+
+def _of_epoch(folder: Path, epoch: int) -> Path:
+    return folder / f"checkpoint{epoch}.pt"
+
+
+def _epochs_between(before: Path, after: Path) -> range:
+    """Numbers of the epochs that ended between two checkpoints named by their updates."""
+    first, last = (
+        int((_UPDATE.fullmatch(path.name) or _EPOCH.fullmatch(path.name)).group(1))
+        for path in (before, after)
+    )
+    return range(first, last)
+
+
+def _ends_of_epochs(found: dict[int, Path]) -> dict[int, Path]:
+    """Checkpoints of epochs that ended where one named by its updates is missing."""
+    numbers = sorted(found)
+    gaps = [after - before for before, after in zip(numbers, numbers[1:], strict=False)]
+    ends = {}
+    for before, gap in zip(numbers, gaps, strict=False):
+        for epoch in _epochs_between(found[before], found[before + gap]) if gap > min(gaps) else ():
+            path = _of_epoch(found[before].parent, epoch)
+            if path.exists():
+                history = load_checkpoint(path, mmap=True).get("optimizer_history") or [{}]
+                updates = history[-1].get("num_updates", before)
+                if before < updates < before + gap and (updates - before) % min(gaps) == 0:
+                    ends[updates] = path
+    return ends
+
+
+def _check_same(shapes: dict, model: dict, first: str | Path, path: str | Path) -> None:
+    """Refuse a checkpoint whose parameter names or shapes are not those of ``first``."""
+    for name in sorted(shapes.keys() | model.keys()):
+        if name not in model:
+            raise UserError(f"{path}: parameter {name} of {first} is missing; do not mix models")
+        if name not in shapes:
+            raise UserError(f"{path}: parameter {name} is not in {first}; do not mix models")
+        if shapes[name] != model[name].shape:
+            raise UserError(
+                f"{path}: parameter {name} is {tuple(model[name].shape)}, in {first} "
+                f"{tuple(shapes[name])}; do not mix models"
+            )

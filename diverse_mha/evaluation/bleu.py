@@ -1,0 +1,128 @@
+"""BLEU of the same translations as tokens and as plain text, and the files that hold it."""
+
+import argparse
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from diverse_mha.common.files import write_json, write_text
+
+_COMPOUND = re.compile(r"(\S)-(\S)")
+
+
+def detokenise(lines: Sequence[str], language: str) -> list[str]:
+    """Turn tokenised lines into plain text with the rules of Moses, escapes undone."""
+    from sacremoses import MosesDetokenizer
+
+    moses = MosesDetokenizer(lang=language)
+    return [moses.detokenize(line.split()) for line in lines]
+
+
+def split_compounds(line: str) -> str:
+    """Split hyphenated words of a tokenised line into three tokens, the hyphen one of them.
+
+    The reported BLEU of Vaswani et al. 2017 is said to have been scored so, and papers on the same
+    data do it to be comparable with it (Zheng et al. 2021, appendix A.1). It adds easy matches.
+    """
+    return _COMPOUND.sub(r"\1 ##AT##-##AT## \2", line)
+
+
+def bleu_scores(
+    tokenised: Sequence[str],
+    plain: Sequence[str],
+    tok_reference: Sequence[str],
+    raw_reference: Sequence[str],
+    *,
+    target_lang: str,
+    lowercase: bool = False,
+    compound_split: bool = False,
+) -> dict:
+    """Score the same translations both ways.
+
+    Args:
+        tokenised: Translations as tokens.
+        plain: The same as plain text.
+        tok_reference: One tokenised reference for each.
+        raw_reference: One untouched reference for each.
+        target_lang: Chooses sacreBLEU's tokeniser, which is another one for some languages.
+        lowercase: Whether to ignore case.
+        compound_split: Whether to score with hyphenated words split, too.
+
+    Returns:
+        ``tokenised_bleu``, ``sacrebleu`` and perhaps ``compound_split_bleu`` in percent, each
+        with its signature.
+    """
+    from sacrebleu.metrics import BLEU
+
+    by_token = BLEU(tokenize="none", lowercase=lowercase, force=True)
+    by_text = BLEU(lowercase=lowercase, trg_lang=target_lang)
+    token_score = by_token.corpus_score(list(tokenised), [list(tok_reference)])
+    text_score = by_text.corpus_score(list(plain), [list(raw_reference)])
+    scores = {
+        "tokenised_bleu": round(token_score.score, 4),
+        "tokenised_signature": str(by_token.get_signature()),
+        "sacrebleu": round(text_score.score, 4),
+        "sacrebleu_signature": str(by_text.get_signature()),
+    }
+    if compound_split:
+        hypotheses, references = ([*map(split_compounds, x)] for x in (tokenised, tok_reference))
+        score = by_token.corpus_score(hypotheses, [references])
+        scores["compound_split_bleu"] = round(score.score, 4)
+        scores["compound_split_signature"] = f"{by_token.get_signature()}|compounds:split"
+    return scores
+
+
+def report(
+    args: argparse.Namespace,
+    output: Path,
+    what: str,
+    translations: tuple[list[str], list[str]],
+    references: tuple[list[str], list[str]],
+) -> None:
+    """Score translations, write them and the scores, and print these.
+
+    Args:
+        args: the options, with ``seconds`` that the translation took.
+        output: the JSON to write.
+        what: the subset, or the name of the file, that was translated.
+        translations: as tokens and as plain text.
+        references: the same of the references.
+    """
+    scores = bleu_scores(
+        *translations,
+        *references,
+        target_lang=args.target_lang,
+        lowercase=args.lowercase,
+        compound_split=args.compound_split,
+    )
+    results = scores | {
+        "checkpoint": args.checkpoint,
+        "data": str(args.data),
+        "subset": what,
+        "target_lang": args.target_lang,
+        "sentences": len(translations[0]),
+        "beam": args.beam,
+        "lenpen": args.lenpen,
+        "post_process": args.post_process,
+        "generate_options": args.extra,
+        "seconds": round(args.seconds, 2),
+    }
+    write_results(output, *translations, results)
+    print(
+        f"{what}: {len(translations[0])} sentences, beam {args.beam}, "
+        f"length penalty {args.lenpen:g}, {args.seconds:.1f} s"
+    )
+    print(f"  tokenised BLEU  {scores['tokenised_bleu']:6.2f}")
+    if args.compound_split:
+        print(f"  compound-split  {scores['compound_split_bleu']:6.2f}")
+    print(f"  sacreBLEU       {scores['sacrebleu']:6.2f}  {scores['sacrebleu_signature']}")
+    print(f"written: {output}, and the translations beside it in .hyp.tok and .hyp.detok")
+
+
+def write_results(output: Path, tokenised: list[str], plain: list[str], results: dict) -> None:
+    """Write translations and scores; the JSON comes last, so where it is, all is."""
+    output.unlink(missing_ok=True)
+    stem = output.with_suffix("")
+    for ending, lines in ((".hyp.tok", tokenised), (".hyp.detok", plain)):
+        write_text(stem.with_name(stem.name + ending), "".join(f"{line}\n" for line in lines))
+    write_json(output, results)

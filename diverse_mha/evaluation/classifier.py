@@ -1,0 +1,208 @@
+"""Accuracy of a classifier on every split of its data: ``scripts/evaluate-classifier.sh``."""
+
+import argparse
+import logging
+import re
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from fairseq import checkpoint_utils, utils
+from tqdm import tqdm
+
+import diverse_mha
+from diverse_mha.common.arguments import OneLineParser, at_least
+from diverse_mha.common.errors import UserError, run_cli
+from diverse_mha.common.files import write_json
+from diverse_mha.common.places import check_file
+from diverse_mha.evaluation.averaging import load_checkpoint
+from diverse_mha.models import SentenceClassifier
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Build the parser of the command line."""
+    parser = OneLineParser(
+        prog="scripts/evaluate-classifier.sh",
+        allow_abbrev=False,
+        description="Classify the splits of a data set and report the accuracy of each.",
+        epilog="Writes one JSON file: for every split its examples, accuracy, the share of its "
+        "most frequent class, and the accuracy of every group (--accuracy-by).",
+    )
+    add = parser.add_argument
+    add("checkpoint", help="the model, a checkpoint of task sentence_classification")
+    add("data", metavar="data_bin", help="the data that a script of data-prep made")
+    add("--subset", metavar="NAMES", help="splits, comma list (default: all but train)")
+    add(
+        "--accuracy-by",
+        metavar="FOLDER",
+        help="folder of the data that sorts examples into groups (default: as in training)",
+    )
+    add(
+        "--output",
+        type=Path,
+        metavar="FILE.json",
+        help="default: CHECKPOINT.accuracy.json beside the checkpoint",
+    )
+    add("--batch-size", type=at_least(1), default=256, metavar="N", help="examples (256)")
+    add("--cpu", action="store_true", help="leave GPUs alone")
+    return parser
+
+
+def subsets_of(data: Path, wanted: str | None) -> list[str]:
+    """Name the splits to evaluate, test10 after test9.
+
+    Args:
+        data: the data folder.
+        wanted: comma list, or None for all but train.
+
+    Raises:
+        UserError: for a split that is not there.
+    """
+    there = sorted((path.stem for path in (data / "label").glob("*.idx")), key=_natural)
+    if wanted is None:
+        return [name for name in there if name != "train"]
+    names = [name.strip() for name in wanted.split(",")]
+    for name in names:
+        if name not in there:
+            raise UserError(f"--subset {name}: not in {data}; there: {', '.join(there) or 'none'}")
+    return names
+
+
+def _natural(name: str) -> list:
+    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
+
+
+def load(checkpoint: str, data: Path, *, accuracy_by: str | None = None, cpu: bool = False):
+    """Load a classifier, at evaluation and on its device, and its task.
+
+    Raises:
+        UserError: if a file is missing or broken, or the data do not fit the model.
+    """
+    diverse_mha.register()
+    state = load_checkpoint(checkpoint, mmap=True)  # its complaints are of one line
+    task = str(((state.get("cfg") or {}).get("task") or {}).get("_name"))
+    if task != "sentence_classification":
+        raise UserError(
+            f"{checkpoint}: trained on the task {task}, not sentence_classification; "
+            "scripts/evaluate.sh scores translations, scripts/evaluate-lm.sh language models"
+        )
+    overrides = {"data": str(data)}
+    if accuracy_by is not None:
+        overrides["accuracy_by"] = accuracy_by
+    try:
+        models, _, task = checkpoint_utils.load_model_ensemble_and_task(
+            [checkpoint], arg_overrides=overrides
+        )
+    except RuntimeError as error:
+        if "size mismatch" not in str(error) and "state_dict" not in str(error):
+            raise
+        raise UserError(
+            f"{data}: its dictionaries do not fit {checkpoint}; give the data the model was "
+            "trained on"
+        ) from error
+    model = models[0]
+    if not isinstance(model, SentenceClassifier):
+        raise UserError(
+            f"{checkpoint}: a {type(model).__name__}, not a sentence_classifier; "
+            "scripts/evaluate.sh scores translations"
+        )
+    model.eval()
+    return (model.cuda() if torch.cuda.is_available() and not cpu else model), task
+
+
+@torch.no_grad()
+def predict(model, task, subset: str, batch_size: int) -> list[tuple[int, int, int | None]]:
+    """Classify a split.
+
+    Returns:
+        For every example, in the order of the data, predicted class, right class and group
+        (None without groups).
+    """
+    task.load_dataset(subset)
+    batches = task.get_batch_iterator(
+        task.dataset(subset), max_sentences=batch_size, max_positions=model.max_positions()
+    ).next_epoch_itr(shuffle=False)
+    device = next(model.parameters()).device
+    found = {}
+    for sample in tqdm(batches, desc=subset, unit="batch", leave=False, disable=None):
+        if device.type == "cuda":
+            sample = utils.move_to_cuda(sample, device)
+        chosen = model(**sample["net_input"])[0].argmax(dim=-1)
+        groups = sample["group"].tolist() if "group" in sample else [None] * len(chosen)
+        answers = zip(chosen.tolist(), sample["target"].tolist(), groups, strict=True)
+        found.update(zip(sample["id"].tolist(), answers, strict=True))
+    return [found[number] for number in sorted(found)]
+
+
+def score(answers: Sequence[tuple[int, int, int | None]], groups: Sequence[str] = ()) -> dict:
+    """Count right answers.
+
+    Args:
+        answers: predicted class, right class and group of every example.
+        groups: names of the groups.
+
+    Returns:
+        ``examples``, ``accuracy`` in percent, ``majority`` (percent of the most frequent right
+        class), and with groups ``groups``: examples and accuracy of each that occurs.
+    """
+    right = [chosen == target for chosen, target, _ in answers]
+    most = Counter(target for _, target, _ in answers).most_common(1)[0][1]
+    result = {
+        "examples": len(answers),
+        "accuracy": round(100 * sum(right) / len(right), 4),
+        "majority": round(100 * most / len(right), 4),
+    }
+    if groups:
+        by_group = {}
+        for number, name in enumerate(groups):
+            members = [answer for answer in answers if answer[2] == number]
+            if members:
+                by_group[name] = {k: v for k, v in score(members).items() if k != "majority"}
+        result["groups"] = by_group
+    return result
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Evaluate as the command line says, and return the exit code."""
+    args = build_parser().parse_args(words)
+    data = Path(args.data)
+    if not (data / "label").is_dir():
+        raise UserError(f"{data}: no such data, or no labels in it; make it with data-prep/")
+    checkpoint = Path(args.checkpoint)
+    output = args.output or checkpoint.with_name(f"{checkpoint.stem}.accuracy.json")
+    if output.suffix != ".json":
+        raise UserError(f"--output {output}: must end in .json")
+    check_file("--output", output)
+    subsets = subsets_of(data, args.subset)
+    logging.getLogger("fairseq").setLevel(logging.WARNING)  # it names every file it reads
+    model, task = load(args.checkpoint, data, accuracy_by=args.accuracy_by, cpu=args.cpu)
+    start = time.monotonic()
+    results = {}
+    for subset in subsets:
+        results[subset] = score(predict(model, task, subset, args.batch_size), task.groups)
+        told = results[subset]
+        print(
+            f"{subset}: accuracy {told['accuracy']:.2f} % of {told['examples']:,} "
+            f"(most frequent class: {told['majority']:.2f} %)",
+            flush=True,
+        )
+        groups = told.get("groups", {})
+        if len(groups) > 1:
+            shares = (f"{name} {group['accuracy']:.2f} %" for name, group in groups.items())
+            print(f"  by {task.cfg.accuracy_by}: " + ", ".join(shares))
+    content = {
+        "checkpoint": args.checkpoint,
+        "data": str(data),
+        "accuracy_by": task.cfg.accuracy_by,
+        "subsets": results,
+        "seconds": round(time.monotonic() - start, 2),
+    }
+    write_json(output, content)
+    print(f"written: {output}")
+    return 0
+
+
+if __name__ == "__main__":
+    run_cli(main)

@@ -1,0 +1,295 @@
+"""``diverse-mha compare``: is one translation of a test set better than another, or one method?
+
+Two translations: three tests. *Paired bootstrap resampling* (Koehn 2004) and *approximate
+randomisation* (Riezler and Maxwell 2005) are sacreBLEU's own and ask about the BLEU of the whole
+set. The *sign test* (Collins et al. 2005), which Li et al. 2018 report, asks in how many sentences
+one has the higher sentence BLEU than the other, ties left out; its p-value is that of the exact
+two-sided binomial test.
+
+Methods, each with a run a seed (``--baseline``, ``--system``): :mod:`.comparison`.
+"""
+
+import argparse
+import os
+import re
+from collections.abc import Sequence
+from math import comb
+from pathlib import Path
+
+from diverse_mha.common.arguments import at_least
+from diverse_mha.common.errors import UserError
+from diverse_mha.common.files import write_json
+from diverse_mha.common.layout import to_text, write_texts
+from diverse_mha.common.places import check_file
+from diverse_mha.evaluation.comparison.runs import check_alike, read_run
+from diverse_mha.evaluation.comparison.systems import RESAMPLES, SEED, System, compare_systems
+from diverse_mha.evaluation.comparison.tables import lay_out, to_json
+
+BOOTSTRAP = 1000  # resamples, as sacreBLEU's default
+RANDOMISATION = 10000
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of ``diverse-mha compare``."""
+    parser.allow_abbrev = False
+    parser.epilog = (
+        "Two translations: diverse-mha compare A B --reference REF. Methods, each with a run a "
+        "seed: diverse-mha compare --baseline runs/base-seed* --system runs/hsic-seed* --system "
+        "Sub.=runs/sub1,runs/sub2. A run is a folder with an evaluation in it, the JSON file of "
+        "one, or with --reference a file of translations."
+    )
+    parser.add_argument("hyp_a", nargs="?", metavar="HYP_A", help="a file such as .hyp.detok")
+    parser.add_argument("hyp_b", nargs="?", metavar="HYP_B", help="another of the same lines")
+    parser.add_argument(
+        "--baseline", nargs="+", metavar="[NAME=]RUN", help="runs of the method to compare with"
+    )
+    parser.add_argument(
+        "--system", nargs="+", action="append", metavar="[NAME=]RUN",
+        help="runs of another method; may be given several times",
+    )  # fmt: skip
+    parser.add_argument(
+        "--reference", metavar="REF", help="plain text, untouched (runs: that of their data)"
+    )
+    parser.add_argument(
+        "--tokenize", metavar="NAME",
+        help="sacreBLEU's tokeniser (default: 13a; runs: that of their evaluation)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--tests", metavar="NAMES",
+        help=f"of two translations: comma list (default: {','.join(_TESTS)})",
+    )  # fmt: skip
+    parser.add_argument(
+        "--resamples", type=at_least(100), metavar="N",
+        help=f"of methods: draws of the bootstrap (default: {RESAMPLES:,})",
+    )  # fmt: skip
+    parser.add_argument(
+        "--seed", type=int, default=SEED, metavar="N", help="of the resampling (default: 12345)"
+    )
+    parser.add_argument(
+        "--output", type=Path, metavar="FILE.json",
+        help="also write the results; of methods also as FILE.md, FILE.csv and FILE.tex",
+    )  # fmt: skip
+
+
+def run(args: argparse.Namespace) -> int:
+    """Carry out ``diverse-mha compare``."""
+    if args.output is not None:
+        check_file("--output", args.output)
+        if args.output.suffix != ".json":
+            raise UserError(f"--output {args.output}: must end in .json")
+    if args.seed < 1:  # sacreBLEU takes 0 for no seed
+        raise UserError(f"--seed {args.seed}: must be at least 1")
+    if args.tokenize is not None:
+        _metric(args.tokenize)
+    if args.baseline is None and args.system is None:
+        return _two_files(args)
+    return _methods(args)
+
+
+def _methods(args: argparse.Namespace) -> int:
+    """Compare methods over seeds and sentences."""
+    if args.hyp_a is not None:
+        raise UserError(f"{args.hyp_a}: a file by itself does not go with --baseline and --system")
+    if args.tests is not None:
+        raise UserError(f"--tests {args.tests}: is for two translations, not for --system")
+    if not args.baseline or not args.system:
+        missing = "--system" if args.baseline else "--baseline"
+        raise UserError(f"{missing} is missing; name the runs of both sides")
+    groups = [_named_runs(args.baseline), *map(_named_runs, args.system)]
+    names = [name for name, _ in groups]
+    for name in names:
+        if names.count(name) > 1:
+            raise UserError(f"--system {name}: the name is taken; give another as NAME=RUN")
+    reference = Path(args.reference) if args.reference else None
+    systems = []
+    for name, paths in groups:
+        runs = [read_run(path, reference=reference, tokenize=args.tokenize) for path in paths]
+        systems.append(System(name, tuple(runs)))
+    check_alike([(one.name, one.runs) for one in systems])
+    resamples = args.resamples or RESAMPLES
+    if args.resamples is not None and not systems[0].runs[0].statistics:
+        raise UserError(f"--resamples {args.resamples}: these runs are compared over seeds only")
+    found = compare_systems(systems[0], systems[1:], resamples=resamples, seed=args.seed)
+    layout = lay_out(found, f"Compared with {names[0]}", resamples=resamples)
+    print(to_text(layout))
+    if args.output is not None:
+        files = write_texts(layout, args.output.parent, args.output.stem)
+        content = {"title": layout.title, "notes": layout.notes, "systems": to_json(found)}
+        write_json(args.output, content | {"resamples": resamples, "seed": args.seed})
+        print("written: " + ", ".join(map(str, [args.output, *files])))
+    return 0
+
+
+def _named_runs(words: Sequence[str]) -> tuple[str, list[Path]]:
+    """Read ``NAME=RUN,RUN RUN``; without a name it is called after its first run."""
+    name, separator, first = words[0].partition("=")
+    if not separator or Path(words[0]).exists():
+        name, first = "", words[0]
+    paths = [Path(part) for word in [first, *words[1:]] for part in word.split(",") if part]
+    if not paths:
+        raise UserError(f"{words[0]}: names no run; write NAME=RUN,RUN")
+    # As reproduce names a run: the seed and what follows it tell its runs apart.
+    return name or re.split(r"[._-]?seed", paths[0].name)[0] or str(paths[0]), paths
+
+
+def _two_files(args: argparse.Namespace) -> int:
+    """Test the difference of two translations."""
+    for option, value in (("HYP_A", args.hyp_a), ("HYP_B", args.hyp_b)):
+        if value is None:
+            raise UserError(f"{option} is missing; name two translations, or --baseline, --system")
+    if args.reference is None:
+        raise UserError("--reference is missing; give the untouched reference of these lines")
+    if args.resamples is not None:
+        raise UserError(f"--resamples {args.resamples}: is for --baseline and --system")
+    tokenize = args.tokenize or "13a"
+    hypothesis_a, hypothesis_b, reference = read_parallel(args.hyp_a, args.hyp_b, args.reference)
+    tests = ",".join(_TESTS) if args.tests is None else args.tests
+    names = [name.strip() for name in tests.split(",")]
+    for name in names:
+        if name not in _TESTS:
+            raise UserError(f"--tests {tests}: unknown {name!r}; choose from {', '.join(_TESTS)}")
+    metric = _metric(tokenize)
+    results = {
+        "a": args.hyp_a,
+        "b": args.hyp_b,
+        "reference": args.reference,
+        "sentences": len(reference),
+        "bleu_a": metric.corpus_score(hypothesis_a, [reference]).score,
+        "bleu_b": metric.corpus_score(hypothesis_b, [reference]).score,
+        "signature": str(metric.get_signature()),
+        "tests": {},
+    }
+    print(f"A  {results['bleu_a']:6.2f}  {args.hyp_a}")
+    print(f"B  {results['bleu_b']:6.2f}  {args.hyp_b}")
+    print(f"BLEU of {len(reference):,} sentences, {results['signature']}")
+    for name in names:
+        found = _TESTS[name](hypothesis_a, hypothesis_b, reference, tokenize, args.seed)
+        results["tests"][name] = found
+        print(f"{found['name']}: p = {found['p']:.4g}, n = {found['n']:,}{_more(found)}")
+    if args.output is not None:
+        write_json(args.output, results)
+    return 0
+
+
+def read_parallel(*paths: str) -> list[list[str]]:
+    """Read files of which line n belongs to line n of the others.
+
+    Raises:
+        UserError: if one is missing, not UTF-8, empty, or of another length than the first.
+    """
+    texts = []
+    for name in paths:
+        path = Path(name)
+        if not path.is_file():
+            raise UserError(f"{name}: no such file; check the name")
+        try:
+            # Not splitlines: it also splits at other characters than the newline.
+            lines = path.read_text(encoding="utf-8").split("\n")
+        except UnicodeDecodeError as error:
+            raise UserError(f"{name}: not UTF-8 at byte {error.start}; convert it") from error
+        texts.append([line.removesuffix("\r") for line in lines[: -1 if not lines[-1] else None]])
+        if not any(line.strip() for line in texts[-1]):
+            raise UserError(f"{name}: is empty; give a file with a translation a line")
+        if len(texts[-1]) != len(texts[0]):
+            raise UserError(
+                f"{name}: {len(texts[-1]):,} lines, {paths[0]} has {len(texts[0]):,}; line n of "
+                "one must belong to line n of the other"
+            )
+    return texts
+
+
+def sign_test(better: int, worse: int) -> float:
+    """Two-sided p-value of the exact sign test.
+
+    The probability, were both outcomes equally likely, of a split at least as uneven:
+    2 sum over k <= min(better, worse) of C(n, k) / 2^n, at most 1, with n = better + worse.
+
+    Args:
+        better: Sentences in which one translation is better.
+        worse: Sentences in which it is worse; ties are in neither.
+    """
+    n = better + worse
+    tail = sum(comb(n, k) for k in range(min(better, worse) + 1))
+    return min(1.0, 2 * tail / 2**n)  # whole numbers to the end, so exact
+
+
+def _sign(a: Sequence[str], b: Sequence[str], reference: Sequence[str], tokenize: str, seed: int):
+    metric = _metric(tokenize, effective_order=True)
+    better = worse = 0
+    for line_a, line_b, line in zip(a, b, reference, strict=True):
+        score_a = metric.sentence_score(line_a, [line]).score
+        score_b = metric.sentence_score(line_b, [line]).score
+        better += score_b > score_a
+        worse += score_b < score_a
+    return {
+        "name": "sign test on sentence BLEU, exact binomial, two-sided",
+        "p": sign_test(better, worse),
+        "n": better + worse,
+        "b_better": better,
+        "a_better": worse,
+        "ties": len(reference) - better - worse,
+    }
+
+
+def _paired(kind: str, name: str, samples: int):
+    def test(
+        a: Sequence[str], b: Sequence[str], reference: Sequence[str], tokenize: str, seed: int
+    ) -> dict:
+        from sacrebleu.significance import PairedTest
+
+        metric = _metric(tokenize)
+        before = os.environ.get("SACREBLEU_SEED")
+        os.environ["SACREBLEU_SEED"] = str(seed)  # the only way sacreBLEU takes it
+        try:
+            _, scores = PairedTest(
+                named_systems=[("A", list(a)), ("B", list(b))],
+                metrics={"BLEU": metric},
+                references=[list(reference)],
+                test_type=kind,
+                n_samples=samples,
+            )()
+        finally:
+            if before is None:
+                del os.environ["SACREBLEU_SEED"]
+            else:
+                os.environ["SACREBLEU_SEED"] = before
+        result = scores["BLEU"][1]
+        # sacreBLEU counts the samples that differ by more than the translations do. Where these
+        # have the same score that leaves out all that differ as little, and p comes out tiny.
+        same = result.score == scores["BLEU"][0].score
+        found = {
+            "name": name,
+            "p": 1.0 if same else result.p_value,
+            "n": len(reference),
+            "samples": samples,
+        }
+        if result.ci is not None:
+            found |= {"bleu_b_mean": result.mean, "bleu_b_ci95": result.ci}
+        return found
+
+    return test
+
+
+_TESTS = {
+    "bootstrap": _paired("bs", "paired bootstrap resampling (sacreBLEU)", BOOTSTRAP),
+    "randomisation": _paired("ar", "approximate randomisation (sacreBLEU)", RANDOMISATION),
+    "sign": _sign,
+}
+
+
+def _more(found: dict) -> str:
+    if "ties" in found:
+        return (
+            f" (B better in {found['b_better']:,}, A in {found['a_better']:,}, "
+            f"{found['ties']:,} ties left out)"
+        )
+    return f", {found['samples']:,} samples"
+
+
+def _metric(tokenize: str, **more):
+    from sacrebleu.metrics import BLEU
+
+    known = sorted(BLEU.TOKENIZERS)
+    if tokenize not in known:
+        raise UserError(f"--tokenize {tokenize}: unknown; choose from {', '.join(known)}")
+    return BLEU(tokenize=tokenize, **more)

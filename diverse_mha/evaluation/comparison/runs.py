@@ -1,0 +1,200 @@
+"""What a run scored: read from what the evaluations of this package leave in its folder."""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from diverse_mha.common.errors import UserError
+from diverse_mha.corpora.text import read_lines
+from diverse_mha.evaluation.comparison.metrics import METRICS, sentence_statistics
+
+_SEED = re.compile(r"seed[=_-]?(\d+)")
+_SIGNATURE = re.compile(r"(\w+):([^|]*)")
+
+
+@dataclass(frozen=True)
+class Scored:
+    """One model and its test score.
+
+    Attributes:
+        path: The run as it was named.
+        seed: Seed of its training, if that is known.
+        scores: By measure, such as ``BLEU``, the score on the test set.
+        statistics: By metric, (sentences, K) counts of a translation; empty for other models.
+        test: What tells one test set from another.
+    """
+
+    path: str
+    seed: int | None
+    scores: dict[str, float]
+    statistics: dict[str, np.ndarray] = field(default_factory=dict, compare=False)
+    test: object = None
+
+
+def read_run(path: Path, *, reference: Path | None = None, tokenize: str | None = None) -> Scored:
+    """Read one run.
+
+    Args:
+        path: A folder that ``diverse-mha reproduce`` or an evaluation script wrote to; the JSON
+            file of an evaluation; or a file of translations, a line each, plain text.
+        reference: The reference; default: that of the data the evaluation names.
+        tokenize: sacreBLEU's tokeniser; default: that of the evaluation, or 13a.
+
+    Raises:
+        UserError: if there is no result, several, or its translations do not fit.
+    """
+    if path.is_dir():
+        file = _only_result(path)
+    elif path.is_file():
+        file = path
+    else:
+        raise UserError(f"{path}: no such run; name a folder, or the file of an evaluation")
+    seed = _seed(path)
+    if file.suffix != ".json":
+        if reference is None:
+            raise UserError(f"{file}: is text, so give --reference FILE")
+        return _translation(path, seed, file, reference, tokenize or "13a", lowercase=False)
+    result = _content(file)
+    if result is None:
+        raise UserError(f"{file}: no result of an evaluation script; name one, or a folder")
+    try:
+        return _scored(path, seed, file, result, reference, tokenize)
+    except (LookupError, TypeError, AttributeError) as error:
+        raise UserError(
+            f"{file}: not as an evaluation writes it ({error!r}); repeat that"
+        ) from None
+
+
+def accuracy(subsets: dict[str, dict]) -> float:
+    """Return the accuracy over all examples of several test sets, in percent."""
+    examples = sum(subset["examples"] for subset in subsets.values())
+    right = sum(subset["accuracy"] * subset["examples"] for subset in subsets.values())
+    return right / examples if examples else 0.0
+
+
+def _scored(
+    path: Path,
+    seed: int | None,
+    file: Path,
+    result: dict,
+    reference: Path | None,
+    tokenize: str | None,
+) -> Scored:
+    if "sacrebleu" in result:
+        return _evaluated(path, seed, file, result, reference, tokenize)
+    if reference is not None:
+        raise UserError(f"--reference {reference}: {file} is no translation; leave it out")
+    if "perplexity" in result:
+        return Scored(str(path), seed, {"perplexity": result["perplexity"]}, test="perplexity")
+    subsets = {k: v for k, v in result["subsets"].items() if k.startswith("test")}
+    if not subsets:
+        raise UserError(f"{file}: holds no test set, only {', '.join(result['subsets'])}")
+    return Scored(str(path), seed, {"accuracy": accuracy(subsets)}, test=tuple(subsets))
+
+
+def _content(file: Path) -> dict | None:
+    """Read a JSON file; None if it is not a score on a test set."""
+    content = _json(file)
+    if not isinstance(content, dict) or content.get("subset", "test") == "valid":
+        return None
+    found = {"sacrebleu", "perplexity", "subsets"} & content.keys()
+    return content if found else None
+
+
+def _json(file: Path) -> object:
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise UserError(f"{file}: not readable as JSON ({error}); evaluate again") from None
+
+
+def _only_result(folder: Path) -> Path:
+    found = [file for file in sorted(folder.glob("*.json")) if _content(file) is not None]
+    if len(found) != 1:
+        there = ", ".join(file.name for file in found)
+        if found:
+            raise UserError(f"{folder}: has several results, {there}; name one of these files")
+        raise UserError(f"{folder}: no result of an evaluation in it; evaluate its model first")
+    return found[0]
+
+
+def _seed(path: Path) -> int | None:
+    result = path / "result.json"
+    if result.is_file():
+        content = _json(result)
+        return content.get("seed") if isinstance(content, dict) else None
+    found = _SEED.findall(path.name) or _SEED.findall(path.parent.name)
+    return int(found[-1]) if found else None
+
+
+def _evaluated(
+    path: Path,
+    seed: int | None,
+    file: Path,
+    result: dict,
+    reference: Path | None,
+    tokenize: str | None,
+) -> Scored:
+    """Count a translation again, and see that it gives the score of its evaluation."""
+    signature = dict(_SIGNATURE.findall(result["sacrebleu_signature"]))
+    if reference is None:
+        name = f"{result['subset']}.{result['target_lang']}"
+        reference = Path(result["data"]).absolute().parent / "raw" / name
+        if not reference.is_file():
+            raise UserError(f"{file}: its reference {reference} is gone; give --reference FILE")
+    text = file.with_suffix(".hyp.detok")
+    if not text.is_file():
+        raise UserError(f"{text}: the translations are gone; run scripts/evaluate.sh again")
+    lowercase = signature["case"] == "lc"
+    scored = _translation(path, seed, text, reference, tokenize or signature["tok"], lowercase)
+    found, said = scored.scores["BLEU"], result["sacrebleu"]
+    if tokenize in (None, signature["tok"]) and abs(found - said) > 1e-3:
+        raise UserError(
+            f"{file}: says sacreBLEU {said:.2f}, but with {reference} it is {found:.2f}; give "
+            "the --reference it was scored with"
+        )
+    return scored
+
+
+def _translation(
+    path: Path, seed: int | None, text: Path, reference: Path, tokenize: str, lowercase: bool
+) -> Scored:
+    if not reference.is_file():
+        raise UserError(f"--reference {reference}: no such file; check the name")
+    hypotheses, lines = list(read_lines(text)), list(read_lines(reference))
+    if len(hypotheses) != len(lines) or not lines:
+        raise UserError(
+            f"{text}: {len(hypotheses):,} lines, {reference} has {len(lines):,}; line n of one "
+            "must belong to line n of the other"
+        )
+    statistics = sentence_statistics(hypotheses, lines, tokenize=tokenize, lowercase=lowercase)
+    scores = {m.name: float(m.score(statistics[m.name].sum(axis=0))) for m in METRICS}
+    return Scored(str(path), seed, scores, statistics, (tuple(lines), tokenize, lowercase))
+
+
+def check_alike(groups: Sequence[tuple[str, Sequence[Scored]]]) -> None:
+    """Refuse runs that cannot be compared.
+
+    Raises:
+        UserError: if two were not scored on the same test set in the same way, or one is named
+            twice.
+    """
+    seen = {}
+    first = groups[0][1][0]
+    for name, runs in groups:
+        for run in runs:
+            place = str(Path(run.path).resolve())
+            if place in seen:
+                raise UserError(f"{run.path}: is in {seen[place]} and in {name}; name it once")
+            seen[place] = name
+            if run.scores.keys() != first.scores.keys():
+                ours, theirs = ("/".join(one.scores) for one in (run, first))
+                raise UserError(f"{run.path}: has {ours}, but {first.path} has {theirs}")
+            if run.test != first.test:
+                raise UserError(
+                    f"{run.path}: scored on another test set or otherwise than {first.path}"
+                )

@@ -1,0 +1,143 @@
+"""Models for CTranslate2, with what turns plain text into their tokens.
+
+The conversion is CTranslate2's own (``ctranslate2.converters.FairseqConverter``), of the stock
+form of the checkpoint.
+"""
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from fairseq.data.data_utils import infer_language_pair
+
+from diverse_mha.common.errors import UserError
+from diverse_mha.evaluation.averaging import save_checkpoint
+from diverse_mha.evaluation.deploy.prepared_text import Side, read_side
+from diverse_mha.evaluation.deploy.stock_form import stock_state
+from diverse_mha.tasks.data_files import dictionaries_named
+
+QUANTIZATIONS = (
+    "int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16", "float16", "bfloat16",
+    "float32",
+)  # fmt: skip
+
+# The script that goes with a translation model. It needs nothing of this package.
+_SCRIPT = '''\
+"""python translate.py < text > translation; pip install ctranslate2 sacremoses {package}."""
+import re, sys
+from pathlib import Path
+import ctranslate2, sacremoses, {module}
+
+here = Path(__file__).parent
+{segmenter}
+normalise = sacremoses.MosesPunctNormalizer({source!r}).normalize
+tokeniser, detokeniser = sacremoses.MosesTokenizer({source!r}), sacremoses.MosesDetokenizer({target!r})
+lines = [line.rstrip("\\r\\n") for line in open(0, encoding="utf-8", newline="\\n")]
+tokens = [tokeniser.tokenize({prepared}, aggressive_dash_splits={aggressive}, return_str=True) for line in lines]
+words = [segment(line{lower}).split() for line in tokens]
+found = ctranslate2.Translator(str(here)).translate_batch(
+    words, beam_size=5, max_batch_size=4000, batch_type="tokens", max_input_length=0, max_decoding_length=200
+)
+for source, best in zip(words, found):
+    text = {joined}
+    print(detokeniser.detokenize(text.split()) if source else "")
+'''  # noqa: E501
+_SEGMENTERS = {
+    "bpe": (
+        "subword-nmt",
+        "subword_nmt.apply_bpe as bpe",
+        "codes = open(here / {model!r}, encoding='utf-8')\n"
+        "segment = bpe.BPE(codes, vocab={vocabulary}).process_line",
+        '(" ".join(best.hypotheses[0]) + " ").replace("@@ ", "")',
+    ),
+    "sentencepiece": (
+        "sentencepiece",
+        "sentencepiece",
+        "pieces = sentencepiece.SentencePieceProcessor(model_file=str(here / {model!r}))\n"
+        "segment = lambda line: ' '.join(pieces.encode(line, out_type=str))",
+        '"".join(best.hypotheses[0]).replace("\\u2581", " ")',
+    ),
+}
+
+
+def translation_script(source: Side, target: Side) -> str:
+    """Write the script that translates plain text as the data was prepared.
+
+    Raises:
+        UserError: for Chinese text, which Moses does not cut into words.
+    """
+    if source.moses == "zh":
+        raise UserError("--format ctranslate2: Chinese source text is not supported; use fairseq")
+    options, segmenter = source.tokeniser, source.segmenter
+    package, module, build, joined = _SEGMENTERS[segmenter["method"]]
+    vocabulary, threshold = segmenter["vocabulary"].name, segmenter["threshold"]
+    allowed = f"bpe.read_vocabulary(open(here / {vocabulary!r}, encoding='utf-8'), {threshold})"
+    prepared = "line"
+    if options["straight_apostrophes"]:
+        prepared = "line.replace('\\u2019', \"'\")"
+    if options["normalise"]:
+        prepared = rf'normalise(re.sub(r"[\x00-\x1f\x7f-\x9f]+", " ", {prepared}))'
+    return _SCRIPT.format(
+        package=package,
+        module=module,
+        segmenter=build.format(
+            model=segmenter["model"].name, vocabulary=allowed if threshold else None
+        ),
+        source=source.moses,
+        target=target.moses,
+        prepared=prepared,
+        aggressive=options["aggressive"],
+        lower=".lower()" if options["lowercase"] else "",
+        joined=joined,
+    )
+
+
+def convert(path: str, state: dict, data: str, output: Path, quantization: str | None) -> None:
+    """Convert a checkpoint, and put the subwords and a script beside a translation model.
+
+    Args:
+        path: the checkpoint, for messages.
+        state: what it holds, as fairseq loads it.
+        data: the folder with its dictionaries; of a translation model, made by data-prep.
+        output: the folder to make.
+        quantization: one of ``QUANTIZATIONS``, or None for the parameters as they are.
+
+    Raises:
+        UserError: if stock fairseq or CTranslate2 has no such model, or the data does not fit.
+    """
+    try:
+        from ctranslate2.converters import FairseqConverter
+    except ImportError:
+        raise UserError(
+            "--format ctranslate2: needs CTranslate2; pip install ctranslate2 "
+            "(or this package with [export])"
+        ) from None
+    stock = stock_state(path, state, namespace=True)
+    files, script = [], None
+    args = stock["args"]
+    if args.task == "translation":
+        if not hasattr(args, "source_lang") or not hasattr(args, "target_lang"):
+            args.source_lang, args.target_lang = infer_language_pair(data)
+        source, target = (read_side(data, code) for code in (args.source_lang, args.target_lang))
+        script = translation_script(source, target)
+        files = [source.segmenter["model"]]
+        files += [source.segmenter["vocabulary"]] if source.segmenter["threshold"] else []
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{output.name}.", dir=output.parent) as folder:
+        checkpoint, made = Path(folder, "stock.pt"), Path(folder, "model")
+        save_checkpoint(stock, checkpoint)
+        try:
+            with dictionaries_named(data):
+                FairseqConverter(str(checkpoint), str(data)).convert(
+                    str(made), quantization=quantization
+                )
+        except (ValueError, RuntimeError, FileNotFoundError, AssertionError) as error:
+            if isinstance(error, UserError):
+                raise
+            said = " ".join(str(error).split())[:200]
+            raise UserError(f"{path}: CTranslate2 cannot convert it with {data}: {said}") from error
+        for file in files:
+            shutil.copy(file, made)
+        if script:
+            (made / "translate.py").write_text(script, encoding="utf-8")
+        made.rename(output)

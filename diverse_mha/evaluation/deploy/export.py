@@ -1,0 +1,93 @@
+"""Checkpoints for others to load: ``diverse-mha export``."""
+
+import argparse
+from pathlib import Path
+
+import diverse_mha
+from diverse_mha.common.errors import UserError
+from diverse_mha.common.places import check_file, check_folder
+from diverse_mha.evaluation.averaging import load_checkpoint, save_checkpoint
+
+FORMATS = {
+    "fairseq": "a checkpoint that stock fairseq's commands load without --user-dir",
+    "fairseq-args": "the same with its options as argparse.Namespace, for older "
+    "fairseq and converters; torch from 2.6 on wants TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1 for it",
+    "ctranslate2": "a folder for CTranslate2, with the subwords and a script that translates",
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of ``diverse-mha export``."""
+    parser.add_argument("checkpoint", help="the model; its aggregation linear, its cascade none")
+    parser.add_argument("output", metavar="OUT", help="the file or folder to write")
+    parser.add_argument(
+        "--format",
+        required=True,
+        choices=FORMATS,
+        help="; ".join(f"{name}: {what}" for name, what in FORMATS.items()),
+    )
+    parser.add_argument(
+        "--data",
+        metavar="DATA",
+        help="ctranslate2: the data the model was trained on (default: as the checkpoint says)",
+    )
+    parser.add_argument(
+        "--quantization",
+        metavar="TYPE",
+        help="ctranslate2: store the parameters as int8, float16 or another of its types",
+    )
+
+
+def load_state(path: str) -> dict:
+    """Read a checkpoint with its configuration.
+
+    Raises:
+        UserError: if it is missing, broken, or holds no model with its options.
+    """
+    from fairseq import checkpoint_utils
+
+    diverse_mha.register()
+    load_checkpoint(path, mmap=True)
+    state = checkpoint_utils.load_checkpoint_to_cpu(path)
+    cfg = state.get("cfg")
+    if cfg is None or cfg.get("model") is None or cfg.get("task") is None:
+        raise UserError(f"{path}: holds no options; give one that fairseq-train wrote")
+    return state
+
+
+def run(args: argparse.Namespace) -> int:
+    """Carry out ``diverse-mha export``."""
+    output = Path(args.output)
+    if output.resolve() == Path(args.checkpoint).resolve():
+        raise UserError(f"OUT {output}: is the checkpoint itself; give another name")
+    if args.format == "ctranslate2":
+        return _convert(args, output)
+    for option in ("data", "quantization"):
+        if getattr(args, option) is not None:
+            raise UserError(f"--{option} has no effect with --format {args.format}; leave it out")
+    check_file("OUT", output)
+    from diverse_mha.evaluation.deploy.stock_form import stock_state
+
+    state = load_state(args.checkpoint)
+    namespace = args.format == "fairseq-args"
+    save_checkpoint(stock_state(args.checkpoint, state, namespace=namespace), output)
+    print(f"{output}: {args.checkpoint} for stock fairseq")
+    return 0
+
+
+def _convert(args: argparse.Namespace, output: Path) -> int:
+    from diverse_mha.evaluation.deploy.ctranslate import QUANTIZATIONS, convert
+
+    if args.quantization not in (None, *QUANTIZATIONS):
+        known = ", ".join(QUANTIZATIONS)
+        raise UserError(f"--quantization {args.quantization}: not known; there are {known}")
+    if output.exists():
+        raise UserError(f"OUT {output}: is there already; give another name, or remove it")
+    check_folder("OUT", output)
+    state = load_state(args.checkpoint)
+    data = args.data or str(state["cfg"].task.data)
+    if not Path(data).is_dir():
+        raise UserError(f"{data}: no such data folder; give --data DATA")
+    convert(args.checkpoint, state, data, output, args.quantization)
+    print(f"{output}: {args.checkpoint} for CTranslate2")
+    return 0

@@ -1,0 +1,85 @@
+"""Between plain text and subwords, the way a data folder was prepared."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from diverse_mha.common.errors import UserError
+from diverse_mha.corpora import subwords
+from diverse_mha.corpora.specs import CORPORA
+from diverse_mha.corpora.text import make_tokeniser
+
+
+class Side(NamedTuple):
+    """One language of a data folder, and what turns its text into subwords.
+
+    Attributes:
+        language: its code in the names of the files.
+        moses: the language whose rules the tokeniser and the detokeniser follow.
+        post_process: what undoes the subwords, as ``--post-process`` takes it.
+        tokeniser: the arguments of ``make_tokeniser`` beside the language.
+        segmenter: the arguments of ``make_segmenter``.
+    """
+
+    language: str
+    moses: str
+    post_process: str
+    tokeniser: dict
+    segmenter: dict
+
+    def tokenise(self) -> Callable[[str], str]:
+        """Build the function from plain text to tokens."""
+        return make_tokeniser(self.moses, **self.tokeniser)
+
+    def segment(self) -> Callable[[str], str]:
+        """Build the function from tokens to subwords."""
+        return subwords.make_segmenter(**self.segmenter)
+
+    def encode(self) -> Callable[[str], str]:
+        """Build the function from plain text to subwords."""
+        tokenise, segment = self.tokenise(), self.segment()
+        return lambda line: segment(tokenise(line))
+
+
+def read_side(data: str | Path, language: str) -> Side:
+    """Find out how one language of a data folder was prepared.
+
+    Args:
+        data: the folder ``bin`` that a script of data-prep/ made, beside ``bpe``.
+        language: as in the names of its files.
+
+    Raises:
+        UserError: if ``corpus.json`` or the model of the subwords is missing or damaged.
+    """
+    note = Path(data, "corpus.json")
+    if not note.is_file():
+        raise UserError(
+            f"{note}: no such file; plain text is for data that a script of data-prep/ made, "
+            "other text goes through its own tokeniser and fairseq-interactive"
+        )
+    try:
+        made = json.loads(note.read_text(encoding="utf-8"))
+        number = (made["source"], made["target"]).index(language)
+        moses, method = made["tokenizer_languages"][number], made["subwords"]
+        post_process = subwords.POST_PROCESS[method]
+        # Older notes lack what the corpus says: ours by name, else as for a corpus of one's own.
+        corpus = CORPORA.get(made["corpus"])
+        options = {
+            "normalise": made.get("normalise", getattr(corpus, "normalise", True)),
+            "straight_apostrophes": "test" in getattr(corpus, "straight_apostrophes", ()),
+            "aggressive": made["aggressive_dashes"],
+            "lowercase": made["lowercase"],
+        }
+        threshold = made.get("vocabulary_threshold", 0)
+    except (ValueError, LookupError, TypeError) as error:
+        raise UserError(f"{note}: damaged, or not of data-prep with {language}") from error
+    folder = note.absolute().parent.parent / "bpe"
+    name = subwords.MODEL_FILE[method]
+    models = [folder / name, folder / f"{name}.{language}"]
+    model = next((path for path in models if path.is_file()), None)
+    if model is None:
+        raise UserError(f"{models[0]}: no such file; keep bpe/ beside {Path(data).name}/")
+    vocabulary = folder / f"vocab.{language}"
+    segmenter = dict(method=method, model=model, vocabulary=vocabulary, threshold=threshold)
+    return Side(language, moses, post_process, options, segmenter)

@@ -1,0 +1,51 @@
+"""Plain text in, plain text out: ``diverse-mha translate``."""
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from diverse_mha.common.errors import UserError
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of ``diverse-mha translate``."""
+    from diverse_mha.evaluation.deploy.translator import add_search_arguments
+
+    parser.add_argument("checkpoint", help="the model; several joined by ':' form an ensemble")
+    parser.add_argument("data", metavar="DATA", help="the folder bin that data-prep made")
+    add_search_arguments(parser)
+
+
+def plain_lines(stream: BinaryIO) -> Iterator[str]:
+    r"""Yield the lines of a stream without their line ends; only ``\n`` ends one.
+
+    Raises:
+        UserError: for a line that is not UTF-8, with its number from 1.
+    """
+    for number, line in enumerate(stream, 1):
+        try:
+            yield line.rstrip(b"\r\n").decode()
+        except UnicodeDecodeError as error:
+            raise UserError(f"line {number}: is not UTF-8 text ({error.reason})") from None
+
+
+def run(args: argparse.Namespace) -> int:
+    """Carry out ``diverse-mha translate``."""
+    from tqdm import tqdm
+
+    from diverse_mha.evaluation.deploy.translator import Translator
+
+    translator = Translator(args.checkpoint, args.data, args)
+    if sys.stdin.isatty():
+        args.buffer = 1  # somebody waits for the answer
+    start, count = time.monotonic(), 0
+    sys.stdout.reconfigure(encoding="utf-8")
+    with tqdm(unit=" lines", leave=False, disable=None) as bar:
+        for count, line in enumerate(translator.translate(plain_lines(sys.stdin.buffer)), 1):  # noqa: B007
+            print(line.text, flush=args.buffer == 1)
+            bar.update()
+    seconds = time.monotonic() - start
+    print(f"{count:,} lines in {seconds:.1f} s ({count / seconds:.0f} a second)", file=sys.stderr)
+    return 0

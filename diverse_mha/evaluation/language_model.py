@@ -1,0 +1,246 @@
+"""Score a language model on a text with fairseq-eval-lm: ``scripts/evaluate-lm.sh``.
+
+Perplexity is exp of the mean negative log-likelihood of a token, every word and every line end
+counted. With a context window of N, each block of text is read with the N tokens before it as
+context, and only its new tokens count (Baevski and Auli 2019, section 4.1), so that hardly any
+token is predicted from too little.
+"""
+
+import argparse
+import logging
+import math
+import re
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import diverse_mha
+from diverse_mha.common.arguments import OneLineParser, one_line
+from diverse_mha.common.errors import UserError, run_cli
+from diverse_mha.common.files import write_json
+from diverse_mha.common.machine import versions
+from diverse_mha.common.places import USER_DIR, check_file
+from diverse_mha.corpora.text import read_lines
+from diverse_mha.evaluation.averaging import load_checkpoint
+from diverse_mha.tasks.data_files import check_split
+
+_EVALUATED = re.compile(r"Evaluated ([\d,]+) tokens")
+_EMBEDDING = re.compile(r"decoder\.embed_tokens\.(embeddings\.\d+\.0\.)?weight")
+_SPECIAL_SYMBOLS = 4  # fairseq puts <s>, <pad>, </s> and <unk> before the words of a dictionary
+SOFTMAX_BATCH = 1024  # tokens whose probabilities are held at a time
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Build the parser of the command line."""
+    parser = OneLineParser(
+        prog="scripts/evaluate-lm.sh",
+        allow_abbrev=False,
+        description="Loss and perplexity of a language model. "
+        "Options that are not listed go to fairseq-eval-lm.",
+        epilog="Writes FILE.json with loss, perplexity, number of tokens and versions.",
+    )
+    parser.add_argument("checkpoint", help="the model")
+    parser.add_argument("data", metavar="data_bin", help="the data that fairseq-preprocess made")
+    parser.add_argument("--subset", default="test", help="what to score (default: test)")
+    parser.add_argument(
+        "--context-window",
+        type=int,
+        default=0,
+        metavar="N",
+        help="tokens of a block that are context only (default: 0)",
+    )
+    parser.add_argument(
+        "--tokens-per-sample",
+        type=int,
+        metavar="N",
+        help="tokens in a block, context included (default: as in training)",
+    )
+    parser.add_argument(
+        "--output",
+        type=Path,
+        metavar="FILE.json",
+        help="default: CHECKPOINT.SUBSET.json beside the checkpoint",
+    )
+    parser.add_argument("--cpu", action="store_true", help="leave GPUs alone")
+    return parser
+
+
+def training_settings(checkpoint: Path, state: Mapping) -> dict:
+    """Return the settings of the task that a checkpoint was trained on.
+
+    Raises:
+        UserError: If the checkpoint is not of a language model.
+    """
+    if state.get("cfg") is not None:
+        settings = dict(state["cfg"].get("task") or {})
+        name = settings.get("_name")
+    else:
+        settings = vars(state.get("args") or argparse.Namespace())
+        name = settings.get("task")
+    if "language_modeling" not in str(name):
+        raise UserError(
+            f"{checkpoint}: trained on the task {name}, not language modelling; "
+            f"for translation there is scripts/evaluate.sh"
+        )
+    return settings
+
+
+def check_fit(checkpoint: Path, parameters: Mapping, data: Path) -> None:
+    """Refuse a checkpoint that was made for another vocabulary.
+
+    Raises:
+        UserError: With both sizes.
+    """
+    dictionary = data / "dict.txt"
+    if not dictionary.is_file():
+        raise UserError(f"{data}: no dict.txt in it; give data for language modelling")
+    # With adaptive input each band of the vocabulary has an embedding of its own.
+    size = sum(len(value) for name, value in parameters.items() if _EMBEDDING.fullmatch(name))
+    found = sum(1 for _ in read_lines(dictionary)) + _SPECIAL_SYMBOLS
+    if size and size != found:
+        raise UserError(
+            f"{checkpoint}: made for a vocabulary of {size:,}, {dictionary} makes {found:,}; "
+            f"give the data it was trained on"
+        )
+
+
+def count_tokens(data: Path, subset: str) -> int:
+    """Return the number of tokens in a binarised text, line ends included.
+
+    Raises:
+        UserError: If the folder or the subset is not there.
+    """
+    from fairseq.data.indexed_dataset import MMapIndexedDataset
+
+    if not data.is_dir():
+        raise UserError(f"{data}: no such data folder; make it with a script of data-prep/")
+    if not (data / f"{subset}.idx").is_file():
+        there = ", ".join(sorted(path.stem for path in data.glob("*.idx"))) or "none"
+        raise UserError(f"--subset {subset}: not in {data}; there: {there}")
+    check_split(data, subset)
+    text = MMapIndexedDataset(str(data / subset))
+    return int(text.sizes.sum())  # text must live on: the sizes are a view of its mapped file
+
+
+def score(args: argparse.Namespace, settings: Mapping) -> tuple[float, int]:
+    """Run fairseq-eval-lm in this process.
+
+    Returns:
+        The loss in bits per token, and the number of tokens it is a mean of.
+    """
+    import torch
+    from fairseq import options
+    from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+    from fairseq_cli import eval_lm
+
+    words = [str(args.data), "--path", args.checkpoint, "--gen-subset", args.subset]
+    words += ["--user-dir", str(USER_DIR), "--num-workers", "0"]
+    words += ["--tokens-per-sample", str(args.tokens_per_sample)]
+    words += ["--context-window", str(args.context_window)]
+    words += ["--max-tokens", str(max(4096, args.tokens_per_sample))]
+    words += ["--softmax-batch", str(SOFTMAX_BATCH)]
+    if settings.get("sample_break_mode"):
+        # In one word: what a checkpoint says must not become an option of its own.
+        words.append(f"--sample-break-mode={settings['sample_break_mode']}")
+    if settings.get("add_bos_token"):
+        words.append("--add-bos-token")
+    if args.cpu or not torch.cuda.is_available():
+        words.append("--cpu")
+    diverse_mha.register()
+    # Importing fairseq made the root logger print; what matters is in the result.
+    logging.getLogger().handlers.clear()
+    messages = _Messages()
+    logger = logging.getLogger(eval_lm.logger.name)
+    logger.addHandler(messages)
+    try:
+        parser = one_line(options.get_eval_lm_parser(), "fairseq-eval-lm")
+        parsed = options.parse_args_and_arch(parser, input_args=words + args.extra)
+        result = eval_lm.main(convert_namespace_to_omegaconf(parsed))
+    finally:
+        logger.removeHandler(messages)
+    counts = [match.group(1) for text in messages.texts if (match := _EVALUATED.search(text))]
+    return float(result["loss"]), int(counts[-1].replace(",", ""))
+
+
+def main(words: Sequence[str]) -> int:
+    """Score as the command line says, and return the exit code."""
+    args, args.extra = build_parser().parse_known_args(words)
+    checkpoint, data = Path(args.checkpoint), Path(args.data)
+    tokens = count_tokens(data, args.subset)
+    state = load_checkpoint(checkpoint, mmap=True)
+    settings = training_settings(checkpoint, state)
+    check_fit(checkpoint, state["model"], data)
+    trained_on = settings.get("tokens_per_sample") or 1024  # fairseq's default
+    if not isinstance(trained_on, int):
+        raise UserError(f"{checkpoint}: its option tokens_per_sample {trained_on!r}: no number")
+    if args.tokens_per_sample is None:
+        args.tokens_per_sample = trained_on
+    if not 1 <= args.tokens_per_sample <= trained_on:
+        raise UserError(
+            f"--tokens-per-sample {args.tokens_per_sample}: must be from 1 to {trained_on}, "
+            f"the length this model was trained on"
+        )
+    if not 0 <= args.context_window < args.tokens_per_sample:
+        raise UserError(
+            f"--context-window {args.context_window}: must be from 0 to "
+            f"{args.tokens_per_sample - 1}, less than --tokens-per-sample {args.tokens_per_sample}"
+        )
+    output = args.output or checkpoint.with_name(f"{checkpoint.stem}.{args.subset}.json")
+    if output.suffix != ".json":
+        raise UserError(f"--output {output}: must end in .json")
+    check_file("--output", output)
+
+    start = time.monotonic()
+    loss, evaluated = score(args, settings)
+    seconds = time.monotonic() - start
+    if evaluated != tokens and not args.extra:
+        raise UserError(
+            f"fairseq-eval-lm scored {evaluated:,} of the {tokens:,} tokens of {args.subset}: "
+            f"some lines are longer than --tokens-per-sample {args.tokens_per_sample}"
+        )
+    results = {
+        "perplexity": 2**loss,
+        "loss_bits": loss,
+        "loss_nats": loss * math.log(2),
+        "tokens": evaluated,
+        "subset": args.subset,
+        "context_window": args.context_window,
+        "tokens_per_sample": args.tokens_per_sample,
+        "sample_break_mode": settings.get("sample_break_mode"),
+        "eval_lm_options": args.extra,
+        "checkpoint": args.checkpoint,
+        "updates": _updates(state),
+        "data": str(data),
+        "seconds": round(seconds, 2),
+        "versions": versions(),
+    }
+    write_json(output, results)
+    print(
+        f"{args.subset}: {evaluated:,} tokens in blocks of {args.tokens_per_sample}, "
+        f"context window {args.context_window}, {seconds:.1f} s"
+    )
+    print(f"  loss        {loss:8.4f} bits a token")
+    print(f"  perplexity  {2**loss:8.2f} a token")
+    print(f"written: {output}")
+    return 0
+
+
+class _Messages(logging.Handler):
+    """Keeps what is logged."""
+
+    def __init__(self):
+        super().__init__()
+        self.texts: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.texts.append(record.getMessage())
+
+
+def _updates(state: Mapping) -> int | None:
+    history = state.get("optimizer_history") or [{}]
+    return history[-1].get("num_updates")
+
+
+if __name__ == "__main__":
+    run_cli(lambda: main(sys.argv[1:]))

@@ -1,0 +1,296 @@
+"""Translate a test set with beam search and score it: ``scripts/evaluate.sh``.
+
+Two scores, because they answer two questions. *Tokenised BLEU* compares tokens with tokens, as
+the papers do; it can be compared with their tables, when the tokeniser is theirs. *sacreBLEU*
+(Post 2018) compares plain text with the untouched reference; it can be compared with anybody's,
+and its signature says how it was made.
+"""
+
+import argparse
+import json
+import logging
+import os
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import diverse_mha
+from diverse_mha.common.arguments import OneLineParser, one_line
+from diverse_mha.common.errors import UserError, run_cli
+from diverse_mha.common.places import USER_DIR, check_file
+from diverse_mha.corpora.text import read_lines
+from diverse_mha.evaluation.averaging import load_checkpoint
+from diverse_mha.evaluation.bleu import detokenise, report
+from diverse_mha.evaluation.deploy.evaluate_text import evaluate_text
+from diverse_mha.tasks.data_files import check_split, dictionaries_named
+
+_HYPOTHESIS = re.compile(r"H-(\d+)\t[^\t]*\t(.*)", re.DOTALL)
+_SPECIAL_SYMBOLS = 4  # fairseq puts <s>, <pad>, </s> and <unk> before the words of a dictionary
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Build the parser of the command line."""
+    parser = OneLineParser(
+        prog="scripts/evaluate.sh",
+        allow_abbrev=False,
+        description="Translate with beam search; score with tokenised BLEU and with sacreBLEU. "
+        "Options that are not listed go to fairseq-generate.",
+        epilog="Writes FILE.json with both scores, FILE.hyp.tok (tokenised translations) and "
+        "FILE.hyp.detok (plain text).",
+    )
+    parser.add_argument("checkpoint", help="the model; several joined by ':' form an ensemble")
+    parser.add_argument("data", metavar="data_bin", help="the data that fairseq-preprocess made")
+    parser.add_argument("--subset", help="what to translate (default: test)")
+    parser.add_argument(
+        "--source",
+        type=Path,
+        metavar="FILE",
+        help="translate this plain text instead of a subset; data_bin is one that data-prep made",
+    )
+    parser.add_argument(
+        "--reference", type=Path, metavar="FILE", help="with --source: its translation"
+    )
+    parser.add_argument(
+        "--target-lang",
+        metavar="LANG",
+        help="default: the second in the file names of data_bin; the first turns the pair round",
+    )
+    parser.add_argument("--beam", type=int, default=5, help="beam size (default: 5)")
+    parser.add_argument(
+        "--lenpen", type=float, default=1.0, help="length penalty; over 1 favours long (default: 1)"
+    )
+    parser.add_argument(
+        "--raw-reference", type=Path, metavar="FILE", help="default: data_bin/../raw/SUBSET.LANG"
+    )
+    parser.add_argument(
+        "--tok-reference", type=Path, metavar="FILE", help="default: data_bin/../tok/SUBSET.LANG"
+    )
+    parser.add_argument(
+        "--post-process",
+        choices=["auto", "subword_nmt", "sentencepiece", "none"],
+        default="auto",
+        help="the subwords to undo (default: what the target dictionary shows)",
+    )
+    parser.add_argument(
+        "--moses-language",
+        metavar="LANG",
+        help="whose rules the detokeniser follows (default: as data_bin/corpus.json says the "
+        "text was tokenised, else the target language)",
+    )
+    parser.add_argument(
+        "--lowercase", action="store_true", help="compare without case; the signature says so"
+    )
+    parser.add_argument(
+        "--compound-split",
+        action="store_true",
+        help="also score with hyphenated words split, as Vaswani et al. 2017 and Zheng et al. "
+        "2021 report tokenised BLEU",
+    )
+    parser.add_argument(
+        "--output",
+        type=Path,
+        metavar="FILE.json",
+        help="default: CHECKPOINT.SUBSET.json beside the checkpoint",
+    )
+    parser.add_argument("--cpu", action="store_true", help="leave GPUs alone")
+    return parser
+
+
+def language_pair(data: Path, subset: str, target: str | None = None) -> tuple[str, str]:
+    """Find the source and the target language in the names of the binarised files.
+
+    Args:
+        data: What fairseq-preprocess wrote.
+        subset: The split.
+        target: The language to translate into; default: the second of the pair. The first
+            turns the direction round, for a model that was trained that way.
+
+    Raises:
+        UserError: If the folder or the subset is not there, or ``target`` is neither language.
+    """
+    if not data.is_dir():
+        raise UserError(f"{data}: no such data folder; make it with a script of data-prep/")
+    found = {}
+    for path in data.glob("*.*-*.*.idx"):
+        name, pair, side, _ = path.name.rsplit(".", 3)
+        if pair.endswith(f"-{side}"):
+            found[name] = (pair[: -len(side) - 1], side)
+    if subset not in found:
+        there = ", ".join(sorted(found)) or "none"
+        raise UserError(f"--subset {subset}: not in {data}; there: {there}")
+    source, default = found[subset]
+    if target not in (None, source, default):
+        raise UserError(f"--target-lang {target}: {data} is for {source} and {default}")
+    return (default, source) if target == source else (source, default)
+
+
+def subwords_of(dictionary: Path) -> str | None:
+    """Tell from a fairseq dictionary which subwords its words are split into.
+
+    Returns:
+        A value for ``--post-process`` of fairseq-generate, or None for whole words.
+    """
+    if not dictionary.is_file():
+        raise UserError(f"{dictionary}: no such dictionary; check --target-lang")
+    for line in read_lines(dictionary):
+        word = line.rpartition(" ")[0]
+        if word.startswith("\u2581"):
+            return "sentencepiece"
+        if word.endswith("@@"):
+            return "subword_nmt"
+    return None
+
+
+def read_hypotheses(generated: Path, count: int) -> list[str]:
+    """Take the translations out of what fairseq-generate wrote, in the order of the corpus.
+
+    Args:
+        generated: The file; fairseq writes it in the order of its batches.
+        count: How many sentences there must be.
+
+    Raises:
+        UserError: If sentences are missing or too many.
+    """
+    hypotheses = {}
+    for line in read_lines(generated):
+        match = _HYPOTHESIS.fullmatch(line)
+        if match:
+            # With --nbest several lines have one number, the best first.
+            hypotheses.setdefault(int(match.group(1)), match.group(2))
+    if sorted(hypotheses) != list(range(count)):
+        raise UserError(
+            f"{len(hypotheses)} translations for {count} reference lines: "
+            "the reference does not belong to this data; check --subset and the references"
+        )
+    return [hypotheses[number] for number in range(count)]
+
+
+def generate(args: argparse.Namespace, post_process: str | None, folder: str) -> Path:
+    """Run fairseq-generate in this process; its output is a file in ``folder``."""
+    import torch
+    from fairseq import options
+    from fairseq_cli import generate as fairseq_generate
+
+    words = [str(args.data), "--path", args.checkpoint, "--gen-subset", args.subset]
+    words += ["--user-dir", str(USER_DIR), "--results-path", folder]
+    words += ["--source-lang", args.source_lang, "--target-lang", args.target_lang]
+    words += ["--num-workers", "0"]
+    words += ["--beam", str(args.beam), "--lenpen", str(args.lenpen)]
+    if post_process:
+        words += ["--post-process", post_process]
+    if args.cpu or not torch.cuda.is_available():
+        words.append("--cpu")
+    diverse_mha.register()
+    # Importing fairseq made the root logger print; cleared, it logs to the results file.
+    logging.getLogger().handlers.clear()
+    parser = one_line(options.get_generation_parser(), "fairseq-generate")
+    parsed = options.parse_args_and_arch(parser, input_args=words + args.extra)
+    try:
+        with dictionaries_named(args.data):
+            fairseq_generate.main(parsed)
+    except RuntimeError as error:
+        if "state_dict" not in str(error):
+            raise
+        raise UserError(
+            f"{args.checkpoint}: its parameters are not those of its options; give a whole one, "
+            "as fairseq-train or diverse-mha average wrote it"
+        ) from error
+    return Path(folder, f"generate-{args.subset}.txt")
+
+
+def main(words: Sequence[str]) -> int:
+    """Translate and score as the command line says, and return the exit code."""
+    args, args.extra = build_parser().parse_known_args(words)
+    if args.beam < 1:
+        raise UserError(f"--beam {args.beam}: must be at least 1")
+    if (args.source is None) != (args.reference is None):
+        raise UserError("--source and --reference belong together; give both, or neither")
+    data = Path(args.data)
+    if args.source is not None:
+        return evaluate_text(args)
+    args.subset = args.subset or "test"
+    args.source_lang, language = language_pair(data, args.subset, args.target_lang)
+    side = 1 if language == language_pair(data, args.subset)[1] else 0
+    args.target_lang = language
+    name = f"{args.subset}.{language}"
+    raw = _reference("--raw-reference", args.raw_reference, data.absolute().parent / "raw" / name)
+    tok = _reference("--tok-reference", args.tok_reference, data.absolute().parent / "tok" / name)
+    if len(raw) != len(tok):
+        raise UserError(
+            f"--raw-reference has {len(raw)} lines, --tok-reference {len(tok)}; "
+            "line n of one must be line n of the other"
+        )
+    dictionary = data / f"dict.{language}.txt"
+    post_process = args.post_process
+    if post_process == "auto":
+        post_process = subwords_of(dictionary)
+    checkpoints = args.checkpoint.split(os.pathsep)
+    for checkpoint in checkpoints:
+        _check_fit(checkpoint, dictionary)
+    first = Path(checkpoints[0])
+    output = args.output or first.with_name(f"{first.stem}.{args.subset}.json")
+    if output.suffix != ".json":
+        raise UserError(f"--output {output}: must end in .json")
+    check_file("--output", output)
+    check_split(data, args.subset)
+
+    start = time.monotonic()
+    # Elsewhere, so that what an interruption leaves is never mistaken for a result.
+    with tempfile.TemporaryDirectory(prefix="evaluate-") as folder:
+        generated = generate(args, None if post_process == "none" else post_process, folder)
+        tokenised = read_hypotheses(generated, len(tok))
+    args.seconds = time.monotonic() - start
+    plain = detokenise(tokenised, args.moses_language or _moses_language(data, side) or language)
+    args.post_process = post_process
+    report(args, output, args.subset, (tokenised, plain), (tok, raw))
+    return 0
+
+
+def _reference(option: str, given: Path | None, default: Path) -> list[str]:
+    path = given or default
+    if not path.is_file():
+        raise UserError(f"{path}: no such reference; give {option} FILE")
+    lines = list(read_lines(path))
+    if not lines:
+        raise UserError(f"{path}: the reference is empty; give {option} FILE")
+    return lines
+
+
+def _moses_language(data: Path, side: int) -> str | None:
+    """Read from what data-prep left in the data folder how a side (0 or 1) was tokenised."""
+    note = data / "corpus.json"
+    if not note.is_file():
+        return None
+    try:
+        return json.loads(note.read_text(encoding="utf-8"))["tokenizer_languages"][side]
+    except (ValueError, LookupError, TypeError) as error:
+        raise UserError(
+            f"{note}: damaged, or not of data-prep; delete it and give --moses-language"
+        ) from error
+
+
+def _check_fit(checkpoint: str, dictionary: Path) -> None:
+    """Refuse a checkpoint that cannot be read, does not translate, or has another vocabulary."""
+    state = load_checkpoint(checkpoint, mmap=True)
+    model = state["model"]
+    embedding = model.get("decoder.embed_tokens.weight")
+    size = sum(1 for _ in read_lines(dictionary)) + _SPECIAL_SYMBOLS
+    if embedding is not None and embedding.shape[0] != size:
+        raise UserError(
+            f"{checkpoint}: made for a target vocabulary of {embedding.shape[0]}, "
+            f"{dictionary} makes {size}; give the data it was trained on"
+        )
+    if embedding is None or "encoder.embed_tokens.weight" not in model:
+        raise UserError(
+            f"{checkpoint}: no translation model; scripts/evaluate-lm.sh scores language models, "
+            "scripts/evaluate-classifier.sh classifiers"
+        )
+    if state.get("cfg") is None and state.get("args") is None:
+        raise UserError(f"{checkpoint}: holds no options; give one that fairseq-train wrote")
+
+
+if __name__ == "__main__":
+    run_cli(lambda: main(sys.argv[1:]))

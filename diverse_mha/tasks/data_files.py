@@ -1,0 +1,92 @@
+"""The files that fairseq-preprocess wrote: which are damaged, said in one line.
+
+fairseq reads them as they come, and a cut-off one ends in an error of struct or of numpy, for a
+text at the first batch that reaches behind its end.
+"""
+
+import os
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+from fairseq.data import Dictionary
+from fairseq.data.indexed_dataset import MMapIndexedDataset, _code_to_dtype
+
+from diverse_mha.common.errors import OptionError
+
+_MAGIC = MMapIndexedDataset.Index._HDR_MAGIC
+_HEADER = struct.Struct("<QBQ")  # version, code of the type of a token, number of sentences
+CURE = "run fairseq-preprocess, or the script of data-prep/, again"
+
+
+@contextmanager
+def dictionaries_named(folder: str | Path) -> Iterator[None]:
+    """Say which dictionary of a folder cannot be read when what is done inside stumbles over it.
+
+    Raises:
+        OptionError: naming the file.
+    """
+    try:
+        yield
+    except (ValueError, RuntimeError) as stumbled:  # RuntimeError: a word twice
+        if isinstance(stumbled, OptionError) and stumbled.__cause__ is None:
+            raise  # in words of our own, about something else
+        for path in sorted(Path(folder).rglob("dict*.txt")):
+            try:
+                Dictionary.load(str(path))
+            except (ValueError, RuntimeError) as error:
+                said = next(iter(str(error).splitlines()), "")
+                raise OptionError(
+                    f"{path}: not a dictionary of fairseq's ({said}); {CURE}"
+                ) from error
+        raise
+
+
+def check_split(folder: str | Path, split: str) -> None:
+    """Refuse a split whose text is shorter than its index says, or whose index is cut off.
+
+    Args:
+        folder: what fairseq-preprocess wrote; folders joined by ``:`` are looked at in turn.
+        split: name of the split; other formats than fairseq's usual one are passed over.
+
+    Raises:
+        OptionError: naming the file.
+    """
+    for place in str(folder).split(os.pathsep):
+        for index in sorted(Path(place).glob(f"{split}.*idx")):
+            _check_index(index)
+
+
+def splits_in(folder: str | Path) -> str:
+    """Name the splits that a data folder has, for a message."""
+    names = {path.name.split(".")[0] for path in Path(folder).glob("*.idx")}
+    return ", ".join(sorted(names)) or "none"
+
+
+def _check_index(index: Path) -> None:
+    with open(index, "rb") as file:
+        magic = file.read(len(_MAGIC))
+        if magic and magic != _MAGIC and not _MAGIC.startswith(magic):
+            return  # of another format
+        header = file.read(_HEADER.size)
+        if len(header) < _HEADER.size:
+            raise OptionError(f"{index}: cut off; {CURE}")
+        _, code, count = _HEADER.unpack(header)
+        start = file.tell()
+        if index.stat().st_size < start + 12 * count or code not in _code_to_dtype:
+            raise OptionError(f"{index}: damaged or cut off; {CURE}")
+        if not count:
+            return
+        file.seek(start + 4 * (count - 1))
+        (last_size,) = struct.unpack("<i", file.read(4))
+        file.seek(start + 12 * count - 8)
+        (last_start,) = struct.unpack("<q", file.read(8))
+    text = index.with_suffix(".bin")
+    needed = last_start + last_size * np.dtype(_code_to_dtype[code]).itemsize
+    found = text.stat().st_size if text.exists() else 0
+    if found < needed:
+        raise OptionError(
+            f"{text}: {found:,} bytes, where {index.name} expects {needed:,}; it is cut off: {CURE}"
+        )

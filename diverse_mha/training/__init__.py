@@ -1,0 +1,1 @@
+"""Training: one run, a recipe, its curve, and the tables of the papers, which take many."""

@@ -1,0 +1,396 @@
+"""Start training in one process, on several GPUs, or in several CPU processes.
+
+``scripts/train.sh`` runs this module, which runs fairseq. Three things go wrong without it:
+
+* On CPU, ``torchrun fairseq-train`` trains as many unrelated copies as there are processes, all
+  writing the same files, because fairseq takes its world size from the number of GPUs. Here every
+  process is told its rank and the world size, with gloo for the exchange and fairseq's own
+  ``legacy_ddp``, the one that works without GPUs.
+* A worker that dies leaves the others waiting for it for half an hour. Here they are ended, and
+  its exit code is ours.
+* A wrong data folder shows only after fairseq has been imported. Here it is looked at first,
+  which is why this module imports nothing slow.
+
+With GPUs fairseq starts its processes itself, and only the number is handed on.
+"""
+
+import glob
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from diverse_mha.common.errors import UserError, run_cli
+from diverse_mha.common.places import ROOT, USER_DIR
+from diverse_mha.common.starting_point import LAST, check_start
+
+USAGE = """\
+usage: scripts/train.sh [--processes N] DATA [options of fairseq-train]
+       scripts/train.sh [--processes N] --config FILE.yaml [key=value ...]
+
+Trains with fairseq and this plugin. The first form passes all its options on to
+fairseq-train, the second hands the file and the key=value pairs to
+fairseq-hydra-train (task.data=DATA gives the data folder).
+
+  --processes N   train in N processes: on N GPUs where there are GPUs, else on
+                  the CPU; one update then takes N times --max-tokens. Default:
+                  all GPUs, or one process on the CPU.
+  --config FILE   a training recipe, such as those in configs/
+  -h, --help      this text; fairseq-train --help has the options of fairseq
+
+The plugin's --user-dir is added unless you give one.
+
+examples:
+  scripts/train.sh data/demo/bin --arch transformer_disagree_small --optimizer adam ...
+  scripts/train.sh --processes 2 --config configs/multi30k_small.yaml
+"""
+
+CONFIGS = ROOT / "configs"  # in a clone
+CPU_BACKENDS = ("legacy_ddp", "no_c10d")  # two names of the same
+GRACE_SECONDS = 10  # for a worker to end after SIGTERM
+
+
+@dataclass
+class Job:
+    """What was asked for.
+
+    Attributes:
+        arguments: The options for fairseq, as given.
+        processes: The number asked for, or None for fairseq's default.
+        config: The YAML file, for fairseq-hydra-train, or None.
+        recipe: The contents of ``config``.
+    """
+
+    arguments: list[str]
+    processes: int | None = None
+    config: Path | None = None
+    recipe: dict = field(default_factory=dict)
+
+    def setting(self, group: str, key: str) -> str | None:
+        """Look up ``--some-key`` on the command line, or ``group.some_key`` in the recipe."""
+        value = None
+        if self.config is None:
+            option = "--" + key.replace("_", "-")
+            for position, word in enumerate(self.arguments):
+                if word == option:
+                    value = (self.arguments[position + 1 :] or [""])[0]
+                elif word.startswith(option + "="):
+                    value = word.partition("=")[2]
+            return value
+        value = (self.recipe.get(group) or {}).get(key)
+        for word in self.arguments:
+            name, separator, text = word.lstrip("+").partition("=")
+            if separator and name == f"{group}.{key}":
+                quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "'\""
+                value = text[1:-1] if quoted else text
+        return None if value is None else str(value)
+
+    def flag(self, group: str, key: str) -> bool:
+        """Say whether ``--some-flag`` is given, or set to true in the recipe."""
+        if self.config is None:
+            return "--" + key.replace("_", "-") in self.arguments
+        return (self.setting(group, key) or "").lower() == "true"
+
+
+def parse(words: Sequence[str]) -> Job:
+    """Take our own options out of the command line; the rest is fairseq's.
+
+    Raises:
+        UserError: If one of our options is wrong, or the data folder does not come first.
+    """
+    job = Job(arguments=[])
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        name, separator, value = word.partition("=")
+        if name not in ("--processes", "--config"):
+            job.arguments.append(word)
+            continue
+        if not separator:
+            if not rest:
+                raise UserError(f"{name}: a value must follow; see scripts/train.sh --help")
+            value = rest.pop(0)
+        if name == "--config":
+            job.config = Path(value)
+        elif value.isdecimal() and int(value) >= 1:
+            job.processes = int(value)
+        else:
+            raise UserError(f"--processes {value}: must be a whole number, at least 1")
+    if job.config is not None:
+        job.recipe = _read_recipe(job.config)
+        for word in job.arguments:
+            if "=" not in word:
+                raise UserError(f"{word}: with --config, settings are written key=value")
+    elif not job.arguments or job.arguments[0].startswith("-"):
+        raise UserError("the data folder must come first; see scripts/train.sh --help")
+    if job.flag("common", "cpu"):
+        job.processes = job.processes or 1  # fairseq would count the GPUs also with --cpu
+    return job
+
+
+def check_data(data: str) -> None:
+    """Refuse a data folder that is not there, or that fairseq-preprocess has not made.
+
+    Args:
+        data: A folder, or several joined by ``:``, as fairseq takes them.
+
+    Raises:
+        UserError: With the folder's name and the cure.
+    """
+    for name in data.split(os.pathsep):
+        folder = Path(name)
+        if not folder.is_dir():
+            raise UserError(
+                f"{name}: no such data folder; make it with a script of data-prep/ "
+                "or with fairseq-preprocess"
+            )
+        # Classification keeps the dictionaries of its inputs and labels in folders.
+        patterns = ("dict.txt", "dict.*.txt", "*/dict.txt")
+        if not any(glob.glob(pattern, root_dir=name) for pattern in patterns):
+            raise UserError(
+                f"{name}: no dictionary (dict.*.txt) in it; give the folder that "
+                "fairseq-preprocess wrote (its --destdir)"
+            )
+
+
+def check_job_start(job: Job) -> None:
+    """Refuse a checkpoint to start from that is not there: fairseq would start without it.
+
+    Raises:
+        UserError: naming the option and the file.
+    """
+    keys = ("save_dir", "restore_file", "finetune_from_model", "continue_once")
+    given = [job.setting("checkpoint", key) for key in keys]
+    save_dir, restore, *others = [None if name in ("None", "null") else name for name in given]
+    names = [save_dir or "checkpoints", restore or LAST, *others]
+    if any("${" in (name or "") for name in names):  # compat.py looks when Hydra has filled it in
+        return
+    check_start(*names, suffix=job.setting("checkpoint", "checkpoint_suffix") or "", exists=_there)
+
+
+def commands(job: Job, gpus: int, port: int) -> list[tuple[list[str], dict[str, str]]]:
+    """Work out the processes to start: their command lines and what to add to their environment.
+
+    Args:
+        job: What was asked for.
+        gpus: How many GPUs there are to use; 0 means the CPU.
+        port: A free port of this machine, where CPU processes meet.
+
+    Raises:
+        UserError: If the number of processes does not fit the GPUs or the options.
+    """
+    count = job.processes
+    if count is None:
+        return [(_fairseq(job, {}), {})]
+    world_size = job.setting("distributed_training", "distributed_world_size")
+    if world_size is not None and world_size != str(count):
+        raise UserError(
+            f"--processes {count} and distributed world size {world_size} contradict each other; "
+            "give --processes alone"
+        )
+    if gpus and count > gpus:
+        raise UserError(
+            f"--processes {count}: there are {gpus} GPUs; use that many at most, or --cpu"
+        )
+    if gpus or count == 1:
+        return [(_fairseq(job, {"distributed_world_size": count}), {})]
+    backend = job.setting("distributed_training", "ddp_backend")
+    if backend is not None and backend not in CPU_BACKENDS:
+        raise UserError(
+            f"ddp backend {backend} needs GPUs: leave it out, or use legacy_ddp, "
+            f"for --processes {count} on the CPU"
+        )
+    workers = []
+    for rank in range(count):
+        settings = {
+            "distributed_world_size": count,
+            "distributed_rank": rank,
+            "distributed_init_method": "env://",
+            "distributed_no_spawn": True,
+            "distributed_backend": "gloo",
+            "ddp_backend": "legacy_ddp",
+        }
+        environment = {
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": str(port),
+            "WORLD_SIZE": str(count),
+            "RANK": str(rank),
+            "LOCAL_RANK": str(rank),
+        }
+        if "OMP_NUM_THREADS" not in os.environ:
+            # Otherwise every process takes all cores, and they slow each other down.
+            environment["OMP_NUM_THREADS"] = str(max(1, (os.cpu_count() or 1) // count))
+        workers.append((_fairseq(job, settings), environment))
+    return workers
+
+
+def run_workers(workers: Sequence[tuple[list[str], dict[str, str]]]) -> int:
+    """Run processes side by side; when one fails, or we are told to stop, end them all.
+
+    Every worker leads a process group of its own, so that its data loaders end with it, and so
+    that Ctrl-C reaches this process alone, which then ends the workers in order.
+
+    Returns:
+        0 if all succeeded, else the exit code of the first that failed (128 + signal number if
+        a signal ended it, as in a shell).
+    """
+    running: list[subprocess.Popen] = []
+
+    def stop(number: int, frame: object) -> None:
+        raise _Stopped(number)
+
+    caught = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, stop) for number in caught}
+    try:
+        for command, environment in workers:
+            running.append(
+                subprocess.Popen(command, env=os.environ | environment, start_new_session=True)
+            )
+        waiting = list(enumerate(running))
+        while waiting:
+            time.sleep(0.05)
+            for rank, worker in list(waiting):
+                code = worker.poll()
+                if code is None:
+                    continue
+                waiting.remove((rank, worker))
+                if code != 0:
+                    code = code if code > 0 else 128 - code
+                    others = " and ends the others" if waiting else ""
+                    print(f"process {rank} failed (exit code {code}){others}", file=sys.stderr)
+                    return code
+        return 0
+    except _Stopped as stopped:
+        print("interrupted; run the same command again to go on", file=sys.stderr)
+        return 128 + stopped.number
+    finally:
+        for number in caught:
+            signal.signal(number, signal.SIG_IGN)
+        _end(running)
+        for number in caught:
+            signal.signal(number, before[number])
+
+
+def main(words: Sequence[str]) -> int:
+    """Train as the command line says, and return the exit code."""
+    if not words or words[0] in ("-h", "--help"):
+        print(USAGE, end="")
+        return 0 if words else 2
+    job = parse(words)
+    data = job.arguments[0] if job.config is None else job.setting("task", "data")
+    if data is None or data == "???":  # Hydra's sign for a value that must be given
+        raise UserError(f"{job.config}: no data folder; add task.data=DATA")
+    data = data.replace("${hydra:runtime.cwd}", os.getcwd())
+    if "${" not in data:  # what else Hydra fills in is known to Hydra alone
+        check_data(data)
+    check_job_start(job)
+    gpus = 0
+    if not job.flag("common", "cpu") and (job.processes or 1) > 1:
+        import torch
+
+        gpus = torch.cuda.device_count()
+    workers = commands(job, gpus, _free_port())
+    if len(workers) > 1:
+        return run_workers(workers)
+    # Nothing to watch over: become fairseq, so that signals and the terminal are its own.
+    sys.stdout.flush()
+    os.execv(workers[0][0][0], workers[0][0])
+
+
+class _Stopped(Exception):
+    def __init__(self, number: int):
+        super().__init__(number)
+        self.number = number
+
+
+def _there(name: str) -> bool:
+    """Say whether fairseq could find a checkpoint, whole or in parts, here or fetched (s3://)."""
+    parts = glob.escape(name.removesuffix(".pt")) + "-*.pt"
+    return "://" in name or os.path.exists(name) or bool(glob.glob(parts))
+
+
+def _read_recipe(path: Path) -> dict:
+    import yaml
+
+    if not path.is_file():
+        raise UserError(f"--config {path}: no such file; configs/ has the recipes")
+    try:
+        recipe = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except UnicodeDecodeError as error:
+        raise UserError(f"--config {path}: not UTF-8 at byte {error.start}; correct it") from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f" (line {mark.line + 1})" if mark else ""
+        raise UserError(f"--config {path}: not readable as YAML{line}; correct it") from None
+    if not isinstance(recipe, dict):
+        raise UserError(f"--config {path}: holds no settings; see those in configs/")
+    for group in ("common", "task", "checkpoint", "distributed_training"):
+        if not isinstance(recipe.get(group) or {}, dict):
+            raise UserError(
+                f"--config {path}: {group} is {recipe[group]!r}, where there should be settings; "
+                "see those in configs/"
+            )
+    return recipe
+
+
+def _fairseq(job: Job, settings: dict) -> list[str]:
+    """Write the command line of one fairseq process."""
+    if job.config is None:
+        command = [sys.executable, "-m", "fairseq_cli.train", *job.arguments]
+        if job.setting("common", "user_dir") is None:
+            command += ["--user-dir", str(USER_DIR)]
+        for key, value in settings.items():
+            option = "--" + key.replace("_", "-")
+            command += [option] if value is True else [option, str(value)]
+        return command
+    # Hydra warns of its own age in five places before the plugin can quieten it.
+    command = [sys.executable, "-W", "ignore::UserWarning", "-m", "diverse_mha.training.recipe"]
+    command += ["--config-dir", str(job.config.resolve().parent), "--config-name", job.config.stem]
+    command += job.arguments
+    given = {word.lstrip("+").partition("=")[0] for word in job.arguments}
+    # A recipe names the plugin of the folder it is run from, which need not be a clone.
+    user_dir = Path(job.setting("common", "user_dir") or USER_DIR)
+    if "common.user_dir" not in given and user_dir.name == USER_DIR.name:
+        command.append(f"++common.user_dir={_quote(str(USER_DIR))}")
+    if "hydra.job.chdir" not in given:
+        # Else Hydra changes the folder, and every relative path in the recipe is wrong.
+        command.append("hydra.job.chdir=False")
+    if "hydra.searchpath" not in given and CONFIGS.is_dir():
+        # A copy of a recipe, changed and kept elsewhere, still finds its methods and sizes.
+        command.append(f"hydra.searchpath=[{_quote(f'file://{CONFIGS}')}]")
+    for key, value in settings.items():
+        command.append(f"++distributed_training.{key}={value}")
+    return command
+
+
+def _quote(text: str) -> str:
+    """Quote a value for Hydra's grammar, in which a path may hold no blank."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _free_port() -> int:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        return server.getsockname()[1]
+
+
+def _end(workers: Sequence[subprocess.Popen]) -> None:
+    """End the process groups of the workers, gently first, and wait for them."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        for worker in workers:
+            try:
+                os.killpg(worker.pid, number)
+            except (ProcessLookupError, PermissionError):
+                continue
+        deadline = time.monotonic() + GRACE_SECONDS
+        while any(worker.poll() is None for worker in workers) and time.monotonic() < deadline:
+            time.sleep(0.05)
+
+
+if __name__ == "__main__":
+    run_cli(lambda: main(sys.argv[1:]))

@@ -1,0 +1,139 @@
+"""The options of our models, criterions and tasks: ``diverse-mha options``.
+
+fairseq's ``--help`` shows none of them, for it does not know a plugin before ``--user-dir``.
+"""
+
+import argparse
+import difflib
+import shutil
+import textwrap
+from dataclasses import MISSING, Field, fields
+from typing import NamedTuple
+
+from diverse_mha.common.errors import UserError
+
+_INDENT = " " * 6
+_FILLED_IN = ("_name", "data")  # the name itself, and the folder, given by its place
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of ``diverse-mha options``."""
+    parser.add_argument(
+        "name",
+        nargs="?",
+        metavar="NAME",
+        help="a model, criterion or task (default: list the names)",
+    )
+    parser.add_argument(
+        "--all", action="store_true", help="also show what the name inherits from fairseq"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Carry out ``diverse-mha options``."""
+    known = components()
+    if args.name is None:
+        if args.all:
+            raise UserError("--all goes with a name; 'diverse-mha options' lists the names")
+        for group, flag in _FLAGS.items():
+            print(f"{group}s ({flag} NAME):")
+            print(_wrapped(", ".join(name for name in known if known[name].group == group)))
+        return 0
+    if args.name not in known:
+        near = difflib.get_close_matches(args.name, known, n=3, cutoff=0)
+        raise UserError(
+            f"{args.name}: no model, criterion or task of diverse-mha; nearest: "
+            f"{', '.join(near)}; 'diverse-mha options' lists all"
+        )
+    found = known[args.name]
+    print(
+        f"{_FLAGS[found.group]} {args.name}  (YAML: {found.group}._name; options with underscores)"
+    )
+    _print_options("Options of diverse-mha:", found.own)
+    if args.all:
+        _print_options("Options of fairseq:", found.inherited)
+    return 0
+
+
+_FLAGS = {"model": "--arch", "criterion": "--criterion", "task": "--task"}
+
+
+class Component(NamedTuple):
+    """What a name stands for.
+
+    Attributes:
+        group: ``model``, ``criterion`` or ``task``.
+        own: the options that this package adds, with the defaults of the name.
+        inherited: fairseq's.
+    """
+
+    group: str
+    own: list[Field]
+    inherited: list[Field]
+
+
+def components() -> dict[str, Component]:
+    """Return everything that this package registers with fairseq, by name."""
+    from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
+    from fairseq.models import MODEL_DATACLASS_REGISTRY
+    from fairseq.tasks import TASK_DATACLASS_REGISTRY
+
+    import diverse_mha
+
+    diverse_mha.register()
+    registries = {
+        "model": MODEL_DATACLASS_REGISTRY,
+        "criterion": CRITERION_DATACLASS_REGISTRY,
+        "task": TASK_DATACLASS_REGISTRY,
+    }
+    added = _added()
+    found = {}
+    for group, registry in registries.items():
+        for name, config in registry.items():
+            if config is None or not config.__module__.startswith("diverse_mha."):
+                continue
+            given = [f for f in fields(config) if f.name not in _FILLED_IN]
+            own = [f for f in given if f.name in added]
+            found[name] = Component(group, own, [f for f in given if f.name not in added])
+    return found
+
+
+def _added() -> set[str]:
+    """Names of the options that are not fairseq's."""
+    from diverse_mha.criterions.config import DiversityConfig
+    from diverse_mha.models.classifier_config import ClassifierConfig
+    from diverse_mha.models.config import SeamConfig
+    from diverse_mha.tasks.sentence_classification import SentenceClassificationConfig
+
+    configs = (DiversityConfig, SeamConfig, ClassifierConfig, SentenceClassificationConfig)
+    return {f.name for config in configs for f in fields(config)} | {"token_loss"}
+
+
+def flag(option: Field) -> str:
+    """Spell an option as on the command line."""
+    return f"--{option.name.replace('_', '-')}"
+
+
+def default_of(option: Field) -> str:
+    """Spell the default of an option; empty if there is none."""
+    default = option.default
+    if default is MISSING and option.default_factory is not MISSING:
+        default = option.default_factory()
+    return "" if default is None or default is MISSING else str(default)
+
+
+def _print_options(title: str, options: list[Field]) -> None:
+    print(f"\n{title}")
+    for option in options:
+        default = default_of(option)
+        print(f"  {flag(option)}" + (f"  (default: {default})" if default else ""))
+        text = option.metadata.get("help")
+        if text:
+            print(_wrapped(text))
+
+
+def _wrapped(text: str) -> str:
+    width = min(100, shutil.get_terminal_size().columns)
+    return textwrap.fill(
+        text, width, initial_indent=_INDENT, subsequent_indent=_INDENT, break_on_hyphens=False
+    )

@@ -1,0 +1,65 @@
+"""The closing table of ``scripts/quickstart.sh``: BLEU, and what became of the heads."""
+
+import json
+import logging
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from diverse_mha.analysis.command import COMPONENT_ORDER, score_checkpoint
+from diverse_mha.common.arguments import OneLineParser
+from diverse_mha.common.errors import UserError, run_cli
+from diverse_mha.common.files import write_json
+
+
+def table(rows: dict[str, dict]) -> str:
+    """Lay out the results of several models.
+
+    Args:
+        rows: By the model's name, ``tokenised_bleu``, ``sacrebleu`` and ``heads``, the last
+            as ``score_checkpoint`` returns it.
+    """
+    width = max(len(name) for name in rows)
+    names = "".join(f"{component:>9}" for component in COMPONENT_ORDER)
+    lines = [
+        f"{'':{width}}{'tokenised':>11}{'sacreBLEU':>11}   exp(D) of the heads' outputs",
+        f"{'':{width}}{'BLEU':>11}{'':>11}{names}",
+    ]
+    for name, row in rows.items():
+        scores = "".join(f"{row['heads'][c]['output']['all']:>9.3f}" for c in COMPONENT_ORDER)
+        lines.append(
+            f"{name:{width}}{row['tokenised_bleu']:>11.2f}{row['sacrebleu']:>11.2f}{scores}"
+        )
+    lines.append("exp(D) rises towards 1 the more the heads differ; 4 perpendicular heads: 0.779.")
+    return "\n".join(lines)
+
+
+def main(words: Sequence[str]) -> int:
+    """Print the table; scores of heads are kept in a file beside each evaluation."""
+    parser = OneLineParser(prog="diverse_mha.training.quickstart", description=__doc__)
+    parser.add_argument("data", type=Path)
+    parser.add_argument(
+        "evaluations", nargs="+", metavar="NAME=FILE.json", help="what scripts/evaluate.sh wrote"
+    )
+    args = parser.parse_args(words)
+    logging.getLogger().setLevel(logging.WARNING)  # fairseq tells of every file it opens
+    rows = {}
+    for word in args.evaluations:
+        name, separator, file = word.rpartition("=")
+        if not separator or not Path(file).is_file():
+            raise UserError(f"{word}: give NAME=FILE.json, with a file of scripts/evaluate.sh")
+        try:
+            row = json.loads(Path(file).read_text(encoding="utf-8"))
+            row["checkpoint"], row["subset"], row["tokenised_bleu"], row["sacrebleu"]
+        except (ValueError, LookupError, TypeError):
+            raise UserError(f"{file}: no result of scripts/evaluate.sh; evaluate again") from None
+        kept = Path(file).with_suffix(".heads.json")
+        if not kept.exists() or kept.stat().st_mtime < Path(file).stat().st_mtime:
+            write_json(kept, score_checkpoint(row["checkpoint"], str(args.data), row["subset"]))
+        rows[name] = row | {"heads": json.loads(kept.read_text(encoding="utf-8"))}
+    print(table(rows))
+    return 0
+
+
+if __name__ == "__main__":
+    run_cli(lambda: main(sys.argv[1:]))

@@ -1,0 +1,134 @@
+"""fairseq-hydra-train for ``scripts/train.sh --config``: a mistake in a recipe ends in one line.
+
+Hydra reports a wrong key or value over several lines, and fairseq an unknown name of a model, task
+or criterion with a traceback. Here they are said like all other mistakes.
+"""
+
+import dataclasses
+import difflib
+import logging
+import os
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import diverse_mha
+from diverse_mha.common.errors import UserError, run_cli
+from diverse_mha.training import launch
+
+CURE = "correct it in the recipe or on the command line; configs/ and docs/options.md have the keys"
+_NOT_SAID = re.compile(r"(full_key|\w+_type)\b|Set the|To append")
+
+
+def explain(recipe: Path, error: BaseException) -> UserError:
+    """Put what Hydra or OmegaConf says of a recipe into one line.
+
+    Args:
+        recipe: the file.
+        error: what was raised; what caused it is said too, as Hydra often leaves that out.
+    """
+    said: list[str] = []
+    while error is not None:
+        text = str(error)
+        lines = [line.strip().rstrip(".:") for line in text.splitlines()]
+        lines = [line for line in lines if line and not _NOT_SAID.match(line)]
+        key = re.search(r"full_key: *(\S+)", text)
+        if key and not any(key[1] in line for line in lines):
+            lines.insert(0, key[1])
+        said += [line for line in lines if line not in said]
+        error = error.__cause__
+    cure = CURE
+    if any("not in struct" in line for line in said):
+        cure += "; one that the recipe has not got is written +KEY=VALUE"
+    return UserError(f"{recipe}: {', '.join(said[:6])}; {cure}")
+
+
+def unknown_names(job: launch.Job) -> Iterator[str]:
+    """Say which of the names in a recipe are of nothing that fairseq or a plugin registered."""
+    from fairseq import models, registry, tasks
+
+    known = {"model": models.MODEL_DATACLASS_REGISTRY, "task": tasks.TASK_REGISTRY}
+    known |= {name: entry["registry"] for name, entry in registry.REGISTRIES.items()}
+    for group, names in known.items():
+        # Hydra knows a group of the command line, model=NAME, and that of the file, model._name.
+        name = job.setting(group, "_name")
+        if name is not None and name not in names:
+            close = difflib.get_close_matches(name, names, n=3) or sorted(names)[:8]
+            yield f"{group}._name: there is no {name!r}; the nearest are {', '.join(close)}"
+
+
+def main() -> None:
+    """Run fairseq-hydra-train with the words of the command line.
+
+    Raises:
+        UserError: if the recipe has a key or a name that does not exist, or a value that is not
+            one of its type.
+    """
+    # fairseq compares the folder of --user-dir with this list, letter by letter.
+    here = os.path.realpath(diverse_mha.__path__[0])
+    if here not in diverse_mha.__path__:
+        diverse_mha.__path__.append(here)
+    logging.getLogger("hydra").setLevel(logging.INFO)  # fairseq lets all loggers speak
+    from fairseq_cli import hydra_train
+    from hydra.errors import HydraException
+    from omegaconf.errors import OmegaConfBaseException
+
+    diverse_mha.register()
+    job = job_of(sys.argv[1:])
+    check_added(job)
+    try:
+        hydra_train.cli_main()
+    except (HydraException, OmegaConfBaseException) as error:
+        raise explain(job.config, error) from None
+    except (KeyError, TypeError, AttributeError):
+        unknown = next(unknown_names(job), None)
+        if unknown is None:  # our own mistake, or fairseq's
+            raise
+        raise UserError(f"{job.config}: {unknown}") from None
+    except ValueError as error:
+        refused = error.__cause__
+        if isinstance(error, UserError) or not isinstance(refused, OSError):
+            raise
+        raise refused from None  # by logging, of the folder that the recipe logs to
+
+
+def check_added(job: launch.Job) -> None:
+    """Refuse ``+GROUP=NAME`` where there is no such group: Hydra adds it, and nobody reads it.
+
+    Raises:
+        UserError: naming the group.
+    """
+    from fairseq.dataclass.configs import FairseqConfig
+
+    folder = job.config.parent
+    groups = {path.name for path in folder.iterdir() if path.is_dir()}
+    known = {f.name for f in dataclasses.fields(FairseqConfig)} | {"hydra"}
+    for word in job.arguments:
+        name = word.partition("=")[0]
+        group = name.lstrip("+~").split(".")[0].split("@")[0]
+        if name.startswith("+") and group.split("/")[0] not in known | groups:
+            there = ", ".join(sorted(groups)) or "none"
+            raise UserError(
+                f"{word}: fairseq has no group {group}, nor has {folder} a folder of that name; "
+                f"choose from {', '.join(sorted(known))}; folders: {there}"
+            )
+
+
+def job_of(words: Sequence[str]) -> launch.Job:
+    """Read the recipe that a command line for fairseq-hydra-train names.
+
+    Raises:
+        UserError: if it names none, or that cannot be read.
+    """
+    given = dict(zip(words, words[1:], strict=False))
+    try:
+        recipe = Path(given["--config-dir"], given["--config-name"] + ".yaml")
+    except KeyError as error:
+        raise UserError(f"{error.args[0]} is missing; scripts/train.sh --config gives it") from None
+    settings = [word for word in words if "=" in word and not word.startswith("-")]
+    return launch.parse(["--config", str(recipe), *settings])
+
+
+if __name__ == "__main__":
+    run_cli(main)

@@ -1,0 +1,279 @@
+"""``diverse-mha reproduce``: a paper's table or figure, by one command."""
+
+import argparse
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from diverse_mha.common.arguments import at_least
+from diverse_mha.common.errors import UserError
+from diverse_mha.common.layout import to_text
+from diverse_mha.common.places import check_folder
+from diverse_mha.training.reproduce import steps, study
+from diverse_mha.training.reproduce.batches import usable
+from diverse_mha.training.reproduce.compose import ROOT
+from diverse_mha.training.reproduce.experiments import SCALES, Figure, Row, Table
+from diverse_mha.training.reproduce.figures import draw, measured_for, runs_of_figure
+from diverse_mha.training.reproduce.fill import Choices, fill, measured, runs_of
+from diverse_mha.training.reproduce.papers import PAPERS, check_scale, choose_rows, find, items_of
+from diverse_mha.training.reproduce.plan import Run
+from diverse_mha.training.reproduce.printer import lay_out, write_all
+from diverse_mha.training.reproduce.process import Interrupted
+from diverse_mha.training.reproduce.runner import Runner
+from diverse_mha.training.reproduce.steps import Place
+
+PAPER_GPUS = 8
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of ``diverse-mha reproduce``."""
+    parser.allow_abbrev = False
+    parser.epilog = (
+        "Examples: diverse-mha reproduce --list; diverse-mha reproduce li2018 table-1 --scale "
+        "smoke; diverse-mha reproduce all --scale smoke. An interrupted command goes on when it "
+        "is given again; runs that tables share are trained once."
+    )
+    parser.add_argument("paper", nargs="?", help=f"{', '.join(PAPERS)}, or all")
+    parser.add_argument("table", nargs="?", help="such as table-1 or figure-3, or all")
+    parser.add_argument("--list", action="store_true", help="list all tables and figures")
+    parser.add_argument(
+        "--scale",
+        help="smoke (the demo corpus, to see that it runs), small (Multi30k, Penn Treebank, "
+        "logic) or paper (the real thing)",
+    )
+    parser.add_argument("--rows", metavar="NAMES", help="only these rows, separated by commas")
+    parser.add_argument("--seeds", default="1", metavar="N,N", help="seeds (default: 1)")
+    parser.add_argument(
+        "--collect", action="store_true", help="train nothing: the table of what is finished"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="print the commands, run nothing")
+    parser.add_argument(
+        "--out", type=Path, metavar="FOLDER", help="where everything goes (runs/reproduce)"
+    )
+    parser.add_argument(
+        "--gpus",
+        type=int,
+        metavar="N",
+        help="GPUs to train on at most, 0 for the CPU; a run takes as many as can share the "
+        "batches of its updates (default: those here; with --dry-run at the paper's scale "
+        f"{PAPER_GPUS})",
+    )
+    parser.add_argument(
+        "--jobs",
+        type=at_least(1),
+        metavar="N",
+        help="runs side by side, which share the cores and the GPUs evenly (default: 1)",
+    )
+    parser.add_argument(
+        "--data", type=Path, metavar="FOLDER", help="prepared corpora (data; smoke: in --out)"
+    )
+    parser.add_argument(
+        "--from", type=Path, dest="local", metavar="FOLDER", help="corpora as downloaded"
+    )
+    parser.add_argument(
+        "--updates", type=int, metavar="N", help="updates of every training, for a trial"
+    )
+    parser.add_argument(
+        "--bf16",
+        action="store_true",
+        help="train in bfloat16: faster on GPUs and on processors with arithmetic for it",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Carry out ``diverse-mha reproduce``; the exit code is 1 if a row failed."""
+    if args.list:
+        print(listing())
+        return 0
+    if args.dry_run and (args.collect or args.jobs is not None):
+        other = "--collect" if args.collect else f"--jobs {args.jobs}"
+        raise UserError(f"{other} has no effect with --dry-run; leave one of them out")
+    items = _items(args)
+    choices = Choices(args.scale, _seeds(args.seeds), args.updates, args.bf16)
+    if args.updates is not None and args.updates < 1:
+        raise UserError(f"--updates {args.updates}: must be at least 1")
+    place = _place(args)
+    if args.dry_run:
+        return _dry_run(items, args.rows, choices, place, _gpus_to_print(args))
+    runner = Runner(
+        place, fork=args.scale == "smoke", gpus=args.gpus, jobs=args.jobs or 1, collect=args.collect
+    )
+    failed = 0
+    try:
+        for item in items:
+            failed += not _one(item, args.rows, choices, runner)
+    except Interrupted as stopped:
+        print("\ninterrupted; run the same command again to go on", flush=True)
+        return 128 + stopped.number
+    if failed and len(items) > 1:
+        print(f"{failed} of {len(items)} tables and figures are not complete")
+    return 1 if failed else 0
+
+
+def listing() -> str:
+    """List every table and figure with its scales."""
+    lines = []
+    for paper, items in PAPERS.items():
+        for item in items.values():
+            rows = f"{len(item.rows)} rows" if isinstance(item, Table) else "figure"
+            scales = " ".join(scale if scale in item.scales else "-" for scale in SCALES)
+            lines.append(f"{paper:<10}{item.name:<19}{scales:<18}{rows:>8}  {item.title}")
+    return "\n".join(lines)
+
+
+def _items(args: argparse.Namespace) -> list[Table | Figure]:
+    if args.paper is None:
+        raise UserError("name a paper and a table; diverse-mha reproduce --list shows them")
+    papers = PAPERS if args.paper == "all" else [args.paper]
+    items = [item for paper in papers for item in items_of(paper).values()]
+    several = "all" in (args.paper, args.table)
+    if not several:
+        if args.table is None:
+            raise UserError(f"name a table of {args.paper}, or all; --list shows them")
+        items = [find(args.paper, args.table)]
+    if args.scale is None:
+        raise UserError(f"--scale is missing; choose from {', '.join(SCALES)}")
+    if args.scale not in SCALES:
+        raise UserError(f"--scale {args.scale}: choose from {', '.join(SCALES)}")
+    if several:
+        if args.rows is not None:
+            raise UserError(f"--rows {args.rows}: name one table with it")
+        return [item for item in items if args.scale in item.scales]
+    check_scale(items[0], args.scale)
+    if isinstance(items[0], Table):
+        choose_rows(items[0], args.rows)
+    elif args.rows is not None:
+        raise UserError(f"--rows {args.rows}: {items[0].name} is a figure and has no rows")
+    return items
+
+
+def _seeds(text: str) -> tuple[int, ...]:
+    words = [word.strip() for word in text.split(",")]
+    if not all(word.isdecimal() and int(word) for word in words) or len(set(words)) < len(words):
+        raise UserError(f"--seeds {text}: give different whole numbers from 1 up, as in 1,2,3")
+    return tuple(map(int, words))
+
+
+def _place(args: argparse.Namespace) -> Place:
+    out = (args.out or ROOT / "runs" / "reproduce").absolute()
+    check_folder("--out", out)
+    data = out / "smoke" / "data" if args.scale == "smoke" else ROOT / "data"
+    if args.gpus is not None and args.gpus < 0:
+        raise UserError(f"--gpus {args.gpus}: must be 0 (the CPU) or more")
+    if args.gpus and args.scale == "smoke":
+        raise UserError(f"--gpus {args.gpus}: the smoke scale trains on the CPU; leave it out")
+    if args.local is not None and not args.local.is_dir():
+        raise UserError(f"--from {args.local}: no such folder")
+    return Place(
+        out=out,
+        data=args.data.absolute() if args.data else data,
+        local=args.local.absolute() if args.local else None,
+    )
+
+
+def _gpus_to_print(args: argparse.Namespace) -> int:
+    if args.gpus is not None:
+        return args.gpus
+    return {"smoke": 0, "paper": PAPER_GPUS}.get(args.scale, torch.cuda.device_count())
+
+
+def _runs(item: Table | Figure, names: str | None, choices: Choices) -> list[Run]:
+    if isinstance(item, Figure):
+        return runs_of_figure(item, choices)
+    return runs_of(item, choose_rows(item, names), choices)
+
+
+def _one(item: Table | Figure, names: str | None, choices: Choices, runner: Runner) -> bool:
+    """Run one table or figure and print it; True if it is complete."""
+    print(f"== {item.paper} {item.name}: {item.title} ==", flush=True)
+    runs = _runs(item, names, choices)
+    found = runner.run_all(runs)
+    heads = _measured(item, names, choices)
+    runner.heads_of_all([one for one in heads if {one[0], one[2]} - {None} <= found.keys()])
+    folder = runner.place.out / choices.scale / "tables"
+    name = f"{item.paper}-{item.name}"
+    if isinstance(item, Figure):
+        return draw(item, choices, found, runner, folder / name)
+    rows: tuple[Row, ...] = choose_rows(item, names)
+    filled = list(fill(item, rows, choices, found, runner))
+    layout = lay_out(item, filled, choices.scale, _signatures(found.values()), bf16=choices.bf16)
+    name += "" if names is None else "-rows"
+    systems = []
+    if item.tested is not None:
+        systems = study.tested_rows(item, rows, choices, found, runner.place)
+        finished = study.runs_by_row(item, rows, choices, found)
+        counts = {row.label: len(runs) for row, runs in finished.items()}
+        layout = study.widen(layout, item, systems, counts)
+    print("\n" + to_text(layout))
+    files = write_all(layout, folder, name, filled) + study.write_tests(folder, name, systems)
+    if item.tested is not None and study.draw(
+        item, filled, choices, found, systems, runner, folder / name
+    ):
+        files += sorted((folder / name).glob("*.svg"))
+    print("written: " + ", ".join(str(path) for path in files) + "\n", flush=True)
+    wanted = [
+        (cell, number)
+        for row, numbers in filled
+        for cell, number in zip(row.cells, numbers, strict=True)
+        if cell is not None and cell.experiment is not None
+    ]
+    if runner.collect:
+        return bool(found)
+    return all(number.count == len(choices.seeds) for _, number in wanted)
+
+
+def _signatures(results: Sequence[dict]) -> list[str]:
+    found = {}
+    for result in results:
+        test = result["scores"].get("test", {})
+        for key, name in (
+            ("tokenised_signature", "tokenised"),
+            ("compound_split_signature", "compound-split"),
+            ("sacrebleu_signature", "sacreBLEU"),
+        ):
+            if key in test:
+                found[f"{name} {test[key]}"] = None
+    return list(found)
+
+
+def _dry_run(
+    items: Sequence[Table | Figure],
+    names: str | None,
+    choices: Choices,
+    place: Place,
+    gpus: int,
+) -> int:
+    """Print the commands of all runs, each run once, as they can be pasted into a terminal."""
+    python = shlex.quote(sys.executable)
+    print(f"cd {shlex.quote(str(ROOT))}")
+    print(f"export DIVERSE_MHA_PYTHON={python} PATH={shlex.quote(str(Path(python).parent))}:$PATH")
+    seen = set()
+    for item in items:
+        print(f"# {item.paper} {item.name}: {item.title}")
+        for run in _runs(item, names, choices):
+            if run in seen:
+                print(f"#   {run.name}: as above")
+                continue
+            seen.add(run)
+            here = replace(place, gpus=usable(run.batches, gpus))
+            print(f"\n# {run.name}")
+            for step in (
+                steps.prepare(run, here),
+                steps.train(run, here),
+                *steps.finish(run, here),
+            ):
+                print(step.shell())
+        for run, options, other in _measured(item, names, choices):
+            print(steps.analyze(run, replace(place, gpus=gpus), options, other).shell())
+        print()
+    return 0
+
+
+def _measured(item: Table | Figure, names: str | None, choices: Choices) -> list[tuple]:
+    if isinstance(item, Figure):
+        return measured_for(item, choices)
+    return measured(item, choose_rows(item, names), choices)

@@ -1,0 +1,103 @@
+"""Recipes of ``configs/`` put together as Hydra does, without importing fairseq.
+
+A recipe lists itself first and its groups after it, so a group wins over the recipe, a later
+group over an earlier one, and a setting given by name over all. The other way round does not
+work under ``fairseq-hydra-train``: fairseq's schema of a recipe comes in at the recipe's place
+and covers whatever is listed before it, which is why no recipe builds on another one.
+"""
+
+import functools
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from omegaconf import OmegaConf
+
+from diverse_mha.common.errors import UserError
+from diverse_mha.common.places import ROOT
+
+CONFIGS = ROOT / "configs"
+
+#: Where a run is and what it prints: no part of what it computes.
+_PLACES = (
+    ("checkpoint", "save_dir"),
+    ("common", "user_dir"),
+    ("common", "log_format"),
+    ("common", "log_interval"),
+    ("task", "data"),
+)
+
+
+def groups_of(config: str) -> dict[str, str | None]:
+    """Return the groups that a recipe names, each with its choice or None.
+
+    Raises:
+        UserError: if there is no such recipe.
+    """
+    return _groups(_load(CONFIGS / f"{config}.yaml"))
+
+
+def compose(config: str, choices: Mapping[str, str], settings: Mapping[str, object]) -> dict:
+    """Put a recipe together.
+
+    Args:
+        config: Its name in ``configs/``.
+        choices: By group, the choice; a group that the recipe does not name comes last.
+        settings: Values by their dotted name, such as ``model.encoder_layers``.
+
+    Returns:
+        The settings as nested dictionaries, interpolations as they are written.
+
+    Raises:
+        UserError: for a recipe or a choice that does not exist.
+    """
+    recipe = _load(CONFIGS / f"{config}.yaml")
+    groups = _groups(recipe) | dict(choices)
+    layers = [recipe]
+    layers += [_load(CONFIGS / g / f"{name}.yaml") for g, name in groups.items() if name]
+    merged = OmegaConf.merge(*layers)
+    for name, value in settings.items():
+        OmegaConf.update(merged, name, value, force_add=True)
+    plain = OmegaConf.to_container(merged)
+    for key in ("defaults", "hydra"):
+        plain.pop(key, None)
+    return plain
+
+
+def lookup(settings: Mapping, name: str) -> object:
+    """Return the value under a dotted name, or None."""
+    for part in name.split("."):
+        settings = settings.get(part) if isinstance(settings, Mapping) else None
+    return settings
+
+
+def fingerprint(settings: Mapping, *more: object) -> str:
+    """Hash what decides a result: the settings without places, and whatever else is given."""
+    kept = {group: dict(values) for group, values in settings.items()}
+    for group, key in _PLACES:
+        kept.get(group, {}).pop(key, None)
+    text = json.dumps([kept, *more], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+@functools.lru_cache
+def _load(path: Path):
+    if not path.is_file():
+        folder = path.parent
+        if not CONFIGS.is_dir():
+            raise UserError(
+                f"{CONFIGS}: not there; the recipes come with the repository, so run this from "
+                "a clone (pip install -e)"
+            )
+        names = ", ".join(sorted(file.stem for file in folder.glob("*.yaml")))
+        raise UserError(f"{path}: no such file; {folder.name}/ has {names}")
+    return OmegaConf.load(path)
+
+
+def _groups(recipe) -> dict[str, str]:
+    found = {}
+    for entry in recipe.get("defaults", []):
+        if not isinstance(entry, str):
+            found |= {g: c for g, c in entry.items() if not g.startswith("override ")}
+    return found

@@ -1,0 +1,304 @@
+"""What stands for a paper's corpus at each scale: recipe, preparation, sizes, evaluation."""
+
+from dataclasses import dataclass, field, replace
+
+from diverse_mha.common.errors import UserError
+
+# What becomes of the data folder in a command: {data} is the folder of prepared corpora.
+DATA = "{data}"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a corpus is trained on and evaluated at one scale.
+
+    Attributes:
+        config: The recipe in ``configs/``.
+        kind: ``translation``, ``language_model`` or ``classifier``.
+        folder: The corpus's folder below the data folder; ``{task}`` is a probing task.
+        prepare: The script of ``data-prep/`` and its options.
+        languages: Source and target, for translation.
+        reverse: Whether the corpus as prepared is the other direction of the paper's.
+        width: The scale's model width in parts of the paper's.
+        ffn: Feed-forward width in parts of the model width, where the width is given.
+        sizes: By size, settings that make it; empty: ``configs/size/`` has it.
+        settings: Settings of all runs.
+        beam: Beam size.
+        lenpen: Length penalty.
+        average: How many of the last checkpoints are averaged; 0: the best one counts.
+        average_by: Which these are, by ``epoch`` or by ``update``.
+        evaluate: Further options of the evaluation.
+    """
+
+    config: str
+    kind: str
+    folder: str
+    prepare: tuple[str, ...]
+    languages: tuple[str, str] = ("", "")
+    reverse: bool = False
+    width: float = 1.0
+    ffn: int = 4
+    sizes: dict[str, dict] = field(default_factory=dict)
+    settings: dict[str, object] = field(default_factory=dict)
+    beam: int = 5
+    lenpen: float = 1.0
+    average: int = 0
+    average_by: str = "update"
+    evaluate: tuple[str, ...] = ()
+
+
+def _shape(width: int, ffn: int, heads: int) -> dict[str, int]:
+    settings = {}
+    for side in ("encoder", "decoder"):
+        settings[f"model.{side}_embed_dim"] = width
+        settings[f"model.{side}_ffn_embed_dim"] = ffn
+        settings[f"model.{side}_attention_heads"] = heads
+    return settings
+
+
+def _heads(heads: int) -> dict[str, int]:
+    return {f"model.{side}_attention_heads": heads for side in ("encoder", "decoder")}
+
+
+def _published(config: str, corpus: str, source: str, target: str, **more) -> Recipe:
+    return Recipe(
+        config=config,
+        kind="translation",
+        folder=corpus,
+        prepare=(f"prepare-{corpus}.sh",),
+        languages=(source, target),
+        **more,
+    )
+
+
+# At the two smaller scales one corpus stands for all: into its target language for a corpus into
+# English, the other way round for one out of English.
+_MULTI30K = Recipe(
+    config="multi30k_small",
+    kind="translation",
+    folder="multi30k",
+    prepare=("prepare-multi30k.sh",),
+    languages=("de", "en"),
+    width=1 / 4,
+    ffn=2,
+    sizes={
+        "base": {},
+        "iwslt": {},
+        "big": _shape(256, 512, 8),
+        "big_8_heads": _shape(256, 512, 4),
+    },
+    settings={"checkpoint.save_interval_updates": 500, "checkpoint.keep_interval_updates": 1},
+)
+_DEMO = Recipe(
+    config="demo",
+    kind="translation",
+    folder="demo",
+    prepare=(
+        "prepare-demo.sh",
+        *("--pairs", "500", "--merges", "200", "--out", f"{DATA}/demo"),
+    ),
+    languages=("lm", "qo"),
+    width=1 / 8,
+    ffn=2,
+    sizes={
+        "base": {},
+        "iwslt": _heads(4),
+        "big": _shape(128, 256, 16),
+        "big_8_heads": _shape(128, 256, 8),
+    },
+    beam=2,
+    evaluate=("--max-len-a", "1.2", "--max-len-b", "4"),
+)
+# The larger Multi30k model, trained until validation has stopped falling.
+_CONVERGED = Recipe(
+    config="multi30k",
+    kind="translation",
+    folder="multi30k",
+    prepare=("prepare-multi30k.sh",),
+    languages=("de", "en"),
+    sizes={"base": {}},
+)
+_PTB = Recipe(
+    config="ptb",
+    kind="language_model",
+    folder="ptb",
+    prepare=("prepare-ptb.sh",),
+    sizes={"base": {}},
+    settings={"checkpoint.save_interval_updates": 500, "checkpoint.keep_interval_updates": 1},
+)
+_DEMO_LM = Recipe(
+    config="demo_lm",
+    kind="language_model",
+    folder="demo_lm",
+    prepare=("language-model",),
+    sizes={"base": {}},
+)
+_LOGIC = Recipe(
+    config="logic",
+    kind="classifier",
+    folder="logic",
+    prepare=("prepare-logic.sh",),
+    sizes={"base": {}},
+)
+_PROBING = Recipe(
+    config="probing",
+    kind="classifier",
+    folder="probing/{task}",
+    prepare=("prepare-probing.sh",),
+    sizes={"base": {}},
+)
+# What learns the task in minutes on a CPU; see configs/logic.yaml.
+_SMALL_LOGIC = {
+    "common.bf16": True,
+    "model.encoder_ffn_embed_dim": 512,
+    "model.encoder_attention_heads": 4,
+    "model.encoder_normalize_before": True,
+    "model.dropout": 0.0,
+    "dataset.batch_size": 32,
+    "optimization.lr": [0.0002],  # at 5e-4 the plain model hardly learns
+    "optimization.max_update": 8000,
+    "lr_scheduler._name": "polynomial_decay",
+    "lr_scheduler.warmup_updates": 200,
+    "checkpoint.save_interval_updates": 1000,
+    "checkpoint.keep_interval_updates": 1,
+}
+_BRIEF = {
+    "optimization.max_epoch": 0,
+    "optimization.max_update": 12,
+    "dataset.batch_size": 32,
+    "common.log_interval": 3,
+    "checkpoint.save_interval_updates": 6,
+    "checkpoint.keep_interval_updates": 1,
+    "model.encoder_embed_dim": 32,
+    "model.encoder_ffn_embed_dim": 64,
+}
+
+#: By the paper's corpus, what it is at each scale it can be run at.
+CORPORA: dict[str, dict[str, Recipe]] = {
+    "wmt14_en_de": {
+        "paper": _published("wmt14_en_de", "wmt14-en-de", "en", "de", beam=4, lenpen=0.6),
+        "small": replace(_MULTI30K, reverse=True),
+        "smoke": replace(_DEMO, reverse=True),
+    },
+    "wmt17_zh_en": {
+        "paper": _published("wmt17_zh_en", "wmt17-zh-en", "zh", "en", beam=4, lenpen=0.6),
+        "small": _MULTI30K,
+        "smoke": _DEMO,
+    },
+    "wmt14_en_de_google": {
+        "paper": _published(
+            "wmt14_en_de_google",
+            "wmt14-en-de-google",
+            *("en", "de"),
+            beam=4,
+            lenpen=0.6,
+            average=10,
+            evaluate=("--compound-split",),
+        ),
+        "small": replace(_MULTI30K, reverse=True),
+        "smoke": replace(_DEMO, reverse=True),
+    },
+    "iwslt14_de_en": {
+        "paper": _published(
+            "iwslt14_de_en",
+            "iwslt14",
+            *("de", "en"),
+            sizes={"iwslt": {}},
+            settings={"model._name": "transformer_disagree_iwslt_de_en"},
+            evaluate=("--compound-split",),
+        ),
+        "small": _MULTI30K,
+        "smoke": _DEMO,
+    },
+    "iwslt17_de_en": {
+        "paper": _published("iwslt17_de_en", "iwslt17", "de", "en"),
+        "small": _MULTI30K,
+        "smoke": _DEMO,
+    },
+    "wmt17_de_en": {
+        "paper": _published("wmt17_de_en", "wmt17-de-en", "de", "en"),
+        "small": _MULTI30K,
+        "smoke": _DEMO,
+    },
+    "un_ru_en": {
+        "paper": _published("un_ru_en", "un-ru-en", "ru", "en"),
+        "small": _MULTI30K,
+        "smoke": _DEMO,
+    },
+    "un_zh_en": {
+        "paper": _published("un_zh_en", "un-zh-en", "zh", "en"),
+        "small": _MULTI30K,
+        "smoke": _DEMO,
+    },
+    "multi30k": {
+        "small": _CONVERGED,
+        "smoke": replace(_DEMO, sizes={"base": {}}),
+    },
+    "multi30k_small": {
+        "small": replace(_CONVERGED, config="multi30k_small"),
+        "smoke": replace(_DEMO, sizes={"base": {}}),
+    },
+    "ptb": {"paper": _PTB, "small": _PTB, "smoke": _DEMO_LM},
+    "wiki103": {
+        "paper": Recipe(
+            config="wiki103",
+            kind="language_model",
+            folder="wikitext103",
+            prepare=("prepare-wikitext103.sh",),
+            sizes={"base": {}},
+            settings={"model._name": "transformer_lm_disagree_wiki103"},
+            evaluate=("--context-window", "480"),
+        ),
+        "small": replace(
+            _PTB,
+            config="wiki103_small",
+            settings={"model._name": "transformer_lm_disagree"},
+            evaluate=("--context-window", "96"),
+        ),
+        "smoke": replace(
+            _DEMO_LM,
+            config="wiki103_small",
+            evaluate=("--context-window", "24"),
+            settings={
+                "model._name": "transformer_lm_disagree",
+                "task.tokens_per_sample": 32,
+                "model.decoder_embed_dim": 32,
+                "model.decoder_ffn_embed_dim": 64,
+                "model.adaptive_input_cutoff": "100,200",
+                "model.adaptive_softmax_cutoff": "100,200",
+                "dataset.max_tokens": 256,
+                "common.log_interval": 3,
+                "optimization.max_update": 12,
+                "lr_scheduler.warmup_updates": 5,
+                "lr_scheduler.lr_period_updates": 7,
+                "checkpoint.save_interval_updates": 6,
+                "checkpoint.keep_interval_updates": 1,
+            },
+        ),
+    },
+    "logic": {
+        "paper": _LOGIC,
+        "small": replace(_LOGIC, settings=_SMALL_LOGIC),
+        "smoke": replace(
+            _LOGIC,
+            prepare=("prepare-logic.sh", "--draws", "3000", "--out", f"{DATA}/logic"),
+            settings=_BRIEF | {"model.encoder_attention_heads": 4},
+        ),
+    },
+    "probing": {
+        "paper": _PROBING,
+        "smoke": replace(_PROBING, prepare=("probing",), settings=_BRIEF),
+    },
+}
+
+
+def recipe_for(corpus: str, scale: str) -> Recipe:
+    """Return what stands for a corpus at a scale.
+
+    Raises:
+        UserError: if nothing does.
+    """
+    by_scale = CORPORA[corpus]
+    if scale not in by_scale:
+        raise UserError(f"--scale {scale}: {corpus} has only {', '.join(sorted(by_scale))}")
+    return by_scale[scale]

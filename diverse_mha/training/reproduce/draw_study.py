@@ -1,0 +1,121 @@
+"""The two figures of a study: learning curves, and quality against the diversity of heads."""
+
+import math
+from pathlib import Path
+
+import matplotlib
+
+from diverse_mha.analysis.figures.style import COLOURS, MARKERS, STYLE, Plot, new_figure
+from diverse_mha.common.files import csv_text, write_text
+
+_AXES = {
+    "heads.svcca": "SVCCA (higher = more alike)",
+    "heads.cka": "CKA (higher = more alike)",
+    "heads.exp_d.output": "exp(D) Out. (higher = differ more)",
+    "heads.jsd": "JSD, nats (higher = differ more)",
+}
+_GREY = "#bbbbbb"
+
+
+def draw_study(spec: dict, folder: Path) -> list[Plot]:
+    """Draw a study's figures from its specification, and write the curves as CSV."""
+    rows = [
+        (row["label"], run, updates, f"{value:.4f}")
+        for row in spec["rows"]
+        for run, curve in enumerate(row["curves"], start=1)
+        for updates, value in curve
+    ]
+    write_text(folder / "curves.csv", csv_text([("row", "run", "updates", "value"), *rows]))
+    with matplotlib.rc_context(STYLE):
+        plots = [_learning_curves(spec), _quality_against_diversity(spec)]
+    return [plot for plot in plots if plot is not None]
+
+
+def _learning_curves(spec: dict) -> Plot | None:
+    """Draw a panel a row, in colour, the baseline in black and all others behind in grey."""
+    rows = [row for row in spec["rows"] if any(row["curves"])]
+    if not rows:
+        return None
+    baseline = next((row for row in rows if row["baseline"]), None)
+    columns = min(4, len(rows))
+    lines = math.ceil(len(rows) / columns)
+    figure = new_figure(2.3 * columns, 1.9 * lines + 0.6)
+    axes = figure.subplots(lines, columns, sharex=True, sharey=True, squeeze=False)
+    for number, (axis, row) in enumerate(zip(axes.flat, rows, strict=False)):
+        for other in rows:
+            _lines(axis, other, color=_GREY, linewidth=0.5, zorder=1)
+        if baseline is not None:
+            _lines(axis, baseline, color="black", linewidth=0.9, zorder=2)
+        if row is not baseline:
+            _lines(axis, row, color=COLOURS[number % 8], linewidth=1.1, zorder=3)
+        axis.set_title(row["label"], fontsize=8)
+    for axis in list(axes.flat)[len(rows) :]:
+        axis.set_visible(False)
+    for axis in list(axes.flat)[len(rows) - columns : len(rows)]:
+        axis.tick_params(labelbottom=True)  # also where the one below it is not shown
+    accuracy = spec["tested"] == "accuracy"
+    values = [value for row in rows for curve in row["curves"] for _, value in curve]
+    ends = [curve[-1][1] for row in rows for curve in row["curves"] if curve]
+    if not accuracy and max(values) > 2 * max(ends):
+        # The first validations are far off, and would press the rest together.
+        axes.flat[0].set_ylim(0.97 * min(values), 1.25 * max(ends))
+    figure.supxlabel("updates", fontsize=9)
+    figure.supylabel(
+        "validation accuracy, %" if accuracy else "validation nll, bits per token", fontsize=9
+    )
+    caption = (
+        "Validation over training, a line a seed: the row in colour, the baseline in black, all "
+        "other rows in grey."
+    )
+    return Plot("learning-curves", "Learning curves", caption, figure)
+
+
+def _lines(axis, row: dict, **style) -> None:
+    for curve in row["curves"]:
+        axis.plot(*zip(*curve, strict=True), **style) if curve else None
+
+
+def _quality_against_diversity(spec: dict) -> Plot | None:
+    """Draw the difference to the baseline, with its interval, against each measure of heads."""
+    rows = [row for row in spec["rows"] if row["baseline"] or row["difference"] is not None]
+    measures = [name for name in _AXES if any(row["heads"][name] is not None for row in rows)]
+    if not measures or len(rows) < 2:
+        return None
+    columns = min(2, len(measures))
+    lines = math.ceil(len(measures) / columns)
+    figure = new_figure(3.1 * columns + 2.0, 2.6 * lines + 0.5)
+    axes = figure.subplots(lines, columns, sharey=True, squeeze=False)
+    for axis in list(axes.flat)[len(measures) :]:
+        axis.set_visible(False)
+    for axis, name in zip(axes.flat, measures, strict=False):
+        axis.axhline(0, color=_GREY, linewidth=0.8, zorder=1)
+        for number, row in enumerate(rows):
+            place, value = row["heads"][name], row["difference"] or 0.0
+            if place is None:
+                continue
+            low, high = row["interval"] or (value, value)
+            colour = "black" if row["baseline"] else COLOURS[number % 8]
+            axis.errorbar(
+                place,
+                value,
+                yerr=[[value - low], [high - value]],
+                fmt=MARKERS[number % 8],
+                color=colour,
+                # The second time round the colours, markers are hollow.
+                markerfacecolor=colour if number < 8 else "white",
+                markersize=5,
+                elinewidth=0.7,
+                label=row["label"],
+            )
+        axis.set_xlabel(_AXES[name], fontsize=8)
+    low, high = axes.flat[0].get_ylim()
+    axes.flat[0].set_ylim(min(low, -0.1), max(high, 0.1))  # where nothing differs, say so
+    handles, labels = axes.flat[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside right center", frameon=False, fontsize=7)
+    lower = ", lower is better" if spec["tested"] == "perplexity" else ""
+    figure.supylabel(f"difference in {spec['tested']} to the baseline{lower}", fontsize=9)
+    caption = (
+        f"Difference in {spec['tested']} to the baseline with its 95 % interval, not corrected for "
+        "the number of rows, against how alike the heads of each row are; means over seeds."
+    )
+    return Plot("quality-against-diversity", "Quality against diversity", caption, figure)

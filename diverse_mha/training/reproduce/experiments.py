@@ -1,0 +1,133 @@
+"""What the papers' tables are made of: experiments, cells, rows, tables and figures."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+SCALES = ("smoke", "small", "paper")
+
+
+def freeze(settings: Iterable[tuple[str, object]]) -> tuple[tuple[str, object], ...]:
+    """Return settings that can be a key: lists become tuples."""
+    return tuple((n, tuple(v) if isinstance(v, list) else v) for n, v in settings)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One training of a paper, in the paper's own terms.
+
+    Attributes:
+        corpus: A name of ``reproduce.corpora.CORPORA``.
+        task: Which of the probing tasks, for that corpus.
+        method: A file of ``configs/method/``.
+        size: A file of ``configs/size/`` or, for a language model or classifier, ``base``.
+        width: Model width, if it is not the size's.
+        heads: Number of heads, if it is not the size's.
+        settings: Further settings of fairseq, such as ``criterion.disagreement_on``.
+        reverse: Whether the corpus is translated in the other direction.
+    """
+
+    corpus: str
+    method: str = "baseline"
+    size: str = "base"
+    width: int | None = None
+    heads: int | None = None
+    settings: tuple[tuple[str, object], ...] = ()
+    reverse: bool = False
+    task: str = ""
+
+    def __post_init__(self):
+        object.__setattr__(self, "settings", freeze(self.settings))
+
+    def but(self, settings: dict | None = None, **changes) -> "Experiment":
+        """Return the same experiment with some choices changed and some settings added."""
+        merged = dict(self.settings) | (settings or {})
+        return replace(self, settings=tuple(sorted(merged.items())), **changes)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One number of a table.
+
+    Attributes:
+        experiment: The training it is about; None for what the paper quotes from elsewhere.
+        measure: What is read off the result, a name of ``reproduce.measures``.
+        paper: The paper's value, or None where it gives none.
+        against: The second training, for a measure that compares two.
+    """
+
+    experiment: Experiment | None
+    measure: str
+    paper: float | None
+    against: Experiment | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row: its name on the command line, its label in the paper, and its cells."""
+
+    name: str
+    label: str
+    cells: tuple[Cell | None, ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table of a paper.
+
+    Attributes:
+        paper: The paper's key, such as ``li2018``.
+        name: The table's name on the command line.
+        title: What it shows.
+        columns: A heading a cell.
+        rows: The rows, the baseline first where there is one.
+        baseline: The row that speeds are relative to, or None.
+        tested: The score whose difference to the baseline row is tested, as
+            :mod:`diverse_mha.evaluation.comparison` names it; None: no test.
+        scales: The scales at which it can be run.
+        settings: By scale, settings of all its experiments there.
+        notes: What a reader must know to compare the numbers.
+    """
+
+    paper: str
+    name: str
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+    baseline: str | None = None
+    tested: str | None = None
+    scales: tuple[str, ...] = SCALES
+    settings: dict[str, dict] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self):
+        for row in self.rows:
+            assert len(row.cells) == len(self.columns), (self.paper, self.name, row.name)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure of a paper.
+
+    Attributes:
+        paper: The paper's key.
+        name: The figure's name on the command line.
+        title: What it shows.
+        kind: How it is drawn, a name of ``reproduce.figures``.
+        curves: The trainings it shows, by their label.
+        against: The training that the curves are compared with, if any.
+        panels: Labels of the curves that share a panel; empty: all in one.
+        scales: The scales at which it can be run.
+        settings: By scale, settings of all its experiments there.
+        notes: What a reader must know.
+    """
+
+    paper: str
+    name: str
+    title: str
+    kind: str
+    curves: tuple[tuple[str, Experiment], ...]
+    against: Experiment | None = None
+    panels: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    scales: tuple[str, ...] = SCALES
+    settings: dict[str, dict] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()

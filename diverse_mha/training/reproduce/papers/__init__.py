@@ -1,0 +1,72 @@
+"""The tables and figures of the papers, a module a paper, and of our own study."""
+
+from diverse_mha.common.errors import UserError
+from diverse_mha.training.reproduce.experiments import SCALES, Figure, Row, Table
+from diverse_mha.training.reproduce.papers import li2018, li2021, study, yun2021, zheng2021
+
+PAPERS: dict[str, dict[str, Table | Figure]] = {
+    module.__name__.rpartition(".")[2]: {
+        item.name: item for item in (*module.TABLES, *module.FIGURES)
+    }
+    for module in (li2018, li2021, yun2021, zheng2021, study)
+}
+
+
+def items_of(paper: str) -> dict[str, Table | Figure]:
+    """Return the tables and figures of a paper by their names.
+
+    Raises:
+        UserError: for an unknown paper.
+    """
+    if paper not in PAPERS:
+        raise UserError(f"{paper}: no such paper; choose from {', '.join(PAPERS)}")
+    return PAPERS[paper]
+
+
+def find(paper: str, name: str) -> Table | Figure:
+    """Return a table or figure; ``table-1``, ``table1`` and ``1`` name the same table.
+
+    Raises:
+        UserError: for an unknown paper, table or figure.
+    """
+    known = items_of(paper)
+    wanted = name.lower().replace("_", "-").replace(" ", "-")
+    wanted = wanted.replace("fig.", "figure").replace("fig-", "figure-")
+    for spelled in (wanted, f"table-{wanted}"):
+        for item in known.values():
+            if spelled in (item.name, item.name.replace("-", "")):
+                return item
+    raise UserError(f"{name}: {paper} has no such table or figure; choose from {', '.join(known)}")
+
+
+def check_scale(item: Table | Figure, scale: str) -> None:
+    """Refuse a scale that does not exist, or not for this table.
+
+    Raises:
+        UserError: naming those that do.
+    """
+    if scale not in item.scales:
+        there = item.scales if scale in SCALES else SCALES
+        raise UserError(
+            f"--scale {scale}: not there for {item.paper} {item.name}; choose from "
+            f"{', '.join(there)}"
+        )
+
+
+def choose_rows(table: Table, names: str | None) -> tuple[Row, ...]:
+    """Return the rows that a comma list names, in the table's order; None: all.
+
+    Raises:
+        UserError: for a name that is no row.
+    """
+    if names is None:
+        return table.rows
+    wanted = [name.strip().lower() for name in names.split(",")]
+    known = {row.name.lower() for row in table.rows}
+    for name in wanted:
+        if name not in known:
+            raise UserError(
+                f"--rows {names}: {table.paper} {table.name} has no row {name!r}; choose from "
+                f"{', '.join(row.name for row in table.rows)}"
+            )
+    return tuple(row for row in table.rows if row.name.lower() in wanted)

@@ -1,0 +1,185 @@
+"""Li et al. 2021, *On the diversity of multi-head attention*: Tables 3 to 7, Figs. 3 and 4."""
+
+from diverse_mha.training.reproduce.experiments import Cell, Experiment, Figure, Row, Table
+from diverse_mha.training.reproduce.papers.li2018 import EN_DE, ENCODER, ZH_EN
+
+_SIZED = ("parameters", "speed", "bleu")
+
+
+def _cells(experiment: Experiment, measures: tuple, values: tuple) -> tuple[Cell, ...]:
+    return tuple(Cell(experiment, m, v) for m, v in zip(measures, values, strict=True))
+
+
+def _em_layers(layers: str) -> Experiment:
+    # Two ways to write layers 1 and 2; this one is the method of the later tables.
+    if layers == "1,2":
+        return EN_DE.but(method="em_routing_1_2")
+    return EN_DE.but({"model.aggregation_encoder_layers": layers}, method="em_routing_encoder")
+
+
+TABLE_3 = Table(
+    paper="li2021",
+    name="table-3",
+    title="Routing algorithms and attention components (WMT14 En-De, Base)",
+    columns=("parameters", "speed", "BLEU"),
+    baseline="none",
+    rows=tuple(
+        Row(name, label, _cells(EN_DE.but(method=method), _SIZED, (parameters, speed, bleu)))
+        for name, label, method, parameters, speed, bleu in (
+            ("none", "none", "baseline", 88.0e6, 1.92, 27.31),
+            ("enc-simple", "Enc, Simple", "simple_routing_encoder", 100.6e6, 1.23, 27.98),
+            ("enc-em", "Enc, EM", "em_routing_encoder", 100.6e6, 1.20, 28.28),
+            ("e-d-em", "E-D, EM", "em_routing_cross", 100.6e6, 1.20, 27.94),
+            ("dec-em", "Dec, EM", "em_routing_decoder", 100.6e6, 1.21, 28.15),
+            ("enc+e-d-em", "Enc, E-D, EM", "em_routing_encoder_cross", 113.2e6, 0.87, 28.45),
+            ("all-em", "Enc, E-D, Dec, EM", "em_routing_everywhere", 125.8e6, 0.66, 28.47),
+        )
+    ),
+)
+
+TABLE_4 = Table(
+    paper="li2021",
+    name="table-4",
+    title="Encoder layers with EM routing (WMT14 En-De, Base)",
+    columns=("parameters", "speed", "BLEU"),
+    baseline="none",
+    rows=tuple(
+        # A comma would part two names on the command line.
+        Row(
+            name.replace(",", "+"),
+            name,
+            _cells(experiment, _SIZED, (parameters, speed, bleu)),
+        )
+        for name, experiment, parameters, speed, bleu in (
+            ("none", EN_DE, 88.0e6, 1.92, 27.31),
+            ("1-6", EN_DE.but(method="em_routing_encoder"), 100.6e6, 1.20, 28.28),
+            ("4-6", _em_layers("4,5,6"), 94.3e6, 1.54, 28.26),
+            ("1-3", _em_layers("1,2,3"), 94.3e6, 1.54, 28.27),
+            ("1,2", _em_layers("1,2"), 92.2e6, 1.67, 28.26),
+            ("6", _em_layers("6"), 90.1e6, 1.88, 27.68),
+            ("1", _em_layers("1"), 90.1e6, 1.88, 27.75),
+        )
+    ),
+    settings={"small": {"model.encoder_layers": 6}},
+    notes=("At the small scale the encoder has six layers here, so that the rows exist.",),
+)
+
+_METHODS = {
+    "base": ("Base", {}),
+    "+disagreement": ("+ Disagreement", {"method": "disagreement_output"}),
+    "+aggregation": ("+ Aggregation", {"method": "em_routing_1_2"}),
+    "+both": ("+ Both", {"method": "both"}),
+}
+
+
+def _sized_row(prefix: str, size: str, method: str, en_de: tuple, zh_en: tuple | None) -> Row:
+    label, changes = _METHODS[method]
+    name = prefix if method == "base" else prefix + method
+    measures = ("parameters", "bleu")
+    cells = _cells(EN_DE.but(size=size, **changes), measures, en_de)
+    if zh_en is not None:
+        cells += _cells(ZH_EN.but(size=size, **changes), measures, zh_en)
+    return Row(name, f"Transformer-{prefix.title()}" if method == "base" else label, cells)
+
+
+TABLE_5 = Table(
+    paper="li2021",
+    name="table-5",
+    title="Disagreement, aggregation and both (WMT14 En-De, WMT17 Zh-En)",
+    columns=("En-De parameters", "En-De BLEU", "Zh-En parameters", "Zh-En BLEU"),
+    rows=(
+        _sized_row("base", "base", "base", (88e6, 27.31), (108e6, 24.13)),
+        _sized_row("base", "base", "+disagreement", (88e6, 28.20), (108e6, 24.85)),
+        _sized_row("base", "base", "+aggregation", (92e6, 28.26), (112e6, 24.68)),
+        _sized_row("base", "base", "+both", (92e6, 28.41), (112e6, 24.90)),
+        _sized_row("big", "big", "base", (264e6, 28.58), (304e6, 24.56)),
+        _sized_row("big", "big", "+disagreement", (264e6, 28.96), (304e6, 25.08)),
+        _sized_row("big", "big", "+aggregation", (297e6, 28.96), (337e6, 25.00)),
+        _sized_row("big", "big", "+both", (297e6, 29.09), (337e6, 25.12)),
+    ),
+)
+
+TABLE_6 = Table(
+    paper="li2021",
+    name="table-6",
+    title="Big with 8 heads (WMT14 En-De)",
+    columns=("parameters", "BLEU"),
+    rows=(
+        _sized_row("big", "big_8_heads", "base", (264e6, 28.10), None),
+        _sized_row("big", "big_8_heads", "+disagreement", (264e6, 28.63), None),
+        _sized_row("big", "big_8_heads", "+aggregation", (288e6, 28.65), None),
+        _sized_row("big", "big_8_heads", "+both", (288e6, 28.94), None),
+    ),
+    notes=(
+        "The paper's +24M for aggregation with 8 heads does not follow from its own equations, "
+        "which give 16.8M.",
+    ),
+)
+
+# Name in the table, label, Conneau et al.'s file, accuracies.
+_PROBES = (
+    ("SeLen", "sentence_length", (95.35, 96.47, 96.02, 96.55)),
+    ("WC", "word_content", (98.03, 98.65, 98.31, 98.87)),
+    ("TrDep", "tree_depth", (44.40, 46.54, 45.77, 46.93)),
+    ("ToCo", "top_constituents", (83.48, 84.24, 84.05, 84.17)),
+    ("BShif", "bigram_shift", (51.45, 53.54, 50.97, 54.26)),
+    ("Tense", "past_present", (84.57, 85.03, 85.56, 86.07)),
+    ("SubNm", "subj_number", (82.80, 83.15, 85.47, 85.84)),
+    ("ObjNm", "obj_number", (80.31, 80.49, 82.46, 83.38)),
+    ("SOMO", "odd_man_out", (49.87, 49.58, 50.09, 50.13)),
+    ("CoIn", "coordination_inversion", (69.39, 68.48, 70.21, 69.99)),
+)
+PROBING_TASKS = tuple(task for _, task, _ in _PROBES)
+
+TABLE_7 = Table(
+    paper="li2021",
+    name="table-7",
+    title="Linguistic probing, accuracy (ten tasks of Conneau et al. 2018)",
+    columns=("Baseline", "Disagreement", "Aggregation", "Combine"),
+    rows=tuple(
+        Row(
+            name,
+            name,
+            tuple(
+                Cell(Experiment("probing", task=task).but(**changes), "accuracy", value)
+                for (_, changes), value in zip(_METHODS.values(), values, strict=True)
+            ),
+        )
+        for name, task, values in _PROBES
+    ),
+    scales=("smoke", "paper"),
+    notes=("At the smoke scale the labels are stand-ins, read off the surface of demo sentences.",),
+)
+
+FIGURE_3 = Figure(
+    paper="li2021",
+    name="figure-3",
+    title="t-SNE of the encoder heads' mean outputs, one colour a regulariser (WMT17 Zh-En)",
+    kind="tsne",
+    curves=(
+        ("none", ZH_EN),
+        ("Subspace", ZH_EN.but(ENCODER, method="disagreement_subspace")),
+        ("Position", ZH_EN.but(ENCODER, method="disagreement_position")),
+        ("Output", ZH_EN.but(ENCODER, method="disagreement_output")),
+    ),
+)
+
+FIGURE_4 = Figure(
+    paper="li2021",
+    name="figure-4",
+    title="Logical inference: accuracy by the number of operators",
+    kind="accuracy_by_length",
+    curves=tuple(
+        (label, Experiment("logic").but(**changes))
+        for label, changes in (
+            ("Baseline", {}),
+            ("Disagreement", {"method": "disagreement_output"}),
+            ("Aggregation", {"method": "em_routing_encoder"}),
+            ("Combine", {"method": "both"}),
+        )
+    ),
+    notes=("The paper gives a plot only, so there are no values of its to print.",),
+)
+
+TABLES = (TABLE_3, TABLE_4, TABLE_5, TABLE_6, TABLE_7)
+FIGURES = (FIGURE_3, FIGURE_4)

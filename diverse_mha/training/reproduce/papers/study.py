@@ -1,0 +1,98 @@
+"""Our own study (docs/study.md): the papers' methods trained to the end, with tests."""
+
+from diverse_mha.training.reproduce.experiments import Cell, Experiment, Row, Table
+
+_HEADS = ("heads.svcca", "heads.cka", "heads.exp_d.subspace", "heads.exp_d.output", "heads.jsd")
+_HEADINGS = ("SVCCA", "CKA", "exp(D) Sub.", "exp(D) Out.", "JSD")
+_ENCODER = {"criterion.disagreement_on": "encoder"}
+
+
+def _row(name: str, label: str, experiment: Experiment, measures: tuple, paper: tuple = ()) -> Row:
+    values = dict(paper)
+    return Row(
+        name, label, tuple(Cell(experiment, measure, values.get(measure)) for measure in measures)
+    )
+
+
+_TRANSLATION = ("sacrebleu", "valid_perplexity", "parameters", *_HEADS, "cost")
+
+
+def _translation(name: str, corpus: str, title: str) -> Table:
+    plain = Experiment(corpus)
+    rows = (
+        ("baseline", "Baseline", plain),
+        ("sub", "Sub., encoder", plain.but(_ENCODER, method="disagreement_subspace")),
+        ("pos", "Pos., encoder", plain.but(_ENCODER, method="disagreement_position")),
+        ("out", "Out., encoder", plain.but(_ENCODER, method="disagreement_output")),
+        ("out-all", "Out., all", plain.but(method="disagreement_output")),
+        ("em", "EM routing, layers 1-2", plain.but(method="em_routing_1_2")),
+        ("both", "Out., all + EM routing", plain.but(method="both")),
+        ("hsic-1e-8", "HSIC 1e-8", plain.but({"criterion.hsic_weight": 1e-8}, method="hsic")),
+        ("hsic-1e-7", "HSIC 1e-7", plain.but(method="hsic")),
+        ("drophead", "Drophead 0.1", plain.but(method="drophead")),
+        ("ortho", "Orthogonality 1.0", plain.but(method="orthogonality")),
+        ("all-three", "Drophead + orthogonality + HSIC", plain.but(method="all_three")),
+        ("coda", "CODA", plain.but(method="coda")),
+        ("coda-cs", "CODA-CS", plain.but(method="coda_cs")),
+        ("realformer", "RealFormer", plain.but(method="realformer")),
+    )
+    return Table(
+        paper="study",
+        name=name,
+        title=f"All methods, {title} (Multi30k De-En, test_2016)",
+        columns=("BLEU", "valid ppl", "parameters", *_HEADINGS, "cost"),
+        baseline="baseline",
+        tested="BLEU",
+        rows=tuple(_row(row, label, which, _TRANSLATION) for row, label, which in rows),
+        scales=("smoke", "small"),
+        notes=("BLEU and chrF: sacreBLEU's.",),
+    )
+
+
+TRANSLATION = _translation("translation", "multi30k", "trained to the end")
+TRANSLATION_SMALL = _translation("translation-small", "multi30k_small", "ten epochs")
+
+_PTB = ("perplexity", "lm_valid_perplexity", "parameters", *_HEADS, "cost")
+PTB = Table(
+    paper="study",
+    name="ptb",
+    title="Controlling methods of Yun et al. 2021, Table 7, trained to the end (Penn Treebank)",
+    columns=("test ppl", "valid ppl", "parameters", *_HEADINGS, "cost"),
+    baseline="baseline",
+    tested="perplexity",
+    rows=tuple(
+        _row(name, label, Experiment("ptb", method=method), _PTB, (("perplexity", value),))
+        for name, label, method, value in (
+            ("baseline", "Baseline", "baseline", 120.38),
+            ("drophead", "Drophead", "drophead", 102.72),
+            ("ortho", "Orthogonality", "orthogonality", 102.62),
+            ("hsic", "HSIC", "hsic", 101.89),
+            ("all-three", "All three", "all_three", 102.07),
+        )
+    ),
+    scales=("smoke", "small"),
+)
+
+_LOGIC = ("accuracy", "accuracy.seen", "accuracy.unseen", "parameters", *_HEADS, "cost")
+LOGIC = Table(
+    paper="study",
+    name="logic",
+    title="Methods of Li et al. 2021, Fig. 4, trained to the end (logical inference)",
+    columns=("accuracy", "up to 6", "over 6", "parameters", *_HEADINGS, "cost"),
+    baseline="baseline",
+    tested="accuracy",
+    rows=tuple(
+        _row(name, label, Experiment("logic", method=method), _LOGIC)
+        for name, label, method in (
+            ("baseline", "Baseline", "baseline"),
+            ("disagreement", "Disagreement", "disagreement_output"),
+            ("aggregation", "Aggregation", "em_routing_encoder"),
+            ("both", "Both", "both"),
+        )
+    ),
+    scales=("smoke", "small"),
+    notes=("Up to 6, over 6: number of operators; models are trained on up to 6.",),
+)
+
+TABLES = (TRANSLATION, TRANSLATION_SMALL, PTB, LOGIC)
+FIGURES = ()

@@ -1,0 +1,303 @@
+"""Yun et al. 2021, *Analyzing and Controlling Inter-Head Diversity*: Tables 1-7, Figs. 2-4."""
+
+from diverse_mha.training.reproduce.experiments import Cell, Experiment, Figure, Row, Table
+
+DE_EN = Experiment("iwslt17_de_en")
+
+# By width, BLEU by number of heads.
+_GRID = {
+    64: {1: 26.33, 2: 27.47},
+    128: {1: 31.30, 2: 32.75, 4: 31.71},
+    256: {1: 32.63, 2: 33.23, 4: 33.42, 8: 33.62},
+    512: {1: 33.33, 2: 33.42, 4: 33.90, 8: 33.67, 16: 32.69},
+}
+_HEADS = (1, 2, 4, 8, 16)
+
+
+def sized(width: int, heads: int) -> Experiment:
+    """Return the training with a width and a number of heads."""
+    return DE_EN.but(width=width, heads=heads)
+
+
+TABLE_1 = Table(
+    paper="yun2021",
+    name="table-1",
+    title="BLEU by width d and number of heads H (IWSLT17 De-En)",
+    columns=tuple(f"H={heads}" for heads in _HEADS),
+    rows=tuple(
+        Row(
+            f"d{width}",
+            f"d={width}",
+            tuple(
+                Cell(sized(width, heads), "bleu", by_heads[heads]) if heads in by_heads else None
+                for heads in _HEADS
+            ),
+        )
+        for width, by_heads in _GRID.items()
+    ),
+    notes=("The widths are the paper's; the small scale halves them, smoke takes an eighth.",),
+)
+
+SINGLE = sized(512, 1)
+TABLE_2 = Table(
+    paper="yun2021",
+    name="table-2",
+    title="SVCCA against the single-head model, last layers (IWSLT17 De-En, d=512)",
+    columns=tuple(f"H={heads}" for heads in _HEADS),
+    rows=tuple(
+        Row(
+            name,
+            label,
+            tuple(
+                Cell(sized(512, heads), f"against.{component}", value, SINGLE)
+                for heads, value in zip(_HEADS, values, strict=True)
+            ),
+        )
+        for name, label, component, values in (
+            ("enc-self", "encoder self", "encoder", (0.448, 0.407, 0.374, 0.272, 0.202)),
+            ("dec-self", "decoder self", "decoder", (0.474, 0.400, 0.353, 0.328, 0.237)),
+            ("enc-dec", "encoder-decoder", "cross", (0.429, 0.378, 0.319, 0.289, 0.189)),
+        )
+    ),
+    notes=(
+        "All heads of a module side by side against those of the single-head model, which is "
+        "trained with the next seed; the paper does not say how H=1 differs from itself.",
+    ),
+)
+
+_SIMILARITIES = ("SVCCA", "CKA", "SVCCA top", "SVCCA all", "CKA all")
+
+
+def _similarities(experiment: Experiment, svcca: float, cka: float) -> tuple[Cell, ...]:
+    """Cells of the paper's two numbers, and of other readings that it has no numbers for."""
+    others = (Cell(experiment, name, None) for name in ("svcca.top", "svcca.all", "cka.all"))
+    return (Cell(experiment, "svcca", svcca), Cell(experiment, "cka", cka), *others)
+
+
+TABLE_3 = Table(
+    paper="yun2021",
+    name="table-3",
+    title="Inter-head similarity by number of heads and width (IWSLT17 De-En)",
+    columns=_SIMILARITIES,
+    rows=tuple(
+        Row(
+            f"{heads}h-{width}d",
+            f"{heads}H-{width}d",
+            _similarities(sized(width, heads), svcca, cka),
+        )
+        for heads, width, svcca, cka in (
+            (2, 64, 0.793, 0.553),
+            (2, 128, 0.712, 0.488),
+            (2, 512, 0.559, 0.344),
+            (4, 128, 0.504, 0.277),
+            (4, 256, 0.541, 0.309),
+            (4, 512, 0.560, 0.277),
+            (8, 256, 0.346, 0.143),
+            (8, 512, 0.419, 0.197),
+            (16, 512, 0.252, 0.117),
+        )
+    ),
+)
+
+_METHODS = (
+    ("baseline", "Baseline", "baseline"),
+    ("drophead", "+ Drophead", "drophead"),
+    ("ortho", "+ ortho", "orthogonality"),
+    ("hsic", "+ HSIC", "hsic"),
+    ("all", "+ All", "all_three"),
+)
+
+
+def _bleu_rows(
+    corpora: tuple[Experiment, ...], values: tuple[tuple[float, ...], ...]
+) -> tuple[Row, ...]:
+    return tuple(
+        Row(
+            name,
+            label,
+            tuple(
+                Cell(corpus.but(method=method), "bleu", value)
+                for corpus, value in zip(corpora, row, strict=True)
+            ),
+        )
+        for (name, label, method), row in zip(_METHODS, values, strict=True)
+    )
+
+
+def _both_directions(corpus: str) -> tuple[Experiment, Experiment]:
+    return Experiment(corpus), Experiment(corpus, reverse=True)
+
+
+TABLE_4 = Table(
+    paper="yun2021",
+    name="table-4",
+    title="Controlling methods (IWSLT17), BLEU",
+    columns=("De-En", "En-De"),
+    rows=_bleu_rows(
+        _both_directions("iwslt17_de_en"),
+        (
+            (33.67, 29.76),
+            (34.26, 30.13),
+            (34.03, 30.27),
+            (34.43, 30.32),
+            (34.53, 30.38),
+        ),
+    ),
+)
+
+_CONTROLLED = (
+    ("baseline", "Baseline", DE_EN, 0.397, 0.199),
+    ("drophead-0.1", "Drophead 0.1", DE_EN.but(method="drophead"), 0.415, 0.207),
+    (
+        "drophead-0.3",
+        "Drophead 0.3",
+        DE_EN.but({"model.drophead": 0.3}, method="drophead"),
+        *(0.534, 0.317),
+    ),
+    (
+        "drophead-0.5",
+        "Drophead 0.5",
+        DE_EN.but({"model.drophead": 0.5}, method="drophead"),
+        *(0.709, 0.527),
+    ),
+    (
+        "ortho-0.1",
+        "ortho 0.1",
+        DE_EN.but({"criterion.orthogonality_weight": 0.1}, method="orthogonality"),
+        *(0.408, 0.208),
+    ),
+    ("ortho-1.0", "ortho 1.0", DE_EN.but(method="orthogonality"), 0.407, 0.223),
+    (
+        "ortho-10",
+        "ortho 10.0",
+        DE_EN.but({"criterion.orthogonality_weight": 10.0}, method="orthogonality"),
+        *(0.420, 0.366),
+    ),
+    (
+        "hsic-1e-8",
+        "HSIC 1e-8",
+        DE_EN.but({"criterion.hsic_weight": 1e-8}, method="hsic"),
+        *(0.364, 0.182),
+    ),
+    ("hsic-1e-7", "HSIC 1e-7", DE_EN.but(method="hsic"), 0.338, 0.158),
+    (
+        "hsic-1e-6",
+        "HSIC 1e-6",
+        DE_EN.but({"criterion.hsic_weight": 1e-6}, method="hsic"),
+        *(0.325, 0.125),
+    ),
+)
+
+TABLE_5 = Table(
+    paper="yun2021",
+    name="table-5",
+    title="Inter-head similarity under the controlling methods (IWSLT17 De-En)",
+    columns=_SIMILARITIES,
+    rows=tuple(
+        Row(
+            name,
+            label,
+            _similarities(experiment, svcca, cka),
+        )
+        for name, label, experiment, svcca, cka in _CONTROLLED
+    ),
+)
+
+TABLE_6 = Table(
+    paper="yun2021",
+    name="table-6",
+    title="Controlling methods (WMT17 De-En, UN Ru-En, UN Zh-En), BLEU",
+    columns=("De-En", "En-De", "Ru-En", "En-Ru", "Zh-En", "En-Zh"),
+    rows=_bleu_rows(
+        (
+            *_both_directions("wmt17_de_en"),
+            *_both_directions("un_ru_en"),
+            *_both_directions("un_zh_en"),
+        ),
+        (
+            (31.47, 25.69, 52.68, 44.62, 52.21, 47.08),
+            (31.69, 25.73, 52.90, 44.82, 52.60, 47.09),
+            (31.63, 25.86, 52.92, 44.86, 52.55, 47.28),
+            (31.57, 25.89, 52.89, 44.82, 52.54, 47.16),
+            (31.76, 25.91, 53.02, 45.23, 52.69, 47.33),
+        ),
+    ),
+    scales=("smoke", "paper"),
+    notes=("At the smoke scale one corpus stands for all three.",),
+)
+
+TABLE_7 = Table(
+    paper="yun2021",
+    name="table-7",
+    title="Controlling methods in a language model (Penn Treebank), perplexity",
+    columns=("perplexity",),
+    rows=tuple(
+        Row(name, label, (Cell(Experiment("ptb", method=method), "perplexity", value),))
+        for (name, label, method), value in zip(
+            _METHODS, (120.38, 102.72, 102.62, 101.89, 102.07), strict=True
+        )
+    ),
+)
+
+
+def _curve(heads: int, width: int) -> tuple[str, Experiment]:
+    return f"{heads}_H_{width}_d", sized(width, heads)
+
+
+FIGURE_2 = Figure(
+    paper="yun2021",
+    name="figure-2",
+    title="SVCCA coefficients against the single-head model (IWSLT17 De-En, d=512)",
+    kind="coefficients_against",
+    curves=tuple(_curve(heads, 512) for heads in _HEADS),
+    against=SINGLE,
+)
+
+_ONLY_CROSS = (
+    "The last layer of the encoder-decoder attention, the only module of which the paper reports "
+    "results (section 5.2)."
+)
+
+FIGURE_3 = Figure(
+    paper="yun2021",
+    name="figure-3",
+    title="SVCCA coefficients between heads, by number of heads and width (IWSLT17 De-En)",
+    kind="coefficients",
+    curves=tuple(
+        _curve(heads, width) for width, by_heads in _GRID.items() for heads in by_heads if heads > 1
+    ),
+    panels=(
+        ("(a) d/H = 32", ("2_H_64_d", "4_H_128_d", "8_H_256_d", "16_H_512_d")),
+        ("(b) d/H = 64", ("2_H_128_d", "4_H_256_d", "8_H_512_d")),
+        ("(c) d = 512", ("2_H_512_d", "4_H_512_d", "8_H_512_d", "16_H_512_d")),
+        ("(d) H = 4", ("4_H_128_d", "4_H_256_d", "4_H_512_d")),
+    ),
+    notes=(_ONLY_CROSS,),
+)
+
+_LABELS = {name: label for name, label, *_ in _CONTROLLED}
+FIGURE_4 = Figure(
+    paper="yun2021",
+    name="figure-4",
+    title="SVCCA coefficients between heads under the controlling methods (IWSLT17 De-En)",
+    kind="coefficients",
+    curves=tuple((label, experiment) for _, label, experiment, _, _ in _CONTROLLED),
+    panels=(
+        (
+            "(a) Drophead",
+            tuple(_LABELS[n] for n in ("baseline", "drophead-0.1", "drophead-0.3", "drophead-0.5")),
+        ),
+        (
+            "(b) ortho",
+            tuple(_LABELS[n] for n in ("baseline", "ortho-0.1", "ortho-1.0", "ortho-10")),
+        ),
+        (
+            "(c) HSIC",
+            tuple(_LABELS[n] for n in ("baseline", "hsic-1e-8", "hsic-1e-7", "hsic-1e-6")),
+        ),
+    ),
+    notes=(_ONLY_CROSS,),
+)
+
+TABLES = (TABLE_1, TABLE_2, TABLE_3, TABLE_4, TABLE_5, TABLE_6, TABLE_7)
+FIGURES = (FIGURE_2, FIGURE_3, FIGURE_4)

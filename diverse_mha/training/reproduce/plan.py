@@ -1,0 +1,169 @@
+"""From an experiment of a paper to a run at a scale: recipe, choices, settings, name, folder."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from diverse_mha.common.errors import UserError
+from diverse_mha.training.reproduce.compose import compose, fingerprint, lookup
+from diverse_mha.training.reproduce.corpora import Recipe, recipe_for
+from diverse_mha.training.reproduce.experiments import Experiment
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """One training at one scale with one seed.
+
+    Attributes:
+        name: Readable, and with ``key`` at its end, so that equal settings have one name.
+        key: Hash of all that decides the result.
+        scale: The scale.
+        recipe: The recipe and its surroundings.
+        choices: By group of ``configs/``, the choice.
+        settings: What is set beside the recipe and the choices, by dotted name.
+        composed: All settings together.
+        languages: Source and target, for translation.
+        task: The probing task, if any.
+        seed: The seed.
+    """
+
+    name: str
+    key: str
+    scale: str
+    recipe: Recipe
+    choices: Mapping[str, str]
+    settings: Mapping[str, object]
+    composed: Mapping = field(repr=False)
+    languages: tuple[str, str]
+    task: str
+    seed: int
+
+    def __eq__(self, other: object) -> bool:
+        # The key is all that decides the result: runs of two experiments can be one.
+        return isinstance(other, Run) and (self.scale, self.name) == (other.scale, other.name)
+
+    def __hash__(self) -> int:
+        return hash((self.scale, self.name))
+
+    @property
+    def updates(self) -> int:
+        """Most updates of the training; 0 where epochs alone count."""
+        return int(lookup(self.composed, "optimization.max_update") or 0)
+
+    @property
+    def epochs(self) -> int:
+        """Most epochs of the training; 0 where updates alone count."""
+        return int(lookup(self.composed, "optimization.max_epoch") or 0)
+
+    @property
+    def batches(self) -> int:
+        """Batches of ``max_tokens`` that one update takes, however many processes share them."""
+        return int((lookup(self.composed, "optimization.update_freq") or [1])[0])
+
+    def folder(self, out: Path) -> Path:
+        """Where the run's files are, below the output folder."""
+        return out / self.scale / "runs" / self.name
+
+
+def plan(
+    experiment: Experiment,
+    scale: str,
+    seed: int = 1,
+    *,
+    settings: Mapping[str, object] | None = None,
+    updates: int | None = None,
+) -> Run:
+    """Turn an experiment into a run.
+
+    Args:
+        experiment: What the paper trains.
+        scale: Where to run it.
+        seed: The seed of the training.
+        settings: Settings of a table at this scale.
+        updates: Number of updates instead of the recipe's, and no checkpoints averaged.
+
+    Raises:
+        UserError: if the experiment cannot be run at this scale.
+    """
+    recipe = recipe_for(experiment.corpus, scale)
+    wanted = dict(recipe.settings)
+    choices = {}
+    if recipe.sizes:
+        if experiment.size not in recipe.sizes:
+            raise UserError(f"{recipe.config} has no size {experiment.size!r} at --scale {scale}")
+        wanted |= recipe.sizes[experiment.size]
+    else:
+        choices["size"] = experiment.size
+    choices["method"] = experiment.method
+    wanted |= _shape(experiment, recipe)
+    wanted |= dict(experiment.settings) | dict(settings or {})
+    languages = recipe.languages
+    if experiment.reverse != recipe.reverse:
+        languages = languages[::-1]
+    if recipe.kind == "translation":
+        wanted |= {"task.source_lang": languages[0], "task.target_lang": languages[1]}
+    if updates is not None:
+        recipe = replace(recipe, average=0)  # a trial has too few checkpoints for that
+        wanted |= {"optimization.max_update": updates, "optimization.max_epoch": 0}
+    wanted["common.seed"] = seed
+    # As recipes have them: an experiment holds lists as tuples.
+    wanted = {n: list(v) if isinstance(v, tuple) else v for n, v in wanted.items()}
+    base = compose(recipe.config, choices, {})
+    changed = {name: value for name, value in wanted.items() if lookup(base, name) != value}
+    composed = compose(recipe.config, choices, changed)
+    average = [recipe.average, recipe.average_by] if recipe.average else 0
+    evaluation = [recipe.beam, recipe.lenpen, average, list(recipe.evaluate)]
+    corpus = [recipe.folder.format(task=experiment.task), list(recipe.prepare)]
+    key = fingerprint(composed, recipe.kind, evaluation, corpus)
+    return Run(
+        name=_name(experiment, recipe, changed, languages, seed, key),
+        key=key,
+        scale=scale,
+        recipe=recipe,
+        choices=choices,
+        settings=changed,
+        composed=composed,
+        languages=languages,
+        task=experiment.task,
+        seed=seed,
+    )
+
+
+def _shape(experiment: Experiment, recipe: Recipe) -> dict[str, int]:
+    sides = ("encoder", "decoder") if recipe.kind == "translation" else ()
+    settings = {}
+    for side in sides:
+        if experiment.width is not None:
+            width = int(experiment.width * recipe.width)
+            settings[f"model.{side}_embed_dim"] = width
+            settings[f"model.{side}_ffn_embed_dim"] = width * recipe.ffn
+        if experiment.heads is not None:
+            settings[f"model.{side}_attention_heads"] = experiment.heads
+    return settings
+
+
+# Said in a name otherwise, or the same in all runs of a scale.
+_UNNAMED = ("common.", "checkpoint.", "task.", "dataset.", "lr_scheduler.")
+
+
+def _name(experiment, recipe, changed, languages, seed, key) -> str:
+    parts = [recipe.config]
+    if recipe.kind == "translation":
+        parts += ["-".join(languages)]
+    parts += [experiment.task] if experiment.task else []
+    parts += [experiment.size] if experiment.size not in ("base", "iwslt") else []
+    parts += [experiment.method]
+    skip = set(recipe.settings) | set(recipe.sizes.get(experiment.size, {}))
+    own = dict(experiment.settings)
+    seen = set()
+    for name, value in changed.items():
+        if (name in skip and name not in own) or name.startswith(_UNNAMED):
+            continue
+        # Both sides of a model have one width: said once.
+        short = name.split(".")[-1].replace("encoder_", "").replace("decoder_", "")
+        text = "+".join(map(str, value)) if isinstance(value, list) else str(value)
+        part = f"{short}={text}".replace(",", "+")
+        if part not in seen:
+            parts.append(part)
+        seen.add(part)
+    return ".".join([*parts, f"seed{seed}", key]).replace("/", "_")

@@ -1,0 +1,139 @@
+"""The result of a run: one JSON file, written whole once everything is known."""
+
+import json
+import os
+import platform
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+from diverse_mha.common.errors import UserError
+from diverse_mha.common.files import write_json
+from diverse_mha.common.machine import versions
+from diverse_mha.training.reproduce.compose import lookup
+from diverse_mha.training.reproduce.plan import Run
+from diverse_mha.training.reproduce.training_log import (
+    read_log,
+    updates_of_last_start,
+    valid_perplexity,
+)
+
+RESULT = "result.json"
+COST = "cost.json"  # of the last start of the training that made an update
+LOG = "log.txt"  # the commands and all they print
+TRAIN_LOG = "train.log"  # the training's own, also of one that was not started from here
+_SCORES = ("test.json", "valid.json", "accuracy.json")
+
+
+def load(folder: Path) -> dict | None:
+    """Read a finished run's result, or None.
+
+    Raises:
+        UserError: if the file is there and damaged.
+    """
+    path = folder / RESULT
+    if not path.is_file():
+        return None
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise UserError(f"{path}: not readable as JSON ({error}); delete it") from error
+
+
+def collect(run: Run, folder: Path, seconds: dict[str, float], commands: list[str]) -> dict:
+    """Gather a run's result from the files its steps left.
+
+    Args:
+        run: The run.
+        folder: Its folder.
+        seconds: Duration of each step of the last start, and their processor time.
+        commands: The commands, for a terminal.
+
+    Raises:
+        UserError: if the log holds no training.
+    """
+    path = folder / TRAIN_LOG
+    log = read_log(path) if path.is_file() else {"updates": None}
+    if log["updates"] is None:
+        raise UserError(f"{path}: no training in it; delete {folder} and run again")
+    metric = str(lookup(run.composed, "checkpoint.best_checkpoint_metric") or "loss")
+    maximize = bool(lookup(run.composed, "checkpoint.maximize_best_checkpoint_metric"))
+    scores = {}
+    for name in _SCORES:
+        if (folder / name).is_file():
+            kept = json.loads((folder / name).read_text(encoding="utf-8"))
+            kept.pop("versions", None)
+            scores[name.removesuffix(".json")] = kept
+    return {
+        "name": run.name,
+        "key": run.key,
+        "scale": run.scale,
+        "recipe": run.recipe.config,
+        "choices": dict(run.choices),
+        "changed": dict(run.settings),
+        "settings": dict(run.composed),
+        "seed": run.seed,
+        "updates": log["updates"],
+        "parameters": log["parameters"],
+        "steps_per_second": log["steps_per_second"],
+        "processor_seconds_per_update": _per_update(folder),
+        "valid_perplexity": valid_perplexity(log["validation"], metric, maximize),
+        "scores": scores,
+        "seconds": {name: round(value, 1) for name, value in seconds.items()},
+        "commands": commands,
+        "hardware": hardware(),
+        "versions": versions(),
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def note_cost(folder: Path, seconds: float) -> None:
+    """Keep the processor time of a training, and the updates it made in this start."""
+    updates = updates_of_last_start(folder / TRAIN_LOG)
+    if updates:  # else an earlier start had finished it
+        write_json(folder / COST, {"processor_seconds": round(seconds, 2), "updates": updates})
+
+
+def _per_update(folder: Path) -> float | None:
+    path = folder / COST
+    if not path.is_file():
+        return None
+    cost = json.loads(path.read_text(encoding="utf-8"))
+    return round(cost["processor_seconds"] / cost["updates"], 6)
+
+
+def had_to_share(result: Mapping) -> bool:
+    """Tell whether a training on the CPU waited for other programs, so that its speed says little.
+
+    A program that has a core to itself uses nearly as much processor time as goes by on the
+    clock; under 90 % something else ran, or the training was stopped for a while. With several
+    threads a smaller share of other work goes unnoticed.
+    """
+    seconds = dict(result["seconds"])
+    used = seconds.pop("processor", None)
+    if used is None or result["hardware"]["gpus"]:
+        return False
+    return used < 0.9 * sum(seconds.values())
+
+
+def cores() -> int:
+    """Count the cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def hardware() -> dict:
+    """Describe the machine: processor, cores at hand, threads asked for, GPUs."""
+    import torch
+
+    name = platform.processor() or platform.machine()
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.is_file():
+        for line in cpuinfo.read_text().splitlines():
+            if line.startswith("model name"):
+                name = line.partition(":")[2].strip()
+                break
+    gpus = [torch.cuda.get_device_name(n) for n in range(torch.cuda.device_count())]
+    threads = os.environ.get("OMP_NUM_THREADS")
+    return {"processor": name, "cores": cores(), "threads": threads, "gpus": gpus}

@@ -1,0 +1,190 @@
+"""The commands of a run: prepare, train, average, evaluate."""
+
+import re
+import shlex
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from diverse_mha.training.reproduce.compose import ROOT, compose, groups_of, lookup
+from diverse_mha.training.reproduce.corpora import DATA
+from diverse_mha.training.reproduce.plan import Run
+
+# Words that Hydra's grammar takes without quotes, and takes as words.
+_PLAIN = re.compile(r"[A-Za-z/][\w./-]*")
+# Settings of the log, which is read for speed and validation scores.
+_LOG = {"common.log_format": "json"}
+
+
+@dataclass(frozen=True)
+class Step:
+    """One command.
+
+    Attributes:
+        name: ``prepare``, ``train``, ``average``, ``evaluate`` or ``analyze``.
+        script: The script of the project that carries it out; empty for a module without one.
+        module: The Python module behind the script, for running it in this process's child;
+            empty where the script alone knows how.
+        arguments: What follows either.
+    """
+
+    name: str
+    script: str
+    module: str
+    arguments: tuple[str, ...]
+
+    def shell(self) -> str:
+        """Spell the command for a terminal in the project's folder."""
+        words = ["bash", self.script] if self.script else ["python", "-m", self.module]
+        return shlex.join([*words, *self.arguments])
+
+    def command(self) -> list[str]:
+        """Spell the command for a subprocess with this Python."""
+        if self.script:
+            return ["bash", str(ROOT / self.script), *self.arguments]
+        return [sys.executable, "-m", self.module, *self.arguments]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where things are.
+
+    Attributes:
+        out: The output folder.
+        data: The folder of prepared corpora.
+        gpus: GPUs to use, a number that can share the batches of an update; 0 for the CPU,
+            whatever GPUs there are.
+        local: A folder with the corpora as downloaded, or None.
+    """
+
+    out: Path
+    data: Path
+    gpus: int = 0
+    local: Path | None = None
+
+
+def data_folder(run: Run, place: Place) -> Path:
+    """Return the folder that fairseq-preprocess wrote for a run's corpus."""
+    return place.data / run.recipe.folder.format(task=run.task) / "bin"
+
+
+def prepare(run: Run, place: Place) -> Step:
+    """Make the run's corpus ready."""
+    script, *words = run.recipe.prepare
+    words = [word.replace(DATA, str(place.data)) for word in words]
+    if not script.endswith(".sh"):  # made from the demo corpus, by a module of ours
+        words = [script, "--data", str(place.data), *words]
+        return Step("prepare", "", "diverse_mha.training.reproduce.stand_in", tuple(words))
+    if place.data != ROOT / "data" and "--out" not in words:
+        words += ["--out", str(place.data / run.recipe.folder.partition("/")[0])]
+    if place.local is not None and run.recipe.folder != "demo":
+        words += ["--from", str(place.local)]
+    return Step("prepare", f"data-prep/{script}", "", tuple(words))
+
+
+def train(run: Run, place: Place) -> Step:
+    """Train, or go on with it."""
+    # Said even where it is one: a machine with more would use them all for larger batches.
+    words = ["--processes", str(place.gpus)] if place.gpus else []
+    words += ["--config", _short(ROOT / "configs" / f"{run.recipe.config}.yaml")]
+    known = groups_of(run.recipe.config)
+    for group, choice in run.choices.items():
+        words.append(f"{'' if group in known else '+'}{group}={choice}")
+    settings = dict(run.settings) | _LOG
+    if place.gpus:
+        settings["optimization.update_freq"] = [run.batches // place.gpus]
+    else:
+        settings["common.cpu"] = True
+    if data_folder(run, place) != _data_of(run):
+        settings["task.data"] = str(data_folder(run, place))
+    settings["checkpoint.save_dir"] = _short(run.folder(place.out))
+    there = compose(run.recipe.config, run.choices, {})
+    for name, value in settings.items():
+        group, key = name.split(".")
+        words.append(f"{'' if key in there.get(group, {}) else '++'}{name}={_spell(value)}")
+    return Step("train", "scripts/train.sh", "diverse_mha.training.launch", tuple(words))
+
+
+def finish(run: Run, place: Place) -> list[Step]:
+    """Average, if the paper does, and evaluate."""
+    folder, recipe = run.folder(place.out), run.recipe
+    steps = []
+    if recipe.average:
+        words = ["average", _short(folder), "--last", str(recipe.average)]
+        words += ["--by", recipe.average_by, "--output", _short(folder / "averaged.pt")]
+        steps.append(Step("average", "", "diverse_mha.cli", tuple(words)))
+    words = [_short(checkpoint(run, place)), _short(data_folder(run, place)), *_device(place)]
+    if recipe.kind == "translation":
+        words += ["--target-lang", run.languages[1]]
+        words += ["--beam", str(recipe.beam), "--lenpen", f"{recipe.lenpen:g}", *recipe.evaluate]
+        words += ["--output", _short(folder / "test.json")]
+        script, module = "scripts/evaluate.sh", "diverse_mha.evaluation.translation"
+        steps.append(Step("evaluate", script, module, tuple(words)))
+    elif recipe.kind == "language_model":
+        for subset in ("valid", "test"):
+            more = ["--subset", subset, *recipe.evaluate]
+            more += ["--output", _short(folder / f"{subset}.json")]
+            script, module = "scripts/evaluate-lm.sh", "diverse_mha.evaluation.language_model"
+            steps.append(Step("evaluate", script, module, tuple(words + more)))
+    else:
+        words += ["--output", _short(folder / "accuracy.json")]
+        script, module = "scripts/evaluate-classifier.sh", "diverse_mha.evaluation.classifier"
+        steps.append(Step("evaluate", script, module, tuple(words)))
+    return steps
+
+
+def all_of(run: Run, place: Place) -> list[Step]:
+    """Return every command of a run, in order."""
+    return [prepare(run, place), train(run, place), *finish(run, place)]
+
+
+def checkpoint(run: Run, place: Place) -> Path:
+    """Return the checkpoint that counts."""
+    return run.folder(place.out) / ("averaged.pt" if run.recipe.average else "checkpoint_best.pt")
+
+
+def heads_file(
+    run: Run, place: Place, options: Mapping[str, str], against: Run | None = None
+) -> Path:
+    """Return the file that :func:`analyze` writes."""
+    parts = ["heads", *(value.replace(",", "+") for value in options.values())]
+    parts += [f"against-{against.key}"] if against is not None else []
+    return run.folder(place.out) / ".".join([*parts, "json"])
+
+
+def analyze(run: Run, place: Place, options: Mapping[str, str], against: Run | None = None) -> Step:
+    """Measure the heads of a run's checkpoint over the validation set."""
+    words = ["analyze", _short(checkpoint(run, place)), _short(data_folder(run, place))]
+    words += _device(place)
+    for name, value in options.items():
+        words += [f"--{name}", value]
+    if against is not None:
+        words += ["--against", _short(checkpoint(against, place))]
+    words += ["--output", _short(heads_file(run, place, options, against))]
+    return Step("analyze", "", "diverse_mha.cli", tuple(words))
+
+
+def _device(place: Place) -> list[str]:
+    return [] if place.gpus else ["--cpu"]
+
+
+def _data_of(run: Run) -> Path:
+    text = str(lookup(run.composed, "task.data")).replace("${hydra:runtime.cwd}", str(ROOT))
+    return Path(text)
+
+
+def _short(path: Path) -> str:
+    """Leave out the project's folder, where all commands run."""
+    return str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
+
+
+def _spell(value: object) -> str:
+    """Spell a value for Hydra's grammar."""
+    if isinstance(value, str) and not _PLAIN.fullmatch(value):
+        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    if isinstance(value, list | tuple):
+        return "[" + ",".join(map(_spell, value)) + "]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "null" if value is None else str(value)

@@ -1,0 +1,174 @@
+"""What a study adds to a table: tests of every row against the baseline, and two figures."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from diverse_mha.common.errors import UserError
+from diverse_mha.common.files import write_json
+from diverse_mha.common.layout import Layout
+from diverse_mha.evaluation.comparison.runs import check_alike, read_run
+from diverse_mha.evaluation.comparison.systems import RESAMPLES, System, compare_systems
+from diverse_mha.evaluation.comparison.tables import (
+    interval,
+    mean_and_spread,
+    notes,
+    p_value,
+    to_json,
+)
+from diverse_mha.training.reproduce import steps
+from diverse_mha.training.reproduce.experiments import Row, Table
+from diverse_mha.training.reproduce.fill import Choices
+from diverse_mha.training.reproduce.plan import Run
+from diverse_mha.training.reproduce.printer import Filled
+from diverse_mha.training.reproduce.results import TRAIN_LOG
+from diverse_mha.training.reproduce.runner import RowError, Runner
+from diverse_mha.training.reproduce.steps import Place
+from diverse_mha.training.reproduce.terminal import say
+from diverse_mha.training.reproduce.training_log import read_log
+
+#: The measures of heads that quality is drawn against.
+DIVERSITY = ("heads.svcca", "heads.cka", "heads.exp_d.output", "heads.jsd")
+
+
+def runs_by_row(
+    table: Table, rows: Sequence[Row], choices: Choices, found: Mapping[Run, dict]
+) -> dict[Row, list[Run]]:
+    """Name the finished runs of each row, in the order of the seeds."""
+    return {
+        row: [
+            run
+            for run in (choices.run(row.cells[0].experiment, table, s) for s in choices.seeds)
+            if run in found
+        ]
+        for row in rows
+    }
+
+
+def tested_rows(
+    table: Table, rows: Sequence[Row], choices: Choices, found: Mapping[Run, dict], place: Place
+) -> list[System]:
+    """Compare the rows that have a finished run with the baseline row.
+
+    Returns:
+        The baseline and the others; empty where the baseline or all others are missing.
+    """
+    there = {row: runs for row, runs in runs_by_row(table, rows, choices, found).items() if runs}
+    ordered = sorted(there, key=lambda row: row.name != table.baseline)
+    if len(ordered) < 2 or ordered[0].name != table.baseline:
+        return []
+    systems = []
+    for row in ordered:
+        scored = tuple(read_run(run.folder(place.out), **_how(run, place)) for run in there[row])
+        systems.append(System(row.label, scored))
+    check_alike([(one.name, one.runs) for one in systems])
+    return compare_systems(systems[0], systems[1:])
+
+
+def _how(run: Run, place: Place) -> dict:
+    if run.recipe.kind != "translation":
+        return {}
+    return {"reference": steps.data_folder(run, place).parent / "raw" / f"test.{run.languages[1]}"}
+
+
+def widen(layout: Layout, table: Table, systems: Sequence[System], counts: Mapping) -> Layout:
+    """Put the number of seeds before a table's first column, and the tests after it.
+
+    Args:
+        layout: The table; its first column is the score that is tested.
+        table: What it is of.
+        systems: What :func:`tested_rows` returned.
+        counts: By a row's label, its number of seeds.
+    """
+    headings, found = [], {one.name: one.measures for one in systems}
+    others = [name for name in (systems[0].measures if systems else ()) if name != table.tested]
+    if systems:
+        headings = [f"difference in {table.tested}", "p, Holm", *others]
+    # The first column is two where the paper has a value of its own.
+    end = 3 if layout.headings[1].endswith(", paper") else 2
+    lines = []
+    for line in layout.lines:
+        more = ["-"] * len(headings)
+        if line[0] in found:
+            tested = found[line[0]][table.tested]
+            more = [interval(tested.difference), p_value(tested.holm)]
+            more += [mean_and_spread(found[line[0]][name]) for name in others]
+        lines.append((line[0], str(counts[line[0]]), *line[1:end], *more, *line[end:]))
+    first = layout.headings
+    return replace(
+        layout,
+        headings=(first[0], "seeds", *first[1:end], *headings, *first[end:]),
+        lines=tuple(lines),
+        notes=layout.notes + (notes(systems, RESAMPLES, tested=table.tested) if systems else ()),
+    )
+
+
+def write_tests(folder: Path, name: str, systems: Sequence[System]) -> list[Path]:
+    """Write every number of the tests as ``NAME.tests.json``."""
+    if not systems:
+        return []
+    write_json(folder / f"{name}.tests.json", {"systems": to_json(systems)})
+    return [folder / f"{name}.tests.json"]
+
+
+def draw(
+    table: Table,
+    filled: Filled,
+    choices: Choices,
+    found: Mapping[Run, dict],
+    systems: Sequence[System],
+    runner: Runner,
+    folder: Path,
+) -> bool:
+    """Draw learning curves, and quality against the diversity of heads, into a folder.
+
+    Returns:
+        Whether that worked.
+    """
+    tests = {one.name: one.measures[table.tested].difference for one in systems}
+    rows = []
+    runs = runs_by_row(table, [row for row, _ in filled], choices, found)
+    for row, numbers in filled:
+        if not runs[row]:
+            continue
+        tested = tests.get(row.label)
+        heads = {number.measure: number.mean for number in numbers if number is not None}
+        rows.append(
+            {
+                "label": row.label,
+                "baseline": row.name == table.baseline,
+                "difference": tested and tested.value,
+                "interval": tested and tested.interval,
+                "heads": {name: heads.get(name) for name in DIVERSITY},
+                "curves": [_curve(run.folder(runner.place.out) / TRAIN_LOG) for run in runs[row]],
+            }
+        )
+    if not rows:
+        return False
+    spec = {
+        "kind": "study",
+        "title": f"{table.paper}, {table.name}: {table.title}",
+        "scale": choices.scale,
+        "tested": table.tested,
+        "rows": rows,
+        "notes": [],
+    }
+    try:
+        write_json(folder / "figure.json", spec)
+        runner.draw(folder)
+    except (RowError, UserError) as error:
+        say(f"      {table.name}: figures FAILED: {error}")
+        return False
+    return True
+
+
+def _curve(log: Path) -> list[tuple[int, float]]:
+    """Read a validation score against updates: nll in bits, or accuracy in percent."""
+    points = []
+    for entry in read_log(log)["validation"]:
+        if "valid_ppl" in entry:
+            points.append((int(entry["valid_num_updates"]), math.log2(entry["valid_ppl"])))
+        elif "valid_accuracy" in entry:
+            points.append((int(entry["valid_num_updates"]), entry["valid_accuracy"]))
+    return points

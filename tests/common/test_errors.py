@@ -1,0 +1,55 @@
+"""How commands end when something is wrong."""
+
+import errno
+
+import pytest
+
+from diverse_mha.common.errors import UserError, run_cli
+
+
+def ending(main, capsys):
+    with pytest.raises(SystemExit) as end:
+        run_cli(main)
+    return end.value.code, capsys.readouterr().err
+
+
+def raising(error):
+    def main():
+        raise error
+
+    return main
+
+
+@pytest.mark.parametrize(
+    "error, code, line",
+    [
+        (UserError("no such corpus"), 2, "error: no such corpus\n"),
+        (UserError("two\nlines"), 2, "error: two lines\n"),
+        (KeyboardInterrupt(), 130, "interrupted; run the same command again to go on\n"),
+        (
+            OSError(errno.ENOSPC, "No space left on device", "data/raw"),
+            2,
+            "error: data/raw: No space left on device; free some space and run the same command "
+            "again\n",
+        ),
+        (
+            PermissionError(errno.EACCES, "Permission denied", "/data"),
+            2,
+            "error: /data: Permission denied; choose a place you may write to, or change its "
+            "permissions\n",
+        ),
+        (OSError("odd"), 2, "error: odd\n"),
+    ],
+)
+def test_errors_are_one_line_with_a_code(error, code, line, capsys):
+    assert ending(raising(error), capsys) == (code, line)
+
+
+@pytest.mark.parametrize("result, code", [(None, 0), (0, 0), (3, 3)])
+def test_code_is_what_main_returns(result, code, capsys):
+    assert ending(lambda: result, capsys) == (code, "")
+
+
+def test_our_own_mistakes_keep_their_traceback():
+    with pytest.raises(KeyError):
+        run_cli(raising(KeyError("bug")))

@@ -1,0 +1,78 @@
+"""The checkpoint to start from: looked for where fairseq would open it, and nowhere else."""
+
+from types import SimpleNamespace
+
+import pytest
+from fairseq import checkpoint_utils
+from fairseq.dataclass.configs import CheckpointConfig
+
+from diverse_mha.common.errors import OptionError
+from diverse_mha.common.starting_point import LAST, check_start
+
+OPTIONS = {"restore_file": LAST, "finetune_from_model": None, "continue_once": None}
+CASES = {
+    "nothing-given": ({}, None),
+    "restore": ({"restore_file": "other/a.pt"}, None),
+    "restore-nowhere": ({"restore_file": "b.pt"}, "--restore-file b.pt: .*; check the name"),
+    "restore-in-run": ({"restore_file": "c.pt"}, "--restore-file c.pt: .*; give run/c.pt"),
+    "restore-over-the-last": ({"restore_file": "b.pt", "last": True}, "--restore-file b.pt"),
+    "finetune": ({"finetune_from_model": "other/a.pt"}, None),
+    "finetune-nowhere": ({"finetune_from_model": "b.pt"}, "--finetune-from-model b.pt"),
+    "finetune-under-way": ({"finetune_from_model": "b.pt", "last": True}, None),
+    "continue": ({"continue_once": "other/a.pt", "finetune_from_model": "b.pt"}, None),
+    "continue-nowhere": ({"continue_once": "b.pt"}, "--continue-once b.pt: no such checkpoint"),
+    "continue-under-way": ({"continue_once": "b.pt", "last": True}, None),
+    "a-part": ({"restore_file": "other/a.pt", "suffix": "-shard0"}, "other/a-shard0.pt: no such"),
+}
+
+
+class Trainer:
+    """Stands in for fairseq's: keeps the name of the file that it is told to load."""
+
+    def __init__(self, suffix):
+        self.checkpoint_suffix, self.loaded = suffix, None
+
+    def load_checkpoint(self, path, *args, **kwargs):
+        self.loaded = path
+
+    def get_train_iterator(self, **kwargs):
+        return SimpleNamespace(epoch=1)
+
+    def lr_step(self, epoch):
+        pass
+
+    def get_criterion(self):
+        return None
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("run/c.pt", "other/a.pt"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).touch()
+    return tmp_path
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_start_that_is_not_there_is_refused(case, folder):
+    given, message = CASES[case]
+    options = {**OPTIONS, **given}
+    suffix = options.pop("suffix", "")
+    if options.pop("last", False):
+        (folder / "run" / LAST).touch()
+    config = CheckpointConfig(save_dir="run", **options)
+    trainer = Trainer(suffix)
+    if message is not None:
+        for check in (
+            lambda: check_start("run", **options, suffix=suffix),
+            lambda: checkpoint_utils.load_checkpoint(config, trainer),
+        ):
+            with pytest.raises(OptionError, match=message):
+                check()
+        assert trainer.loaded is None
+        return
+    check_start("run", **options, suffix=suffix)
+    checkpoint_utils.load_checkpoint(config, trainer)  # fairseq's, behind ours
+    there = (folder / trainer.loaded).exists()
+    assert there == (case != "nothing-given"), "this is what fairseq opens"

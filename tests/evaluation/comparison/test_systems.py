@@ -1,0 +1,207 @@
+"""``diverse-mha compare`` on folders of runs: what it reads, finds, writes and refuses."""
+
+import json
+import random
+
+import pytest
+from sacrebleu.metrics import BLEU, CHRF
+from scipy import stats
+
+from diverse_mha import cli
+from diverse_mha.common.errors import UserError
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A corpus with its reference, and runs of three methods as the evaluation leaves them."""
+    generator = random.Random(1)
+    reference = [" ".join(f"w{generator.randrange(40)}" for _ in range(9)) for _ in range(60)]
+    (tmp_path / "data/raw").mkdir(parents=True)
+    (tmp_path / "data/raw/test.en").write_text("\n".join(reference) + "\n")
+    for method, share in (("base", 0.30), ("good", 0.12), ("same", 0.30)):
+        for seed in (1, 2, 3):
+            lines = [
+                " ".join(w if generator.random() > share else "x" for w in line.split())
+                for line in reference
+            ]
+            run = tmp_path / f"runs/{method}.seed{seed}.ab"
+            run.mkdir(parents=True)
+            (run / "result.json").write_text(json.dumps({"seed": seed, "scores": {}}))
+            (run / "test.hyp.detok").write_text("\n".join(lines) + "\n")
+            metric = BLEU()
+            score = metric.corpus_score(lines, [reference]).score
+            result = {
+                "sacrebleu": round(score, 4),
+                "sacrebleu_signature": str(metric.get_signature()),
+                "data": str(tmp_path / "data/bin"),
+                "subset": "test",
+                "target_lang": "en",
+            }
+            (run / "test.json").write_text(json.dumps(result))
+    return tmp_path
+
+
+def runs(folder, method, seeds=(1, 2, 3)):
+    return [str(folder / f"runs/{method}.seed{seed}.ab") for seed in seeds]
+
+
+def compare(folder, *words):
+    options = ["--resamples", "500", "--output", str(folder / "out.json")]
+    assert cli.run(["compare", *map(str, words), *options]) == 0
+    return json.loads((folder / "out.json").read_text())["systems"]
+
+
+def test_means_intervals_and_tests(folder, capsys):
+    words = ["--baseline", *runs(folder, "base"), "--system", *runs(folder, "good")]
+    words += ["--system", "no change=" + ",".join(runs(folder, "same"))]
+    base, good, same = compare(folder, *words)
+    assert [one["name"] for one in (base, good, same)] == ["base", "good", "no change"]
+    reference = (folder / "data/raw/test.en").read_text().splitlines()
+    for name, metric in (("BLEU", BLEU()), ("chrF", CHRF())):
+        texts = [open(f"{run}/test.hyp.detok").read().splitlines() for run in runs(folder, "good")]
+        scores = [metric.corpus_score(text, [reference]).score for text in texts]
+        assert good["measures"][name]["values"] == pytest.approx(scores)
+        found = good["measures"][name]["difference"]
+        assert found["value"] == pytest.approx(
+            good["measures"][name]["mean"] - base["measures"][name]["mean"]
+        )
+        assert found["interval"][0] > 0 and found["over_seeds"]
+        paired = stats.ttest_rel(scores, base["measures"][name]["values"]).pvalue
+        assert good["measures"][name]["paired"] == pytest.approx(paired)
+        assert good["measures"][name]["pairs"] == 3
+        p, other = found["p"], same["measures"][name]["difference"]["p"]
+        assert p < 0.01 < 0.05 < other
+        assert good["measures"][name]["holm"] == pytest.approx(2 * p)
+        assert same["measures"][name]["holm"] == pytest.approx(other)
+    out = capsys.readouterr().out
+    assert "two-level bootstrap, 500 resamples" in out and "number of rows (2)" in out
+    assert "†" not in out
+    for ending in ("md", "csv", "tex"):
+        assert "no change" in (folder / f"out.{ending}").read_text()
+
+
+def test_the_same_seed_gives_the_same_interval(folder):
+    words = ["--baseline", *runs(folder, "base"), "--system", *runs(folder, "good")]
+    found = [compare(folder, *words, "--seed", seed)[1]["measures"] for seed in ("1", "1", "2")]
+    assert found[0] == found[1] != found[2]
+
+
+def test_one_seed_is_about_the_models_and_says_so(folder, capsys):
+    words = ["--baseline", *runs(folder, "base"), "--system", *runs(folder, "good", (2,))]
+    good = compare(folder, *words)[1]["measures"]["BLEU"]
+    assert not good["difference"]["over_seeds"] and good["difference"]["degrees"] is None
+    assert good["paired"] is None and good["sd"] is None
+    out = capsys.readouterr().out
+    assert "]†" in out and "these models" in out
+
+
+def test_seeds_that_one_side_lacks_are_not_paired(folder):
+    words = ["--baseline", *runs(folder, "base"), "--system", *runs(folder, "good", (2, 3))]
+    assert compare(folder, *words)[1]["measures"]["BLEU"]["pairs"] == 2
+
+
+def test_translation_files_and_results_by_name(folder):
+    text = runs(folder, "good")[0] + "/test.hyp.detok"
+    reference = folder / "data/raw/test.en"
+    words = ["--baseline", runs(folder, "base")[0] + "/test.json", "--system", f"text={text}"]
+    named = compare(folder, *words, "--reference", reference)
+    assert named[1]["runs"][0]["seed"] == 1 == named[0]["runs"][0]["seed"], "from the folder's name"
+    both = compare(
+        folder, "--baseline", runs(folder, "base")[0], "--system", runs(folder, "good")[0]
+    )
+    assert both[1]["measures"] == named[1]["measures"]
+
+
+@pytest.mark.parametrize(
+    ("content", "measure"),
+    [
+        (lambda x: {"perplexity": x, "subset": "test"}, "perplexity"),
+        (
+            lambda x: {
+                "subsets": {
+                    "valid": {"accuracy": 1, "examples": 5},
+                    "test1": {"accuracy": x - 1, "examples": 30},
+                    "test2": {"accuracy": x + 3, "examples": 10},
+                }
+            },
+            "accuracy",
+        ),
+    ],
+)
+def test_other_scores_are_compared_over_seeds(tmp_path, content, measure, capsys):
+    values = {"base": (80.0, 82.0, 81.0), "other": (78.0, 77.0, 79.5)}
+    for method, scores in values.items():
+        for seed, score in enumerate(scores, start=1):
+            run = tmp_path / f"{method}-seed{seed}"
+            run.mkdir()
+            (run / "checkpoint_best.test.json").write_text(json.dumps(content(score)))
+            (run / "valid.json").write_text(json.dumps({"perplexity": 3, "subset": "valid"}))
+    given = [[str(tmp_path / f"{m}-seed{n}") for n in (1, 2, 3)] for m in values]
+    output = tmp_path / "out.json"
+    cli.run(["compare", "--baseline", *given[0], "--system", *given[1], "--output", str(output)])
+    found = json.loads(output.read_text())["systems"][1]["measures"][measure]
+    assert found["values"] == list(values["other"])
+    expected = stats.ttest_ind(values["other"], values["base"], equal_var=False)
+    assert found["difference"]["p"] == pytest.approx(expected.pvalue)
+    assert found["paired"] == pytest.approx(stats.ttest_rel(*values.values()).pvalue)
+    assert "Welch's t over seeds" in capsys.readouterr().out
+
+
+def spoil(folder):
+    (folder / "data/raw/test.en").write_text("other words here\n" * 60)
+
+
+@pytest.mark.parametrize(
+    ("change", "words", "message"),
+    [
+        (None, ["--baseline", "BASE"], "--system is missing"),
+        (None, ["--system", "GOOD"], "--baseline is missing"),
+        (None, ["--baseline", "BASE", "--system", "no"], "no: no such run"),
+        (None, ["--baseline", "BASE", "--system", "BASE"], "name is taken"),
+        (None, ["--baseline", "BASE", "--system", "x=BASE"], "is in base and in x; name it once"),
+        (None, ["--baseline", "BASE", "--system", "GOOD", "--tests", "sign"], "--tests sign: is"),
+        (None, ["x", "--baseline", "BASE", "--system", "GOOD"], "x: a file by itself"),
+        (None, ["--baseline", "BASE", "--system", "GOOD/test.hyp.detok"], "is text, so give --ref"),
+        (None, ["--baseline", "BASE", "--system", "GOOD", "--resamples", "9"], "9 is not a whole"),
+        (spoil, ["--baseline", "BASE", "--system", "GOOD"], "but with .*test.en it is 0.00"),
+        (
+            lambda f: (f / "data/raw/test.en").unlink(),
+            ["--baseline", "BASE", "--system", "GOOD"],
+            "test.en is gone; give --reference",
+        ),
+        (
+            lambda f: (f / "runs/good.seed1.ab/test.json").unlink(),
+            ["--baseline", "BASE", "--system", "GOOD"],
+            "no result of an evaluation",
+        ),
+        (
+            lambda f: (f / "runs/good.seed1.ab/more.json").write_text('{"perplexity": 3}'),
+            ["--baseline", "BASE", "--system", "GOOD"],
+            "has several results, more.json, test.json",
+        ),
+        (
+            lambda f: (f / "runs/good.seed1.ab/test.json").write_text('{"perplexity": 3}'),
+            ["--baseline", "BASE", "--system", "GOOD"],
+            "has perplexity, but .* has BLEU/chrF",
+        ),
+        (
+            lambda f: (f / "runs/good.seed1.ab/test.json").write_text('{"sacrebleu": 3}'),
+            ["--baseline", "BASE", "--system", "GOOD"],
+            "good.seed1.ab/test.json: not as an evaluation writes it .*sacrebleu_signature",
+        ),
+        (
+            lambda f: (f / "runs/good.seed1.ab/result.json").write_text('{"seed": '),
+            ["--baseline", "BASE", "--system", "GOOD"],
+            "result.json: not readable as JSON",
+        ),
+    ],
+)
+def test_mistakes_are_said_in_one_line(folder, change, words, message):
+    if change is not None:
+        change(folder)
+    names = {"BASE": runs(folder, "base")[0], "GOOD": runs(folder, "good")[0]}
+    for name, path in names.items():
+        words = [word.replace(name, path) for word in words]
+    with pytest.raises(UserError, match=message) as error:
+        cli.run(["compare", *words])
+    assert "\n" not in str(error.value)

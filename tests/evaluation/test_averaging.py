@@ -1,0 +1,198 @@
+"""Averaging checkpoints: the numbers, the choice of files, and what is refused."""
+
+import argparse
+import errno
+import pickle
+
+import pytest
+import torch
+
+from diverse_mha import cli
+from diverse_mha.common.errors import UserError
+from diverse_mha.evaluation import averaging
+
+
+def write(path, weight, *, count=0, dtype=torch.float32, **extra):
+    """Write a checkpoint of two parameters and a counter."""
+    model = {
+        "w": torch.tensor(weight, dtype=dtype),
+        "b": torch.zeros(1, dtype=dtype),
+        "n": torch.tensor(count),
+    }
+    state = {
+        "model": model,
+        "cfg": {"model": {"_name": "m"}},
+        "args": None,
+        "extra_state": {"train_iterator": {"epoch": 3}, "ema": {"w": torch.ones(2)}},
+        "optimizer_history": [{"num_updates": count}],
+        "last_optimizer_state": {"state": {0: torch.ones(9)}},
+        "task_state": {"DiverseTranslationTask": {"fp32_params": [torch.ones(9)]}},
+    }
+    torch.save(state | extra, path)
+    return path
+
+
+def test_mean_by_hand(tmp_path):
+    weights = [[1.0, 2.0], [3.0, -2.0], [5.0, 3.0]]
+    paths = [write(tmp_path / f"{i}.pt", weights[i], count=i) for i in range(3)]
+    state = averaging.average_checkpoints(paths)
+    torch.testing.assert_close(state["model"]["w"], torch.tensor([3.0, 1.0]))
+    assert state["model"]["n"] == 2, "counters come from the last checkpoint"
+    assert state["optimizer_history"] == [{"num_updates": 2}]
+    assert state["cfg"] == {"model": {"_name": "m"}}
+    assert state["last_optimizer_state"] is None
+    assert state["task_state"] == {}, "the float32 weights of the last update are no average"
+    assert "ema" not in state["extra_state"], "an average of the model, not of its EMA"
+    assert state["extra_state"]["averaged_from"] == ["0.pt", "1.pt", "2.pt"]
+
+
+def test_half_precision_is_summed_in_double(tmp_path):
+    # In float16, 2048 + 1 is 2048, so a running sum would lose every 1.
+    values = [2048.0, 1.0, 1.0, 2048.0]
+    paths = [
+        write(tmp_path / f"{i}.pt", [value], dtype=torch.float16) for i, value in enumerate(values)
+    ]
+    weight = averaging.average_checkpoints(paths)["model"]["w"]
+    assert weight.dtype == torch.float16
+    assert weight.item() == torch.tensor(sum(values) / 4, dtype=torch.float16).item()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_average_of_one_is_itself(tmp_path, dtype):
+    path = write(tmp_path / "a.pt", [0.1, 0.2], dtype=dtype)
+    weight = averaging.average_checkpoints([path])["model"]["w"]
+    assert torch.equal(weight, torch.tensor([0.1, 0.2], dtype=dtype))
+
+
+def test_command_writes_a_checkpoint_and_nothing_else(tmp_path, capsys):
+    paths = [str(write(tmp_path / f"{i}.pt", [float(i)])) for i in range(2)]
+    output = tmp_path / "new" / "mean.pt"
+    assert cli.run(["average", "--output", str(output), *paths]) == 0
+    assert [path.name for path in output.parent.iterdir()] == ["mean.pt"]
+    assert averaging.load_checkpoint(output)["model"]["w"].item() == 0.5
+    assert "0.pt, 1.pt" in capsys.readouterr().out
+
+
+def test_last_by_epoch_counts_as_numbers(tmp_path):
+    for epoch in range(8, 12):
+        write(tmp_path / f"checkpoint{epoch}.pt", [float(epoch)])
+    for other in ("checkpoint_last.pt", "checkpoint_best.pt", "checkpoint_2_500.pt"):
+        write(tmp_path / other, [0.0])
+    found = averaging.newest_checkpoints(tmp_path, 3)
+    assert [path.name for path in found] == ["checkpoint9.pt", "checkpoint10.pt", "checkpoint11.pt"]
+
+
+def test_last_by_update_counts_updates(tmp_path):
+    for name in ("checkpoint_1_500.pt", "checkpoint_2_1000.pt", "checkpoint_2_1500.pt"):
+        write(tmp_path / name, [0.0])
+    found = averaging.newest_checkpoints(tmp_path, 2, "update")
+    assert [path.name for path in found] == ["checkpoint_2_1000.pt", "checkpoint_2_1500.pt"]
+
+
+# Epoch 1 ended after 20 updates: fairseq then writes checkpoint1.pt and no checkpoint_1_20.pt.
+BY_UPDATE = ["checkpoint_1_10.pt", "checkpoint_2_30.pt", "checkpoint_2_40.pt"]
+
+
+def test_an_epoch_that_ends_on_the_interval_is_the_missing_one(tmp_path):
+    for name in BY_UPDATE:
+        write(tmp_path / name, [0.0])
+    found = averaging.newest_checkpoints(tmp_path, 3, "update")
+    assert [path.name for path in found] == BY_UPDATE, "with --no-epoch-checkpoints"
+    write(tmp_path / "checkpoint1.pt", [0.0], count=20)
+    found = averaging.newest_checkpoints(tmp_path, 4, "update")
+    assert [path.name for path in found] == [BY_UPDATE[0], "checkpoint1.pt", *BY_UPDATE[1:]]
+
+
+def test_an_epoch_that_ends_elsewhere_is_not(tmp_path):
+    for name in BY_UPDATE:
+        write(tmp_path / name, [0.0])
+    write(tmp_path / "checkpoint1.pt", [0.0], count=23)
+    with pytest.raises(UserError, match="update 20 is missing between checkpoint_1_10.pt and"):
+        averaging.newest_checkpoints(tmp_path, 3, "update")
+
+
+@pytest.mark.parametrize(
+    ("names", "count", "by", "message"),
+    [
+        (["checkpoint1.pt", "checkpoint3.pt"], 2, "epoch", "epoch 2 is missing between"),
+        (
+            ["checkpoint_1_10.pt", "checkpoint_1_20.pt", "checkpoint_1_40.pt"],
+            3,
+            "update",
+            "update 30 is missing between checkpoint_1_20.pt and checkpoint_1_40.pt",
+        ),
+        (
+            ["checkpoint_1_10.pt", "checkpoint_1_20.pt", "checkpoint_2_50.pt"],
+            3,
+            "update",
+            "update 30 is missing between checkpoint_1_20.pt and checkpoint_2_50.pt",
+        ),
+        (["checkpoint1.pt"], 2, "epoch", "--last 2, but only 1 files checkpoint<epoch>.pt"),
+        (["checkpoint1.pt"], 0, "epoch", "--last 0: must be at least 1"),
+    ],
+)
+def test_a_gap_is_refused(tmp_path, names, count, by, message):
+    for name in names:
+        (tmp_path / name).touch()
+    with pytest.raises(UserError, match=message):
+        averaging.newest_checkpoints(tmp_path, count, by)
+
+
+def test_different_models_are_refused_by_name(tmp_path):
+    first = write(tmp_path / "a.pt", [1.0])
+    shape = write(tmp_path / "b.pt", [1.0, 2.0])
+    more = write(tmp_path / "c.pt", [1.0], model={"w": torch.ones(1), "x": torch.ones(1)})
+    with pytest.raises(UserError, match=r"b.pt: parameter w is \(2,\), in .*a.pt \(1,\)"):
+        averaging.average_checkpoints([first, shape])
+    with pytest.raises(UserError, match="c.pt: parameter b of .*a.pt is missing"):
+        averaging.average_checkpoints([first, more])
+
+
+class Bomb:
+    """An object that runs a function when it is unpickled."""
+
+    def __reduce__(self):
+        return print, ("must not run",)
+
+
+def test_unsafe_file_is_refused_unrun(tmp_path, capsys):
+    path = write(tmp_path / "bomb.pt", [1.0], extra=Bomb())
+    with pytest.raises(UserError, match="bomb.pt: .*refused"):
+        averaging.load_checkpoint(path)
+    assert "must not run" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kind", ["cut", "empty", "text", "list", "pickle"])
+def test_broken_file_is_refused_by_name(tmp_path, kind):
+    path = write(tmp_path / "model.pt", [1.0])
+    if kind == "cut":
+        path.write_bytes(path.read_bytes()[:700])
+    elif kind == "empty":
+        path.write_bytes(b"")
+    elif kind == "text":
+        path.write_text("no checkpoint at all\n")
+    elif kind == "list":
+        torch.save([torch.ones(1)], path)
+    else:
+        path.write_bytes(pickle.dumps({"a": 1}))
+    for mmap in (False, True):
+        with pytest.raises(UserError, match="model.pt: ") as error:
+            averaging.load_checkpoint(path, mmap=mmap)
+        assert "\n" not in str(error.value)
+
+
+def test_failed_write_leaves_nothing(tmp_path, monkeypatch):
+    def fail(state, file):
+        file.write(b"half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(torch, "save", fail)
+    with pytest.raises(UserError, match="out.pt: No space left on device; free some space"):
+        averaging.save_checkpoint({}, tmp_path / "out.pt")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_folder_without_last_is_refused(tmp_path):
+    args = argparse.Namespace(inputs=[str(tmp_path)], output="x.pt", last=None, by="epoch")
+    with pytest.raises(UserError, match="is a folder: add --last N"):
+        averaging.run(args)

@@ -1,0 +1,43 @@
+"""Scores of a classifier's answers, and the command's options."""
+
+import pytest
+
+from diverse_mha.common.errors import UserError
+from diverse_mha.evaluation.classifier import main, score, subsets_of
+
+# predicted class, right class, group
+ANSWERS = [(0, 0, 0), (1, 0, 0), (2, 2, 2), (0, 0, 2), (1, 1, 2)]
+
+
+def test_scores_by_hand():
+    result = score(ANSWERS, ["1", "2", "3"])
+    assert result == {
+        "examples": 5,
+        "accuracy": 80.0,
+        "majority": 60.0,
+        "groups": {"1": {"examples": 2, "accuracy": 50.0}, "3": {"examples": 3, "accuracy": 100.0}},
+    }
+    assert "groups" not in score(ANSWERS)
+
+
+def test_subsets_are_found_in_their_order(tmp_path):
+    (tmp_path / "label").mkdir()
+    for name in ("train", "valid", "test1", "test10", "test2"):
+        (tmp_path / "label" / f"{name}.idx").touch()
+    assert subsets_of(tmp_path, None) == ["test1", "test2", "test10", "valid"]
+    assert subsets_of(tmp_path, "train, test2") == ["train", "test2"]
+    with pytest.raises(UserError, match="--subset dev: not in .*; there: test1, test2, test10,"):
+        subsets_of(tmp_path, "valid,dev")
+
+
+def test_wrong_arguments_are_refused(tmp_path):
+    (tmp_path / "label").mkdir()
+    for words, message in (
+        (["c.pt", "nowhere"], "nowhere: no such data, or no labels in it"),
+        (["c.pt", str(tmp_path), "--output", "x.txt"], "--output x.txt: must end in .json"),
+        (["c.pt", str(tmp_path), "--batch-size", "0"], "--batch-size: 0 is not a whole number"),
+        (["c.pt"], "required: data_bin; see scripts/evaluate-classifier.sh --help"),
+        ([str(tmp_path / "c.pt"), str(tmp_path)], "c.pt: no such checkpoint"),
+    ):
+        with pytest.raises(UserError, match=message):
+            main(words)

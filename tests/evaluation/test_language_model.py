@@ -1,0 +1,166 @@
+"""Scoring language models: what is refused, what is written, and the loss by hand."""
+
+import argparse
+import json
+import math
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from diverse_mha.common.errors import UserError, run_cli
+from diverse_mha.evaluation import language_model as evaluate_lm
+
+WORDS = 12
+LINES = [[4, 5, 6, 7, 2], [8, 9, 2], [10, 11, 12, 13, 14, 15, 4, 2]]  # 2 ends a line
+TASK = {"_name": "language_modeling", "tokens_per_sample": 16, "sample_break_mode": "none"}
+
+
+@pytest.fixture
+def data(tmp_path):
+    """Binarised text of three lines, 16 tokens with the line ends."""
+    from fairseq.data.indexed_dataset import MMapIndexedDatasetBuilder
+
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "dict.txt").write_text("".join(f"w{i} 1\n" for i in range(WORDS)))
+    builder = MMapIndexedDatasetBuilder(str(folder / "test.bin"))
+    for line in LINES:
+        builder.add_item(torch.tensor(line))
+    builder.finalize(str(folder / "test.idx"))
+    return folder
+
+
+def save(path, task, rows=WORDS + 4, name="decoder.embed_tokens.weight"):
+    """Write what looks like a checkpoint."""
+    state = {"model": {name: torch.zeros(rows, 2)}, "cfg": {"task": task}, "args": None}
+    torch.save({**state, "optimizer_history": [{"num_updates": 7}]}, path)
+    return path
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    """A checkpoint of a language model, as far as it is looked at before scoring."""
+    return save(tmp_path / "best.pt", TASK)
+
+
+@pytest.fixture
+def scored(monkeypatch):
+    """Replace fairseq-eval-lm by a loss of 3 bits over 16 tokens; collect what it was asked."""
+    calls = []
+
+    def score(args, settings):
+        calls.append(args)
+        return 3.0, 16
+
+    monkeypatch.setattr(evaluate_lm, "score", score)
+    return calls
+
+
+def test_result_is_written_beside_the_checkpoint(data, checkpoint, scored, capsys):
+    assert evaluate_lm.main([f"{checkpoint}", f"{data}", "--context-window", "5"]) == 0
+    results = json.loads(checkpoint.with_name("best.test.json").read_text())
+    assert results["perplexity"] == 8 and results["loss_nats"] == pytest.approx(3 * math.log(2))
+    assert (results["tokens"], results["updates"], results["context_window"]) == (16, 7, 5)
+    assert results["tokens_per_sample"] == 16, "as in training"
+    assert {"python", "torch", "diverse_mha"} <= results["versions"].keys()
+    out = capsys.readouterr().out
+    assert "test: 16 tokens in blocks of 16, context window 5" in out
+    assert "perplexity      8.00 a token" in out
+    assert sorted(p.name for p in checkpoint.parent.iterdir()) == [
+        "best.pt",
+        "best.test.json",
+        "bin",
+    ]
+
+
+def test_other_options_reach_fairseq(data, checkpoint, scored, tmp_path):
+    words = [f"{checkpoint}", f"{data}", "--output", f"{tmp_path / 'new/x.json'}"]
+    evaluate_lm.main([*words, "--output-word-stats"])
+    assert scored[0].extra == ["--output-word-stats"]
+    results = json.loads((tmp_path / "new/x.json").read_text())
+    assert results["eval_lm_options"] == ["--output-word-stats"]
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (["--subset", "valid"], "--subset valid: not in .*bin; there: test"),
+        (["--context-window", "16"], "--context-window 16: must be from 0 to 15, less than"),
+        (["--context-window", "-1"], "--context-window -1: must be from 0 to 15"),
+        (["--tokens-per-sample", "17"], "--tokens-per-sample 17: must be from 1 to 16"),
+        (["--tokens-per-sample", "0"], "--tokens-per-sample 0: must be from 1 to 16"),
+        (["--output", "x.txt"], "--output x.txt: must end in .json"),
+    ],
+)
+def test_options_out_of_range_are_refused(data, checkpoint, scored, options, message):
+    with pytest.raises(UserError, match=message):
+        evaluate_lm.main([f"{checkpoint}", f"{data}", *options])
+    assert not scored
+
+
+def test_wrong_places_are_refused(data, checkpoint, tmp_path):
+    with pytest.raises(UserError, match="nowhere: no such data folder"):
+        evaluate_lm.main([f"{checkpoint}", f"{tmp_path / 'nowhere'}"])
+    with pytest.raises(UserError, match="gone.pt: no such checkpoint"):
+        evaluate_lm.main([f"{tmp_path / 'gone.pt'}", f"{data}"])
+    (data / "dict.txt").unlink()
+    with pytest.raises(UserError, match="bin: no dict.txt in it"):
+        evaluate_lm.main([f"{checkpoint}", f"{data}"])
+
+
+def test_translation_checkpoint_is_refused(data, tmp_path):
+    path = save(tmp_path / "mt.pt", {"_name": "diverse_translation"})
+    with pytest.raises(UserError, match="trained on the task diverse_translation, not language"):
+        evaluate_lm.main([f"{path}", f"{data}"])
+
+
+@pytest.mark.parametrize(
+    "name", ["decoder.embed_tokens.weight", "decoder.embed_tokens.embeddings.0.0.weight"]
+)
+def test_another_vocabulary_is_refused(data, tmp_path, name):
+    path = save(tmp_path / "other.pt", TASK, rows=20, name=name)
+    with pytest.raises(UserError, match="made for a vocabulary of 20, .*dict.txt makes 16"):
+        evaluate_lm.main([f"{path}", f"{data}"])
+
+
+def test_bands_of_adaptive_input_count_together(data):
+    names = [f"decoder.embed_tokens.embeddings.{i}.0.weight" for i in range(2)]
+    parameters = {names[0]: torch.zeros(10, 4), names[1]: torch.zeros(6, 2)}
+    evaluate_lm.check_fit(data / "x.pt", parameters, data)
+
+
+def test_older_checkpoints_say_their_task_in_args(tmp_path):
+    args = argparse.Namespace(task="language_modeling", tokens_per_sample=32)
+    assert evaluate_lm.training_settings(tmp_path, {"args": args})["tokens_per_sample"] == 32
+    with pytest.raises(UserError, match="trained on the task None"):
+        evaluate_lm.training_settings(tmp_path, {})
+
+
+def test_tokens_left_out_are_not_passed_over(data, checkpoint, monkeypatch):
+    monkeypatch.setattr(evaluate_lm, "score", lambda args, settings: (3.0, 11))
+    with pytest.raises(UserError, match="scored 11 of the 16 tokens of test"):
+        evaluate_lm.main([f"{checkpoint}", f"{data}"])
+    assert not checkpoint.with_name("best.test.json").exists()
+
+
+def test_errors_are_one_line(data, tmp_path, capsys):
+    with pytest.raises(SystemExit) as end:
+        run_cli(lambda: evaluate_lm.main([f"{tmp_path / 'gone.pt'}", f"{data}"]))
+    assert end.value.code == 2 and capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.integration
+def test_help_of_the_script_works_from_anywhere(tmp_path):
+    root = evaluate_lm.Path(evaluate_lm.__file__).parents[2]
+    for script in ("evaluate-lm.sh", "learning-curve.sh"):
+        done = subprocess.run(
+            ["bash", str(root / "scripts" / script), "--help"],
+            cwd=tmp_path,
+            env={**os.environ, "DIVERSE_MHA_PYTHON": sys.executable},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0 and f"usage: scripts/{script}" in done.stdout

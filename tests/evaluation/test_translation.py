@@ -1,0 +1,241 @@
+"""Evaluation: reading what fairseq wrote, undoing the pre-processing, scoring, refusing."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from diverse_mha.common import files
+from diverse_mha.common.errors import UserError
+from diverse_mha.evaluation import bleu
+from diverse_mha.evaluation import translation as evaluate
+from diverse_mha.training.quickstart import table
+
+
+def binarised(folder, words=("low@@ 3", "er 3"), names=("test.de-en.de.idx", "test.de-en.en.idx")):
+    """Make a folder that looks like fairseq's data."""
+    folder.mkdir(parents=True)
+    for name in names:
+        (folder / name).touch()
+    (folder / "dict.en.txt").write_text("\n".join(words) + "\n", encoding="utf-8")
+    return folder
+
+
+def test_hypotheses_come_back_in_corpus_order(tmp_path):
+    generated = tmp_path / "generate-test.txt"
+    # The next-line character and the tab are text, not ends of anything.
+    generated.write_text(
+        "S-1\tx\nT-1\ty\nH-1\t-0.5\tsecond\u0085one\nD-1\t-0.5\tother\nP-1\t-0.5\n"
+        "H-10\t-0.5\televenth\nH-0\t-0.25\tfirst\tone\n"
+        + "".join(f"H-{number}\t-1\t\n" for number in range(2, 10)),
+        encoding="utf-8",
+    )
+    lines = evaluate.read_hypotheses(generated, 11)
+    assert lines[:3] == ["first\tone", "second\u0085one", ""]
+    assert lines[10] == "eleventh"
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_count_that_differs_is_refused(tmp_path, count):
+    generated = tmp_path / "generate-test.txt"
+    generated.write_text("H-0\t-1\ta\nH-1\t-1\tb\n")
+    with pytest.raises(UserError, match=f"2 translations for {count} reference lines"):
+        evaluate.read_hypotheses(generated, count)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["a 3", "lo@@ 2"], "subword_nmt"),
+        (["a 3", "\u2581lo 2"], "sentencepiece"),
+        (["@@ 3", "lo 2"], "subword_nmt"),
+        (["low 3", "@-@ 2"], None),
+    ],
+)
+def test_subwords_show_in_the_dictionary(tmp_path, words, expected):
+    data = binarised(tmp_path / "bin", words)
+    assert evaluate.subwords_of(data / "dict.en.txt") == expected
+
+
+def test_languages_from_file_names(tmp_path):
+    data = binarised(tmp_path / "bin")
+    assert evaluate.language_pair(data, "test") == ("de", "en")
+    assert evaluate.language_pair(data, "test", "en") == ("de", "en")
+    assert evaluate.language_pair(data, "test", "de") == ("en", "de"), "the pair turned round"
+    with pytest.raises(UserError, match="--subset valid: not in .*bin; there: test"):
+        evaluate.language_pair(data, "valid")
+    with pytest.raises(UserError, match="nowhere: no such data folder"):
+        evaluate.language_pair(tmp_path / "nowhere", "test")
+
+
+def test_detokenising_undoes_moses():
+    lines = ["I don &apos;t , she said ( twice ) .", "well @-@ known"]
+    assert bleu.detokenise(lines, "en") == ["I don't, she said (twice).", "well-known"]
+
+
+def test_scores_of_equal_text_and_by_hand():
+    lines = ["the cat sat on the mat .", "a dog ran ."]
+    plain = ["the cat sat on the mat.", "a dog ran."]
+    scores = bleu.bleu_scores(lines, plain, lines, plain, target_lang="en")
+    assert scores["tokenised_bleu"] == scores["sacrebleu"] == 100
+    assert "tok:none" in scores["tokenised_signature"]
+    assert "tok:13a" in scores["sacrebleu_signature"]
+    # 5 tokens, one wrong at the end: precisions 4/5, 3/4, 2/3, 1/2, no brevity penalty.
+    scores = bleu.bleu_scores(
+        ["a b c d x"], ["a b c d x"], ["a b c d e"], ["a b c d e"], target_lang="en"
+    )
+    expected = 100 * (4 / 5 * 3 / 4 * 2 / 3 * 1 / 2) ** 0.25
+    assert scores["tokenised_bleu"] == pytest.approx(expected, abs=1e-4)
+
+
+def test_case_counts_unless_told_otherwise():
+    hypothesis, reference = ["The cat sat down"], ["the cat sat down"]
+    cased = bleu.bleu_scores(hypothesis, hypothesis, reference, reference, target_lang="en")
+    uncased = bleu.bleu_scores(
+        hypothesis, hypothesis, reference, reference, target_lang="en", lowercase=True
+    )
+    assert cased["tokenised_bleu"] < uncased["tokenised_bleu"] == 100
+    assert "case:lc" in uncased["sacrebleu_signature"]
+
+
+def test_compounds_are_split_into_three_tokens():
+    split = bleu.split_compounds
+    assert split("das Nord-Ost-Tor , a - b , 3-4") == (
+        "das Nord ##AT##-##AT## Ost ##AT##-##AT## Tor , a - b , 3 ##AT##-##AT## 4"
+    )
+    assert split("-x y-") == "-x y-", "a hyphen at an end joins nothing"
+
+
+def test_compound_split_bleu_by_hand():
+    """Unsplit, 3 of 4 tokens match; split, 5 of 6, 4 of 5, 3 of 4 and 2 of 3 n-grams."""
+    hypothesis, reference = ["x b-c d e"], ["a b-c d e"]
+    plain = bleu.bleu_scores(hypothesis, hypothesis, reference, reference, target_lang="en")
+    both = bleu.bleu_scores(
+        hypothesis, hypothesis, reference, reference, target_lang="en", compound_split=True
+    )
+    assert "compound_split_bleu" not in plain and plain.items() <= both.items()
+    expected = 100 * (5 / 6 * 4 / 5 * 3 / 4 * 2 / 3) ** 0.25
+    assert both["compound_split_bleu"] == pytest.approx(expected, abs=1e-4)
+    assert both["compound_split_signature"].endswith("|compounds:split")
+
+
+def test_results_are_written_whole_and_last(tmp_path):
+    output = tmp_path / "new" / "model.test.json"
+    bleu.write_results(output, ["a ."], ["a."], {"sacrebleu": 1.0})
+    names = sorted(path.name for path in output.parent.iterdir())
+    assert names == ["model.test.hyp.detok", "model.test.hyp.tok", "model.test.json"]
+    assert json.loads(output.read_text()) == {"sacrebleu": 1.0}
+
+
+def test_interrupted_writing_leaves_no_scores(tmp_path, monkeypatch):
+    output = tmp_path / "model.json"
+    output.write_text("{}")
+
+    def fail(part, path):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(files.os, "replace", fail)
+    with pytest.raises(OSError, match="disk full"):
+        bleu.write_results(output, ["a"], ["a"], {})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_missing_and_unequal_references_are_refused(tmp_path):
+    data = binarised(tmp_path / "out" / "bin")
+    with pytest.raises(UserError, match="raw/test.en: no such reference; give --raw-reference"):
+        evaluate.main(["model.pt", str(data)])
+    for folder, text in (("raw", "a\nb\n"), ("tok", "a\n")):
+        (tmp_path / "out" / folder).mkdir()
+        (tmp_path / "out" / folder / "test.en").write_text(text)
+    with pytest.raises(UserError, match="--raw-reference has 2 lines, --tok-reference 1"):
+        evaluate.main(["model.pt", str(data)])
+    with pytest.raises(UserError, match="--target-lang fr: .* is for de and en"):
+        evaluate.main(["model.pt", str(data), "--target-lang", "fr"])
+    with pytest.raises(UserError, match="--beam 0: must be at least 1"):
+        evaluate.main(["model.pt", str(data), "--beam", "0"])
+
+
+def test_checkpoint_of_another_vocabulary_is_refused(tmp_path):
+    import torch
+
+    data = binarised(tmp_path / "bin")  # 2 words and 4 special symbols
+    path = tmp_path / "model.pt"
+    torch.save({"model": {"decoder.embed_tokens.weight": torch.ones(9, 2)}}, path)
+    message = "model.pt: made for a target vocabulary of 9, .*dict.en.txt makes 6"
+    with pytest.raises(UserError, match=message):
+        evaluate._check_fit(str(path), data / "dict.en.txt")
+
+
+def test_of_several_translations_the_best_is_scored(tmp_path):
+    generated = tmp_path / "generated"
+    generated.write_text("H-0\t-0.1\tbest\nH-0\t-0.9\tsecond\n")
+    assert evaluate.read_hypotheses(generated, 1) == ["best"]
+
+
+def test_quickstart_table_lines_up():
+    values = {"encoder": 0.5, "cross": 0.25, "decoder": 1.0}
+    heads = {component: {"output": {"all": value}} for component, value in values.items()}
+    rows = {
+        "base": {"tokenised_bleu": 90.0, "sacrebleu": 89.5, "heads": heads},
+        "longer name": {"tokenised_bleu": 100.0, "sacrebleu": 9.25, "heads": heads},
+    }
+    lines = table(rows).splitlines()
+    assert lines[2] == "base             90.00      89.50    0.500    0.250    1.000"
+    assert len({len(line) for line in lines[1:4]}) == 1
+
+
+@pytest.mark.integration
+def test_train_average_evaluate_with_the_real_tools(tmp_path):
+    root = Path(__file__).resolve().parents[2]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(root)}
+
+    def run(*words):
+        words = [str(word) for word in words]
+        result = subprocess.run(
+            [sys.executable, *words], cwd=tmp_path, env=environment, capture_output=True, text=True
+        )
+        assert result.returncode == 0, result.stdout[-2000:] + result.stderr[-4000:]
+        return result.stdout
+
+    # 13 test sentences: no multiple of 8, which is where fairseq drops sentences.
+    for split, count in (("train", 40), ("valid", 8), ("test", 13)):
+        source = [" ".join(["lo@@ w", "mid", "up"][: 1 + i % 3]) for i in range(count)]
+        target = [" ".join(reversed(line.replace("@@ ", "").split())) for line in source]
+        for folder, lines in (
+            ("raw", target),
+            ("tok", target),
+            ("bpe", [line.replace("low", "lo@@ w") for line in target]),
+        ):
+            (tmp_path / folder).mkdir(exist_ok=True)
+            (tmp_path / folder / f"{split}.en").write_text("\n".join(lines) + "\n")
+        (tmp_path / "bpe" / f"{split}.de").write_text("\n".join(source) + "\n")
+    prefixes = [word for s in ("train", "valid", "test") for word in (f"--{s}pref", f"bpe/{s}")]
+    run("-m", "fairseq_cli.preprocess", "-s", "de", "-t", "en", *prefixes,
+        "--destdir", "bin", "--joined-dictionary")  # fmt: skip
+    launcher = root / "diverse_mha" / "launch.py"
+    options = (
+        "--arch transformer_disagree_small --optimizer adam --lr 1e-3 --max-tokens 200 "
+        "--criterion label_smoothed_cross_entropy_with_diversity --disagreement output "
+        "--num-workers 0 --save-dir run --max-epoch 2 --cpu"
+    ).split()
+    output = run(launcher, "--processes", "2", "bin", *options)
+    assert "distributed init (rank 1)" in output
+    options[options.index("--max-epoch") + 1] = "3"
+    output = run(launcher, "--processes", "2", "bin", *options)
+    assert "Loaded checkpoint run/checkpoint_last.pt (epoch 3" in output
+
+    run("-m", "diverse_mha.cli", "average", "-o", "run/mean.pt", "--last", "2", "run")
+    output = run("-m", "diverse_mha.evaluation.translation", "run/mean.pt", "bin", "--beam", "2")
+    assert "test: 13 sentences, beam 2" in output
+    results = json.loads((tmp_path / "run" / "mean.test.json").read_text())
+    assert results["post_process"] == "subword_nmt"
+    assert 0 <= results["sacrebleu"] <= 100
+    assert len((tmp_path / "run" / "mean.test.hyp.tok").read_text().split("\n")) == 14
+
+    # An average also starts another training, with a fresh optimizer.
+    options[options.index("run")] = "tuned"
+    output = run(launcher, "bin", *options, "--finetune-from-model", "run/mean.pt")
+    assert "loading pretrained model from run/mean.pt" in output

@@ -1,0 +1,183 @@
+"""Tasks side by side: how many at a time, what they print, failures, signals."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from diverse_mha.training.reproduce import terminal
+from diverse_mha.training.reproduce.experiments import Experiment
+from diverse_mha.training.reproduce.jobs import side_by_side
+from diverse_mha.training.reproduce.plan import plan
+from diverse_mha.training.reproduce.process import Interrupted, run_logged
+from diverse_mha.training.reproduce.runner import RowError, Runner
+from diverse_mha.training.reproduce.steps import Place, data_folder
+
+LOG = '{"epoch": 1, "ups": "2.0", "num_updates": "5"}\n' * 2
+
+
+def wait_for(*paths, seconds=20):
+    deadline = time.monotonic() + seconds
+    while not all(path.exists() for path in paths):
+        assert time.monotonic() < deadline, f"none of {paths}"
+        time.sleep(0.01)
+
+
+def test_two_run_at_a_time_each_in_a_place_of_its_own(tmp_path):
+    def meet(name, other, slot):
+        (tmp_path / name).write_text(str(slot))
+        wait_for(tmp_path / other)
+
+    # The first two wait for each other; the third finds a place only when one of them is gone.
+    pairs = (("a", "b"), ("b", "a"), ("c", "a"))
+    tasks = [(x, lambda slot, x=x, y=y: meet(x, y, slot)) for x, y in pairs]
+    side_by_side(tasks, 2)
+    slots = [(tmp_path / name).read_text() for name in "abc"]
+    assert sorted(slots[:2]) == ["0", "1"] and slots[2] in "01"
+
+
+def test_lines_come_whole_and_a_task_that_dies_is_named(capfd):
+    text = "x" * 50_000  # more than a pipe takes at once
+
+    def talk(letter, slot):
+        for _ in range(20):
+            terminal.say(letter * 50_000)
+            terminal.say("passing", end=True)  # no terminal, so it is not shown
+
+    def fail(slot):
+        raise ValueError("a mistake of ours")
+
+    tasks = [(letter, lambda slot, letter=letter: talk(letter, slot)) for letter in "xy"]
+    tasks += [("killed", lambda slot: os.kill(os.getpid(), signal.SIGKILL)), ("broken", fail)]
+    side_by_side(tasks, 4)
+    lines = capfd.readouterr().out.splitlines()
+    assert lines.count(text) == 20 == lines.count(text.replace("x", "y"))
+    assert "killed: FAILED: its process was ended by SIGKILL" in lines
+    assert any("ValueError: a mistake of ours" in line for line in lines)
+    assert not any("passing" in line for line in lines)
+
+
+def test_a_signal_ends_every_task_and_its_command(tmp_path):
+    def work(name, slot):
+        script = f"sleep 60 & echo $! > {name}.new; mv {name}.new {name}; sleep 60"
+        run_logged(["bash", "-c", script], tmp_path / f"{name}.log", cwd=tmp_path)
+
+    def interrupt(slot):
+        wait_for(tmp_path / "a", tmp_path / "b")
+        os.kill(os.getppid(), signal.SIGINT)
+        time.sleep(60)
+
+    start = time.monotonic()
+    tasks = [(name, lambda slot, name=name: work(name, slot)) for name in "ab"]
+    with pytest.raises(Interrupted) as stopped:
+        side_by_side([*tasks, ("c", interrupt), ("never", lambda slot: work("d", slot))], 3)
+    assert stopped.value.number == signal.SIGINT and time.monotonic() - start < 50
+    for name in "ab":
+        child = (tmp_path / name).read_text().strip()
+        state = subprocess.run(["ps", "-o", "stat=", "-p", child], capture_output=True, text=True)
+        assert state.stdout.strip()[:1] in ("", "Z")
+    assert not (tmp_path / "d").exists()
+
+
+@pytest.fixture
+def place(tmp_path):
+    return Place(out=tmp_path / "out", data=tmp_path / "data")
+
+
+@pytest.fixture
+def runs(place):
+    methods = ("baseline", "drophead", "hsic", "orthogonality")
+    found = [plan(Experiment("ptb", method=method), "smoke") for method in methods]
+    data = data_folder(found[0], place)
+    data.mkdir(parents=True)
+    (data / "dict.txt").write_text("a 1\n")
+    return found
+
+
+def test_one_failure_leaves_the_others_and_finished_runs_are_not_run_again(
+    place, runs, monkeypatch, capfd
+):
+    started = place.out / "started"
+    started.mkdir(parents=True)
+
+    def execute(self, step, log, meanwhile):
+        if step.name == "train":
+            with open(started / log.parent.name, "a") as file:
+                file.write(os.environ.get("OMP_NUM_THREADS", "") + "\n")
+            if "drophead" in str(log):
+                raise RowError("train ended with exit code 1: why")
+            (log.parent / "train.log").write_text(LOG)
+        else:
+            (log.parent / "test.json").write_text(json.dumps({"perplexity": 12.5}))
+
+    monkeypatch.setattr(Runner, "_execute", execute)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    found = Runner(place, jobs=2, gpus=0).run_all(runs)
+    assert set(found) == {runs[0], runs[2], runs[3]}
+    said = capfd.readouterr().out.splitlines()
+    assert len(said) == 4 and all(line.startswith("[") for line in said)
+    assert f"[2/4] {runs[1].name}: FAILED: train ended with exit code 1: why" in said
+    assert any(line.startswith(f"[3/4] {runs[2].name}: test perplexity 12.50") for line in said)
+    again = Runner(place, jobs=2, gpus=0).run_all(runs)
+    assert again == found
+    assert sum("(already done)" in line for line in capfd.readouterr().out.splitlines()) == 3
+    damaged = runs[0].folder(place.out) / "result.json"
+    damaged.write_text("{")
+    assert set(Runner(place, jobs=2, gpus=0).run_all(runs)) == {runs[2], runs[3]}
+    assert f"{damaged}: not readable as JSON" in capfd.readouterr().out
+    threads = str(max(1, len(os.sched_getaffinity(0)) // 2))
+    tries = {path.name: path.read_text().split() for path in started.iterdir()}
+    assert tries == {run.name: [threads] * (1 + 2 * (run == runs[1])) for run in runs}
+
+
+@pytest.mark.parametrize(
+    ("gpus", "jobs", "slot", "expected"),
+    [
+        (None, 2, 0, "4,6"),
+        (None, 2, 1, "5"),
+        (2, 2, 1, "5"),
+        (1, 3, 2, "4"),  # several on one
+        (None, 5, 4, "5"),
+        (0, 2, 1, "4,5,6"),  # the CPU: not touched
+    ],
+)
+def test_gpus_are_shared(place, monkeypatch, gpus, jobs, slot, expected):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5,6")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    Runner(place, jobs=jobs, gpus=gpus)._share(slot)
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == expected
+
+
+@pytest.mark.integration
+def test_ctrl_c_ends_a_command_with_several_jobs(tmp_path):
+    """The whole command at the smoke scale; its trainings end with it, and it says how to go on."""
+    words = ["reproduce", "yun2021", "table-7", "--scale", "smoke", "--jobs", "2"]
+    words += ["--updates", "1000000", "--out", str(tmp_path)]
+    root = Path(__file__).parents[3]
+    command = subprocess.Popen(
+        [sys.executable, "-m", "diverse_mha.cli", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=root,
+        start_new_session=True,
+    )
+    logs = []
+    deadline = time.monotonic() + 200
+    while len(logs) < 2 and command.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.1)
+        logs = [
+            p for p in tmp_path.glob("smoke/runs/*/log.txt") if '"num_updates"' in p.read_text()
+        ]
+    os.killpg(command.pid, signal.SIGINT)
+    out, err = command.communicate(timeout=60)
+    assert len(logs) == 2, out + err
+    assert command.returncode == 130 and "run the same command again to go on" in out
+    sizes = [path.stat().st_size for path in logs]
+    time.sleep(1)
+    assert [path.stat().st_size for path in logs] == sizes, "the trainings have ended"

@@ -1,0 +1,131 @@
+"""Tables as text: numbers beside the paper's, ratios, seeds, and every format."""
+
+import csv
+import io
+import json
+
+import pytest
+
+from diverse_mha.common.layout import to_csv, to_latex, to_markdown, to_text
+from diverse_mha.training.reproduce.experiments import Cell, Experiment, Row, Table
+from diverse_mha.training.reproduce.fill import Number
+from diverse_mha.training.reproduce.printer import (
+    LEFT_OUT,
+    SHARED,
+    SMOKE,
+    lay_out,
+    write_all,
+)
+
+E = Experiment("ptb")
+TABLE = Table(
+    paper="li2018",
+    name="table-9",
+    title="100% made up",
+    columns=("speed", "BLEU", "parameters"),
+    baseline="none",
+    rows=tuple(
+        Row(name, label, (Cell(E, "speed", 1.0), Cell(E, "bleu", 1.0), Cell(E, "parameters", 1.0)))
+        for name, label in (("none", "Base"), ("out", "+ Out_1"))
+    ),
+)
+FILLED = [
+    (
+        TABLE.rows[0],
+        [
+            Number("speed", 2.0, (4.0, 6.0)),
+            Number("bleu", 24.13, (30.0, 32.0)),
+            Number("parameters", 88e6, (5_987_654.0, 5_987_654.0)),
+        ],
+    ),
+    (
+        TABLE.rows[1],
+        [Number("speed", 1.5, (4.0,)), Number("bleu", 24.78, ()), None],
+    ),
+]
+HEADINGS = (
+    "", "speed, paper", "speed, ours", "speed / baseline, paper", "speed / baseline, ours",
+    "BLEU, paper", "BLEU, ours", "parameters, paper", "parameters, ours",
+)  # fmt: skip
+
+
+@pytest.fixture
+def layout():
+    return lay_out(TABLE, FILLED, "smoke", ["tokenised nrefs:1"])
+
+
+def test_numbers_stand_side_by_side(layout):
+    assert layout.headings == HEADINGS
+    # Mean 5 and standard deviation sqrt(2) of 4 and 6; ratio of the means.
+    assert layout.lines[0] == (
+        "Base", "2.00", "5.00 ± 1.41", "1.00", "1.00", "24.13", "31.00 ± 1.41", "88.00M",
+        "5.99M",
+    )  # fmt: skip
+    assert layout.lines[1] == ("+ Out_1", "1.50", "4.00", "0.75", "0.80", "24.78", "-", "", "")
+
+
+def test_a_column_without_a_published_number_is_ours_alone():
+    filled = [(TABLE.rows[0], [*FILLED[0][1][:2], Number("parameters", None, (9e6,))])]
+    found = lay_out(TABLE, filled, "small")
+    assert found.headings[-3:] == ("BLEU, paper", "BLEU, ours", "parameters, ours")
+    assert found.lines[0][-1] == "9.00M"
+
+
+def test_smoke_says_what_its_numbers_are_worth(layout):
+    assert SMOKE in layout.notes and "mean nothing" in SMOKE
+    for text in (to_text(layout), to_markdown(layout), to_latex(layout, "tab:t")):
+        assert "mean nothing" in text
+    assert SMOKE not in lay_out(TABLE, FILLED, "paper").notes
+    assert "bfloat16" in " ".join(lay_out(TABLE, FILLED, "paper", bf16=True).notes)
+    assert "far from" in " ".join(lay_out(TABLE, FILLED, "small").notes)
+    assert any("nrefs:1" in note for note in layout.notes)
+    assert any("2 seeds" in note for note in layout.notes)
+
+
+def test_rows_with_different_numbers_of_seeds_say_so(layout):
+    assert "Ours: mean and standard deviation over 1 to 2 seeds." in layout.notes
+
+
+def test_csv_reads_back(layout):
+    rows = list(csv.reader(io.StringIO(to_csv(layout))))
+    assert tuple(rows[0]) == HEADINGS and [tuple(row) for row in rows[1:]] == list(layout.lines)
+
+
+def test_markdown_has_as_many_cells_in_every_line(layout):
+    lines = [line for line in to_markdown(layout).splitlines() if line.startswith("|")]
+    assert len(lines) == 4 and {line.count("|") for line in lines} == {len(HEADINGS) + 1}
+
+
+def test_latex_escapes_and_has_as_many_cells(layout):
+    text = to_latex(layout, "tab:li2018-table-9")
+    assert r"\label{tab:li2018-table-9}" in text and text.count(r"\midrule") == 1
+    assert r"100\% made up" in text and r"+ Out\_1" in text and r"$\pm$" in text
+    body = [line for line in text.splitlines() if line.endswith(r"\\")]
+    assert {line.count("&") for line in body} == {len(HEADINGS) - 1}
+    assert r"\begin{tabular}{l" + "r" * (len(HEADINGS) - 1) + "}" in text
+
+
+def test_without_the_baseline_row_there_are_no_ratios():
+    assert "speed / baseline, ours" not in lay_out(TABLE, FILLED[1:], "smoke").headings
+
+
+def test_speeds_of_a_shared_machine_are_marked_and_count_only_for_want_of_others(tmp_path):
+    mixed = [(TABLE.rows[0], [Number("speed", 2.0, (4.0,), (1.0,)), *FILLED[0][1][1:]])]
+    doubtful = [(TABLE.rows[1], [Number("speed", 1.5, (), (3.0, 1.0)), *FILLED[1][1][1:]])]
+    layout = lay_out(TABLE, mixed + doubtful, "small")
+    assert layout.lines[0][2:5:2] == ("4.00", "1.00")
+    assert layout.lines[1][2:5:2] == ("2.00 ± 1.41*", "0.50*")
+    assert {SHARED, LEFT_OUT} <= set(layout.notes)
+    assert not {SHARED, LEFT_OUT} & set(lay_out(TABLE, FILLED, "small").notes)
+    assert SHARED not in lay_out(TABLE, mixed, "small").notes
+    write_all(layout, tmp_path, "t", mixed)
+    cell = json.loads((tmp_path / "t.json").read_text())["rows"]["none"][0]
+    assert cell == {"measure": "speed", "paper": 2.0, "ours": [4.0], "disturbed": [1.0]}
+
+
+def test_all_files_are_written(layout, tmp_path):
+    files = write_all(layout, tmp_path / "new", "t", FILLED)
+    assert sorted(path.name for path in files) == ["t.csv", "t.json", "t.md", "t.tex"]
+    numbers = json.loads((tmp_path / "new/t.json").read_text())["rows"]
+    assert numbers["none"][1] == {"measure": "bleu", "paper": 24.13, "ours": [30.0, 32.0]}
+    assert numbers["out"][2] is None

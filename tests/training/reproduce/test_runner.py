@@ -1,0 +1,204 @@
+"""The runner: skipping, failing, sharing, locking; with commands that cost nothing."""
+
+import fcntl
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import pytest
+
+from diverse_mha.training.reproduce import results
+from diverse_mha.training.reproduce import runner as runner_module
+from diverse_mha.training.reproduce.compose import ROOT
+from diverse_mha.training.reproduce.corpora import CORPORA
+from diverse_mha.training.reproduce.experiments import Experiment
+from diverse_mha.training.reproduce.plan import plan
+from diverse_mha.training.reproduce.process import (
+    Interrupted,
+    _started_by_launch,
+    run_forked,
+    run_logged,
+)
+from diverse_mha.training.reproduce.runner import Runner
+from diverse_mha.training.reproduce.steps import Place, data_folder
+
+LOG = '{"epoch": 1, "ups": "2.0", "num_updates": "5"}\n' * 2
+
+
+@pytest.fixture
+def place(tmp_path):
+    return Place(out=tmp_path / "out", data=tmp_path / "data")
+
+
+@pytest.fixture
+def runs(place):
+    found = [plan(Experiment("ptb", method=method), "smoke") for method in ("baseline", "hsic")]
+    data = data_folder(found[0], place)
+    data.mkdir(parents=True)
+    (data / "dict.txt").write_text("a 1\n")
+    return found
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """Stand in for the commands: a training leaves a log, an evaluation a score."""
+    names = []
+
+    def execute(self, step, log, meanwhile):
+        names.append(step.name)
+        if step.name == "train":
+            with (log.parent / "train.log").open("a") as file:
+                file.write(LOG)
+            if "hsic" in str(log) and names.count("train") == 2:
+                raise runner_module.RowError(f"train ended with exit code 1: why; log: {log}")
+        else:
+            score = log.parent / "test.json"
+            score.write_text(json.dumps({"perplexity": 12.5}))
+
+    monkeypatch.setattr(Runner, "_execute", execute)
+    return names
+
+
+def test_a_failed_run_is_named_and_the_others_run(place, runs, started, capsys):
+    found = Runner(place).run_all([runs[0], runs[1], runs[0]])
+    assert list(found) == [runs[0]], "each once, and the failed one is missing"
+    out = capsys.readouterr().out.splitlines()
+    assert len(out) == 2
+    assert out[0].startswith(f"[1/2] {runs[0].name}: test perplexity 12.50")
+    assert "FAILED: train ended with exit code 1: why; log: " in out[1] and runs[1].name in out[1]
+
+
+def test_finished_runs_are_skipped_and_the_result_is_whole(place, runs, started, capsys):
+    first = Runner(place).run_all(runs[:1])
+    assert started == ["train", "evaluate", "evaluate"]
+    again = Runner(place).run_all(runs[:1])
+    assert started == ["train", "evaluate", "evaluate"] and again == first
+    assert "(already done)" in capsys.readouterr().out
+    result = first[runs[0]]
+    assert result["settings"]["model"]["decoder_layers"] == 2 and result["seed"] == 1
+    assert result["versions"]["torch"] and result["hardware"]["cores"] >= 1
+    assert result["scores"]["test"]["perplexity"] == 12.5
+    assert len(result["commands"]) == 3 and "scripts/train.sh" in result["commands"][0]
+
+
+def test_the_checkpoints_of_an_average_are_removed_once_the_run_is_finished(
+    place, monkeypatch, capsys
+):
+    recipe = replace(CORPORA["multi30k"]["small"], average=10, average_by="epoch")
+    monkeypatch.setitem(CORPORA["multi30k"], "small", recipe)
+    run = plan(Experiment("multi30k"), "small")
+    data = data_folder(run, place)
+    data.mkdir(parents=True)
+    (data / "dict.de.txt").write_text("a 1\n")
+    folder = run.folder(place.out)
+    names = [f"checkpoint{n}.pt" for n in range(3, 13)]
+
+    def execute(self, step, log, meanwhile):
+        if step.name == "train":
+            (log.parent / "train.log").write_text(LOG)
+            for name in [*names, "checkpoint_last.pt", "checkpoint_best.pt"]:
+                (folder / name).touch()
+        elif step.name == "average":
+            (folder / "averaged.pt").touch()
+
+    monkeypatch.setattr(Runner, "_execute", execute)
+    assert list(Runner(place, gpus=0).run_all([run])) == [run], capsys.readouterr().out
+    left = sorted(path.name for path in folder.glob("*.pt"))
+    assert left == ["averaged.pt", "checkpoint_best.pt", "checkpoint_last.pt"]
+
+
+def test_the_cost_is_that_of_an_update_of_the_last_start_that_made_one(tmp_path):
+    log = tmp_path / "train.log"
+    log.write_text(LOG)
+    results.note_cost(tmp_path, 10.0)
+    assert results._per_update(tmp_path) == 2.0, "10 seconds, 5 updates"
+    log.write_text(LOG + "$ again\nINFO Loaded checkpoint a (epoch 1 @ 5 updates)\n")
+    results.note_cost(tmp_path, 3.0)
+    assert results._per_update(tmp_path) == 2.0, "the second start had nothing to do"
+
+
+def test_collecting_trains_nothing(place, runs, started, capsys):
+    Runner(place).run_all(runs[:1])
+    del started[:]
+    found = Runner(place, collect=True).run_all(runs)
+    assert list(found) == runs[:1] and started == []
+    assert "1 of 2 runs are finished" in capsys.readouterr().out
+
+
+def test_a_training_that_has_ended_is_not_started_again(place, runs, started):
+    """Begun by hand, or its evaluation was interrupted: fairseq would make one update more."""
+    folder = runs[0].folder(place.out)
+    folder.mkdir(parents=True)
+    (folder / "train.log").write_text(LOG + "done training in 3.0 seconds\n")
+    result = Runner(place).run_all(runs[:1])[runs[0]]
+    assert started == ["evaluate", "evaluate"]
+    assert result["updates"] == 5 and len(result["commands"]) == 3
+    folder = runs[1].folder(place.out)
+    folder.mkdir(parents=True)
+    (folder / "train.log").write_text(LOG + "done training in 3.0 seconds\n" + LOG)
+    started.clear()
+    Runner(place).run_all(runs[1:])
+    assert started == ["train", "evaluate", "evaluate"], "it was started again, and stopped"
+
+
+def test_a_run_begun_on_other_data_is_refused(place, runs, started, capsys):
+    Runner(place).run_all(runs)
+    (data_folder(runs[0], place) / "dict.txt").write_text("b 2\n")
+    Runner(place).run_all(runs[1:])
+    assert "begun on other data" in capsys.readouterr().out.splitlines()[-1]
+
+
+def test_a_run_that_another_process_holds_is_left_alone(place, runs, started, capsys):
+    folder = runs[0].folder(place.out)
+    folder.mkdir(parents=True)
+    with open(folder / ".lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert Runner(place).run_all(runs[:1]) == {}
+    assert started == [] and "another process is at work" in capsys.readouterr().out
+
+
+def test_forks_and_subprocesses_do_the_same(tmp_path):
+    (tmp_path / "said.py").write_text(
+        "import os, sys\nprint('hello', sys.argv[1:], os.getcwd(), __name__)\n"
+        "print('to stderr', file=sys.stderr)\nsys.exit(3)\n"
+    )
+    logs = []
+    for number, run in enumerate(("fork", "subprocess")):
+        log = tmp_path / f"{number}.log"
+        if run == "fork":
+            sys.path.insert(0, str(tmp_path))
+            code = run_forked("said", ["a", "b c"], log, cwd=tmp_path)
+            sys.path.remove(str(tmp_path))
+        else:
+            command = [sys.executable, "-m", "said", "a", "b c"]
+            code = run_logged(command, log, cwd=tmp_path)
+        assert code == 3
+        logs.append(sorted(log.read_text().splitlines()[2:]))
+    assert logs[0] == logs[1] and f"hello ['a', 'b c'] {tmp_path} __main__" in logs[0]
+
+
+def test_a_recipe_is_found_from_any_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = ["--config", "configs/demo_lm.yaml", "method=hsic"]
+    module, arguments = _started_by_launch(words, ROOT)
+    assert module == "diverse_mha.training.recipe" and "method=hsic" in arguments
+    assert os.getcwd() == str(tmp_path)
+
+
+def test_a_signal_ends_the_command_and_its_children(tmp_path):
+    script = "sleep 60 & echo $! > new; mv new child; sleep 60"
+
+    def interrupt():
+        if (tmp_path / "child").exists():
+            os.kill(os.getpid(), 15)
+
+    start = time.monotonic()
+    with pytest.raises(Interrupted) as stopped:
+        run_logged(["bash", "-c", script], tmp_path / "log", cwd=tmp_path, meanwhile=interrupt)
+    assert stopped.value.number == 15 and time.monotonic() - start < 50
+    child = (tmp_path / "child").read_text().strip()
+    state = subprocess.run(["ps", "-o", "stat=", "-p", child], capture_output=True, text=True)
+    assert state.stdout.strip()[:1] in ("", "Z")  # gone or dead; ZN under nice

@@ -1,0 +1,141 @@
+"""What a study adds to its table: seeds, differences, corrected p-values; and its figures."""
+
+import csv
+import json
+import random
+
+import pytest
+from sacrebleu.metrics import BLEU
+
+from diverse_mha.common.layout import to_text
+from diverse_mha.evaluation.comparison.runs import Scored
+from diverse_mha.evaluation.comparison.systems import System, compare_systems
+from diverse_mha.training.reproduce import study
+from diverse_mha.training.reproduce.draw_study import draw_study
+from diverse_mha.training.reproduce.fill import Choices, Number
+from diverse_mha.training.reproduce.papers import PAPERS
+from diverse_mha.training.reproduce.printer import SMALL, lay_out
+from diverse_mha.training.reproduce.runner import Runner
+from diverse_mha.training.reproduce.steps import Place, data_folder
+
+TABLE = PAPERS["study"]["translation"]
+CHOICES = Choices("smoke", (1, 2, 3))
+SPOILT = {"baseline": 0.3, "out": 0.1, "coda": 0.3}  # share of the words that are wrong
+VALIDATION = (
+    '{{"epoch": {0}, "valid_loss": "5", "valid_ppl": "{1}", "valid_num_updates": "{0}00"}}\n'
+)
+
+
+@pytest.fixture
+def rows():
+    return [row for row in TABLE.rows if row.name in (*SPOILT, "em")]
+
+
+@pytest.fixture
+def place(tmp_path):
+    return Place(out=tmp_path / "out", data=tmp_path / "data")
+
+
+@pytest.fixture
+def found(rows, place):
+    """Results of three rows: three seeds, two seeds, one seed; the fourth row has none."""
+    generator = random.Random(1)
+    reference = [" ".join(f"w{generator.randrange(40)}" for _ in range(9)) for _ in range(60)]
+    results = {}
+    for row in (row for row in rows if row.name in SPOILT):
+        seeds = {"baseline": (1, 2, 3), "out": (1, 2), "coda": (3,)}[row.name]
+        for seed in seeds:
+            run = CHOICES.run(row.cells[0].experiment, TABLE, seed)
+            raw = data_folder(run, place).parent / "raw/test.qo"
+            raw.parent.mkdir(parents=True, exist_ok=True)
+            raw.write_text("\n".join(reference) + "\n")
+            folder = run.folder(place.out)
+            folder.mkdir(parents=True)
+            lines = [
+                " ".join(w if generator.random() > SPOILT[row.name] else "x" for w in x.split())
+                for x in reference
+            ]
+            (folder / "test.hyp.detok").write_text("\n".join(lines) + "\n")
+            score = {
+                "sacrebleu": BLEU().corpus_score(lines, [reference]).score,
+                "sacrebleu_signature": "case:mixed|tok:13a",
+            }
+            (folder / "test.json").write_text(json.dumps(score))
+            log = "".join(VALIDATION.format(n, 2 ** (8 / n)) for n in (1, 2, 4))
+            (folder / "train.log").write_text(log)
+            results[run] = {"seed": seed}
+    return results
+
+
+def filled(rows):
+    values = {"heads.svcca": (0.4, 0.5), "heads.exp_d.output": (0.8,), "parameters": (1e6,)}
+    return [
+        (row, [Number(c.measure, None, values.get(c.measure, ())) for c in row.cells])
+        for row in rows
+    ]
+
+
+def test_every_row_is_tested_with_the_seeds_it_has(rows, place, found):
+    systems = study.tested_rows(TABLE, rows, CHOICES, found, place)
+    assert [one.name for one in systems] == ["Baseline", "Out., encoder", "CODA"]
+    counts = {r.label: len(x) for r, x in study.runs_by_row(TABLE, rows, CHOICES, found).items()}
+    assert counts == {"Baseline": 3, "Out., encoder": 2, "EM routing, layers 1-2": 0, "CODA": 1}
+    layout = study.widen(lay_out(TABLE, filled(rows), "smoke"), TABLE, systems, counts)
+    assert layout.headings[:6] == ("", "seeds", "BLEU", "difference in BLEU", "p, Holm", "chrF")
+    assert {len(line) for line in layout.lines} == {len(layout.headings)}
+    lines = {line[0]: line[1:] for line in layout.lines}
+    assert lines["Baseline"][0] == "3" and lines["Baseline"][2:4] == ("", "")
+    assert " ± " in lines["Baseline"][4]
+    assert lines["EM routing, layers 1-2"][:5] == ("0", "-", "-", "-", "-")
+    assert lines["Out., encoder"][2].startswith("+") and lines["Out., encoder"][3] == "<0.001"
+    assert lines["CODA"][2].endswith("†") and float(lines["CODA"][3]) > 0.05
+    assert SMALL not in lay_out(TABLE, filled(rows), "small").notes, "there is no paper's number"
+    text = to_text(layout)
+    assert "10,000 resamples" in text and "number of rows (2), BLEU" in text and "† One" in text
+    assert "ours" not in "".join(layout.headings) and "paper" not in "".join(layout.headings)
+
+
+def test_without_the_baseline_there_is_no_test(rows, place, found):
+    others = {run: result for run, result in found.items() if "baseline" not in run.name}
+    assert study.tested_rows(TABLE, rows, CHOICES, others, place) == []
+    layout = lay_out(TABLE, filled(rows), "smoke")
+    wide = study.widen(layout, TABLE, [], {row.label: 0 for row in rows})
+    assert wide.headings[:4] == ("", "seeds", "BLEU", "valid ppl") and wide.notes == layout.notes
+
+
+def test_the_tests_stand_behind_our_value_where_the_paper_has_one():
+    table = PAPERS["study"]["ptb"]
+    values = [[Number(c.measure, c.paper, (90.0,)) for c in row.cells] for row in table.rows]
+    layout = lay_out(table, list(zip(table.rows, values, strict=True)), "small")
+    names = [row.label for row in table.rows]
+    scored = [Scored(name, 1, {"perplexity": 90.0}, test="perplexity") for name in names]
+    systems = [System(n, (one,)) for n, one in zip(names, scored, strict=True)]
+    compared = compare_systems(systems[0], systems[1:])
+    wide = study.widen(layout, table, compared, dict.fromkeys(names, 1))
+    expected = ("", "seeds", "test ppl, paper", "test ppl, ours", "difference in perplexity")
+    assert wide.headings[:5] == expected
+    assert wide.lines[1][1:6] == ("1", "102.72", "90.00", "+0.00", "")
+
+
+def test_the_figures_show_every_row_that_ran(rows, place, found, monkeypatch, tmp_path):
+    systems = study.tested_rows(TABLE, rows, CHOICES, found, place)
+    drawn = []
+    monkeypatch.setattr(Runner, "draw", lambda self, folder: drawn.append(folder))
+    folder = tmp_path / "figures"
+    arguments = (TABLE, filled(rows), CHOICES, found, systems, Runner(place), folder)
+    assert study.draw(*arguments) and drawn == [folder]
+    spec = json.loads((folder / "figure.json").read_text())
+    labels = [row["label"] for row in spec["rows"]]
+    assert labels == ["Baseline", "Out., encoder", "CODA"]
+    assert spec["rows"][0]["curves"] == [[[100, 8.0], [200, 4.0], [400, 2.0]]] * 3
+    assert spec["rows"][1]["heads"]["heads.svcca"] == 0.45
+    curves, diversity = draw_study(spec, folder)
+    assert [a.get_title() for a in curves.figure.axes if a.get_visible()] == labels
+    own = [line for line in curves.figure.axes[1].lines if line.get_linewidth() == 1.1]
+    assert len(own) == 2, "a line a seed"
+    assert list(own[0].get_xdata()) == [100, 200, 400]
+    shown = [axis for axis in diversity.figure.axes if axis.get_visible()]
+    assert len(shown) == 2, "two of the four measures have values"
+    assert [text.get_text() for text in diversity.figure.legends[0].get_texts()] == labels
+    table = list(csv.reader((folder / "curves.csv").open()))
+    assert table[0] == ["row", "run", "updates", "value"] and len(table) == 1 + 6 * 3

@@ -1,0 +1,266 @@
+"""The training launcher: what it starts, what it refuses, and how it ends its workers."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from diverse_mha.common.errors import UserError
+from diverse_mha.training import launch
+
+
+@pytest.fixture
+def data(tmp_path):
+    """A folder that looks binarised."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "dict.de.txt").write_text("a 1\n")
+    return folder
+
+
+def option(command, name):
+    """Return the value after an option in a command line."""
+    return command[command.index(name) + 1]
+
+
+def test_plain_training_passes_options_on(data):
+    job = launch.parse([str(data), "--arch", "x", "--lr", "1e-3"])
+    ((command, environment),) = launch.commands(job, gpus=0, port=1)
+    assert command[:3] == [sys.executable, "-m", "fairseq_cli.train"]
+    assert command[3:8] == [str(data), "--arch", "x", "--lr", "1e-3"]
+    assert option(command, "--user-dir") == str(launch.USER_DIR)
+    assert "--distributed-world-size" not in command
+    assert environment == {}
+
+
+def test_own_user_dir_is_kept(data):
+    job = launch.parse([str(data), "--user-dir=other"])
+    ((command, _),) = launch.commands(job, gpus=0, port=1)
+    assert "--user-dir" not in command
+
+
+def test_gpus_are_left_to_fairseq(data):
+    job = launch.parse(["--processes", "2", str(data)])
+    ((command, environment),) = launch.commands(job, gpus=4, port=1)
+    assert option(command, "--distributed-world-size") == "2"
+    assert "--distributed-rank" not in command
+    assert environment == {}
+
+
+def test_cpu_processes_each_get_their_rank(data, monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    workers = launch.commands(launch.parse([str(data), "--processes=3"]), gpus=0, port=4711)
+    assert [option(command, "--distributed-rank") for command, _ in workers] == ["0", "1", "2"]
+    assert [environment["RANK"] for _, environment in workers] == ["0", "1", "2"]
+    for command, environment in workers:
+        assert option(command, "--distributed-world-size") == "3"
+        assert option(command, "--distributed-init-method") == "env://"
+        assert option(command, "--distributed-backend") == "gloo"
+        assert option(command, "--ddp-backend") == "legacy_ddp"
+        assert "--distributed-no-spawn" in command
+        assert environment["MASTER_PORT"] == "4711"
+        assert int(environment["OMP_NUM_THREADS"]) >= 1
+
+
+def test_recipe_goes_to_hydra(data, tmp_path):
+    recipe = tmp_path / "my.yaml"
+    recipe.write_text(f"task: {{data: {data}}}\ncommon: {{cpu: true}}\n")
+    job = launch.parse(["--config", str(recipe), "--processes", "2", "optimization.max_update=5"])
+    workers = launch.commands(job, gpus=0, port=1)
+    command = workers[1][0]
+    assert "diverse_mha.training.recipe" in command
+    assert option(command, "--config-dir") == str(tmp_path)
+    assert option(command, "--config-name") == "my"
+    assert "optimization.max_update=5" in command
+    assert "++distributed_training.distributed_rank=1" in command
+    assert "++distributed_training.ddp_backend=legacy_ddp" in command
+    assert "hydra.job.chdir=False" in command
+    assert f"hydra.searchpath=['file://{launch.CONFIGS}']" in command
+    assert any(word.startswith("++common.user_dir=") for word in command)
+    assert job.flag("common", "cpu")
+    assert job.setting("task", "data") == str(data)
+
+
+@pytest.mark.parametrize(
+    ("named", "ours"),
+    [("${hydra:runtime.cwd}/diverse_mha", True), ("/a/plugin/of/my/own", False)],
+)
+def test_a_recipe_outside_the_clone_finds_the_plugin(named, ours, tmp_path):
+    recipe = tmp_path / "copy.yaml"
+    recipe.write_text(f"common: {{user_dir: '{named}'}}\n")
+    ((command, _),) = launch.commands(launch.parse(["--config", str(recipe)]), gpus=0, port=1)
+    assert (f"++common.user_dir='{launch.USER_DIR}'" in command) == ours
+
+
+def test_a_start_that_lies_in_the_save_folder_alone_is_refused(data, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/checkpoint3.pt").touch()
+    recipe = tmp_path / "my.yaml"
+    recipe.write_text(f"task: {{data: {data}}}\ncheckpoint: {{save_dir: run}}\n")
+    line = "--restore-file checkpoint3.pt: no such checkpoint; give run/checkpoint3.pt"
+    for words in (
+        [str(data), "--save-dir", "run", "--restore-file", "checkpoint3.pt"],
+        ["--config", str(recipe), "checkpoint.restore_file='checkpoint3.pt'"],
+    ):
+        with pytest.raises(UserError, match=line):
+            launch.main(words)
+    for start in ("run/checkpoint3.pt", "s3://elsewhere/a.pt", "${oc.env:START}", "null"):
+        words = ["--config", str(recipe), f"checkpoint.restore_file={start}"]
+        launch.check_job_start(launch.parse(words))
+    (tmp_path / "run/parts-shard0.pt").touch()
+    words = [str(data), "--save-dir", "run", "--restore-file", "run/parts.pt"]
+    launch.check_job_start(launch.parse(words))
+
+
+def test_command_line_wins_over_recipe(tmp_path):
+    recipe = tmp_path / "my.yaml"
+    recipe.write_text("task: {data: a}\n")
+    job = launch.parse(["--config", str(recipe), "task.data=b", "+common.user_dir=c"])
+    assert job.setting("task", "data") == "b"
+    ((command, _),) = launch.commands(job, gpus=0, port=1)
+    assert not any(word.startswith("++common.user_dir=") for word in command)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--arch", "x", "DATA"], "the data folder must come first"),
+        (["DATA", "--processes", "0"], "--processes 0: must be a whole number, at least 1"),
+        (["DATA", "--processes", "two"], "--processes two: must be a whole number"),
+        (["DATA", "--processes"], "--processes: a value must follow"),
+        (["--config", "no.yaml"], "--config no.yaml: no such file"),
+    ],
+)
+def test_bad_command_line_is_refused(words, message):
+    with pytest.raises(UserError, match=message):
+        launch.parse(words)
+
+
+def test_broken_recipe_is_refused_with_its_line(tmp_path):
+    recipe = tmp_path / "my.yaml"
+    recipe.write_text("task:\n  data: [a\n")
+    with pytest.raises(UserError, match=r"my.yaml: not readable as YAML \(line \d\)"):
+        launch.parse(["--config", str(recipe)])
+    recipe.write_text("just words\n")
+    with pytest.raises(UserError, match="my.yaml: holds no settings"):
+        launch.parse(["--config", str(recipe)])
+
+
+def test_option_style_with_recipe_is_refused(tmp_path):
+    recipe = tmp_path / "my.yaml"
+    recipe.write_text("task: {}\n")
+    with pytest.raises(UserError, match="--max-update: with --config, settings are written key="):
+        launch.parse(["--config", str(recipe), "--max-update", "3"])
+    with pytest.raises(UserError, match="no data folder; add task.data=DATA"):
+        launch.main(["--config", str(recipe)])
+
+
+@pytest.mark.parametrize(
+    ("words", "gpus", "message"),
+    [
+        (["--processes", "4"], 2, "--processes 4: there are 2 GPUs"),
+        (["--processes", "2", "--ddp-backend", "pytorch_ddp"], 0, "ddp backend pytorch_ddp needs"),
+        (["--processes", "2", "--distributed-world-size", "3"], 0, "contradict each other"),
+    ],
+)
+def test_processes_that_do_not_fit_are_refused(words, gpus, message):
+    with pytest.raises(UserError, match=message):
+        launch.commands(launch.parse(["DATA", *words]), gpus=gpus, port=1)
+
+
+def test_wrong_data_folder_is_refused(tmp_path, data):
+    with pytest.raises(UserError, match="nowhere: no such data folder; make it with"):
+        launch.check_data(str(tmp_path / "nowhere"))
+    with pytest.raises(UserError, match=r"no dictionary \(dict\.\*\.txt\) in it"):
+        launch.check_data(str(tmp_path))
+    launch.check_data(str(data))
+    with pytest.raises(UserError, match="nowhere"):
+        launch.check_data(f"{data}{os.pathsep}nowhere")
+
+
+def test_refusal_comes_before_the_slow_imports(tmp_path):
+    folder = str(tmp_path / "nowhere")
+    result = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", launch.__name__, folder, "--arch", "x"],
+        capture_output=True,
+        text=True,
+    )
+    imported = [line for line in result.stderr.splitlines() if line.startswith("import time:")]
+    said = [line for line in result.stderr.splitlines() if not line.startswith("import time:")]
+    assert result.returncode == 2
+    assert said == [
+        f"error: {folder}: no such data folder; make it with a script of data-prep/ "
+        "or with fairseq-preprocess"
+    ]
+    assert imported
+    assert not any(line.endswith((" torch", " fairseq")) for line in imported)
+
+
+def python(code):
+    """A worker that runs a piece of Python."""
+    return [sys.executable, "-c", code], {}
+
+
+def test_workers_all_succeed():
+    assert launch.run_workers([python("pass"), python("pass")]) == 0
+
+
+def test_one_failure_ends_the_others(capsys):
+    start = time.monotonic()
+    code = launch.run_workers(
+        [python("import time; time.sleep(60)"), python("raise SystemExit(7)")]
+    )
+    assert code == 7
+    assert time.monotonic() - start < 10
+    assert "process 1 failed (exit code 7) and ends the others" in capsys.readouterr().err
+
+
+def test_worker_killed_by_a_signal_gives_the_shells_code():
+    assert launch.run_workers([python("import os; os.kill(os.getpid(), 9)")]) == 128 + 9
+
+
+def test_interruption_ends_workers_and_what_they_started(tmp_path):
+    note = tmp_path / "pids"
+    # The worker starts a process of its own, as a data loader does.
+    child = "import time; time.sleep(60)"
+    worker = (
+        "import os, subprocess, sys, time; "
+        f"p = subprocess.Popen([sys.executable, '-c', {child!r}]); "
+        f"open({str(note)!r}, 'w').write(f'{{os.getpid()}} {{p.pid}}\\n'); time.sleep(60)"
+    )
+    launcher = (
+        "import sys; sys.path.insert(0, sys.argv[1]); from diverse_mha.training import launch; "
+        f"sys.exit(launch.run_workers([([sys.executable, '-c', {worker!r}], {{}})]))"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", launcher, str(launch.ROOT)],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 20
+    while not (note.exists() and note.read_text().endswith("\n")):
+        assert time.monotonic() < deadline, "the worker did not start"
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=20) == 130
+    assert "run the same command again" in process.stderr.read()
+    process.stderr.close()
+    for pid in map(int, note.read_text().split()):
+        for _ in range(100):
+            if not alive(pid):
+                break
+            time.sleep(0.05)
+        assert not alive(pid)
+
+
+def alive(pid):
+    """Say whether a process runs; one that waits to be reaped does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,105 @@
+"""Learning curves: reading fairseq's logs, and the files that are written."""
+
+import csv
+
+import pytest
+
+from diverse_mha.common.errors import UserError
+from diverse_mha.training import learning_curve
+from diverse_mha.training.learning_curve import Point, read_points
+
+JSON = (
+    '{{"epoch": {epoch}, "{subset}_loss": "{loss}", "{subset}_ppl": "{ppl}", '
+    '"{subset}_wps": "9", "{subset}_num_updates": "{updates}", "{subset}_best_loss": "1.5"}}'
+)
+SIMPLE = (
+    "2026-01-02 03:04:05 | INFO | {subset} | epoch {epoch:03d} | valid on '{subset}' subset | "
+    "loss {loss} | nll_loss 1.2 | ppl {ppl} | wps 9 | bsz 2 | num_updates {updates} | best_loss 1.5"
+)
+NOISE = [
+    '{"epoch": 1, "train_loss": "6", "train_ppl": "64", "train_num_updates": "10"}',
+    "2026-01-02 03:04:05 | INFO | train | epoch 001 | loss 6 | ppl 64 | num_updates 10",
+    "{'valid_num_updates': 3, this is no JSON",
+    'begin validation on "valid" subset',
+]
+
+
+def log(form, *points, subset="valid"):
+    names = ("epoch", "updates", "loss", "ppl")
+    return [form.format(subset=subset, **dict(zip(names, p, strict=True))) for p in points]
+
+
+@pytest.mark.parametrize("form", [JSON, SIMPLE, "[2026-01-02][valid][INFO] - " + JSON])
+def test_validations_are_found_among_other_lines(form):
+    lines = [*NOISE, *log(form, (1, 10, 3.0, 8.0)), *NOISE, *log(form, (2, 20, 2.0, 4.0))]
+    lines += log(form, (2, 20, 9.0, 512.0), subset="valid1")
+    assert read_points(lines) == [Point(1, 10, 3.0, 8.0), Point(2, 20, 2.0, 4.0)]
+    assert read_points(lines, "valid1") == [Point(2, 20, 9.0, 512.0)]
+
+
+def test_a_later_attempt_replaces_what_it_did_again():
+    lines = log(JSON, (1, 10, 3.0, 8.0), (2, 20, 2.0, 4.0), (3, 30, 1.0, 2.0))
+    lines += log(JSON, (2, 20, 2.5, 5.66), (3, 25, 1.0, 2.0))
+    assert [p.updates for p in read_points(lines)] == [10, 20, 25]
+    assert read_points(lines)[1].perplexity == 5.66
+
+
+@pytest.mark.parametrize("form", [JSON, SIMPLE])
+def test_a_line_that_is_cut_off_is_passed_over(form):
+    line = log(form, (1, 10, 3.0, 8.0))[0]
+    end = '"valid_num_updates"' if form == JSON else "num_updates"
+    assert read_points([line[: line.index(end) + len(end)]]) == []
+
+
+def test_table_and_plot_are_written(tmp_path, capsys):
+    for name, form in (("one", JSON), ("two", SIMPLE)):
+        (tmp_path / name).mkdir()
+        lines = log(form, (1, 10, 3.0, 8.0), (2, 20, 2.0, 4.0))
+        (tmp_path / name / "train.log").write_text("\n".join(lines) + "\n")
+    words = [f"{tmp_path / 'one'}", f"second={tmp_path / 'two/train.log'}"]
+    assert learning_curve.main([*words, "--output", f"{tmp_path / 'new/curve'}"]) == 0
+    with open(tmp_path / "new/curve.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert rows[0] == dict(run="one", epoch="1", updates="10", loss="3.0", perplexity="8.0")
+    assert [row["run"] for row in rows] == ["one", "one", "second", "second"]
+    assert (tmp_path / "new/curve.png").read_bytes().startswith(b"\x89PNG")
+    assert len(list((tmp_path / "new").iterdir())) == 2
+    out = capsys.readouterr().out
+    assert "second    2 validations, best perplexity     4.00 at update 20" in out
+
+
+def test_what_it_wrote_among_the_runs_is_no_run(tmp_path, capsys):
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one/train.log").write_text("\n".join(log(JSON, (1, 10, 3.0, 8.0))))
+    stem = f"{tmp_path / 'curve'}"
+    for _ in range(2):  # the second time, runs/* names curve.csv and curve.png too
+        runs = sorted(map(str, tmp_path.iterdir()))
+        assert learning_curve.main([*runs, "--output", stem]) == 0
+        assert (tmp_path / "curve.csv").read_text().count("\n") == 2
+    assert f"left out, for they are written here: {stem}.csv, {stem}.png" in capsys.readouterr().err
+    with pytest.raises(UserError, match=r"curve.csv: is where --output writes; name the runs"):
+        learning_curve.main([f"{stem}.csv", "--output", stem])
+
+
+def test_folders_of_one_name_are_told_apart(tmp_path):
+    places = [tmp_path / "a/run", tmp_path / "b/run"]
+    for place in places:
+        place.mkdir(parents=True)
+        (place / "train.log").write_text("\n".join(log(JSON, (1, 10, 3.0, 8.0))))
+    runs = learning_curve.read_runs([f"{place}" for place in places], "valid")
+    assert list(runs) == [f"{place / 'train.log'}" for place in places]
+    with pytest.raises(UserError, match="the name 'x' is empty or taken"):
+        learning_curve.read_runs([f"x={place}" for place in places], "valid")
+
+
+def test_missing_and_empty_logs_are_named(tmp_path):
+    with pytest.raises(UserError, match="train.log: no such log; name a log file"):
+        learning_curve.read_runs([f"{tmp_path}"], "valid")
+    (tmp_path / "train.log").write_text("\n".join(NOISE))
+    with pytest.raises(UserError, match="train.log: no validation on 'valid' in it"):
+        learning_curve.main([f"{tmp_path}", "--output", f"{tmp_path / 'x'}"])
+    line = log(JSON, (1, 10, 3.0, 8.0))[0].replace("valid_ppl", "valid_accuracy")
+    (tmp_path / "train.log").write_text(line)
+    with pytest.raises(UserError, match="train.log: the log has validations without ppl"):
+        learning_curve.main([f"{tmp_path}", "--output", f"{tmp_path / 'x'}"])
+    assert [path.name for path in tmp_path.iterdir()] == ["train.log"]
