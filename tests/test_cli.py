@@ -96,7 +96,7 @@ def test_options_lists_the_names_and_shows_the_options_of_one(capsys):
     assert "--encoder-layers  (default: 2)" in everything
     assert cli.run(["options", "cross_entropy_with_diversity"]) == 0
     criterion = capsys.readouterr().out
-    assert "--hsic-weight  (default: 0.0)" in criterion and "--token-loss" not in criterion
+    assert "--hsic-weight  (default: 0.0)" in criterion and "--token-loss" in criterion
 
 
 def test_a_name_that_is_not_ours_is_refused_with_one_that_is():

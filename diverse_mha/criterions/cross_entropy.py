@@ -9,15 +9,16 @@ from fairseq.criterions.cross_entropy import CrossEntropyCriterion, CrossEntropy
 from diverse_mha.common.errors import OptionError
 from diverse_mha.criterions.config import DiversityConfig
 from diverse_mha.criterions.diversity import DiversityMixin
+from diverse_mha.criterions.token_loss import FusedTokenLoss, TokenLossConfig
 
 
 @dataclass
-class CrossEntropyDiversityConfig(DiversityConfig, CrossEntropyCriterionConfig):
+class CrossEntropyDiversityConfig(TokenLossConfig, DiversityConfig, CrossEntropyCriterionConfig):
     """fairseq's options and ours."""
 
 
 @register_criterion("cross_entropy_with_diversity", dataclass=CrossEntropyDiversityConfig)
-class CrossEntropyWithDiversity(DiversityMixin, CrossEntropyCriterion):
+class CrossEntropyWithDiversity(FusedTokenLoss, DiversityMixin, CrossEntropyCriterion):
     """fairseq's ``cross_entropy`` plus the terms that are switched on."""
 
 

@@ -4,9 +4,15 @@ import pytest
 import torch
 from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
 
-from diverse_mha.criterions import fused_loss
+from diverse_mha.criterions import fused_loss, token_loss
+from diverse_mha.criterions.cross_entropy import (
+    CrossEntropyDiversityConfig,
+    CrossEntropyWithDiversity,
+)
 from diverse_mha.criterions.fused_loss import fused_label_smoothed_loss
 from tests.criterions.test_label_smoothed import ours, run
+from tests.criterions.test_terms import TASK, lm_batch
+from tests.models.test_language_model import build as build_lm
 from tests.toy import build_ours, toy_batch
 
 PAD = 1
@@ -98,13 +104,29 @@ def test_the_criterion_gives_the_same_loss_and_gradients_either_way(prefix):
         torch.testing.assert_close(grad, grad2, rtol=1e-5, atol=1e-7)
 
 
+def test_a_language_model_has_the_same_loss_and_gradients_either_way():
+    model, batch = build_lm(share_decoder_input_output_embed=True).double(), lm_batch()
+    terms = {"disagreement": "output", "sentence_avg": False}
+    fused, plain = (
+        run(CrossEntropyWithDiversity.build_criterion(config, TASK), model, batch)
+        for config in (
+            CrossEntropyDiversityConfig(token_loss="fused", **terms),
+            CrossEntropyDiversityConfig(token_loss="stock", **terms),
+        )
+    )
+    torch.testing.assert_close(fused[0].float(), plain[0].float())
+    assert fused[1] == plain[1]
+    for name, value in plain[2].items():
+        assert float(fused[2][name]) == pytest.approx(float(value)), name
+    for grad, grad2 in zip(fused[3], plain[3], strict=True):
+        torch.testing.assert_close(grad, grad2, rtol=1e-5, atol=1e-7)
+
+
 def test_auto_is_fused_with_and_without_a_term(monkeypatch):
     calls = []
-    from diverse_mha.criterions import label_smoothed
-
-    original = label_smoothed.fused_label_smoothed_loss
+    original = token_loss.fused_label_smoothed_loss
     monkeypatch.setattr(
-        label_smoothed,
+        token_loss,
         "fused_label_smoothed_loss",
         lambda *a: (calls.append(1), original(*a))[1],
     )

@@ -1,0 +1,79 @@
+"""Who computes the token loss: fairseq's code, or output projection and loss in one."""
+
+from dataclasses import dataclass, field
+
+import torch
+from fairseq.dataclass import ChoiceEnum
+from fairseq.models import BaseFairseqModel
+from torch import Tensor
+
+from diverse_mha.common.errors import OptionError
+from diverse_mha.criterions.diversity import Recorder
+from diverse_mha.criterions.fused_loss import fused_label_smoothed_loss
+
+TOKEN_LOSSES = ("auto", "fused", "stock")
+
+
+@dataclass
+class TokenLossConfig:
+    """The option of ``FusedTokenLoss``."""
+
+    token_loss: ChoiceEnum(TOKEN_LOSSES) = field(
+        default="auto",
+        metadata={
+            "help": "how the token loss is computed: stock (fairseq's code), fused (output "
+            "projection and loss in one, block by block: same value to rounding, less time and "
+            "memory), or auto (fused in one process on the CPU, stock otherwise)"
+        },
+    )
+
+
+class FusedTokenLoss:
+    """Lets a criterion over words apply the output projection itself.
+
+    Goes before ``DiversityMixin`` among the bases; it takes the criterion's ``eps`` (label
+    smoothing), ``ignore_prefix_size`` and ``report_accuracy`` where there are such.
+    """
+
+    eps = 0.0
+    ignore_prefix_size = 0
+    report_accuracy = False
+    token_loss: str
+
+    @classmethod
+    def build_criterion(cls, cfg, task):
+        """Build the criterion from the options."""
+        criterion = super().build_criterion(cfg, task)
+        criterion.token_loss = str(cfg.token_loss)
+        return criterion
+
+    def output_weight(self, model, reduce: bool) -> Tensor | None:
+        """Return the output projection's weight if the loss is to be fused with it.
+
+        Raises:
+            OptionError: if that was asked for and the model has no plain projection.
+        """
+        if self.token_loss == "stock" or not reduce or self.report_accuracy:
+            return None
+        # What wraps a model for several processes must see its parameters used inside.
+        bare = isinstance(model, BaseFairseqModel) and not torch.is_autocast_enabled()
+        weight = model.output_weight() if bare and hasattr(model, "output_weight") else None
+        if self.token_loss == "fused":
+            if weight is None:
+                raise OptionError(
+                    "--token-loss fused needs one process and a model of this package with a "
+                    "plain output projection; give --token-loss auto"
+                )
+            return weight
+        # With and without a term alike, so that a method and its baseline round alike.
+        return weight if weight is not None and weight.device.type == "cpu" else None
+
+    def compute_loss(self, model, net_output, sample, reduce=True):
+        """Compute the summed loss and negative log-likelihood of a batch."""
+        weight = model.output_weight if isinstance(model, Recorder) else None
+        if weight is None:
+            return super().compute_loss(model, net_output, sample, reduce)
+        prefix = self.ignore_prefix_size
+        features = net_output[0][:, prefix:]
+        target = model.get_targets(sample, net_output)[:, prefix:]
+        return fused_label_smoothed_loss(features, weight, target, self.eps, self.padding_idx)
