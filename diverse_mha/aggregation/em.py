@@ -5,7 +5,9 @@ import math
 from torch import Tensor
 from torch.nn import functional as F
 
-from .checks import check_iterations, check_votes, compute_dtype
+from diverse_mha.common.options import COUNT
+
+from .checks import check_votes, compute_dtype
 
 VARIANCE_FLOOR = 1e-6
 """Variances are kept at or above this, which also bounds the gradients."""
@@ -64,7 +66,7 @@ def em_routing(
         ValueError: if ``votes`` is not such a tensor, or there is no iteration.
     """
     check_votes(votes)
-    check_iterations(iterations)
+    COUNT.check("iterations", iterations)
     votes = votes.to(compute_dtype(votes))
     scalar = votes.size(-1) == 1
     if scalar:

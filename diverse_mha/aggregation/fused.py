@@ -25,11 +25,12 @@ def fused_routing(
     all that is kept, and the backward pass repeats the iterations.
 
     Args:
-        routing: :func:`em_routing` or :func:`simple_routing`, the plain form.
+        routing: the plain form: :func:`em_routing`, :func:`simple_routing`, or another function
+            of votes whose tokens do not interact.
         votes: (K, H, N, D), any floating-point dtype.
         options: the keyword arguments of ``routing``; hashable values.
-        backend: ``"kernel"``: C++, for D = 1, float32 and the CPU only, built when first used.
-            ``"chunked"``: the plain form, chunk by chunk. ``"compiled"``: the same through
+        backend: ``"kernel"``: C++, for these two, D = 1, float32 and the CPU only, built when
+            first used. ``"chunked"``: the plain form, in chunks. ``"compiled"``: the same through
             torch.compile. ``"auto"``: the kernel where it applies; else, compiled on a GPU and
             chunked on the CPU. For want of a compiler it is chunked, and a warning logged once.
 
@@ -49,16 +50,16 @@ def fused_routing(
         if votes.device.type == "cpu" and votes.dtype in (torch.float16, torch.bfloat16):
             # Routing runs in float32 anyway, and so the kernel applies.
             votes = votes.float()
-        if KernelRouting.fits(votes) and native_code() is not None:
+        if KernelRouting.fits(routing, votes) and native_code() is not None:
             backend = "kernel"
         else:
             backend = "chunked" if votes.device.type == "cpu" else "compiled"
     if backend == "kernel":
-        if not KernelRouting.fits(votes) or native_code() is None:
+        if not KernelRouting.fits(routing, votes) or native_code() is None:
             raise ValueError(
                 f"backend is 'kernel', and votes are {votes.dtype} on {votes.device} of shape "
-                f"{tuple(votes.shape)}; expected float32 on the CPU, (K, H, N, 1), and a C++ "
-                "compiler"
+                f"{tuple(votes.shape)}; expected float32 on the CPU, (K, H, N, 1), EM or simple "
+                "routing, and a C++ compiler"
             )
         runner = KernelRouting(routing, options)
     else:

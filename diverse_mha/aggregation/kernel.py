@@ -17,7 +17,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from .checks import check_iterations
+from diverse_mha.common.options import COUNT
+
 from .em import em_routing, inverse_temperatures
 from .simple import simple_routing
 
@@ -42,13 +43,14 @@ class KernelRouting:
         bound = inspect.signature(routing).bind(None, **options)
         bound.apply_defaults()
         self.routing, self.options = routing, bound.arguments
-        check_iterations(self.options["iterations"])
+        COUNT.check("iterations", self.options["iterations"])
 
     @staticmethod
-    def fits(votes: Tensor) -> bool:
-        """Whether votes are of the kind that the compiled code routes."""
+    def fits(routing: Callable[..., Tensor], votes: Tensor) -> bool:
+        """Whether the compiled code has the routing, and votes are of the kind it routes."""
         return (
-            votes.device.type == "cpu"
+            routing in (em_routing, simple_routing)
+            and votes.device.type == "cpu"
             and votes.dtype == torch.float32
             and votes.dim() == 4
             and votes.size(3) == 1
@@ -91,7 +93,6 @@ class KernelRouting:
                 threads,
             )
         else:
-            assert self.routing is simple_routing
             over_capsules = options["softmax_over"] == "capsules"
             native_code().route_simple(*arguments, ctypes.c_int(over_capsules), threads)
 

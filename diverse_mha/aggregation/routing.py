@@ -1,17 +1,25 @@
 """The capsule network that takes the place of concatenate-and-project in attention."""
 
+import inspect
 import math
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .checks import check_iterations
+from diverse_mha.common.options import COUNT, RATE
+
 from .em import em_routing
 from .fused import fused_routing
-from .simple import SOFTMAX_OVER, simple_routing
+from .simple import check_softmax_over, simple_routing
 
 ROUTINGS = {"simple-routing": simple_routing, "em-routing": em_routing}
+"""By kind, functions of votes (K, H, N, D) and some of the options of the module below."""
+
+
+def divides(capsules: int, embed_dim: int) -> bool:
+    """Whether the width can be cut into that many capsules."""
+    return capsules >= 1 and embed_dim % capsules == 0
 
 
 class RoutingAggregation(nn.Module):
@@ -33,7 +41,7 @@ class RoutingAggregation(nn.Module):
     Args:
         embed_dim: C, the size of the concatenated head outputs and of the result.
         num_heads: H, the number of votes for each capsule.
-        kind: ``"simple-routing"`` or ``"em-routing"``.
+        kind: of ``ROUTINGS``.
         capsules: N, a divisor of ``embed_dim``; None for ``embed_dim``, which worked best.
         iterations: of the routing algorithm, at least 1.
         dropout: probability of dropping a unit of the hidden layer in training.
@@ -68,26 +76,21 @@ class RoutingAggregation(nn.Module):
         if kind not in ROUTINGS:
             raise ValueError(f"kind is {kind!r}; expected one of {tuple(ROUTINGS)}")
         for name, value in {"embed_dim": embed_dim, "num_heads": num_heads}.items():
-            if value < 1:
-                raise ValueError(f"{name} is {value!r}; expected an integer of at least 1")
+            COUNT.check(name, value)
         capsules = embed_dim if capsules is None else capsules
-        if capsules < 1 or embed_dim % capsules:
+        if not divides(capsules, embed_dim):
             raise ValueError(
                 f"capsules is {capsules!r}; expected a divisor of embed_dim, {embed_dim}, "
                 "of at least 1"
             )
-        check_iterations(iterations)
-        if softmax_over not in SOFTMAX_OVER:
-            raise ValueError(f"softmax_over is {softmax_over!r}; expected one of {SOFTMAX_OVER}")
-        if not 0.0 <= dropout < 1.0:
-            raise ValueError(f"dropout is {dropout!r}; expected a number in [0, 1)")
+        COUNT.check("iterations", iterations)
+        check_softmax_over(softmax_over)
+        RATE.check("dropout", dropout)
         self.embed_dim, self.num_heads, self.capsules = embed_dim, num_heads, capsules
         self.kind, self.dropout, self.fused = kind, dropout, fused
-        self.options = {"iterations": iterations}
-        if kind == "em-routing":
-            self.options["activation"] = activation
-        else:
-            self.options["softmax_over"] = softmax_over
+        given = {"iterations": iterations, "activation": activation, "softmax_over": softmax_over}
+        takes = inspect.signature(ROUTINGS[kind]).parameters
+        self.options = {name: value for name, value in given.items() if name in takes}
         self.pre_norm = nn.LayerNorm(embed_dim) if pre_norm else None
         self.hidden = nn.Linear(embed_dim, embed_dim)
         self.votes = nn.Linear(embed_dim, num_heads * embed_dim)

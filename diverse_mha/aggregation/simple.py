@@ -3,9 +3,17 @@
 import torch
 from torch import Tensor
 
-from .checks import check_iterations, check_votes, compute_dtype
+from diverse_mha.common.options import COUNT
+
+from .checks import check_votes, compute_dtype
 
 SOFTMAX_OVER = ("capsules", "heads")
+
+
+def check_softmax_over(value: str) -> None:
+    """Refuse what is none of ``SOFTMAX_OVER``, by a ValueError."""
+    if value not in SOFTMAX_OVER:
+        raise ValueError(f"softmax_over is {value!r}; expected one of {SOFTMAX_OVER}")
 
 
 def simple_routing(votes: Tensor, iterations: int = 3, *, softmax_over: str = "capsules") -> Tensor:
@@ -36,9 +44,8 @@ def simple_routing(votes: Tensor, iterations: int = 3, *, softmax_over: str = "c
             ``softmax_over`` is unknown.
     """
     check_votes(votes)
-    check_iterations(iterations)
-    if softmax_over not in SOFTMAX_OVER:
-        raise ValueError(f"softmax_over is {softmax_over!r}; expected one of {SOFTMAX_OVER}")
+    COUNT.check("iterations", iterations)
+    check_softmax_over(softmax_over)
     votes = votes.to(compute_dtype(votes))
     scalar = votes.size(-1) == 1
     if scalar:

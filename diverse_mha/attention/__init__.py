@@ -1,18 +1,25 @@
 """Attention with open heads for any torch model, its masks, and the record of its heads.
 
 Nothing in this folder imports fairseq; ``diverse_mha.models.attention`` has fairseq's contract.
+Every module in it is imported here, so a file with a method of its own registers it by lying here.
 """
 
 from diverse_mha.attention.core import Attended
 from diverse_mha.attention.drophead import drop_heads
+from diverse_mha.attention.logits import LOGITS, LogitMap
 from diverse_mha.attention.multihead import MultiheadAttention
 from diverse_mha.attention.states import STATE_NAMES, HeadStates, check_state_names
+from diverse_mha.common.methods import import_siblings
 
 __all__ = [
+    "LOGITS",
     "STATE_NAMES",
     "Attended",
     "HeadStates",
+    "LogitMap",
     "MultiheadAttention",
     "check_state_names",
     "drop_heads",
 ]
+
+import_siblings(__name__, __path__)

@@ -9,6 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from diverse_mha.common.options import RATE
+
 from .drophead import drop_heads
 from .masks import causal_bias, lowest_bias
 from .states import HeadStates
@@ -42,8 +44,9 @@ class OpenHeads:
 
         Args:
             aggregation: module from concatenated head outputs (..., C) to (..., C) in place
-                of the output projection; None keeps the projection.
-            cascade: module of ``diverse_mha.attention.cascade`` between q.k and the mask.
+                of the output projection; None keeps the projection. If its ``sees_input`` is
+                True it is called with the layer's input (..., C) as well.
+            cascade: a ``LogitMap`` between q.k and the softmax.
             carry_logits: hand the logits on, for the cascade of the next layer.
             drophead: probability that a head's output is zeroed in training, just before the
                 aggregation; the recorded outputs are those before.
@@ -51,6 +54,7 @@ class OpenHeads:
         if aggregation is not None:
             del self.out_proj
             self.out_proj = aggregation
+        self.aggregation_sees_input = getattr(aggregation, "sees_input", False)
         self.cascade = cascade
         self.carry_logits = carry_logits
         self.drophead = drophead
@@ -66,6 +70,7 @@ class OpenHeads:
         dropout: float,
         previous_logits: Tensor | None,
         wanted: tuple[str, ...],
+        layer_input: Tensor,
     ) -> Attended:
         """Attend and aggregate.
 
@@ -78,6 +83,7 @@ class OpenHeads:
             dropout: probability that a weight is zeroed in this pass.
             previous_logits: (B, H, T, S), what the layer before handed on.
             wanted: names of ``HeadStates`` to fill in.
+            layer_input: (B, T, C), what the queries are projected from.
 
         Returns:
             Output (B, T, C), the states asked for, and with ``carry_logits`` the logits.
@@ -87,7 +93,7 @@ class OpenHeads:
             q = _fold_beams(q, fold)
             if previous_logits is not None:
                 previous_logits = _fold_beams(previous_logits, fold)
-        if self._needs_logits(wanted) or _explicit_is_faster(q, k):
+        if self._needs_logits(wanted, previous_logits) or _explicit_is_faster(q, k):
             logits, weights, outputs = self._explicit(
                 q, k, v, bias, causal, dropout, previous_logits
             )
@@ -105,12 +111,15 @@ class OpenHeads:
         if self.drophead and self.training:
             outputs = drop_heads(outputs, self.drophead)
         merged = outputs.transpose(1, 2).flatten(2)  # (B, T, C)
-        return Attended(self.out_proj(merged), states, logits if self.carry_logits else None)
+        seen = (merged, layer_input) if self.aggregation_sees_input else (merged,)
+        return Attended(self.out_proj(*seen), states, logits if self.carry_logits else None)
 
-    def _needs_logits(self, wanted: tuple[str, ...]) -> bool:
+    def _needs_logits(self, wanted: tuple[str, ...], previous: Tensor | None) -> bool:
         """Whether this pass has to go through explicit logits and weights."""
         asked = "weights" in wanted or "logits" in wanted
-        return asked or self.carry_logits or (self.cascade is not None and self.training)
+        return (
+            asked or self.carry_logits or (self.cascade is not None and self.cascade.acts(previous))
+        )
 
     def split_heads(self, x: Tensor) -> Tensor:
         """(B, L, C) -> (B, H, L, D), a view."""
@@ -131,11 +140,12 @@ class OpenHeads:
             bias = causal_bias(q.size(2), q.dtype, q.device)
         if self.cascade is not None:
             masked = None if bias is None else bias < lowest_bias(bias.dtype) / 2
-            logits = self.cascade(logits, previous_logits, masked)
+            logits = self.cascade(logits, previous_logits, masked, q, k)
         scores = logits if bias is None else logits + bias
         exact = torch.promote_types(scores.dtype, torch.float32)
         weights = F.softmax(scores, dim=-1, dtype=exact).type_as(v)
-        kept = F.dropout(weights, dropout) if dropout else weights
+        mixed = weights if self.cascade is None else self.cascade.after_softmax(weights)
+        kept = F.dropout(mixed, dropout) if dropout else mixed
         return logits, weights, torch.matmul(kept, v)  # outputs (B, H, T, D)
 
 
@@ -148,8 +158,7 @@ def check_heads(embed_dim: int, num_heads: int, drophead: float) -> None:
     """
     if num_heads < 1 or embed_dim % num_heads:
         raise ValueError(f"num_heads {num_heads} does not divide embed_dim {embed_dim}")
-    if not 0 <= drophead < 1:
-        raise ValueError(f"drophead is {drophead}; expected at least 0 and below 1")
+    RATE.check("drophead", drophead)
 
 
 def _fold_beams(x: Tensor, fold: int) -> Tensor:

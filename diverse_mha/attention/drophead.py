@@ -1,6 +1,22 @@
 """Drophead: whole heads zeroed at random in training."""
 
+from dataclasses import dataclass
+
 from torch import Tensor
+
+from diverse_mha.common.options import RATE, option
+
+
+@dataclass
+class DropheadOptions:
+    """The rate."""
+
+    drophead: float = option(
+        0.0,
+        "probability that the output of a head is zeroed in training, drawn for each sentence "
+        "and head; the others are scaled up (Yun et al. 2021, whose rate is 0.1)",
+        legal=RATE,
+    )
 
 
 def drop_heads(outputs: Tensor, rate: float) -> Tensor:

@@ -159,6 +159,7 @@ class MultiheadAttention(OpenHeads, nn.MultiheadAttention):
             dropout=self.dropout if self.training else 0.0,
             previous_logits=previous_logits,
             wanted=wanted,
+            layer_input=query,
         )
         output = attended.output
         return attended._replace(output=output if self.batch_first else output.transpose(0, 1))

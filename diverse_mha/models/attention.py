@@ -179,6 +179,7 @@ class DiverseAttention(OpenHeads, CachedKeys, MultiheadAttention):
             dropout=module.p if dropping else 0.0,
             previous_logits=previous_logits,
             wanted=wanted,
+            layer_input=query,
         )
 
     def project_keys(self, key: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,6 +1,7 @@
 """Refuse options that a model cannot honour, before anything is built."""
 
 from diverse_mha.common.errors import OptionError
+from diverse_mha.common.options import flag
 
 # Stock options that change attention or its surroundings in ways this package's
 # forward passes do not follow: option, value that means "off", what to do instead.
@@ -16,11 +17,6 @@ _UNSUPPORTED = (
     ("scale_heads", False, "NormFormer scaling is not supported"),
     ("scale_resids", False, "NormFormer scaling is not supported"),
 )
-
-
-def flag(name: str) -> str:
-    """Spell an option as on the command line."""
-    return "--" + name.replace("_", "-")
 
 
 def check_model_options(args) -> None:

@@ -2,12 +2,26 @@
 
 import functools
 import logging
+from dataclasses import dataclass
 
 import torch
 from torch import nn
 from torch.nn import Linear
 
+from diverse_mha.common.options import option
+
 logger = logging.getLogger(__name__)
+
+
+@dataclass
+class CompileOptions:
+    """Whether to compile."""
+
+    compile: bool = option(
+        False,
+        "train the layers without routing or cascade through torch.compile; where it does not "
+        "work, one line in the log says so and training goes on without",
+    )
 
 
 def compilable(layer: nn.Module) -> bool:

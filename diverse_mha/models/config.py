@@ -7,10 +7,10 @@ help text twice.
 """
 
 from argparse import Namespace
-from dataclasses import dataclass, field, fields, is_dataclass, make_dataclass
+from dataclasses import Field, dataclass, field, fields, is_dataclass, make_dataclass
 from typing import Optional
 
-from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from fairseq.dataclass import FairseqDataclass
 from fairseq.models.transformer.transformer_config import (
     DecoderConfig,
     EncDecBaseConfig,
@@ -20,9 +20,13 @@ from fairseq.models.transformer.transformer_config import (
 from fairseq.models.transformer_lm import TransformerLanguageModelConfig
 from omegaconf import OmegaConf
 
-from diverse_mha.aggregation import AGGREGATIONS, SOFTMAX_OVER
-from diverse_mha.attention.cascade import CASCADES
+from diverse_mha.aggregation import AGGREGATION
+from diverse_mha.attention import LOGITS
+from diverse_mha.attention.drophead import DropheadOptions
+from diverse_mha.common.typed import with_options
+from diverse_mha.models.compiled import CompileOptions
 
+SEAMS = (AGGREGATION, LOGITS)
 _GROUPS = {"encoder": EncDecBaseConfig, "decoder": DecoderConfig, "quant_noise": QuantNoiseConfig}
 
 
@@ -54,72 +58,13 @@ FlatTransformerConfig = make_dataclass(
 )
 
 
-def _option(default, text: str):
-    return field(default=default, metadata={"help": text})
+def seam_options() -> list[Field]:
+    """Our options for every model: what sits on the seams of the attention modules."""
+    of_seams = [f for seam in SEAMS for f in seam.options()]
+    return [*of_seams, *fields(DropheadOptions), *fields(CompileOptions)]
 
 
-def _layers_option(component: str):
-    return _option(
-        None,
-        f"{component} layers whose heads are aggregated by --aggregation: numbers from 1 "
-        "separated by commas, all, or none; default: none",
-    )
-
-
-@dataclass
-class SeamConfig(FairseqDataclass):
-    """Our options: what sits on the seams of the attention modules."""
-
-    aggregation: ChoiceEnum(AGGREGATIONS) = _option(
-        "linear",
-        "how the outputs of the heads become one vector: linear (concatenate and project), "
-        "simple-routing or em-routing (Li et al. 2021)",
-    )
-    aggregation_encoder_layers: Optional[str] = _layers_option("encoder self-attention")
-    aggregation_cross_layers: Optional[str] = _layers_option("encoder-decoder attention")
-    aggregation_decoder_layers: Optional[str] = _layers_option("decoder self-attention")
-    routing_iterations: int = _option(3, "iterations of the routing algorithm")
-    routing_capsules: Optional[int] = _option(
-        None, "number of output capsules, a divisor of the width; default: the width"
-    )
-    routing_activation: bool = _option(
-        True,
-        "EM routing: scale each capsule by its activation probability (paper); this flag "
-        "switches that off, as in the authors' released code",
-    )
-    routing_softmax_over: ChoiceEnum(SOFTMAX_OVER) = _option(
-        "capsules",
-        "simple routing: what the agreement is normalised over, capsules (paper) or heads "
-        "(authors' released code)",
-    )
-    routing_pre_norm: bool = _option(
-        False, "layer norm on the head outputs before routing, as in the authors' released code"
-    )
-    routing_post_norm: bool = _option(
-        False, "layer norm on the routed result, an option of the authors' released code"
-    )
-    cascade: ChoiceEnum(CASCADES) = _option(
-        "none",
-        "what a layer's attention logits get from the layer before: none, residual (plain "
-        "addition, RealFormer) or mlp (a small network across heads, Zheng et al. 2021)",
-    )
-    cascade_hidden_ratio: int = _option(
-        4, "width of the cascade's hidden layers, in multiples of the number of heads"
-    )
-    cascade_depth: int = _option(2, "number of hidden layers of the cascade's network")
-    attention_noise: float = _option(
-        0.0, "standard deviation of the Gaussian noise on the attention logits in training"
-    )
-    drophead: float = _option(
-        0.0,
-        "probability that the output of a head is zeroed in training, drawn for each sentence "
-        "and head; the others are scaled up (Yun et al. 2021, whose rate is 0.1)",
-    )
-    compile: bool = _option(
-        False,
-        "train the layers without routing or cascade through torch.compile; where it does not "
-        "work, one line in the log says so and training goes on without",
-    )
+SeamConfig = with_options(FairseqDataclass, seam_options(), "SeamConfig")
 
 
 @dataclass
@@ -135,8 +80,12 @@ class LanguageModelConfig(SeamConfig, TransformerLanguageModelConfig):
     512 whatever ``decoder_embed_dim`` is, with a projection between.
     """
 
-    decoder_input_dim: Optional[int] = _option(512, "decoder input dimension")
-    decoder_output_dim: Optional[int] = _option(512, "decoder output dimension")
+    decoder_input_dim: Optional[int] = field(
+        default=512, metadata={"help": "decoder input dimension"}
+    )
+    decoder_output_dim: Optional[int] = field(
+        default=512, metadata={"help": "decoder output dimension"}
+    )
 
 
 def to_namespace(cfg) -> Namespace:

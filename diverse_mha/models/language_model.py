@@ -8,6 +8,7 @@ from torch import Tensor
 
 from diverse_mha.attention import check_state_names
 from diverse_mha.common.errors import OptionError
+from diverse_mha.common.options import flag, split_list
 from diverse_mha.models.checks import check_model_options
 from diverse_mha.models.config import LanguageModelConfig, to_namespace
 from diverse_mha.models.decoder import DiverseDecoder
@@ -52,7 +53,7 @@ class DiverseLanguageModel(CountsUpdates, OutputWeight, TransformerLanguageModel
         _check_adaptive(args)
         seams = Seams.from_options(args, ("decoder",))
         if getattr(args, "decoder_layers_to_keep", None):
-            args.decoder_layers = len(args.decoder_layers_to_keep.split(","))
+            args.decoder_layers = len(split_list(args.decoder_layers_to_keep))
         decoder = DiverseDecoder(
             TransformerConfig.from_namespace(args),
             task.target_dictionary,
@@ -118,8 +119,7 @@ def _check_adaptive(args) -> None:
         a, b = getattr(args, left, None), getattr(args, right, None)
         if a != b:
             raise OptionError(
-                f"--tie-adaptive-weights needs --{left.replace('_', '-')} {a} to equal "
-                f"--{right.replace('_', '-')} {b}"
+                f"--tie-adaptive-weights needs {flag(left)} {a} to equal {flag(right)} {b}"
             )
 
 

@@ -14,7 +14,10 @@ from dataclasses import field, fields, make_dataclass
 from functools import partial
 
 from fairseq.dataclass.utils import gen_parser_from_dataclass
-from fairseq.models import ARCH_CONFIG_REGISTRY, register_model
+from fairseq.models import ARCH_CONFIG_REGISTRY, MODEL_DATACLASS_REGISTRY, register_model
+
+from diverse_mha.common.typed import register_again, with_options
+from diverse_mha.models.config import SEAMS, seam_options
 
 
 def _both_sides(**shape) -> dict:
@@ -107,21 +110,33 @@ def register_family(
     for suffix, shape in shapes.items():
         class_name = "".join(part.capitalize() for part in (name + suffix).split("_"))
         config = with_defaults(model.config, class_name + "Config", {**(defaults or {}), **shape})
-        own = {"config": config, "add_args": _adding(model.config), "__module__": model.__module__}
-        register_model(name + suffix, dataclass=config)(type(class_name, (model,), own))
+        own = {"config": config, "declared": model.config, "add_args": classmethod(_add_args)}
+        cls = type(class_name, (model,), {**own, "__module__": model.__module__})
+        _REGISTERED[name + suffix] = register_model(name + suffix, dataclass=config)(cls)
         ARCH_CONFIG_REGISTRY[name + suffix] = partial(
-            _complete, config=config, stock=stocks.get(suffix)
+            _complete, model=cls, stock=stocks.get(suffix)
         )
 
 
-def _adding(config: type) -> classmethod:
-    """Declare options without defaults: a flag means the same in every shape, as in fairseq."""
+def _add_args(cls, parser) -> None:
+    """Declare the options without defaults: a flag means the same in every shape, as in fairseq."""
+    gen_parser_from_dataclass(parser, cls.declared(), delete_default=True)
 
-    def add_args(cls, parser):
-        """Add the options to fairseq's parser."""
-        gen_parser_from_dataclass(parser, config(), delete_default=True)
 
-    return classmethod(add_args)
+# Every architecture of ours, by name.
+_REGISTERED: dict[str, type] = {}
+
+
+def _grow() -> None:
+    """Give every architecture the options of a method registered after it."""
+    for name, cls in _REGISTERED.items():
+        cls.declared = with_options(cls.declared, seam_options())
+        cls.config = with_options(cls.config, seam_options())
+        register_again("model", MODEL_DATACLASS_REGISTRY, name, cls, cls.config)
+
+
+for _seam in SEAMS:
+    _seam.on_change(_grow)
 
 
 def _shape_of(stock: Callable[[Namespace], None], config: type) -> dict:
@@ -142,8 +157,9 @@ def _apply(stock: Callable[[Namespace], None], args: Namespace, config: type) ->
             setattr(args, f.name, int(value))  # fairseq's functions say False for 0
 
 
-def _complete(args: Namespace, *, config: type, stock: Callable[[Namespace], None] | None) -> None:
+def _complete(args: Namespace, *, model: type, stock: Callable[[Namespace], None] | None) -> None:
     """Fill in what the command line leaves out; fairseq's parser calls it."""
+    config = model.config
     if stock is not None:
         _apply(stock, args, config)
     for f in fields(config):

@@ -1,28 +1,19 @@
 """Which replaceable parts each attention module of a model gets."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
-from diverse_mha.aggregation import build_aggregation
-from diverse_mha.attention.cascade import build_cascade
+from diverse_mha.aggregation import AGGREGATION
+from diverse_mha.attention import LOGITS
+from diverse_mha.attention.drophead import DropheadOptions
 from diverse_mha.common.errors import OptionError
+from diverse_mha.common.methods import Chosen, Place
+from diverse_mha.common.options import flag, read_options, split_list
 from diverse_mha.models.attention import DiverseAttention
-from diverse_mha.models.config import SeamConfig
+from diverse_mha.models.compiled import CompileOptions
+from diverse_mha.models.config import SEAMS
 
 # Component: the side whose width, heads and number of layers it has.
 SIDES = {"encoder": "encoder", "cross": "decoder", "decoder": "decoder"}
-
-_ROUTINGS = ("simple-routing", "em-routing")
-# Options that mean something only with some values of another: never ignored silently.
-_ONLY_WITH = {
-    "routing_iterations": ("aggregation", _ROUTINGS),
-    "routing_capsules": ("aggregation", _ROUTINGS),
-    "routing_activation": ("aggregation", ("em-routing",)),
-    "routing_softmax_over": ("aggregation", ("simple-routing",)),
-    "routing_pre_norm": ("aggregation", _ROUTINGS),
-    "routing_post_norm": ("aggregation", _ROUTINGS),
-    "cascade_hidden_ratio": ("cascade", ("mlp",)),
-    "cascade_depth": ("cascade", ("mlp",)),
-}
 
 
 def parse_layers(option: str, value: str | None, count: int) -> frozenset[int]:
@@ -39,7 +30,7 @@ def parse_layers(option: str, value: str | None, count: int) -> frozenset[int]:
     Raises:
         OptionError: if something is not the number of a layer.
     """
-    words = [word.strip() for word in str(value if value is not None else "none").split(",")]
+    words = split_list(str(value if value is not None else "none"))
     if words == ["none"]:
         return frozenset()
     if words == ["all"]:
@@ -58,22 +49,20 @@ class Seams:
     """The parts of a model's attention modules, resolved from its options.
 
     Attributes:
-        aggregation: kind of aggregation in the layers named below.
-        aggregation_layers: numbers of the layers, from 1, by component.
-        routing: options of the routing module.
-        cascade: kind of cascade of logits from layer to layer.
-        network: options of the cascade's network, and its noise.
+        aggregation: the method in the layers named below.
+        layers: numbers of these layers, from 1, by component.
+        logits: the method on the logits of every layer.
         drophead: probability that a head is dropped in training.
         compile: whether to train the layers through ``torch.compile``.
+        activation_dropout: fairseq's option.
     """
 
-    aggregation: str
-    aggregation_layers: dict[str, frozenset[int]]
-    routing: dict
-    cascade: str
-    network: dict
-    drophead: float = 0.0
-    compile: bool = False
+    aggregation: Chosen
+    layers: dict[str, frozenset[int]]
+    logits: Chosen
+    drophead: float
+    compile: bool
+    activation_dropout: float
 
     @classmethod
     def from_options(cls, args, components: tuple[str, ...]) -> "Seams":
@@ -86,64 +75,33 @@ class Seams:
         Raises:
             OptionError: naming the option, its value and what would do.
         """
-        _refuse_idle_options(args)
-        layers = {}
-        for component in SIDES:
-            option = f"--aggregation-{component}-layers"
-            value = getattr(args, f"aggregation_{component}_layers", None)
-            count = getattr(args, f"{SIDES[component]}_layers", 0)
-            if component not in components:
-                count = 0
-                if value not in (None, "none"):
-                    raise OptionError(
-                        f"{option} {value}: the model has no {component} attention; leave it out"
-                    )
-            layers[component] = parse_layers(option, value, count)
-        chosen = [component for component, numbers in layers.items() if numbers]
-        kind = str(args.aggregation)
-        if kind == "linear" and chosen:
-            raise OptionError(
-                f"--aggregation-{chosen[0]}-layers has no effect with --aggregation linear; "
-                "choose simple-routing or em-routing"
-            )
-        if kind != "linear" and not chosen:
-            raise OptionError(
-                f"--aggregation {kind} is in no layer; name some with "
-                + " or ".join(f"--aggregation-{component}-layers" for component in components)
-            )
-        if chosen or str(args.cascade) != "none":
+        aggregation, logits = AGGREGATION.read(args), LOGITS.read(args)
+        layers = _read_layers(args, components)
+        chosen = _check_layers(aggregation, layers, components)
+        if chosen or logits.method.name != LOGITS.default:
             _refuse_pruning(args)
-        if chosen and not 0 <= args.activation_dropout < 1:
-            raise OptionError(
-                f"--activation-dropout {args.activation_dropout}: must be at least 0 and below 1"
-            )
-        if args.routing_iterations < 1:
-            raise OptionError(f"--routing-iterations {args.routing_iterations}: must be 1 or more")
-        capsules = getattr(args, "routing_capsules", None)
-        for component in chosen:
-            width = getattr(args, f"{SIDES[component]}_embed_dim")
-            if capsules is not None and (capsules < 1 or width % capsules):
-                raise OptionError(
-                    f"--routing-capsules {capsules} does not divide "
-                    f"--{SIDES[component]}-embed-dim {width}; give a divisor, "
-                    f"or leave it out for {width}"
+        seams = cls(
+            aggregation,
+            layers,
+            logits,
+            read_options(DropheadOptions, args).drophead,
+            bool(read_options(CompileOptions, args).compile),
+            args.activation_dropout,
+        )
+        for part, places in ((aggregation, chosen), (logits, components)):
+            for component in places:
+                side = SIDES[component]
+                width, heads = (
+                    getattr(args, f"{side}_{x}") for x in ("embed_dim", "attention_heads")
                 )
-        routing = {
-            "capsules": capsules,
-            "iterations": args.routing_iterations,
-            "dropout": args.activation_dropout,
-            "activation": args.routing_activation,
-            "softmax_over": str(args.routing_softmax_over),
-            "pre_norm": args.routing_pre_norm,
-            "post_norm": args.routing_post_norm,
-        }
-        if not 0 <= args.drophead < 1:
-            raise OptionError(f"--drophead {args.drophead}: must be at least 0 and below 1")
-        network = _network_options(args)
-        compiled = bool(getattr(args, "compile", False))  # not in checkpoints of older versions
-        if compiled:
-            _check_compile(args, {c: layers[c] for c in components})
-        return cls(kind, layers, routing, str(args.cascade), network, args.drophead, compiled)
+                part.method.check(part.options, seams._place(component, 1, width, heads))
+        if seams.compile:
+            _check_compile(args, logits, {c: layers[c] for c in components})
+        return seams
+
+    def _place(self, component: str, number: int, embed_dim: int, num_heads: int) -> Place:
+        side = SIDES[component]
+        return Place(component, side, number, embed_dim, num_heads, self.activation_dropout)
 
     def build(self, component: str, number: int, embed_dim: int, num_heads: int, **options):
         """Build the attention module of one layer.
@@ -155,69 +113,78 @@ class Seams:
             num_heads: number of heads.
             **options: further arguments of ``DiverseAttention``.
         """
+        place = self._place(component, number, embed_dim, num_heads)
         aggregation = None
-        if number in self.aggregation_layers[component]:
-            aggregation = build_aggregation(self.aggregation, embed_dim, num_heads, **self.routing)
-        # The first layer has no layer before it, only the noise.
-        kind = self.cascade if number > 1 else "none"
+        if number in self.layers[component]:
+            aggregation = self.aggregation.method.build(self.aggregation.options, place)
         return DiverseAttention(
             embed_dim,
             num_heads,
             aggregation=aggregation,
-            cascade=build_cascade(kind, num_heads, **self.network),
-            carry_logits=self.cascade != "none",
+            cascade=self.logits.method.build(self.logits.options, place),
+            carry_logits=self.logits.method.carries,
             drophead=self.drophead,
             **options,
         )
 
 
-def _refuse_idle_options(args) -> None:
-    defaults = {f.name: f.default for f in fields(SeamConfig)}
-    for option, (other, values) in _ONLY_WITH.items():
-        value, chosen = getattr(args, option, None), str(getattr(args, other))
-        if chosen not in values and str(value) != str(defaults[option]):
-            raise OptionError(
-                f"--{option.replace('_', '-')} {value} has no effect with --{other} {chosen}; "
-                f"it goes with {' or '.join(values)}"
-            )
+def _layers_option(component: str) -> str:
+    return f"{AGGREGATION.name}_{component}_layers"
+
+
+def _read_layers(args, components: tuple[str, ...]) -> dict[str, frozenset[int]]:
+    layers = {}
+    for component in SIDES:
+        option = flag(_layers_option(component))
+        value = getattr(args, _layers_option(component), None)
+        count = getattr(args, f"{SIDES[component]}_layers", 0)
+        if component not in components:
+            count = 0
+            if value not in (None, "none"):
+                raise OptionError(
+                    f"{option} {value}: the model has no {component} attention; leave it out"
+                )
+        layers[component] = parse_layers(option, value, count)
+    return layers
+
+
+def _check_layers(aggregation: Chosen, layers, components: tuple[str, ...]) -> list[str]:
+    """Return the components that have an aggregation; refuse layers without one, or it in none."""
+    chosen = [component for component, numbers in layers.items() if numbers]
+    name, default = aggregation.method.name, AGGREGATION.default
+    others = [other for other in AGGREGATION.names if other != default]
+    if name == default and chosen:
+        raise OptionError(
+            f"{flag(_layers_option(chosen[0]))} has no effect with {flag(AGGREGATION.name)} "
+            f"{default}; choose {' or '.join(others)}"
+        )
+    if name != default and not chosen:
+        raise OptionError(
+            f"{flag(AGGREGATION.name)} {name} is in no layer; name some with "
+            + " or ".join(flag(_layers_option(component)) for component in components)
+        )
+    return chosen
 
 
 def _refuse_pruning(args) -> None:
     """Layers that are named by number, or cascade, cannot be picked out of a checkpoint."""
+    defaults = " and ".join(f"{flag(seam.name)} {seam.default}" for seam in SEAMS)
     for side in ("encoder", "decoder"):
         kept = getattr(args, f"{side}_layers_to_keep", None)
         if kept:
-            raise OptionError(
-                f"--{side}-layers-to-keep {kept}: goes with --aggregation linear and "
-                "--cascade none only"
-            )
+            raise OptionError(f"--{side}-layers-to-keep {kept}: goes with {defaults} only")
 
 
-def _network_options(args) -> dict:
-    if not 0 <= args.attention_noise < float("inf"):
-        raise OptionError(f"--attention-noise {args.attention_noise}: must be 0 or positive")
-    for option in ("cascade_hidden_ratio", "cascade_depth"):
-        value = getattr(args, option)
-        if value < 1:
-            raise OptionError(f"--{option.replace('_', '-')} {value}: must be 1 or more")
-    return {
-        "hidden_ratio": args.cascade_hidden_ratio,
-        "depth": args.cascade_depth,
-        "noise": args.attention_noise,
-    }
-
-
-def _check_compile(args, routed: dict[str, frozenset[int]]) -> None:
+def _check_compile(args, logits: Chosen, layers: dict[str, frozenset[int]]) -> None:
     """Refuse ``--compile`` where it could do nothing, or not what is asked beside it."""
     if args.checkpoint_activations:
         raise OptionError("--compile: not together with --checkpoint-activations; leave one out")
-    sides = {SIDES[component] for component in routed}
     plain = any(
-        number not in {n for c, numbers in routed.items() if SIDES[c] == side for n in numbers}
-        for side in sides
+        number not in {n for c, numbers in layers.items() if SIDES[c] == side for n in numbers}
+        for side in {SIDES[component] for component in layers}
         for number in range(1, getattr(args, f"{side}_layers") + 1)
     )
-    if str(args.cascade) != "none" or not plain:
+    if logits.method.name != LOGITS.default or not plain:
         raise OptionError(
             "--compile: every layer has a cascade or routing, whose kernels it leaves as they "
             "are; leave it out"

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from diverse_mha.attention import check_state_names
 from diverse_mha.common.errors import OptionError
+from diverse_mha.common.options import COUNT, split_list
 from diverse_mha.models.checks import check_model_options
 from diverse_mha.models.classifier_config import CLASSIFIER_SHAPES, SentenceClassifierConfig
 from diverse_mha.models.config import to_namespace
@@ -57,7 +58,7 @@ class SentenceClassifier(CountsUpdates, FairseqEncoderModel):
         _check_classifier(args)
         seams = Seams.from_options(args, ("encoder",))
         if getattr(args, "encoder_layers_to_keep", None):
-            args.encoder_layers = len(args.encoder_layers_to_keep.split(","))
+            args.encoder_layers = len(split_list(args.encoder_layers_to_keep))
         nested = TransformerConfig.from_namespace(args)
         width = args.encoder_embed_dim
         embedding = TransformerModelBase.build_embedding(
@@ -141,8 +142,8 @@ def _linear(input_dim: int, output_dim: int) -> nn.Linear:
 def _check_classifier(args) -> None:
     for option in ("pooling_queries", "classifier_layers", "classifier_dim"):
         value = getattr(args, option, None)
-        if value is not None and value < 1:
-            raise OptionError(f"--{option.replace('_', '-')} {value}: must be 1 or more")
+        if value is not None:
+            COUNT.check_option(option, value)
     if args.pooling_queries != SentenceClassifierConfig.pooling_queries and (
         str(args.pooling) != "queries"
     ):

@@ -102,11 +102,12 @@ def _added() -> set[str]:
     """Names of the options that are not fairseq's."""
     from diverse_mha.criterions.config import DiversityConfig
     from diverse_mha.models.classifier_config import ClassifierConfig
-    from diverse_mha.models.config import SeamConfig
+    from diverse_mha.models.config import seam_options
     from diverse_mha.tasks.sentence_classification import SentenceClassificationConfig
 
-    configs = (DiversityConfig, SeamConfig, ClassifierConfig, SentenceClassificationConfig)
-    return {f.name for config in configs for f in fields(config)} | {"token_loss"}
+    configs = (DiversityConfig, ClassifierConfig, SentenceClassificationConfig)
+    own = {f.name for config in configs for f in fields(config)} | {"token_loss"}
+    return own | {option.name for option in seam_options()}
 
 
 def flag(option: Field) -> str:

@@ -302,7 +302,9 @@ def test_refusals(routing):
     with pytest.raises(ValueError, match=r"votes has dtype torch.int64"):
         routing(votes.long())
     for iterations in (0, -1, 1.5, True):
-        with pytest.raises(ValueError, match=rf"iterations is {iterations}; expected an integer"):
+        with pytest.raises(
+            ValueError, match=rf"iterations is {iterations}; expected a whole number"
+        ):
             routing(votes, iterations)
 
 

@@ -1,10 +1,55 @@
 """From the options of a model to the cascade of one of its attention modules."""
 
-import math
+from dataclasses import asdict, dataclass
 
+from diverse_mha.common.methods import Method, Place
+from diverse_mha.common.options import COUNT, NOT_NEGATIVE, option
+
+from ..logits import LOGITS
 from .modules import Cascade, NetworkCascade, NoCascade, ResidualCascade
 
 CASCADES = ("none", "residual", "mlp")
+
+
+@dataclass
+class NoiseOptions:
+    """What every cascade takes."""
+
+    attention_noise: float = option(
+        0.0,
+        "standard deviation of the Gaussian noise on the attention logits in training",
+        legal=NOT_NEGATIVE,
+    )
+
+
+@dataclass
+class NetworkOptions(NoiseOptions):
+    """What the cascade through a network takes."""
+
+    cascade_hidden_ratio: int = option(
+        4,
+        "width of the cascade's hidden layers, in multiples of the number of heads",
+        legal=COUNT,
+    )
+    cascade_depth: int = option(2, "number of hidden layers of the cascade's network", legal=COUNT)
+
+
+def _method(kind: str, text: str, options: type = NoiseOptions) -> Method:
+    def build(options: NoiseOptions, place: Place) -> Cascade | None:
+        given = {k.removeprefix("cascade_"): v for k, v in asdict(options).items()}
+        given["noise"] = given.pop("attention_noise")
+        # The first layer has no layer before it, only the noise.
+        return build_cascade(kind if place.number > 1 else "none", place.num_heads, **given)
+
+    plain = kind == "none"
+    return Method(kind, text, build, options, stock=plain, carries=not plain)
+
+
+LOGITS.register(_method("none", "none"))
+LOGITS.register(_method("residual", "residual (plain addition, RealFormer)"))
+LOGITS.register(
+    _method("mlp", "mlp (a small network across heads, Zheng et al. 2021)", NetworkOptions)
+)
 
 
 def build_cascade(
@@ -42,11 +87,13 @@ def build_cascade(
     """
     if kind not in CASCADES:
         raise ValueError(f"kind is {kind!r}; expected one of {CASCADES}")
-    _check_count("num_heads", num_heads)
-    _check_count("hidden_ratio", hidden_ratio)
-    _check_count("depth", depth)
-    if not (math.isfinite(noise) and noise >= 0.0):
-        raise ValueError(f"noise is {noise!r}; expected a finite number >= 0")
+    for name, value in {
+        "num_heads": num_heads,
+        "hidden_ratio": hidden_ratio,
+        "depth": depth,
+    }.items():
+        COUNT.check(name, value)
+    NOT_NEGATIVE.check("noise", noise)
     if kind == "mlp":
         return NetworkCascade(
             num_heads, hidden_ratio=hidden_ratio, depth=depth, noise=noise, fused=fused
@@ -54,8 +101,3 @@ def build_cascade(
     if kind == "residual":
         return ResidualCascade(noise=noise)
     return NoCascade(noise=noise) if noise else None
-
-
-def _check_count(name: str, value: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError(f"{name} is {value!r}; expected a whole number >= 1")

@@ -1,15 +1,16 @@
 """The cascades that an attention module may have; all are called alike."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from ..logits import LogitMap
 from .chunked import ChunkedNetwork
 from .network import HeadNetwork
 
 
-class Cascade(nn.Module, ABC):
+class Cascade(LogitMap):
     """Logits of a layer from its own q.k and the logits of the layer before.
 
     Zheng et al. 2021, Eq. 4: the logits z^l are Gaussian with unit variance and mean
@@ -28,8 +29,17 @@ class Cascade(nn.Module, ABC):
         """The noise, for ``print(model)``."""
         return f"noise={self.noise}"
 
+    def acts(self, previous: Tensor | None) -> bool:
+        """In training, and wherever the layer before handed something on."""
+        return self.training or previous is not None
+
     def forward(
-        self, logits: Tensor, previous: Tensor | None, masked: Tensor | None = None
+        self,
+        logits: Tensor,
+        previous: Tensor | None,
+        masked: Tensor | None = None,
+        queries: Tensor | None = None,
+        keys: Tensor | None = None,
     ) -> Tensor:
         """Adds what came from the layer before, and noise in training.
 
@@ -39,6 +49,8 @@ class Cascade(nn.Module, ABC):
                 first layer, which has only the noise.
             masked: bool, broadcasts to (B, H, T, S), True = may not attend. What ``logits`` and
                 ``previous`` hold there is never read into the result, not even NaN.
+            queries: not used.
+            keys: not used.
 
         Returns:
             (B, H, T, S) of the dtype of ``logits``. Masked cells are 0 and no gradient passes

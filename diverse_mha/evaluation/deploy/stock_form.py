@@ -13,7 +13,7 @@ from fairseq.models import ARCH_CONFIG_REGISTRY, MODEL_DATACLASS_REGISTRY, MODEL
 from omegaconf import OmegaConf
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.models.config import SeamConfig, to_namespace
+from diverse_mha.models.config import SEAMS, seam_options, to_namespace
 from diverse_mha.models.language_model import DiverseLanguageModel
 from diverse_mha.models.translation import DiverseTransformer
 
@@ -22,9 +22,6 @@ STOCK = {
     DiverseTransformer: ("transformer", "translation"),
     DiverseLanguageModel: ("transformer_lm", "language_modeling"),
 }
-# Our options that stock fairseq's model has no counterpart for, and their only value there.
-_REQUIRED = {"aggregation": "linear", "cascade": "none"}
-_OWN = {"_name", "rebuild_batches", *(f.name for f in fields(SeamConfig))}
 # What fairseq reads when it generates or evaluates; the rest is of the training.
 _GROUPS = ("common", "common_eval", "dataset", "generation", "interactive", "eval_lm")
 _WIDTHS = ("decoder_input_dim", "decoder_output_dim")
@@ -52,14 +49,17 @@ def stock_options(path: str, cfg: Any) -> tuple[dict, dict]:
             "models of this package"
         )
     given = to_namespace(merge_with_parent(MODEL_DATACLASS_REGISTRY[name](), cfg.model, True))
-    for option, only in _REQUIRED.items():
-        if getattr(given, option) != only:
+    for seam in SEAMS:
+        chosen = seam.read(given).method
+        if not chosen.stock:
+            stock_only = " or ".join(method.name for method in seam if method.stock)
             raise UserError(
-                f"{path}: its {option} is {getattr(given, option)}, which exists in this package "
-                f"alone; only models with {option} {only} can be exported"
+                f"{path}: its {seam.name} is {chosen.name}, which exists in this package "
+                f"alone; only models with {seam.name} {stock_only} can be exported"
             )
+    ours = {"_name", "rebuild_batches", *(option.name for option in seam_options())}
     model, task = (
-        {k: v for k, v in vars(to_namespace(x)).items() if k not in _OWN} for x in (given, cfg.task)
+        {k: v for k, v in vars(to_namespace(x)).items() if k not in ours} for x in (given, cfg.task)
     )
     for width in _WIDTHS:
         # Without a value ours take that of the model; stock language models take 512.

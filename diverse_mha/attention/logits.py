@@ -1,0 +1,56 @@
+"""The logits seam: what happens to the scores of a layer before the softmax, and right after."""
+
+from abc import ABC, abstractmethod
+
+from torch import Tensor, nn
+
+from diverse_mha.common.methods import Seam
+
+LOGITS = Seam("cascade", "none", "what a layer's attention logits get from the layer before")
+"""Builders return a ``LogitMap``, or None where there is nothing to do; they see the number of the
+layer, and so what the first one lacks."""
+
+
+class LogitMap(nn.Module, ABC):
+    """What sits between q.k and the softmax of an attention module."""
+
+    def acts(self, previous: Tensor | None) -> bool:
+        """Whether a pass needs the map, and so explicit logits.
+
+        Args:
+            previous: what the layer before handed on, or None.
+        """
+        return True
+
+    @abstractmethod
+    def forward(
+        self,
+        logits: Tensor,
+        previous: Tensor | None,
+        masked: Tensor | None = None,
+        queries: Tensor | None = None,
+        keys: Tensor | None = None,
+    ) -> Tensor:
+        """Return the logits that the mask is added to, and that a cascade hands on.
+
+        Args:
+            logits: (B, H, T, S), scaled q.k of this layer, without any mask added.
+            previous: (B, H, T, S), what the layer before handed on, or None.
+            masked: bool, broadcasts to (B, H, T, S), True = may not attend.
+            queries: (B, H, T, D), not scaled.
+            keys: (B, H, S, D).
+
+        Returns:
+            (B, H, T, S).
+        """
+
+    def after_softmax(self, weights: Tensor) -> Tensor:
+        """Return what the values are weighed by.
+
+        Args:
+            weights: (B, H, T, S), the softmax, which is what is recorded.
+
+        Returns:
+            (B, H, T, S), before dropout.
+        """
+        return weights

@@ -1,0 +1,57 @@
+"""Declared options as the dataclasses that fairseq's parsers read, which grow with the methods."""
+
+from collections.abc import Iterable
+from dataclasses import Field, field, fields, make_dataclass
+from types import UnionType
+from typing import Union
+
+from fairseq.dataclass import ChoiceEnum
+from hydra.core.config_store import ConfigStore
+
+
+def typed(options: Iterable[Field]) -> list[tuple]:
+    """Fields for ``make_dataclass``: names to choose from become fairseq's enumerations."""
+    return [
+        (f.name, _type(f), field(default=f.default, metadata={"help": f.metadata["help"]}))
+        for f in options
+    ]
+
+
+def _type(option: Field):
+    if option.metadata["choices"]:
+        return ChoiceEnum(option.metadata["choices"])
+    if isinstance(option.type, UnionType):
+        return Union[option.type.__args__]  # noqa: UP007  fairseq's parser knows no X | None
+    return option.type
+
+
+def with_options(config: type, options: Iterable[Field], name: str = "") -> type:
+    """Derive a dataclass that has further options, or further choices in those it has.
+
+    Args:
+        config: the dataclass; its defaults stay.
+        options: all that it is to have.
+        name: the new dataclass's; default: that of ``config``.
+    """
+    defaults = {f.name: f.default for f in fields(config)}
+    rows = typed(options)
+    for option, _, declared in rows:
+        declared.default = defaults.get(option, declared.default)
+    space = {"__module__": config.__module__, "__doc__": config.__doc__}
+    return make_dataclass(name or config.__name__, rows, bases=(config,), namespace=space)
+
+
+def register_again(group: str, registry: dict[str, type], name: str, cls: type, config: type):
+    """Give a class that fairseq has registered another dataclass of options.
+
+    Args:
+        group: ``model`` or ``criterion``.
+        registry: fairseq's dataclasses of that group, by name.
+        name: what the class is registered as.
+        cls: the class.
+        config: the dataclass.
+    """
+    cls.__dataclass = registry[name] = config
+    node = config()
+    node._name = name
+    ConfigStore.instance().store(name=name, group=group, node=node, provider="fairseq")
