@@ -5,7 +5,8 @@ import logging
 import pytest
 import torch
 
-from diverse_mha.aggregation import chunks, em_routing, fused_routing, kernel
+from diverse_mha.aggregation import RoutingAggregation, chunks, em_routing, fused_routing, kernel
+from diverse_mha.aggregation.routing import ROUTINGS
 from tests.aggregation.test_routing_algorithms import EXACT, ORACLES, value_and_grad, votes_of
 
 
@@ -21,6 +22,21 @@ def test_float32_on_the_cpu_takes_the_kernel(monkeypatch):
     fused_routing(em_routing, votes_of((2, 3, 4, 1)), {})
     fused_routing(em_routing, votes_of((2, 3, 2, 2), torch.float32), {})
     assert len(calls) == 1
+
+
+def mean_routing(votes: torch.Tensor, iterations: int = 1) -> torch.Tensor:
+    """A third routing, which the compiled code has not: the mean over the heads, every time."""
+    return votes.mean(dim=1)
+
+
+def test_a_third_routing_takes_the_plain_form(monkeypatch):
+    votes = votes_of((2, 3, 4, 1), torch.float32)
+    torch.testing.assert_close(fused_routing(mean_routing, votes, {}), votes.mean(dim=1))
+    with pytest.raises(ValueError, match="backend is 'kernel'.*EM or simple routing"):
+        fused_routing(mean_routing, votes, {}, backend="kernel")
+    monkeypatch.setitem(ROUTINGS, "mean", mean_routing)
+    module = RoutingAggregation(8, 2, kind="mean", iterations=2)
+    assert module.options == {"iterations": 2} and module(torch.ones(5, 8)).shape == (5, 8)
 
 
 @pytest.fixture

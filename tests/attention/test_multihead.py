@@ -140,6 +140,16 @@ def test_states_and_a_cascade_of_two_layers():
     torch.testing.assert_close(s.outputs, weights @ s.values)
 
 
+def test_a_last_layer_takes_up_logits_at_evaluation_too():
+    """It hands none on, and so once went past its cascade unless weights were asked for."""
+    module = MultiheadAttention(C, H, batch_first=True, cascade=build_cascade("residual", H)).eval()
+    x = inputs()[0].float()
+    previous = torch.randn(B, H, T, T, generator=torch.Generator().manual_seed(4))
+    with torch.no_grad():
+        asked = module.attend(x, x, x, previous_logits=previous, wanted=("weights",)).output
+        torch.testing.assert_close(module.attend(x, x, x, previous_logits=previous).output, asked)
+
+
 def test_a_soft_bias_is_no_mask_for_a_cascade():
     module = MultiheadAttention(C, H, batch_first=True, cascade=build_cascade("residual", H))
     x = inputs()[0].float()
