@@ -13,8 +13,9 @@
 4. Warnings about fairseq's own use of Hydra and torch, which its users can do
    nothing about, are silenced. Ours are not.
 5. A training is looked at once more before it starts, where fairseq hands out all of
-   it: a checkpoint to start from that is not there, a model that cannot give the loss
-   what it asks for.
+   it: a checkpoint to start from that is not there or does not fit, a model that cannot
+   give the loss what it asks for. One that lacks a part of ours may be fine-tuned
+   (:mod:`diverse_mha.warm_start`).
 6. Whole splits. fairseq-fixed leaves out the last sentences of a validation or test
    split if their number is not a multiple of ``--required-batch-size-multiple`` (8 by
    default): 1,008 of 1,014. In training they only come in another epoch.
@@ -52,7 +53,7 @@ from diverse_mha.common import checkpoint_guard
 from diverse_mha.common.errors import OptionError, describe_os_error
 from diverse_mha.common.files import whole_file
 from diverse_mha.common.old_checkpoints import mend_language_model
-from diverse_mha.common.starting_point import check_start
+from diverse_mha.common.starting_point import FINETUNE, LAST, check_start
 
 #: What loading a file raises that is cut off, no checkpoint, or refused.
 LOADING_ERRORS = (
@@ -213,7 +214,7 @@ def check_before_training() -> None:
         # The best score so far outlives a training where several run in one process, as in a
         # sweep; a resumed one finds its own in the checkpoint.
         vars(checkpoint_utils.save_checkpoint).pop("best", None)
-        check_start(
+        start = check_start(
             cfg.save_dir,
             cfg.restore_file,
             cfg.finetune_from_model,
@@ -224,7 +225,11 @@ def check_before_training() -> None:
         criterion = trainer.get_criterion()
         if hasattr(criterion, "check_model"):
             criterion.check_model(trainer.get_model())
-        return load(cfg, trainer, **passed)
+        option, path = start or (None, os.path.join(cfg.save_dir, LAST))
+        if not hasattr(trainer.get_model(), "loading"):
+            return load(cfg, trainer, **passed)
+        with trainer.get_model().loading(path, warm=option == FINETUNE):
+            return load(cfg, trainer, **passed)
 
     checkpoint_utils.load_checkpoint = check_and_load
 

@@ -12,6 +12,8 @@ from diverse_mha.common.errors import OptionError
 
 #: What ``--restore-file`` is by default, and the one name that fairseq looks up in the save folder.
 LAST = "checkpoint_last.pt"
+#: The one option from which a model may start that has parts the checkpoint lacks.
+FINETUNE = "--finetune-from-model"
 
 
 def check_start(
@@ -22,7 +24,7 @@ def check_start(
     *,
     suffix: str = "",
     exists: Callable[[str], bool] = os.path.exists,
-) -> None:
+) -> tuple[str, str] | None:
     """Refuse a checkpoint to start from that is not there.
 
     Looked for is the one that ``fairseq.checkpoint_utils.load_checkpoint`` would open:
@@ -37,23 +39,28 @@ def check_start(
         suffix: what fairseq puts before ``.pt`` in the names of the parts of a model.
         exists: whether a file is there.
 
+    Returns:
+        The option that names the checkpoint to start from, and its value; None where the last
+        one of the run, or nothing, is loaded.
+
     Raises:
         OptionError: naming the option and the file, and where it lies if that is the save folder.
     """
     if restore_file != LAST:
         option, path = "--restore-file", _part(restore_file, suffix)
     elif exists(os.path.join(save_dir, _part(LAST, suffix))):
-        return
+        return None
     elif continue_once is not None:
         option, path = "--continue-once", continue_once
     elif finetune_from_model is not None:
-        option, path = "--finetune-from-model", finetune_from_model
+        option, path = FINETUNE, finetune_from_model
     else:
-        return
+        return None
     if not exists(path):
         inside = os.path.join(save_dir, path)
         cure = f"give {inside}" if exists(inside) else "check the name, or leave it out"
         raise OptionError(f"{option} {path}: no such checkpoint; {cure}")
+    return option, path
 
 
 def _part(name: str, suffix: str) -> str:

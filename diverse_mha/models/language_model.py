@@ -21,11 +21,12 @@ from diverse_mha.models.presets import (
 )
 from diverse_mha.models.seams import Seams
 from diverse_mha.models.updates import CountsUpdates
+from diverse_mha.models.warm_start import StartsWarm
 
 _DEFAULT_LENGTH = 1024
 
 
-class DiverseLanguageModel(CountsUpdates, OutputWeight, TransformerLanguageModel):
+class DiverseLanguageModel(CountsUpdates, StartsWarm, OutputWeight, TransformerLanguageModel):
     """fairseq's Transformer language model with open attention."""
 
     config = LanguageModelConfig

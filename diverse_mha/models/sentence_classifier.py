@@ -16,9 +16,10 @@ from diverse_mha.models.pooling import build_pooling
 from diverse_mha.models.presets import register_family
 from diverse_mha.models.seams import Seams
 from diverse_mha.models.updates import CountsUpdates
+from diverse_mha.models.warm_start import StartsWarm
 
 
-class SentenceClassifier(CountsUpdates, FairseqEncoderModel):
+class SentenceClassifier(CountsUpdates, StartsWarm, FairseqEncoderModel):
     """Encoder, pooling to one vector a sentence, feed-forward classifier.
 
     The sentences of an example are encoded each by itself, in one batch; their vectors are

@@ -19,12 +19,13 @@ from diverse_mha.models.presets import (
 )
 from diverse_mha.models.seams import SIDES, Seams
 from diverse_mha.models.updates import CountsUpdates
+from diverse_mha.models.warm_start import StartsWarm
 
 # Copies of layer parameters that stock fairseq 0.12.2 saves for its fused path.
 _FUSED_COPY = re.compile(r"encoder\.layers\.\d+\.(in_proj|out_proj|fc1|fc2)_(weight|bias)$")
 
 
-class DiverseTransformer(CountsUpdates, OutputWeight, TransformerModel):
+class DiverseTransformer(CountsUpdates, StartsWarm, OutputWeight, TransformerModel):
     """fairseq's Transformer with open attention, and head states on request."""
 
     config = DiverseConfig

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 from fairseq import checkpoint_utils
 from fairseq.dataclass.configs import CheckpointConfig
+from torch import nn
 
 from diverse_mha.common.errors import OptionError
 from diverse_mha.common.starting_point import LAST, check_start
@@ -43,6 +44,9 @@ class Trainer:
 
     def get_criterion(self):
         return None
+
+    def get_model(self):
+        return nn.Identity()
 
 
 @pytest.fixture

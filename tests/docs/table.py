@@ -124,7 +124,8 @@ GIVEN = {
     ),
     "docs/classification.md": {"published": "published"},
     "docs/deploy.md": MULTI30K | {"runs/toy": "runs/toy"},
-    "docs/recipes.md": MULTI30K | {"data/ptb": "data/ptb", "data/iwslt14": "data/iwslt14"},
+    "docs/recipes.md": MULTI30K
+    | {"data/ptb": "data/ptb", "data/iwslt14": "data/iwslt14", "runs/baseline": "runs/toy"},
     "docs/reproduce.md": MULTI30K
     | dict.fromkeys(
         [f"runs/{run}" for run in ("A", "B", "output1", "output2", "output3")]

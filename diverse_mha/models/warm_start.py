@@ -1,0 +1,128 @@
+"""Training that starts from a model without the parts of ours, and checkpoints that do not fit.
+
+A stock checkpoint has all the parameters of ``transformer_coda`` but those of the cascade, and of
+``transformer_routing`` but those of the routing, which takes the place of an output projection.
+With ``--finetune-from-model`` such parts keep their initial values. fairseq loads strictly, and
+still does: a hook of torch's completes what it is given.
+"""
+
+import logging
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from torch import Tensor, nn
+
+from diverse_mha.aggregation import RoutingAggregation
+from diverse_mha.attention.core import OpenHeads
+from diverse_mha.common.errors import OptionError
+
+logger = logging.getLogger(__name__)
+
+#: How many parameters a message names of each kind.
+NAMED = 3
+_LAYER = re.compile(r"(.*?\.)(\d+)(\..*)")  # encoder.layers.0.self_attn.cascade
+
+
+class StartsWarm:
+    """Mixed into models, before fairseq's: takes checkpoints that lack parts of ours."""
+
+    @contextmanager
+    def loading(self, path: str, warm: bool) -> Iterator[None]:
+        """Let a checkpoint of another architecture be loaded, or say in one line why it is not.
+
+        Args:
+            path: the checkpoint, for messages.
+            warm: whether parts that it lacks keep their initial values; the log names them.
+
+        Raises:
+            OptionError: if the checkpoint does not fit, naming the parameters that are missing,
+                unknown or of another shape.
+        """
+        given: dict[str, tuple] = {}
+
+        def complete(model, state, *rest):
+            filled = fill(model, state) if warm else []
+            if filled:
+                said = "; ".join(filled)
+                logger.info("warm start from %s: new, at their initial values: %s", path, said)
+            given.update({name: tuple(value.shape) for name, value in state.items()})
+
+        hook = self.register_load_state_dict_pre_hook(complete)
+        try:
+            yield
+        except Exception as error:
+            if isinstance(error.__context__, OptionError):  # fairseq's trainer hides it
+                raise error.__context__ from None
+            why = misfit(self, given)
+            if not given or not why:
+                raise
+            raise OptionError(
+                f"{path}: does not fit the model: of its parameters {why}; give the "
+                "architecture, sizes and dictionaries that it was trained with"
+            ) from error
+        finally:
+            hook.remove()
+
+
+def fill(model: nn.Module, state: dict[str, Tensor]) -> list[str]:
+    """Complete a model's parameters with the present ones of parts that are not among them.
+
+    A part is a network of a cascade, or a routing; the output projection, whose place a routing
+    takes, is left out. A part of which anything is there is not touched.
+
+    Args:
+        model: the model.
+        state: parameters by name, changed in place.
+
+    Returns:
+        What was completed, in words, the parts of all layers together.
+    """
+    completed: dict[tuple, list[str]] = {}
+    for name, part, what in _parts(model):
+        own = {f"{name}.{key}": value for key, value in part.state_dict().items()}
+        if not own or own.keys() & state.keys():
+            continue
+        for key in [key for key in state if key.startswith(f"{name}.")]:
+            del state[key]
+        state.update(own)
+        before, number, after = _LAYER.match(name).groups()
+        completed.setdefault((before, after, what, len(own)), []).append(number)
+    return [
+        f"{before}{','.join(numbers)}{after} ({what}, {count} tensors a layer)"
+        for (before, after, what, count), numbers in completed.items()
+    ]
+
+
+def misfit(model: nn.Module, given: Mapping[str, tuple]) -> str:
+    """Say how the parameters of a checkpoint differ from those of a model; nothing if they fit.
+
+    Args:
+        model: the model.
+        given: the shapes of the checkpoint's parameters, by name.
+    """
+    own = {name: tuple(value.shape) for name, value in model.state_dict().items()}
+    groups = {
+        "missing": [name for name in own if name not in given],
+        "unknown": [name for name in given if name not in own],
+        "of another shape": [
+            f"{name} {given[name]}, here {shape}"
+            for name, shape in own.items()
+            if given.get(name, shape) != shape
+        ],
+    }
+    return "; ".join(
+        f"{len(names)} {why} ({', '.join(names[:NAMED])}{', ...' if names[NAMED:] else ''})"
+        for why, names in groups.items()
+        if names
+    )
+
+
+def _parts(model: nn.Module) -> Iterator[tuple[str, nn.Module, str]]:
+    """Yield the parts that fairseq's Transformer does not have: name, module, what it is."""
+    for name, module in model.named_modules():
+        if isinstance(module, OpenHeads):
+            if module.cascade is not None:
+                yield f"{name}.cascade", module.cascade, "cascade"
+            if isinstance(module.out_proj, RoutingAggregation):
+                yield f"{name}.out_proj", module.out_proj, "routing instead of the projection"

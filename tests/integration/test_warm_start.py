@@ -1,0 +1,59 @@
+"""Fine-tuning models of ours from stock checkpoints, which lack their parts, with fairseq-train."""
+
+import re
+
+import pytest
+import torch
+
+from tests.integration.conftest import PLUGIN, run, train
+from tests.integration.test_language_models import STOCK, text  # noqa: F401
+
+pytestmark = pytest.mark.integration
+
+LAST = "checkpoint_last.pt"
+SHAPE = """
+--encoder-layers 2 --decoder-layers 2 --encoder-attention-heads 2 --decoder-attention-heads 2
+""".split()
+ONCE = ["--max-update", 1, "--lr", 0]  # with which what is loaded arrives unchanged
+
+
+def check(start, folder, done) -> None:
+    """What the stock model has arrived, and what it has not is named in one line."""
+    stock, tuned = (
+        torch.load(path, weights_only=False)["model"] for path in (start, folder / LAST)
+    )
+    for name in stock.keys() & tuned.keys():
+        assert torch.equal(stock[name], tuned[name]), name
+    new = {re.sub(r"\.\d+\.", ".N.", n.rpartition(".")[0]) for n in tuned.keys() - stock.keys()}
+    lines = re.findall(r".*warm start from (.*)", done.stdout + done.stderr)
+    assert new and len(lines) == 1 and lines[0].startswith(f"{start}: new, at their initial values")
+    parts = re.findall(r"(\S+) \(", lines[0])
+    assert all(any(n.startswith(re.sub(r"\.[\d,]+\.", ".N.", p)) for p in parts) for n in new)
+
+
+def test_translation(data, tmp_path):
+    start = tmp_path / "stock" / LAST
+    stock = ["--arch", "transformer", "--criterion", "label_smoothed_cross_entropy", *SHAPE]
+    train(data, start.parent, *stock, *ONCE, "--seed", 8)
+    tune = ["--finetune-from-model", start, *SHAPE, *ONCE]
+    for arch in ("transformer_routing", "transformer_coda"):
+        done = train(data, tmp_path / arch, "--arch", arch, *tune, "--store-ema")
+        check(start, tmp_path / arch, done)
+    # Only fine-tuning makes up for parts.
+    resume = ["--arch", "transformer_coda", "--restore-file", start, "--reset-optimizer"]
+    done = train(data, tmp_path / "resumed", *resume, *SHAPE, *ONCE, check=False)
+    assert done.returncode == 1 and "Traceback" not in done.stderr, done.stderr[-2000:]
+    last = done.stderr.splitlines()[-1]
+    assert re.match(f"error: {start}: does not fit the model: .* missing .*cascade", last), last
+
+
+@pytest.mark.parametrize("arch", ["transformer_lm_routing", "transformer_lm_coda"])
+def test_language_models(arch, text, tmp_path):  # noqa: F811
+    start = tmp_path / "stock" / LAST
+    words = [text, *STOCK.split()]
+    run("fairseq_cli.train", *words, "--arch", "transformer_lm", "--save-dir", start.parent)
+    ours = ["--arch", arch, "--user-dir", PLUGIN, "--finetune-from-model", start]
+    if arch == "transformer_lm_routing":
+        ours += ["--aggregation-decoder-layers", "1"]
+    done = run("fairseq_cli.train", *words, *ours, "--save-dir", tmp_path / "tuned")
+    check(start, tmp_path / "tuned", done)

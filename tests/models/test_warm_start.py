@@ -1,0 +1,150 @@
+"""Parts that a checkpoint lacks keep their initial values; what else differs is refused."""
+
+import logging
+import re
+
+import pytest
+import torch
+
+from diverse_mha.common.errors import OptionError
+from tests.models import test_language_model as lm
+from tests.toy import build_ours, build_stock
+
+# Of each architecture: model, stock model, and the names of what the stock model lacks.
+MODELS = {
+    "routing": (
+        lambda seed=1: build_ours("transformer_routing", seed),
+        build_stock,
+        "encoder.layers.0,1.self_attn.out_proj (routing instead of the projection, 4 tensors",
+    ),
+    "routing-cross": (
+        lambda seed=1: build_ours(
+            "transformer_routing",
+            seed,
+            aggregation_encoder_layers="none",
+            aggregation_cross_layers="2",
+            routing_pre_norm=True,
+        ),
+        build_stock,
+        "decoder.layers.1.encoder_attn.out_proj (routing instead of the projection, 6 tensors",
+    ),
+    "coda": (
+        lambda seed=1: build_ours("transformer_coda", seed),
+        build_stock,
+        "encoder.layers.1.self_attn.cascade (cascade, 6 tensors a layer); "
+        "decoder.layers.1.self_attn.cascade (cascade, 6 tensors a layer); "
+        "decoder.layers.1.encoder_attn.cascade (cascade, 6 tensors a layer)",
+    ),
+    "lm-routing": (
+        lambda seed=1: lm.build("transformer_lm_routing", aggregation_decoder_layers="1"),
+        lm.build_stock,
+        "decoder.layers.0.self_attn.out_proj (routing instead",
+    ),
+    "lm-coda": (
+        lambda seed=1: lm.build("transformer_lm_coda"),
+        lm.build_stock,
+        "decoder.layers.1.self_attn.cascade (cascade",
+    ),
+}
+
+
+def load(model, state, warm=True):
+    """Load as fairseq's trainer does, which says no more than that it did not work."""
+    with model.loading("start.pt", warm):
+        try:
+            model.load_state_dict({k: v.clone() for k, v in state.items()}, strict=True)
+        except Exception:
+            raise Exception("Cannot load model parameters") from None
+
+
+def copy(model):
+    return {name: value.clone() for name, value in model.state_dict().items()}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_stock_model_is_loaded_and_the_parts_stay(name, caplog):
+    build, stock, words = MODELS[name]
+    model, start = build(), stock()
+    for value in start.parameters():
+        value.data.normal_()
+    initial, given = copy(model), copy(start)
+    with caplog.at_level(logging.INFO, "diverse_mha"):
+        load(model, given)
+    (line,) = caplog.messages
+    assert line.startswith("warm start from start.pt: new, at their initial values: ")
+    assert words in line
+    new = r"\.cascade\." if "coda" in name else r"\.out_proj\.(hidden|votes|pre_norm)"
+    tuned, added = model.state_dict(), 0
+    for key, value in tuned.items():
+        added += bool(re.search(new, key))
+        assert torch.equal(value, (initial if re.search(new, key) else given)[key]), key
+    said = re.findall(r"layers\.([\d,]+)\.\S+ \(.*?(\d+) tensors a layer", line)
+    assert added == sum(len(layers.split(",")) * int(count) for layers, count in said)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_with_its_parts_is_loaded_as_ever(name, caplog):
+    model, start = MODELS[name][0](), MODELS[name][0](seed=2)
+    with caplog.at_level(logging.INFO, "diverse_mha"):
+        load(model, start.state_dict())
+    assert not caplog.messages
+    for key, value in model.state_dict().items():
+        assert torch.equal(value, start.state_dict()[key])
+
+
+def test_routing_in_more_layers_than_the_checkpoint_has_it_in():
+    start = build_ours("transformer_routing", 2, aggregation_encoder_layers="1")
+    model = build_ours("transformer_routing")
+    load(model, start.state_dict())
+    first = "encoder.layers.0.self_attn.out_proj.votes.weight"
+    assert torch.equal(model.state_dict()[first], start.state_dict()[first])
+
+
+FC1 = "encoder.layers.1.fc1.weight"
+CASCADE = "decoder.layers.1.self_attn.cascade.network"
+REFUSED = {
+    "missing": (lambda s: s.pop(FC1), rf"of its parameters 1 missing \({FC1}\); give the arch"),
+    "shape": (
+        lambda s: s.update({FC1: torch.zeros(3, 16)}),
+        rf"1 of another shape \({FC1} \(3, 16\), here \(24, 16\)\)",
+    ),
+    "unknown": (
+        lambda s: s.update({f"more{n}": torch.zeros(1) for n in range(4)}),
+        r"4 unknown \(more0, more1, more2, ...\)",
+    ),
+    "half-a-part": (
+        lambda s: s.update({f"{CASCADE}.{name}": value for name, value in network()[:1]}),
+        rf"5 missing \({CASCADE}",
+    ),
+}
+
+
+def network():
+    model = build_ours("transformer_coda")
+    return list(model.decoder.layers[1].self_attn.cascade.network.state_dict().items())
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_does_not_fit_is_named(case):
+    change, message = REFUSED[case]
+    state = copy(build_stock())
+    change(state)
+    with pytest.raises(OptionError, match=f"start.pt: does not fit the model: .*{message}"):
+        load(build_ours("transformer_coda"), state)
+
+
+def test_only_a_warm_start_makes_up_for_parts():
+    with pytest.raises(OptionError, match="18 missing .*cascade.*, ...\\)"):
+        load(build_ours("transformer_coda"), copy(build_stock()), warm=False)
+
+
+def test_a_linear_model_does_not_drop_a_cascade():
+    with pytest.raises(OptionError, match="18 unknown .*cascade"):
+        load(build_ours(), copy(build_ours("transformer_coda")))
+
+
+def test_nothing_is_left_on_the_model_and_other_errors_pass():
+    model = build_ours("transformer_coda")
+    with pytest.raises(KeyError, match="else"), model.loading("start.pt", True):
+        raise KeyError("else")
+    assert not model._load_state_dict_pre_hooks
