@@ -12,8 +12,10 @@ from torch import Tensor
 
 from diverse_mha.common.first_order import first_order_only
 
-# Rows of a block: enough for efficient matrix products, few enough to stay small.
+# Rows of a block on a CPU: enough for efficient matrix products, few enough to stay small.
 BLOCK_ROWS = 256
+# Numbers in a block elsewhere, where few large operations are better than many small ones.
+BLOCK_SIZE = 2**26
 
 
 def fused_label_smoothed_loss(
@@ -27,7 +29,11 @@ def fused_label_smoothed_loss(
 
     which is ``label_smoothed_nll_loss`` of fairseq to rounding. Its gradient is
     p - (1 - epsilon - e) onehot(y) - e, so one exponential serves both directions. In half
-    precision the gradients are rounded before any loss scaling, unlike fairseq's.
+    precision each block's matrix products are rounded before any loss scaling, unlike fairseq's;
+    they are summed in float32.
+
+    On a CPU padding costs nothing. Elsewhere the host would have to wait for the number of real
+    positions: padding is computed along, and counts for nothing.
 
     Args:
         features: (..., C), what the output projection is applied to.
@@ -40,17 +46,29 @@ def fused_label_smoothed_loss(
         Two scalars, in nats: the loss, and the negative log-likelihood, which carries
         no gradient. In float32 at least; differentiable once.
     """
-    real = target.reshape(-1).ne(padding_idx).nonzero()[:, 0]  # (N,)
-    rows = features.reshape(-1, features.size(-1)).index_select(0, real)  # (N, C)
-    words = target.reshape(-1).index_select(0, real)
+    rows, words = features.reshape(-1, features.size(-1)), target.reshape(-1)
+    real = words.ne(padding_idx)
+    if _host_may_wait(features.device):
+        real = real.nonzero()[:, 0]  # (N,)
+        rows, words, real = rows.index_select(0, real), words.index_select(0, real), None
+    else:
+        # Rows of zeros: nothing of padding reaches the weight's gradient, or its own.
+        rows = rows.masked_fill(~real[:, None], 0.0)
     # Inside a Function's forward pass gradients are always off: ask here.
     needs_grad = torch.is_grad_enabled() and (rows.requires_grad or weight.requires_grad)
-    return _FusedLoss.apply(rows, weight, words, epsilon, needs_grad)
+    return _FusedLoss.apply(rows, weight, words, real, epsilon, needs_grad)
+
+
+def _host_may_wait(device: torch.device) -> bool:
+    """Whether results that decide sizes and branches are at hand, as on a CPU."""
+    return device.type == "cpu"
 
 
 class _FusedLoss(torch.autograd.Function):
+    """Of rows (N, C), weight (V, C) and words (N,); ``real`` is (N,), or None for all."""
+
     @staticmethod
-    def forward(ctx, rows: Tensor, weight: Tensor, words: Tensor, epsilon: float, needs_grad: bool):
+    def forward(ctx, rows, weight, words, real, epsilon: float, needs_grad: bool):
         size = weight.size(0)
         even = epsilon / (size - 1)
         right = 1.0 - epsilon - even
@@ -58,37 +76,49 @@ class _FusedLoss(torch.autograd.Function):
         weight_sum = weight.sum(dim=0, dtype=dtype)  # (C,)
         nll = rows.new_zeros((), dtype=dtype)
         smooth = rows.new_zeros((), dtype=dtype)
-        grad_rows = torch.empty_like(rows) if needs_grad else None
-        grad_weight = torch.zeros_like(weight) if needs_grad else None
-        buffer = rows.new_empty(min(BLOCK_ROWS, len(rows)), size)
-        for start in range(0, len(rows), BLOCK_ROWS):
-            f, y = rows[start : start + BLOCK_ROWS], words[start : start + BLOCK_ROWS]
+        grad_rows = torch.empty_like(rows, dtype=dtype) if needs_grad else None
+        grad_weight = torch.zeros_like(weight, dtype=dtype) if needs_grad else None
+        step = BLOCK_ROWS if real is None else max(BLOCK_SIZE // size, 1)
+        buffer = rows.new_empty(min(step, len(rows)), size)
+        for start in range(0, len(rows), step):
+            f, y = rows[start : start + step], words[start : start + step, None]
             block = torch.mm(f, weight.t(), out=buffer[: len(f)])  # (N', V)
             p = block.to(dtype)  # the same tensor unless the model is in half precision
             top = p.amax(dim=1, keepdim=True)  # (N', 1)
-            of_y = p.gather(1, y[:, None])
+            of_y = p.gather(1, y)
             total = p.sub_(top).exp_().sum(dim=1, keepdim=True)
             log_total = top + total.log()
+            if real is not None:
+                kept = real[start : start + step, None]
+                of_y, log_total = of_y * kept, log_total * kept
             nll += (log_total - of_y).sum()
             smooth += size * log_total.sum() - (f.to(dtype) @ weight_sum).sum()
             if needs_grad:
-                # p stays unnormalised: the sum divides the small factors instead.
-                share = (1.0 / total).to(f.dtype)
-                p = p.to(f.dtype)
-                grad = torch.mm(p, weight, out=grad_rows[start : start + BLOCK_ROWS])
-                grad.mul_(share).sub_(right * weight[y]).sub_(even * weight_sum.to(f.dtype))
-                grad_weight.addmm_(p.t(), f * share)
-                grad_weight.index_add_(0, y, f, alpha=-right)
+                # What follows is linear in p: the right word's share is taken off it here.
+                p.scatter_add_(1, y, -right * total)
+                share = 1.0 / total
+                grad = grad_rows[start : start + step]
+                if p is block:
+                    # p stays unnormalised: the sum divides the small factors instead.
+                    torch.mm(p, weight, out=grad).mul_(share)
+                    grad_weight.addmm_(p.t(), f * share)
+                else:
+                    torch.mul(p, share, out=block)  # rounded once
+                    grad.copy_(torch.mm(block, weight))
+                    grad_weight.add_(torch.mm(block.t(), f))
+                grad.sub_(even * weight_sum)
         if needs_grad:
-            grad_weight.sub_(even * rows.sum(dim=0, dtype=dtype).to(weight.dtype))
+            grad_weight.sub_(even * rows.sum(dim=0, dtype=dtype))
             ctx.save_for_backward(grad_rows, grad_weight)
+            ctx.dtype = rows.dtype
         ctx.mark_non_differentiable(nll)
         return right * nll + even * smooth, nll
 
     @staticmethod
     @first_order_only
     def backward(ctx, grad: Tensor, _):
-        grad_rows, grad_weight = ctx.saved_tensors
-        if grad.item() != 1.0:  # 1 but for loss scaling
-            grad_rows, grad_weight = grad_rows * grad, grad_weight * grad
-        return grad_rows, grad_weight, None, None, None
+        grads = ctx.saved_tensors
+        # 1 but for loss scaling, which only a CPU can tell at once.
+        if not _host_may_wait(grad.device) or grad.item() != 1.0:
+            grads = [g * grad for g in grads]
+        return *(g.to(ctx.dtype) for g in grads), None, None, None, None

@@ -23,7 +23,7 @@ class TokenLossConfig:
         metadata={
             "help": "how the token loss is computed: stock (fairseq's code), fused (output "
             "projection and loss in one, block by block: same value to rounding, less time and "
-            "memory), or auto (fused in one process on the CPU, stock otherwise)"
+            "memory), or auto (fused in one process on a CPU or a CUDA GPU, stock otherwise)"
         },
     )
 
@@ -66,7 +66,7 @@ class FusedTokenLoss:
                 )
             return weight
         # With and without a term alike, so that a method and its baseline round alike.
-        return weight if weight is not None and weight.device.type == "cpu" else None
+        return weight if weight is not None and weight.device.type in ("cpu", "cuda") else None
 
     def compute_loss(self, model, net_output, sample, reduce=True):
         """Compute the summed loss and negative log-likelihood of a batch."""

@@ -27,6 +27,14 @@ def inputs(rows=(3, 7), width=6, words=11, dtype=torch.float64):
     return features.to(dtype).requires_grad_(), weight.to(dtype).requires_grad_(), target
 
 
+@pytest.fixture(params=["cpu", "gpu"])
+def path(request, monkeypatch):
+    """What is done where the host may look at values, and where it should not."""
+    if request.param == "gpu":
+        monkeypatch.setattr(fused_loss, "_host_may_wait", lambda device: False)
+    return request.param
+
+
 def stock(features, weight, target, epsilon):
     scores = torch.log_softmax(features @ weight.t(), dim=-1).flatten(0, -2)
     return label_smoothed_nll_loss(scores, target.flatten(), epsilon, ignore_index=PAD)
@@ -34,8 +42,9 @@ def stock(features, weight, target, epsilon):
 
 @pytest.mark.parametrize("block", [1, 4, 256])
 @pytest.mark.parametrize("epsilon", [0.0, 0.1])
-def test_equals_fairseqs_loss_and_gradients(epsilon, block, monkeypatch):
+def test_equals_fairseqs_loss_and_gradients(epsilon, block, path, monkeypatch):
     monkeypatch.setattr(fused_loss, "BLOCK_ROWS", block)
+    monkeypatch.setattr(fused_loss, "BLOCK_SIZE", 11 * block)
     features, weight, target = inputs()
     results = []
     for loss, nll in (
@@ -48,7 +57,7 @@ def test_equals_fairseqs_loss_and_gradients(epsilon, block, monkeypatch):
         torch.testing.assert_close(fused, plain.detach(), rtol=1e-9, atol=1e-12)
 
 
-def test_gradcheck():
+def test_gradcheck(path):
     features, weight, target = inputs()
     torch.autograd.gradcheck(
         lambda f, w: fused_label_smoothed_loss(f, w, target, 0.1, PAD)[0], (features, weight)
@@ -64,7 +73,7 @@ def test_validation_makes_no_gradients(monkeypatch):
     assert not made and not loss.requires_grad
 
 
-def test_large_scores_and_a_batch_of_padding_stay_finite():
+def test_large_scores_and_a_batch_of_padding_stay_finite(path):
     features, weight, target = inputs(dtype=torch.float32)
     loss, _ = fused_label_smoothed_loss(features * 1e4, weight, target, 0.1, PAD)
     loss.backward()
@@ -74,8 +83,30 @@ def test_large_scores_and_a_batch_of_padding_stay_finite():
     assert loss == 0 and nll == 0
 
 
+def test_padding_is_never_read(path):
+    features, weight, target = inputs()
+    results = []
+    for there in (0.0, float("nan")):
+        with torch.no_grad():
+            features[target.eq(PAD)] = there
+        loss, nll = fused_label_smoothed_loss(features, weight, target, 0.1, PAD)
+        results.append((loss, nll, *torch.autograd.grad(loss, (features, weight))))
+    for clean, poisoned in zip(*results, strict=True):
+        assert torch.equal(clean, poisoned)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_nothing_waits_for_a_device(dtype):
+    """Tensors of the meta device have no values: what would look at one fails."""
+    features, weight, target = inputs(dtype=dtype)
+    features, weight = (x.detach().to("meta").requires_grad_() for x in (features, weight))
+    loss, nll = fused_label_smoothed_loss(features, weight, target.to("meta"), 0.1, PAD)
+    (loss * 2.0).backward()
+    assert nll.dtype == torch.float32 and features.grad.dtype == weight.grad.dtype == dtype
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_half_precision_is_near_float32(dtype):
+def test_half_precision_is_near_float32(dtype, path):
     features, weight, target = inputs(dtype=dtype)
     loss, _ = fused_label_smoothed_loss(features, weight, target, 0.1, PAD)
     loss.backward()
@@ -86,6 +117,43 @@ def test_half_precision_is_near_float32(dtype):
     torch.testing.assert_close(loss, expected, rtol=2e-2, atol=0)
     for got, want in zip((features.grad, weight.grad), (r.grad for r in reference), strict=True):
         torch.testing.assert_close(got.float(), want, rtol=5e-2, atol=5e-2)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_sums_many_blocks_as_one(dtype, path, monkeypatch):
+    """A block's product is rounded once, so that their number does not add up."""
+    features, weight, target = inputs(rows=(8, 64), width=32, words=50, dtype=dtype)
+    reference = [x.detach().double().requires_grad_() for x in (features, weight)]
+    expected, _ = stock(*reference, target, 0.1)
+    expected.backward()
+    apart = []
+    for block in (8, 512):
+        monkeypatch.setattr(fused_loss, "BLOCK_ROWS", block)
+        monkeypatch.setattr(fused_loss, "BLOCK_SIZE", 50 * block)
+        loss, _ = fused_label_smoothed_loss(features, weight, target, 0.1, PAD)
+        gradients = torch.autograd.grad(loss, (features, weight))
+        apart.append(
+            max(
+                float((got - want.grad).norm() / want.grad.norm())
+                for got, want in zip(gradients, reference, strict=True)
+            )
+        )
+    assert max(apart) < 2 * torch.finfo(dtype).eps, "of the order of one rounding"
+
+
+def test_a_loss_scale_beyond_half_precision(path):
+    features, weight, target = inputs(dtype=torch.float16)
+    features, weight = (x.detach().mul(0.1).requires_grad_() for x in (features, weight))
+    reference = [x.detach().double().requires_grad_() for x in (features, weight)]
+    results = []
+    for loss in (
+        fused_label_smoothed_loss(features, weight, target, 0.1, PAD)[0],
+        fused_label_smoothed_loss(*reference, target, 0.1, PAD)[0],
+    ):
+        inputs_of = (features, weight) if not results else reference
+        results.append(torch.autograd.grad(loss * 2.0**17, inputs_of))
+    for got, want in zip(*results, strict=True):
+        torch.testing.assert_close(got.double(), want, rtol=1e-2, atol=2e-3 * 2.0**17)
 
 
 @pytest.mark.parametrize("prefix", [0, 2])
