@@ -1,12 +1,28 @@
 """Installs diverse-mha; the tools' settings are in pyproject.toml."""
 
 import re
+import shutil
 from pathlib import Path
 
 from setuptools import find_packages, setup
+from setuptools.command.build_py import build_py
 
 HERE = Path(__file__).parent
 VERSION = re.search(r'^__version__ = "(.+)"$', (HERE / "diverse_mha/__init__.py").read_text(), re.M)
+
+
+class BuildWithRecipes(build_py):
+    """Puts ``configs/`` into a wheel's package, and leaves out what an earlier build left."""
+
+    def run(self):
+        """Build the package."""
+        built = Path(self.build_lib) / "diverse_mha"
+        if not self.editable_mode:
+            shutil.rmtree(built, ignore_errors=True)
+        super().run()
+        if not self.editable_mode:
+            shutil.copytree(HERE / "configs", built / "configs")
+
 
 setup(
     name="diverse-mha",
@@ -49,5 +65,6 @@ setup(
             "tensorboardX",
         ],
     },
+    cmdclass={"build_py": BuildWithRecipes},
     entry_points={"console_scripts": ["diverse-mha=diverse_mha.cli:main"]},
 )

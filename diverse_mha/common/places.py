@@ -9,6 +9,8 @@ from diverse_mha.common.errors import UserError
 #: that of ``configs/`` and ``scripts/``.
 USER_DIR = Path(__file__).resolve().parents[1]
 ROOT = USER_DIR.parent
+#: The recipes: a wheel has them in the package, a clone beside it.
+CONFIGS = USER_DIR / "configs" if (USER_DIR / "configs").is_dir() else ROOT / "configs"
 
 
 def check_file(option: str, path: str | Path) -> None:

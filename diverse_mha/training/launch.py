@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from diverse_mha.common.errors import UserError, run_cli
-from diverse_mha.common.places import ROOT, USER_DIR
+from diverse_mha.common.places import CONFIGS, USER_DIR
 from diverse_mha.common.starting_point import LAST, check_start
 
 USAGE = """\
@@ -40,7 +40,8 @@ fairseq-hydra-train (task.data=DATA gives the data folder).
   --processes N   train in N processes: on N GPUs where there are GPUs, else on
                   the CPU; one update then takes N times --max-tokens. Default:
                   all GPUs, or one process on the CPU.
-  --config FILE   a training recipe, such as those in configs/
+  --config FILE   a training recipe, such as those in configs/; of these the
+                  name alone will do: --config multi30k_small
   -h, --help      this text; fairseq-train --help has the options of fairseq
 
 The plugin's --user-dir is added unless you give one.
@@ -50,7 +51,6 @@ examples:
   scripts/train.sh --processes 2 --config configs/multi30k_small.yaml
 """
 
-CONFIGS = ROOT / "configs"  # in a clone
 CPU_BACKENDS = ("legacy_ddp", "no_c10d")  # two names of the same
 GRACE_SECONDS = 10  # for a worker to end after SIGTERM
 
@@ -116,7 +116,7 @@ def parse(words: Sequence[str]) -> Job:
                 raise UserError(f"{name}: a value must follow; see scripts/train.sh --help")
             value = rest.pop(0)
         if name == "--config":
-            job.config = Path(value)
+            job.config = _recipe_path(value)
         elif value.isdecimal() and int(value) >= 1:
             job.processes = int(value)
         else:
@@ -314,11 +314,19 @@ def _there(name: str) -> bool:
     return "://" in name or os.path.exists(name) or bool(glob.glob(parts))
 
 
+def _recipe_path(value: str) -> Path:
+    """Return the file that ``--config`` names: a path, or the name of a recipe of ours."""
+    path = Path(value)
+    ours = CONFIGS / f"{value}.yaml"
+    return path if path.is_file() or path.name != value or not ours.is_file() else ours
+
+
 def _read_recipe(path: Path) -> dict:
     import yaml
 
     if not path.is_file():
-        raise UserError(f"--config {path}: no such file; configs/ has the recipes")
+        names = ", ".join(sorted(recipe.stem for recipe in CONFIGS.glob("*.yaml")))
+        raise UserError(f"--config {path}: no such file; recipes by name: {names}")
     try:
         recipe = yaml.safe_load(path.read_text(encoding="utf-8"))
     except UnicodeDecodeError as error:

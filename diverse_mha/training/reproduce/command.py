@@ -12,10 +12,9 @@ import torch
 from diverse_mha.common.arguments import at_least
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.layout import to_text
-from diverse_mha.common.places import check_folder
+from diverse_mha.common.places import ROOT, check_folder
 from diverse_mha.training.reproduce import steps, study
 from diverse_mha.training.reproduce.batches import usable
-from diverse_mha.training.reproduce.compose import ROOT
 from diverse_mha.training.reproduce.experiments import SCALES, Figure, Row, Table
 from diverse_mha.training.reproduce.figures import draw, measured_for, runs_of_figure
 from diverse_mha.training.reproduce.fill import Choices, fill, measured, runs_of
@@ -159,6 +158,11 @@ def _seeds(text: str) -> tuple[int, ...]:
 
 
 def _place(args: argparse.Namespace) -> Place:
+    if not (ROOT / "data-prep").is_dir():
+        raise UserError(
+            f"{ROOT}: no clone of diverse-mha, whose scripts reproduce runs; install one with "
+            "pip install -e (a wheel has --list alone)"
+        )
     out = (args.out or ROOT / "runs" / "reproduce").absolute()
     check_folder("--out", out)
     data = out / "smoke" / "data" if args.scale == "smoke" else ROOT / "data"

@@ -15,9 +15,7 @@ from pathlib import Path
 from omegaconf import OmegaConf
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.common.places import ROOT
-
-CONFIGS = ROOT / "configs"
+from diverse_mha.common.places import CONFIGS
 
 #: Where a run is and what it prints: no part of what it computes.
 _PLACES = (
@@ -85,11 +83,6 @@ def fingerprint(settings: Mapping, *more: object) -> str:
 def _load(path: Path):
     if not path.is_file():
         folder = path.parent
-        if not CONFIGS.is_dir():
-            raise UserError(
-                f"{CONFIGS}: not there; the recipes come with the repository, so run this from "
-                "a clone (pip install -e)"
-            )
         names = ", ".join(sorted(file.stem for file in folder.glob("*.yaml")))
         raise UserError(f"{path}: no such file; {folder.name}/ has {names}")
     return OmegaConf.load(path)

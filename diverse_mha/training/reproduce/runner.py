@@ -14,10 +14,10 @@ from pathlib import Path
 
 from diverse_mha.common.errors import UserError, describe_os_error
 from diverse_mha.common.files import write_json, write_text
+from diverse_mha.common.places import ROOT
 from diverse_mha.evaluation.averaging import newest_checkpoints
 from diverse_mha.training.reproduce import results, steps
 from diverse_mha.training.reproduce.batches import usable
-from diverse_mha.training.reproduce.compose import ROOT
 from diverse_mha.training.reproduce.jobs import side_by_side
 from diverse_mha.training.reproduce.measures import MEASURES
 from diverse_mha.training.reproduce.plan import Run

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from diverse_mha.training.reproduce.compose import ROOT, compose, groups_of, lookup
+from diverse_mha.common.places import CONFIGS, ROOT
+from diverse_mha.training.reproduce.compose import compose, groups_of, lookup
 from diverse_mha.training.reproduce.corpora import DATA
 from diverse_mha.training.reproduce.plan import Run
 
@@ -87,7 +88,7 @@ def train(run: Run, place: Place) -> Step:
     """Train, or go on with it."""
     # Said even where it is one: a machine with more would use them all for larger batches.
     words = ["--processes", str(place.gpus)] if place.gpus else []
-    words += ["--config", _short(ROOT / "configs" / f"{run.recipe.config}.yaml")]
+    words += ["--config", _short(CONFIGS / f"{run.recipe.config}.yaml")]
     known = groups_of(run.recipe.config)
     for group, choice in run.choices.items():
         words.append(f"{'' if group in known else '+'}{group}={choice}")

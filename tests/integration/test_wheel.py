@@ -1,0 +1,74 @@
+"""What a wheel gives where there is no clone: its commands, and a training by a recipe's name."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.docs.clone import Clone
+from tests.integration.conftest import data  # noqa: F401
+
+pytestmark = pytest.mark.integration
+
+
+def run(*words, cwd, site=None, check=True) -> subprocess.CompletedProcess:
+    """Run a command that finds this package in ``site`` alone."""
+    environment = dict(os.environ, OMP_NUM_THREADS="1", PIP_NO_INDEX="1")
+    environment.pop("PYTHONPATH", None)
+    if site is not None:
+        environment["PYTHONPATH"] = str(site)
+    words = [str(word) for word in words]
+    done = subprocess.run(
+        words, cwd=cwd, env=environment, capture_output=True, text=True, timeout=300
+    )
+    if check:
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return done
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory) -> Path:
+    """A folder in which the wheel of this working tree is installed."""
+    folder = tmp_path_factory.mktemp("wheel")
+    clone = Clone.make(folder / "clone", folder).folder
+    # What an earlier build left is not taken along.
+    (clone / "build/lib/diverse_mha").mkdir(parents=True)
+    (clone / "build/lib/diverse_mha/old.py").touch()
+    pip = [sys.executable, "-m", "pip", "-q"]
+    build = ["wheel", "--no-deps", "--no-build-isolation", "-w", folder, "."]
+    run(*pip, *build, cwd=clone)
+    (wheel,) = folder.glob("diverse_mha-*.whl")
+    run(*pip, "install", "--no-deps", "--target", folder / "site", wheel, cwd=folder)
+    return folder / "site"
+
+
+@pytest.fixture
+def command(site, tmp_path):
+    """``diverse-mha`` as installed, run in an empty folder."""
+    return lambda *words, **kwargs: run(
+        sys.executable, site / "bin/diverse-mha", *words, cwd=tmp_path, site=site, **kwargs
+    )
+
+
+def test_the_commands(command, site):
+    assert command("path").stdout.strip() == str(site / "diverse_mha")
+    assert not (site / "diverse_mha/old.py").exists()
+    assert "All that is needed works." in command("doctor").stdout
+    assert "coda" in command("reproduce", "--list").stdout.lower()
+    done = command("reproduce", "study", "--scale", "smoke", check=False)
+    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1
+    assert "no clone of diverse-mha" in done.stderr
+
+
+def test_a_training_with_a_recipe_by_name(site, data, tmp_path):  # noqa: F811
+    launch = [sys.executable, "-m", "diverse_mha.training.launch"]
+    settings = [f"task.data={data}", "task.source_lang=src", "task.target_lang=tgt"]
+    settings += ["optimization.max_update=2", "++common.cpu=true", "method=coda"]
+    settings += ["checkpoint.save_dir=run"]
+    run(*launch, "--config", "demo", *settings, cwd=tmp_path, site=site)
+    assert (tmp_path / "run/checkpoint_last.pt").is_file()
+    assert "cascade" in (tmp_path / "run/train.log").read_text()
+    done = run(*launch, "--config", "nosuch", cwd=tmp_path, site=site, check=False)
+    assert done.returncode == 2 and "recipes by name: demo, demo_lm" in done.stderr
