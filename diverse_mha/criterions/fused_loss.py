@@ -83,11 +83,16 @@ class _FusedLoss(torch.autograd.Function):
         for start in range(0, len(rows), step):
             f, y = rows[start : start + step], words[start : start + step, None]
             block = torch.mm(f, weight.t(), out=buffer[: len(f)])  # (N', V)
-            p = block.to(dtype)  # the same tensor unless the model is in half precision
-            top = p.amax(dim=1, keepdim=True)  # (N', 1)
-            of_y = p.gather(1, y)
-            total = p.sub_(top).exp_().sum(dim=1, keepdim=True)
-            log_total = top + total.log()
+            of_y = block.gather(1, y).to(dtype)
+            if dtype == block.dtype:
+                top = block.amax(dim=1, keepdim=True)  # (N', 1)
+                p = block.sub_(top).exp_()
+                total = p.sum(dim=1, keepdim=True)
+                log_total = top + total.log()
+            else:
+                log_p = torch.log_softmax(block, dim=1, dtype=dtype)  # in one pass
+                log_of_y = log_p.gather(1, y)
+                log_total = of_y - log_of_y
             if real is not None:
                 kept = real[start : start + step, None]
                 of_y, log_total = of_y * kept, log_total * kept
@@ -95,17 +100,18 @@ class _FusedLoss(torch.autograd.Function):
             smooth += size * log_total.sum() - (f.to(dtype) @ weight_sum).sum()
             if needs_grad:
                 # What follows is linear in p: the right word's share is taken off it here.
-                p.scatter_add_(1, y, -right * total)
-                share = 1.0 / total
                 grad = grad_rows[start : start + step]
-                if p is block:
+                if dtype == block.dtype:
                     # p stays unnormalised: the sum divides the small factors instead.
+                    share = 1.0 / total
+                    p.scatter_add_(1, y, -right * total)
                     torch.mm(p, weight, out=grad).mul_(share)
                     grad_weight.addmm_(p.t(), f * share)
                 else:
-                    torch.mul(p, share, out=block)  # rounded once
-                    grad.copy_(torch.mm(block, weight))
-                    grad_weight.add_(torch.mm(block.t(), f))
+                    p = torch.exp(log_p, out=block)  # rounded once
+                    p.scatter_(1, y, (log_of_y.exp() - right).to(p.dtype))
+                    grad.copy_(torch.mm(p, weight))
+                    grad_weight.add_(torch.mm(p.t(), f))
                 grad.sub_(even * weight_sum)
         if needs_grad:
             grad_weight.sub_(even * rows.sum(dim=0, dtype=dtype))
