@@ -14,6 +14,7 @@ from diverse_mha.benchmark.batches import batches_for, describe, stand_in_task
 from diverse_mha.benchmark.ceiling import count_operations
 from diverse_mha.benchmark.checks import CheckError, gather, judge
 from diverse_mha.benchmark.memory import TOO_LARGE, measure_memory, to_device
+from diverse_mha.benchmark.ranges import LEAST_ROUNDS, add, check_rounds, format_ranges
 from diverse_mha.benchmark.report import describe_machine, describe_variant, format_markdown
 from diverse_mha.benchmark.rounds import clock_for, run_rounds
 from diverse_mha.benchmark.shapes import SHAPES
@@ -29,6 +30,7 @@ from diverse_mha.benchmark.variants import (
 from diverse_mha.common.arguments import OneLineParser
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.files import write_json
+from diverse_mha.common.places import check_folder
 
 CHECK_TOKENS = 500  # tokens in the batch of the correctness check, which is not timed
 
@@ -77,6 +79,11 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--device", help="cpu or cuda (default: cuda where there is a GPU)")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="default: 1")
     parser.add_argument("--output", type=Path, metavar="FILE.json", help="also write everything")
+    parser.add_argument(
+        "--add-to", type=Path, metavar="FOLDER",
+        help="keep the run there, and print each variant's range over all runs of the same "
+        f"options in it; needs at least {LEAST_ROUNDS} rounds",
+    )  # fmt: skip
     return parser
 
 
@@ -107,6 +114,9 @@ def check_options(args: argparse.Namespace) -> None:
     check_precision(args.precision, args.device)
     if args.output is not None and args.output.is_dir():
         raise UserError(f"--output {args.output}: is a folder; name a file in it")
+    if args.add_to is not None:
+        check_rounds(args.rounds)
+        check_folder("--add-to", args.add_to)
 
 
 def measure(args: argparse.Namespace) -> dict:
@@ -165,7 +175,7 @@ def measure(args: argparse.Namespace) -> dict:
     )
     summaries = summarise(seconds, STOCK, args.seed)
     return {
-        "options": {**vars(args), "device": device.type, "output": None},
+        "options": {**vars(args), "device": device.type, "output": None, "add_to": None},
         "model": {**asdict(shape), "layout": shape.layout},
         "machine": machine,
         "batches": [describe(batch) for batch in drawn[args.warm_up :]],
@@ -206,6 +216,8 @@ def run(arguments: Sequence[str]) -> int:
     print(format_markdown(result))
     if args.output is not None:
         write_json(args.output, result)
+    if args.add_to is not None:
+        print("\n" + format_ranges(add(args.add_to, result)))
     return 0
 
 
