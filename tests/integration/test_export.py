@@ -3,7 +3,10 @@
 import re
 
 import pytest
+import torch
+from fairseq.checkpoint_utils import load_model_ensemble_and_task
 
+import diverse_mha  # noqa: F401  registers the models
 from tests.integration.conftest import PLUGIN, run
 from tests.integration.test_language_models import text  # noqa: F401  a fixture
 from tests.integration.test_language_models import train as train_lm
@@ -11,8 +14,9 @@ from tests.integration.test_language_models import train as train_lm
 pytestmark = pytest.mark.integration
 
 
-def export(checkpoint, output, form: str = "fairseq", **kwargs):
-    return run("diverse_mha.cli", "export", checkpoint, output, "--format", form, **kwargs)
+def export(checkpoint, output, form: str = "fairseq", *options, **kwargs):
+    words = ["export", checkpoint, output, "--format", form, *options]
+    return run("diverse_mha.cli", *words, **kwargs)
 
 
 def hypotheses(done) -> dict:
@@ -50,9 +54,10 @@ ADAPTIVE = """
 """
 
 
-@pytest.mark.parametrize(
-    "options", ["--arch transformer_lm_disagree_tiny --criterion cross_entropy", ADAPTIVE]
-)
+PLAIN_LM = "--arch transformer_lm_disagree_tiny --criterion cross_entropy"
+
+
+@pytest.mark.parametrize("options", [PLAIN_LM, ADAPTIVE])
 def test_fairseq_eval_lm_scores_the_same_without_the_plugin(text, tmp_path, options):  # noqa: F811
     train_lm(text, tmp_path, *options.split(), "--max-update", 3)
     exported = tmp_path / "stock.pt"
@@ -65,6 +70,43 @@ def test_fairseq_eval_lm_scores_the_same_without_the_plugin(text, tmp_path, opti
         )  # fmt: skip
         losses.append(re.search(r"Loss \(base 2\): ([\d.]+)", done.stdout + done.stderr)[1])
     assert losses[0] == losses[1]
+
+
+def test_ctranslate2_scores_a_language_model_as_we_do(text, tmp_path):  # noqa: F811
+    ctranslate2 = pytest.importorskip("ctranslate2")
+    train_lm(text, tmp_path, *PLAIN_LM.split(), "--max-update", 3)
+    own, model = tmp_path / "checkpoint_last.pt", tmp_path / "model"
+    export(own, model, "ctranslate2", "--data", text)
+    (ours,), _, task = load_model_ensemble_and_task([str(own)], {"data": str(text)})
+    ours.eval()
+    generator = ctranslate2.Generator(str(model))
+    for line in (text.parent / "test").read_text().splitlines():
+        words = ["</s>", *line.split(), "</s>"]
+        (found,) = generator.score_batch([words])
+        tokens = torch.tensor([[task.dictionary.index(word) for word in words]])
+        with torch.no_grad():
+            scores = ours.get_normalized_probs(ours(tokens[:, :-1]), log_probs=True)
+        expected = scores[0].gather(1, tokens[0, 1:, None])[:, 0]
+        assert found.tokens == words[1:]
+        assert found.log_probs == pytest.approx(expected.tolist(), abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    "arch,said",
+    [
+        ("transformer_lm_disagree_wiki103", "--adaptive-softmax-cutoff"),
+        ("transformer_lm_coda_tiny", "its cascade is mlp"),
+    ],
+)
+def test_ctranslate2_has_not_every_language_model(text, tmp_path, arch, said):  # noqa: F811
+    options = ADAPTIVE.replace("transformer_lm_disagree_wiki103", arch).split()
+    if "coda" in arch:
+        options = ["--arch", arch, "--criterion", "cross_entropy"]
+    train_lm(text, tmp_path, *options, "--max-update", 1)
+    own, model = tmp_path / "checkpoint_last.pt", tmp_path / "model"
+    done = export(own, model, "ctranslate2", "--data", text, check=False)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1 and said in done.stderr
+    assert not model.exists()
 
 
 def test_mistakes_are_one_line_and_leave_nothing(trained, tmp_path):

@@ -103,7 +103,8 @@ def convert(path: str, state: dict, data: str, output: Path, quantization: str |
         quantization: one of ``QUANTIZATIONS``, or None for the parameters as they are.
 
     Raises:
-        UserError: if stock fairseq or CTranslate2 has no such model, or the data does not fit.
+        UserError: if stock fairseq or CTranslate2 has no such model, such as one with adaptive
+            softmax, or the data does not fit.
     """
     try:
         from ctranslate2.converters import FairseqConverter
@@ -115,6 +116,11 @@ def convert(path: str, state: dict, data: str, output: Path, quantization: str |
     stock = stock_state(path, state, namespace=True)
     files, script = [], None
     args = stock["args"]
+    if getattr(args, "adaptive_softmax_cutoff", None):
+        raise UserError(
+            f"{path}: its --adaptive-softmax-cutoff {args.adaptive_softmax_cutoff}: CTranslate2 "
+            "has no adaptive softmax; use --format fairseq"
+        )
     if args.task == "translation":
         if not hasattr(args, "source_lang") or not hasattr(args, "target_lang"):
             args.source_lang, args.target_lang = infer_language_pair(data)
