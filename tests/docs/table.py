@@ -69,6 +69,7 @@ SHORTER = [
     (r"^python -m diverse_mha\.logic\.compare", "--draws 3000"),
     (r"corpora\.make_probing", "--content-words 5 --content-rank 2"),
     (r"^bash scripts/benchmark\.sh", BENCHMARK),
+    (r"^bash scripts/benchmark\.sh .*--add-to", "--rounds 20 --variants plain"),
     (r"^bash scripts/check-gpu\.sh", "--device cpu --minutes 0.3"),
     (r"benchmark\.decoding", "--shape tiny --sentences 2 --length 5 --rounds 2"),
     (r"benchmark\.scaling", "--doublings 1 --rounds 1"),
