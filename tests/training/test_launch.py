@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from diverse_mha.common.errors import UserError
+from diverse_mha.common.places import ROOT
 from diverse_mha.training import launch
 
 
@@ -238,7 +239,7 @@ def test_interruption_ends_workers_and_what_they_started(tmp_path):
         f"sys.exit(launch.run_workers([([sys.executable, '-c', {worker!r}], {{}})]))"
     )
     process = subprocess.Popen(
-        [sys.executable, "-c", launcher, str(launch.ROOT)],
+        [sys.executable, "-c", launcher, str(ROOT)],
         stderr=subprocess.PIPE,
         text=True,
     )
@@ -264,3 +265,12 @@ def alive(pid):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+def test_a_recipe_is_found_by_its_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert launch.parse(["--config", "demo"]).config == launch.CONFIGS / "demo.yaml"
+    (tmp_path / "demo").write_text("common: {}\n")
+    assert launch.parse(["--config", "demo"]).config == Path("demo")
+    with pytest.raises(UserError, match="nosuch: no such file; recipes by name: demo, demo_lm"):
+        launch.parse(["--config", "nosuch"])

@@ -7,10 +7,10 @@ import torch
 
 from diverse_mha import cli
 from diverse_mha.common.errors import UserError
+from diverse_mha.common.places import ROOT
 from diverse_mha.training import launch
 from diverse_mha.training.reproduce import runner
 from diverse_mha.training.reproduce.command import listing
-from diverse_mha.training.reproduce.compose import ROOT
 from diverse_mha.training.reproduce.measures import MEASURES
 from diverse_mha.training.reproduce.papers import PAPERS
 

@@ -10,9 +10,9 @@ from dataclasses import replace
 
 import pytest
 
+from diverse_mha.common.places import ROOT
 from diverse_mha.training.reproduce import results
 from diverse_mha.training.reproduce import runner as runner_module
-from diverse_mha.training.reproduce.compose import ROOT
 from diverse_mha.training.reproduce.corpora import CORPORA
 from diverse_mha.training.reproduce.experiments import Experiment
 from diverse_mha.training.reproduce.plan import plan
