@@ -68,7 +68,12 @@ POSITIVE = Range("a positive number", lambda value: 0 < value < math.inf)
 
 
 def option(
-    default: Any, text: str, *, choices: tuple[str, ...] = (), legal: Range | None = None
+    default: Any,
+    text: str,
+    *,
+    choices: tuple[str, ...] = (),
+    legal: Range | None = None,
+    goes_with: tuple[str, str] | None = None,
 ) -> Any:
     """Declare an option, a field of a dataclass.
 
@@ -77,8 +82,10 @@ def option(
         text: its help.
         choices: the names it may have; none for any value of its type.
         legal: its range; None, if the default, is always legal.
+        goes_with: another option of the dataclass and its value without which this one has no
+            effect; see :func:`refuse_alone`.
     """
-    metadata = {"help": text, "choices": choices, "range": legal}
+    metadata = {"help": text, "choices": choices, "range": legal, "goes_with": goes_with}
     return field(default=default, metadata=metadata)
 
 
@@ -122,6 +129,25 @@ def refuse_idle(cfg: Any, options: Iterable[Field], why: str) -> None:
         value = getattr(cfg, f.name, f.default)
         if _plain(value) != _plain(f.default):
             raise OptionError(f"{flag(f.name)} {value} has no effect {why}")
+
+
+def refuse_alone(kind: type, cfg: Any) -> None:
+    """Refuse options that were given without the value of another that they go with.
+
+    Args:
+        kind: the dataclass of the options.
+        cfg: namespace or configuration.
+
+    Raises:
+        OptionError: naming the option, its value, the other and its value.
+    """
+    defaults = {f.name: f.default for f in fields(kind)}
+    for f in fields(kind):
+        if f.metadata["goes_with"]:
+            other, needed = f.metadata["goes_with"]
+            found = str(getattr(cfg, other, defaults[other]))
+            if found != needed:
+                refuse_idle(cfg, [f], f"with {flag(other)} {found}; it goes with {needed}")
 
 
 def _plain(value: Any):

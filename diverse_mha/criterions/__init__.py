@@ -1,12 +1,18 @@
 """The criterions; importing this registers them with fairseq."""
 
+from fairseq.criterions import CRITERION_DATACLASS_REGISTRY, CRITERION_REGISTRY
+
 from diverse_mha import compat  # noqa: F401  first of all
+from diverse_mha.common.typed import register_again, with_options
+from diverse_mha.criterions.config import diversity_options
 from diverse_mha.criterions.cross_entropy import (
     AdaptiveLossWithDiversity,
     CrossEntropyWithDiversity,
 )
+from diverse_mha.criterions.diversity import DiversityMixin
 from diverse_mha.criterions.label_smoothed import LabelSmoothedCrossEntropyWithDiversity
 from diverse_mha.criterions.sentence_classification import SentenceClassificationWithDiversity
+from diverse_mha.criterions.terms import TERMS
 
 __all__ = [
     "AdaptiveLossWithDiversity",
@@ -14,3 +20,14 @@ __all__ = [
     "LabelSmoothedCrossEntropyWithDiversity",
     "SentenceClassificationWithDiversity",
 ]
+
+
+def _grow() -> None:
+    """Give every criterion with terms the options of a term registered after it."""
+    for name, cls in CRITERION_REGISTRY.items():
+        if issubclass(cls, DiversityMixin):
+            config = with_options(CRITERION_DATACLASS_REGISTRY[name], diversity_options())
+            register_again("criterion", CRITERION_DATACLASS_REGISTRY, name, cls, config)
+
+
+TERMS.on_change(_grow)

@@ -1,13 +1,18 @@
 """What every criterion of this package adds to fairseq's: terms on the heads."""
 
 import math
+from dataclasses import fields
 
 from fairseq.logging import metrics
 from torch import Tensor
 
 from diverse_mha.common.errors import OptionError
-from diverse_mha.criterions.config import refuse_idle
-from diverse_mha.criterions.gradient_share import check_measurable, gradient_shares
+from diverse_mha.common.options import read_options, refuse_idle
+from diverse_mha.criterions.gradient_share import (
+    GradientShareOptions,
+    check_measurable,
+    gradient_shares,
+)
 from diverse_mha.criterions.schedule import updates_done
 from diverse_mha.criterions.terms import DiversityTerms
 
@@ -79,12 +84,10 @@ class DiversityMixin:
         terms = DiversityTerms.from_config(cfg)
         if not terms.some_weight:
             why = "without a term of a weight above 0; name one"
-            refuse_idle(cfg, ("log_gradient_share",), why)
-        if cfg.log_gradient_share < 0:
-            raise OptionError(f"--log-gradient-share {cfg.log_gradient_share}: must be 0 or more")
+            refuse_idle(cfg, fields(GradientShareOptions), why)
+        every = read_options(GradientShareOptions, cfg).log_gradient_share
         criterion = super().build_criterion(cfg, task)
-        criterion.diversity = terms
-        criterion.log_gradient_share = cfg.log_gradient_share
+        criterion.diversity, criterion.log_gradient_share = terms, every
         return criterion
 
     def check_model(self, model) -> None:

@@ -1,9 +1,24 @@
 """Which share of a batch's gradient each part of the loss has."""
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor, nn
 
 from diverse_mha.common.errors import OptionError
+from diverse_mha.common.options import ANY_COUNT, option
+
+
+@dataclass
+class GradientShareOptions:
+    """How often to measure."""
+
+    log_gradient_share: int = option(
+        0,
+        "every so many updates log which share of the gradient each term has, for one more "
+        "backward pass a term and one for the token loss, in one process only; 0: never",
+        legal=ANY_COUNT,
+    )
 
 
 def gradient_shares(losses: dict[str, Tensor], model: nn.Module) -> dict[str, Tensor]:

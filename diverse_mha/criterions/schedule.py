@@ -1,11 +1,31 @@
 """When the terms count: from which update, how fast, and until when."""
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, fields
 
 from diverse_mha.common.errors import OptionError
-from diverse_mha.criterions.config import refuse_idle
+from diverse_mha.common.options import ANY_COUNT, flag, option, read_options, refuse_idle
 
-_OPTIONS = ("diversity_start", "diversity_warmup_updates", "diversity_end")
+
+@dataclass
+class ScheduleOptions:
+    """When the terms count."""
+
+    diversity_start: int = option(
+        0,
+        "number of updates before any term counts; till then none is computed in training",
+        legal=ANY_COUNT,
+    )
+    diversity_warmup_updates: int = option(
+        0,
+        "number of updates, from the start, in which the weights of all terms rise to their values",
+        legal=ANY_COUNT,
+    )
+    diversity_end: int = option(
+        0,
+        "number of updates at which the weights of all terms have fallen to 0, linearly from the "
+        "start and its warm-up on; 0: they stay as they are",
+        legal=ANY_COUNT,
+    )
 
 
 @dataclass(frozen=True)
@@ -41,12 +61,9 @@ class Schedule:
             OptionError: for a number that is impossible or has no effect.
         """
         if not some_weight:
-            refuse_idle(cfg, _OPTIONS, "without a term of a weight above 0; name one")
-        start, warmup, end = (getattr(cfg, name) for name in _OPTIONS)
-        for name in _OPTIONS:
-            if getattr(cfg, name) < 0:
-                option = f"--{name.replace('_', '-')}"
-                raise OptionError(f"{option} {getattr(cfg, name)}: must be 0 or more")
+            why = "without a term of a weight above 0; name one"
+            refuse_idle(cfg, fields(ScheduleOptions), why)
+        start, warmup, end = astuple(read_options(ScheduleOptions, cfg))
         if end and end <= start + warmup:
             raise OptionError(
                 f"--diversity-end {end}: must be above --diversity-start {start} plus "
@@ -57,8 +74,8 @@ class Schedule:
     @property
     def options(self) -> str:
         """The options given, for messages."""
-        given = zip(_OPTIONS, (self.start, self.warmup, self.end), strict=True)
-        return " ".join(f"--{name.replace('_', '-')} {value}" for name, value in given if value)
+        given = zip(fields(ScheduleOptions), (self.start, self.warmup, self.end), strict=True)
+        return " ".join(f"{flag(option.name)} {value}" for option, value in given if value)
 
     def __bool__(self) -> bool:
         """Return False if the factor is always 1."""

@@ -3,7 +3,9 @@
 from dataclasses import dataclass, field
 
 from diverse_mha.common.errors import OptionError
-from diverse_mha.criterions.config import COMPONENTS, parse_names
+from diverse_mha.common.options import parse_names, split_list
+
+COMPONENTS = ("encoder", "cross", "decoder")
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,7 @@ class Weights:
             OptionError: for what is neither, a weight that is negative, infinite or not a
                 number, and an unknown or repeated component.
         """
-        words = str(value).split(",")
+        words = split_list(str(value))
         if "=" not in words[0]:
             return cls(_number(option, value, str(value)))
         pairs = {word: word.partition("=") for word in words}

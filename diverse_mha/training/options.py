@@ -10,6 +10,7 @@ import textwrap
 from dataclasses import MISSING, Field, fields
 from typing import NamedTuple
 
+from diverse_mha.common import options as spelling
 from diverse_mha.common.errors import UserError
 
 _INDENT = " " * 6
@@ -100,19 +101,20 @@ def components() -> dict[str, Component]:
 
 def _added() -> set[str]:
     """Names of the options that are not fairseq's."""
-    from diverse_mha.criterions.config import DiversityConfig
+    from diverse_mha.criterions.config import diversity_options
+    from diverse_mha.criterions.token_loss import TokenLossConfig
     from diverse_mha.models.classifier_config import ClassifierConfig
     from diverse_mha.models.config import seam_options
     from diverse_mha.tasks.sentence_classification import SentenceClassificationConfig
 
-    configs = (DiversityConfig, ClassifierConfig, SentenceClassificationConfig)
-    own = {f.name for config in configs for f in fields(config)} | {"token_loss"}
-    return own | {option.name for option in seam_options()}
+    configs = (ClassifierConfig, SentenceClassificationConfig, TokenLossConfig)
+    own = [f for config in configs for f in fields(config)]
+    return {option.name for option in (*own, *seam_options(), *diversity_options())}
 
 
 def flag(option: Field) -> str:
     """Spell an option as on the command line."""
-    return f"--{option.name.replace('_', '-')}"
+    return spelling.flag(option.name)
 
 
 def default_of(option: Field) -> str:

@@ -9,12 +9,8 @@ from fairseq.dataclass.utils import merge_with_parent
 from fairseq.logging import metrics
 from omegaconf import OmegaConf
 
-from diverse_mha.criterions.config import (
-    DEFAULT_ORTHOGONALITY_NORMALIZATION,
-    ORTHOGONALITY_NORMALIZATIONS,
-    DiversityConfig,
-)
-from diverse_mha.criterions.terms import DiversityTerms
+from diverse_mha.criterions.config import DiversityConfig
+from diverse_mha.criterions.terms import DiversityTerms, orthogonality
 from diverse_mha.regularizers.hsic import DEFAULT_NORMALIZATION, NORMALIZATIONS
 from tests import reference, reference_diversity
 from tests.models.test_language_model import ADAPTIVE, TOKENS
@@ -326,7 +322,7 @@ def test_weights_may_be_numbers_in_yaml_and_in_older_checkpoints():
 
 OTHER = next(n for n in NORMALIZATIONS if n != DEFAULT_NORMALIZATION)
 OTHER_LOSS = next(
-    n for n in ORTHOGONALITY_NORMALIZATIONS if n != DEFAULT_ORTHOGONALITY_NORMALIZATION
+    n for n in orthogonality.NORMALIZATIONS if n != orthogonality.DEFAULT_NORMALIZATION
 )
 OUTPUT = {"disagreement": "output"}
 HSIC, ORTHOGONALITY = {"hsic_weight": 1e-7}, {"orthogonality_weight": 1.0}

@@ -3,7 +3,7 @@
 import torch
 from hypothesis import strategies as st
 
-from diverse_mha.criterions.config import ORTHOGONALITY_NORMALIZATIONS
+from diverse_mha.criterions.terms import orthogonality
 from tests import toy, toy_classification
 from tests.criterions import test_terms
 from tests.criterions.test_sentence_classification import build as classification
@@ -53,7 +53,7 @@ def terms(draw) -> dict:
         chosen["hsic_normalization"] = "mean"
     if draw(st.booleans()):
         chosen["orthogonality_weight"] = 0.1
-        readings = st.sampled_from(ORTHOGONALITY_NORMALIZATIONS)
+        readings = st.sampled_from(orthogonality.NORMALIZATIONS)
         chosen["orthogonality_normalization"] = draw(readings)
         chosen["orthogonality_method"] = draw(st.sampled_from(["power", "exact"]))
         chosen["orthogonality_on"] = draw(st.sampled_from(["v", "q,k", "q,k,v"]))

@@ -1,50 +1,142 @@
 """What the methods that add to the loss have in common."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection
+from collections.abc import Collection
+from dataclasses import fields
+from typing import Any
 
 from torch import Tensor
 
 from diverse_mha.attention import HeadStates
 from diverse_mha.common.errors import OptionError
+from diverse_mha.common.methods import Registry
+from diverse_mha.common.options import flag, option, read_options, refuse_alone, refuse_idle
 from diverse_mha.criterions.weights import Weights
 
 Layers = dict[str, list[Tensor]]
 """A value for every layer of every component."""
 
+TERMS = Registry()
+"""The methods: subclasses of ``Term``, which ``@TERMS.register`` adds."""
+
+
+def weight_option(default: str, text: str) -> Any:
+    """Declare the weight of a term, ``NAME_weight``; "0.0" by default switches it off."""
+    each = "; or one for each component, such as encoder=1.0,cross=0.5, which names them too"
+    return option(default, text + each)
+
+
+def components_option(who: str) -> Any:
+    """Declare the components of a term, ``NAME_on``."""
+    return option(
+        None,
+        f"components {who} to, separated by commas: encoder, cross, decoder; default: every one "
+        "the model has",
+    )
+
 
 class Term(ABC):
     """One method: values computed from the head states, and their weight in the loss.
 
-    The value of a layer is a mean over real positions (or, HSIC, one of samples of them). What
-    is logged is the mean over the layers of a component, summed over the components.
+    A subclass says what the value of one layer is, a mean over real positions or over a sample
+    of them. What is logged is the mean over the layers of a component, summed over the
+    components. All its options begin with its name; ``NAME_weight`` is one of them, ``NAME_on``
+    may be.
+
+    Args:
+        given: its options, an instance of ``options``.
+        weights: what its values are multiplied by in the loss.
+        components: names of components, or none for all that the model has.
 
     Attributes:
-        option: the option that switches it on, for messages.
+        name: what its options begin with.
+        options: dataclass of its options.
         wanted: names of the head states it needs.
-        weights: what its values are multiplied by in the loss.
         sign: 1 = minimised, -1 = maximised.
-        on_option: the option that names the components, for messages.
-        components: the names, or none for all that the model has.
     """
 
-    option: str
+    name: str
+    options: type
     wanted: tuple[str, ...]
-    weights: Weights
     sign: int = 1
-    on_option: str = ""
-    components: tuple[str, ...] = ()
+
+    def __init__(self, given: Any, weights: Weights, components: tuple[str, ...]):
+        self.given, self.weights, self.components = given, weights, components
+
+    @abstractmethod
+    def value(self, name: str, states: HeadStates, shared: Any) -> Tensor:
+        """Compute a scalar of one layer.
+
+        Args:
+            name: which, of ``logged``.
+            states: record of the layer.
+            shared: what ``shared`` returned for the component.
+        """
+
+    def shared(self, layers: list[HeadStates], training: bool) -> Any:
+        """Return what all layers of a component share, such as a sample of positions.
+
+        Args:
+            layers: their records.
+            training: False in validation, where nothing may be drawn at random.
+        """
+        return None
+
+    @property
+    def logged(self) -> tuple[str, ...]:
+        """The names of its values in the log."""
+        return (self.name,)
+
+    @property
+    def on(self) -> bool:
+        """Whether the options switch it on."""
+        return bool(self.weights)
 
     @classmethod
-    @abstractmethod
+    def switch(cls) -> str:
+        """Name the option that switches it on."""
+        return f"{cls.name}_weight"
+
+    @classmethod
+    def where(cls) -> str | None:
+        """Name the option that names components, if there is one beside the weight."""
+        found = f"{cls.name}_on"
+        return found if found in {f.name for f in fields(cls.options)} else None
+
+    @property
+    def option(self) -> str:
+        """The option that switches it on, for messages."""
+        return flag(self.switch())
+
+    @property
+    def on_option(self) -> str:
+        """The option that names the components, for messages."""
+        separate = None if self.weights.by_component else self.where()
+        return flag(separate or f"{self.name}_weight")
+
+    @classmethod
     def from_config(cls, cfg) -> "Term | None":
         """Read the method off the options of ``DiversityConfig``; None if it is off.
 
         Raises:
             OptionError: for an option that is impossible or has no effect.
         """
+        given = read_options(cls.options, cfg)
+        weight, where = f"{cls.name}_weight", cls.where()
+        weights = Weights.parse(flag(weight), getattr(given, weight))
+        components = tuple(weights.by_component)
+        if where is not None:
+            components = weights.components(flag(weight), flag(where), getattr(given, where))
+        term = cls(given, weights, components)
+        if term.on:
+            refuse_alone(cls.options, cfg)
+            return term
+        why = f"without {term.option}; name a term"
+        if cls.switch() == weight:
+            why = f"with {term.option} 0; give a weight above 0"
+        refuse_idle(cfg, [f for f in fields(cls.options) if f.name != cls.switch()], why)
+        return None
 
-    @abstractmethod
     def values(self, head_states: dict[str, list[HeadStates]], training: bool) -> dict[str, Layers]:
         """Compute the values.
 
@@ -58,6 +150,17 @@ class Term(ABC):
         Raises:
             OptionError: if a named component is not part of the model.
         """
+        check_components(self.on_option, self.components, head_states)
+        # Layer drop may have left a component without layers in this pass.
+        there = {c: head_states[c] for c in self.components or head_states if head_states[c]}
+        shared = {c: self.shared(layers, training) for c, layers in there.items()}
+        return {
+            name: {
+                c: [self.value(name, states, shared[c]) for states in layers]
+                for c, layers in there.items()
+            }
+            for name in self.logged
+        }
 
     def share(self, layers: list[Tensor], sample_size: float) -> Tensor:
         """Return what a component adds to the mean loss at weight 1: the mean of its layers.
@@ -99,32 +202,6 @@ def check_components(option: str, components: tuple[str, ...], there: Collection
                 f"{option} {','.join(components)}: the model has no {name!r} attention; "
                 f"choose from {', '.join(there)}"
             )
-
-
-def by_component(
-    option: str,
-    components: tuple[str, ...],
-    head_states: dict[str, list[HeadStates]],
-    of_component: Callable[[list[HeadStates]], list[Tensor]],
-) -> Layers:
-    """Compute a value for the layers of each component.
-
-    Args:
-        option: spelling of the option that names the components, for the message.
-        components: the names, or none for all that the model has.
-        head_states: records per component.
-        of_component: gives a component's values, one a layer.
-
-    Raises:
-        OptionError: if a named component is not part of the model.
-    """
-    check_components(option, components, head_states)
-    # Layer drop may have left a component without layers in this pass.
-    return {
-        name: of_component(head_states[name])
-        for name in components or head_states
-        if head_states[name]
-    }
 
 
 def mean_of_layers(values: Layers) -> Tensor | float:

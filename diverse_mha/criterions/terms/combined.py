@@ -6,14 +6,8 @@ from torch import Tensor
 
 from diverse_mha.attention import HeadStates
 from diverse_mha.common.errors import OptionError
-from diverse_mha.criterions.config import DiversityConfig
 from diverse_mha.criterions.schedule import Schedule, updates_done
-from diverse_mha.criterions.terms.base import Term, check_components, mean_of_layers
-from diverse_mha.criterions.terms.disagreement import Disagreement
-from diverse_mha.criterions.terms.hsic import HSIC
-from diverse_mha.criterions.terms.orthogonality import Orthogonality
-
-METHODS = (Disagreement, HSIC, Orthogonality)
+from diverse_mha.criterions.terms.base import TERMS, Term, check_components, mean_of_layers
 
 
 class Measured(NamedTuple):
@@ -40,13 +34,13 @@ class DiversityTerms:
         self.terms, self.schedule = terms, schedule
 
     @classmethod
-    def from_config(cls, cfg: DiversityConfig) -> "DiversityTerms":
-        """Read the terms off the options of a criterion.
+    def from_config(cls, cfg) -> "DiversityTerms":
+        """Read the terms off the options of a criterion, a ``DiversityConfig``.
 
         Raises:
             OptionError: for an option that is impossible or has no effect.
         """
-        read = [method.from_config(cfg) for method in METHODS]
+        read = [method.from_config(cfg) for method in TERMS]
         terms = [term for term in read if term is not None]
         return cls(terms, Schedule.from_config(cfg, any(term.weights for term in terms)))
 

@@ -1,20 +1,15 @@
 """Disagreement between heads (Li et al. 2018) as a part of the loss."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from torch import Tensor
 
 from diverse_mha.attention import HeadStates
 from diverse_mha.common.errors import OptionError
-from diverse_mha.criterions.config import (
-    DISAGREEMENT_FORMS,
-    DISAGREEMENT_TERMS,
-    parse_names,
-    refuse_idle,
-)
-from diverse_mha.criterions.terms.base import Term, by_component
-from diverse_mha.criterions.weights import Weights
+from diverse_mha.common.options import option, parse_names
+from diverse_mha.criterions.terms.base import TERMS, Term, components_option, weight_option
 from diverse_mha.regularizers import (
     output_disagreement,
     position_disagreement,
@@ -49,50 +44,60 @@ _KINDS = {
 }
 
 
+@dataclass
+class DisagreementOptions:
+    """Which kinds, where, how strongly and in which form."""
+
+    disagreement: str | None = option(
+        None,
+        "disagreement terms to maximise (Li et al. 2018), separated by commas: "
+        "subspace, position, output; default: none",
+    )
+    disagreement_on: str | None = components_option("the terms apply")
+    disagreement_weight: str = weight_option(
+        "1.0",
+        "weight of each disagreement term, lambda in the paper; 0 logs the terms "
+        "without training on them",
+    )
+    disagreement_form: str = option(
+        "printed",
+        "form of the terms: printed (the paper's), or, not in the papers, separated by commas: "
+        "centred (cosines of vectors minus their mean over the batch), off-diagonal (mean over "
+        "the pairs i != j) or squared (mean squared cosine over i != j: perpendicular heads "
+        "are the optimum)",
+    )
+
+
+@TERMS.register
 class Disagreement(Term):
-    """D of the chosen kinds, higher = more diverse; maximised.
+    """D of the chosen kinds, higher = more diverse; maximised. Weight 0 logs it only."""
 
-    Args:
-        kinds: some of ``DISAGREEMENT_TERMS``.
-        components: names of components, or none for all that the model has.
-        weights: lambda, of each kind.
-        form: of ``regularizers.disagreement.FORMS``, which every kind must have.
-    """
+    name, options, sign = "disagreement", DisagreementOptions, -1
 
-    option = "--disagreement"
-    sign = -1
-
-    def __init__(self, kinds, components, weights: Weights, form: tuple[str, ...] = ()):
-        self.kinds, self.components = kinds, components
-        self.wanted = tuple(_KINDS[kind].state for kind in kinds)
-        self.weights, self.form = weights, form
-        self.on_option = "--disagreement-weight" if weights.by_component else "--disagreement-on"
+    def __init__(self, given, weights, components):
+        super().__init__(given, weights, components)
+        self.kinds = parse_names("--disagreement", given.disagreement, tuple(_KINDS))
+        self.wanted = tuple(_KINDS[kind].state for kind in self.kinds)
+        self.form = _parse_form(given.disagreement_form, self.kinds)
 
     @classmethod
-    def from_config(cls, cfg):
-        """Read the method off the options; see ``Term.from_config``."""
-        kinds = parse_names(cls.option, cfg.disagreement, DISAGREEMENT_TERMS)
-        weights = Weights.parse("--disagreement-weight", cfg.disagreement_weight)
-        on = weights.components("--disagreement-weight", "--disagreement-on", cfg.disagreement_on)
-        form = _parse_form(cfg.disagreement_form, kinds)
-        if not kinds:
-            idle = ("disagreement_on", "disagreement_weight", "disagreement_form")
-            refuse_idle(cfg, idle, "without --disagreement; name a term")
-            return None
-        return cls(kinds, on, weights, form)
+    def switch(cls):
+        """Name the option that switches it on."""
+        return cls.name
 
-    def values(self, head_states, training):
-        """Compute D of each kind; see ``Term.values``."""
-        values = {}
-        for name in self.kinds:
-            kind = _KINDS[name]
+    @property
+    def on(self):
+        """Whether some kind is named."""
+        return bool(self.kinds)
 
-            def of_component(layers: list[HeadStates], kind=kind) -> list[Tensor]:
-                return [kind.of_layer(states, self.form) for states in layers]
+    @property
+    def logged(self):
+        """One value a kind."""
+        return tuple(f"disagreement_{kind}" for kind in self.kinds)
 
-            found = by_component(self.on_option, self.components, head_states, of_component)
-            values[f"disagreement_{name}"] = found
-        return values
+    def value(self, name, states, shared):
+        """Compute D of one kind."""
+        return _KINDS[name.removeprefix("disagreement_")].of_layer(states, self.form)
 
 
 def _parse_form(value: str, kinds: tuple[str, ...]) -> tuple[str, ...]:
@@ -102,7 +107,7 @@ def _parse_form(value: str, kinds: tuple[str, ...]) -> tuple[str, ...]:
         OptionError: for an unknown one, two that exclude each other, or one that a kind lacks.
     """
     option = "--disagreement-form"
-    form = parse_names(option, value, DISAGREEMENT_FORMS)
+    form = parse_names(option, value, ("printed", *FORMS))
     if "printed" in form and len(form) > 1 or {"squared", "off-diagonal"} <= set(form):
         raise OptionError(
             f"{option} {value}: printed goes with no other form, and squared is off the diagonal "

@@ -1,74 +1,70 @@
 """HSIC between the outputs of the heads (Yun et al. 2021) as a part of the loss."""
 
-from torch import Tensor
+from dataclasses import dataclass
 
-from diverse_mha.attention import HeadStates
-from diverse_mha.common.errors import OptionError
-from diverse_mha.criterions.config import refuse_idle
-from diverse_mha.criterions.terms.base import Term, by_component
-from diverse_mha.criterions.weights import Weights
+from diverse_mha.common.options import POSITIVE, SEVERAL, option
+from diverse_mha.criterions.terms.base import TERMS, Term, components_option, weight_option
 from diverse_mha.regularizers import hsic, sample_positions
+from diverse_mha.regularizers.hsic import DEFAULT_NORMALIZATION, KERNELS, NORMALIZATIONS
 
-_ALL_BUT_WEIGHT = ("on", "kernel", "normalization", "samples", "bandwidth")
+
+@dataclass
+class HSICOptions:
+    """How strongly, where, and of which samples."""
+
+    hsic_weight: str = weight_option(
+        "0.0",
+        "weight of HSIC between the outputs of the heads, which is minimised (Yun et al. 2021, "
+        "whose lambda is 1e-7); 0: off",
+    )
+    hsic_on: str | None = components_option("HSIC applies")
+    hsic_kernel: str = option("linear", "kernel of HSIC: linear or rbf", choices=KERNELS)
+    hsic_normalization: str = option(
+        DEFAULT_NORMALIZATION,
+        "scale of HSIC over N positions: trace, tr(K C K C), or mean, that divided by (N-1)^2; "
+        "equations.md says how lambda depends on it",
+        choices=NORMALIZATIONS,
+    )
+    hsic_samples: int = option(
+        512,
+        "number of positions of a batch that HSIC takes at most: drawn at random in training, "
+        "evenly spaced in validation",
+        legal=SEVERAL,
+    )
+    hsic_bandwidth: float = option(
+        1.0,
+        "bandwidth of the rbf kernel, in multiples of the median distance of a head's samples",
+        legal=POSITIVE,
+        goes_with=("hsic_kernel", "rbf"),
+    )
 
 
+@TERMS.register
 class HSIC(Term):
     """Mean HSIC of the pairs of heads, at least 0, lower = more diverse; minimised.
 
     The samples are positions of the whole batch, the same in all layers of a component.
-
-    Args:
-        components: names of components, or none for all that the model has.
-        weights: lambda.
-        samples: how many positions at most.
-        **options: kernel, normalization and bandwidth of ``regularizers.hsic``.
     """
 
-    option = "--hsic-weight"
-    wanted = ("outputs",)
+    name, options, wanted = "hsic", HSICOptions, ("outputs",)
 
-    def __init__(self, components: tuple[str, ...], weights: Weights, samples: int, **options):
-        self.components, self.weights = components, weights
-        self.on_option = self.option if weights.by_component else "--hsic-on"
-        self.samples, self.options = samples, options
-
-    @classmethod
-    def from_config(cls, cfg):
-        """Read the method off the options; see ``Term.from_config``."""
-        weights = Weights.parse(cls.option, cfg.hsic_weight)
-        components = weights.components(cls.option, "--hsic-on", cfg.hsic_on)
-        if cfg.hsic_samples < 2:
-            raise OptionError(f"--hsic-samples {cfg.hsic_samples}: must be 2 or more")
-        if not 0 < cfg.hsic_bandwidth < float("inf"):
-            raise OptionError(f"--hsic-bandwidth {cfg.hsic_bandwidth}: must be a positive number")
-        if not weights:
-            idle = tuple(f"hsic_{option}" for option in _ALL_BUT_WEIGHT)
-            refuse_idle(cfg, idle, "with --hsic-weight 0; give a weight above 0")
-            return None
-        kernel = str(cfg.hsic_kernel)
-        if kernel != "rbf":
-            refuse_idle(cfg, ("hsic_bandwidth",), f"with --hsic-kernel {kernel}; it goes with rbf")
-        return cls(
-            components,
-            weights,
-            cfg.hsic_samples,
-            kernel=kernel,
-            normalization=str(cfg.hsic_normalization),
-            bandwidth=cfg.hsic_bandwidth,
+    def shared(self, layers, training):
+        """Draw the positions."""
+        outputs = layers[0].outputs  # (B, H, T, D)
+        return sample_positions(
+            layers[0].query_padding_mask,
+            (outputs.size(0), outputs.size(2)),
+            self.given.hsic_samples,
+            training=training,
+            device=outputs.device,
         )
 
-    def values(self, head_states, training):
-        """Compute the mean HSIC; see ``Term.values``."""
-
-        def of_component(layers: list[HeadStates]) -> list[Tensor]:
-            outputs = layers[0].outputs  # (B, H, T, D)
-            positions = sample_positions(
-                layers[0].query_padding_mask,
-                (outputs.size(0), outputs.size(2)),
-                self.samples,
-                training=training,
-                device=outputs.device,
-            )
-            return [hsic(s.outputs, positions=positions, **self.options) for s in layers]
-
-        return {"hsic": by_component(self.on_option, self.components, head_states, of_component)}
+    def value(self, name, states, shared):
+        """Compute the mean HSIC at the positions."""
+        return hsic(
+            states.outputs,
+            positions=shared,
+            kernel=self.given.hsic_kernel,
+            normalization=self.given.hsic_normalization,
+            bandwidth=self.given.hsic_bandwidth,
+        )

@@ -1,13 +1,14 @@
 """The orthogonality regulariser of Yun et al. 2021 as a part of the loss."""
 
-from torch import Tensor
+from dataclasses import dataclass
 
-from diverse_mha.attention import HeadStates
-from diverse_mha.criterions.config import PROJECTIONS, parse_names, refuse_idle
-from diverse_mha.criterions.terms.base import Layers, Term, by_component
-from diverse_mha.criterions.weights import Weights
+from diverse_mha.common.options import option, parse_names
+from diverse_mha.criterions.terms.base import TERMS, Term, weight_option
 from diverse_mha.regularizers import mean_pairwise_cosine, srip
+from diverse_mha.regularizers.orthogonality import METHODS
 
+NORMALIZATIONS = ("mean-loss", "summed-loss")
+DEFAULT_NORMALIZATION = "summed-loss"
 # Letter of the projection: the state, and the mask of the positions it has.
 _STATES = {
     "q": ("queries", "query_padding_mask"),
@@ -16,9 +17,45 @@ _STATES = {
 }
 
 
-_ALL_BUT_WEIGHT = ("normalization", "on", "cosine_on", "unit_vectors", "method")
+@dataclass
+class OrthogonalityOptions:
+    """How strongly, and of which projections."""
+
+    orthogonality_weight: str = weight_option(
+        "0.0",
+        "weight of the orthogonality regulariser, the sum of a spectral-norm (SRIP) and a cosine "
+        "part, which is minimised (Yun et al. 2021, whose lambda is 1.0); 0: off",
+    )
+    orthogonality_normalization: str = option(
+        DEFAULT_NORMALIZATION,
+        "what the orthogonality regulariser is added to: mean-loss (averaged over layers, to the "
+        "mean loss of a token) or summed-loss (summed over layers, once to the summed loss of a "
+        "batch, which is divided by its tokens afterwards); equations.md says how lambda depends "
+        "on it",
+        choices=NORMALIZATIONS,
+    )
+    orthogonality_on: str = option(
+        "v", "projections whose SRIP is taken, separated by commas: q, k, v"
+    )
+    orthogonality_cosine_on: str = option(
+        "q,k,v",
+        "projections whose mean cosine between heads is added, separated by commas: q, k, v; "
+        "or none",
+    )
+    orthogonality_unit_vectors: bool = option(
+        False,
+        "take the SRIP of the heads' vectors divided by their norms, so that directions alone "
+        "count (not in the paper)",
+    )
+    orthogonality_method: str = option(
+        "power",
+        "how SRIP gets the spectral norm: power (power iterations, fast, about 1% too small) "
+        "or exact (eigenvalues)",
+        choices=METHODS,
+    )
 
 
+@TERMS.register
 class Orthogonality(Term):
     """SRIP and mean cosine of the heads' projections, lower = closer to orthogonal; minimised.
 
@@ -29,81 +66,45 @@ class Orthogonality(Term):
     divides by the sum of sample sizes afterwards; so lambda weighs lambda * layers / tokens of
     what it does in the former, tokens being those of one batch: as many processes, or as large
     an ``--update-freq``, as one likes change nothing in that, larger batches do.
-
-    Args:
-        srip_on: projections whose SRIP is taken.
-        cosine_on: projections whose mean cosine is taken; may be none.
-        weights: lambda, of both parts.
-        normalization: ``"mean-loss"`` or ``"summed-loss"``, of both parts.
-        unit_vectors: take the SRIP of vectors divided by their norms.
-        method: of ``regularizers.srip``.
     """
 
-    option = on_option = "--orthogonality-weight"
+    name, options = "orthogonality", OrthogonalityOptions
 
-    def __init__(
-        self,
-        srip_on: tuple[str, ...],
-        cosine_on: tuple[str, ...],
-        weights: Weights,
-        *,
-        normalization: str,
-        unit_vectors: bool,
-        method: str,
-    ):
-        self.srip_on, self.cosine_on = srip_on, cosine_on
-        self.weights, self.components = weights, tuple(weights.by_component)
-        self.normalization, self.unit_vectors, self.method = normalization, unit_vectors, method
-        used = dict.fromkeys((*srip_on, *cosine_on))
+    def __init__(self, given, weights, components):
+        super().__init__(given, weights, components)
+        legal = tuple(_STATES)
+        self.srip_on = parse_names("--orthogonality-on", given.orthogonality_on, legal)
+        self.cosine_on = ()
+        if given.orthogonality_cosine_on != "none":
+            option = "--orthogonality-cosine-on"
+            self.cosine_on = parse_names(option, given.orthogonality_cosine_on, legal)
+        used = dict.fromkeys((*self.srip_on, *self.cosine_on))
         self.wanted = tuple(_STATES[letter][0] for letter in used)
 
     @classmethod
-    def from_config(cls, cfg):
-        """Read the method off the options; see ``Term.from_config``."""
-        weights = Weights.parse(cls.option, cfg.orthogonality_weight)
-        srip_on = parse_names("--orthogonality-on", cfg.orthogonality_on, PROJECTIONS)
-        cosine_on = ()
-        if cfg.orthogonality_cosine_on != "none":
-            option = "--orthogonality-cosine-on"
-            cosine_on = parse_names(option, cfg.orthogonality_cosine_on, PROJECTIONS)
-        if not weights:
-            idle = tuple(f"orthogonality_{option}" for option in _ALL_BUT_WEIGHT)
-            refuse_idle(cfg, idle, f"with {cls.option} 0; give a weight above 0")
-            return None
-        return cls(
-            srip_on,
-            cosine_on,
-            weights,
-            normalization=str(cfg.orthogonality_normalization),
-            unit_vectors=cfg.orthogonality_unit_vectors,
-            method=str(cfg.orthogonality_method),
-        )
+    def where(cls):
+        """None: ``--orthogonality-on`` names projections."""
+
+    @property
+    def logged(self):
+        """SRIP, and the cosine if any is taken."""
+        return ("orthogonality", "orthogonality_cosine") if self.cosine_on else ("orthogonality",)
 
     def share(self, layers, sample_size):
         """Return what a component adds to the mean loss at weight 1, by the normalisation."""
-        if self.normalization == "mean-loss":
+        if self.given.orthogonality_normalization == "mean-loss":
             return super().share(layers, sample_size)
         return sum(layers) / sample_size
 
-    def values(self, head_states, training):
-        """Compute SRIP and the mean cosine; see ``Term.values``."""
+    def value(self, name, states, shared):
+        """Sum SRIP, or the mean cosine, over the projections it is taken of."""
 
-        def srip_of_layer(x: Tensor, padding_mask: Tensor | None) -> Tensor:
-            return srip(x, padding_mask, unit_vectors=self.unit_vectors, method=self.method)
+        def of(letter: str):
+            x, padding_mask = (getattr(states, part) for part in _STATES[letter])
+            if name == "orthogonality_cosine":
+                return mean_pairwise_cosine(x, padding_mask)
+            given = self.given
+            options = given.orthogonality_unit_vectors, given.orthogonality_method
+            return srip(x, padding_mask, unit_vectors=options[0], method=options[1])
 
-        values = {"orthogonality": self._by_component(head_states, self.srip_on, srip_of_layer)}
-        if self.cosine_on:
-            cosine = self._by_component(head_states, self.cosine_on, mean_pairwise_cosine)
-            values["orthogonality_cosine"] = cosine
-        return values
-
-    def _by_component(self, head_states, letters: tuple[str, ...], function) -> Layers:
-        """Sum ``function`` over the projections of each layer."""
-
-        def of_component(layers: list[HeadStates]) -> list[Tensor]:
-            return [
-                sum(function(*(getattr(s, name) for name in _STATES[x])) for x in letters)
-                for s in layers
-            ]
-
-        return by_component(self.on_option, self.components, head_states, of_component)
+        return sum(map(of, self.srip_on if name == "orthogonality" else self.cosine_on))
