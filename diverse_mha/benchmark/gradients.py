@@ -27,7 +27,7 @@ TERMS = {
     "disagreement output": {"disagreement": "output"},
     "hsic, trace": {"hsic_weight": 1.0, "hsic_normalization": "trace"},
     "hsic, mean": {"hsic_weight": 1.0, "hsic_normalization": "mean"},
-    "orthogonality, SRIP": {**_MEAN, "orthogonality_cosine_on": "none"},
+    "orthogonality, SRIP": {**_MEAN, "orthogonality_cosine_projections": "none"},
     "orthogonality": _MEAN,
     "orthogonality, summed": {**_MEAN, "orthogonality_normalization": "summed-loss"},
 }

@@ -42,7 +42,7 @@ def test_shares_are_those_of_separate_backward_passes():
     alone = {
         "disagreement_output": {"disagreement": "output"},
         "hsic": {"hsic_weight": 1e-3},
-        "orthogonality": {"orthogonality_weight": 0.1, "orthogonality_cosine_on": "none"},
+        "orthogonality": {"orthogonality_weight": 0.1, "orthogonality_cosine_projections": "none"},
     }
     for name, options in alone.items():
         norms[name] = norm(model, criterion(**options)(model, batch)[0] / size - token_loss)

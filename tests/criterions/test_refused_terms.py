@@ -2,6 +2,9 @@
 
 import pytest
 
+from diverse_mha.common import options as options_module
+from diverse_mha.criterions.config import DiversityConfig
+from diverse_mha.criterions.terms import DiversityTerms
 from tests.criterions.test_terms import HSIC, ORTHOGONALITY, OTHER, OTHER_LOSS, OUTPUT, criterion
 
 BAD = {
@@ -23,14 +26,23 @@ BAD = {
     "--hsic-bandwidth 2.0 has no effect with --hsic-weight 0": {"hsic_bandwidth": 2.0},
     "--orthogonality-weight -1.0: must be": {"orthogonality_weight": -1.0},
     "--orthogonality-weight nan: must be": {"orthogonality_weight": float("nan")},
-    "--orthogonality-on o: unknown 'o'; choose from q, k, v": {
+    "--orthogonality-projections o: unknown 'o'; choose from q, k, v": {
         **ORTHOGONALITY,
-        "orthogonality_on": "o",
+        "orthogonality_projections": "o",
     },
-    "--orthogonality-on none: unknown 'none'": {**ORTHOGONALITY, "orthogonality_on": "none"},
-    "--orthogonality-cosine-on q,q: 'q' is given twice": {"orthogonality_cosine_on": "q,q"},
-    "--orthogonality-on q has no effect with --orthogonality-weight 0": {"orthogonality_on": "q"},
-    "--orthogonality-cosine-on none has no effect": {"orthogonality_cosine_on": "none"},
+    "--orthogonality-projections none: unknown 'none'": {
+        **ORTHOGONALITY,
+        "orthogonality_projections": "none",
+    },
+    "--orthogonality-cosine-projections q,q: 'q' is given twice": {
+        "orthogonality_cosine_projections": "q,q"
+    },
+    "--orthogonality-projections q has no effect with --orthogonality-weight 0": {
+        "orthogonality_projections": "q"
+    },
+    "--orthogonality-cosine-projections none has no effect": {
+        "orthogonality_cosine_projections": "none"
+    },
     "--orthogonality-method exact has no effect": {"orthogonality_method": "exact"},
     "--orthogonality-unit-vectors True has no effect": {"orthogonality_unit_vectors": True},
     f"--orthogonality-normalization {OTHER_LOSS} has no effect": {
@@ -76,3 +88,28 @@ def test_impossible_and_idle_options_are_refused_by_name(message):
     with pytest.raises(ValueError) as raised:
         criterion(**BAD[message])
     assert message in str(raised.value) and "\n" not in str(raised.value)
+
+
+def test_an_old_name_is_taken_with_one_line_of_warning(caplog):
+    options_module._warn_of_old_name.cache_clear()
+    for _ in range(2):
+        terms = DiversityTerms.from_config(
+            DiversityConfig(orthogonality_weight="1.0", orthogonality_on="q,k")
+        )
+    assert terms.terms[0].srip_on == ("q", "k") and terms.wanted == ("queries", "keys", "values")
+    (line,) = caplog.messages
+    assert line.startswith("--orthogonality-on is called --orthogonality-projections now")
+
+
+def test_a_checkpoint_from_before_the_new_name_is_no_idle_option(caplog):
+    """It holds the old name's default whatever its terms."""
+    old = {"orthogonality_on": "v", "orthogonality_cosine_on": "q,k,v"}
+    assert not DiversityTerms.from_config(DiversityConfig(**old)).terms and not caplog.messages
+
+
+def test_both_names_of_an_option_are_one_too_many():
+    both = {"orthogonality_weight": "1.0", "orthogonality_on": "q"}
+    with pytest.raises(ValueError, match="--orthogonality-on q: the old name of --orthogonality-p"):
+        DiversityTerms.from_config(DiversityConfig(**both, orthogonality_projections="k"))
+    with pytest.raises(ValueError, match="--orthogonality-on q has no effect with"):
+        DiversityTerms.from_config(DiversityConfig(orthogonality_on="q"))

@@ -56,8 +56,8 @@ OPTIONS = {
     "orthogonality": {"orthogonality_weight": 0.7, "orthogonality_method": "exact"},
     "srip-of-all": {
         "orthogonality_weight": 0.7,
-        "orthogonality_on": "q,k,v",
-        "orthogonality_cosine_on": "none",
+        "orthogonality_projections": "q,k,v",
+        "orthogonality_cosine_projections": "none",
         "orthogonality_method": "exact",
     },
     "summed-loss": {
@@ -80,7 +80,7 @@ OPTIONS = {
         "disagreement_weight": 0.5,
         "hsic_weight": 0.3,
         "orthogonality_weight": 0.7,
-        "orthogonality_cosine_on": "k",
+        "orthogonality_cosine_projections": "k",
         "orthogonality_method": "exact",
     },
 }
@@ -141,9 +141,9 @@ def by_hand(head_states, options, size) -> dict[str, tuple[torch.Tensor, torch.T
     if "hsic_weight" in options:
         of_layer["hsic"] = hsic
     if "orthogonality_weight" in options:
-        on = options.get("orthogonality_on", "v").split(",")
+        on = options.get("orthogonality_projections", "v").split(",")
         of_layer["orthogonality"] = summed([srip(states[letter]) for letter in on])
-        on = options.get("orthogonality_cosine_on", "q,k,v")
+        on = options.get("orthogonality_cosine_projections", "q,k,v")
         if on != "none":
             cosines = summed([cosine(states[letter]) for letter in on.split(",")])
             of_layer["orthogonality_cosine"] = lambda s: -cosines(s)
@@ -275,7 +275,7 @@ def test_only_states_of_active_terms_are_asked_for():
 
     assert wanted() == ()
     assert wanted(hsic_weight=1e-7) == ("outputs",)
-    assert wanted(orthogonality_weight=1.0, orthogonality_cosine_on="none") == ("values",)
+    assert wanted(orthogonality_weight=1.0, orthogonality_cosine_projections="none") == ("values",)
     assert wanted(orthogonality_weight=1.0) == ("values", "queries", "keys")
     assert wanted(disagreement="output", hsic_weight=1.0) == ("outputs",)
 

@@ -10,7 +10,14 @@ from torch import Tensor
 from diverse_mha.attention import HeadStates
 from diverse_mha.common.errors import OptionError
 from diverse_mha.common.methods import Registry
-from diverse_mha.common.options import flag, option, read_options, refuse_alone, refuse_idle
+from diverse_mha.common.options import (
+    flag,
+    option,
+    read_options,
+    refuse_alone,
+    refuse_idle,
+    warn_of_old_names,
+)
 from diverse_mha.criterions.weights import Weights
 
 Layers = dict[str, list[Tensor]]
@@ -130,6 +137,7 @@ class Term(ABC):
         term = cls(given, weights, components)
         if term.on:
             refuse_alone(cls.options, cfg)
+            warn_of_old_names(cls.options, cfg)
             return term
         why = f"without {term.option}; name a term"
         if cls.switch() == weight:

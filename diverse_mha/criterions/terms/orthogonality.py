@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from diverse_mha.common.options import option, parse_names
+from diverse_mha.common.options import old_name, option, parse_names
 from diverse_mha.criterions.terms.base import TERMS, Term, weight_option
 from diverse_mha.regularizers import mean_pairwise_cosine, srip
 from diverse_mha.regularizers.orthogonality import METHODS
@@ -34,10 +34,10 @@ class OrthogonalityOptions:
         "on it",
         choices=NORMALIZATIONS,
     )
-    orthogonality_on: str = option(
+    orthogonality_projections: str = option(
         "v", "projections whose SRIP is taken, separated by commas: q, k, v"
     )
-    orthogonality_cosine_on: str = option(
+    orthogonality_cosine_projections: str = option(
         "q,k,v",
         "projections whose mean cosine between heads is added, separated by commas: q, k, v; "
         "or none",
@@ -53,6 +53,8 @@ class OrthogonalityOptions:
         "or exact (eigenvalues)",
         choices=METHODS,
     )
+    orthogonality_on: str | None = old_name("orthogonality_projections", "v")
+    orthogonality_cosine_on: str | None = old_name("orthogonality_cosine_projections", "q,k,v")
 
 
 @TERMS.register
@@ -73,17 +75,19 @@ class Orthogonality(Term):
     def __init__(self, given, weights, components):
         super().__init__(given, weights, components)
         legal = tuple(_STATES)
-        self.srip_on = parse_names("--orthogonality-on", given.orthogonality_on, legal)
+        self.srip_on = parse_names(
+            "--orthogonality-projections", given.orthogonality_projections, legal
+        )
         self.cosine_on = ()
-        if given.orthogonality_cosine_on != "none":
-            option = "--orthogonality-cosine-on"
-            self.cosine_on = parse_names(option, given.orthogonality_cosine_on, legal)
+        if given.orthogonality_cosine_projections != "none":
+            option = "--orthogonality-cosine-projections"
+            self.cosine_on = parse_names(option, given.orthogonality_cosine_projections, legal)
         used = dict.fromkeys((*self.srip_on, *self.cosine_on))
         self.wanted = tuple(_STATES[letter][0] for letter in used)
 
     @classmethod
     def where(cls):
-        """None: ``--orthogonality-on`` names projections."""
+        """None: ``--orthogonality-on`` named projections before."""
 
     @property
     def logged(self):
