@@ -109,3 +109,19 @@ def beam_search(model, batch: dict, beam: int = 3) -> list:
     """Hypotheses of fairseq's own beam search, best first, per sentence."""
     generator = SequenceGenerator([model], toy_dictionary(), beam_size=beam, max_len_b=8)
     return generator.generate([model], {"net_input": dict(batch["net_input"])})
+
+
+def check_beam_scores(model, batch: dict) -> None:
+    """Beam search scores, from incremental state, are those of the full forward pass."""
+    for sentence, hypos in enumerate(beam_search(model, batch)):
+        for hypo in hypos:
+            tokens = hypo["tokens"]
+            one = {
+                "net_input": {
+                    "src_tokens": batch["net_input"]["src_tokens"][sentence : sentence + 1],
+                    "src_lengths": batch["net_input"]["src_lengths"][sentence : sentence + 1],
+                    "prev_output_tokens": torch.cat([tokens[-1:], tokens[:-1]])[None],
+                }
+            }
+            scores = log_probs(model, one)[0].gather(1, tokens[:, None])[:, 0]
+            torch.testing.assert_close(hypo["positional_scores"], scores, rtol=0, atol=1e-5)

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 
 from diverse_mha.attention.cascade import NetworkCascade, NoCascade, ResidualCascade
 from tests.models.test_routing import count_parameters
-from tests.toy import beam_search, build_ours, log_probs, step_by_step, toy_batch
+from tests.toy import build_ours, check_beam_scores, log_probs, step_by_step, toy_batch
 
 QUIET = {"attention_noise": 0.0}
 # Zheng et al. 2021, Table 4.
@@ -124,20 +124,7 @@ def test_incremental_decoding_equals_the_full_pass(row):
 
 
 def test_beam_search_scores_are_those_of_the_full_pass():
-    model = build_ours("transformer_coda").eval()
-    batch = toy_batch()
-    for sentence, hypos in enumerate(beam_search(model, batch)):
-        for hypo in hypos:
-            tokens = hypo["tokens"]
-            one = {
-                "net_input": {
-                    "src_tokens": batch["net_input"]["src_tokens"][sentence : sentence + 1],
-                    "src_lengths": batch["net_input"]["src_lengths"][sentence : sentence + 1],
-                    "prev_output_tokens": torch.cat([tokens[-1:], tokens[:-1]])[None],
-                }
-            }
-            scores = log_probs(model, one)[0].gather(1, tokens[:, None])[:, 0]
-            torch.testing.assert_close(hypo["positional_scores"], scores, rtol=0, atol=1e-5)
+    check_beam_scores(build_ours("transformer_coda").eval(), toy_batch())
 
 
 def test_gradients_with_and_without_activation_checkpointing_are_equal():

@@ -76,12 +76,16 @@ def test_nothing_of_ours_and_nothing_of_the_training_is_left():
     )
 
 
+GATED = {"aggregation": "headwise-gate", "aggregation_cross_layers": "all"}
+
+
 @pytest.mark.parametrize(
     "arch, options, message",
     [
         ("transformer_routing", SMALL, "x.pt: its aggregation is em-routing, which exists"),
         ("transformer_coda", SMALL, "x.pt: its cascade is mlp, .* only models with cascade none"),
         ("transformer_disagree", SMALL | {"cascade": "residual"}, "x.pt: its cascade is residual"),
+        ("transformer_disagree", SMALL | GATED, "x.pt: its aggregation is headwise-gate, which"),
         ("transformer_lm_coda_tiny", LM, "x.pt: its cascade is mlp"),
     ],
 )
