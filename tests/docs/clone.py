@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests import warm
 from tests.docs import archives, table
 from tests.docs.blocks import ROOT, Command
 
@@ -15,7 +16,6 @@ ASSIGNMENT = re.compile(r'\w+=("[^"]*"|\S*)')
 # The reader has activated .venv; there is no network, no GPU, and nothing is installed.
 SETTINGS = {
     "CUDA_VISIBLE_DEVICES": "",
-    "DIVERSE_MHA_PYTHON": sys.executable,
     "OMP_NUM_THREADS": "1",
     "PIP_NO_INDEX": "1",
     "http_proxy": "http://127.0.0.1:9",
@@ -47,8 +47,11 @@ class Clone:
         if ASSIGNMENT.fullmatch(text):
             self.assigned += text + "\n"
             return 0, ""
-        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-        environment = {**os.environ, **table.VARIABLES, **SETTINGS, "PATH": path}
+        # Half of the time would go into importing torch and fairseq, again and again.
+        python = warm.server()
+        environment = {**os.environ, **table.VARIABLES, **SETTINGS, **python.variables}
+        environment["PATH"] = f"{python.bin}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+        environment["DIVERSE_MHA_PYTHON"] = str(python.python)
         try:
             done = subprocess.run(
                 ["bash", "-c", f"{self.assigned}{text}"],

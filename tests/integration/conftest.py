@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import warm
+
 ROOT = Path(__file__).resolve().parents[2]
 PLUGIN = ROOT / "diverse_mha"
 
@@ -21,11 +23,15 @@ TRAIN = """
 """
 
 
-def run(*command, check: bool = True, **kwargs) -> subprocess.CompletedProcess:
-    """Run a Python module (first argument) and return what it printed."""
+def run(*command, check: bool = True, fresh: bool = False, **kwargs) -> subprocess.CompletedProcess:
+    """Run a Python module (first argument) and return what it printed.
+
+    The process is forked off one that has imported torch and fairseq, but for a ``fresh`` one.
+    """
     environment = dict(os.environ, OMP_NUM_THREADS="1", PYTHONPATH=str(ROOT))
+    environment |= {} if fresh else warm.server().variables
     done = subprocess.run(
-        [sys.executable, "-m", *map(str, command)],
+        [sys.executable if fresh else warm.server().python, "-m", *map(str, command)],
         capture_output=True,
         text=True,
         env=environment,

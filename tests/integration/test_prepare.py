@@ -2,12 +2,12 @@
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from diverse_mha.corpora.specs import CORPORA
+from tests import warm
 from tests.corpora.miniature import ARCHIVES, numbers, publish
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -15,15 +15,17 @@ ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.integration
 
 
-def run(command, cwd, **environment):
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
+def run(command, cwd):
+    """Run a command, whose Python has imported torch and fairseq before."""
+    python = {"DIVERSE_MHA_PYTHON": str(warm.server().python), **warm.server().variables}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **python}
     return subprocess.run(
         [str(part) for part in command], cwd=cwd, env=environment, capture_output=True, text=True
     )
 
 
 def prepare(*arguments, cwd):
-    return run([sys.executable, "-m", "diverse_mha.corpora.prepare", *arguments], cwd)
+    return run([warm.server().python, "-m", "diverse_mha.corpora.prepare", *arguments], cwd)
 
 
 def test_demo_becomes_data_that_fairseq_reads(tmp_path):
@@ -53,7 +55,7 @@ def test_demo_becomes_data_that_fairseq_reads(tmp_path):
 @pytest.mark.parametrize("corpus", ["demo", "multi30k"])
 def test_launchers_work_from_anywhere(tmp_path, corpus):
     script = ROOT / "data-prep" / f"prepare-{corpus}.sh"
-    result = run(["bash", script, "--help"], tmp_path, DIVERSE_MHA_PYTHON=sys.executable)
+    result = run(["bash", script, "--help"], tmp_path)
     assert result.returncode == 0 and f"usage: data-prep/{script.name}" in result.stdout
 
 
@@ -68,7 +70,7 @@ def test_scripts_of_the_papers_corpora(corpus, tmp_path):
     command += ["--from", "mini", "--out", "out", "--workers", "1"]
     command += [] if spec.segmented else ["--merges", "150"]
     command += ["--sample", "50"] if spec.sample else []
-    result = run(command, tmp_path, DIVERSE_MHA_PYTHON=sys.executable)
+    result = run(command, tmp_path)
     assert (result.returncode, result.stderr) == (0, "")
     for split in ("train", "valid", "test"):
         for language in spec.languages:

@@ -1,0 +1,42 @@
+"""Has the server run a Python command; imports next to nothing, so that it starts at once.
+
+usage: python -IS client.py NAME [words]: NAME is python, or that of an installed command.
+"""
+
+import os
+import socket
+import sys
+
+
+def real(name: str) -> str:
+    return os.path.join(os.path.dirname(sys.executable), name)
+
+
+def known(words: list[str]) -> bool:
+    """Whether the server can do it: a module or a file, perhaps with filters of warnings."""
+    while words[:1] == ["-W"]:
+        words = words[2:]
+    return len(words) > 1 and words[0] == "-m" or bool(words) and words[0].endswith(".py")
+
+
+def run(words: list[str]) -> int:
+    """Hand all that belongs to the command to the server; return its exit code."""
+    with socket.socket(socket.AF_UNIX) as server:
+        server.connect(os.environ["WARM_PYTHON"])
+        state = repr((words, os.getcwd(), dict(os.environ))).encode("utf-8", "surrogateescape")
+        socket.send_fds(server, [len(state).to_bytes(8, "big")], [0, 1, 2])
+        server.sendall(state)
+        answer = server.recv(16)
+    return int(answer) if answer else 1
+
+
+name = os.path.basename(sys.argv[1])
+words = sys.argv[2:]
+if name != "python":
+    words = [real(name), *words]
+elif not known(words):
+    os.execv(sys.executable, [sys.executable, *words])
+code = run(words)
+if code < 0:
+    os.kill(os.getpid(), -code)
+sys.exit(code)

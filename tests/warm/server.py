@@ -1,0 +1,165 @@
+"""Runs Python commands in processes forked off this one, which has imported the large libraries.
+
+usage: python server.py SOCKET PYTHON; it ends when its standard input does.
+"""
+
+import ast
+import atexit
+import builtins
+import gc
+import importlib.machinery
+import logging
+import os
+import runpy
+import select
+import shutil
+import signal
+import socket
+import sys
+import threading
+import warnings
+
+
+class Fairseq:
+    """Imports fairseq at once, and with it the log that it sets up where there is none yet."""
+
+    def __init__(self):
+        import fairseq.checkpoint_utils
+        import fairseq.sequence_generator
+        import fairseq.trainer
+
+        names = [name for name in sys.modules if name.partition(".")[0] == "fairseq"]
+        self.modules = {name: sys.modules.pop(name) for name in names}
+        self.package, self.spec = fairseq, fairseq.__spec__
+        root = logging.getLogger()
+        self.level, self.handlers = root.level, root.handlers[:]
+        root.handlers.clear()
+        root.setLevel(logging.WARNING)
+        sys.meta_path.insert(0, self)
+
+    def find_spec(self, name, path=None, target=None):
+        if name == "fairseq":
+            return importlib.machinery.ModuleSpec(name, self, is_package=True)
+
+    def create_module(self, spec):
+        return self.package
+
+    def exec_module(self, module):
+        module.__spec__ = self.spec
+        sys.modules.update(self.modules)
+        root = logging.getLogger()
+        if not root.handlers:
+            root.handlers[:] = self.handlers
+            root.setLevel(self.level)
+
+
+def import_libraries() -> None:
+    """Import what the commands do, but for ``fairseq_cli``, which sets up logs of its own."""
+    import matplotlib.pyplot  # noqa: F401
+    import sacrebleu  # noqa: F401
+    import sacremoses  # noqa: F401
+    import torch._dynamo  # noqa: F401
+
+    with warnings.catch_warnings(action="ignore"):
+        Fairseq()
+
+
+def serve(address: str, python: str) -> None:
+    """Have commands run until standard input ends, then wait for the last of them."""
+    listening = socket.socket(socket.AF_UNIX)
+    listening.bind(address)
+    listening.listen(64)
+    os.write(1, b"ready\n")
+    while 0 not in select.select([listening, 0], [], [])[0]:
+        connection, _ = listening.accept()
+        if os.fork() == 0:
+            listening.close()
+            answer(connection, python)
+        connection.close()
+        reap(os.WNOHANG)
+    reap(0)
+    shutil.rmtree(os.path.dirname(address))
+
+
+def reap(options: int) -> None:
+    """Wait for those that have ended, or for all; so their time counts as that of the tests."""
+    try:
+        while os.waitpid(-1, options)[0]:
+            pass
+    except ChildProcessError:
+        pass
+
+
+def answer(connection: socket.socket, python: str) -> None:
+    """Have a child become the command, and report its end; does not return."""
+    size, streams, _, _ = socket.recv_fds(connection, 8, 3)
+    state = b""
+    while len(state) < int.from_bytes(size, "big"):
+        state += connection.recv(1 << 16)
+    words, folder, variables = ast.literal_eval(state.decode("utf-8", "surrogateescape"))
+    child = os.fork()
+    if child == 0:
+        connection.close()
+        for number, stream in enumerate(streams):
+            os.dup2(stream, number)
+            os.close(stream)
+        os.chdir(folder)
+        os.environ.clear()
+        os.environ.update(variables)
+        sys.executable = python
+        end(become(words))
+    for number, stream in enumerate(streams):
+        os.close(number), os.close(stream)
+    ended = os.pidfd_open(child)
+    if ended not in select.select([ended, connection], [], [])[0]:  # the client was killed
+        os.kill(child, signal.SIGKILL)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    try:
+        connection.send(str(code).encode())
+    finally:
+        os._exit(0)
+
+
+def become(words: list[str]) -> int:
+    """Do what ``python *words`` does; return its exit code."""
+    while words[0] == "-W":
+        action, _, category = words[1].partition("::")
+        warnings.simplefilter(action, getattr(builtins, category))
+        words = words[2:]
+    module = words[0] == "-m"
+    sys.argv = words[1:] if module else words
+    first = os.getcwd() if module else os.path.dirname(os.path.abspath(words[0]))
+    search = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    sys.path[:1] = [first, *filter(None, search)]  # in place of this file's folder
+    try:
+        if module:
+            runpy.run_module(words[1], run_name="__main__", alter_sys=True)
+        else:
+            runpy.run_path(words[0], run_name="__main__")
+    except SystemExit as error:
+        if error.code is None or isinstance(error.code, int):
+            return error.code or 0
+        print(error.code, file=sys.stderr)
+        return 1
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        return 1
+    return 0
+
+
+def end(code: int) -> None:
+    """End as the interpreter does, but without giving back memory piece by piece."""
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            code = code or 120
+    os._exit(code & 255)
+
+
+if __name__ == "__main__":
+    import_libraries()
+    gc.freeze()
+    serve(*sys.argv[1:])
