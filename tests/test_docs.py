@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from diverse_mha.training import options as show_options
 
 ROOT = Path(__file__).parents[1]
@@ -26,6 +28,7 @@ def test_every_option_is_in_the_document_with_its_default_and_help():
         assert rows[name].split(" |")[0] == max(values, key=values.count), name
 
 
+@pytest.mark.integration
 def test_the_example_of_a_torch_model_runs_without_fairseq():
     page = (ROOT / "docs/attention.md").read_text()
     (code,) = re.findall(r"^```python\n(.*?)^```", page, re.M | re.S)

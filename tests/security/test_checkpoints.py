@@ -44,7 +44,23 @@ class Bomb:
         return (os.mkdir, ("exploded",))
 
 
-@pytest.fixture(scope="module", params=["zip", "before 1.6", "a bare pickle"])
+FORMATS = ("zip", "before 1.6", "a bare pickle")
+# fairseq's commands take a second each, and all of them load in the same way.
+PAIRS = [
+    pytest.param(
+        form,
+        command,
+        marks=pytest.mark.integration
+        if form != "zip" and name.startswith("fairseq-") and name != "fairseq-generate"
+        else (),
+        id=f"{form}-{name}",
+    )
+    for form in FORMATS
+    for name, command in COMMANDS.items()
+]
+
+
+@pytest.fixture(scope="module")
 def bomb(request, whole):
     """Write ``bomb.pt``: a good checkpoint but for one value, in a format that torch reads."""
     state = torch.load(whole / "best.pt", weights_only=True)
@@ -59,6 +75,7 @@ def bomb(request, whole):
         shutil.copy(whole / "bomb.pt", whole / "bombs" / name)
 
 
+@pytest.mark.parametrize("bomb", FORMATS, indirect=True)
 def test_the_bomb_works(bomb, world):
     """Where this fails, the tests below show nothing."""
     with contextlib.suppress(RuntimeError):  # of a bare pickle, once that has been loaded
@@ -68,7 +85,7 @@ def test_the_bomb_works(bomb, world):
 
 
 @pytest.mark.filterwarnings(r"ignore:\s*'\w+' is validated against ConfigStore")
-@pytest.mark.parametrize("command", COMMANDS.values(), ids=list(COMMANDS))
+@pytest.mark.parametrize("bomb, command", PAIRS, indirect=["bomb"])
 def test_refused_and_nothing_runs(command, bomb, world, monkeypatch, capsys):
     row = Row("bomb", command, "", "")
     name = "bombs/checkpoint" if "bombs" in command else "bomb.pt"
@@ -77,6 +94,7 @@ def test_refused_and_nothing_runs(command, bomb, world, monkeypatch, capsys):
 
 
 @pytest.mark.filterwarnings(r"ignore:\s*'\w+' is validated against ConfigStore")
+@pytest.mark.parametrize("bomb", FORMATS, indirect=True)
 def test_the_hub_interface_refuses_it(bomb, world):
     from fairseq.models.transformer import TransformerModel
 
