@@ -1,5 +1,6 @@
 """Recipes of ``configs/`` composed as fairseq-hydra-train does, for tests."""
 
+import functools
 import warnings
 from unittest.mock import patch
 
@@ -10,10 +11,12 @@ from omegaconf import DictConfig, OmegaConf
 
 from diverse_mha.training.reproduce.compose import CONFIGS
 
+_registered = functools.cache(hydra_init)
+
 
 def composed(name: str, *overrides: str, **options: bool) -> DictConfig:
     """Compose a recipe; ``options`` are those of Hydra's ``compose``."""
-    hydra_init(name)  # under the name of the recipe, so that Hydra takes it as its schema
+    _registered(name)  # under the name of the recipe, so that Hydra takes it as its schema
     # Half of the time goes into a copy of the store, which nobody writes to.
     shared = patch.object(ConfigStore, "__deepcopy__", lambda store, _: store, create=True)
     with shared, warnings.catch_warnings():

@@ -3,6 +3,7 @@
 Parameters are made on torch's meta device: their shapes are all that is looked at.
 """
 
+import functools
 from argparse import Namespace
 
 import pytest
@@ -19,6 +20,7 @@ PTB, WIKITEXT103 = 10008, 267744
 TRANSFORMER = "transformer_disagree_iwslt_de_en"
 
 
+@functools.cache
 def dictionary(size: int) -> Dictionary:
     words = Dictionary()
     for number in range(size - len(words)):

@@ -29,17 +29,23 @@ def hydra(recipe: str, *overrides: str):
 
 @functools.cache
 def completed(recipe: str, *overrides: str):
-    """Compose once; it takes a good part of a second."""
-    config = composed(recipe, *overrides)
+    """Compose once; with Hydra's own settings."""
+    config = composed(recipe, *overrides, return_hydra_config=True)
     add_defaults(config)
     return config
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory) -> Path:
-    """Dictionaries of every kind of task; adaptive softmax wants many words."""
-    folder = tmp_path_factory.mktemp("dictionaries")
-    words = "".join(f"w{number} 1\n" for number in range(61000))
+def data(tmp_path_factory) -> dict[bool, Path]:
+    """Dictionaries of every kind of task: short ones, and those that adaptive softmax wants."""
+    return {
+        adaptive: dictionaries(tmp_path_factory.mktemp("dictionaries"), 61000 if adaptive else 100)
+        for adaptive in (False, True)
+    }
+
+
+def dictionaries(folder: Path, size: int) -> Path:
+    words = "".join(f"w{number} 1\n" for number in range(size))
     classes = "".join(f"c{number} 1\n" for number in range(7))
     for name in (
         "dict.txt",
@@ -54,7 +60,7 @@ def data(tmp_path_factory) -> Path:
 
 def build(config, data):
     """Build task, model (without weights) and criterion."""
-    config.task.data = str(data)
+    config.task.data = str(data["adaptive" in config.criterion._name])
     task = tasks.setup_task(config.task)
     with torch.device("meta"):
         model = task.build_model(config.model)
@@ -81,7 +87,8 @@ def test_a_recipe_builds(recipe, data):
 
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_a_recipe_logs_to_the_folder_of_its_run(recipe):
-    config = composed(recipe, "checkpoint.save_dir=a/run", return_hydra_config=True)
+    config = hydra(recipe)
+    config.checkpoint.save_dir = "a/run"
     logging = config.hydra.job_logging
     assert logging.handlers.file.filename == "a/run/train.log"
     assert set(logging.root.handlers) == {"console", "file"}
