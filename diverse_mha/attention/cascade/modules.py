@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ..logits import LogitMap
-from .chunked import ChunkedNetwork
+from .choice import network_function
 from .network import HeadNetwork
 
 
@@ -134,7 +134,8 @@ class NetworkCascade(Cascade):
             return _add((logits,), masked, noise)
         if self.fused:
             parameters = [p.to(logits.dtype) for p in self.network.flat_parameters()]
-            return ChunkedNetwork.apply(logits, previous, masked, noise, *parameters)
+            network = network_function(logits, masked, parameters)
+            return network.apply(logits, previous, masked, noise, *parameters)
         x = _add((logits, previous), masked, 0.0)
         return _add((x, self.network(x)), masked, noise)
 
