@@ -7,6 +7,7 @@ from diverse_mha.aggregation import em_routing, fused_routing, simple_routing
 from diverse_mha.aggregation.routing import RoutingAggregation
 from diverse_mha.attention import MultiheadAttention, drop_heads
 from diverse_mha.attention.cascade import build_cascade
+from diverse_mha.attention.cascade.choice import network_function
 from diverse_mha.criterions.fused_loss import fused_label_smoothed_loss
 from diverse_mha.regularizers import (
     centre,
@@ -145,3 +146,12 @@ def test_samples_come_from_the_generator_of_the_device():
     again = sample_positions(None, (4, 30), 10, training=True, device=DEVICE)
     assert first.device.type == DEVICE.type and torch.equal(first, again)
     assert torch.equal(torch.get_rng_state(), cpu) == ON_GPU
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=name)
+def test_a_gpu_takes_the_cascades_kernel(dtype):
+    """Where it does not run, the network goes in chunks with a warning: a test must say so."""
+    parameters = [p.to(DEVICE, dtype) for p in build_cascade("mlp", H).network.flat_parameters()]
+    logits = torch.zeros(B, H, T, T, device=DEVICE, dtype=dtype)
+    chosen = network_function(logits, None, parameters).__name__
+    assert chosen == ("TiledNetwork" if ON_GPU else "ChunkedNetwork")
