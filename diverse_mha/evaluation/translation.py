@@ -81,7 +81,10 @@ def build_parser() -> argparse.ArgumentParser:
         "text was tokenised, else the target language)",
     )
     parser.add_argument(
-        "--lowercase", action="store_true", help="compare without case; the signature says so"
+        "--lowercase",
+        action="store_true",
+        help="compare without case, as is always done where data_bin/corpus.json says that the "
+        "text was lower-cased; the signature says so",
     )
     parser.add_argument(
         "--compound-split",
@@ -236,6 +239,8 @@ def main(words: Sequence[str]) -> int:
         raise UserError(f"--output {output}: must end in .json")
     check_file("--output", output)
     check_split(data, args.subset)
+    languages, lowercased = _preparation(data)
+    args.lowercase |= lowercased
 
     start = time.monotonic()
     # Elsewhere, so that what an interruption leaves is never mistaken for a result.
@@ -243,7 +248,7 @@ def main(words: Sequence[str]) -> int:
         generated = generate(args, None if post_process == "none" else post_process, folder)
         tokenised = read_hypotheses(generated, len(tok))
     args.seconds = time.monotonic() - start
-    plain = detokenise(tokenised, args.moses_language or _moses_language(data, side) or language)
+    plain = detokenise(tokenised, args.moses_language or languages[side] or language)
     args.post_process = post_process
     report(args, output, args.subset, (tokenised, plain), (tok, raw))
     return 0
@@ -259,13 +264,15 @@ def _reference(option: str, given: Path | None, default: Path) -> list[str]:
     return lines
 
 
-def _moses_language(data: Path, side: int) -> str | None:
-    """Read from what data-prep left in the data folder how a side (0 or 1) was tokenised."""
+def _preparation(data: Path) -> tuple[list[str | None], bool]:
+    """Read what data-prep left in the data folder: each side's Moses language; if lower-cased."""
     note = data / "corpus.json"
     if not note.is_file():
-        return None
+        return [None, None], False
     try:
-        return json.loads(note.read_text(encoding="utf-8"))["tokenizer_languages"][side]
+        made = json.loads(note.read_text(encoding="utf-8"))
+        source, target = made["tokenizer_languages"]
+        return [source, target], bool(made.get("lowercase", False))
     except (ValueError, LookupError, TypeError) as error:
         raise UserError(
             f"{note}: damaged, or not of data-prep; delete it and give --moses-language"

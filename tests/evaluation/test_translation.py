@@ -101,6 +101,14 @@ def test_case_counts_unless_told_otherwise():
     assert "case:lc" in uncased["sacrebleu_signature"]
 
 
+@pytest.mark.parametrize("lowercase", [True, False])
+def test_lowercased_data_is_known_by_its_note(tmp_path, lowercase):
+    assert evaluate._preparation(tmp_path) == ([None, None], False)
+    note = {"tokenizer_languages": ["de", "en"], "lowercase": lowercase}
+    (tmp_path / "corpus.json").write_text(json.dumps(note))
+    assert evaluate._preparation(tmp_path) == (["de", "en"], lowercase)
+
+
 def test_compounds_are_split_into_three_tokens():
     split = bleu.split_compounds
     assert split("das Nord-Ost-Tor , a - b , 3-4") == (

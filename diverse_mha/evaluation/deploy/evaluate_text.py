@@ -46,6 +46,7 @@ def evaluate_text(args: argparse.Namespace) -> int:
     args.seconds = time.monotonic() - start
     args.target_lang = translator.target.language
     args.post_process = translator.target.post_process
+    args.lowercase |= translator.target.tokeniser["lowercase"]
     tokenise = translator.target.tokenise()
     translations = [line.tokens for line in found], [line.text for line in found]
     report(args, output, args.source.name, translations, ([*map(tokenise, raw)], raw))
