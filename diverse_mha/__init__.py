@@ -1,12 +1,12 @@
 """Attention heads that differ usefully: four papers in one fairseq plugin.
 
-fairseq's ``--user-dir diverse_mha`` imports this package, which registers every architecture,
-task and criterion. So does ``import diverse_mha`` in a program that has imported fairseq before;
-one that has not calls :func:`register`. Without fairseq (absent, or not importable on this Python)
-the tensor functions in ``diverse_mha.regularizers`` and ``diverse_mha.analysis`` still work;
-``diverse-mha doctor`` says what is wrong.
+``--user-dir diverse_mha`` imports this package, which registers every architecture, task and
+criterion. Without fairseq (absent, or not importable on this Python) the tensor functions in
+``diverse_mha.regularizers`` and ``diverse_mha.analysis`` still work; ``diverse-mha doctor`` says
+what is wrong.
 """
 
+import os
 import sys
 
 __version__ = "0.1.0"
@@ -17,6 +17,16 @@ def register() -> None:
     from diverse_mha import compat, criterions, models, tasks  # noqa: F401
 
 
-# The commands that need neither fairseq nor torch start without them.
-if sys.modules.get("fairseq") is not None:
-    register()
+def _is_own_command() -> bool:
+    # Of ``python -m diverse_mha.x`` this is all there is when the package is imported.
+    return os.path.basename(sys.argv[0] if sys.argv else "") in ("-m", "diverse-mha")
+
+
+# Our own commands register when they need to: most need neither fairseq nor torch to start.
+if not _is_own_command():
+    try:
+        import fairseq as _fairseq
+    except Exception:  # whatever stops fairseq stops fairseq-train itself, loudly
+        _fairseq = None
+    if _fairseq is not None:
+        register()

@@ -93,3 +93,11 @@ def test_tensor_functions_work_where_fairseq_does_not():
         [sys.executable, "-c", code], capture_output=True, text=True, cwd=PACKAGE.parent
     )
     assert done.stdout.strip() == "-1.0", done.stderr
+
+
+def test_importing_registers_whatever_was_imported_before():
+    program = (
+        "import diverse_mha.regularizers, fairseq.models as m; "
+        "assert 'transformer_coda' in m.ARCH_MODEL_REGISTRY"
+    )
+    subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True)
