@@ -57,7 +57,7 @@ class Cell:
 
     experiment: Experiment | None
     measure: str
-    paper: float | None
+    paper: float | None = None
     against: Experiment | None = None
 
 

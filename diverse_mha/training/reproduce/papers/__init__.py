@@ -12,6 +12,18 @@ PAPERS: dict[str, dict[str, Table | Figure]] = {
 }
 
 
+def add_table(table: Table) -> None:
+    """Add a table of one's own, under the key it has as its paper.
+
+    Raises:
+        ValueError: if there is one of that name.
+    """
+    items = PAPERS.setdefault(table.paper, {})
+    if table.name in items:
+        raise ValueError(f"{table.paper} {table.name} is there already")
+    items[table.name] = table
+
+
 def items_of(paper: str) -> dict[str, Table | Figure]:
     """Return the tables and figures of a paper by their names.
 

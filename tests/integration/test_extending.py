@@ -1,0 +1,94 @@
+"""The plugins of docs/extending.md, as they stand there: files of a user's own, and commands."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from tests.docs.blocks import commands
+from tests.integration.conftest import ROOT
+
+PAGE = "docs/extending.md"
+FILES = dict(re.findall(r"^```python\n# (\S+)\n(.*?)^```", (ROOT / PAGE).read_text(), re.M | re.S))
+COMMANDS = {re.search(r"--user-dir (\w+)", c.text)[1]: c.text for c in commands(PAGE)}
+MODULES = {"fairseq-train": "fairseq_cli.train", "diverse-mha": "diverse_mha.cli"}
+SMALL = "--cpu --num-workers 0 --log-format simple --log-interval 1 --seed 1"
+
+
+def test_each_file_is_a_short_plugin_with_one_command():
+    assert FILES.keys() == {f"{name}/__init__.py" for name in COMMANDS}
+    assert len(FILES) == 3 and all(len(text.splitlines()) <= 60 for text in FILES.values())
+
+
+def follow(name, folder, *more, change=lambda command: command):
+    """Write the plugin into a folder and run its command there."""
+    (folder / name).mkdir()
+    (folder / name / "__init__.py").write_text(FILES[f"{name}/__init__.py"])
+    program, *words = shlex.split(change(COMMANDS[name]).replace("\\\n", ""))
+    environment = dict(os.environ, OMP_NUM_THREADS="1", PYTHONPATH=str(ROOT))
+    return subprocess.run(
+        [sys.executable, "-m", MODULES[program], *words, *map(str, more)],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+def train(name, folder, data, **options):
+    def on_our_data(command):
+        return options.get("change", str)(command.replace("DATA", str(data)))
+
+    return follow(name, folder, *SMALL.split(), change=on_our_data)
+
+
+@pytest.mark.integration
+def test_a_term_of_ones_own_is_trained_on_and_logged(data, tmp_path):
+    done = train("balance", tmp_path, data)
+    assert done.returncode == 0, done.stderr[-3000:]
+    values = re.findall(r"(?<!valid_)balance[=| ]+([\d.]+)", done.stdout + done.stderr)
+    assert values and all(float(value) > 0 for value in values)
+    kept = torch.load(tmp_path / "runs/balance/checkpoint_last.pt", weights_only=False)
+    assert kept["cfg"]["criterion"]["balance_weight"] == "encoder=0.5,cross=0.1"
+
+
+@pytest.mark.integration
+def test_a_term_of_ones_own_refuses_as_ours_do(data, tmp_path):
+    weight = "--balance-weight encoder=0.5,cross=0.1"
+    change = {"change": lambda command: command.replace(weight, "--balance-on encoder")}
+    done = train("balance", tmp_path, data, **change)
+    expected = "error: --balance-on encoder has no effect with --balance-weight 0; give a weight"
+    assert done.returncode == 1 and expected in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.integration
+def test_an_aggregation_of_ones_own_is_built_saved_and_loaded(data, tmp_path):
+    done = train("scaled", tmp_path, data)
+    assert done.returncode == 0, done.stderr[-3000:]
+    kept = torch.load(tmp_path / "runs/scaled/checkpoint_last.pt", weights_only=False)
+    scales = [p for name, p in kept["model"].items() if name.endswith("out_proj.scales")]
+    assert len(scales) == 2 and all((p - 0.5).abs().max() < 0.1 for p in scales)
+    generate = ["fairseq_cli.generate", data, "--user-dir", "scaled", "--cpu", "--max-len-b", 5]
+    path = ["--path", "runs/scaled/checkpoint_last.pt"]
+    done = subprocess.run(
+        [sys.executable, "-m", *map(str, generate), *path],
+        cwd=tmp_path,
+        env=dict(os.environ, OMP_NUM_THREADS="1", PYTHONPATH=str(ROOT)),
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0 and "Generate test" in done.stdout, done.stderr[-3000:]
+
+
+@pytest.mark.integration
+def test_a_table_of_ones_own_is_filled(tmp_path):
+    done = follow("pairs", tmp_path, "--out", tmp_path / "out")
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    assert "== pairs table-1: Drophead with output disagreement" in done.stdout
+    assert (tmp_path / "out/smoke/tables/pairs-table-1.md").is_file()
