@@ -76,6 +76,7 @@ def test_nothing_of_ours_and_nothing_of_the_training_is_left():
     )
 
 
+TALKING = {"cascade": "talking-heads"}
 GATED = {"aggregation": "headwise-gate", "aggregation_cross_layers": "all"}
 
 
@@ -85,6 +86,7 @@ GATED = {"aggregation": "headwise-gate", "aggregation_cross_layers": "all"}
         ("transformer_routing", SMALL, "x.pt: its aggregation is em-routing, which exists"),
         ("transformer_coda", SMALL, "x.pt: its cascade is mlp, .* only models with cascade none"),
         ("transformer_disagree", SMALL | {"cascade": "residual"}, "x.pt: its cascade is residual"),
+        ("transformer_disagree", SMALL | TALKING, "x.pt: its cascade is talking-heads, which"),
         ("transformer_disagree", SMALL | GATED, "x.pt: its aggregation is headwise-gate, which"),
         ("transformer_lm_coda_tiny", LM, "x.pt: its cascade is mlp"),
     ],
