@@ -1,9 +1,8 @@
-"""Take single members out of tar and zip archives, without trusting the names in them.
+"""Take single members out of tar and zip archives, without trusting what else is in them.
 
-Before anything is unpacked, every entry of the archive is looked at: one with an absolute path,
-with ``..``, a link that leads out of the archive, or a device makes the whole archive refused,
-and so does a size that no text unpacks to. What is unpacked is written under names of ours, never
-under those of the archive.
+A member is asked for by its name and written under one of ours, never under that of the archive,
+so an entry with ``..``, a link or a device does no harm: it is passed over, or refused if it is
+what was asked for. An archive that unpacks to a size that no text does is refused.
 """
 
 import bz2
@@ -17,8 +16,7 @@ import stat
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO
 
@@ -28,31 +26,12 @@ from diverse_mha.common.errors import UserError
 from diverse_mha.corpora.published import bomb, unpack_limit
 
 BLOCK = 1 << 20
-_DAMAGE = (
-    tarfile.TarError,
-    zipfile.BadZipFile,
-    gzip.BadGzipFile,
-    lzma.LZMAError,
-    zlib.error,
-    EOFError,
-)
+_DAMAGE = (tarfile.TarError, zipfile.BadZipFile, lzma.LZMAError, zlib.error, EOFError)
+#: What opens a packed tar file, by its first bytes.
+_PACKED = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}
 
-
-@dataclass(frozen=True)
-class Entry:
-    """One entry of an archive.
-
-    Attributes:
-        name: Its path, as the archive has it.
-        kind: "file", "folder", "symbolic link", "hard link" or "device".
-        size: Bytes, unpacked.
-        target: Where a link leads.
-    """
-
-    name: str
-    kind: str
-    size: int = 0
-    target: str = ""
+# An entry: its name, bytes when unpacked, whether it is a plain file, and what opens it.
+Entry = tuple[str, int, bool, Callable[[], IO[bytes]]]
 
 
 def unpack(archive: Path, patterns: Mapping[str, bool], folder: Path) -> dict[str, dict[str, Path]]:
@@ -69,74 +48,55 @@ def unpack(archive: Path, patterns: Mapping[str, bool], folder: Path) -> dict[st
         names.
 
     Raises:
-        UserError: If the archive is damaged or cut off, has an unsafe entry, has nothing for a
-            pattern, or what matches is no plain file. Nothing is unpacked before the first
-            three are ruled out.
+        UserError: If the archive is damaged or cut off, would unpack to too much, has nothing for
+            a pattern, or what matches is no plain file. Nothing of it stays unpacked then.
     """
-    with _readable(archive):
-        entries = _check(archive, _entries(archive))
-        wanted = {}
-        for pattern, optional in patterns.items():
-            names = sorted(name for name in entries if _matches(name, pattern))
-            if not names and not optional:
-                raise UserError(f"{archive} has no {pattern}; it is not the published archive")
-            for name in names:
-                if entries[name].kind != "file":
-                    raise UserError(
-                        f"{archive}: {name} is a {entries[name].kind}, not a file; not unpacked"
-                    )
-            wanted[pattern] = names
+    found: dict[str, dict[str, Path]] = {pattern: {} for pattern in patterns}
+    read = _zip_entries if archive.suffix == ".zip" else _tar_entries
+    try:
         folder.mkdir(parents=True, exist_ok=True)
-        every = sorted({name for names in wanted.values() for name in names})
-        places = {name: folder / f"{number:04d}" for number, name in enumerate(every)}
-        _extract(archive, places, entries)
-    return {pattern: {name: places[name] for name in names} for pattern, names in wanted.items()}
+        with _damage_named(archive):
+            _unpack(archive, read(archive), found, folder)
+        for pattern, optional in patterns.items():
+            if not found[pattern] and not optional:
+                raise UserError(f"{archive} has no {pattern}; it is not the published archive")
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return {pattern: dict(sorted(members.items())) for pattern, members in found.items()}
+
+
+def _unpack(
+    archive: Path, entries: Iterator[Entry], found: dict[str, dict[str, Path]], folder: Path
+) -> None:
+    left = unpack_limit(archive)
+    for number, (entry, size, plain, open_member) in enumerate(entries):
+        left -= size
+        if left < 0:
+            raise bomb(archive)
+        name = posixpath.normpath(entry)
+        wanted = [pattern for pattern in found if _matches(name, pattern)]
+        if not wanted:
+            continue
+        if not plain:
+            raise UserError(f"{archive}: {name} is not a plain file; not unpacked")
+        place = folder / f"{number:04d}"
+        with open_member() as member, open(place, "wb") as file:
+            shutil.copyfileobj(member, file, BLOCK)
+        for pattern in wanted:
+            found[pattern][name] = place
 
 
 @contextlib.contextmanager
-def _readable(archive: Path) -> Iterator[None]:
+def _damage_named(archive: Path) -> Iterator[None]:
     try:
         yield
-    except _DAMAGE as error:
+    except (*_DAMAGE, OSError) as error:
+        # The readers of gzip and bzip2 say with a bare OSError that the data are damaged.
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
         reason = str(error).partition("\n")[0] or "it ends too early"
         raise UserError(f"{archive} is damaged or cut off ({reason}); fetch it again") from None
-
-
-def _check(archive: Path, entries: Iterator[Entry]) -> dict[str, Entry]:
-    """Return the entries by their tidy names, or refuse the archive for an unsafe one."""
-    found, size, limit = {}, 0, unpack_limit(archive)
-    for entry in entries:
-        size += entry.size
-        if size > limit:
-            raise bomb(archive)
-        if entry.kind == "device":
-            raise UserError(
-                f"{archive}: refused, because its entry {entry.name!r} is a device or a pipe, "
-                "which no published corpus has"
-            )
-        if _leads_out(entry.name):
-            raise UserError(
-                f"{archive}: refused, because its entry {entry.name!r} leads out of the folder "
-                f"it would be unpacked into"
-            )
-        if entry.target and _leads_out(entry.target, posixpath.dirname(entry.name), entry.kind):
-            raise UserError(
-                f"{archive}: refused, because its {entry.kind} {entry.name!r} leads out of the "
-                f"archive, to {entry.target!r}"
-            )
-        found[posixpath.normpath(entry.name)] = entry
-    return found
-
-
-def _leads_out(path: str, folder: str = "", kind: str = "") -> bool:
-    path = path.replace("\\", "/")
-    if path.startswith("/") or path[1:2] == ":":
-        return True
-    if not kind:  # a name, in which even a harmless .. has no place
-        return ".." in path.split("/")
-    if kind == "symbolic link":  # relative to its folder; a hard link starts at the top
-        path = posixpath.join(folder, path)
-    return posixpath.normpath(path).split("/")[0] == ".."
 
 
 def _matches(name: str, pattern: str) -> bool:
@@ -144,144 +104,48 @@ def _matches(name: str, pattern: str) -> bool:
     return len(parts) == len(wanted) and all(map(fnmatch.fnmatchcase, parts, wanted))
 
 
-def _is_zip(archive: Path) -> bool:
-    return archive.suffix == ".zip"
+def _zip_entries(archive: Path) -> Iterator[Entry]:
+    with zipfile.ZipFile(archive) as packed:
+        for info in packed.infolist():
+            plain = stat.S_IFMT(info.external_attr >> 16) in (0, stat.S_IFREG) and not info.is_dir()
+            yield info.filename, info.file_size, plain, lambda info=info: packed.open(info)
 
 
-def _entries(archive: Path) -> Iterator[Entry]:
-    if _is_zip(archive):
-        with zipfile.ZipFile(archive) as file:
-            for info in file.infolist():
-                yield _zip_entry(file, info)
-        return
-    with _open_tar(archive, "check") as tar:
-        for info in tar:
-            kind = next((name for test, name in _TAR_KINDS if test(info)), "device")
-            yield Entry(info.name, kind, info.size, info.linkname)
-        # To the very end, where gzip keeps the checksum of all that came before.
-        while tar.fileobj.read(BLOCK):
-            pass
-
-
-_TAR_KINDS = (
-    (tarfile.TarInfo.isreg, "file"),
-    (tarfile.TarInfo.isdir, "folder"),
-    (tarfile.TarInfo.issym, "symbolic link"),
-    (tarfile.TarInfo.islnk, "hard link"),
-)
-
-
-def _zip_entry(file: zipfile.ZipFile, info: zipfile.ZipInfo) -> Entry:
-    mode = info.external_attr >> 16
-    if stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK):
-        return Entry(info.filename, "device")
-    if stat.S_ISLNK(mode):
-        if info.file_size > BLOCK:
-            raise zipfile.BadZipFile("a link of many bytes")
-        return Entry(info.filename, "symbolic link", 0, file.read(info).decode("utf-8", "replace"))
-    return Entry(info.filename, "folder" if info.is_dir() else "file", info.file_size)
-
-
-@contextlib.contextmanager
-def _open_tar(archive: Path, verb: str) -> Iterator[tarfile.TarFile]:
-    """Open a tar file, with a bar that shows how far it has been read."""
-    size = archive.stat().st_size
-    bar = tqdm(
-        total=size, desc=f"{verb} {archive.name}", unit="B", unit_scale=True, leave=False,
-        disable=None,
-    )  # fmt: skip
-    with bar, open(archive, "rb") as raw:
-        with _unpacking(_Ticking(raw, bar)) as plain:
-            limited = _Limited(plain, archive)
-            with tarfile.open(fileobj=limited, mode="r:") as tar:
-                yield tar
-
-
-def _unpacking(raw: "_Ticking") -> IO[bytes]:
-    """Open what is packed by its first bytes, as tar does."""
-    start = raw.read(6)
-    raw.seek(0)
-    if start.startswith(b"\x1f\x8b"):
-        return gzip.GzipFile(fileobj=raw, mode="rb")
-    if start.startswith(b"BZh"):
-        return bz2.BZ2File(raw)
-    if start.startswith((b"\xfd7zXZ", b"\x5d\x00\x00")):
-        return lzma.LZMAFile(raw)
-    return contextlib.nullcontext(raw)
+def _tar_entries(archive: Path) -> Iterator[Entry]:
+    """Read a tar file once, from end to end, with a bar that shows how far it has been read."""
+    with open(archive, "rb") as raw:
+        start = raw.read(6)
+        raw.seek(0)
+        unpacking = (opener for magic, opener in _PACKED.items() if start.startswith(magic))
+        with tqdm.wrapattr(
+            raw, "read", archive.stat().st_size, desc=f"read {archive.name}", leave=False,
+            disable=None,
+        ) as watched:  # fmt: skip
+            plain = next(unpacking, contextlib.nullcontext)(watched)
+            with plain as file:
+                limited = _Limited(file, archive)
+                with tarfile.open(fileobj=limited, mode="r|") as tar:
+                    for info in tar:
+                        yield info.name, info.size, info.isreg(), lambda i=info: tar.extractfile(i)
+                # To the very end, where gzip keeps the checksum of all that came before.
+                while limited.read(BLOCK):
+                    pass
 
 
 class _Limited:
-    """What comes out of a packed tar file, up to ``unpack_limit``.
+    """What comes out of a packed tar file, up to a bound.
 
     The sizes of the entries are not enough: the head of an entry may be as large as it likes, and
-    is read into memory.
+    is read into memory. Heads and the padding of every entry come on top of the texts.
     """
 
     def __init__(self, file: IO[bytes], archive: Path):
         self._file, self._archive = file, archive
-        # Heads and the padding of every entry come on top of the texts.
-        self._limit = 2 * unpack_limit(archive)
+        self._left = 2 * unpack_limit(archive)
 
-    def tell(self) -> int:
-        return self._file.tell()
-
-    def seek(self, position: int, whence: int = 0) -> int:
-        if whence == 0 and position > self._limit:
-            raise bomb(self._archive)
-        with _damage_named():
-            return self._file.seek(position, whence)
-
-    def read(self, size: int = -1) -> bytes:
-        if size < 0 or self._file.tell() + size > self._limit:
-            raise bomb(self._archive)
-        with _damage_named():
-            return self._file.read(size)
-
-
-@contextlib.contextmanager
-def _damage_named() -> Iterator[None]:
-    """Bzip2 says with a bare OSError that its data is damaged."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno is not None or isinstance(error, gzip.BadGzipFile):
-            raise
-        raise EOFError(str(error)) from None
-
-
-class _Ticking:
-    """A file opened for reading that tells a progress bar how far it is."""
-
-    def __init__(self, file: IO[bytes], bar: tqdm):
-        self._file, self._bar = file, bar
-
-    def __getattr__(self, name: str):
-        return getattr(self._file, name)
-
-    def read(self, size: int = -1) -> bytes:
+    def read(self, size: int) -> bytes:
         data = self._file.read(size)
-        self._bar.update(max(0, self._file.tell() - self._bar.n))
+        self._left -= len(data)
+        if self._left < 0:
+            raise bomb(self._archive)
         return data
-
-
-def _extract(archive: Path, places: dict[str, Path], entries: dict[str, Entry]) -> None:
-    if _is_zip(archive):
-        with zipfile.ZipFile(archive) as file:
-            for name, place in places.items():
-                with file.open(entries[name].name) as member:
-                    _copy(member, place)
-    else:
-        with _open_tar(archive, "unpack") as tar:
-            left = set(places)
-            for info in tar:
-                name = posixpath.normpath(info.name)
-                if name in left and info.isreg():
-                    _copy(tar.extractfile(info), places[name])
-    for name, place in places.items():
-        if place.stat().st_size != entries[name].size:
-            raise EOFError(f"{name} is shorter than it should be")
-
-
-def _copy(member: IO[bytes], place: Path) -> None:
-    with member, open(place, "wb") as file:
-        shutil.copyfileobj(member, file, BLOCK)

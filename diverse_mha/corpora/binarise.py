@@ -1,13 +1,19 @@
-"""Sentences with labels in fairseq's binarised format, one folder a field.
+"""fairseq's binarised format: by fairseq-preprocess, and for sentences with labels.
 
-The layout is that of fairseq's ``sentence_prediction``: ``input0/`` (and ``input1/`` for pairs)
-and ``label/``, each with ``dict.txt`` and a ``SPLIT.bin`` and ``SPLIT.idx`` for every split. More
-fields, such as the ``length`` of logical pairs, lie in folders of their own in the same way.
+The layout of the latter, one folder a field, is that of fairseq's ``sentence_prediction``:
+``input0/`` (and ``input1/`` for pairs) and ``label/``, each with ``dict.txt`` and a ``SPLIT.bin``
+and ``SPLIT.idx`` for every split. More fields, such as the ``length`` of logical pairs, lie in
+folders of their own in the same way.
 """
 
+import os
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+
+from diverse_mha.common.errors import UserError
 
 _SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # every dictionary of fairseq's has them
 
@@ -51,3 +57,32 @@ def binarise(folder: Path, split: str, lines: Sequence[str], *, end: bool = True
             dictionary.encode_line(line, add_if_not_exist=False, append_eos=end).long()
         )
     builder.finalize(f"{prefix}.idx")
+
+
+def preprocess(
+    prefixes: Mapping[str, Path], folder: Path, workers: int, options: Sequence[str]
+) -> None:
+    """Run fairseq-preprocess.
+
+    Args:
+        prefixes: for each split, what the names of its files begin with.
+        folder: where the data go.
+        workers: number of processes.
+        options: further ones.
+
+    Raises:
+        UserError: if it fails, with its last line.
+    """
+    command = [sys.executable, "-m", "fairseq_cli.preprocess", *options]
+    for split, prefix in prefixes.items():
+        command += [f"--{split}pref", str(prefix)]
+    command += ["--destdir", str(folder), "--workers", str(workers)]
+    environment = {**os.environ, "PYTHONWARNINGS": "ignore"}  # the last line is to be the error
+    result = subprocess.run(
+        command, capture_output=True, text=True, errors="replace", env=environment
+    )
+    if result.returncode != 0:
+        lines = (result.stderr.strip() or result.stdout.strip() or "no output").splitlines()
+        raise UserError(f"fairseq-preprocess failed (exit code {result.returncode}): {lines[-1]}")
+    # Its log repeats every option and names the temporary folder; nothing reads it.
+    (folder / "preprocess.log").unlink(missing_ok=True)

@@ -1,8 +1,8 @@
 """Fetch published files: from a local folder, or over the network, with resume and checks.
 
 A download grows in ``NAME.part``. Whatever ends it early, the next attempt asks the server for
-the rest only. It is renamed to ``NAME`` after its size and checksums have been found right, so
-a file of that name is always whole.
+the rest only (over FTP for all of it). It is renamed to ``NAME`` after its size and checksums have
+been found right, so a file of that name is always whole.
 """
 
 import http.client
@@ -15,7 +15,6 @@ from pathlib import Path
 from tqdm import tqdm
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.corpora.ftp import FtpFile
 from diverse_mha.corpora.published import PublishedFile, verify
 
 ATTEMPTS = 3  # per address, each going on where the last one stopped
@@ -116,7 +115,7 @@ def _try_address(file: PublishedFile, url: str, part: Path) -> str | None:
             time.sleep(PAUSE * 2 ** (attempt - 1))
         resumed = part.exists()
         try:
-            _transfer(url, part, file.name)
+            _transfer(url, part, file)
             verify(file, part)
             return None
         except UserError as error:
@@ -135,16 +134,14 @@ def _try_address(file: PublishedFile, url: str, part: Path) -> str | None:
 
 
 def _open(url: str, start: int):
-    """Ask a server for a file from a byte on; it may send all of it, and then says 200."""
-    if url.startswith("ftp:"):
-        return FtpFile(url, start, TIMEOUT)
+    """Ask a server for a file from a byte on; it may send all of it, and over FTP it does."""
     request = urllib.request.Request(url, headers={"User-Agent": "diverse-mha"})
     if start:
         request.add_header("Range", f"bytes={start}-")
     return urllib.request.urlopen(request, timeout=TIMEOUT)
 
 
-def _transfer(url: str, part: Path, label: str) -> None:
+def _transfer(url: str, part: Path, published: PublishedFile) -> None:
     """Append to ``part`` what is missing of the file at ``url``."""
     have = part.stat().st_size if part.exists() else 0
     try:
@@ -159,19 +156,12 @@ def _transfer(url: str, part: Path, label: str) -> None:
         if response.status != 206:
             have = 0  # the server sends the whole file
         rest = response.headers.get("Content-Length")
-        total = have + int(rest) if rest is not None else None
-        with (
-            open(part, "ab" if have else "wb") as file,
-            tqdm(
-                total=total,
-                initial=have,
-                desc=label,
-                unit="B",
-                unit_scale=True,
-                leave=False,
-                disable=None,
-            ) as bar,
-        ):
+        total = have + int(rest) if rest is not None else published.size
+        bar = tqdm(
+            total=total, initial=have, desc=published.name, unit="B", unit_scale=True, leave=False,
+            disable=None,
+        )  # fmt: skip
+        with open(part, "ab" if have else "wb") as file, bar:
             try:
                 while block := response.read(BLOCK):
                     file.write(block)

@@ -149,7 +149,7 @@ def write_splits(
                 if isinstance(side, Member):
                     sizes.append(_append_members(path, side, unpacked[side]))
                 else:
-                    sizes.append(_append_file(path, found[side]))
+                    sizes.append(append_file(path, found[side]))
             _check_sizes(*sizes)
         counts[split] = text.check_parallel(*paths)
     shutil.rmtree(scratch, ignore_errors=True)
@@ -208,7 +208,7 @@ def _decoded(place: Path) -> Iterator[str]:
         raise UserError("not UTF-8 text") from None
 
 
-def _append_file(path: Path, source: Path) -> dict[str, int]:
+def append_file(path: Path, source: Path) -> dict[str, int]:
     """Append a file as it is and return its number of lines."""
     count, last = 0, b"\n"
     with open(path, "ab") as file:

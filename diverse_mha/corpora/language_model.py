@@ -11,18 +11,16 @@ to that, so perplexities are per word, sentence ends counted, as the literature 
 """
 
 import json
-import os
-import subprocess
-import sys
-import zipfile
-import zlib
-from collections.abc import Iterator, Mapping
+import shutil
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.corpora import download, published
+from diverse_mha.corpora import archives, download, published
+from diverse_mha.corpora.binarise import preprocess
+from diverse_mha.corpora.fetch import append_file
 from diverse_mha.corpora.published import PublishedFile
 from diverse_mha.corpora.running_text import SPLITS, TextCorpus
 from diverse_mha.corpora.space import require_space
@@ -30,7 +28,6 @@ from diverse_mha.corpora.steps import Steps, sole_use
 from diverse_mha.corpora.text import read_lines
 
 FOLDERS = ("raw", "bin")
-BLOCK = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -115,28 +112,38 @@ def _identities(job: TextJob) -> list:
 def _fetch(job: TextJob, tmp: Path) -> str:
     """Fetch and check every file first, then unpack: nothing is unpacked unchecked."""
     require_space(job.out, job.corpus.space)
-    texts = _archived(job) if job.corpus.archive else None
-    if texts is None:
-        if job.local:
-            files = find_texts(job.corpus.files, job.local)
-        else:
-            files = {
-                split: download.download(file, job.out / "download")
-                for split, file in job.corpus.files.items()
-            }
-        texts = {split: published.unpacked(path) for split, path in files.items()}
     counts, tokens = {}, {}
-    for split in SPLITS:
+    for split, source in _texts(job, tmp / "unpacked").items():
         path = tmp / f"{split}.txt"
-        with open(path, "wb") as file:
-            last = b"\n"
-            for block in texts[split]:
-                file.write(block)
-                last = block[-1:]
-            file.write(b"" if last == b"\n" else b"\n")
+        append_file(path, source)
         counts[split], tokens[split] = _check_text(job.corpus, split, path)
+    shutil.rmtree(tmp / "unpacked", ignore_errors=True)
     sizes = ", ".join(f"{count:,} {split}" for split, count in counts.items())
     return f"{sizes} lines; {tokens['train']:,} train tokens, line ends included"
+
+
+def _texts(job: TextJob, scratch: Path) -> dict[str, Path]:
+    """Return where the published text of each split lies; what is in an archive is unpacked."""
+    files, archive = job.corpus.files, job.corpus.archive
+    if job.local is not None and not job.local.is_dir():
+        raise UserError(f"{job.local}, given by --from, is not a folder")
+    if archive is None and job.local is None:
+        return {s: download.download(file, job.out / "download") for s, file in files.items()}
+    if archive is None or job.local is not None and not (job.local / archive.name).is_file():
+        names = _local_names(files["train"], "train")
+        if archive is not None and not any((job.local / name).is_file() for name in names):
+            raise UserError(
+                f"{job.local} has neither {archive.name} nor {names[0]}; put it there, "
+                f"or leave out --from"
+            )
+        return find_texts(files, job.local)
+    if job.local is None:
+        path = download.download(archive, job.out / "download")
+    else:
+        path = job.local / archive.name
+        published.verify(archive, path)
+    unpacked = archives.unpack(path, {file.name: False for file in files.values()}, scratch)
+    return {split: unpacked[file.name][file.name] for split, file in files.items()}
 
 
 def _check_text(corpus: TextCorpus, split: str, path: Path) -> tuple[int, int]:
@@ -167,61 +174,12 @@ def _check_text(corpus: TextCorpus, split: str, path: Path) -> tuple[int, int]:
     return lines, lines + words
 
 
-def _archived(job: TextJob) -> Mapping[str, Iterator[bytes]] | None:
-    """Return the texts inside the archive, or None if --from has them unpacked."""
-    archive = job.corpus.archive
-    if job.local is None:
-        path = download.download(archive, job.out / "download")
-    elif not job.local.is_dir():
-        raise UserError(f"{job.local}, given by --from, is not a folder")
-    else:
-        path = job.local / archive.name
-        if not path.is_file():
-            names = _local_names(job.corpus.files["train"], "train")
-            if not any((job.local / name).is_file() for name in names):
-                raise UserError(
-                    f"{job.local} has neither {archive.name} nor {names[0]}; put it there, "
-                    f"or leave out --from"
-                )
-            return None
-        published.verify(archive, path)
-    return {split: _member(path, file.name) for split, file in job.corpus.files.items()}
-
-
-def _member(archive: Path, name: str) -> Iterator[bytes]:
-    """Yield one member of a zip archive in blocks.
-
-    Members are asked for by their full name and written where we say: no name from inside the
-    archive ever becomes a path.
-    """
-    try:
-        with zipfile.ZipFile(archive) as packed, packed.open(name) as file:
-            if packed.getinfo(name).file_size > published.unpack_limit(archive):
-                raise published.bomb(archive)
-            while block := file.read(BLOCK):
-                yield block
-    except KeyError:
-        raise UserError(f"{archive} has no {name} inside; fetch it again") from None
-    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
-        raise UserError(f"{archive} is damaged or cut off ({error}); fetch it again") from None
-
-
 def _binarise(job: TextJob, tmp: Path) -> str:
-    command = [sys.executable, "-m", "fairseq_cli.preprocess", "--only-source"]
-    for split in SPLITS:
-        command += [f"--{split}pref", str(job.out / "raw" / f"{split}.txt")]
-    command += ["--destdir", str(tmp), "--workers", str(job.workers)]
+    options = ["--only-source"]
     if job.min_count:
-        command += ["--thresholdsrc", str(job.min_count)]
-    environment = {**os.environ, "PYTHONWARNINGS": "ignore"}  # the last line is to be the error
-    result = subprocess.run(
-        command, capture_output=True, text=True, errors="replace", env=environment
-    )
-    if result.returncode != 0:
-        lines = (result.stderr.strip() or result.stdout.strip() or "no output").splitlines()
-        raise UserError(f"fairseq-preprocess failed (exit code {result.returncode}): {lines[-1]}")
-    # Its log repeats every option and names the temporary folder; nothing reads it.
-    (tmp / "preprocess.log").unlink(missing_ok=True)
+        options += ["--thresholdsrc", str(job.min_count)]
+    prefixes = {split: job.out / "raw" / f"{split}.txt" for split in SPLITS}
+    preprocess(prefixes, tmp, job.workers, options)
     made = {"corpus": job.corpus.name, "kind": "language model", "min_count": job.min_count}
     (tmp / "corpus.json").write_text(json.dumps(made, indent=2) + "\n", encoding="utf-8")
     entries = read_lines(tmp / "dict.txt")

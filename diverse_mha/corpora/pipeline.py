@@ -15,13 +15,11 @@ references of valid and test, bpe/ holds the published subwords, and there is no
 
 import functools
 import json
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from diverse_mha.common.errors import UserError
 from diverse_mha.corpora import chinese, subwords, text
+from diverse_mha.corpora.binarise import preprocess
 from diverse_mha.corpora.corpus import SPLITS
 from diverse_mha.corpora.counts import comparison
 from diverse_mha.corpora.demo import corpus as demo
@@ -186,22 +184,14 @@ def _binarise_options(job: Job) -> dict:
 
 def _binarise(job: Job, tmp: Path) -> str:
     source, target = job.languages
-    command = [sys.executable, "-m", "fairseq_cli.preprocess"]
-    command += ["--source-lang", source, "--target-lang", target]
-    for split in SPLITS:
-        command += [f"--{split}pref", str(job.out / "bpe" / split)]
-    command += ["--destdir", str(tmp), "--workers", str(job.workers)]
+    options = ["--source-lang", source, "--target-lang", target]
     if job.joined:
-        command.append("--joined-dictionary")
+        options.append("--joined-dictionary")
     if job.corpus.dictionary_size is not None:
         size = str(job.corpus.dictionary_size)
-        command += ["--nwordssrc", size, "--nwordstgt", size]
-    result = subprocess.run(command, capture_output=True, text=True, errors="replace")
-    if result.returncode != 0:
-        lines = (result.stderr.strip() or result.stdout.strip() or "no output").splitlines()
-        raise UserError(f"fairseq-preprocess failed (exit code {result.returncode}): {lines[-1]}")
-    # Its log repeats every option and names the temporary folder; nothing reads it.
-    (tmp / "preprocess.log").unlink(missing_ok=True)
+        options += ["--nwordssrc", size, "--nwordstgt", size]
+    prefixes = {split: job.out / "bpe" / split for split in SPLITS}
+    preprocess(prefixes, tmp, job.workers, options)
     made = {
         "corpus": job.corpus.name,
         "source": source,

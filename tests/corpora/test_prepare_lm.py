@@ -135,7 +135,7 @@ def test_archive_without_a_member_is_one_line(wiki, archive, tmp_path):
     with zipfile.ZipFile(archive, "w") as packed:
         packed.writestr("wikitext-103/wiki.train.tokens", TEXTS["train"])
     corpus = replace(wiki, archive=replace(wiki.archive, checksum=None))
-    with pytest.raises(UserError, match="has no wikitext-103/wiki.valid.tokens inside"):
+    with pytest.raises(UserError, match="has no wikitext-103/wiki.valid.tokens;"):
         prepare(TextJob(corpus, tmp_path / "out", local=archive.parent))
     assert left_over(tmp_path / "out") == []
 
@@ -242,7 +242,7 @@ def own(tmp_path):
 def test_own_text_that_changed_is_prepared_anew(own, preprocess, capsys):
     arguments = ["own", "--from", f"{own}", "--out", f"{own / 'x'}", "--min-count", "3"]
     prepare_lm.main(arguments)
-    assert preprocess[0][-2:] == ["--thresholdsrc", "3"]
+    assert " --thresholdsrc 3 " in " ".join(preprocess[0])
     prepare_lm.main(arguments)
     assert capsys.readouterr().out.count("(already done)") == 2
     (own / "test.txt").write_text("c\n")

@@ -282,11 +282,12 @@ def test_disk_without_room_is_refused_before_anything_is_fetched(
 def test_disk_that_fills_up_ends_in_one_line(tmp_path, capsys, monkeypatch):
     publish("iwslt17", tmp_path / "mini")
 
-    def full(member, place):
-        place.write_bytes(b"half")
+    def full(member, file, length):
+        file.write(b"half")
+        place = file.name
         raise OSError(errno.ENOSPC, "No space left on device", f"{place}")
 
-    monkeypatch.setattr(archives, "_copy", full)
+    monkeypatch.setattr(archives.shutil, "copyfileobj", full)
     code, _, errors = run_main(arguments("iwslt17", tmp_path, "--unchecked"), capsys)
     assert code == 2 and errors.count("\n") == 1
     assert "No space left on device; free some space and run the same command again" in errors
@@ -322,12 +323,12 @@ def test_every_option_of_a_corpus_means_something(name, capsys):
     assert all(isinstance(count, PaperCount) for count in corpus.counts) and corpus.licence
 
 
-def test_unsafe_archive_ends_in_one_line(tmp_path, capsys):
+def test_archive_that_lacks_a_text_ends_in_one_line(tmp_path, capsys):
     path = publish("iwslt17", tmp_path / "mini") / "de-en.tgz"
     write_archive(path, {"de-en/train.tags.de-en.de": b"a\n", "../evil": b"evil"})
     code, _, errors = run_main(arguments("iwslt17", tmp_path, "--unchecked"), capsys)
     assert code == 2 and errors.count("\n") == 1
-    assert "de-en.tgz: refused, because its entry '../evil' leads out" in errors
+    assert "de-en.tgz has no " in errors
     assert left_over(tmp_path) == [] and list(tmp_path.rglob("evil")) == []
 
 
