@@ -8,13 +8,13 @@ import argparse
 import importlib
 import importlib.metadata
 import json
-import os
 import platform
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 
 import diverse_mha
+from diverse_mha.common.machine import cores, installed
 
 OK, WARNING, FAILED = "ok", "warning", "FAILED"
 REINSTALL = "run: bash scripts/setup.sh"
@@ -69,7 +69,7 @@ def examine() -> Iterator[Item]:
     yield _attempt("fairseq", _fairseq)
     for name, purpose in DISTRIBUTIONS.items():
         yield _attempt(name, lambda name=name: importlib.metadata.version(name), purpose)
-    yield Item("cores", OK, str(_cores()))
+    yield Item("cores", OK, str(cores()))
     yield _attempt("GPUs", _gpus)
     yield _attempt("attention", _attention)
     for module, (feature, needed) in COMPILED.items():
@@ -125,21 +125,9 @@ def _torch() -> str:
 
 
 def _fairseq() -> str:
-    versions = []
-    for name in ("fairseq-fixed", "fairseq"):
-        try:
-            versions.append(f"{name} {importlib.metadata.version(name)}")
-        except importlib.metadata.PackageNotFoundError:
-            continue
+    versions = installed("fairseq-fixed", "fairseq")
     importlib.import_module("fairseq")
-    return ", ".join(versions) or "imported from a folder, no distribution"
-
-
-def _cores() -> int:
-    """The cores that this process may use, which a container often limits."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return ", ".join(map(" ".join, versions.items())) or "imported from a folder, no distribution"
 
 
 def _gpus() -> str:

@@ -28,6 +28,7 @@ from diverse_mha.benchmark.training import find_device
 from diverse_mha.common.arguments import OneLineParser
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.files import write_json, write_text
+from diverse_mha.common.machine import cores
 from diverse_mha.common.places import check_folder
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -185,7 +186,7 @@ def _speed(device: str, tiny: bool) -> list[Job]:
 
 def _study(out: Path, tiny: bool, collect: bool = False) -> Job:
     scale = ["smoke", "--updates", "2", "--rows", "baseline"] if tiny else ["small"]
-    side_by_side = 1 if tiny else max(1, min(8, (os.cpu_count() or 1) // 2))
+    side_by_side = 1 if tiny else max(1, min(8, cores() // 2))
     how = ["--collect"] if collect else ["--jobs", str(side_by_side)]
     command = ["-m", "diverse_mha.cli", "reproduce", "study", "translation", "--scale", *scale]
     return Job("translation", [*command, *how, "--out", str(out / "study")], always=collect)

@@ -1,52 +1,31 @@
 """The result of a benchmark as a Markdown table, and what it was measured on."""
 
-import importlib.metadata
 import os
-import platform
 from dataclasses import asdict
 
 import torch
 
-from diverse_mha import __version__
 from diverse_mha.benchmark.shapes import SHAPES
 from diverse_mha.benchmark.summary import Summary
 from diverse_mha.benchmark.variants import PAPER_RATIOS, variants_of
+from diverse_mha.common.machine import cores, processor, versions
 
 MIB = 2**20
 
 
 def describe_machine(device: torch.device, threads: int) -> dict:
     """Versions, cores and what else bears on speed; the load tells of other programs."""
-    versions = {"diverse_mha": __version__, "torch": torch.__version__}
-    versions["python"] = platform.python_version()
-    for name in ("fairseq-fixed", "fairseq", "numpy"):
-        try:
-            versions[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
     gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else None
-    affinity = getattr(os, "sched_getaffinity", None)
     return {
-        "versions": versions,
-        "processor": _processor(),
-        "cores": len(affinity(0)) if affinity else os.cpu_count(),
+        "versions": versions(),
+        "processor": processor(),
+        "cores": cores(),
         "threads": threads,
         "wait_policy": os.environ.get("OMP_WAIT_POLICY"),
         "load_average": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
         "device": device.type,
         "gpu": gpu,
     }
-
-
-def _processor() -> str:
-    try:
-        with open("/proc/cpuinfo") as lines:
-            for line in lines:
-                if line.startswith("model name"):
-                    return line.split(":", 1)[1].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
 
 
 def describe_variant(

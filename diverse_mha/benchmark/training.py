@@ -14,8 +14,11 @@ from fairseq.optim.fp16_optimizer import FP16Optimizer
 from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
 
+import diverse_mha
 from diverse_mha.benchmark.variants import Variant
 from diverse_mha.common.errors import UserError
+
+diverse_mha.register()  # models and criterions
 
 DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 LABEL_SMOOTHING = 0.1

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from diverse_mha.common.errors import UserError
+from diverse_mha.common.machine import cores
 
 
 class OneLineParser(argparse.ArgumentParser):
@@ -43,6 +44,13 @@ def add_out(parser: argparse.ArgumentParser, corpus: str) -> None:
     out = Path("data", corpus)
     parser.add_argument(
         "--out", type=Path, default=out, metavar="FOLDER", help=f"where all output goes ({out})"
+    )
+
+
+def add_workers(parser: argparse.ArgumentParser) -> None:
+    """Declare ``--workers`` of a command that prepares a corpus."""
+    parser.add_argument(
+        "--workers", type=at_least(1), default=cores(), metavar="N", help="processes (all cores)"
     )
 
 

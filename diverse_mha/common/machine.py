@@ -1,6 +1,6 @@
-"""The versions that a result depends on."""
+"""What a result depends on beside its settings: the machine, and the versions on it."""
 
-import importlib.metadata
+import os
 import platform
 import subprocess
 
@@ -8,14 +8,42 @@ from diverse_mha import __version__
 from diverse_mha.common.places import ROOT
 
 
-def versions() -> dict:
-    """Return the versions that a result depends on, and the commit in a git checkout."""
-    found = {"python": platform.python_version(), "diverse_mha": __version__}
-    for name in ("torch", "fairseq", "fairseq-fixed"):
+def cores() -> int:
+    """Count the cores that this process may use, which a container often limits."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def processor() -> str:
+    """Name the processor."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as lines:
+            for line in lines:
+                if line.startswith("model name"):
+                    return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def installed(*names: str) -> dict[str, str]:
+    """Return the versions of those distributions that are installed."""
+    import importlib.metadata  # slow
+
+    found = {}
+    for name in names:
         try:
             found[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             continue
+    return found
+
+
+def versions() -> dict:
+    """Return the versions that a result depends on, and the commit in a git checkout."""
+    found = {"python": platform.python_version(), "diverse_mha": __version__}
+    found |= installed("torch", "numpy", "fairseq", "fairseq-fixed")
     if (ROOT / ".git").exists():
         try:
             done = subprocess.run(

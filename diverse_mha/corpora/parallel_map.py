@@ -1,7 +1,6 @@
 """Apply a function to every line of a file, over several processes, with a progress bar."""
 
 import multiprocessing
-import os
 import signal
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -14,13 +13,6 @@ LineFunction = Callable[[str], str]
 CHUNK = 500  # lines handed to a process at a time
 
 _function: LineFunction | None = None  # in a worker: the function that its initialiser built
-
-
-def available_cores() -> int:
-    """Return the number of cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def map_file(

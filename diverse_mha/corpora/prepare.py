@@ -7,14 +7,13 @@ import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
-from diverse_mha.common.arguments import OneLineParser, add_out, at_least
+from diverse_mha.common.arguments import OneLineParser, add_out, add_workers, at_least
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.corpora import subwords
 from diverse_mha.corpora.corpus import SPLITS, Corpus
 from diverse_mha.corpora.demo import corpus as demo
 from diverse_mha.corpora.dry_run import describe_job
 from diverse_mha.corpora.job import SAMPLE_SEED, Job
-from diverse_mha.corpora.parallel_map import available_cores
 from diverse_mha.corpora.pipeline import prepare
 from diverse_mha.corpora.published import PublishedFile
 from diverse_mha.corpora.specs import CORPORA
@@ -81,13 +80,7 @@ def _add_corpus(corpora: argparse._SubParsersAction, corpus: Corpus) -> argparse
         _add_source_options(parser, corpus)
     if not corpus.segmented:
         _add_text_options(parser, corpus)
-    add(
-        "--workers",
-        type=at_least(1),
-        default=available_cores(),
-        metavar="N",
-        help="processes (all cores)",
-    )
+    add_workers(parser)
     add(
         "--dry-run",
         action="store_true",

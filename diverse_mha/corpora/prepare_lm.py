@@ -5,10 +5,9 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from diverse_mha.common.arguments import OneLineParser, add_out, at_least
+from diverse_mha.common.arguments import OneLineParser, add_out, add_workers, at_least
 from diverse_mha.common.errors import run_cli
 from diverse_mha.corpora.language_model import TextJob, prepare
-from diverse_mha.corpora.parallel_map import available_cores
 from diverse_mha.corpora.running_text import TEXT_CORPORA, TextCorpus, own_corpus
 
 EPILOG = """\
@@ -67,13 +66,7 @@ def _add_corpus(corpora: argparse._SubParsersAction, corpus: TextCorpus) -> argp
         help=f"take the text from this folder ({source})"
         + ("" if own else " instead of downloading it"),
     )
-    add(
-        "--workers",
-        type=at_least(1),
-        default=available_cores(),
-        metavar="N",
-        help="processes (all cores)",
-    )
+    add_workers(parser)
     return parser
 
 

@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from diverse_mha.common.errors import UserError, run_cli
+from diverse_mha.common.machine import cores
 from diverse_mha.common.places import CONFIGS, USER_DIR
 from diverse_mha.common.starting_point import LAST, check_start
 
@@ -224,7 +225,7 @@ def commands(job: Job, gpus: int, port: int) -> list[tuple[list[str], dict[str, 
         }
         if "OMP_NUM_THREADS" not in os.environ:
             # Otherwise every process takes all cores, and they slow each other down.
-            environment["OMP_NUM_THREADS"] = str(max(1, (os.cpu_count() or 1) // count))
+            environment["OMP_NUM_THREADS"] = str(max(1, cores() // count))
         workers.append((_fairseq(job, settings), environment))
     return workers
 

@@ -2,14 +2,13 @@
 
 import json
 import os
-import platform
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import write_json
-from diverse_mha.common.machine import versions
+from diverse_mha.common.machine import cores, processor, versions
 from diverse_mha.training.reproduce.compose import lookup
 from diverse_mha.training.reproduce.plan import Run
 from diverse_mha.training.reproduce.training_log import (
@@ -116,24 +115,10 @@ def had_to_share(result: Mapping) -> bool:
     return used < 0.9 * sum(seconds.values())
 
 
-def cores() -> int:
-    """Count the cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 def hardware() -> dict:
     """Describe the machine: processor, cores at hand, threads asked for, GPUs."""
     import torch
 
-    name = platform.processor() or platform.machine()
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.is_file():
-        for line in cpuinfo.read_text().splitlines():
-            if line.startswith("model name"):
-                name = line.partition(":")[2].strip()
-                break
     gpus = [torch.cuda.get_device_name(n) for n in range(torch.cuda.device_count())]
     threads = os.environ.get("OMP_NUM_THREADS")
-    return {"processor": name, "cores": cores(), "threads": threads, "gpus": gpus}
+    return {"processor": processor(), "cores": cores(), "threads": threads, "gpus": gpus}

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from diverse_mha.common.errors import UserError, describe_os_error
 from diverse_mha.common.files import write_json, write_text
+from diverse_mha.common.machine import cores
 from diverse_mha.common.places import ROOT
 from diverse_mha.evaluation.averaging import newest_checkpoints
 from diverse_mha.training.reproduce import results, steps
@@ -95,7 +96,7 @@ class Runner:
 
     def _share(self, slot: int) -> "Runner":
         """Keep this process and the commands it starts to one of ``jobs`` shares of the machine."""
-        threads = 1 if self.fork else max(1, results.cores() // self.jobs)
+        threads = 1 if self.fork else max(1, cores() // self.jobs)
         os.environ.setdefault("OMP_NUM_THREADS", str(threads))
         if self.fork or self.gpus == 0:
             return self
