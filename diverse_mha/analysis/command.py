@@ -16,12 +16,12 @@ from diverse_mha.analysis.libraries import check_libraries
 from diverse_mha.analysis.meters import DEFAULT_MEASURES, MEASURES
 from diverse_mha.analysis.names import short_names
 from diverse_mha.analysis.output import check_writable, is_json, write_folder
-from diverse_mha.analysis.provenance import described, made_by, sha256_of
+from diverse_mha.analysis.provenance import described, made_by
 from diverse_mha.analysis.run import analyze, open_models, score_checkpoint
 from diverse_mha.analysis.similarity import THRESHOLD, check_threshold
 from diverse_mha.analysis.terminal import format_tables
 from diverse_mha.common.errors import UserError
-from diverse_mha.common.files import write_json
+from diverse_mha.common.files import sha256_of, write_json
 
 __all__ = ["COMPONENT_ORDER", "add_arguments", "run", "score_checkpoint"]
 

@@ -13,7 +13,7 @@ from diverse_mha.analysis.tables import (
     rows_of,
     summary_rows,
 )
-from diverse_mha.common import latex
+from diverse_mha.common.tables import latex_table
 
 HEAD = """% Tables of diverse-mha analyze, for \\usepackage{{booktabs}}.
 % Made by: {command}
@@ -45,7 +45,7 @@ def latex_tables(content: dict) -> str:
             lines = [[model, *map(number, values[part.place])] for model, values in rows]
             caption = f"{title}. {where} {_meaning(results[0], part.headings)}"
             label = f"tab:heads-{name}-{part.name}"
-            tables.append(latex.table(["model", *part.headings], [lines], caption, label))
+            tables.append(latex_table(["model", *part.headings], [lines], caption, label))
     if "against" in content:
         rows = [
             [name, COMPONENT_TITLES[component], *map(number, values)]
@@ -53,7 +53,7 @@ def latex_tables(content: dict) -> str:
         ]
         caption = f"Similarity of the last layers to those of {content['against']['name']}. {where}"
         headings = ["model", "component", *AGAINST.headings]
-        tables.append(latex.table(headings, [rows], caption, "tab:heads-against", names=2))
+        tables.append(latex_table(headings, [rows], caption, "tab:heads-against", names=2))
     for result in results:
         tables += _of_model(result, where)
     return "\n".join(tables)
@@ -75,7 +75,7 @@ def _of_model(result: dict, where: str) -> list[str]:
         )
         label = f"tab:heads-layers-{part.name}-{file_name(result['name'])}"
         headings = ["component", "layer", *part.headings]
-        tables.append(latex.table(headings, groups, caption, label, names=2))
+        tables.append(latex_table(headings, groups, caption, label, names=2))
     return tables
 
 

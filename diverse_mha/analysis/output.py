@@ -1,12 +1,12 @@
 """Write an analysis into a folder: numbers, figures and one page to look at."""
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from diverse_mha.analysis.tables import headings_of, rows_of, summary_rows
-from diverse_mha.common.errors import UserError
-from diverse_mha.common.files import csv_text, write_json
+from diverse_mha.common.files import write_json
+from diverse_mha.common.places import check_file, check_folder
+from diverse_mha.common.tables import csv_text
 
 ALL = "All heads"  # the report's first section of figures
 
@@ -24,15 +24,7 @@ def check_writable(output: Path) -> None:
     Raises:
         UserError: if it, or the nearest folder above it, is no folder or not to be written to.
     """
-    folder = output.parent if is_json(output) else output
-    if is_json(output) and output.is_dir():
-        raise UserError(f"--output {output}: is a folder; give a name that does not end in .json")
-    while not folder.exists() and folder != folder.parent:
-        folder = folder.parent
-    if not folder.is_dir():
-        raise UserError(f"--output {output}: {folder} is a file; give a folder, or FILE.json")
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise UserError(f"--output {output}: {folder} cannot be written to; choose another place")
+    (check_file if is_json(output) else check_folder)("--output", output)
 
 
 def is_json(output: Path) -> bool:

@@ -1,13 +1,10 @@
 """How the numbers came about: command, time, versions and checkpoints."""
 
-import hashlib
 import shlex
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from diverse_mha.common.machine import versions
-
-CHUNK = 2**20
 
 
 def made_by(words: Sequence[str]) -> dict:
@@ -17,15 +14,6 @@ def made_by(words: Sequence[str]) -> dict:
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
         "versions": versions(),
     }
-
-
-def sha256_of(path: str) -> str:
-    """Return the SHA-256 of a file, in hexadecimal, as ``sha256sum`` prints it."""
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        while chunk := file.read(CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
 
 
 def described(made: dict) -> dict[str, str]:

@@ -1,10 +1,9 @@
-"""Writing result files whole or not at all."""
+"""Files: written whole or not at all, and what tells one from another."""
 
-import csv
-import io
+import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -13,13 +12,6 @@ from typing import BinaryIO
 def write_json(path: Path, content: dict) -> None:
     """Write ``content`` as indented JSON; a file of that name is replaced in one step."""
     write_text(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
-
-
-def csv_text(rows: Iterable[Sequence]) -> str:
-    """Return rows as comma-separated values, quoted where a cell holds a comma or a quote."""
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
-    return text.getvalue()
 
 
 def write_text(path: Path, text: str) -> None:
@@ -65,3 +57,9 @@ def whole_file(path: str | os.PathLike) -> Iterator[BinaryIO]:
     except BaseException:
         Path(part).unlink(missing_ok=True)
         raise
+
+
+def sha256_of(path: str | os.PathLike) -> str:
+    """Return the SHA-256 of a file, in hexadecimal, as ``sha256sum`` prints it."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

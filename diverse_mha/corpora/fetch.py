@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from diverse_mha.common.errors import UserError
+from diverse_mha.common.files import sha256_of
 from diverse_mha.corpora import archives, download, published, text
 from diverse_mha.corpora.choose import hold_out, sample_pairs
 from diverse_mha.corpora.corpus import SPLITS, Corpus, Pair
@@ -64,7 +65,7 @@ def _identities(job: Job) -> list:
             identity += [side.name, side.markup, side.lines]
         if job.local and file in unknown:
             if file not in digests:
-                digests[file] = published.digest_of(download.find_local(file, job.local))
+                digests[file] = sha256_of(download.find_local(file, job.local))
             identity.append(digests[file])
         identities.append(identity)
     return identities
@@ -90,7 +91,7 @@ def obtain(job: Job) -> dict[PublishedFile, Path]:
             else download.download(file, job.downloads)
         )
         if job.checked and file.urls and not (file.checksum or file.text_checksum):
-            digest = published.digest_of(found[file])
+            digest = sha256_of(found[file])
             print(f"note: no checksum of {file.name} is known; its sha256 is {digest}", flush=True)
     return found
 

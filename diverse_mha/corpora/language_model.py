@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 
 from diverse_mha.common.errors import UserError
+from diverse_mha.common.files import sha256_of
 from diverse_mha.corpora import archives, download, published
 from diverse_mha.corpora.binarise import preprocess
 from diverse_mha.corpora.fetch import append_file
@@ -102,7 +103,7 @@ def _identities(job: TextJob) -> list:
         # Where the text came from does not matter, as it is checked.
         identity = [split, file.name, file.text_checksum, file.lines]
         if split in own:
-            identity.append(published.digest_of(own[split]))
+            identity.append(sha256_of(own[split]))
         identities.append(identity)
     if job.corpus.archive:
         identities.append(asdict(job.corpus.archive)["checksum"])

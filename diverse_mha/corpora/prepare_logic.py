@@ -21,7 +21,7 @@ from pathlib import Path
 
 from diverse_mha.common.arguments import OneLineParser, add_out, at_least
 from diverse_mha.common.errors import UserError, run_cli
-from diverse_mha.corpora import published
+from diverse_mha.common.files import sha256_of
 from diverse_mha.corpora.binarise import binarise, write_dictionary
 from diverse_mha.corpora.logic import RELATIONS
 from diverse_mha.corpora.logic.check import complaint
@@ -86,7 +86,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         steps = Steps(args.out, FOLDERS)
         if args.local:
             files = published_files(args.local)
-            options = {"files": [[path.name, published.digest_of(path)] for path in files]}
+            options = {"files": [[path.name, sha256_of(path)] for path in files]}
             steps.run("read", options, lambda folder: _write_pairs(folder, _read(files)))
         else:
             options = {"version": VERSION, "draws": draws, "seed": args.seed}

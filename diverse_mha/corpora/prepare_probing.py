@@ -14,7 +14,8 @@ from pathlib import Path
 
 from diverse_mha.common.arguments import OneLineParser, add_out, at_least
 from diverse_mha.common.errors import UserError, run_cli
-from diverse_mha.corpora import download, published
+from diverse_mha.common.files import sha256_of
+from diverse_mha.corpora import download
 from diverse_mha.corpora.binarise import binarise, count_words, write_dictionary
 from diverse_mha.corpora.probing import SPLITS, TASKS, published_file, read_examples
 from diverse_mha.corpora.steps import Steps, sole_use
@@ -92,7 +93,7 @@ def _prepare(task: str, args: argparse.Namespace) -> None:
     file = published_file(task)
     options = {"task": task, "urls": file.urls}
     if args.local is not None:
-        options = {"task": task, "file": published.digest_of(args.local / file.name)}
+        options = {"task": task, "file": sha256_of(args.local / file.name)}
 
     def read(folder: Path) -> str:
         path = (

@@ -75,7 +75,9 @@ def verify(file: PublishedFile, path: Path) -> None:
     if file.size is not None and path.stat().st_size != file.size:
         raise UserError(f"{path} has {path.stat().st_size:,} bytes, expected {file.size:,}")
     if file.checksum is not None:
-        _compare(path, "file", file.checksum, _digest(file.checksum, _blocks(path)))
+        with open(path, "rb") as copy:
+            digest = hashlib.file_digest(copy, file.checksum.partition(":")[0])
+        _compare(path, "file", file.checksum, digest.hexdigest())
     if file.lines is None and file.text_checksum is None:
         return
     lines, last, digest = 0, b"\n", None
@@ -133,18 +135,6 @@ def _blocks(path: Path) -> Iterator[bytes]:
     with open(path, "rb") as file:
         while block := file.read(BLOCK):
             yield block
-
-
-def digest_of(path: Path) -> str:
-    """Return the sha256 of a file."""
-    return _digest("sha256:", _blocks(path))
-
-
-def _digest(checksum: str, blocks: Iterator[bytes]) -> str:
-    digest = hashlib.new(checksum.partition(":")[0])
-    for block in blocks:
-        digest.update(block)
-    return digest.hexdigest()
 
 
 def _compare(path: Path, what: str, expected: str, actual: str) -> None:

@@ -19,8 +19,8 @@ from pathlib import Path
 from diverse_mha.common.arguments import at_least
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import write_json
-from diverse_mha.common.layout import to_text, write_texts
 from diverse_mha.common.places import check_file
+from diverse_mha.common.tables import to_text, write_texts
 from diverse_mha.evaluation.comparison.runs import check_alike, read_run
 from diverse_mha.evaluation.comparison.systems import RESAMPLES, SEED, System, compare_systems
 from diverse_mha.evaluation.comparison.tables import lay_out, to_json

@@ -18,8 +18,9 @@ from pathlib import Path
 
 from diverse_mha.common.arguments import OneLineParser
 from diverse_mha.common.errors import UserError, run_cli
-from diverse_mha.common.files import csv_text, named
+from diverse_mha.common.files import named
 from diverse_mha.common.places import check_file
+from diverse_mha.common.tables import csv_text
 from diverse_mha.corpora.text import read_lines
 
 LOG = "train.log"  # what a recipe leaves in its checkpoint.save_dir

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from diverse_mha.common.arguments import OneLineParser
 from diverse_mha.common.errors import UserError, run_cli
-from diverse_mha.common.files import csv_text
 from diverse_mha.common.places import check_folder
+from diverse_mha.common.tables import csv_text
 
 _SUBSET = re.compile(r"test(\d+)")
 _MARKERS = "os^Dv*PX"

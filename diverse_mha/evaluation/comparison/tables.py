@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from diverse_mha.common.layout import Layout
+from diverse_mha.common.tables import Layout
 from diverse_mha.evaluation.comparison.inference import Difference
 from diverse_mha.evaluation.comparison.metrics import METRICS
 from diverse_mha.evaluation.comparison.systems import Measured, System

@@ -11,8 +11,8 @@ import torch
 
 from diverse_mha.common.arguments import at_least
 from diverse_mha.common.errors import UserError
-from diverse_mha.common.layout import to_text
 from diverse_mha.common.places import ROOT, check_folder
+from diverse_mha.common.tables import to_text
 from diverse_mha.training.reproduce import steps, study
 from diverse_mha.training.reproduce.batches import usable
 from diverse_mha.training.reproduce.experiments import SCALES, Figure, Row, Table

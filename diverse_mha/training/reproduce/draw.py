@@ -25,7 +25,8 @@ from diverse_mha.analysis.figures.style import (
     write_bytes,
 )
 from diverse_mha.common.errors import UserError, run_cli
-from diverse_mha.common.files import csv_text, write_text
+from diverse_mha.common.files import write_text
+from diverse_mha.common.tables import csv_text
 from diverse_mha.training.reproduce.draw_study import draw_study
 
 WARNING = {

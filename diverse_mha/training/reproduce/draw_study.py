@@ -6,7 +6,8 @@ from pathlib import Path
 import matplotlib
 
 from diverse_mha.analysis.figures.style import COLOURS, MARKERS, STYLE, Plot, new_figure
-from diverse_mha.common.files import csv_text, write_text
+from diverse_mha.common.files import write_text
+from diverse_mha.common.tables import csv_text
 
 _AXES = {
     "heads.svcca": "SVCCA (higher = more alike)",

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from diverse_mha.common.files import write_json
-from diverse_mha.common.layout import Layout, write_texts
+from diverse_mha.common.tables import Layout, write_texts
 from diverse_mha.training.reproduce.experiments import Row, Table
 from diverse_mha.training.reproduce.fill import Number
 from diverse_mha.training.reproduce.measures import MEASURES

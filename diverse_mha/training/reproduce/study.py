@@ -7,7 +7,7 @@ from pathlib import Path
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import write_json
-from diverse_mha.common.layout import Layout
+from diverse_mha.common.tables import Layout
 from diverse_mha.evaluation.comparison.runs import check_alike, read_run
 from diverse_mha.evaluation.comparison.systems import RESAMPLES, System, compare_systems
 from diverse_mha.evaluation.comparison.tables import (

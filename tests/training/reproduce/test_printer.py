@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from diverse_mha.common.layout import to_csv, to_latex, to_markdown, to_text
+from diverse_mha.common.tables import to_csv, to_latex, to_markdown, to_text
 from diverse_mha.training.reproduce.experiments import Cell, Experiment, Row, Table
 from diverse_mha.training.reproduce.fill import Number
 from diverse_mha.training.reproduce.printer import (

@@ -7,7 +7,7 @@ import random
 import pytest
 from sacrebleu.metrics import BLEU
 
-from diverse_mha.common.layout import to_text
+from diverse_mha.common.tables import to_text
 from diverse_mha.evaluation.comparison.runs import Scored
 from diverse_mha.evaluation.comparison.systems import System, compare_systems
 from diverse_mha.training.reproduce import study
