@@ -1,13 +1,15 @@
 """The ``diverse-mha`` command: a table of subcommands, each in a module of its own.
 
 To add one: a row in ``COMMANDS`` and a module with ``add_arguments(parser)`` and ``run(args)``,
-which returns the exit code. Only the module of the chosen subcommand is imported.
+which returns the exit code. One that hands options on to fairseq has ``main(words)`` instead and
+reads its words itself. Only the module of the chosen subcommand is imported.
 """
 
 import argparse
 import importlib
 import sys
 from collections.abc import Sequence
+from types import ModuleType
 from typing import NamedTuple
 
 from diverse_mha import __version__
@@ -16,22 +18,38 @@ from diverse_mha.common.errors import run_cli
 
 
 class Command(NamedTuple):
-    """One subcommand: the module of this package that does it, and what ``--help`` says of it."""
+    """One subcommand.
+
+    Attributes:
+        module: the module of this package that does it.
+        help: what ``--help`` says of it.
+        own_words: whether it reads its words itself.
+    """
 
     module: str
     help: str
+    own_words: bool = False
 
 
 COMMANDS = {
     "doctor": Command("doctor", "show versions and check that everything works here"),
+    "prepare": Command("corpora.prepare", "make a translation corpus ready", True),
+    "prepare-lm": Command("corpora.prepare_lm", "make text for a language model ready", True),
+    "prepare-logic": Command("corpora.prepare_logic", "make pairs of formulas ready", True),
+    "prepare-probing": Command("corpora.prepare_probing", "make probing tasks ready", True),
+    "train": Command("training.launch", "train, in one process or several", True),
+    "learning-curve": Command("training.learning_curve", "draw runs against updates", True),
     "average": Command("evaluation.averaging", "average checkpoints into one"),
+    "evaluate": Command("evaluation.translation", "translate a test set and score it", True),
+    "evaluate-lm": Command("evaluation.language_model", "score a language model", True),
+    "evaluate-classifier": Command("evaluation.classifier", "score a classifier", True),
     "translate": Command("evaluation.deploy.translate", "translate plain text from standard input"),
     "export": Command("evaluation.deploy.export", "write a model for stock fairseq or CTranslate2"),
     "analyze": Command("analysis.command", "score how much the heads of a checkpoint differ"),
-    "compare": Command(
-        "evaluation.compare", "test whether one translation or method beats another"
-    ),
+    "compare": Command("evaluation.compare", "test whether one method beats another"),
     "reproduce": Command("training.reproduce.command", "run a table of the papers"),
+    "benchmark": Command("benchmark.__main__", "time training beside stock fairseq", True),
+    "check-gpu": Command("benchmark.gpu", "say in one report what a GPU does", True),
     "options": Command("training.options", "show the options of our models, criterions and tasks"),
     "path": Command("training.user_dir", "print the folder to give to fairseq's --user-dir"),
 }
@@ -41,8 +59,8 @@ def build_parser(chosen: str | None = None) -> argparse.ArgumentParser:
     """Build the parser; of the subcommands only ``chosen`` gets its options."""
     parser = OneLineParser(
         prog="diverse-mha",
-        description="Tools around the diverse_mha plugin for fairseq. Training and translation "
-        "are fairseq's own commands, with --user-dir $(diverse-mha path).",
+        description="Tools around the diverse_mha plugin for fairseq. fairseq's own "
+        "commands work too, with --user-dir $(diverse-mha path).",
         epilog="'diverse-mha COMMAND --help' shows the options of a command.",
     )
     parser.add_argument("--version", action="version", version=f"diverse-mha {__version__}")
@@ -50,15 +68,22 @@ def build_parser(chosen: str | None = None) -> argparse.ArgumentParser:
     for name, command in COMMANDS.items():
         text = command.help[0].upper() + command.help[1:] + "."
         subparser = commands.add_parser(name, help=command.help, description=text)
-        if name == chosen:
-            module = importlib.import_module(f"diverse_mha.{command.module}")
+        if name == chosen and not command.own_words:
+            module = _import(command)
             module.add_arguments(subparser)
             subparser.set_defaults(run=module.run)
     return parser
 
 
+def _import(command: Command) -> ModuleType:
+    return importlib.import_module(f"diverse_mha.{command.module}")
+
+
 def run(arguments: Sequence[str]) -> int:
     """Run one subcommand and return its exit code."""
+    command = COMMANDS.get(arguments[0]) if arguments else None
+    if command is not None and command.own_words:
+        return _import(command).main(arguments[1:]) or 0
     chosen = next((word for word in arguments if not word.startswith("-")), None)
     args = build_parser(chosen).parse_args(arguments)
     args.words = list(arguments)  # for commands that write down how they were called

@@ -2,4 +2,4 @@
 # Perplexity of a language model; `bash scripts/evaluate-lm.sh --help` says how.
 set -euo pipefail
 . -- "$(dirname -- "${BASH_SOURCE[0]}")/env.sh"
-exec "$python" -m diverse_mha.evaluation.language_model "$@"
+exec "$python" -m diverse_mha.cli evaluate-lm "$@"

@@ -2,4 +2,4 @@
 # Learning curves of several runs; `bash scripts/learning-curve.sh --help` says how.
 set -euo pipefail
 . -- "$(dirname -- "${BASH_SOURCE[0]}")/env.sh"
-exec "$python" -m diverse_mha.training.learning_curve "$@"
+exec "$python" -m diverse_mha.cli learning-curve "$@"

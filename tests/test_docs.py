@@ -1,6 +1,5 @@
 """What the documents must keep up with."""
 
-import importlib.util
 import re
 import subprocess
 import sys
@@ -8,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from diverse_mha.cli import COMMANDS
 from diverse_mha.training import options as show_options
 
 ROOT = Path(__file__).parents[1]
@@ -42,12 +42,11 @@ def test_the_example_of_a_torch_model_runs_without_fairseq():
     assert min(int(plain_right), int(right)) > 90 and float(score) > float(plain) + 0.05
 
 
-def test_the_page_on_installing_names_the_module_behind_every_launcher():
+def test_the_page_on_installing_names_the_subcommand_behind_every_launcher():
     page = (ROOT / "docs" / "install.md").read_text()
-    for module in re.findall(r"python -m ([\w.]+)", page):
-        assert importlib.util.find_spec(module), module
-    launchers = [*(ROOT / "data-prep").glob("*.sh"), *(ROOT / "scripts").glob("evaluate*.sh")]
-    modules = {re.search(r"-m diverse_mha\.([\w.]+)", p.read_text())[1] for p in launchers}
-    assert len(modules) == 7
-    for module in modules:
-        assert module in page or module.removeprefix("corpora.") in page, module
+    found = set()
+    for launcher in [*(ROOT / "data-prep").glob("*.sh"), *(ROOT / "scripts").glob("*.sh")]:
+        for name in re.findall(r"exec .* -m diverse_mha\.cli ([\w-]+)", launcher.read_text()):
+            found.add(name)
+            assert name in COMMANDS and re.search(rf"`(diverse-mha )?{name}\b", page), launcher
+    assert len(found) == 12

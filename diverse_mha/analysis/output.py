@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from diverse_mha.analysis.tables import headings_of, rows_of, summary_rows
-from diverse_mha.common.files import write_json
+from diverse_mha.common.files import write_files, write_json, write_text
 from diverse_mha.common.places import check_file, check_folder
 from diverse_mha.common.tables import csv_text
 
@@ -41,25 +41,25 @@ def write_folder(folder: Path, content: dict, analyses: list["Analysis"], settin
         analyses: what the results came from, in the same order.
         settings: what the report says of how it was made, by heading.
     """
-    from diverse_mha.analysis.figures.style import FORMATS, drawn, write_bytes
+    from diverse_mha.analysis.figures.style import FORMATS, drawn
     from diverse_mha.analysis.latex_tables import latex_tables
     from diverse_mha.analysis.report import render
 
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / "scores.json", content)
     results = content["models"]
-    write_bytes(folder / "layers.csv", layers_csv(results).encode())
-    write_bytes(folder / "pairs.csv", pairs_csv(results).encode())
-    write_bytes(folder / "tables.tex", latex_tables(content).encode())
+    write_text(folder / "layers.csv", layers_csv(results))
+    write_text(folder / "pairs.csv", pairs_csv(results))
+    write_text(folder / "tables.tex", latex_tables(content))
     figures = folder / "figures"
     figures.mkdir(exist_ok=True)
     sections: dict[str, list] = {}
     for section, plot in all_plots(analyses):
         pictures = {ending: drawn(plot, ending) for ending in FORMATS}
         for ending, picture in pictures.items():
-            write_bytes(figures / f"{plot.name}.{ending}", picture)
+            write_files({figures / f"{plot.name}.{ending}": picture})
         sections.setdefault(section, []).append((plot, pictures["svg"]))
-    write_bytes(folder / "report.html", render(content, sections, settings).encode())
+    write_text(folder / "report.html", render(content, sections, settings))
 
 
 def all_plots(analyses: list["Analysis"]) -> list[tuple[str, "Plot"]]:

@@ -14,12 +14,13 @@ from diverse_mha.benchmark.batches import batches_for, describe, stand_in_task
 from diverse_mha.benchmark.ceiling import count_operations
 from diverse_mha.benchmark.checks import CheckError, gather, judge
 from diverse_mha.benchmark.memory import TOO_LARGE, measure_memory, to_device
+from diverse_mha.benchmark.options import add_numbers, add_place, carry_out, check_output
 from diverse_mha.benchmark.ranges import LEAST_ROUNDS, add, check_rounds, format_ranges
 from diverse_mha.benchmark.report import describe_machine, describe_variant, format_markdown
 from diverse_mha.benchmark.rounds import clock_for, run_rounds
 from diverse_mha.benchmark.shapes import SHAPES
 from diverse_mha.benchmark.summary import summarise
-from diverse_mha.benchmark.training import DTYPES, Outcome, Trainee, check_precision, find_device
+from diverse_mha.benchmark.training import Outcome, Trainee, check_precision, find_device
 from diverse_mha.benchmark.variants import (
     LANGUAGE_MODEL_VARIANTS,
     STOCK,
@@ -27,9 +28,8 @@ from diverse_mha.benchmark.variants import (
     choose,
     variants_of,
 )
-from diverse_mha.common.arguments import OneLineParser
+from diverse_mha.common.arguments import OneLineParser, called
 from diverse_mha.common.errors import UserError, run_cli
-from diverse_mha.common.files import write_json
 from diverse_mha.common.places import check_folder
 
 CHECK_TOKENS = 500  # tokens in the batch of the correctness check, which is not timed
@@ -38,7 +38,7 @@ CHECK_TOKENS = 500  # tokens in the batch of the correctness check, which is not
 def build_parser() -> argparse.ArgumentParser:
     """Declare the options."""
     parser = OneLineParser(
-        prog="diverse_mha.benchmark",
+        prog=called("benchmark"),
         description="Time training steps (forward, backward, Adam) of this package's methods "
         "against fairseq's transformer (or transformer_lm) of the same shape. In each round "
         "every variant does one step on the same synthetic batch. Prints a Markdown table; the "
@@ -53,32 +53,24 @@ def build_parser() -> argparse.ArgumentParser:
         "(default: all)"
     )  # fmt: skip
     parser.add_argument(
-        "--batch-tokens", type=int, metavar="N",
-        help="most tokens in a batch, padding included (default: the shape's)",
-    )  # fmt: skip
-    parser.add_argument(
         "--mean-length", type=float, metavar="N",
         help="mean length of the corpus's sentences, or length of a language model's blocks, "
         "in tokens (default: the shape's)",
     )  # fmt: skip
-    parser.add_argument(
-        "--rounds", type=int, default=30, metavar="N", help="rounds that count (default: 30)"
+    text = "most tokens in a batch, padding included (default: the shape's)"
+    add_numbers(parser, {"batch-tokens": (None, text)}, least=16)
+    add_numbers(
+        parser,
+        {
+            "rounds": (30, "rounds that count"),
+            "threads": (torch.get_num_threads(), "threads on the CPU"),
+        },
     )
-    parser.add_argument(
-        "--warm-up", type=int, default=3, metavar="N", help="rounds before them (default: 3)"
-    )
-    parser.add_argument(
-        "--threads", type=int, metavar="N", help="threads on the CPU (default: torch's choice)"
-    )
-    parser.add_argument(
-        "--precision", default="fp32", choices=DTYPES, help="as fairseq's --fp16 and --bf16"
-    )
+    add_numbers(parser, {"warm-up": (3, "rounds before them"), "seed": (1, "of all chance")}, 0)
     parser.add_argument(
         "--compile", action="store_true", help="train our models with --compile, where they have it"
     )
-    parser.add_argument("--device", help="cpu or cuda (default: cuda where there is a GPU)")
-    parser.add_argument("--seed", type=int, default=1, metavar="N", help="default: 1")
-    parser.add_argument("--output", type=Path, metavar="FILE.json", help="also write everything")
+    add_place(parser)
     parser.add_argument(
         "--add-to", type=Path, metavar="FOLDER",
         help="keep the run there, and print each variant's range over all runs of the same "
@@ -99,12 +91,6 @@ def check_options(args: argparse.Namespace) -> None:
         args.batch_tokens = shape.batch_tokens
     if args.mean_length is None:
         args.mean_length = shape.mean_length
-    if args.threads is None:
-        args.threads = torch.get_num_threads()
-    for name, least in (("rounds", 1), ("warm_up", 0), ("threads", 1), ("batch_tokens", 16)):
-        value = getattr(args, name)
-        if value < least:
-            raise UserError(f"--{name.replace('_', '-')} {value}: must be at least {least}")
     if not (math.isfinite(args.mean_length) and 2 <= args.mean_length <= args.batch_tokens):
         raise UserError(
             f"--mean-length {args.mean_length:g}: must lie between 2 and --batch-tokens, "
@@ -112,8 +98,7 @@ def check_options(args: argparse.Namespace) -> None:
         )
     args.device = find_device(args.device)
     check_precision(args.precision, args.device)
-    if args.output is not None and args.output.is_dir():
-        raise UserError(f"--output {args.output}: is a folder; name a file in it")
+    check_output(args.output)
     if args.add_to is not None:
         check_rounds(args.rounds)
         check_folder("--add-to", args.add_to)
@@ -200,26 +185,22 @@ def _bar(sequence, text: str, total: int | None = None):
     return tqdm(sequence, desc=f"{text:<6}", total=total, leave=False)
 
 
-def run(arguments: Sequence[str]) -> int:
+def main(arguments: Sequence[str]) -> int:
     """Run the benchmark and return the exit code."""
     args = build_parser().parse_args(arguments)
     check_options(args)
+
+    def report(result: dict) -> str:
+        ranges = [] if args.add_to is None else [format_ranges(add(args.add_to, result))]
+        return "\n\n".join([format_markdown(result), *ranges])
+
     try:
-        result = measure(args)
-    except CheckError as error:
-        print(f"no figures: {error}", file=sys.stderr)
-        return 1
+        return carry_out(lambda: measure(args), report, args.output)
     except torch.OutOfMemoryError:
         raise UserError(
             f"--batch-tokens {args.batch_tokens}: {TOO_LARGE}; take fewer tokens or --variants"
         ) from None
-    print(format_markdown(result))
-    if args.output is not None:
-        write_json(args.output, result)
-    if args.add_to is not None:
-        print("\n" + format_ranges(add(args.add_to, result)))
-    return 0
 
 
 if __name__ == "__main__":
-    run_cli(lambda: run(sys.argv[1:]))
+    run_cli(lambda: main(sys.argv[1:]))

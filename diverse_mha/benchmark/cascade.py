@@ -8,11 +8,8 @@ of the ratio within one. Peak memory is measured apart, one fresh process a form
 refused if the two forms do not agree.
 """
 
-import multiprocessing
-import re
 import statistics
 from collections.abc import Callable
-from pathlib import Path
 
 import torch
 import torch.nn.functional as F
@@ -20,6 +17,8 @@ from torch import Tensor, nn
 
 from diverse_mha.attention.cascade import build_cascade
 from diverse_mha.attention.masks import merge_bias
+from diverse_mha.benchmark.memory import peak_beside
+from diverse_mha.benchmark.options import add_numbers
 from diverse_mha.benchmark.rounds import clock_for, run_rounds
 from diverse_mha.common.arguments import OneLineParser
 from diverse_mha.common.errors import run_cli
@@ -155,49 +154,27 @@ def check(part: str, shape: tuple[int, int, int], layers: int) -> None:
 
 
 def peak_memory(arguments: tuple, threads: int) -> float:
-    """Memory that a step needs at most, beside what there was before it.
-
-    Args:
-        arguments: for :func:`step_of`.
-        threads: of torch.
-
-    Returns:
-        MiB, of the whole process, by the operating system's high-water mark (Linux).
-    """
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(_measure_memory, (arguments, threads))
-
-
-def _measure_memory(arguments: tuple, threads: int) -> float:
-    torch.set_num_threads(threads)
+    """Memory in MiB that a step needs at most; ``arguments`` are those of :func:`step_of`."""
     part, form, shape, layers = arguments
-    step_of(part, form, (1, *shape[1:]), layers)()  # what is loaded on first use
-    step = step_of(*arguments)
-    before = _resident("VmRSS")
-    Path("/proc/self/clear_refs").write_text("5", "utf-8")  # the mark starts anew
-    step()
-    return _resident("VmHWM") - before
-
-
-def _resident(key: str) -> float:
-    status = Path("/proc/self/status").read_text("utf-8")
-    return int(re.search(rf"^{key}:\s*(\d+) kB$", status, re.M).group(1)) / 2**10
+    return peak_beside(step_of, arguments, (part, form, (1, *shape[1:]), layers), threads)
 
 
 def main() -> None:
     """Print one table row per part and form."""
     parser = OneLineParser(description=__doc__.split("\n")[0])
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
-    parser.add_argument("--batch", type=int, default=8, help="B (default: 8)")
-    parser.add_argument("--heads", type=int, default=8, help="H (default: 8)")
-    parser.add_argument("--length", type=int, default=100, help="T and S (default: 100)")
-    parser.add_argument("--layers", type=int, default=6, help="default: 6")
-    parser.add_argument("--rounds", type=int, default=15, help="default: 15")
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    add_numbers(
+        parser,
+        {
+            "batch": (8, "B"),
+            "heads": (8, "H"),
+            "length": (100, "T and S"),
+            "layers": (6, "layers of attention"),
+            "rounds": (15, "rounds that count"),
+            "threads": (torch.get_num_threads(), "threads"),
+        },
+    )
     args = parser.parse_args()
-    for name in ("batch", "heads", "length", "layers", "rounds", "threads"):
-        if getattr(args, name) < 1:
-            parser.error(f"--{name} {getattr(args, name)}: must be at least 1")
     torch.set_num_threads(args.threads)
     shape = (args.batch, args.heads, args.length)
 

@@ -4,17 +4,16 @@ import argparse
 import statistics
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from diverse_mha.benchmark.options import OUTPUT, carry_out, check_output
 from diverse_mha.benchmark.report import describe_machine
 from diverse_mha.benchmark.rounds import clock_for
 from diverse_mha.benchmark.training import DTYPES, Trainee, find_device
 from diverse_mha.common.arguments import OneLineParser
 from diverse_mha.common.errors import run_cli
-from diverse_mha.common.files import write_json
 
 # Large enough to fill a GPU, small enough for a CPU.
 SIZES = {"cuda": (8192, 2**31), "cpu": (512, 2**24)}
@@ -59,15 +58,19 @@ def run(arguments: Sequence[str]) -> int:
     """Measure, print and return the exit code."""
     parser = OneLineParser(prog="diverse_mha.benchmark.ceiling", description=__doc__)
     parser.add_argument("--device", help="cpu or cuda (default: cuda where there is a GPU)")
-    parser.add_argument("--output", type=Path, metavar="FILE.json", help="also write everything")
+    parser.add_argument("--output", **OUTPUT)
     args: argparse.Namespace = parser.parse_args(arguments)
-    result = measure(find_device(args.device))
-    for name, rate in result["operations_per_second"].items():
-        print(f"matrix product, {name}: {rate / 1e12:.3g} TFLOP/s")
-    print(f"copy: {result['bytes_per_second'] / 1e12:.3g} TB/s, read and written")
-    if args.output is not None:
-        write_json(args.output, result)
-    return 0
+    device = find_device(args.device)
+    check_output(args.output)
+    return carry_out(lambda: measure(device), lay_out, args.output)
+
+
+def lay_out(result: dict) -> str:
+    """Say what :func:`measure` found."""
+    rates = result["operations_per_second"].items()
+    lines = [f"matrix product, {name}: {rate / 1e12:.3g} TFLOP/s" for name, rate in rates]
+    lines.append(f"copy: {result['bytes_per_second'] / 1e12:.3g} TB/s, read and written")
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

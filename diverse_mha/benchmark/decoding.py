@@ -11,7 +11,6 @@ import sys
 from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 
 import torch
 from fairseq.sequence_generator import SequenceGenerator
@@ -20,6 +19,7 @@ from tqdm import tqdm
 from diverse_mha.benchmark.batches import make_batches, stand_in_task
 from diverse_mha.benchmark.checks import CheckError
 from diverse_mha.benchmark.memory import to_device
+from diverse_mha.benchmark.options import add_numbers, add_place, carry_out, check_output
 from diverse_mha.benchmark.report import describe_machine, where
 from diverse_mha.benchmark.rounds import clock_for, run_rounds
 from diverse_mha.benchmark.shapes import SHAPES, Shape
@@ -27,8 +27,7 @@ from diverse_mha.benchmark.summary import summarise
 from diverse_mha.benchmark.training import DTYPES, build_model, find_device
 from diverse_mha.benchmark.variants import STOCK, VARIANTS, choose
 from diverse_mha.common.arguments import OneLineParser
-from diverse_mha.common.errors import UserError, run_cli
-from diverse_mha.common.files import write_json
+from diverse_mha.common.errors import run_cli
 
 MODELS = "plain,em-1-2,em-all-encoder,coda"
 """Variants whose models differ: terms of a loss play no part in decoding."""
@@ -46,24 +45,22 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--shape", default="small", choices=SHAPES, help="default: small")
     parser.add_argument("--variants", default=MODELS, metavar="NAMES", help=f"default: {MODELS}")
-    numbers = {
-        "beam": (5, "size of the beam"),
-        "sentences": (16, "sentences in a batch"),
-        "length": (30, "tokens of every hypothesis"),
-        "rounds": (10, "rounds that count"),
-        "warm-up": (1, "rounds before them"),
-        "threads": (torch.get_num_threads(), "threads on the CPU"),
-        "seed": (1, "seed of parameters and batches"),
-    }
-    for name, (default, text) in numbers.items():
-        parser.add_argument(
-            f"--{name}", type=int, default=default, metavar="N", help=f"{text} ({default})"
-        )
-    parser.add_argument(
-        "--precision", default="fp32", choices=DTYPES, help="of the models (default: fp32)"
+    add_numbers(
+        parser,
+        {
+            "beam": (5, "size of the beam"),
+            "sentences": (16, "sentences in a batch"),
+            "length": (30, "tokens of every hypothesis"),
+            "rounds": (10, "rounds that count"),
+            "threads": (torch.get_num_threads(), "threads on the CPU"),
+        },
     )
-    parser.add_argument("--device", help="cpu or cuda (default: cuda where there is a GPU)")
-    parser.add_argument("--output", type=Path, metavar="FILE.json", help="also write everything")
+    add_numbers(
+        parser,
+        {"warm-up": (1, "rounds before them"), "seed": (1, "seed of parameters and batches")},
+        least=0,
+    )
+    add_place(parser)
     return parser
 
 
@@ -75,13 +72,7 @@ def check_options(args: argparse.Namespace) -> None:
     """
     args.variants = choose(args.variants)
     args.device = find_device(args.device)
-    least = {"warm_up": 0, "seed": 0}
-    for name in ("beam", "sentences", "length", "rounds", "warm_up", "threads", "seed"):
-        value, minimum = getattr(args, name), least.get(name, 1)
-        if value < minimum:
-            raise UserError(f"--{name.replace('_', '-')} {value}: must be at least {minimum}")
-    if args.output is not None and args.output.is_dir():
-        raise UserError(f"--output {args.output}: is a folder; name a file in it")
+    check_output(args.output)
 
 
 class Decoder:
@@ -229,15 +220,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run the benchmark and return the exit code."""
     args = build_parser().parse_args(arguments)
     check_options(args)
-    try:
-        result = measure(args)
-    except CheckError as error:
-        print(f"no figures: {error}", file=sys.stderr)
-        return 1
-    print(format_markdown(result))
-    if args.output is not None:
-        write_json(args.output, result)
-    return 0
+    return carry_out(lambda: measure(args), format_markdown, args.output)
 
 
 if __name__ == "__main__":

@@ -25,11 +25,12 @@ from diverse_mha.benchmark.gpu_report import format_report
 from diverse_mha.benchmark.memory import TOO_LARGE
 from diverse_mha.benchmark.report import describe_machine
 from diverse_mha.benchmark.training import find_device
-from diverse_mha.common.arguments import OneLineParser
+from diverse_mha.common.arguments import OneLineParser, called
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.files import write_json, write_text
 from diverse_mha.common.machine import cores
 from diverse_mha.common.places import check_folder
+from diverse_mha.common.processes import end_groups
 
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = "tests/gpu"
@@ -90,7 +91,7 @@ class Part:
 def build_parser() -> argparse.ArgumentParser:
     """Declare the options."""
     parser = OneLineParser(
-        prog="scripts/check-gpu.sh",
+        prog=called("check-gpu"),
         description="Say what a GPU does with this package: whether its results are the CPU's, "
         "whether trainings resume and end, how fast they are beside fairseq, and a study as far "
         "as the time goes. Writes report.md and report.json, and prints the first; the same "
@@ -294,7 +295,9 @@ class Check:
             except subprocess.TimeoutExpired:
                 pass
             finally:  # also when the user interrupts: nothing is left behind
-                _end(process)
+                # pytest and the study put away what they have when they are interrupted.
+                ended = lambda: process.poll() is not None  # noqa: E731
+                end_groups([process.pid], ended, grace=GRACE_SECONDS, gently=signal.SIGINT)
             log.seek(0)
             return code, log.read()
 
@@ -317,18 +320,6 @@ class Check:
 def _heed_interrupts() -> None:
     # A shell's background commands ignore them, and hand that on.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
-def _end(process: subprocess.Popen) -> None:
-    # pytest and the study put away what they have when they are interrupted.
-    for number in (signal.SIGINT, signal.SIGKILL):
-        try:
-            os.killpg(process.pid, number)
-            process.wait(GRACE_SECONDS)
-        except (ProcessLookupError, PermissionError):
-            return
-        except subprocess.TimeoutExpired:
-            continue
 
 
 def _read(path: Path) -> dict:
@@ -354,7 +345,7 @@ def _read_tests(path: Path) -> dict:
     return {"tests": tests}
 
 
-def run(arguments: Sequence[str]) -> int:
+def main(arguments: Sequence[str]) -> int:
     """Check the device, print the report, and return the exit code."""
     args = build_parser().parse_args(arguments)
     if not 0 < args.minutes < float("inf"):
@@ -370,4 +361,4 @@ def run(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    run_cli(lambda: run(sys.argv[1:]))
+    run_cli(lambda: main(sys.argv[1:]))

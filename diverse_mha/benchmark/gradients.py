@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from diverse_mha.analysis.checkpoints import iterate_batches, load
+from diverse_mha.benchmark.options import add_numbers
 from diverse_mha.common.arguments import OneLineParser
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.criterions.config import DiversityConfig
@@ -68,17 +69,16 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("checkpoint", help="checkpoint of a translation or language model")
     parser.add_argument("data", help="folder that fairseq-preprocess wrote")
     parser.add_argument("--subset", default="valid", help="split (default: valid)")
-    parser.add_argument("--batches", type=int, default=8, metavar="N", help="default: 8")
-    parser.add_argument("--max-tokens", type=int, default=1024, metavar="N", help="default: 1024")
+    add_numbers(
+        parser,
+        {"batches": (8, "batches to look at"), "max-tokens": (1024, "most tokens in a batch")},
+    )
     return parser
 
 
 def run(arguments: Sequence[str]) -> int:
     """Print the table and return the exit code."""
     args = build_parser().parse_args(arguments)
-    for name in ("batches", "max_tokens"):
-        if getattr(args, name) < 1:
-            raise UserError(f"--{name.replace('_', '-')} {getattr(args, name)}: must be 1 or more")
     loaded = load(args.checkpoint, args.data)
     if not hasattr(loaded.model, "decoder"):
         raise UserError(

@@ -3,6 +3,7 @@
 import multiprocessing
 import resource
 import sys
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
@@ -83,6 +84,34 @@ def _measure_here(
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device) - before
     return _resident_bytes()[1] - before
+
+
+def peak_beside(
+    make: Callable[..., Callable], arguments: tuple, small: tuple, threads: int
+) -> float:
+    """Measure what a step needs at most, beside what there was before it, in a fresh process.
+
+    Args:
+        make: builds the step.
+        arguments: for ``make``.
+        small: the same of a small step, which loads and builds what is needed on first use.
+        threads: of torch.
+
+    Returns:
+        MiB of the whole process, by the operating system's high-water mark (Linux).
+    """
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(_measure_beside, (make, arguments, small, threads))
+
+
+def _measure_beside(make: Callable, arguments: tuple, small: tuple, threads: int) -> float:
+    torch.set_num_threads(threads)
+    make(*small)()
+    step = make(*arguments)
+    before, _ = _resident_bytes()
+    Path("/proc/self/clear_refs").write_text("5", "utf-8")  # the mark starts anew
+    step()
+    return (_resident_bytes()[1] - before) / 2**20
 
 
 def to_device(batch: dict, device: torch.device) -> dict:

@@ -15,11 +15,12 @@ from torch.profiler import ProfilerActivity, profile
 
 from diverse_mha.benchmark.batches import batches_for, stand_in_task
 from diverse_mha.benchmark.memory import to_device
+from diverse_mha.benchmark.options import add_numbers
 from diverse_mha.benchmark.shapes import SHAPES
-from diverse_mha.benchmark.training import DTYPES, Trainee, check_precision
+from diverse_mha.benchmark.training import DTYPES, Trainee, check_precision, find_device
 from diverse_mha.benchmark.variants import STOCK, choose, variants_of
 from diverse_mha.common.arguments import OneLineParser
-from diverse_mha.common.errors import UserError, run_cli
+from diverse_mha.common.errors import run_cli
 
 # By kind, parts of the names of operators; the first that fits counts.
 KINDS = {
@@ -58,18 +59,16 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--variants", default=STOCK, metavar="NAMES", help="as for the benchmark; stock is there"
     )
-    parser.add_argument("--batch-tokens", type=int, metavar="N", help="default: the shape's")
-    parser.add_argument(
-        "--steps", type=int, default=3, metavar="N", help="steps after one of warm-up (3)"
+    add_numbers(parser, {"batch-tokens": (None, "default: the shape's")}, least=16)
+    add_numbers(
+        parser,
+        {
+            "steps": (3, "steps after one of warm-up"),
+            "threads": (torch.get_num_threads(), "threads on the CPU"),
+        },
     )
-    parser.add_argument(
-        "--threads", type=int, default=torch.get_num_threads(), metavar="N",
-        help="threads on the CPU (default: torch's choice)",
-    )  # fmt: skip
     parser.add_argument("--precision", default="fp32", choices=DTYPES)
-    parser.add_argument(
-        "--device", choices=("cpu", "cuda"), help="default: cuda where there is one"
-    )
+    parser.add_argument("--device", help="cpu or cuda (default: cuda where there is a GPU)")
     return parser
 
 
@@ -102,9 +101,9 @@ def group(times: Iterable[tuple[str, float]], steps: int) -> list[Share]:
     return sorted(shares, key=lambda share: -share.milliseconds)
 
 
-def measure(name: str, args: argparse.Namespace) -> list[Share]:
+def measure(name: str, args: argparse.Namespace, device: torch.device) -> list[Share]:
     """Profile the steps of one variant."""
-    shape, device = SHAPES[args.shape], torch.device(args.device)
+    shape = SHAPES[args.shape]
     trainee = Trainee(
         *(variants_of(shape)[name], shape.options(), stand_in_task(shape.vocabulary)),
         **{"device": device, "precision": args.precision, "seed": 1},
@@ -142,18 +141,10 @@ def run(arguments: Sequence[str]) -> int:
     """Profile and print; return the exit code."""
     args = build_parser().parse_args(arguments)
     names = choose(args.variants, variants_of(SHAPES[args.shape]))
-    for option, value in (("steps", args.steps), ("threads", args.threads)):
-        if value < 1:
-            raise UserError(f"--{option} {value}: must be at least 1")
-    if args.batch_tokens is not None and args.batch_tokens < 16:
-        raise UserError(f"--batch-tokens {args.batch_tokens}: must be at least 16")
-    gpu = torch.cuda.is_available()
-    args.device = args.device or ("cuda" if gpu else "cpu")
-    if args.device == "cuda" and not gpu:
-        raise UserError("--device cuda: torch finds no GPU here; choose cpu")
-    check_precision(args.precision, torch.device(args.device))
+    device = find_device(args.device)
+    check_precision(args.precision, device)
     torch.set_num_threads(args.threads)
-    print(to_markdown({name: measure(name, args) for name in names}))
+    print(to_markdown({name: measure(name, args, device) for name in names}))
     return 0
 
 

@@ -5,20 +5,18 @@ round, so that a machine that slows down slows all of them; the table has the me
 rounds. Peak memory is measured apart, one fresh process a form.
 """
 
-import multiprocessing
-import re
 import statistics
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
+from diverse_mha.aggregation import RoutingAggregation, em_routing, fused_routing, simple_routing
+from diverse_mha.benchmark.memory import peak_beside
+from diverse_mha.benchmark.options import add_numbers
 from diverse_mha.common.arguments import OneLineParser
 from diverse_mha.common.errors import run_cli
-
-from ..aggregation import RoutingAggregation, em_routing, fused_routing, simple_routing
 
 ROUTINGS = {"em-routing": em_routing, "simple-routing": simple_routing}
 FORMS = ("plain", "chunked", "compiled", "kernel")
@@ -75,36 +73,9 @@ def module_step_of(routing: str, form: str, shape: tuple[int, ...]) -> Callable[
 
 
 def peak_memory(make: Callable, arguments: tuple, threads: int) -> float:
-    """Memory that a step needs at most, beside what there was before it.
-
-    Args:
-        make: :func:`step_of` or :func:`module_step_of`.
-        arguments: for ``make``.
-        threads: of torch.
-
-    Returns:
-        MiB; of the whole process, by the operating system's high-water mark (Linux).
-    """
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(_measure_memory, (make, arguments, threads))
-
-
-def _measure_memory(make: Callable, arguments: tuple, threads: int) -> float:
-    torch.set_num_threads(threads)
-    small = (arguments[0], arguments[1], (1, *arguments[2][1:]))
-    make(*small)()  # what is built or loaded on first use
-    step = make(*arguments)
-    Path("/proc/self/clear_refs").write_text("5", "utf-8")  # the mark starts anew
-    before = _high_water_mark()
-    step()
-    return _high_water_mark() - before
-
-
-def _high_water_mark() -> float:
-    """The most memory this process has held, in MiB; Linux only."""
-    # Not getrusage, which carries over what the parent process held.
-    status = Path("/proc/self/status").read_text("utf-8")
-    return int(re.search(r"^VmHWM:\s*(\d+) kB$", status, re.M).group(1)) / 2**10
+    """Memory in MiB that a step needs at most; ``make`` is one of the two functions above."""
+    routing, form, shape = arguments
+    return peak_beside(make, arguments, (routing, form, (1, *shape[1:])), threads)
 
 
 def interleaved(steps: dict, rounds: int) -> dict:
@@ -130,12 +101,17 @@ def main() -> None:
     """Prints one table row per routing, number of tokens and form."""
     parser = OneLineParser(description=__doc__.split("\n")[0])
     parser.add_argument("--tokens", type=int, nargs="+", default=[1024, 4096])
-    parser.add_argument("--heads", type=int, default=8)
-    parser.add_argument("--width", type=int, default=512)
-    parser.add_argument("--capsules", type=int, help="default: the width")
     parser.add_argument("--forms", nargs="+", choices=FORMS, default=["plain", "chunked", "kernel"])
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    add_numbers(
+        parser,
+        {
+            "heads": (8, "H"),
+            "width": (512, "model width"),
+            "capsules": (None, "default: the width"),
+            "rounds": (7, "rounds that count, after one of warm-up"),
+            "threads": (torch.get_num_threads(), "threads"),
+        },
+    )
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     capsules = args.capsules or args.width

@@ -11,14 +11,13 @@ import statistics
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 import torch
 
 from diverse_mha.attention import STATE_NAMES, HeadStates
+from diverse_mha.benchmark.options import OUTPUT, add_numbers, carry_out, check_output
 from diverse_mha.common.arguments import OneLineParser
-from diverse_mha.common.errors import UserError, run_cli
-from diverse_mha.common.files import write_json
+from diverse_mha.common.errors import run_cli
 from diverse_mha.criterions.config import DiversityConfig
 from diverse_mha.criterions.terms import DiversityTerms
 
@@ -41,15 +40,15 @@ def build_parser() -> argparse.ArgumentParser:
         f"(of {HEAD_DIM} dimensions), layers or sentences (of {LENGTH} tokens) doubles from "
         f"{', '.join(f'{value} {name}' for name, value in START.items())}.",
     )
-    for name, default, text in (
-        ("doublings", 3, "how often each size doubles"),
-        ("rounds", 9, "rounds that count, after one of warm-up"),
-        ("threads", torch.get_num_threads(), "threads on the CPU"),
-    ):
-        parser.add_argument(
-            f"--{name}", type=int, default=default, metavar="N", help=f"{text} ({default})"
-        )
-    parser.add_argument("--output", type=Path, metavar="FILE.json", help="also write everything")
+    add_numbers(
+        parser,
+        {
+            "doublings": (3, "how often each size doubles"),
+            "rounds": (9, "rounds that count, after one of warm-up"),
+            "threads": (torch.get_num_threads(), "threads on the CPU"),
+        },
+    )
+    parser.add_argument("--output", **OUTPUT)
     return parser
 
 
@@ -126,17 +125,9 @@ def to_markdown(found: dict[str, dict[str, dict[int, float]]]) -> str:
 def run(arguments: Sequence[str]) -> int:
     """Measure and print; return the exit code."""
     args = build_parser().parse_args(arguments)
-    for name in ("doublings", "rounds", "threads"):
-        if getattr(args, name) < 1:
-            raise UserError(f"--{name} {getattr(args, name)}: must be at least 1")
-    if args.output is not None and args.output.is_dir():
-        raise UserError(f"--output {args.output}: is a folder; name a file in it")
+    check_output(args.output)
     torch.set_num_threads(args.threads)
-    found = measure(args.doublings, args.rounds)
-    print(to_markdown(found))
-    if args.output is not None:
-        write_json(args.output, found)
-    return 0
+    return carry_out(lambda: measure(args.doublings, args.rounds), to_markdown, args.output)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from typing import NoReturn
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.machine import cores
+from diverse_mha.common.places import ROOT
 
 
 class OneLineParser(argparse.ArgumentParser):
@@ -19,6 +20,12 @@ class OneLineParser(argparse.ArgumentParser):
             UserError: always, with the message.
         """
         raise UserError(f"{message}; see {self.prog} --help")
+
+
+def called(name: str, folder: str = "scripts") -> str:
+    """Say how a subcommand is called: by its script in a clone, elsewhere by its name."""
+    there = (ROOT / folder / f"{name}.sh").is_file()
+    return f"{folder}/{name}.sh" if there else f"diverse-mha {name}"
 
 
 def one_line(parser: argparse.ArgumentParser, who: str) -> argparse.ArgumentParser:

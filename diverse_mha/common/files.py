@@ -3,7 +3,7 @@
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -16,14 +16,22 @@ def write_json(path: Path, content: dict) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Write ``text`` as UTF-8; a file of that name is replaced in one step."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    write_files({path: text.encode("utf-8")})
+
+
+def write_files(files: Mapping[Path, bytes]) -> None:
+    """Write files, all of them or none; those of the same names are replaced, each in one step."""
+    parts = {path: path.with_name(f".{path.name}.{os.getpid()}.tmp") for path in files}
     try:
-        with named(path):
-            part.write_text(text, encoding="utf-8")
+        for path, part in parts.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with named(path):
+                part.write_bytes(files[path])
+        for path, part in parts.items():
             os.replace(part, path)
     finally:
-        part.unlink(missing_ok=True)
+        for part in parts.values():
+            part.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -19,13 +19,14 @@ from pathlib import Path
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import sha256_of
+from diverse_mha.common.processes import sole_use
 from diverse_mha.corpora import archives, download, published
 from diverse_mha.corpora.binarise import preprocess
 from diverse_mha.corpora.fetch import append_file
 from diverse_mha.corpora.published import PublishedFile
 from diverse_mha.corpora.running_text import SPLITS, TextCorpus
 from diverse_mha.corpora.space import require_space
-from diverse_mha.corpora.steps import Steps, sole_use
+from diverse_mha.corpora.steps import Steps
 from diverse_mha.corpora.text import read_lines
 
 FOLDERS = ("raw", "bin")
@@ -56,7 +57,7 @@ def prepare(job: TextJob) -> None:
     Raises:
         UserError: If a file is missing, cut off or not the published one, or the disk is full.
     """
-    with sole_use(job.out):
+    with sole_use(job.out, option="--out"):
         steps = Steps(job.out, FOLDERS)
         steps.run("fetch", {"files": _identities(job)}, partial(_fetch, job))
         steps.run("binarise", {"min_count": job.min_count}, partial(_binarise, job))

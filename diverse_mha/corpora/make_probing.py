@@ -12,6 +12,7 @@ from pathlib import Path
 
 from diverse_mha.common.arguments import OneLineParser, at_least
 from diverse_mha.common.errors import UserError, run_cli
+from diverse_mha.common.files import write_text
 from diverse_mha.corpora import published
 from diverse_mha.corpora.prepare_probing import parse_tasks
 from diverse_mha.corpora.probing_tasks import (
@@ -69,12 +70,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         made[task] = split_lines(_label(task, sentences, generator, args), generator)
         if not made[task]:
             raise UserError(f"{args.sentences}: too few sentences for {task}; give a larger text")
-    args.out.mkdir(parents=True, exist_ok=True)
     for task, lines in made.items():
         path = args.out / f"{task}.txt"
-        part = path.with_name(f".{path.name}.tmp")
-        part.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
-        part.replace(path)
+        write_text(path, "".join(line + "\n" for line in lines))
         print(f"{path}: {len(lines):,} sentences")
     names = ",".join(tasks)
     print(f"next: bash data-prep/prepare-probing.sh --from {args.out} --tasks {names}")

@@ -18,6 +18,7 @@ import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from diverse_mha.common.processes import sole_use
 from diverse_mha.corpora import chinese, subwords, text
 from diverse_mha.corpora.binarise import preprocess
 from diverse_mha.corpora.corpus import SPLITS
@@ -36,7 +37,7 @@ from diverse_mha.corpora.fetch import (
 )
 from diverse_mha.corpora.job import Job
 from diverse_mha.corpora.parallel_map import map_file
-from diverse_mha.corpora.steps import Steps, sole_use
+from diverse_mha.corpora.steps import Steps
 
 Step = tuple[str, str, Callable[[], dict], Callable[[Job, Path], str]]
 
@@ -78,7 +79,7 @@ def prepare(job: Job) -> None:
     if "zh" in job.tokeniser_languages:
         chinese.require_jieba()  # now, not after hours of downloading
     plan = steps_of(job)
-    with sole_use(job.out):
+    with sole_use(job.out, option="--out"):
         steps = Steps(job.out, tuple(folder for folder, *_ in plan))
         for _, title, options, work in plan:
             steps.run(title, options(), functools.partial(work, job))

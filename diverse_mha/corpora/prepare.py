@@ -34,7 +34,7 @@ OWN = "own"
 
 def _parser() -> argparse.ArgumentParser:
     parser = OneLineParser(
-        prog="prepare",
+        prog="diverse-mha prepare",
         description="Fetch, tokenise, filter, segment and binarise a corpus for fairseq-train.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,

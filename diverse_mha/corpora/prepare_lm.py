@@ -19,7 +19,7 @@ skipped; a step that was interrupted, or whose options changed, is done again.
 
 def _parser() -> argparse.ArgumentParser:
     parser = OneLineParser(
-        prog="prepare_lm",
+        prog="diverse-mha prepare-lm",
         allow_abbrev=False,
         description="Fetch, check and binarise text for a language model of fairseq-train.",
         epilog=EPILOG,

@@ -19,16 +19,17 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from diverse_mha.common.arguments import OneLineParser, add_out, at_least
+from diverse_mha.common.arguments import OneLineParser, add_out, at_least, called
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.files import sha256_of
+from diverse_mha.common.processes import sole_use
 from diverse_mha.corpora.binarise import binarise, write_dictionary
 from diverse_mha.corpora.logic import RELATIONS
 from diverse_mha.corpora.logic.check import complaint
 from diverse_mha.corpora.logic.formula import TOKENS
 from diverse_mha.corpora.logic.generate import DRAWS, SEED, VERSION, generate
 from diverse_mha.corpora.logic.pairs import LONGEST, by_length, published_files, read_pairs
-from diverse_mha.corpora.steps import Steps, sole_use
+from diverse_mha.corpora.steps import Steps
 from diverse_mha.corpora.text import read_lines, write_lines
 
 FOLDERS = ("pairs", "split", "bin")
@@ -40,7 +41,7 @@ FIELDS = ("label", "input0", "input1", "length")  # in the order of a line of sp
 
 def _parser() -> argparse.ArgumentParser:
     parser = OneLineParser(
-        prog="data-prep/prepare-logic.sh",
+        prog=called("prepare-logic", "data-prep"),
         description="Prepare the pairs of logical formulas of Bowman et al. 2014 for "
         "fairseq-train: read the published files, or generate a set by their procedure.",
         epilog="The output folder gets pairs/ (published format, by length), split/ and bin/ (for "
@@ -82,7 +83,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if args.train_operators > LONGEST:
         raise UserError(f"--train-operators {args.train_operators}: must be at most {LONGEST}")
     draws = args.draws or DRAWS
-    with sole_use(args.out):
+    with sole_use(args.out, option="--out"):
         steps = Steps(args.out, FOLDERS)
         if args.local:
             files = published_files(args.local)

@@ -12,13 +12,14 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from diverse_mha.common.arguments import OneLineParser, add_out, at_least
+from diverse_mha.common.arguments import OneLineParser, add_out, at_least, called
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.files import sha256_of
+from diverse_mha.common.processes import sole_use
 from diverse_mha.corpora import download
 from diverse_mha.corpora.binarise import binarise, count_words, write_dictionary
 from diverse_mha.corpora.probing import SPLITS, TASKS, published_file, read_examples
-from diverse_mha.corpora.steps import Steps, sole_use
+from diverse_mha.corpora.steps import Steps
 from diverse_mha.corpora.text import read_lines, write_lines
 
 FOLDERS = ("text", "bin")
@@ -27,7 +28,7 @@ FOLDERS = ("text", "bin")
 def _parser() -> argparse.ArgumentParser:
     names = "\n".join(f"  {name:24}{table:7}{about}" for name, (table, about) in TASKS.items())
     parser = OneLineParser(
-        prog="data-prep/prepare-probing.sh",
+        prog=called("prepare-probing", "data-prep"),
         description="Prepare the probing tasks of Conneau et al. 2018 for fairseq-train, from "
         "SentEval's files\n(about 10 MB each to download, continued where it stopped).",
         epilog=f"tasks:\n{names}\n\nThe output folder gets a folder a task with text/ and bin/ "
@@ -73,7 +74,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Prepare the tasks that the command line names."""
     args = _parser().parse_args(argv)
     tasks = parse_tasks(args.tasks)
-    with sole_use(args.out):
+    with sole_use(args.out, option="--out"):
         if args.local is not None:  # all must be there before the first is prepared
             names = [f"{task}.txt" for task in tasks]
             missing = [name for name in names if not (args.local / name).is_file()]

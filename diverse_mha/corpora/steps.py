@@ -7,18 +7,15 @@ files are all there at the size they had, is not made again; anything else is, a
 that was made from it.
 """
 
-import contextlib
 import hashlib
 import json
-import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.common.places import check_folder
 
 STAMP = "stamp.json"
 FORMAT = 1  # raised when a step comes to write something else from the same options
@@ -111,40 +108,3 @@ def _write_stamp(folder: Path, key: str, summary: str, options: dict) -> None:
 def _sizes(folder: Path) -> dict[str, int]:
     files = (path for path in sorted(folder.rglob("*")) if path.is_file())
     return {str(p.relative_to(folder)): p.stat().st_size for p in files if p.name != STAMP}
-
-
-@contextlib.contextmanager
-def sole_use(folder: Path) -> Iterator[None]:
-    """Hold a folder for one process, so that two runs do not write into each other's files.
-
-    Raises:
-        UserError: If another process holds it.
-    """
-    try:
-        import fcntl
-    except ImportError:  # not a Unix: no such lock, and fairseq does not run there either
-        yield
-        return
-    check_folder("--out", folder)
-    made = [place for place in (folder, *folder.parents) if not place.exists()]
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / ".lock"
-    while True:
-        lock = open(path, "w")
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            lock.close()
-            raise UserError(f"another run is at work in {folder}; wait for it to end") from None
-        # Whoever held it before may have removed the file since it was opened here.
-        if path.exists() and os.path.samestat(path.stat(), os.fstat(lock.fileno())):
-            break
-        lock.close()
-    with lock:
-        try:
-            yield
-        finally:
-            path.unlink(missing_ok=True)
-            with contextlib.suppress(OSError):  # the first that is not empty ends it
-                for place in made:
-                    place.rmdir()

@@ -13,7 +13,7 @@ from fairseq import checkpoint_utils, utils
 from tqdm import tqdm
 
 import diverse_mha
-from diverse_mha.common.arguments import OneLineParser, at_least
+from diverse_mha.common.arguments import OneLineParser, at_least, called
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.files import write_json
 from diverse_mha.common.places import check_file
@@ -24,7 +24,7 @@ from diverse_mha.models import SentenceClassifier
 def build_parser() -> argparse.ArgumentParser:
     """Build the parser of the command line."""
     parser = OneLineParser(
-        prog="scripts/evaluate-classifier.sh",
+        prog=called("evaluate-classifier"),
         allow_abbrev=False,
         description="Classify the splits of a data set and report the accuracy of each.",
         epilog="Writes one JSON file: for every split its examples, accuracy, the share of its "

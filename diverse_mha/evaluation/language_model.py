@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import diverse_mha
-from diverse_mha.common.arguments import OneLineParser, one_line
+from diverse_mha.common.arguments import OneLineParser, called, one_line
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.files import write_json
 from diverse_mha.common.machine import versions
@@ -34,7 +34,7 @@ SOFTMAX_BATCH = 1024  # tokens whose probabilities are held at a time
 def build_parser() -> argparse.ArgumentParser:
     """Build the parser of the command line."""
     parser = OneLineParser(
-        prog="scripts/evaluate-lm.sh",
+        prog=called("evaluate-lm"),
         allow_abbrev=False,
         description="Loss and perplexity of a language model. "
         "Options that are not listed go to fairseq-eval-lm.",

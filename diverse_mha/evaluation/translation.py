@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import diverse_mha
-from diverse_mha.common.arguments import OneLineParser, one_line
+from diverse_mha.common.arguments import OneLineParser, called, one_line
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.places import USER_DIR, check_file
 from diverse_mha.corpora.text import read_lines
@@ -34,7 +34,7 @@ _SPECIAL_SYMBOLS = 4  # fairseq puts <s>, <pad>, </s> and <unk> before the words
 def build_parser() -> argparse.ArgumentParser:
     """Build the parser of the command line."""
     parser = OneLineParser(
-        prog="scripts/evaluate.sh",
+        prog=called("evaluate"),
         allow_abbrev=False,
         description="Translate with beam search; score with tokenised BLEU and with sacreBLEU. "
         "Options that are not listed go to fairseq-generate.",

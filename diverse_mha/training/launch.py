@@ -16,7 +16,6 @@ With GPUs fairseq starts its processes itself, and only the number is handed on.
 
 import glob
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -28,6 +27,7 @@ from pathlib import Path
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.machine import cores
 from diverse_mha.common.places import CONFIGS, USER_DIR
+from diverse_mha.common.processes import Interrupted, end_groups, exit_code, interruptible
 from diverse_mha.common.starting_point import LAST, check_start
 
 USAGE = """\
@@ -53,7 +53,6 @@ examples:
 """
 
 CPU_BACKENDS = ("legacy_ddp", "no_c10d")  # two names of the same
-GRACE_SECONDS = 10  # for a worker to end after SIGTERM
 
 
 @dataclass
@@ -242,39 +241,39 @@ def run_workers(workers: Sequence[tuple[list[str], dict[str, str]]]) -> int:
     """
     running: list[subprocess.Popen] = []
 
-    def stop(number: int, frame: object) -> None:
-        raise _Stopped(number)
+    def end_all() -> None:
+        pids = [worker.pid for worker in running]
+        end_groups(pids, lambda: all(worker.poll() is not None for worker in running))
 
-    caught = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, stop) for number in caught}
     try:
-        for command, environment in workers:
-            running.append(
-                subprocess.Popen(command, env=os.environ | environment, start_new_session=True)
-            )
-        waiting = list(enumerate(running))
-        while waiting:
-            time.sleep(0.05)
-            for rank, worker in list(waiting):
-                code = worker.poll()
-                if code is None:
-                    continue
-                waiting.remove((rank, worker))
-                if code != 0:
-                    code = code if code > 0 else 128 - code
-                    others = " and ends the others" if waiting else ""
-                    print(f"process {rank} failed (exit code {code}){others}", file=sys.stderr)
-                    return code
-        return 0
-    except _Stopped as stopped:
+        with interruptible(end_all):
+            for command, environment in workers:
+                running.append(
+                    subprocess.Popen(command, env=os.environ | environment, start_new_session=True)
+                )
+            code = _first_failure(running)
+            end_all()
+            return code
+    except Interrupted as stopped:
         print("interrupted; run the same command again to go on", file=sys.stderr)
         return 128 + stopped.number
-    finally:
-        for number in caught:
-            signal.signal(number, signal.SIG_IGN)
-        _end(running)
-        for number in caught:
-            signal.signal(number, before[number])
+
+
+def _first_failure(running: Sequence[subprocess.Popen]) -> int:
+    """Wait until a process fails, and return its exit code, or until all have succeeded."""
+    waiting = list(enumerate(running))
+    while waiting:
+        time.sleep(0.05)
+        for rank, worker in list(waiting):
+            if worker.poll() is None:
+                continue
+            waiting.remove((rank, worker))
+            if worker.returncode:
+                code = exit_code(worker.returncode)
+                others = " and ends the others" if waiting else ""
+                print(f"process {rank} failed (exit code {code}){others}", file=sys.stderr)
+                return code
+    return 0
 
 
 def main(words: Sequence[str]) -> int:
@@ -301,12 +300,6 @@ def main(words: Sequence[str]) -> int:
     # Nothing to watch over: become fairseq, so that signals and the terminal are its own.
     sys.stdout.flush()
     os.execv(workers[0][0][0], workers[0][0])
-
-
-class _Stopped(Exception):
-    def __init__(self, number: int):
-        super().__init__(number)
-        self.number = number
 
 
 def _there(name: str) -> bool:
@@ -386,19 +379,6 @@ def _free_port() -> int:
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
         return server.getsockname()[1]
-
-
-def _end(workers: Sequence[subprocess.Popen]) -> None:
-    """End the process groups of the workers, gently first, and wait for them."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        for worker in workers:
-            try:
-                os.killpg(worker.pid, number)
-            except (ProcessLookupError, PermissionError):
-                continue
-        deadline = time.monotonic() + GRACE_SECONDS
-        while any(worker.poll() is None for worker in workers) and time.monotonic() < deadline:
-            time.sleep(0.05)
 
 
 if __name__ == "__main__":

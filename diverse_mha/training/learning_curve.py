@@ -7,23 +7,21 @@ fairseq-train, kept in a file, does as well.
 
 import argparse
 import io
-import json
 import logging
-import os
 import re
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from diverse_mha.common.arguments import OneLineParser
+from diverse_mha.common.arguments import OneLineParser, called
 from diverse_mha.common.errors import UserError, run_cli
-from diverse_mha.common.files import named
+from diverse_mha.common.files import write_files
 from diverse_mha.common.places import check_file
 from diverse_mha.common.tables import csv_text
 from diverse_mha.corpora.text import read_lines
+from diverse_mha.training.log import TRAIN_LOG, json_entry
 
-LOG = "train.log"  # what a recipe leaves in its checkpoint.save_dir
 COLUMNS = ("run", "epoch", "updates", "loss", "perplexity")
 _ON_SUBSET = re.compile(r"valid on '(.+)' subset")
 
@@ -48,7 +46,7 @@ class Point:
 def build_parser() -> argparse.ArgumentParser:
     """Build the parser of the command line."""
     parser = OneLineParser(
-        prog="scripts/learning-curve.sh",
+        prog=called("learning-curve"),
         allow_abbrev=False,
         description="Validation perplexity against updates, of several runs, as a table (CSV) "
         "and a plot (PNG).",
@@ -57,7 +55,7 @@ def build_parser() -> argparse.ArgumentParser:
         "runs",
         nargs="+",
         metavar="[NAME=]RUN",
-        help=f"a log of fairseq-train, or the folder of a run with its {LOG}",
+        help=f"a log of fairseq-train, or the folder of a run with its {TRAIN_LOG}",
     )
     parser.add_argument(
         "--output",
@@ -108,12 +106,7 @@ def read_points(lines: Iterable[str], subset: str = "valid") -> list[Point]:
 
 def _json_point(line: str, subset: str) -> dict[str, str] | None:
     """Read ``{"epoch": 1, "valid_loss": "5.1", "valid_ppl": ...}``, whatever stands before it."""
-    start = line.find("{")
-    if start < 0 or f'"{subset}_num_updates"' not in line:
-        return None
-    try:
-        stats = json.loads(line[start:])
-    except ValueError:  # cut off, by a crash or while it is written
+    if f'"{subset}_num_updates"' not in line or (stats := json_entry(line)) is None:
         return None
     found = {"epoch": stats.get("epoch")}
     prefix = f"{subset}_"
@@ -158,7 +151,7 @@ def read_runs(words: Sequence[str], subset: str) -> dict[str, list[Point]]:
     for word in words:
         name, separator, place = word.partition("=")
         path = Path(place if separator else word)
-        log = path / LOG if path.is_dir() else path
+        log = path / TRAIN_LOG if path.is_dir() else path
         if not log.is_file():
             raise UserError(f"{log}: no such log; name a log file or the folder of a run")
         given.append((name if separator else None, log))
@@ -231,7 +224,7 @@ def main(words: Sequence[str]) -> int:
     runs = read_runs(without(args.runs, results.values()), args.subset)
     width = max(map(len, runs))
     files = {results["csv"]: table(runs).encode(), results["png"]: plot(runs)}
-    _write(files)
+    write_files(files)
     for name, points in runs.items():
         best = min(points, key=lambda point: point.perplexity)
         print(
@@ -240,21 +233,6 @@ def main(words: Sequence[str]) -> int:
         )
     print(f"written: {' and '.join(map(str, files))}")
     return 0
-
-
-def _write(files: dict[Path, bytes]) -> None:
-    """Write all files, or none of them."""
-    parts = {path: path.with_name(f".{path.name}.{os.getpid()}.tmp") for path in files}
-    try:
-        for path, part in parts.items():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with named(path):
-                part.write_bytes(files[path])
-        for path, part in parts.items():
-            os.replace(part, path)
-    finally:
-        for part in parts.values():
-            part.unlink(missing_ok=True)
 
 
 if __name__ == "__main__":

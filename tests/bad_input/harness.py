@@ -32,22 +32,12 @@ class Row(NamedTuple):
 
 #: Modules that take their words from ``sys.argv``.
 MODULES = {
-    "evaluate": "diverse_mha.evaluation.translation",
-    "evaluate-lm": "diverse_mha.evaluation.language_model",
-    "evaluate-classifier": "diverse_mha.evaluation.classifier",
-    "learning-curve": "diverse_mha.training.learning_curve",
-    "train": "diverse_mha.training.launch",
     "quickstart-table": "diverse_mha.training.quickstart",
-    "prepare": "diverse_mha.corpora.prepare",
-    "prepare-lm": "diverse_mha.corpora.prepare_lm",
-    "prepare-logic": "diverse_mha.corpora.prepare_logic",
-    "prepare-probing": "diverse_mha.corpora.prepare_probing",
     "make-probing": "diverse_mha.corpora.make_probing",
     "demo": "diverse_mha.corpora.demo.__main__",
     "logic.check": "diverse_mha.corpora.logic.check",
     "logic.plot": "diverse_mha.corpora.logic.plot",
     "logic.compare": "diverse_mha.corpora.logic.compare",
-    "benchmark": "diverse_mha.benchmark.__main__",
     "recipe": "diverse_mha.training.recipe",
 }
 FAIRSEQ = {
@@ -64,10 +54,7 @@ def start(words: list[str]) -> Callable[[], object]:
     if name in FAIRSEQ:
         return importlib.import_module(FAIRSEQ[name]).cli_main
     module = importlib.import_module(MODULES[name])
-    if name == "benchmark":
-        return lambda: module.run(rest)
-    takes_words = name in ("evaluate", "evaluate-lm", "learning-curve", "train", "quickstart-table")
-    return (lambda: module.main(rest)) if takes_words else module.main
+    return (lambda: module.main(rest)) if name == "quickstart-table" else module.main
 
 
 def ending(command: str, monkeypatch, capsys) -> tuple[int, str]:

@@ -107,7 +107,7 @@ ROWS = [
     # the benchmark
     Row("benchmark-shape", "benchmark --shape huge", "'huge'", "small"),
     Row("benchmark-variant", "benchmark --variants stok", "stok", "stock"),
-    Row("benchmark-rounds", "benchmark --rounds 0", "--rounds 0", "at least 1"),
+    Row("benchmark-rounds", "benchmark --rounds 0", "--rounds: 0", "from 1 up"),
     Row("benchmark-device", "benchmark --device tpu", "--device tpu", "choose cpu or cuda"),
     Row("benchmark-length", "benchmark --mean-length nan", "--mean-length nan", "between 2"),
     Row("benchmark-output", "benchmark --output save", "--output save", "name a file"),

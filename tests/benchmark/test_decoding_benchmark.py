@@ -37,7 +37,7 @@ def test_other_hypotheses_are_refused(monkeypatch, capsys):
 
 @pytest.mark.parametrize("option", ["--beam", "--sentences", "--length", "--rounds", "--threads"])
 def test_impossible_numbers_are_named(option):
-    with pytest.raises(UserError, match=f"{option} 0: must be at least 1"):
+    with pytest.raises(UserError, match=f"{option}: 0 is not a whole number from 1 up"):
         decoding.run([option, "0"])
 
 

@@ -50,7 +50,7 @@ def check(monkeypatch, tmp_path):
     def run(*names, minutes="1", device="cpu"):
         parts = [gpu.Part(name, name.title(), 1, [JOBS[name]]) for name in names]
         monkeypatch.setattr(gpu, "parts_for", lambda device, out: parts)
-        code = gpu.run(["--device", device, "--minutes", minutes, "--out", str(tmp_path / "out")])
+        code = gpu.main(["--device", device, "--minutes", minutes, "--out", str(tmp_path / "out")])
         state = json.loads((tmp_path / "out" / "report.json").read_text())
         return code, {key.split(": ")[1]: row for key, row in state["jobs"].items()}
 
@@ -168,16 +168,16 @@ def test_another_device_takes_another_folder(check, tmp_path):
 )
 def test_impossible_options_are_refused(options, message):
     with pytest.raises(UserError, match=message):
-        gpu.run(options)
+        gpu.main(options)
 
 
 def test_without_a_gpu_or_a_clone_one_line_says_so(monkeypatch, tmp_path):
     monkeypatch.setattr(gpu.torch.cuda, "is_available", lambda: False)
     with pytest.raises(UserError, match="--device cuda: torch finds no GPU here"):
-        gpu.run([])
+        gpu.main([])
     monkeypatch.setattr(gpu, "ROOT", tmp_path)
     with pytest.raises(UserError, match="needs a clone of the project"):
-        gpu.run(["--device", "cpu"])
+        gpu.main(["--device", "cpu"])
 
 
 def test_every_job_is_one_that_can_start(tmp_path):

@@ -46,8 +46,8 @@ def test_every_method_of_the_package_shows_up(monkeypatch, capsys):
 @pytest.mark.parametrize(
     "options, message",
     [
-        (["--steps", "0"], "--steps 0: must be at least 1"),
-        (["--batch-tokens", "3"], "--batch-tokens 3: must be at least 16"),
+        (["--steps", "0"], "--steps: 0 is not a whole number from 1 up"),
+        (["--batch-tokens", "3"], "--batch-tokens: 3 is not a whole number from 16 up"),
         (["--variants", "nothing"], "unknown 'nothing'; choose from"),
     ],
 )

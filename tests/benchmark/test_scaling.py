@@ -38,5 +38,7 @@ def test_every_term_is_run_forward_and_backward(monkeypatch, capsys, tmp_path):
 
 @pytest.mark.parametrize("options", [["--rounds", "0"], ["--doublings", "-1"]])
 def test_impossible_options_are_refused(options):
-    with pytest.raises(UserError, match=f"{options[0]} {options[1]}: must be at least 1"):
+    with pytest.raises(
+        UserError, match=f"{options[0]}: {options[1]} is not a whole number from 1 up"
+    ):
         scaling.run(options)

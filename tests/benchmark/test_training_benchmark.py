@@ -171,7 +171,7 @@ def test_no_figures_without_correctness(monkeypatch, capsys):
         return {name: replace(GOOD, loss=10.0 + i) for i, name in enumerate(names)}
 
     monkeypatch.setattr(command, "gather", wrong)
-    assert command.run(["--shape", "tiny", "--variants", "plain", "--device", "cpu"]) == 1
+    assert command.main(["--shape", "tiny", "--variants", "plain", "--device", "cpu"]) == 1
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err.splitlines()[-1].strip().startswith("no figures: plain: the loss is 11.0")
@@ -251,10 +251,10 @@ def test_stock_is_always_measured_first():
     "options, message",
     [
         (["--variants", "plain,nothing"], "--variants plain,nothing: unknown 'nothing'; choose"),
-        (["--rounds", "0"], "--rounds 0: must be at least 1"),
-        (["--warm-up", "-1"], "--warm-up -1: must be at least 0"),
-        (["--threads", "0"], "--threads 0: must be at least 1"),
-        (["--batch-tokens", "3"], "--batch-tokens 3: must be at least 16"),
+        (["--rounds", "0"], "--rounds: 0 is not a whole number from 1 up"),
+        (["--warm-up", "-1"], "--warm-up: -1 is not a whole number from 0 up"),
+        (["--threads", "0"], "--threads: 0 is not a whole number from 1 up"),
+        (["--batch-tokens", "3"], "--batch-tokens: 3 is not a whole number from 16 up"),
         (["--mean-length", "nan"], "--mean-length nan: must lie between 2 and"),
         (["--mean-length", "1e6"], "--mean-length 1e.06: must lie between 2 and"),
         (["--device", "abacus"], "--device abacus: choose cpu or cuda"),
@@ -263,9 +263,8 @@ def test_stock_is_always_measured_first():
     ],
 )
 def test_impossible_options_are_refused(options, message):
-    args = command.build_parser().parse_args(options)
     with pytest.raises(UserError, match=message):
-        command.check_options(args)
+        command.check_options(command.build_parser().parse_args(options))
 
 
 def test_a_gpu_that_is_not_there(monkeypatch):
@@ -284,7 +283,7 @@ def test_a_gpu_that_is_too_small(monkeypatch):
 
     monkeypatch.setattr(command, "measure", measure)
     with pytest.raises(UserError, match="--batch-tokens 99: .*does not hold.*take fewer tokens"):
-        command.run(["--shape", "tiny", "--batch-tokens", "99", "--device", "cpu"])
+        command.main(["--shape", "tiny", "--batch-tokens", "99", "--device", "cpu"])
 
 
 def test_papers_ratios_belong_to_rows_that_exist():
@@ -298,7 +297,7 @@ def test_command_prints_a_table_and_writes_everything(monkeypatch, capsys, tmp_p
     monkeypatch.setattr(command, "measure_memory", lambda name, *args, **options: 3 * 2**20)
     path = tmp_path / "new" / "result.json"
     options = ["--shape", "base", "--variants", "output", "--rounds", "3", "--warm-up", "1"]
-    assert command.run([*options, "--device", "cpu", "--output", str(path)]) == 0
+    assert command.main([*options, "--device", "cpu", "--output", str(path)]) == 0
     result = json.loads(path.read_text())
     printed = capsys.readouterr().out
     assert printed.strip() == format_markdown(result)

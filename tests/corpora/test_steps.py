@@ -3,7 +3,8 @@
 import pytest
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.corpora.steps import Steps, read_stamp, sole_use
+from diverse_mha.common.processes import sole_use
+from diverse_mha.corpora.steps import Steps, read_stamp
 
 
 class Recorder:

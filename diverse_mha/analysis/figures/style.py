@@ -5,7 +5,6 @@ import io
 import math
 import warnings
 from collections.abc import Iterable
-from pathlib import Path
 from typing import NamedTuple
 
 import matplotlib
@@ -98,10 +97,3 @@ def data_uri(svg: bytes) -> str:
 def file_name(text: str) -> str:
     """Turn a model's name into part of a file name."""
     return "".join(c if c.isalnum() or c in "-_." else "-" for c in text).strip("-.") or "model"
-
-
-def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all."""
-    part = path.with_name(f".{path.name}.tmp")
-    part.write_bytes(content)
-    part.replace(path)

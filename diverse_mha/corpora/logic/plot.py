@@ -5,9 +5,9 @@
 (PNG and SVG).
 """
 
+import io
 import json
 import logging
-import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from diverse_mha.common.arguments import OneLineParser
 from diverse_mha.common.errors import UserError, run_cli
+from diverse_mha.common.files import write_files
 from diverse_mha.common.places import check_folder
 from diverse_mha.common.tables import csv_text
 
@@ -116,8 +117,8 @@ def csv(results: Results) -> str:
     return csv_text(lines)
 
 
-def draw(results: Results, paths: Sequence[Path]) -> None:
-    """Draw the plot into files, whose endings name the formats."""
+def draw(results: Results) -> dict[str, bytes]:
+    """Draw the plot as a PNG and as an SVG, by their endings."""
     logging.getLogger("matplotlib").setLevel(logging.WARNING)  # fairseq lets all loggers speak
     import matplotlib
 
@@ -149,27 +150,22 @@ def draw(results: Results, paths: Sequence[Path]) -> None:
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     axes.legend(frameon=False)
-    for path in paths:
+    drawn = {ending: io.BytesIO() for ending in ("png", "svg")}
+    for ending, buffer in drawn.items():
         # Without the date, for the same reason.
-        figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
+        metadata = {"Date": None} if ending == "svg" else None
+        figure.savefig(buffer, format=ending, dpi=150, metadata=metadata)
     pyplot.close(figure)
+    return {ending: buffer.getvalue() for ending, buffer in drawn.items()}
 
 
 def write_all(results: Results, folder: Path) -> list[Path]:
-    """Write table and plot into a folder, each file whole or not at all; return their paths."""
-    folder.mkdir(parents=True, exist_ok=True)
-    finished = [folder / f"logic.{ending}" for ending in ("md", "csv", "png", "svg")]
-    parts = [path.with_name(f".{os.getpid()}.{path.name}") for path in finished]
-    try:
-        parts[0].write_text(markdown(results), encoding="utf-8")
-        parts[1].write_text(csv(results), encoding="utf-8")
-        draw(results, parts[2:])
-        for part, path in zip(parts, finished, strict=True):
-            os.replace(part, path)
-    finally:
-        for part in parts:
-            part.unlink(missing_ok=True)
-    return finished
+    """Write table and plot into a folder, all files or none; return their paths."""
+    texts = {"md": markdown(results).encode(), "csv": csv(results).encode()}
+    contents = texts | draw(results)
+    files = {folder / f"logic.{ending}": content for ending, content in contents.items()}
+    write_files(files)
+    return list(files)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -12,6 +12,7 @@ import torch
 from diverse_mha.common.arguments import at_least
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.places import ROOT, check_folder
+from diverse_mha.common.processes import Interrupted
 from diverse_mha.common.tables import to_text
 from diverse_mha.training.reproduce import steps, study
 from diverse_mha.training.reproduce.batches import usable
@@ -21,7 +22,6 @@ from diverse_mha.training.reproduce.fill import Choices, fill, measured, runs_of
 from diverse_mha.training.reproduce.papers import PAPERS, check_scale, choose_rows, find, items_of
 from diverse_mha.training.reproduce.plan import Run
 from diverse_mha.training.reproduce.printer import lay_out, write_all
-from diverse_mha.training.reproduce.process import Interrupted
 from diverse_mha.training.reproduce.runner import Runner
 from diverse_mha.training.reproduce.steps import Place
 

@@ -25,8 +25,7 @@ class Recipe:
         settings: Settings of all runs.
         beam: Beam size.
         lenpen: Length penalty.
-        average: How many of the last checkpoints are averaged; 0: the best one counts.
-        average_by: Which these are, by ``epoch`` or by ``update``.
+        average: How many of the last checkpoints, by updates, are averaged; 0: the best counts.
         evaluate: Further options of the evaluation.
     """
 
@@ -43,7 +42,6 @@ class Recipe:
     beam: int = 5
     lenpen: float = 1.0
     average: int = 0
-    average_by: str = "update"
     evaluate: tuple[str, ...] = ()
 
 

@@ -22,10 +22,9 @@ from diverse_mha.analysis.figures.style import (
     drawn,
     file_name,
     new_figure,
-    write_bytes,
 )
 from diverse_mha.common.errors import UserError, run_cli
-from diverse_mha.common.files import write_text
+from diverse_mha.common.files import write_files, write_text
 from diverse_mha.common.tables import csv_text
 from diverse_mha.training.reproduce.draw_study import draw_study
 
@@ -46,7 +45,7 @@ def main(words: Sequence[str]) -> int:
         heading = [plot.title, *filter(None, [_warning(spec)])]
         plot.figure.suptitle("\n".join(heading), fontsize=8)
         for ending in ("svg", "png"):
-            write_bytes(folder / f"{plot.name}.{ending}", drawn(plot, ending))
+            write_files({folder / f"{plot.name}.{ending}": drawn(plot, ending)})
     captions = dict.fromkeys(plot.caption for plot in plots)
     text = [f"**{spec['title']}**", *captions, *spec["notes"]]
     text += [f"![{plot.title}]({plot.name}.png)" for plot in plots]

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.common.files import write_json
 from diverse_mha.training.reproduce import steps
 from diverse_mha.training.reproduce.experiments import Figure
 from diverse_mha.training.reproduce.fill import Choices
@@ -98,8 +97,7 @@ def draw(
             "panels": [[title, list(labels)] for title, labels in figure.panels],
             "notes": list(figure.notes),
         }
-        write_json(output / "figure.json", spec)
-        runner.draw(output)
+        runner.draw(spec, output)
     except (RowError, UserError) as error:
         say(f"      {figure.name}: FAILED: {error}")
         return False

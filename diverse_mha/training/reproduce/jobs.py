@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from diverse_mha.common.processes import CAUGHT, GRACE_SECONDS, Interrupted, interruptible
 from diverse_mha.training.reproduce import terminal
-from diverse_mha.training.reproduce.process import CAUGHT, GRACE_SECONDS, Interrupted, interruptible
 
 Task = Callable[[int], None]
 

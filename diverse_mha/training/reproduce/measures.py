@@ -10,7 +10,6 @@ class Measure:
     """One kind of number.
 
     Attributes:
-        unit: What the column heading says of it.
         form: How it is written.
         read: Takes it out of a run's result, or out of the heads file where ``heads`` is set.
         heads: The options of ``diverse-mha analyze`` that give it, or empty.
@@ -19,7 +18,6 @@ class Measure:
         notes: What must be known to compare it with the papers'.
     """
 
-    unit: str
     form: Callable[[float], str]
     read: Callable[[Mapping], float | None]
     heads: Mapping[str, str] = field(default_factory=dict)
@@ -73,20 +71,17 @@ def _head(read: Callable[[Mapping], float | None]) -> Callable[[Mapping], float 
 
 
 MEASURES: dict[str, Measure] = {
-    "bleu": Measure("BLEU", _decimals(2), _bleu),
-    "sacrebleu": Measure("sacreBLEU", _decimals(2), _path("scores", "test", "sacrebleu")),
-    "parameters": Measure("parameters", _millions, _path("parameters")),
-    "speed": Measure("steps/s", _decimals(2), _path("steps_per_second"), relative=True),
-    "perplexity": Measure("test ppl", _decimals(2), _path("scores", "test", "perplexity")),
-    "lm_valid_perplexity": Measure(
-        "valid ppl", _decimals(2), _path("scores", "valid", "perplexity")
-    ),
-    "valid_perplexity": Measure("valid ppl", _decimals(2), _path("valid_perplexity")),
-    "accuracy": Measure("accuracy, %", _decimals(2), _test_accuracy(0, 99)),
-    "accuracy.seen": Measure("accuracy, %", _decimals(2), _test_accuracy(0, 6)),
-    "accuracy.unseen": Measure("accuracy, %", _decimals(2), _test_accuracy(7, 99)),
+    "bleu": Measure(_decimals(2), _bleu),
+    "sacrebleu": Measure(_decimals(2), _path("scores", "test", "sacrebleu")),
+    "parameters": Measure(_millions, _path("parameters")),
+    "speed": Measure(_decimals(2), _path("steps_per_second"), relative=True),
+    "perplexity": Measure(_decimals(2), _path("scores", "test", "perplexity")),
+    "lm_valid_perplexity": Measure(_decimals(2), _path("scores", "valid", "perplexity")),
+    "valid_perplexity": Measure(_decimals(2), _path("valid_perplexity")),
+    "accuracy": Measure(_decimals(2), _test_accuracy(0, 99)),
+    "accuracy.seen": Measure(_decimals(2), _test_accuracy(0, 6)),
+    "accuracy.unseen": Measure(_decimals(2), _test_accuracy(7, 99)),
     "cost": Measure(
-        "s/update",
         _decimals(3),
         _path("processor_seconds_per_update"),
         relative=True,
@@ -96,7 +91,6 @@ MEASURES: dict[str, Measure] = {
         ),
     ),
     "jsd": Measure(
-        "average JSD",
         _decimals(2),
         _head(_path("summary", "jsd", "mean")),
         {"measures": "jsd"},
@@ -123,23 +117,20 @@ def _last_cross(measure: str, key: str) -> Callable[[Mapping], float | None]:
     return read
 
 
-def _similarity(
-    measure: str, unit: str, read: Callable[[Mapping], float | None], *notes: str
-) -> Measure:
+def _similarity(measure: str, read: Callable[[Mapping], float | None], *notes: str) -> Measure:
     options = {"measures": measure, "layers": "last"}
-    return Measure(unit, _decimals(3), _head(read), options, notes=notes)
+    return Measure(_decimals(3), _head(read), options, notes=notes)
 
 
 MEASURES |= {
-    "svcca": _similarity("svcca", "SVCCA", _last_cross("svcca", "mean"), _CROSS, _READING),
-    "svcca.top": _similarity("svcca", "SVCCA top", _last_cross("svcca", "top_mean"), _READING),
-    "svcca.all": _similarity("svcca", "SVCCA all", _path("summary", "svcca", "last"), _ALL),
-    "cka": _similarity("cka", "CKA", _last_cross("cka", "mean"), _CROSS),
-    "cka.all": _similarity("cka", "CKA all", _path("summary", "cka", "last"), _ALL),
+    "svcca": _similarity("svcca", _last_cross("svcca", "mean"), _CROSS, _READING),
+    "svcca.top": _similarity("svcca", _last_cross("svcca", "top_mean"), _READING),
+    "svcca.all": _similarity("svcca", _path("summary", "svcca", "last"), _ALL),
+    "cka": _similarity("cka", _last_cross("cka", "mean"), _CROSS),
+    "cka.all": _similarity("cka", _path("summary", "cka", "last"), _ALL),
 }
 for _component in ("encoder", "cross", "decoder"):
     MEASURES[f"against.{_component}"] = Measure(
-        "SVCCA",
         _decimals(3),
         _head(_path("against", _component, "svcca")),
         {"measures": "svcca", "layers": "last"},
@@ -147,9 +138,8 @@ for _component in ("encoder", "cross", "decoder"):
     )
 
 _EXP_D = {"measures": "disagreement"}
-for _score, _label in (("subspace", "Sub."), ("position", "Pos."), ("output", "Out.")):
+for _score in ("subspace", "position", "output"):
     MEASURES[f"exp_d.{_score}"] = Measure(
-        f"exp(D) {_label}",
         _decimals(3),
         _head(_path("disagreement", "encoder", _score, "all")),
         _EXP_D,
@@ -167,7 +157,7 @@ def _layer(score: str, layer: int) -> Callable[[Mapping], float | None]:
 
 for _number in range(1, 7):
     MEASURES[f"exp_d.position.{_number}"] = Measure(
-        f"layer {_number}", _decimals(3), _head(_layer("position", _number)), _EXP_D
+        _decimals(3), _head(_layer("position", _number)), _EXP_D
     )
 
 
@@ -197,7 +187,7 @@ def _exp_d(score: str) -> Callable[[Mapping], float | None]:
 
 
 MEASURES |= {
-    f"heads.{name}": Measure(name, _decimals(3), _head(read), _HEADS, notes=notes)
+    f"heads.{name}": Measure(_decimals(3), _head(read), _HEADS, notes=notes)
     for name, read, notes in (
         (
             "svcca",

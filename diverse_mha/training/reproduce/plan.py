@@ -111,7 +111,7 @@ def plan(
     base = compose(recipe.config, choices, {})
     changed = {name: value for name, value in wanted.items() if lookup(base, name) != value}
     composed = compose(recipe.config, choices, changed)
-    average = [recipe.average, recipe.average_by] if recipe.average else 0
+    average = [recipe.average, "update"] if recipe.average else 0
     evaluation = [recipe.beam, recipe.lenpen, average, list(recipe.evaluate)]
     corpus = [recipe.folder.format(task=experiment.task), list(recipe.prepare)]
     key = fingerprint(composed, recipe.kind, evaluation, corpus)

@@ -13,26 +13,15 @@ import sys
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
 
 import diverse_mha
 from diverse_mha.common.errors import UserError
+from diverse_mha.common.processes import CAUGHT, end_groups, exit_code, interruptible
 from diverse_mha.training import launch
-
-GRACE_SECONDS = 10  # for a command to end after SIGTERM
-CAUGHT = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-
-class Interrupted(Exception):
-    """A signal told this process to stop; the running command was ended first."""
-
-    def __init__(self, number: int):
-        super().__init__(f"signal {number}")
-        self.number = number
 
 
 def import_everything() -> None:
@@ -161,62 +150,24 @@ def _say(output, command: Sequence[str]) -> None:
     output.flush()
 
 
-@contextmanager
-def interruptible(cleanup: Callable[[], None] | None = None) -> Iterator[None]:
-    """Turn signals that tell this process to stop into :class:`Interrupted`.
-
-    Args:
-        cleanup: Called when an exception ends the block, with these signals ignored.
-    """
-
-    def stop(number: int, frame: object) -> None:
-        raise Interrupted(number)
-
-    before = {number: signal.signal(number, stop) for number in CAUGHT}
-    try:
-        yield
-    except BaseException:
-        for number in CAUGHT:
-            signal.signal(number, signal.SIG_IGN)
-        if cleanup is not None:
-            cleanup()
-        raise
-    finally:
-        for number in CAUGHT:
-            signal.signal(number, before[number])
-
-
 def _wait(pid: int, meanwhile: Callable[[], None] | None) -> int:
-    with interruptible(lambda: _end(pid)):
-        return _poll(pid, meanwhile, None)
-
-
-def _poll(pid: int, meanwhile: Callable[[], None] | None, deadline: float | None) -> int | None:
     told = time.monotonic()
-    while deadline is None or time.monotonic() < deadline:
+    with interruptible(lambda: end_groups([pid], lambda: _status(pid) is not None)):
+        while (status := _status(pid)) is None:
+            time.sleep(0.02)
+            if meanwhile is not None and time.monotonic() > told + 0.5:
+                meanwhile()
+                told = time.monotonic()
+    return exit_code(status)
+
+
+def _status(pid: int) -> int | None:
+    """Return the exit code of a child that has ended, which is told once; None if it has not."""
+    try:
         done, status = os.waitpid(pid, os.WNOHANG)
-        if done:
-            code = os.waitstatus_to_exitcode(status)
-            return code if code >= 0 else 128 - code
-        time.sleep(0.02)
-        if meanwhile is not None and time.monotonic() > told + 0.5:
-            meanwhile()
-            told = time.monotonic()
-    return None
-
-
-def _end(pid: int) -> None:
-    """End a process group, gently first, and wait for its leader."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        try:
-            os.killpg(pid, number)
-        except (ProcessLookupError, PermissionError):
-            pass
-        try:
-            if _poll(pid, None, time.monotonic() + GRACE_SECONDS) is not None:
-                return
-        except ChildProcessError:  # ended, and waited for before
-            return
+    except ChildProcessError:  # told before
+        return 0
+    return os.waitstatus_to_exitcode(status) if done else None
 
 
 def last_line(log: Path) -> str:

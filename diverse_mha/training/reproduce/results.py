@@ -9,18 +9,18 @@ from pathlib import Path
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import write_json
 from diverse_mha.common.machine import cores, processor, versions
-from diverse_mha.training.reproduce.compose import lookup
-from diverse_mha.training.reproduce.plan import Run
-from diverse_mha.training.reproduce.training_log import (
+from diverse_mha.training.log import (
+    TRAIN_LOG,
     read_log,
     updates_of_last_start,
     valid_perplexity,
 )
+from diverse_mha.training.reproduce.compose import lookup
+from diverse_mha.training.reproduce.plan import Run
 
 RESULT = "result.json"
 COST = "cost.json"  # of the last start of the training that made an update
 LOG = "log.txt"  # the commands and all they print
-TRAIN_LOG = "train.log"  # the training's own, also of one that was not started from here
 _SCORES = ("test.json", "valid.json", "accuracy.json")
 
 

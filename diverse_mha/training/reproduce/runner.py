@@ -7,7 +7,7 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,9 @@ from diverse_mha.common.errors import UserError, describe_os_error
 from diverse_mha.common.files import write_json, write_text
 from diverse_mha.common.machine import cores
 from diverse_mha.common.places import ROOT
+from diverse_mha.common.processes import sole_use
 from diverse_mha.evaluation.averaging import newest_checkpoints
+from diverse_mha.training.log import TRAIN_LOG, Progress, finished
 from diverse_mha.training.reproduce import results, steps
 from diverse_mha.training.reproduce.batches import usable
 from diverse_mha.training.reproduce.jobs import side_by_side
@@ -28,10 +30,9 @@ from diverse_mha.training.reproduce.process import (
     run_forked,
     run_logged,
 )
-from diverse_mha.training.reproduce.results import LOG, RESULT, TRAIN_LOG
+from diverse_mha.training.reproduce.results import LOG, RESULT
 from diverse_mha.training.reproduce.steps import Place, Step
 from diverse_mha.training.reproduce.terminal import can_replace, clear, say
-from diverse_mha.training.reproduce.training_log import Progress, finished
 
 
 class RowError(Exception):
@@ -154,12 +155,13 @@ class Runner:
         newest = max((path.stat().st_mtime for path in checkpoints if path.is_file()), default=0)
         return output.is_file() and output.stat().st_mtime >= newest
 
-    def draw(self, folder: Path) -> None:
-        """Draw the figure that a folder specifies.
+    def draw(self, spec: Mapping, folder: Path) -> None:
+        """Draw the figure of a specification into a folder, which keeps it.
 
         Raises:
             RowError: if it fails.
         """
+        write_json(folder / "figure.json", dict(spec))
         module = "diverse_mha.training.reproduce.draw"
         self._execute(Step("draw", "", module, (str(folder),)), folder / LOG, None)
 
@@ -174,7 +176,7 @@ class Runner:
             say(head + f"{summary(done)} (already done)")
             return done
         try:
-            with _sole_use(folder):
+            with sole_use(folder):
                 self._prepare(run, head)
                 self._check_data(run, folder)
                 seconds, commands = {}, []
@@ -216,7 +218,7 @@ class Runner:
 
     def _prepare(self, run: Run, head: str) -> None:
         logs = self.place.out / run.scale / "data"
-        with _turn(logs) if self.jobs > 1 else contextlib.nullcontext():
+        with sole_use(logs, wait=True) if self.jobs > 1 else contextlib.nullcontext():
             if steps.data_folder(run, self.place).is_dir():
                 return
             logs.mkdir(parents=True, exist_ok=True)
@@ -238,8 +240,7 @@ class Runner:
         if run.scale == "smoke":
             checkpoints = folder.glob("*.pt")
         elif run.recipe.average:
-            recipe = run.recipe
-            checkpoints = newest_checkpoints(folder, recipe.average, recipe.average_by)
+            checkpoints = newest_checkpoints(folder, run.recipe.average, "update")
         for path in checkpoints:
             if path != self.checkpoint(run):
                 path.unlink()
@@ -324,36 +325,3 @@ def summary(result: Mapping) -> str:
     if "tokenised_bleu" in test:
         return f"BLEU {MEASURES['bleu'].read(result):.2f}, sacreBLEU {test['sacrebleu']:.2f}"
     return "finished"
-
-
-@contextlib.contextmanager
-def _turn(folder: Path) -> Iterator[None]:
-    """Wait until no other run of this command is preparing a corpus, and keep them waiting."""
-    import fcntl
-
-    folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / ".lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
-@contextlib.contextmanager
-def _sole_use(folder: Path) -> Iterator[None]:
-    """Hold a run's folder for this process and the commands it starts.
-
-    The commands inherit the lock: a training that outlives this process, because it was killed,
-    keeps a second one from writing into the same files.
-
-    Raises:
-        UserError: if it is held.
-    """
-    import fcntl
-
-    folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / ".lock", "w") as lock:
-        os.set_inheritable(lock.fileno(), True)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UserError(f"another process is at work in {folder}; wait for it") from None
-        yield

@@ -113,7 +113,7 @@ def finish(run: Run, place: Place) -> list[Step]:
     steps = []
     if recipe.average:
         words = ["average", _short(folder), "--last", str(recipe.average)]
-        words += ["--by", recipe.average_by, "--output", _short(folder / "averaged.pt")]
+        words += ["--by", "update", "--output", _short(folder / "averaged.pt")]
         steps.append(Step("average", "", "diverse_mha.cli", tuple(words)))
     words = [_short(checkpoint(run, place)), _short(data_folder(run, place)), *_device(place)]
     if recipe.kind == "translation":
@@ -133,11 +133,6 @@ def finish(run: Run, place: Place) -> list[Step]:
         script, module = "scripts/evaluate-classifier.sh", "diverse_mha.evaluation.classifier"
         steps.append(Step("evaluate", script, module, tuple(words)))
     return steps
-
-
-def all_of(run: Run, place: Place) -> list[Step]:
-    """Return every command of a run, in order."""
-    return [prepare(run, place), train(run, place), *finish(run, place)]
 
 
 def checkpoint(run: Run, place: Place) -> Path:

@@ -17,16 +17,15 @@ from diverse_mha.evaluation.comparison.tables import (
     p_value,
     to_json,
 )
+from diverse_mha.training.log import TRAIN_LOG, read_log
 from diverse_mha.training.reproduce import steps
 from diverse_mha.training.reproduce.experiments import Row, Table
 from diverse_mha.training.reproduce.fill import Choices
 from diverse_mha.training.reproduce.plan import Run
 from diverse_mha.training.reproduce.printer import Filled
-from diverse_mha.training.reproduce.results import TRAIN_LOG
 from diverse_mha.training.reproduce.runner import RowError, Runner
 from diverse_mha.training.reproduce.steps import Place
 from diverse_mha.training.reproduce.terminal import say
-from diverse_mha.training.reproduce.training_log import read_log
 
 #: The measures of heads that quality is drawn against.
 DIVERSITY = ("heads.svcca", "heads.cka", "heads.exp_d.output", "heads.jsd")
@@ -155,8 +154,7 @@ def draw(
         "notes": [],
     }
     try:
-        write_json(folder / "figure.json", spec)
-        runner.draw(folder)
+        runner.draw(spec, folder)
     except (RowError, UserError) as error:
         say(f"      {table.name}: figures FAILED: {error}")
         return False

@@ -39,5 +39,5 @@ def test_table_has_a_row_for_each_part_and_form(monkeypatch, capsys):
 
 def test_impossible_sizes_are_named(monkeypatch):
     monkeypatch.setattr("sys.argv", ["cascade", "--rounds", "0"])
-    with pytest.raises(UserError, match="--rounds 0: must be at least 1"):
+    with pytest.raises(UserError, match="--rounds: 0 is not a whole number from 1 up"):
         benchmark.main()

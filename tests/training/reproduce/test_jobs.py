@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from diverse_mha.common.processes import Interrupted
 from diverse_mha.training.reproduce import terminal
 from diverse_mha.training.reproduce.experiments import Experiment
 from diverse_mha.training.reproduce.jobs import side_by_side
 from diverse_mha.training.reproduce.plan import plan
-from diverse_mha.training.reproduce.process import Interrupted, run_logged
+from diverse_mha.training.reproduce.process import run_logged
 from diverse_mha.training.reproduce.runner import RowError, Runner
 from diverse_mha.training.reproduce.steps import Place, data_folder
 

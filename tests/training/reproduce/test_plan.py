@@ -9,7 +9,6 @@ from diverse_mha.common.errors import UserError
 from diverse_mha.training.reproduce import steps
 from diverse_mha.training.reproduce.batches import usable
 from diverse_mha.training.reproduce.compose import lookup
-from diverse_mha.training.reproduce.corpora import CORPORA
 from diverse_mha.training.reproduce.experiments import Experiment
 from diverse_mha.training.reproduce.fill import Choices, runs_of
 from diverse_mha.training.reproduce.papers import find
@@ -135,12 +134,5 @@ def test_a_trial_averages_nothing_and_is_another_run():
         plan(Experiment("wmt14_en_de_google"), "paper"),
         plan(Experiment("wmt14_en_de_google"), "paper", updates=20),
     )
-    assert whole.recipe.average == 10 and whole.recipe.average_by == "update"
+    assert whole.recipe.average == 10
     assert trial.recipe.average == 0 and trial.key != whole.key
-
-
-def test_epochs_and_updates_averaged_are_different_runs(monkeypatch):
-    by_update = plan(Experiment("wmt14_en_de_google"), "paper")
-    recipe = dataclasses.replace(CORPORA["wmt14_en_de_google"]["paper"], average_by="epoch")
-    monkeypatch.setitem(CORPORA["wmt14_en_de_google"], "paper", recipe)
-    assert plan(Experiment("wmt14_en_de_google"), "paper").key != by_update.key

@@ -87,14 +87,14 @@ def test_finished_runs_are_skipped_and_the_result_is_whole(place, runs, started,
 def test_the_checkpoints_of_an_average_are_removed_once_the_run_is_finished(
     place, monkeypatch, capsys
 ):
-    recipe = replace(CORPORA["multi30k"]["small"], average=10, average_by="epoch")
+    recipe = replace(CORPORA["multi30k"]["small"], average=10)
     monkeypatch.setitem(CORPORA["multi30k"], "small", recipe)
     run = plan(Experiment("multi30k"), "small")
     data = data_folder(run, place)
     data.mkdir(parents=True)
     (data / "dict.de.txt").write_text("a 1\n")
     folder = run.folder(place.out)
-    names = [f"checkpoint{n}.pt" for n in range(3, 13)]
+    names = [f"checkpoint_{n}_{500 * n}.pt" for n in range(3, 13)]
 
     def execute(self, step, log, meanwhile):
         if step.name == "train":
@@ -157,7 +157,7 @@ def test_a_run_that_another_process_holds_is_left_alone(place, runs, started, ca
     with open(folder / ".lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert Runner(place).run_all(runs[:1]) == {}
-    assert started == [] and "another process is at work" in capsys.readouterr().out
+    assert started == [] and "another run is at work" in capsys.readouterr().out
 
 
 def test_forks_and_subprocesses_do_the_same(tmp_path):

@@ -2,7 +2,7 @@
 
 import json
 
-from diverse_mha.training.reproduce.training_log import (
+from diverse_mha.training.log import (
     Progress,
     read_log,
     updates_of_last_start,

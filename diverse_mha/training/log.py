@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 from statistics import median
 
+TRAIN_LOG = "train.log"  # what a recipe leaves beside its checkpoints
 _LOADED = re.compile(r"Loaded checkpoint .* @ (\d+) updates\)")
 _PARAMETERS = re.compile(r"num\. shared model params: ([\d,]+)")
 
@@ -23,7 +24,7 @@ def read_log(path: Path) -> dict:
         if match := _PARAMETERS.search(line):  # said once a start
             parameters = int(match[1].replace(",", ""))
             first = True
-        entry = _entry(line)
+        entry = json_entry(line)
         if entry is None:
             continue
         if "valid_num_updates" in entry or "valid_loss" in entry:
@@ -50,7 +51,7 @@ def updates_of_last_start(path: Path) -> int:
             start = last = 0
         elif match := _LOADED.search(line):
             start = last = int(match[1])
-        elif entry := _entry(line):
+        elif entry := json_entry(line):
             last = int(entry.get("train_num_updates", entry.get("num_updates", last)))
     return last - start
 
@@ -128,7 +129,7 @@ class Progress:
             size = log.seek(0, 2)
             log.seek(max(self._size, size - 4000))
             lines = log.read().decode("utf-8", errors="replace").splitlines()
-        for entry in filter(None, map(_entry, reversed(lines))):
+        for entry in filter(None, map(json_entry, reversed(lines))):
             if "num_updates" in entry and "update" in entry:
                 return int(entry["num_updates"]), entry["update"]
         return None
@@ -140,7 +141,8 @@ def _duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
-def _entry(line: str) -> dict | None:
+def json_entry(line: str) -> dict | None:
+    """Read what a line reports in the JSON format, numbers as numbers; None if it does not."""
     start = line.find("{")
     if start < 0 or '"' not in line:
         return None
