@@ -47,13 +47,8 @@ WMT17_DE_EN = Corpus(
         "valid": tuple(
             texts(DEV, f"dev/{name}", "de", "en")
             for name in (
-                "newssyscomb2009",
-                "news-test2008",
-                "newstest2009",
-                "newstest2010",
-                "newstest2011",
-                "newstest2012",
-                "newstest2013",
+                *("newssyscomb2009", "news-test2008"),
+                *(f"newstest{year}" for year in range(2009, 2014)),
             )
         ),
         "test": (segments("newstest2017-deen", "de", "en"),),

@@ -58,17 +58,6 @@ def _heads(heads: int) -> dict[str, int]:
     return {f"model.{side}_attention_heads": heads for side in ("encoder", "decoder")}
 
 
-def _published(config: str, corpus: str, source: str, target: str, **more) -> Recipe:
-    return Recipe(
-        config=config,
-        kind="translation",
-        folder=corpus,
-        prepare=(f"prepare-{corpus}.sh",),
-        languages=(source, target),
-        **more,
-    )
-
-
 # At the two smaller scales one corpus stands for all: into its target language for a corpus into
 # English, the other way round for one out of English.
 _MULTI30K = Recipe(
@@ -171,63 +160,43 @@ _BRIEF = {
     "model.encoder_ffn_embed_dim": 64,
 }
 
+
+def _translation(config: str, corpus: str, source: str, target: str, **more) -> dict[str, Recipe]:
+    """Return what a translation corpus is at each scale."""
+    paper = Recipe(
+        config=config,
+        kind="translation",
+        folder=corpus,
+        prepare=(f"prepare-{corpus}.sh",),
+        languages=(source, target),
+        **more,
+    )
+    reverse = target != "en"
+    small, smoke = (replace(recipe, reverse=reverse) for recipe in (_MULTI30K, _DEMO))
+    return {"paper": paper, "small": small, "smoke": smoke}
+
+
+_WMT14_SEARCH = {"beam": 4, "lenpen": 0.6}
 #: By the paper's corpus, what it is at each scale it can be run at.
 CORPORA: dict[str, dict[str, Recipe]] = {
-    "wmt14_en_de": {
-        "paper": _published("wmt14_en_de", "wmt14-en-de", "en", "de", beam=4, lenpen=0.6),
-        "small": replace(_MULTI30K, reverse=True),
-        "smoke": replace(_DEMO, reverse=True),
-    },
-    "wmt17_zh_en": {
-        "paper": _published("wmt17_zh_en", "wmt17-zh-en", "zh", "en", beam=4, lenpen=0.6),
-        "small": _MULTI30K,
-        "smoke": _DEMO,
-    },
-    "wmt14_en_de_google": {
-        "paper": _published(
-            "wmt14_en_de_google",
-            "wmt14-en-de-google",
-            *("en", "de"),
-            beam=4,
-            lenpen=0.6,
-            average=10,
-            evaluate=("--compound-split",),
-        ),
-        "small": replace(_MULTI30K, reverse=True),
-        "smoke": replace(_DEMO, reverse=True),
-    },
-    "iwslt14_de_en": {
-        "paper": _published(
-            "iwslt14_de_en",
-            "iwslt14",
-            *("de", "en"),
-            sizes={"iwslt": {}},
-            settings={"model._name": "transformer_disagree_iwslt_de_en"},
-            evaluate=("--compound-split",),
-        ),
-        "small": _MULTI30K,
-        "smoke": _DEMO,
-    },
-    "iwslt17_de_en": {
-        "paper": _published("iwslt17_de_en", "iwslt17", "de", "en"),
-        "small": _MULTI30K,
-        "smoke": _DEMO,
-    },
-    "wmt17_de_en": {
-        "paper": _published("wmt17_de_en", "wmt17-de-en", "de", "en"),
-        "small": _MULTI30K,
-        "smoke": _DEMO,
-    },
-    "un_ru_en": {
-        "paper": _published("un_ru_en", "un-ru-en", "ru", "en"),
-        "small": _MULTI30K,
-        "smoke": _DEMO,
-    },
-    "un_zh_en": {
-        "paper": _published("un_zh_en", "un-zh-en", "zh", "en"),
-        "small": _MULTI30K,
-        "smoke": _DEMO,
-    },
+    "wmt14_en_de": _translation("wmt14_en_de", "wmt14-en-de", "en", "de", **_WMT14_SEARCH),
+    "wmt17_zh_en": _translation("wmt17_zh_en", "wmt17-zh-en", "zh", "en", **_WMT14_SEARCH),
+    "wmt14_en_de_google": _translation(
+        *("wmt14_en_de_google", "wmt14-en-de-google", "en", "de"),
+        **_WMT14_SEARCH,
+        average=10,
+        evaluate=("--compound-split",),
+    ),
+    "iwslt14_de_en": _translation(
+        *("iwslt14_de_en", "iwslt14", "de", "en"),
+        sizes={"iwslt": {}},
+        settings={"model._name": "transformer_disagree_iwslt_de_en"},
+        evaluate=("--compound-split",),
+    ),
+    "iwslt17_de_en": _translation("iwslt17_de_en", "iwslt17", "de", "en"),
+    "wmt17_de_en": _translation("wmt17_de_en", "wmt17-de-en", "de", "en"),
+    "un_ru_en": _translation("un_ru_en", "un-ru-en", "ru", "en"),
+    "un_zh_en": _translation("un_zh_en", "un-zh-en", "zh", "en"),
     "multi30k": {
         "small": _CONVERGED,
         "smoke": replace(_DEMO, sizes={"base": {}}),

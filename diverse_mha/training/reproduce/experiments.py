@@ -1,6 +1,6 @@
 """What the papers' tables are made of: experiments, cells, rows, tables and figures."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 SCALES = ("smoke", "small", "paper")
@@ -68,6 +68,24 @@ class Row:
     name: str
     label: str
     cells: tuple[Cell | None, ...]
+
+
+def cells(
+    experiments: Experiment | tuple[Experiment, ...] | None,
+    measures: str | tuple[str, ...],
+    values: Sequence[float | None],
+) -> tuple[Cell, ...]:
+    """Return a cell a value; one experiment, or one measure, serves them all."""
+    if not isinstance(experiments, tuple):
+        experiments = (experiments,) * len(values)
+    if isinstance(measures, str):
+        measures = (measures,) * len(values)
+    return tuple(Cell(*each) for each in zip(experiments, measures, values, strict=True))
+
+
+def rows(make: Callable[..., tuple[Cell | None, ...]], *entries: tuple) -> tuple[Row, ...]:
+    """Return a row an entry: name, label, and what ``make`` turns into its cells."""
+    return tuple(Row(name, label, make(*rest)) for name, label, *rest in entries)
 
 
 @dataclass(frozen=True)

@@ -1,19 +1,12 @@
 """Li et al. 2021, *On the diversity of multi-head attention*: Tables 3 to 7, Figs. 3 and 4."""
 
-from diverse_mha.training.reproduce.experiments import Cell, Experiment, Figure, Row, Table
+from diverse_mha.training.reproduce.experiments import Experiment, Figure, Row, Table, cells, rows
 from diverse_mha.training.reproduce.papers.li2018 import EN_DE, ENCODER, ZH_EN
 
 _SIZED = ("parameters", "speed", "bleu")
 
 
-def _cells(experiment: Experiment, measures: tuple, values: tuple) -> tuple[Cell, ...]:
-    return tuple(Cell(experiment, m, v) for m, v in zip(measures, values, strict=True))
-
-
 def _em_layers(layers: str) -> Experiment:
-    # Two ways to write layers 1 and 2; this one is the method of the later tables.
-    if layers == "1,2":
-        return EN_DE.but(method="em_routing_1_2")
     return EN_DE.but({"model.aggregation_encoder_layers": layers}, method="em_routing_encoder")
 
 
@@ -23,17 +16,15 @@ TABLE_3 = Table(
     title="Routing algorithms and attention components (WMT14 En-De, Base)",
     columns=("parameters", "speed", "BLEU"),
     baseline="none",
-    rows=tuple(
-        Row(name, label, _cells(EN_DE.but(method=method), _SIZED, (parameters, speed, bleu)))
-        for name, label, method, parameters, speed, bleu in (
-            ("none", "none", "baseline", 88.0e6, 1.92, 27.31),
-            ("enc-simple", "Enc, Simple", "simple_routing_encoder", 100.6e6, 1.23, 27.98),
-            ("enc-em", "Enc, EM", "em_routing_encoder", 100.6e6, 1.20, 28.28),
-            ("e-d-em", "E-D, EM", "em_routing_cross", 100.6e6, 1.20, 27.94),
-            ("dec-em", "Dec, EM", "em_routing_decoder", 100.6e6, 1.21, 28.15),
-            ("enc+e-d-em", "Enc, E-D, EM", "em_routing_encoder_cross", 113.2e6, 0.87, 28.45),
-            ("all-em", "Enc, E-D, Dec, EM", "em_routing_everywhere", 125.8e6, 0.66, 28.47),
-        )
+    rows=rows(
+        lambda method, *values: cells(EN_DE.but(method=method), _SIZED, values),
+        ("none", "none", "baseline", 88.0e6, 1.92, 27.31),
+        ("enc-simple", "Enc, Simple", "simple_routing_encoder", 100.6e6, 1.23, 27.98),
+        ("enc-em", "Enc, EM", "em_routing_encoder", 100.6e6, 1.20, 28.28),
+        ("e-d-em", "E-D, EM", "em_routing_cross", 100.6e6, 1.20, 27.94),
+        ("dec-em", "Dec, EM", "em_routing_decoder", 100.6e6, 1.21, 28.15),
+        ("enc+e-d-em", "Enc, E-D, EM", "em_routing_encoder_cross", 113.2e6, 0.87, 28.45),
+        ("all-em", "Enc, E-D, Dec, EM", "em_routing_everywhere", 125.8e6, 0.66, 28.47),
     ),
 )
 
@@ -43,22 +34,17 @@ TABLE_4 = Table(
     title="Encoder layers with EM routing (WMT14 En-De, Base)",
     columns=("parameters", "speed", "BLEU"),
     baseline="none",
-    rows=tuple(
+    rows=rows(
+        lambda experiment, *values: cells(experiment, _SIZED, values),
         # A comma would part two names on the command line.
-        Row(
-            name.replace(",", "+"),
-            name,
-            _cells(experiment, _SIZED, (parameters, speed, bleu)),
-        )
-        for name, experiment, parameters, speed, bleu in (
-            ("none", EN_DE, 88.0e6, 1.92, 27.31),
-            ("1-6", EN_DE.but(method="em_routing_encoder"), 100.6e6, 1.20, 28.28),
-            ("4-6", _em_layers("4,5,6"), 94.3e6, 1.54, 28.26),
-            ("1-3", _em_layers("1,2,3"), 94.3e6, 1.54, 28.27),
-            ("1,2", _em_layers("1,2"), 92.2e6, 1.67, 28.26),
-            ("6", _em_layers("6"), 90.1e6, 1.88, 27.68),
-            ("1", _em_layers("1"), 90.1e6, 1.88, 27.75),
-        )
+        ("none", "none", EN_DE, 88.0e6, 1.92, 27.31),
+        ("1-6", "1-6", EN_DE.but(method="em_routing_encoder"), 100.6e6, 1.20, 28.28),
+        ("4-6", "4-6", _em_layers("4,5,6"), 94.3e6, 1.54, 28.26),
+        ("1-3", "1-3", _em_layers("1,2,3"), 94.3e6, 1.54, 28.27),
+        # The method of the later tables.
+        ("1+2", "1,2", EN_DE.but(method="em_routing_1_2"), 92.2e6, 1.67, 28.26),
+        ("6", "6", _em_layers("6"), 90.1e6, 1.88, 27.68),
+        ("1", "1", _em_layers("1"), 90.1e6, 1.88, 27.75),
     ),
     settings={"small": {"model.encoder_layers": 6}},
     notes=("At the small scale the encoder has six layers here, so that the rows exist.",),
@@ -76,10 +62,10 @@ def _sized_row(prefix: str, size: str, method: str, en_de: tuple, zh_en: tuple |
     label, changes = _METHODS[method]
     name = prefix if method == "base" else prefix + method
     measures = ("parameters", "bleu")
-    cells = _cells(EN_DE.but(size=size, **changes), measures, en_de)
+    found = cells(EN_DE.but(size=size, **changes), measures, en_de)
     if zh_en is not None:
-        cells += _cells(ZH_EN.but(size=size, **changes), measures, zh_en)
-    return Row(name, f"Transformer-{prefix.title()}" if method == "base" else label, cells)
+        found += cells(ZH_EN.but(size=size, **changes), measures, zh_en)
+    return Row(name, f"Transformer-{prefix.title()}" if method == "base" else label, found)
 
 
 TABLE_5 = Table(
@@ -131,22 +117,18 @@ _PROBES = (
 )
 PROBING_TASKS = tuple(task for _, task, _ in _PROBES)
 
+
+def _probed(task: str, values: tuple[float, ...]) -> tuple:
+    probe = Experiment("probing", task=task)
+    return cells(tuple(probe.but(**how) for _, how in _METHODS.values()), "accuracy", values)
+
+
 TABLE_7 = Table(
     paper="li2021",
     name="table-7",
     title="Linguistic probing, accuracy (ten tasks of Conneau et al. 2018)",
     columns=("Baseline", "Disagreement", "Aggregation", "Combine"),
-    rows=tuple(
-        Row(
-            name,
-            name,
-            tuple(
-                Cell(Experiment("probing", task=task).but(**changes), "accuracy", value)
-                for (_, changes), value in zip(_METHODS.values(), values, strict=True)
-            ),
-        )
-        for name, task, values in _PROBES
-    ),
+    rows=tuple(Row(name, name, _probed(task, values)) for name, task, values in _PROBES),
     scales=("smoke", "paper"),
     notes=("At the smoke scale the labels are stand-ins, read off the surface of demo sentences.",),
 )

@@ -1,25 +1,23 @@
 """Our own study (docs/study.md): the papers' methods trained to the end, with tests."""
 
-from diverse_mha.training.reproduce.experiments import Cell, Experiment, Row, Table
+from diverse_mha.training.reproduce.experiments import Experiment, Table, cells, rows
 
 _HEADS = ("heads.svcca", "heads.cka", "heads.exp_d.subspace", "heads.exp_d.output", "heads.jsd")
 _HEADINGS = ("SVCCA", "CKA", "exp(D) Sub.", "exp(D) Out.", "JSD")
 _ENCODER = {"criterion.disagreement_on": "encoder"}
 
 
-def _row(name: str, label: str, experiment: Experiment, measures: tuple, paper: tuple = ()) -> Row:
-    values = dict(paper)
-    return Row(
-        name, label, tuple(Cell(experiment, measure, values.get(measure)) for measure in measures)
-    )
-
-
 _TRANSLATION = ("sacrebleu", "valid_perplexity", "parameters", *_HEADS, "cost")
+
+
+def _ours(experiment: Experiment, measures: tuple, paper: float | None = None) -> tuple:
+    """Return cells of which a paper has a number for the first at most."""
+    return cells(experiment, measures, (paper, *[None] * (len(measures) - 1)))
 
 
 def _translation(name: str, corpus: str, title: str) -> Table:
     plain = Experiment(corpus)
-    rows = (
+    methods = (
         ("baseline", "Baseline", plain),
         ("sub", "Sub., encoder", plain.but(_ENCODER, method="disagreement_subspace")),
         ("pos", "Pos., encoder", plain.but(_ENCODER, method="disagreement_position")),
@@ -43,7 +41,7 @@ def _translation(name: str, corpus: str, title: str) -> Table:
         columns=("BLEU", "valid ppl", "parameters", *_HEADINGS, "cost"),
         baseline="baseline",
         tested="BLEU",
-        rows=tuple(_row(row, label, which, _TRANSLATION) for row, label, which in rows),
+        rows=rows(lambda which: _ours(which, _TRANSLATION), *methods),
         scales=("smoke", "small"),
         notes=("BLEU and chrF: sacreBLEU's.",),
     )
@@ -60,15 +58,13 @@ PTB = Table(
     columns=("test ppl", "valid ppl", "parameters", *_HEADINGS, "cost"),
     baseline="baseline",
     tested="perplexity",
-    rows=tuple(
-        _row(name, label, Experiment("ptb", method=method), _PTB, (("perplexity", value),))
-        for name, label, method, value in (
-            ("baseline", "Baseline", "baseline", 120.38),
-            ("drophead", "Drophead", "drophead", 102.72),
-            ("ortho", "Orthogonality", "orthogonality", 102.62),
-            ("hsic", "HSIC", "hsic", 101.89),
-            ("all-three", "All three", "all_three", 102.07),
-        )
+    rows=rows(
+        lambda method, value: _ours(Experiment("ptb", method=method), _PTB, value),
+        ("baseline", "Baseline", "baseline", 120.38),
+        ("drophead", "Drophead", "drophead", 102.72),
+        ("ortho", "Orthogonality", "orthogonality", 102.62),
+        ("hsic", "HSIC", "hsic", 101.89),
+        ("all-three", "All three", "all_three", 102.07),
     ),
     scales=("smoke", "small"),
 )
@@ -81,14 +77,12 @@ LOGIC = Table(
     columns=("accuracy", "up to 6", "over 6", "parameters", *_HEADINGS, "cost"),
     baseline="baseline",
     tested="accuracy",
-    rows=tuple(
-        _row(name, label, Experiment("logic", method=method), _LOGIC)
-        for name, label, method in (
-            ("baseline", "Baseline", "baseline"),
-            ("disagreement", "Disagreement", "disagreement_output"),
-            ("aggregation", "Aggregation", "em_routing_encoder"),
-            ("both", "Both", "both"),
-        )
+    rows=rows(
+        lambda method: _ours(Experiment("logic", method=method), _LOGIC),
+        ("baseline", "Baseline", "baseline"),
+        ("disagreement", "Disagreement", "disagreement_output"),
+        ("aggregation", "Aggregation", "em_routing_encoder"),
+        ("both", "Both", "both"),
     ),
     scales=("smoke", "small"),
     notes=("Up to 6, over 6: number of operators; models are trained on up to 6.",),

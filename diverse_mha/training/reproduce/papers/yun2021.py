@@ -1,6 +1,14 @@
 """Yun et al. 2021, *Analyzing and Controlling Inter-Head Diversity*: Tables 1-7, Figs. 2-4."""
 
-from diverse_mha.training.reproduce.experiments import Cell, Experiment, Figure, Row, Table
+from diverse_mha.training.reproduce.experiments import (
+    Cell,
+    Experiment,
+    Figure,
+    Row,
+    Table,
+    cells,
+    rows,
+)
 
 DE_EN = Experiment("iwslt17_de_en")
 
@@ -44,20 +52,14 @@ TABLE_2 = Table(
     name="table-2",
     title="SVCCA against the single-head model, last layers (IWSLT17 De-En, d=512)",
     columns=tuple(f"H={heads}" for heads in _HEADS),
-    rows=tuple(
-        Row(
-            name,
-            label,
-            tuple(
-                Cell(sized(512, heads), f"against.{component}", value, SINGLE)
-                for heads, value in zip(_HEADS, values, strict=True)
-            ),
-        )
-        for name, label, component, values in (
-            ("enc-self", "encoder self", "encoder", (0.448, 0.407, 0.374, 0.272, 0.202)),
-            ("dec-self", "decoder self", "decoder", (0.474, 0.400, 0.353, 0.328, 0.237)),
-            ("enc-dec", "encoder-decoder", "cross", (0.429, 0.378, 0.319, 0.289, 0.189)),
-        )
+    rows=rows(
+        lambda component, *values: tuple(
+            Cell(sized(512, heads), f"against.{component}", value, SINGLE)
+            for heads, value in zip(_HEADS, values, strict=True)
+        ),
+        ("enc-self", "encoder self", "encoder", 0.448, 0.407, 0.374, 0.272, 0.202),
+        ("dec-self", "decoder self", "decoder", 0.474, 0.400, 0.353, 0.328, 0.237),
+        ("enc-dec", "encoder-decoder", "cross", 0.429, 0.378, 0.319, 0.289, 0.189),
     ),
     notes=(
         "All heads of a module side by side against those of the single-head model, which is "
@@ -70,8 +72,8 @@ _SIMILARITIES = ("SVCCA", "CKA", "SVCCA top", "SVCCA all", "CKA all")
 
 def _similarities(experiment: Experiment, svcca: float, cka: float) -> tuple[Cell, ...]:
     """Cells of the paper's two numbers, and of other readings that it has no numbers for."""
-    others = (Cell(experiment, name, None) for name in ("svcca.top", "svcca.all", "cka.all"))
-    return (Cell(experiment, "svcca", svcca), Cell(experiment, "cka", cka), *others)
+    measures = ("svcca", "cka", "svcca.top", "svcca.all", "cka.all")
+    return cells(experiment, measures, (svcca, cka, None, None, None))
 
 
 TABLE_3 = Table(
@@ -80,12 +82,8 @@ TABLE_3 = Table(
     title="Inter-head similarity by number of heads and width (IWSLT17 De-En)",
     columns=_SIMILARITIES,
     rows=tuple(
-        Row(
-            f"{heads}h-{width}d",
-            f"{heads}H-{width}d",
-            _similarities(sized(width, heads), svcca, cka),
-        )
-        for heads, width, svcca, cka in (
+        Row(f"{heads}h-{width}d", f"{heads}H-{width}d", _similarities(sized(width, heads), *found))
+        for heads, width, *found in (
             (2, 64, 0.793, 0.553),
             (2, 128, 0.712, 0.488),
             (2, 512, 0.559, 0.344),
@@ -108,18 +106,9 @@ _METHODS = (
 )
 
 
-def _bleu_rows(
-    corpora: tuple[Experiment, ...], values: tuple[tuple[float, ...], ...]
-) -> tuple[Row, ...]:
+def _bleu_rows(corpora: tuple[Experiment, ...], *values: tuple[float, ...]) -> tuple[Row, ...]:
     return tuple(
-        Row(
-            name,
-            label,
-            tuple(
-                Cell(corpus.but(method=method), "bleu", value)
-                for corpus, value in zip(corpora, row, strict=True)
-            ),
-        )
+        Row(name, label, cells(tuple(c.but(method=method) for c in corpora), "bleu", row))
         for (name, label, method), row in zip(_METHODS, values, strict=True)
     )
 
@@ -135,57 +124,27 @@ TABLE_4 = Table(
     columns=("De-En", "En-De"),
     rows=_bleu_rows(
         _both_directions("iwslt17_de_en"),
-        (
-            (33.67, 29.76),
-            (34.26, 30.13),
-            (34.03, 30.27),
-            (34.43, 30.32),
-            (34.53, 30.38),
-        ),
+        *((33.67, 29.76), (34.26, 30.13), (34.03, 30.27), (34.43, 30.32), (34.53, 30.38)),
     ),
 )
 
+
+def _set(method: str, name: str | None = None, value: float | None = None) -> Experiment:
+    return DE_EN.but({name: value} if name else {}, method=method)
+
+
+_WEIGHT, _HSIC_WEIGHT = "criterion.orthogonality_weight", "criterion.hsic_weight"
 _CONTROLLED = (
     ("baseline", "Baseline", DE_EN, 0.397, 0.199),
-    ("drophead-0.1", "Drophead 0.1", DE_EN.but(method="drophead"), 0.415, 0.207),
-    (
-        "drophead-0.3",
-        "Drophead 0.3",
-        DE_EN.but({"model.drophead": 0.3}, method="drophead"),
-        *(0.534, 0.317),
-    ),
-    (
-        "drophead-0.5",
-        "Drophead 0.5",
-        DE_EN.but({"model.drophead": 0.5}, method="drophead"),
-        *(0.709, 0.527),
-    ),
-    (
-        "ortho-0.1",
-        "ortho 0.1",
-        DE_EN.but({"criterion.orthogonality_weight": 0.1}, method="orthogonality"),
-        *(0.408, 0.208),
-    ),
-    ("ortho-1.0", "ortho 1.0", DE_EN.but(method="orthogonality"), 0.407, 0.223),
-    (
-        "ortho-10",
-        "ortho 10.0",
-        DE_EN.but({"criterion.orthogonality_weight": 10.0}, method="orthogonality"),
-        *(0.420, 0.366),
-    ),
-    (
-        "hsic-1e-8",
-        "HSIC 1e-8",
-        DE_EN.but({"criterion.hsic_weight": 1e-8}, method="hsic"),
-        *(0.364, 0.182),
-    ),
-    ("hsic-1e-7", "HSIC 1e-7", DE_EN.but(method="hsic"), 0.338, 0.158),
-    (
-        "hsic-1e-6",
-        "HSIC 1e-6",
-        DE_EN.but({"criterion.hsic_weight": 1e-6}, method="hsic"),
-        *(0.325, 0.125),
-    ),
+    ("drophead-0.1", "Drophead 0.1", _set("drophead"), 0.415, 0.207),
+    ("drophead-0.3", "Drophead 0.3", _set("drophead", "model.drophead", 0.3), 0.534, 0.317),
+    ("drophead-0.5", "Drophead 0.5", _set("drophead", "model.drophead", 0.5), 0.709, 0.527),
+    ("ortho-0.1", "ortho 0.1", _set("orthogonality", _WEIGHT, 0.1), 0.408, 0.208),
+    ("ortho-1.0", "ortho 1.0", _set("orthogonality"), 0.407, 0.223),
+    ("ortho-10", "ortho 10.0", _set("orthogonality", _WEIGHT, 10.0), 0.420, 0.366),
+    ("hsic-1e-8", "HSIC 1e-8", _set("hsic", _HSIC_WEIGHT, 1e-8), 0.364, 0.182),
+    ("hsic-1e-7", "HSIC 1e-7", _set("hsic"), 0.338, 0.158),
+    ("hsic-1e-6", "HSIC 1e-6", _set("hsic", _HSIC_WEIGHT, 1e-6), 0.325, 0.125),
 )
 
 TABLE_5 = Table(
@@ -193,14 +152,7 @@ TABLE_5 = Table(
     name="table-5",
     title="Inter-head similarity under the controlling methods (IWSLT17 De-En)",
     columns=_SIMILARITIES,
-    rows=tuple(
-        Row(
-            name,
-            label,
-            _similarities(experiment, svcca, cka),
-        )
-        for name, label, experiment, svcca, cka in _CONTROLLED
-    ),
+    rows=rows(_similarities, *_CONTROLLED),
 )
 
 TABLE_6 = Table(
@@ -214,13 +166,11 @@ TABLE_6 = Table(
             *_both_directions("un_ru_en"),
             *_both_directions("un_zh_en"),
         ),
-        (
-            (31.47, 25.69, 52.68, 44.62, 52.21, 47.08),
-            (31.69, 25.73, 52.90, 44.82, 52.60, 47.09),
-            (31.63, 25.86, 52.92, 44.86, 52.55, 47.28),
-            (31.57, 25.89, 52.89, 44.82, 52.54, 47.16),
-            (31.76, 25.91, 53.02, 45.23, 52.69, 47.33),
-        ),
+        (31.47, 25.69, 52.68, 44.62, 52.21, 47.08),
+        (31.69, 25.73, 52.90, 44.82, 52.60, 47.09),
+        (31.63, 25.86, 52.92, 44.86, 52.55, 47.28),
+        (31.57, 25.89, 52.89, 44.82, 52.54, 47.16),
+        (31.76, 25.91, 53.02, 45.23, 52.69, 47.33),
     ),
     scales=("smoke", "paper"),
     notes=("At the smoke scale one corpus stands for all three.",),
@@ -275,7 +225,6 @@ FIGURE_3 = Figure(
     notes=(_ONLY_CROSS,),
 )
 
-_LABELS = {name: label for name, label, *_ in _CONTROLLED}
 FIGURE_4 = Figure(
     paper="yun2021",
     name="figure-4",
@@ -283,18 +232,9 @@ FIGURE_4 = Figure(
     kind="coefficients",
     curves=tuple((label, experiment) for _, label, experiment, _, _ in _CONTROLLED),
     panels=(
-        (
-            "(a) Drophead",
-            tuple(_LABELS[n] for n in ("baseline", "drophead-0.1", "drophead-0.3", "drophead-0.5")),
-        ),
-        (
-            "(b) ortho",
-            tuple(_LABELS[n] for n in ("baseline", "ortho-0.1", "ortho-1.0", "ortho-10")),
-        ),
-        (
-            "(c) HSIC",
-            tuple(_LABELS[n] for n in ("baseline", "hsic-1e-8", "hsic-1e-7", "hsic-1e-6")),
-        ),
+        ("(a) Drophead", ("Baseline", "Drophead 0.1", "Drophead 0.3", "Drophead 0.5")),
+        ("(b) ortho", ("Baseline", "ortho 0.1", "ortho 1.0", "ortho 10.0")),
+        ("(c) HSIC", ("Baseline", "HSIC 1e-8", "HSIC 1e-7", "HSIC 1e-6")),
     ),
     notes=(_ONLY_CROSS,),
 )

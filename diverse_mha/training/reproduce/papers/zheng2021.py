@@ -1,6 +1,6 @@
 """Zheng et al. 2021, *Cascaded Head-colliding Attention*: Tables 1 to 4 and the heat maps."""
 
-from diverse_mha.training.reproduce.experiments import Cell, Experiment, Figure, Row, Table
+from diverse_mha.training.reproduce.experiments import Experiment, Figure, Table, cells, rows
 
 COMPOUNDS = "BLEU at the paper's scale: tokenised, with compounds split (appendix A.1)."
 WIKI103 = Experiment("wiki103")
@@ -8,35 +8,24 @@ IWSLT14 = Experiment("iwslt14_de_en", size="iwslt")
 WMT14 = Experiment("wmt14_en_de_google")
 
 
-def _language_model(name: str, label: str, experiment: Experiment | None, values: tuple) -> Row:
-    measures = ("parameters", "lm_valid_perplexity", "perplexity")
-    cells = (Cell(experiment, m, v) for m, v in zip(measures, values, strict=True))
-    return Row(name, label, tuple(cells))
-
-
 TABLE_1 = Table(
     paper="zheng2021",
     name="table-1",
     title="Language modelling (WikiText-103)",
     columns=("parameters", "valid ppl", "test ppl"),
-    rows=(
-        _language_model("transformer", "Transformer", WIKI103, (246.93e6, 18.35, 19.08)),
-        _language_model(
-            *("transformer-published", "Transformer, 3072/2560 (Baevski and Auli 2019)"),
-            *(None, (246.93e6, 17.97, 18.70)),
+    rows=rows(
+        lambda experiment, *values: cells(
+            experiment, ("parameters", "lm_valid_perplexity", "perplexity"), values
         ),
-        _language_model("coda", "CODA", WIKI103.but(method="coda"), (246.96e6, 17.81, 18.48)),
+        ("transformer", "Transformer", WIKI103, 246.93e6, 18.35, 19.08),
+        (
+            *("transformer-published", "Transformer, 3072/2560 (Baevski and Auli 2019)"),
+            *(None, 246.93e6, 17.97, 18.70),
+        ),
+        ("coda", "CODA", WIKI103.but(method="coda"), 246.96e6, 17.81, 18.48),
     ),
     notes=("The second row is quoted in the paper, and not trained here.",),
 )
-
-
-def _translation_row(name: str, label: str, method: str, wmt14: tuple, iwslt14: tuple) -> Row:
-    cells = []
-    for corpus, values in ((WMT14, wmt14), (IWSLT14, iwslt14)):
-        for measure, value in zip(("parameters", "bleu"), values, strict=True):
-            cells.append(Cell(corpus.but(method=method), measure, value))
-    return Row(name, label, tuple(cells))
 
 
 TABLE_2 = Table(
@@ -44,11 +33,14 @@ TABLE_2 = Table(
     name="table-2",
     title="Translation (WMT14 En-De, IWSLT14 De-En)",
     columns=("WMT14 parameters", "WMT14 BLEU", "IWSLT14 parameters", "IWSLT14 BLEU"),
-    rows=(
-        _translation_row(
-            *("transformer", "Transformer", "baseline"), (60.92e6, 27.4), (39.47e6, 34.5)
+    rows=rows(
+        lambda method, *values: cells(
+            (WMT14.but(method=method),) * 2 + (IWSLT14.but(method=method),) * 2,
+            ("parameters", "bleu") * 2,
+            values,
         ),
-        _translation_row(*("coda", "CODA", "coda"), (60.94e6, 28.0), (39.48e6, 35.65)),
+        ("transformer", "Transformer", "baseline", 60.92e6, 27.4, 39.47e6, 34.5),
+        ("coda", "CODA", "coda", 60.94e6, 28.0, 39.48e6, 35.65),
     ),
     notes=(COMPOUNDS,),
 )
@@ -58,26 +50,16 @@ TABLE_3 = Table(
     name="table-3",
     title="Number of heads (IWSLT14 De-En): test BLEU and validation perplexity",
     columns=("Transformer BLEU", "CODA BLEU", "Transformer ppl", "CODA ppl"),
-    rows=tuple(
-        Row(
-            f"heads-{heads}",
-            f"{heads} heads",
-            tuple(
-                Cell(IWSLT14.but(method=method, heads=heads), measure, value)
-                for method, measure, value in (
-                    ("baseline", "bleu", bleu[0]),
-                    ("coda", "bleu", bleu[1]),
-                    ("baseline", "valid_perplexity", perplexity[0]),
-                    ("coda", "valid_perplexity", perplexity[1]),
-                )
-            ),
-        )
-        for heads, bleu, perplexity in (
-            (4, (34.53, 35.65), (4.95, 4.64)),
-            (8, (34.35, 35.74), (5.04, 4.54)),
-            (16, (33.91, 35.84), (5.15, 4.55)),
-            (32, (33.17, 35.96), (5.37, 4.52)),
-        )
+    rows=rows(
+        lambda heads, *values: cells(
+            tuple(IWSLT14.but(method=method, heads=heads) for method in ("baseline", "coda")) * 2,
+            ("bleu", "bleu", "valid_perplexity", "valid_perplexity"),
+            values,
+        ),
+        ("heads-4", "4 heads", 4, 34.53, 35.65, 4.95, 4.64),
+        ("heads-8", "8 heads", 8, 34.35, 35.74, 5.04, 4.54),
+        ("heads-16", "16 heads", 16, 33.91, 35.84, 5.15, 4.55),
+        ("heads-32", "32 heads", 32, 33.17, 35.96, 5.37, 4.52),
     ),
     notes=(COMPOUNDS,),
 )
@@ -94,16 +76,9 @@ TABLE_4 = Table(
     name="table-4",
     title="Ablations (IWSLT14 De-En)",
     columns=("average JSD", "BLEU"),
-    rows=tuple(
-        Row(
-            name,
-            label,
-            (
-                Cell(IWSLT14.but(method=method), "jsd", jsd),
-                Cell(IWSLT14.but(method=method), "bleu", bleu),
-            ),
-        )
-        for name, label, method, jsd, bleu in _ABLATIONS
+    rows=rows(
+        lambda method, *values: cells(IWSLT14.but(method=method), ("jsd", "bleu"), values),
+        *_ABLATIONS,
     ),
     notes=(COMPOUNDS,),
 )
