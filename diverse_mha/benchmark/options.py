@@ -7,7 +7,7 @@ from pathlib import Path
 
 from diverse_mha.benchmark.checks import CheckError
 from diverse_mha.benchmark.training import DTYPES
-from diverse_mha.common.arguments import at_least
+from diverse_mha.common.arguments import add_number
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import write_json
 
@@ -26,10 +26,7 @@ def add_numbers(
         least: the smallest number that each takes.
     """
     for name, (default, text) in numbers.items():
-        said = text if default is None else f"{text} ({default})"
-        parser.add_argument(
-            f"--{name}", type=at_least(least), default=default, metavar="N", help=said
-        )
+        add_number(parser, name, default, text, least=least)
 
 
 def add_place(parser: argparse.ArgumentParser) -> None:

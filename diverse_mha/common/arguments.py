@@ -54,11 +54,24 @@ def add_out(parser: argparse.ArgumentParser, corpus: str) -> None:
     )
 
 
+def add_from(parser: argparse.ArgumentParser, text: str, required: bool = False) -> None:
+    """Declare ``--from`` of a command that prepares a corpus, the folder ``local``."""
+    parser.add_argument(
+        "--from", type=Path, dest="local", metavar="FOLDER", required=required, help=text
+    )
+
+
+def add_number(
+    parser: argparse.ArgumentParser, name: str, default: int | None, text: str, *, least: int = 1
+) -> None:
+    """Declare ``--NAME N``, a whole number from ``least`` up; a default is added to its text."""
+    said = text if default is None else f"{text} ({default})"
+    parser.add_argument(f"--{name}", type=at_least(least), default=default, metavar="N", help=said)
+
+
 def add_workers(parser: argparse.ArgumentParser) -> None:
     """Declare ``--workers`` of a command that prepares a corpus."""
-    parser.add_argument(
-        "--workers", type=at_least(1), default=cores(), metavar="N", help="processes (all cores)"
-    )
+    add_number(parser, "workers", cores(), "processes; default: all cores")
 
 
 def at_least(minimum: int) -> Callable[[str], int]:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from diverse_mha.common.arguments import OneLineParser, at_least
+from diverse_mha.common.arguments import OneLineParser, add_number
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.files import write_text
 from diverse_mha.corpora import published
@@ -37,23 +37,12 @@ def _parser() -> argparse.ArgumentParser:
     add("sentences", type=Path, help="text, a sentence a line; plain or gzip")
     add("--out", type=Path, required=True, metavar="FOLDER", help="where TASK.txt goes")
     add("--tasks", metavar="NAMES", help=f"comma list (default: {','.join(MADE)})")
-    add("--seed", type=at_least(0), default=1, metavar="N", help="of all chance (1)")
     add("--language", default="en", metavar="LANG", help="whose rules the tokeniser follows (en)")
     add("--tokenised", action="store_true", help="tokens are separated by spaces already")
-    add(
-        "--content-words",
-        type=at_least(2),
-        default=1000,
-        metavar="N",
-        help="word content: number of words (1000)",
-    )
-    add(
-        "--content-rank",
-        type=at_least(0),
-        default=2000,
-        metavar="N",
-        help="word content: how many more frequent words are passed over (2000)",
-    )
+    add_number(parser, "seed", 1, "of all chance", least=0)
+    add_number(parser, "content-words", 1000, "word content: number of words", least=2)
+    text = "word content: how many more frequent words are passed over"
+    add_number(parser, "content-rank", 2000, text, least=0)
     return parser
 
 

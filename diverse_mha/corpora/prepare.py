@@ -5,9 +5,14 @@ import dataclasses
 import shlex
 import textwrap
 from collections.abc import Sequence
-from pathlib import Path
 
-from diverse_mha.common.arguments import OneLineParser, add_out, add_workers, at_least
+from diverse_mha.common.arguments import (
+    OneLineParser,
+    add_from,
+    add_number,
+    add_out,
+    add_workers,
+)
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.corpora import subwords
 from diverse_mha.corpora.corpus import SPLITS, Corpus
@@ -74,61 +79,29 @@ def _add_corpus(corpora: argparse._SubParsersAction, corpus: Corpus) -> argparse
         epilog=SEGMENTED_EPILOG if corpus.segmented else EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add = parser.add_argument
     add_out(parser, corpus.name)
     if not corpus.generated:
         _add_source_options(parser, corpus)
     if not corpus.segmented:
         _add_text_options(parser, corpus)
     add_workers(parser)
-    add(
+    parser.add_argument(
         "--dry-run",
         action="store_true",
         help="say what would be fetched and done, and stop; needs no network",
     )
     if corpus.sample is not None:
-        add(
-            "--sample",
-            type=at_least(1),
-            default=corpus.sample,
-            metavar="N",
-            help=f"training pairs to draw at random ({corpus.sample})",
-        )
-        add(
-            "--sample-seed",
-            type=at_least(0),
-            default=SAMPLE_SEED,
-            metavar="N",
-            help=f"seed of the draw ({SAMPLE_SEED})",
-        )
+        add_number(parser, "sample", corpus.sample, "training pairs to draw at random")
+        add_number(parser, "sample-seed", SAMPLE_SEED, "seed of the draw", least=0)
     if corpus.generated:
-        add(
-            "--pairs",
-            type=at_least(20),
-            default=demo.PAIRS,
-            metavar="N",
-            help=f"training pairs; valid and test get a twentieth each ({demo.PAIRS})",
-        )
-        add(
-            "--seed",
-            type=at_least(0),
-            default=demo.SEED,
-            metavar="N",
-            help=f"seed of the sentences ({demo.SEED})",
-        )
+        demo.add_arguments(parser)
     return parser
 
 
 def _add_source_options(parser: argparse.ArgumentParser, corpus: Corpus) -> None:
     own = corpus.name == OWN
-    parser.add_argument(
-        "--from",
-        type=Path,
-        dest="local",
-        metavar="FOLDER",
-        required=own,
-        help="take the corpus from this folder" + ("" if own else " instead of downloading it"),
-    )
+    instead = "" if own else " instead of downloading it"
+    add_from(parser, f"take the corpus from this folder{instead}", required=own)
     if not own:
         parser.add_argument(
             "--unchecked",
@@ -149,20 +122,9 @@ def _add_text_options(parser: argparse.ArgumentParser, corpus: Corpus) -> None:
         help=f"how to split words: {' or '.join(names.values())}",
     )
     extent = "for both sides" if corpus.joint_subwords else "for each side"
-    add(
-        "--merges",
-        type=at_least(1),
-        default=corpus.merges,
-        metavar="N",
-        help=f"BPE merges, or sentencepiece pieces, {extent} ({corpus.merges})",
-    )
-    add(
-        "--vocabulary-threshold",
-        type=at_least(0),
-        default=0,
-        metavar="N",
-        help="split up again what a language has fewer than N times; bpe only (0: nothing)",
-    )
+    add_number(parser, "merges", corpus.merges, f"BPE merges, or sentencepiece pieces, {extent}")
+    text = "split up again what a language has fewer than N times; bpe only"
+    add_number(parser, "vocabulary-threshold", 0, text, least=0)
     if not corpus.lowercase:
         add("--lowercase", action="store_true", help="lowercase both sides")
     if corpus.joined:

@@ -3,9 +3,14 @@
 import argparse
 import shlex
 from collections.abc import Sequence
-from pathlib import Path
 
-from diverse_mha.common.arguments import OneLineParser, add_out, add_workers, at_least
+from diverse_mha.common.arguments import (
+    OneLineParser,
+    add_from,
+    add_number,
+    add_out,
+    add_workers,
+)
 from diverse_mha.common.errors import run_cli
 from diverse_mha.corpora.language_model import TextJob, prepare
 from diverse_mha.corpora.running_text import TEXT_CORPORA, TextCorpus, own_corpus
@@ -31,13 +36,7 @@ def _parser() -> argparse.ArgumentParser:
     for corpus in TEXT_CORPORA.values():
         _add_corpus(corpora, corpus)
     own = _add_corpus(corpora, own_corpus())
-    own.add_argument(
-        "--min-count",
-        type=at_least(1),
-        default=0,
-        metavar="N",
-        help="words that occur less often than this in train.txt become <unk> (none)",
-    )
+    add_number(own, "min-count", None, "rarer words in train.txt become <unk> (none)")
     return parser
 
 
@@ -53,19 +52,11 @@ def _add_corpus(corpora: argparse._SubParsersAction, corpus: TextCorpus) -> argp
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add = parser.add_argument
     add_out(parser, name)
     names = ", ".join(f"{split}.txt" for split in corpus.files)
     source = corpus.archive.name if corpus.archive else f"{names}, plain or .gz"
-    add(
-        "--from",
-        type=Path,
-        dest="local",
-        metavar="FOLDER",
-        required=own,
-        help=f"take the text from this folder ({source})"
-        + ("" if own else " instead of downloading it"),
-    )
+    instead = "" if own else " instead of downloading it"
+    add_from(parser, f"take the text from this folder ({source}){instead}", required=own)
     add_workers(parser)
     return parser
 
@@ -77,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         corpus=TEXT_CORPORA.get(args.corpus) or own_corpus(),
         out=args.out,
         local=args.local,
-        min_count=getattr(args, "min_count", 0),
+        min_count=getattr(args, "min_count", None) or 0,
         workers=args.workers,
     )
     prepare(job)

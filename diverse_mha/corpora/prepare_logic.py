@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from diverse_mha.common.arguments import OneLineParser, add_out, at_least, called
+from diverse_mha.common.arguments import OneLineParser, add_from, add_number, add_out, called
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.files import sha256_of
 from diverse_mha.common.processes import sole_use
@@ -48,30 +48,17 @@ def _parser() -> argparse.ArgumentParser:
         "fairseq-train). A step that is done is skipped; one whose options changed is done again, "
         "and so are those after it.",
     )
-    add = parser.add_argument
     add_out(parser, "logic")
-    add(
-        "--from",
-        type=Path,
-        dest="local",
-        metavar="FOLDER",
-        help="read the published files train0 to train12, plain or .gz, from this folder (and "
+    add_from(
+        parser,
+        "read the published files train0 to train12, plain or .gz, from this folder (and "
         "test0 to test12 where they are there); default: generate the pairs",
     )
-    add(
-        "--draws",
-        type=at_least(1),
-        metavar="N",
-        help=f"pairs to draw, repeated ones included, when they are generated ({DRAWS})",
-    )
-    add("--seed", type=at_least(0), default=SEED, metavar="N", help=f"of all chance ({SEED})")
-    add(
-        "--train-operators",
-        type=at_least(1),
-        default=TRAIN_OPERATORS,
-        metavar="N",
-        help=f"most operators of a training or validation pair ({TRAIN_OPERATORS})",
-    )
+    text = f"pairs to draw, repeated ones included, when they are generated ({DRAWS})"
+    add_number(parser, "draws", None, text)
+    add_number(parser, "seed", SEED, "of all chance", least=0)
+    text = "most operators of a training or validation pair"
+    add_number(parser, "train-operators", TRAIN_OPERATORS, text)
     return parser
 
 

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from diverse_mha.common.arguments import OneLineParser, add_out, at_least, called
+from diverse_mha.common.arguments import OneLineParser, add_from, add_number, add_out, called
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.files import sha256_of
 from diverse_mha.common.processes import sole_use
@@ -35,23 +35,11 @@ def _parser() -> argparse.ArgumentParser:
         "(for fairseq-train).\nA step that is done is skipped.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add = parser.add_argument
     add_out(parser, "probing")
-    add(
-        "--from",
-        type=Path,
-        dest="local",
-        metavar="FOLDER",
-        help="take TASK.txt from this folder instead of downloading it",
-    )
-    add("--tasks", metavar="NAMES", help="comma list (default: all ten)")
-    add(
-        "--min-count",
-        type=at_least(1),
-        default=1,
-        metavar="N",
-        help="words that training has fewer than N times become <unk> (1: none)",
-    )
+    add_from(parser, "take TASK.txt from this folder instead of downloading it")
+    parser.add_argument("--tasks", metavar="NAMES", help="comma list (default: all ten)")
+    text = "words that training has fewer than N times become <unk>"
+    add_number(parser, "min-count", 1, text)
     return parser
 
 

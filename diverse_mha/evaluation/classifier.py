@@ -13,7 +13,7 @@ from fairseq import checkpoint_utils, utils
 from tqdm import tqdm
 
 import diverse_mha
-from diverse_mha.common.arguments import OneLineParser, at_least, called
+from diverse_mha.common.arguments import OneLineParser, add_number, called
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.files import write_json
 from diverse_mha.common.places import check_file
@@ -45,7 +45,7 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="FILE.json",
         help="default: CHECKPOINT.accuracy.json beside the checkpoint",
     )
-    add("--batch-size", type=at_least(1), default=256, metavar="N", help="examples (256)")
+    add_number(parser, "batch-size", 256, "examples")
     add("--cpu", action="store_true", help="leave GPUs alone")
     return parser
 

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from diverse_mha.common.arguments import OneLineParser, at_least
+from diverse_mha.common.arguments import OneLineParser
 from diverse_mha.common.errors import run_cli
 from diverse_mha.common.places import check_folder
-from diverse_mha.corpora.demo.corpus import PAIRS, SEED, write_corpus
+from diverse_mha.corpora.demo.corpus import add_arguments, write_corpus
 
 
 def main() -> None:
@@ -16,20 +16,7 @@ def main() -> None:
         "text: train, valid and test, each in two files.",
     )
     parser.add_argument("out", type=Path, metavar="FOLDER", help="where the six files go")
-    parser.add_argument(
-        "--pairs",
-        type=at_least(20),
-        default=PAIRS,
-        metavar="N",
-        help=f"training pairs ({PAIRS}); valid and test have a twentieth each",
-    )
-    parser.add_argument(
-        "--seed",
-        type=at_least(0),
-        default=SEED,
-        metavar="N",
-        help=f"seed of the sentences ({SEED})",
-    )
+    add_arguments(parser)
     args = parser.parse_args()
     check_folder("FOLDER", args.out)
     counts = write_corpus(args.out, pairs=args.pairs, seed=args.seed)

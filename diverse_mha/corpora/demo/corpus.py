@@ -1,7 +1,9 @@
 """The corpus itself: disjoint train, valid and test files of sentence pairs."""
 
+import argparse
 from pathlib import Path
 
+from diverse_mha.common.arguments import add_number
 from diverse_mha.common.errors import UserError
 from diverse_mha.corpora.demo import lumi, qorun
 from diverse_mha.corpora.demo.chance import Chance
@@ -14,6 +16,13 @@ MOST_PAIRS = 1_000_000
 MIN_WORDS, MAX_WORDS = 4, 20
 VERSION = 1  # raised when the same seed comes to give other sentences
 SOURCE, TARGET = "lm", "qo"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare ``--pairs`` and ``--seed``."""
+    text = "training pairs; valid and test get a twentieth each"
+    add_number(parser, "pairs", PAIRS, text, least=20)
+    add_number(parser, "seed", SEED, "seed of the sentences", least=0)
 
 
 def sentence_pairs(count: int, seed: int) -> list[tuple[str, str]]:

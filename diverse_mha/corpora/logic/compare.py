@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from diverse_mha.common.arguments import OneLineParser, at_least
+from diverse_mha.common.arguments import OneLineParser, add_number
 from diverse_mha.common.errors import run_cli
 from diverse_mha.corpora.logic.generate import DRAWS, SEED, generate
 from diverse_mha.corpora.logic.pairs import Pair, by_length, published_files, read_pairs
@@ -40,12 +40,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         description="Print the lengths and relations of the published and of a generated set.",
     )
     parser.add_argument("folder", type=Path, help="folder with train0.gz to train12.gz")
-    parser.add_argument(
-        "--draws", type=at_least(1), default=DRAWS, help=f"pairs to draw ({DRAWS:,})"
-    )
-    parser.add_argument(
-        "--seed", type=at_least(0), default=SEED, help=f"seed of the pairs ({SEED})"
-    )
+    add_number(parser, "draws", DRAWS, "pairs to draw")
+    add_number(parser, "seed", SEED, "seed of the pairs", least=0)
     args = parser.parse_args(argv)
     files = published_files(args.folder)
     published = count(pair for path in files for _, pair in read_pairs(path))

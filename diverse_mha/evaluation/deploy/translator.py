@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import diverse_mha
-from diverse_mha.common.arguments import at_least
+from diverse_mha.common.arguments import add_number, at_least
 from diverse_mha.common.errors import UserError
 from diverse_mha.evaluation.bleu import detokenise
 from diverse_mha.evaluation.deploy.prepared_text import read_side
@@ -25,7 +25,7 @@ class Translation(NamedTuple):
 
 def add_search_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare how to search, and in which portions."""
-    parser.add_argument("--beam", type=at_least(1), default=5, help="beam size (default: 5)")
+    add_number(parser, "beam", 5, "beam size")
     parser.add_argument(
         "--lenpen", type=float, default=1.0, help="length penalty; over 1 favours long (default: 1)"
     )
@@ -43,20 +43,9 @@ def add_batch_arguments(parser: argparse.ArgumentParser) -> None:
         help="translations have at most A times the source's length + B subwords (default: 0)",
     )
     parser.add_argument("--max-len-b", type=at_least(1), default=200, metavar="B", help="(200)")
-    parser.add_argument(
-        "--buffer",
-        type=at_least(1),
-        default=1000,
-        metavar="LINES",
-        help="lines read, sorted by length and translated before any is written (default: 1000)",
-    )
-    parser.add_argument(
-        "--max-tokens",
-        type=at_least(1),
-        default=4000,
-        metavar="N",
-        help="source subwords in a batch, padding included (default: 4000)",
-    )
+    text = "lines read, sorted by length and translated before any is written"
+    add_number(parser, "buffer", 1000, text)
+    add_number(parser, "max-tokens", 4000, "source subwords in a batch, padding included")
 
 
 class Translator:

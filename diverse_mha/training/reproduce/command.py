@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from diverse_mha.common.arguments import at_least
+from diverse_mha.common.arguments import add_number
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.places import ROOT, check_folder
 from diverse_mha.common.processes import Interrupted
@@ -67,12 +67,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "batches of its updates (default: those here; with --dry-run at the paper's scale "
         f"{PAPER_GPUS})",
     )
-    parser.add_argument(
-        "--jobs",
-        type=at_least(1),
-        metavar="N",
-        help="runs side by side, which share the cores and the GPUs evenly (default: 1)",
-    )
+    text = "runs side by side, which share the cores and the GPUs evenly (default: 1)"
+    add_number(parser, "jobs", None, text)
     parser.add_argument(
         "--data", type=Path, metavar="FOLDER", help="prepared corpora (data; smoke: in --out)"
     )
