@@ -23,12 +23,12 @@ LEVELS = {
     "models": 3,
     "tasks": 3,
     "__init__": 4,
-    "analysis": 5,
     "evaluation": 5,
-    "benchmark": 6,
-    "doctor": 6,
-    "training": 6,
-    "cli": 7,
+    "analysis": 6,
+    "benchmark": 7,
+    "doctor": 7,
+    "training": 7,
+    "cli": 8,
 }
 
 

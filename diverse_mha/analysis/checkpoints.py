@@ -15,7 +15,8 @@ from diverse_mha.analysis import stock
 from diverse_mha.attention import HeadStates
 from diverse_mha.common.checkpoint_guard import options_explained
 from diverse_mha.common.errors import OptionError, UserError
-from diverse_mha.tasks.data_files import check_split, dictionaries_named, splits_in
+from diverse_mha.evaluation.checkpoints import fitting
+from diverse_mha.tasks.data_files import check_split, splits_in
 from diverse_mha.tasks.resume import check_data_folder
 
 
@@ -61,17 +62,8 @@ def load(path: str, data: str, *, cpu: bool = False) -> Loaded:
             f"{path}: a model of architecture {name!r} does not show its heads; analyze reads "
             "those of this package and fairseq's own transformer and transformer_lm"
         )
-    try:
-        with dictionaries_named(data):
-            model, task = _build(path, state, cfg, name)
-    except (AssertionError, FileNotFoundError) as error:
-        raise UserError(f"{data}: does not fit {path}: {error or 'no such dictionary'}") from error
-    except RuntimeError as error:
-        if "size mismatch" not in str(error) and "state_dict" not in str(error):
-            raise
-        raise UserError(
-            f"{data}: its dictionaries do not fit {path}; give the data the model was trained on"
-        ) from error
+    with fitting(path, data):
+        model, task = _build(path, state, cfg, name)
     model.eval()
     model = model.cuda() if torch.cuda.is_available() and not cpu else model
     return Loaded(path, name, model, task)

@@ -7,51 +7,17 @@ no optimizer state, because an average of those means nothing.
 
 import argparse
 import re
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.common.files import whole_file
 from diverse_mha.common.places import check_file
+from diverse_mha.evaluation.checkpoints import load_checkpoint, save_checkpoint
 
 _EPOCH = re.compile(r"checkpoint(\d+)\.pt")
 _UPDATE = re.compile(r"checkpoint_(\d+)_(\d+)\.pt")
-
-
-def load_checkpoint(path: str | Path, *, mmap: bool = False) -> dict:
-    """Read a fairseq checkpoint onto the CPU with torch's safe loader.
-
-    Args:
-        path: The checkpoint file.
-        mmap: Map the tensors instead of reading them; for a look at the rest of the file.
-
-    Returns:
-        The checkpoint as fairseq wrote it: ``model``, ``cfg`` or ``args``, ``extra_state``, ...
-
-    Raises:
-        UserError: If the file is missing, truncated, needs more than plain tensors and
-            configuration to load, or is no fairseq checkpoint.
-    """
-    from diverse_mha.compat import LOADING_ERRORS, allow_fairseq_checkpoints, checkpoint_error
-
-    path = Path(path)
-    if not path.is_file():
-        raise UserError(f"{path}: no such checkpoint; check the folder for those that exist")
-    allow_fairseq_checkpoints()
-    mmap = mmap and zipfile.is_zipfile(path)  # torch's format before 1.6 was no zip file
-    try:
-        state = torch.load(path, map_location="cpu", weights_only=True, mmap=mmap)
-    except LOADING_ERRORS as error:
-        raise checkpoint_error(str(path), error) from None
-    model = state.get("model") if isinstance(state, dict) else None
-    if not isinstance(model, dict) or not all(torch.is_tensor(x) for x in model.values()):
-        raise UserError(
-            f"{path}: no fairseq checkpoint (it has no 'model' of tensors); give one that has"
-        )
-    return state
 
 
 def newest_checkpoints(folder: str | Path, count: int, by: str = "epoch") -> list[Path]:
@@ -146,20 +112,6 @@ def average_checkpoints(paths: Sequence[str | Path]) -> dict:
     extra["averaged_from"] = [Path(path).name for path in paths]
     state["extra_state"] = extra
     return state
-
-
-def save_checkpoint(state: dict, output: str | Path) -> None:
-    """Write a checkpoint under a temporary name and move it into place once it is whole.
-
-    Raises:
-        UserError: if the operating system refuses, such as for a full disk.
-    """
-    from diverse_mha.compat import refusals_named
-
-    output = Path(output)
-    output.parent.mkdir(parents=True, exist_ok=True)
-    with refusals_named(str(output)), whole_file(output) as file:
-        torch.save(state, file)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

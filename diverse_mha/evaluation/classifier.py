@@ -17,7 +17,7 @@ from diverse_mha.common.arguments import OneLineParser, add_number, called
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.files import write_json
 from diverse_mha.common.places import check_file
-from diverse_mha.evaluation.averaging import load_checkpoint
+from diverse_mha.evaluation.checkpoints import fitting, load_checkpoint
 from diverse_mha.models import SentenceClassifier
 
 
@@ -91,17 +91,10 @@ def load(checkpoint: str, data: Path, *, accuracy_by: str | None = None, cpu: bo
     overrides = {"data": str(data)}
     if accuracy_by is not None:
         overrides["accuracy_by"] = accuracy_by
-    try:
+    with fitting(checkpoint, data):
         models, _, task = checkpoint_utils.load_model_ensemble_and_task(
             [checkpoint], arg_overrides=overrides
         )
-    except RuntimeError as error:
-        if "size mismatch" not in str(error) and "state_dict" not in str(error):
-            raise
-        raise UserError(
-            f"{data}: its dictionaries do not fit {checkpoint}; give the data the model was "
-            "trained on"
-        ) from error
     model = models[0]
     if not isinstance(model, SentenceClassifier):
         raise UserError(

@@ -22,7 +22,7 @@ from diverse_mha.common.files import write_json
 from diverse_mha.common.machine import versions
 from diverse_mha.common.places import USER_DIR, check_file
 from diverse_mha.corpora.text import read_lines
-from diverse_mha.evaluation.averaging import load_checkpoint
+from diverse_mha.evaluation.checkpoints import load_checkpoint
 from diverse_mha.tasks.data_files import check_split
 
 _EVALUATED = re.compile(r"Evaluated ([\d,]+) tokens")

@@ -22,8 +22,8 @@ from diverse_mha.common.arguments import OneLineParser, called, one_line
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.places import USER_DIR, check_file
 from diverse_mha.corpora.text import read_lines
-from diverse_mha.evaluation.averaging import load_checkpoint
 from diverse_mha.evaluation.bleu import detokenise, report
+from diverse_mha.evaluation.checkpoints import load_checkpoint
 from diverse_mha.evaluation.deploy.evaluate_text import evaluate_text
 from diverse_mha.tasks.data_files import check_split, dictionaries_named
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from fairseq.data.data_utils import infer_language_pair
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.evaluation.averaging import save_checkpoint
+from diverse_mha.evaluation.checkpoints import save_checkpoint
 from diverse_mha.evaluation.deploy.prepared_text import Side, read_side
 from diverse_mha.evaluation.deploy.stock_form import stock_state
 from diverse_mha.tasks.data_files import dictionaries_named

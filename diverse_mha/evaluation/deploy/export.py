@@ -6,7 +6,7 @@ from pathlib import Path
 import diverse_mha
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.places import check_file, check_folder
-from diverse_mha.evaluation.averaging import load_checkpoint, save_checkpoint
+from diverse_mha.evaluation.checkpoints import load_checkpoint, save_checkpoint
 
 FORMATS = {
     "fairseq": "a checkpoint that stock fairseq's commands load without --user-dir",

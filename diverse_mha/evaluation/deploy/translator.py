@@ -12,7 +12,6 @@ from diverse_mha.common.arguments import add_number, at_least
 from diverse_mha.common.errors import UserError
 from diverse_mha.evaluation.bleu import detokenise
 from diverse_mha.evaluation.deploy.prepared_text import read_side
-from diverse_mha.tasks.data_files import dictionaries_named
 from diverse_mha.tasks.resume import check_data_folder
 
 
@@ -66,7 +65,7 @@ class Translator:
         from fairseq.dataclass.configs import FairseqConfig, GenerationConfig
         from omegaconf import OmegaConf
 
-        from diverse_mha.evaluation.averaging import load_checkpoint
+        from diverse_mha.evaluation.checkpoints import fitting, load_checkpoint
 
         diverse_mha.register()
         logging.getLogger("fairseq").setLevel(logging.WARNING)  # it reports every step
@@ -75,18 +74,10 @@ class Translator:
         for path in paths:
             if "encoder.embed_tokens.weight" not in load_checkpoint(path, mmap=True)["model"]:
                 raise UserError(f"{path}: no translation model; give one")
-        try:
-            with dictionaries_named(data):
-                self.models, _, self.task = checkpoint_utils.load_model_ensemble_and_task(
-                    paths, arg_overrides={"data": str(data)}
-                )
-        except (RuntimeError, FileNotFoundError) as error:
-            if isinstance(error, UserError):
-                raise
-            raise UserError(
-                f"{data}: its dictionaries do not fit {checkpoint}; give the data that it was "
-                "trained on"
-            ) from error
+        with fitting(checkpoint, data):
+            self.models, _, self.task = checkpoint_utils.load_model_ensemble_and_task(
+                paths, arg_overrides={"data": str(data)}
+            )
         self.source, self.target = (
             read_side(data, language)
             for language in (self.task.cfg.source_lang, self.task.cfg.target_lang)
