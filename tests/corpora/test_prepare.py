@@ -1,11 +1,11 @@
 """The prepare command: its options, its help, and its errors of one line."""
 
-import importlib
 import shlex
 from pathlib import Path
 
 import pytest
 
+from diverse_mha import cli
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.corpora import prepare
 
@@ -116,12 +116,11 @@ def test_a_script_calls_the_command_whose_help_names_it(script, monkeypatch, cap
     """The usage line is the script's, and ``--out``, which the script gives, is not required."""
     words = shlex.split(script.read_text().partition("exec ")[2].replace("\\\n", ""))
     words = [word for word in words if word != "$@"]
-    module = importlib.import_module(words[2])
-    assert words[1] == "-m" and words[-2] == "--out"
+    assert words[1:3] == ["-m", cli.__name__] and words[-2] == "--out"
     folder = words[-1].removeprefix("$root/")
     assert folder == f"data/{script.stem.removeprefix('prepare-')}"
     with pytest.raises(SystemExit) as end:
-        run_cli(lambda: module.main([*words[3:], "--help"]))
+        run_cli(lambda: cli.run([*words[3:], "--help"]))
     said = " ".join(capsys.readouterr().out.split())
     assert end.value.code == 0
     assert said.startswith(f"usage: data-prep/{script.name} [-h] [--out FOLDER]")

@@ -11,17 +11,13 @@ from dataclasses import replace
 import pytest
 
 from diverse_mha.common.places import ROOT
+from diverse_mha.common.processes import Interrupted
 from diverse_mha.training.reproduce import results
 from diverse_mha.training.reproduce import runner as runner_module
 from diverse_mha.training.reproduce.corpora import CORPORA
 from diverse_mha.training.reproduce.experiments import Experiment
 from diverse_mha.training.reproduce.plan import plan
-from diverse_mha.training.reproduce.process import (
-    Interrupted,
-    _started_by_launch,
-    run_forked,
-    run_logged,
-)
+from diverse_mha.training.reproduce.process import _started_by_launch, run_forked, run_logged
 from diverse_mha.training.reproduce.runner import Runner
 from diverse_mha.training.reproduce.steps import Place, data_folder
 

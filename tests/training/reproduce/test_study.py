@@ -120,10 +120,10 @@ def test_the_tests_stand_behind_our_value_where_the_paper_has_one():
 def test_the_figures_show_every_row_that_ran(rows, place, found, monkeypatch, tmp_path):
     systems = study.tested_rows(TABLE, rows, CHOICES, found, place)
     drawn = []
-    monkeypatch.setattr(Runner, "draw", lambda self, folder: drawn.append(folder))
+    monkeypatch.setattr(Runner, "_execute", lambda self, step, *_: drawn.append(*step.arguments))
     folder = tmp_path / "figures"
     arguments = (TABLE, filled(rows), CHOICES, found, systems, Runner(place), folder)
-    assert study.draw(*arguments) and drawn == [folder]
+    assert study.draw(*arguments) and drawn == [str(folder)]
     spec = json.loads((folder / "figure.json").read_text())
     labels = [row["label"] for row in spec["rows"]]
     assert labels == ["Baseline", "Out., encoder", "CODA"]
