@@ -65,6 +65,16 @@ def test_words_and_places_arrive_as_they_are(script, clone):
         assert lines[-len(WORDS) :] == [f"<{word}>" for word in WORDS]
 
 
+@pytest.mark.integration
+def test_another_copy_of_the_package_in_the_folder_is_not_the_one_that_runs(tmp_path):
+    other = tmp_path / "diverse_mha"
+    other.mkdir()
+    (other / "__init__.py").write_text("raise SystemExit('the other copy')\n")
+    for script in ("train.sh", "reproduce.sh"):
+        done = run(ROOT / "scripts" / script, "--help", cwd=tmp_path, python=sys.executable)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.parametrize("script", ["setup.sh", "quickstart.sh", "audit.sh", "test.sh"])
 def test_help_from_an_awkward_folder(script, clone):
     done = run(
