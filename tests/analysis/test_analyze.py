@@ -152,7 +152,7 @@ BAD = {
         "--sentence", "1", "--no-attention", "--output", "FOLDER",
     ],
     "--sentence 1 has no effect without --output FOLDER": ["--sentence", "1"],
-    "--output .*: .*dict.txt is a file; give a folder": ["--output", "DATA/dict.txt/x"],
+    "--output .*: .*dict.txt is not a folder; choose": ["--output", "DATA/dict.txt/x"],
     "missing.pt: no such checkpoint": ["--against", "missing.pt"],
 }  # fmt: skip
 
