@@ -36,12 +36,12 @@ def test_a_file_that_is_no_run_is_named(tmp_path):
 def test_a_short_run_does_not_count(tmp_path):
     words = ["--shape", "tiny", "--rounds", "19", "--add-to", str(tmp_path), "--device", "cpu"]
     with pytest.raises(UserError, match="--rounds 19: .* at least 20 rounds"):
-        command.run(words)
+        command.main(words)
 
 
 def test_the_command_prints_the_range(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(command, "measure", lambda args: run(rounds=args.rounds))
     monkeypatch.setattr(command, "format_markdown", lambda result: "table")
     words = ["--shape", "tiny", "--rounds", "20", "--add-to", str(tmp_path), "--device", "cpu"]
-    assert command.run(words) == 0
+    assert command.main(words) == 0
     assert "| `output` | 0.90 to 1.10 | 1.000 | 20 |" in capsys.readouterr().out
