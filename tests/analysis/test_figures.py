@@ -1,15 +1,18 @@
 """What is in the figures: sizes, scales, and names of files."""
 
+import io
 import math
 
+import matplotlib
 import pytest
 import torch
+from PIL import Image
 
 from diverse_mha.analysis.figures.attention import HEIGHT, attention_beside, attention_maps
 from diverse_mha.analysis.figures.beside import beside_maps
 from diverse_mha.analysis.figures.curves import curves_of_layers, curves_of_models
 from diverse_mha.analysis.figures.heat_maps import heat_maps
-from diverse_mha.analysis.figures.style import PAGE
+from diverse_mha.analysis.figures.style import DPI, PAGE, STYLE, drawn
 from diverse_mha.analysis.figures.tsne import head_map
 from diverse_mha.analysis.output import _with_own_names
 from diverse_mha.analysis.sentence import Attention, SentenceAttention
@@ -150,3 +153,15 @@ def test_no_figure_overwrites_another():
         "cka-a-b",
         "cka-a-b-2",
     ]
+
+
+def test_a_png_has_the_pixels_of_matplotlibs_own_in_less():
+    plot = heat_maps(result(2, [[1, 0.5], [0.5, 1]], "cka"), "cka")
+    drawn(plot, "png")  # finds the layout
+    own = io.BytesIO()
+    with matplotlib.rc_context(STYLE):
+        plot.figure.savefig(own, format="png", dpi=DPI)
+    ours = drawn(plot, "png")
+    assert len(ours) < len(own.getvalue())
+    images = [Image.open(file).convert("RGB") for file in (own, io.BytesIO(ours))]
+    assert images[0].tobytes() == images[1].tobytes()

@@ -120,7 +120,7 @@ GIVEN = {
     | {"data/bin": "data/multi30k/bin", "runs/h1": "runs/h1"}
     | dict.fromkeys(
         ("runs/toy", "runs/baseline", "runs/coda", "runs/h2", "runs/h8")
-        + tuple(f"runs/multi30k_small/{row}" for row in ("baseline", "output", "coda")),
+        + tuple(f"runs/multi30k_small/{row}" for row in ("baseline", "orthogonality")),
         "runs/toy",
     ),
     "docs/classification.md": {"published": "published"},

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import matplotlib
 from matplotlib import font_manager
 from matplotlib.figure import Figure
+from PIL import Image
 
 COMPONENT_TITLES = {
     "encoder": "encoder self-attention",
@@ -69,7 +70,14 @@ def drawn(plot: Plot, format: str) -> bytes:
         warnings.filterwarnings("ignore", message=r"Glyph .* missing from")
         plot.figure.savefig(buffer, format=format, dpi=DPI, metadata=_DATES.get(format))
     plot.figure.set_layout_engine("none")  # found once; to find it again takes longer than to draw
-    return buffer.getvalue()
+    return buffer.getvalue() if format != "png" else _packed(buffer)
+
+
+def _packed(buffer: io.BytesIO) -> bytes:
+    """Write a PNG again without its alpha channel, which nothing uses: the same pixels, smaller."""
+    packed = io.BytesIO()
+    Image.open(buffer).convert("RGB").save(packed, "png", optimize=True)
+    return packed.getvalue()
 
 
 def side_bar(figure: Figure, image, axes, label: str) -> None:
