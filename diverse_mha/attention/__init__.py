@@ -5,13 +5,14 @@ Every module in it is imported here, so a file with a method of its own register
 """
 
 from diverse_mha.attention.core import Attended
-from diverse_mha.attention.drophead import drop_heads
+from diverse_mha.attention.drophead import DROPHEAD, drop_heads
 from diverse_mha.attention.logits import LOGITS, LogitMap
 from diverse_mha.attention.multihead import MultiheadAttention
 from diverse_mha.attention.states import STATE_NAMES, HeadStates, check_state_names
 from diverse_mha.common.methods import import_siblings
 
 __all__ = [
+    "DROPHEAD",
     "LOGITS",
     "STATE_NAMES",
     "Attended",

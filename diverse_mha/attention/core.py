@@ -9,9 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from diverse_mha.common.options import RATE
-
-from .drophead import drop_heads
+from .drophead import as_module
 from .masks import causal_bias, lowest_bias
 from .states import HeadStates
 
@@ -38,7 +36,7 @@ class OpenHeads:
         aggregation: nn.Module | None,
         cascade: nn.Module | None,
         carry_logits: bool,
-        drophead: float,
+        drophead: float | nn.Module | None,
     ) -> None:
         """Set the replaceable parts, after the constructor has made the projections.
 
@@ -49,7 +47,10 @@ class OpenHeads:
             cascade: a ``LogitMap`` between q.k and the softmax.
             carry_logits: hand the logits on, for the cascade of the next layer.
             drophead: probability that a head's output is zeroed in training, just before the
-                aggregation; the recorded outputs are those before.
+                aggregation, or a module that drops; the recorded outputs are those before.
+
+        Raises:
+            ValueError: if ``drophead`` is a number that is not in [0, 1).
         """
         if aggregation is not None:
             del self.out_proj
@@ -57,7 +58,7 @@ class OpenHeads:
         self.aggregation_sees_input = getattr(aggregation, "sees_input", False)
         self.cascade = cascade
         self.carry_logits = carry_logits
-        self.drophead = drophead
+        self.drophead = as_module(drophead)
 
     def attend_heads(
         self,
@@ -108,8 +109,8 @@ class OpenHeads:
             )
         everything = HeadStates(q, k, v, logits, weights, outputs)
         states = HeadStates(**{name: getattr(everything, name) for name in wanted})
-        if self.drophead and self.training:
-            outputs = drop_heads(outputs, self.drophead)
+        if self.drophead is not None and self.training:
+            outputs = self.drophead(outputs)
         merged = outputs.transpose(1, 2).flatten(2)  # (B, T, C)
         seen = (merged, layer_input) if self.aggregation_sees_input else (merged,)
         return Attended(self.out_proj(*seen), states, logits if self.carry_logits else None)
@@ -149,16 +150,14 @@ class OpenHeads:
         return logits, weights, torch.matmul(kept, v)  # outputs (B, H, T, D)
 
 
-def check_heads(embed_dim: int, num_heads: int, drophead: float) -> None:
+def check_heads(embed_dim: int, num_heads: int) -> None:
     """Check the arguments of an attention module.
 
     Raises:
-        ValueError: if ``num_heads`` does not divide ``embed_dim``, or ``drophead`` is not
-            in [0, 1).
+        ValueError: if ``num_heads`` does not divide ``embed_dim``.
     """
     if num_heads < 1 or embed_dim % num_heads:
         raise ValueError(f"num_heads {num_heads} does not divide embed_dim {embed_dim}")
-    RATE.check("drophead", drophead)
 
 
 def _fold_beams(x: Tensor, fold: int) -> Tensor:

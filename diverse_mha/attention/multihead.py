@@ -33,7 +33,7 @@ class MultiheadAttention(OpenHeads, nn.MultiheadAttention):
             the output projection, whose parameters the module then has not.
         cascade: for instance ``diverse_mha.attention.cascade.build_cascade(...)``.
         carry_logits: ``attend`` returns the logits, for the cascade of the next layer.
-        drophead: probability that a head's output is zeroed in training.
+        drophead: probability that a head's output is zeroed in training, or a module that drops.
 
     Raises:
         ValueError: if ``num_heads`` does not divide ``embed_dim``, or ``drophead`` is not
@@ -57,9 +57,9 @@ class MultiheadAttention(OpenHeads, nn.MultiheadAttention):
         aggregation: nn.Module | None = None,
         cascade: nn.Module | None = None,
         carry_logits: bool = False,
-        drophead: float = 0.0,
+        drophead: float | nn.Module | None = 0.0,
     ):
-        check_heads(embed_dim, num_heads, drophead)
+        check_heads(embed_dim, num_heads)
         super().__init__(
             *(embed_dim, num_heads, dropout, bias, add_bias_kv, add_zero_attn),
             *(kdim, vdim, batch_first, device, dtype),

@@ -29,7 +29,7 @@ class DiverseAttention(OpenHeads, CachedKeys, MultiheadAttention):
         aggregation: see ``OpenHeads.open_heads``, as for the other three.
         cascade: None for none.
         carry_logits: False for an attention without a successor.
-        drophead: in [0, 1).
+        drophead: in [0, 1), or a module that drops heads.
 
     Raises:
         ValueError: if ``num_heads`` does not divide ``embed_dim``, or ``drophead`` is not
@@ -48,9 +48,9 @@ class DiverseAttention(OpenHeads, CachedKeys, MultiheadAttention):
         aggregation: nn.Module | None = None,
         cascade: nn.Module | None = None,
         carry_logits: bool = False,
-        drophead: float = 0.0,
+        drophead: float | nn.Module | None = 0.0,
     ):
-        check_heads(embed_dim, num_heads, drophead)
+        check_heads(embed_dim, num_heads)
         super().__init__(
             embed_dim,
             num_heads,

@@ -21,12 +21,11 @@ from fairseq.models.transformer_lm import TransformerLanguageModelConfig
 from omegaconf import OmegaConf
 
 from diverse_mha.aggregation import AGGREGATION
-from diverse_mha.attention import LOGITS
-from diverse_mha.attention.drophead import DropheadOptions
+from diverse_mha.attention import DROPHEAD, LOGITS
 from diverse_mha.common.typed import with_options
 from diverse_mha.models.compiled import CompileOptions
 
-SEAMS = (AGGREGATION, LOGITS)
+SEAMS = (AGGREGATION, LOGITS, DROPHEAD)
 _GROUPS = {"encoder": EncDecBaseConfig, "decoder": DecoderConfig, "quant_noise": QuantNoiseConfig}
 
 
@@ -61,7 +60,7 @@ FlatTransformerConfig = make_dataclass(
 def seam_options() -> list[Field]:
     """Our options for every model: what sits on the seams of the attention modules."""
     of_seams = [f for seam in SEAMS for f in seam.options()]
-    return [*of_seams, *fields(DropheadOptions), *fields(CompileOptions)]
+    return [*of_seams, *fields(CompileOptions)]
 
 
 SeamConfig = with_options(FairseqDataclass, seam_options(), "SeamConfig")

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 from diverse_mha.aggregation import AGGREGATION
 from diverse_mha.attention import LOGITS
-from diverse_mha.attention.drophead import DropheadOptions
 from diverse_mha.common.errors import OptionError
 from diverse_mha.common.methods import Chosen, Place
 from diverse_mha.common.options import flag, read_options, split_list
@@ -52,7 +51,7 @@ class Seams:
         aggregation: the method in the layers named below.
         layers: numbers of these layers, from 1, by component.
         logits: the method on the logits of every layer.
-        drophead: probability that a head is dropped in training.
+        drophead: how heads are dropped in training.
         compile: whether to train the layers through ``torch.compile``.
         activation_dropout: fairseq's option.
     """
@@ -60,7 +59,7 @@ class Seams:
     aggregation: Chosen
     layers: dict[str, frozenset[int]]
     logits: Chosen
-    drophead: float
+    drophead: Chosen
     compile: bool
     activation_dropout: float
 
@@ -75,7 +74,7 @@ class Seams:
         Raises:
             OptionError: naming the option, its value and what would do.
         """
-        aggregation, logits = AGGREGATION.read(args), LOGITS.read(args)
+        aggregation, logits, drophead = (seam.read(args) for seam in SEAMS)
         layers = _read_layers(args, components)
         chosen = _check_layers(aggregation, layers, components)
         if chosen or logits.method.name != LOGITS.default:
@@ -84,11 +83,11 @@ class Seams:
             aggregation,
             layers,
             logits,
-            read_options(DropheadOptions, args).drophead,
+            drophead,
             bool(read_options(CompileOptions, args).compile),
             args.activation_dropout,
         )
-        for part, places in ((aggregation, chosen), (logits, components)):
+        for part, places in ((aggregation, chosen), (logits, components), (drophead, components)):
             for component in places:
                 side = SIDES[component]
                 width, heads = (
@@ -123,7 +122,7 @@ class Seams:
             aggregation=aggregation,
             cascade=self.logits.method.build(self.logits.options, place),
             carry_logits=self.logits.method.carries,
-            drophead=self.drophead,
+            drophead=self.drophead.method.build(self.drophead.options, place),
             **options,
         )
 
@@ -168,7 +167,7 @@ def _check_layers(aggregation: Chosen, layers, components: tuple[str, ...]) -> l
 
 def _refuse_pruning(args) -> None:
     """Layers that are named by number, or cascade, cannot be picked out of a checkpoint."""
-    defaults = " and ".join(f"{flag(seam.name)} {seam.default}" for seam in SEAMS)
+    defaults = " and ".join(f"{flag(seam.name)} {seam.default}" for seam in (AGGREGATION, LOGITS))
     for side in ("encoder", "decoder"):
         kept = getattr(args, f"{side}_layers_to_keep", None)
         if kept:

@@ -109,7 +109,7 @@ def test_every_attention_module_drops(name):
     model = build(**options, drophead=RATE)
     modules = [m for m in model.modules() if isinstance(m, DiverseAttention)]
     assert len(modules) == (2 if name == "lm" else 6)
-    assert {m.drophead for m in modules} == {RATE}
+    assert {m.drophead.rate for m in modules} == {RATE}
 
 
 def test_without_it_nothing_is_drawn_and_nothing_changes():

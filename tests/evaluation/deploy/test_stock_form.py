@@ -18,6 +18,7 @@ LM = {"decoder_embed_dim": 16, "decoder_ffn_embed_dim": 24, "decoder_attention_h
 MODELS = {
     "translation": ("transformer_disagree", SMALL | {"encoder_normalize_before": True}),
     "shared": ("transformer_disagree_small", {"share_all_embeddings": True, "drophead": 0.1}),
+    "drophead": ("transformer_disagree", SMALL | {"drophead_method": "scheduled", "drophead": 0.1}),
     "no routing": (
         "transformer_routing",
         SMALL | {"aggregation": "linear", "aggregation_encoder_layers": None},
