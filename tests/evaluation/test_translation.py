@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from diverse_mha.common.errors import UserError
 from diverse_mha.evaluation import bleu
 from diverse_mha.evaluation import translation as evaluate
 from diverse_mha.training.quickstart import table
+from tests import warm
 
 
 def binarised(folder, words=("low@@ 3", "er 3"), names=("test.de-en.de.idx", "test.de-en.en.idx")):
@@ -198,12 +198,13 @@ def test_quickstart_table_lines_up():
 @pytest.mark.integration
 def test_train_average_evaluate_with_the_real_tools(tmp_path):
     root = Path(__file__).resolve().parents[2]
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(root)}
+    python = warm.server()
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(root)} | python.variables
 
     def run(*words):
         words = [str(word) for word in words]
         result = subprocess.run(
-            [sys.executable, *words], cwd=tmp_path, env=environment, capture_output=True, text=True
+            [python.python, *words], cwd=tmp_path, env=environment, capture_output=True, text=True
         )
         assert result.returncode == 0, result.stdout[-2000:] + result.stderr[-4000:]
         return result.stdout
@@ -223,7 +224,7 @@ def test_train_average_evaluate_with_the_real_tools(tmp_path):
     prefixes = [word for s in ("train", "valid", "test") for word in (f"--{s}pref", f"bpe/{s}")]
     run("-m", "fairseq_cli.preprocess", "-s", "de", "-t", "en", *prefixes,
         "--destdir", "bin", "--joined-dictionary")  # fmt: skip
-    launcher = root / "diverse_mha" / "launch.py"
+    launcher = root / "diverse_mha" / "training" / "launch.py"
     options = (
         "--arch transformer_disagree_small --optimizer adam --lr 1e-3 --max-tokens 200 "
         "--criterion label_smoothed_cross_entropy_with_diversity --disagreement output "
