@@ -6,8 +6,8 @@ if [[ ${1:-} == -h || ${1:-} == --help ]]; then
     cat <<'EOF'
 usage: bash scripts/test.sh [arguments of pytest]
 
-Without arguments: the unit tests, then the integration tests, which drive
-fairseq's command-line tools, each in two processes (pytest-xdist).
+Without arguments: the unit tests, then the integration tests, which drive the
+command-line tools, each in two processes (pytest-xdist).
 With arguments, pytest runs once with just these:
   bash scripts/test.sh tests/attention          the unit tests of one folder
   bash scripts/test.sh -m system                the tests that train a model

@@ -18,6 +18,8 @@ from diverse_mha.analysis.run import score_checkpoint
 from diverse_mha.cli import run
 from diverse_mha.common.errors import UserError
 
+pytestmark = pytest.mark.integration
+
 COMPONENTS = ["encoder", "cross", "decoder"]
 
 
@@ -131,7 +133,8 @@ def test_several_models_beside_a_single_head_one(save, checkpoint, data, capsys)
 
 def test_a_single_head_has_dashes(save, data, tmp_path, capsys):
     single = save("single", "transformer_disagree", heads=1)
-    assert run(["analyze", str(single), str(data), "--cpu", "--output", str(tmp_path)]) == 0
+    command = ["analyze", str(single), str(data), "--cpu", "--layers", "1"]
+    assert run([*command, "--output", str(tmp_path)]) == 0
     assert re.search(r"^encoder +1 +- +- +- +- ", capsys.readouterr().out, re.M)
     assert {path.name.split("-")[0] for path in (tmp_path / "figures").iterdir()} == {"attention"}
 

@@ -59,7 +59,10 @@ def attention(tokens, layers=2, heads=4, scale=1.0):
 
 
 @pytest.mark.parametrize("tokens", [4, 12, 20, 60])
-@pytest.mark.parametrize("layers,heads", [(3, 4), (2, 16), (2, 12)])
+@pytest.mark.parametrize(
+    "layers,heads",
+    [(3, 4), *(pytest.param(2, n, marks=pytest.mark.integration) for n in (12, 16))],
+)
 def test_labels_of_attention_maps_can_be_read(tokens, layers, heads):
     """No label is smaller than 5 points and none stands in another; figures fit a page."""
     plots = attention_maps("m", attention(tokens, layers, heads))

@@ -182,6 +182,7 @@ def test_refusals_name_the_values():
         pair()[0](*inputs(), is_causal=True)
 
 
+@pytest.mark.integration
 def test_everything_works_where_fairseq_does_not():
     code = (
         "import sys; sys.modules['fairseq'] = None\n"

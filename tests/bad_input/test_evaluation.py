@@ -4,6 +4,8 @@ import pytest
 
 from tests.bad_input.harness import Row, check
 
+pytestmark = pytest.mark.integration
+
 HELP = "--help"
 WHOLE = "give a whole one"
 AGAIN = "fairseq-preprocess"
@@ -28,14 +30,16 @@ ROWS = [
         "give --tok-reference"),
     Row("mt-reference-short", "evaluate best.pt bin --raw-reference short.txt",
         "--raw-reference has 2 lines", "must be line n"),
-    Row("mt-references-short", "evaluate best.pt bin --raw-reference a.txt --tok-reference b.txt",
+    Row("mt-references-short",
+        "evaluate best.pt bin --raw-reference a.txt --tok-reference b.txt --beam 1 --max-len-b 1",
         "40 translations for 3 reference lines", "check --subset"),
     Row("mt-output", "evaluate best.pt bin --output x.txt", "--output x.txt", "must end in .json"),
     Row("mt-output-place", "evaluate best.pt bin --output file/x.json", "file", "another place"),
     Row("mt-dictionary-empty", "evaluate best.pt emptydict", "best.pt", "trained on"),
     Row("mt-cut-text", "evaluate best.pt cutbin", "cutbin/test.bin", AGAIN),
     Row("mt-cut-index", "evaluate best.pt cutidx", "cutidx/test.idx", AGAIN),
-    Row("mt-corpus-note", "evaluate best.pt badnote", "badnote/corpus.json", "--moses-language"),
+    Row("mt-corpus-note", "evaluate best.pt badnote --beam 1 --max-len-b 1",
+        "badnote/corpus.json", "--moses-language"),
     # scripts/evaluate-lm.sh
     Row("lm-translation", "evaluate-lm best.pt bin", "best.pt", "scripts/evaluate.sh"),
     Row("lm-cut", "evaluate-lm cut.pt bin", "cut.pt", WHOLE),

@@ -6,6 +6,8 @@ from diverse_mha.benchmark import profile
 from diverse_mha.benchmark.shapes import SHAPES, Shape
 from diverse_mha.common.errors import UserError
 
+pytestmark = pytest.mark.integration
+
 TOY = Shape(16, 24, 2, 4, vocabulary=40, batch_tokens=64, mean_length=8)
 
 

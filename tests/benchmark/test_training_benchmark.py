@@ -124,6 +124,7 @@ def test_missing_rounds_are_refused():
 # Correctness before figures
 
 
+@pytest.mark.integration
 def test_every_variant_passes_the_check():
     task, batch = stand_in_task(TOY.vocabulary), toy_batches()[0]
     evidence = checks.gather(VARIANTS, TOY, task, batch, CPU, seed=1)
@@ -180,6 +181,7 @@ def test_no_figures_without_correctness(monkeypatch, capsys):
 # Training
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_steps_train(precision):
     trainee, batch = toy_trainee("output", precision), toy_batches()[0]

@@ -23,6 +23,7 @@ def all_on(case, **options):
     return criterion(name, **TERMS), build(drophead=0.3, **options), make_batch()
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("case", CASES)
 def test_training_lowers_the_whole_loss(case):
     term, model, batch = all_on(case)

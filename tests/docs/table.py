@@ -58,6 +58,7 @@ SHORTER = [
     (r"configs/iwslt14", SMALLER),
     (r"^fairseq-train", OWN_OPTIONS),
     (r"^bash scripts/test\.sh", "--collect-only -q"),
+    (r"^diverse-mha analyze .*--output", "--layers last --measures cka"),  # a tenth of the figures
     (r"^bash scripts/reproduce\.sh .*--scale smoke", "--rows none"),
     (r"^diverse-mha reproduce study .*--scale smoke", "--seeds 1 --rows baseline"),
     (r"reproduce(\.sh)? .*--scale (small|paper)(?!.*--(dry-run|collect))", "--dry-run"),

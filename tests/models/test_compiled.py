@@ -10,6 +10,8 @@ from diverse_mha.common.errors import OptionError
 from diverse_mha.models import compiled
 from tests.toy import build_ours, log_probs, toy_batch
 
+pytestmark = pytest.mark.integration
+
 # Chance is drawn in another order by compiled code.
 STILL = {"dropout": 0.0, "attention_dropout": 0.0, "activation_dropout": 0.0}
 ROUTED = {"aggregation": "em-routing", "aggregation_encoder_layers": "1"}

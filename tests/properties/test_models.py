@@ -9,6 +9,8 @@ from tests import toy
 from tests.models.test_language_model import build_stock as build_stock_lm
 from tests.properties import PROPERTY, families
 
+pytestmark = pytest.mark.integration
+
 FAMILIES = ("translation", "lm", "classification")
 AUTOREGRESSIVE = ("translation", "lm")
 

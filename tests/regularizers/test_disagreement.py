@@ -16,7 +16,7 @@ from diverse_mha.regularizers import (
 from tests import reference
 
 COSINE_TERMS = [subspace_disagreement, output_disagreement]
-HEADS = [1, 2, 8, 16]
+HEADS = [1, 2, 8]
 EXACT = {"rtol": 1e-9, "atol": 1e-12}
 
 
@@ -54,17 +54,21 @@ def assert_same(function, oracle, x, *args, **kwargs):
 # Equal to the double sums.
 
 
-@pytest.mark.parametrize("num_heads", HEADS)
+def of_heads(*lengths):
+    """Few and many heads, with all lengths; the double sums of most take long, with the last."""
+    pairs = [(heads, some) for heads in HEADS for some in lengths]
+    return pytest.mark.parametrize("num_heads, lengths", [*pairs, (16, lengths[-1])])
+
+
 @pytest.mark.parametrize("term", COSINE_TERMS)
-@pytest.mark.parametrize("lengths", [None, [5, 2, 1], [5, 0, 3]])
+@of_heads(None, [5, 2, 1], [5, 0, 3])
 def test_cosine_terms_equal_the_double_sum(term, num_heads, lengths):
     mask = None if lengths is None else padding(lengths, 5)
     assert_same(term, reference.cosine_disagreement, vectors(num_heads=num_heads), mask)
 
 
-@pytest.mark.parametrize("num_heads", HEADS)
 @pytest.mark.parametrize("reduction", ["query", "sentence"])
-@pytest.mark.parametrize("lengths", [None, ([5, 2, 1], [6, 3, 4]), ([5, 0, 3], [2, 6, 1])])
+@of_heads(None, ([5, 2, 1], [6, 3, 4]), ([5, 0, 3], [2, 6, 1]))
 def test_position_term_equals_the_double_sum(num_heads, reduction, lengths):
     query_mask, key_mask = (
         (None, None) if lengths is None else (padding(lengths[0], 5), padding(lengths[1], 6))

@@ -150,17 +150,17 @@ def test_dry_run_measures_heads_where_a_cell_asks_for_it(capsys):
     assert len(lines) == 2 and all("--measures jsd" in line for line in lines)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("scale", ["smoke", "small", "paper"])
 def test_every_table_has_commands_that_the_launcher_reads(scale, capsys):
     assert reproduce("all", "--scale", scale, "--dry-run") == 0
     out = capsys.readouterr().out
     commands = [shlex.split(x) for x in out.splitlines() if x.startswith("bash scripts/train.sh")]
     assert len(commands) > 60
-    for words in commands:
-        job = launch.parse(words[2:])
-        assert job.setting("checkpoint", "save_dir")
-        assert job.setting("task", "data")
-    folders = [launch.parse(words[2:]).setting("checkpoint", "save_dir") for words in commands]
+    jobs = [launch.parse(words[2:]) for words in commands]
+    assert all(job.setting("task", "data") for job in jobs)
+    folders = [job.setting("checkpoint", "save_dir") for job in jobs]
+    assert all(folders)
     assert len(set(folders)) == len(folders), "no run is listed twice"
 
 

@@ -67,6 +67,18 @@ def build(config, data):
     return task, model, task.build_criterion(config.criterion)
 
 
+SOME = ("multi30k_small", "logic", "wiki103_small")
+
+
+def sample(names, of_units):
+    """A sample is built by the unit tests, the others by the integration tests, which train too."""
+    assert set(of_units) <= set(names)
+    return [
+        pytest.param(name, marks=() if name in of_units else pytest.mark.integration)
+        for name in names
+    ]
+
+
 def test_all_files_are_covered():
     logging = CONFIGS / "hydra" / "job_logging" / "terminal_and_run.yaml"
     files = set(CONFIGS.rglob("*.yaml")) - {logging}
@@ -77,7 +89,7 @@ def test_all_files_are_covered():
     assert set(TRAININGS) <= used
 
 
-@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("recipe", sample(RECIPES, SOME))
 def test_a_recipe_builds(recipe, data):
     config = hydra(recipe)
     _, model, criterion = build(config, data)
@@ -85,7 +97,7 @@ def test_a_recipe_builds(recipe, data):
     assert config.criterion._name.endswith("_with_diversity") and criterion is not None
 
 
-@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("recipe", sample(RECIPES, SOME))
 def test_a_recipe_logs_to_the_folder_of_its_run(recipe):
     config = hydra(recipe)
     config.checkpoint.save_dir = "a/run"
@@ -94,7 +106,7 @@ def test_a_recipe_logs_to_the_folder_of_its_run(recipe):
     assert set(logging.root.handlers) == {"console", "file"}
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", sample(METHODS, ("baseline", "all_three", "em_routing_1_2")))
 def test_a_method_builds_and_does_something(method, data):
     config = hydra("multi30k_small", f"method={method}")
     plain = hydra("multi30k_small")
