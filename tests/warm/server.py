@@ -127,10 +127,12 @@ def become(words: list[str]) -> int:
         warnings.simplefilter(action, getattr(builtins, category))
         words = words[2:]
     module = words[0] == "-m"
-    sys.argv = words[1:] if module else words
+    sys.argv = ["-m", *words[2:]] if module else words  # runpy puts the file's name there
     first = os.getcwd() if module else os.path.dirname(os.path.abspath(words[0]))
     search = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    sys.path[:1] = [first, *filter(None, search)]  # in place of this file's folder
+    if not os.environ.get("PYTHONSAFEPATH"):
+        search.insert(0, first)
+    sys.path[:1] = filter(None, search)  # in place of this file's folder
     try:
         if module:
             runpy.run_module(words[1], run_name="__main__", alter_sys=True)
