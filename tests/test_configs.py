@@ -46,6 +46,7 @@ def millions(model) -> float:
     return round(sum(p.numel() for p in model.parameters()) / 1e6, 2)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("heads", [4, 8, 16, 32])
 @pytest.mark.parametrize("name", [TRANSFORMER, "transformer_coda_iwslt_de_en"])
 def test_iwslt14_sweep_builds_for_every_number_of_heads(name, heads):
@@ -62,6 +63,7 @@ def test_iwslt14_sweep_builds_for_every_number_of_heads(name, heads):
         assert millions(model) == (39.47 if name == TRANSFORMER else 39.48)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("name", ["transformer_disagree", "transformer_coda"])
 def test_multi30k_sweep_builds(name):
     for heads in (4, 8, 16, 32):
@@ -95,6 +97,7 @@ def test_penn_treebank_rows_build(row):
     assert cfg.checkpoint.best_checkpoint_metric == "loss"
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("family, size", [("disagree", 246.93), ("coda", 246.96)])
 def test_wikitext103_has_the_parameters_of_the_paper(family, size):
     """Zheng et al. 2021, Table 1."""

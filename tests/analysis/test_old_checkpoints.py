@@ -4,6 +4,8 @@ import pytest
 import torch
 from fairseq import checkpoint_utils
 
+pytestmark = pytest.mark.integration
+
 SOURCE = torch.tensor([[4, 5, 6, 7, 2]])
 
 

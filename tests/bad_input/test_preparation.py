@@ -4,6 +4,8 @@ import pytest
 
 from tests.bad_input.harness import Row, check
 
+pytestmark = pytest.mark.integration
+
 HELP = "--help"
 OWN = "prepare own --out save --from own --source de --target en"
 ROWS = [

@@ -15,6 +15,8 @@ from diverse_mha.regularizers import (
 )
 from tests.properties import PROPERTY
 
+pytestmark = pytest.mark.integration
+
 ON_VECTORS = {
     "subspace": subspace_disagreement,
     "output": output_disagreement,

@@ -13,6 +13,8 @@ import torch
 from tests.bad_input.harness import Row, check
 from tests.bad_input.test_training import TRAIN, TRANSLATE
 
+pytestmark = pytest.mark.integration
+
 ROOT = Path(__file__).resolve().parents[2]
 PLUGIN = f"--user-dir {ROOT}/diverse_mha"
 FAIRSEQ = f"bin --path bomb.pt {PLUGIN} --cpu --num-workers 0"
@@ -44,24 +46,7 @@ class Bomb:
         return (os.mkdir, ("exploded",))
 
 
-FORMATS = ("zip", "before 1.6", "a bare pickle")
-# fairseq's commands take a second each, and load in the same way.
-QUICK = ("fairseq-generate", "fairseq-train --restore-file")
-PAIRS = [
-    pytest.param(
-        form,
-        command,
-        marks=pytest.mark.integration
-        if name.startswith("fairseq-") and (form != "zip" or name not in QUICK)
-        else (),
-        id=f"{form}-{name}",
-    )
-    for form in FORMATS
-    for name, command in COMMANDS.items()
-]
-
-
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", params=["zip", "before 1.6", "a bare pickle"])
 def bomb(request, whole):
     """Write ``bomb.pt``: a good checkpoint but for one value, in a format that torch reads."""
     state = torch.load(whole / "best.pt", weights_only=True)
@@ -76,7 +61,6 @@ def bomb(request, whole):
         shutil.copy(whole / "bomb.pt", whole / "bombs" / name)
 
 
-@pytest.mark.parametrize("bomb", FORMATS, indirect=True)
 def test_the_bomb_works(bomb, world):
     """Where this fails, the tests below show nothing."""
     with contextlib.suppress(RuntimeError):  # of a bare pickle, once that has been loaded
@@ -86,7 +70,7 @@ def test_the_bomb_works(bomb, world):
 
 
 @pytest.mark.filterwarnings(r"ignore:\s*'\w+' is validated against ConfigStore")
-@pytest.mark.parametrize("bomb, command", PAIRS, indirect=["bomb"])
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=list(COMMANDS))
 def test_refused_and_nothing_runs(command, bomb, world, monkeypatch, capsys):
     row = Row("bomb", command, "", "")
     name = "bombs/checkpoint" if "bombs" in command else "bomb.pt"
@@ -95,7 +79,6 @@ def test_refused_and_nothing_runs(command, bomb, world, monkeypatch, capsys):
 
 
 @pytest.mark.filterwarnings(r"ignore:\s*'\w+' is validated against ConfigStore")
-@pytest.mark.parametrize("bomb", FORMATS, indirect=True)
 def test_the_hub_interface_refuses_it(bomb, world):
     from fairseq.models.transformer import TransformerModel
 

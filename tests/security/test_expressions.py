@@ -168,13 +168,18 @@ def test_references_are_fine_and_resolvers_are_not():
 @pytest.mark.parametrize(
     "group,name,option,value",
     [
-        ("model", "transformer", "adaptive_softmax_cutoff", [EXPRESSION]),
         ("model", "transformer_disagree", "adaptive_softmax_cutoff", EXPRESSION),
-        ("model", "transformer_lm_disagree", "adaptive_input_cutoff", EXPRESSION),
-        ("model", "transformer_lm", "character_filters", EXPRESSION),
-        ("model", "fconv", "encoder_layers", EXPRESSION),
-        ("model", "lstm", "decoder_attention", EXPRESSION),
         ("model", "transformer_disagree", "dropout", "much"),
+        *(
+            pytest.param("model", *rest, marks=pytest.mark.integration)
+            for rest in (
+                ("transformer", "adaptive_softmax_cutoff", [EXPRESSION]),
+                ("transformer_lm_disagree", "adaptive_input_cutoff", EXPRESSION),
+                ("transformer_lm", "character_filters", EXPRESSION),
+                ("fconv", "encoder_layers", EXPRESSION),
+                ("lstm", "decoder_attention", EXPRESSION),
+            )
+        ),
     ],
     ids=lambda value: str(value)[:30],
 )
