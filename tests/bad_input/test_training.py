@@ -137,7 +137,7 @@ LAUNCHES = [
         "--restore-file last.pt",
         "give run/last.pt",
     ),
-    Row("no-recipe", "train --config no.yaml", "no.yaml", "configs/"),
+    Row("no-recipe", "train --config no.yaml", "no.yaml", "recipes by name"),
     Row("recipe-value", "train --config", "--config", "--help"),
     Row("not-yaml", "train --config broken.yaml", "broken.yaml", "line 3"),
     Row("latin1", "train --config latin1.txt", "latin1.txt", "UTF-8"),
