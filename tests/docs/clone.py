@@ -52,6 +52,7 @@ class Clone:
         environment = {**os.environ, **table.VARIABLES, **SETTINGS, **python.variables}
         environment["PATH"] = f"{python.bin}:{Path(sys.executable).parent}:{os.environ['PATH']}"
         environment["DIVERSE_MHA_PYTHON"] = str(python.python)
+        environment.pop("PYTHONSAFEPATH", None)  # which scripts/test.sh sets
         try:
             done = subprocess.run(
                 ["bash", "-c", f"{self.assigned}{text}"],

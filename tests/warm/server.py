@@ -19,6 +19,9 @@ import sys
 import threading
 import warnings
 
+# Where Python looks, but for this file's folder.
+INSTALLED = [path for path in sys.path if path != os.path.dirname(os.path.abspath(__file__))]
+
 
 class Fairseq:
     """Imports fairseq at once, and with it the log that it sets up where there is none yet."""
@@ -132,7 +135,7 @@ def become(words: list[str]) -> int:
     search = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if not os.environ.get("PYTHONSAFEPATH"):
         search.insert(0, first)
-    sys.path[:1] = filter(None, search)  # in place of this file's folder
+    sys.path[:] = [*filter(None, search), *INSTALLED]
     try:
         if module:
             runpy.run_module(words[1], run_name="__main__", alter_sys=True)
