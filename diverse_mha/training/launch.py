@@ -320,7 +320,7 @@ def _read_recipe(path: Path) -> dict:
 
     if not path.is_file():
         names = ", ".join(sorted(recipe.stem for recipe in CONFIGS.glob("*.yaml")))
-        raise UserError(f"--config {path}: no such file; recipes by name: {names}")
+        raise UserError(f"--config {path}: no such file; configs/ has recipes by name: {names}")
     try:
         recipe = yaml.safe_load(path.read_text(encoding="utf-8"))
     except UnicodeDecodeError as error:

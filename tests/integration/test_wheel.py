@@ -62,13 +62,12 @@ def test_the_commands(command, site):
     assert "no clone of diverse-mha" in done.stderr
 
 
-def test_a_training_with_a_recipe_by_name(site, data, tmp_path):  # noqa: F811
-    launch = [sys.executable, "-m", "diverse_mha.training.launch"]
+def test_a_training_with_a_recipe_by_name(command, data, tmp_path):  # noqa: F811
     settings = [f"task.data={data}", "task.source_lang=src", "task.target_lang=tgt"]
     settings += ["optimization.max_update=2", "++common.cpu=true", "method=coda"]
     settings += ["checkpoint.save_dir=run"]
-    run(*launch, "--config", "demo", *settings, cwd=tmp_path, site=site)
+    command("train", "--config", "demo", *settings)
     assert (tmp_path / "run/checkpoint_last.pt").is_file()
     assert "cascade" in (tmp_path / "run/train.log").read_text()
-    done = run(*launch, "--config", "nosuch", cwd=tmp_path, site=site, check=False)
+    done = command("train", "--config", "nosuch", check=False)
     assert done.returncode == 2 and "recipes by name: demo, demo_lm" in done.stderr

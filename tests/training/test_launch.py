@@ -272,5 +272,7 @@ def test_a_recipe_is_found_by_its_name(tmp_path, monkeypatch):
     assert launch.parse(["--config", "demo"]).config == launch.CONFIGS / "demo.yaml"
     (tmp_path / "demo").write_text("common: {}\n")
     assert launch.parse(["--config", "demo"]).config == Path("demo")
-    with pytest.raises(UserError, match="nosuch: no such file; recipes by name: demo, demo_lm"):
+    with pytest.raises(
+        UserError, match="nosuch: no such file; configs/ has recipes by name: demo, demo_lm"
+    ):
         launch.parse(["--config", "nosuch"])
