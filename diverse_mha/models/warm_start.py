@@ -13,7 +13,6 @@ from contextlib import contextmanager
 
 from torch import Tensor, nn
 
-from diverse_mha.aggregation import RoutingAggregation
 from diverse_mha.attention.core import OpenHeads
 from diverse_mha.common.errors import OptionError
 
@@ -68,8 +67,9 @@ class StartsWarm:
 def fill(model: nn.Module, state: dict[str, Tensor]) -> list[str]:
     """Complete a model's parameters with the present ones of parts that are not among them.
 
-    A part is a network of a cascade, or a routing; the output projection, whose place a routing
-    takes, is left out. A part of which anything is there is not touched.
+    A part is what a method puts into an attention module, such as a routing in place of the
+    output projection, whose parameters are then left out. A part of which anything is there is
+    not touched.
 
     Args:
         model: the model.
@@ -79,15 +79,19 @@ def fill(model: nn.Module, state: dict[str, Tensor]) -> list[str]:
         What was completed, in words, the parts of all layers together.
     """
     completed: dict[tuple, list[str]] = {}
-    for name, part, what in _parts(model):
+    for name, part in _parts(model):
         own = {f"{name}.{key}": value for key, value in part.state_dict().items()}
-        if not own or own.keys() & state.keys():
+        stock = {f"{name}.{key}" for key in ("weight", "bias")}  # an output projection's
+        new = own.keys() - stock
+        if not new or new & state.keys():
             continue
-        for key in [key for key in state if key.startswith(f"{name}.")]:
+        replaced = stock & state.keys() - own.keys()
+        for key in replaced:
             del state[key]
-        state.update(own)
+        state.update({key: own[key] for key in new})
+        what = type(part).__name__ + (" instead of the projection" if replaced else "")
         before, number, after = _LAYER.match(name).groups()
-        completed.setdefault((before, after, what, len(own)), []).append(number)
+        completed.setdefault((before, after, what, len(new)), []).append(number)
     return [
         f"{before}{','.join(numbers)}{after} ({what}, {count} tensors a layer)"
         for (before, after, what, count), numbers in completed.items()
@@ -118,11 +122,11 @@ def misfit(model: nn.Module, given: Mapping[str, tuple]) -> str:
     )
 
 
-def _parts(model: nn.Module) -> Iterator[tuple[str, nn.Module, str]]:
-    """Yield the parts that fairseq's Transformer does not have: name, module, what it is."""
+def _parts(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    """Yield what attention modules have that fairseq's have not, by name."""
     for name, module in model.named_modules():
         if isinstance(module, OpenHeads):
-            if module.cascade is not None:
-                yield f"{name}.cascade", module.cascade, "cascade"
-            if isinstance(module.out_proj, RoutingAggregation):
-                yield f"{name}.out_proj", module.out_proj, "routing instead of the projection"
+            for part in ("cascade", "out_proj", "drophead"):
+                inner = getattr(module, part)
+                if inner is not None and type(inner) is not nn.Linear:
+                    yield f"{name}.{part}", inner

@@ -15,7 +15,7 @@ MODELS = {
     "routing": (
         lambda seed=1: build_ours("transformer_routing", seed),
         build_stock,
-        "encoder.layers.0,1.self_attn.out_proj (routing instead of the projection, 4 tensors",
+        "encoder.layers.0,1.self_attn.out_proj (RoutingAggregation instead of the",
     ),
     "routing-cross": (
         lambda seed=1: build_ours(
@@ -26,24 +26,31 @@ MODELS = {
             routing_pre_norm=True,
         ),
         build_stock,
-        "decoder.layers.1.encoder_attn.out_proj (routing instead of the projection, 6 tensors",
+        "decoder.layers.1.encoder_attn.out_proj (RoutingAggregation instead of the",
     ),
     "coda": (
         lambda seed=1: build_ours("transformer_coda", seed),
         build_stock,
-        "encoder.layers.1.self_attn.cascade (cascade, 6 tensors a layer); "
-        "decoder.layers.1.self_attn.cascade (cascade, 6 tensors a layer); "
-        "decoder.layers.1.encoder_attn.cascade (cascade, 6 tensors a layer)",
+        "encoder.layers.1.self_attn.cascade (NetworkCascade, 6 tensors a layer); "
+        "decoder.layers.1.self_attn.cascade (NetworkCascade, 6 tensors a layer); "
+        "decoder.layers.1.encoder_attn.cascade (NetworkCascade, 6 tensors a layer)",
+    ),
+    "gate": (
+        lambda seed=1: build_ours(
+            seed=seed, aggregation="headwise-gate", aggregation_encoder_layers="2"
+        ),
+        build_stock,
+        "encoder.layers.1.self_attn.out_proj (HeadwiseGate, 1 tensors a layer)",
     ),
     "lm-routing": (
         lambda seed=1: lm.build("transformer_lm_routing", aggregation_decoder_layers="1"),
         lm.build_stock,
-        "decoder.layers.0.self_attn.out_proj (routing instead",
+        "decoder.layers.0.self_attn.out_proj (RoutingAggregation instead",
     ),
     "lm-coda": (
         lambda seed=1: lm.build("transformer_lm_coda"),
         lm.build_stock,
-        "decoder.layers.1.self_attn.cascade (cascade",
+        "decoder.layers.1.self_attn.cascade (NetworkCascade",
     ),
 }
 
@@ -73,7 +80,7 @@ def test_a_stock_model_is_loaded_and_the_parts_stay(name, caplog):
     (line,) = caplog.messages
     assert line.startswith("warm start from start.pt: new, at their initial values: ")
     assert words in line
-    new = r"\.cascade\." if "coda" in name else r"\.out_proj\.(hidden|votes|pre_norm)"
+    new = r"\.cascade\." if "coda" in name else r"\.out_proj\.(hidden|votes|pre_norm|gate)"
     tuned, added = model.state_dict(), 0
     for key, value in tuned.items():
         added += bool(re.search(new, key))
