@@ -80,7 +80,7 @@ def read_sentences(path: Path, language: str | None) -> list[list[str]]:
     try:
         text = b"".join(published.unpacked(path)).decode("utf-8")
     except UnicodeDecodeError as error:
-        raise UserError(f"{path} is not UTF-8 text ({error.reason})") from None
+        raise UserError(f"{path} is not UTF-8 text ({error.reason}); convert it") from None
     tokenise = make_tokeniser(language) if language else str
     # A sentence that occurs twice could be trained on and tested.
     found = dict.fromkeys(" ".join(tokenise(line).split()) for line in text.split("\n"))

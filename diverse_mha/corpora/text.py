@@ -21,7 +21,7 @@ def read_lines(path: Path) -> Iterator[str]:
             for line in file:
                 yield line.rstrip("\r\n")
         except UnicodeDecodeError as error:
-            raise UserError(f"{path} is not UTF-8 text ({error.reason})") from None
+            raise UserError(f"{path} is not UTF-8 text ({error.reason}); convert it") from None
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> int:

@@ -21,7 +21,7 @@ from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import write_json
 from diverse_mha.common.places import check_file
 from diverse_mha.common.tables import to_text, write_texts
-from diverse_mha.evaluation.comparison.runs import check_alike, read_run
+from diverse_mha.evaluation.comparison.runs import check_alike, read_parallel, read_run
 from diverse_mha.evaluation.comparison.systems import RESAMPLES, SEED, System, compare_systems
 from diverse_mha.evaluation.comparison.tables import lay_out, to_json
 
@@ -169,33 +169,6 @@ def _two_files(args: argparse.Namespace) -> int:
     if args.output is not None:
         write_json(args.output, results)
     return 0
-
-
-def read_parallel(*paths: str) -> list[list[str]]:
-    """Read files of which line n belongs to line n of the others.
-
-    Raises:
-        UserError: if one is missing, not UTF-8, empty, or of another length than the first.
-    """
-    texts = []
-    for name in paths:
-        path = Path(name)
-        if not path.is_file():
-            raise UserError(f"{name}: no such file; check the name")
-        try:
-            # Not splitlines: it also splits at other characters than the newline.
-            lines = path.read_text(encoding="utf-8").split("\n")
-        except UnicodeDecodeError as error:
-            raise UserError(f"{name}: not UTF-8 at byte {error.start}; convert it") from error
-        texts.append([line.removesuffix("\r") for line in lines[: -1 if not lines[-1] else None]])
-        if not any(line.strip() for line in texts[-1]):
-            raise UserError(f"{name}: is empty; give a file with a translation a line")
-        if len(texts[-1]) != len(texts[0]):
-            raise UserError(
-                f"{name}: {len(texts[-1]):,} lines, {paths[0]} has {len(texts[0]):,}; line n of "
-                "one must belong to line n of the other"
-            )
-    return texts
 
 
 def sign_test(better: int, worse: int) -> float:

@@ -163,17 +163,31 @@ def _evaluated(
 def _translation(
     path: Path, seed: int | None, text: Path, reference: Path, tokenize: str, lowercase: bool
 ) -> Scored:
-    if not reference.is_file():
-        raise UserError(f"--reference {reference}: no such file; check the name")
-    hypotheses, lines = list(read_lines(text)), list(read_lines(reference))
-    if len(hypotheses) != len(lines) or not lines:
-        raise UserError(
-            f"{text}: {len(hypotheses):,} lines, {reference} has {len(lines):,}; line n of one "
-            "must belong to line n of the other"
-        )
+    hypotheses, lines = read_parallel(text, reference)
     statistics = sentence_statistics(hypotheses, lines, tokenize=tokenize, lowercase=lowercase)
     scores = {m.name: float(m.score(statistics[m.name].sum(axis=0))) for m in METRICS}
     return Scored(str(path), seed, scores, statistics, (tuple(lines), tokenize, lowercase))
+
+
+def read_parallel(*paths: str | Path) -> list[list[str]]:
+    """Read texts of which line n belongs to line n of the others.
+
+    Raises:
+        UserError: if one is missing, not UTF-8, empty, or of another length than the first.
+    """
+    texts = []
+    for name in paths:
+        if not Path(name).is_file():
+            raise UserError(f"{name}: no such file; check the name")
+        texts.append(list(read_lines(Path(name))))
+        if not any(line.strip() for line in texts[-1]):
+            raise UserError(f"{name}: is empty; give a file with a translation a line")
+        if len(texts[-1]) != len(texts[0]):
+            raise UserError(
+                f"{name}: {len(texts[-1]):,} lines, {paths[0]} has {len(texts[0]):,}; line n of "
+                "one must belong to line n of the other"
+            )
+    return texts
 
 
 def check_alike(groups: Sequence[tuple[str, Sequence[Scored]]]) -> None:
