@@ -1,8 +1,6 @@
 """Peak memory of training; on the CPU each variant in a process of its own."""
 
 import multiprocessing
-import resource
-import sys
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -15,6 +13,7 @@ from diverse_mha.benchmark.shapes import Shape
 from diverse_mha.benchmark.training import Trainee
 from diverse_mha.benchmark.variants import variants_of
 from diverse_mha.common.errors import UserError
+from diverse_mha.common.machine import resident_bytes
 
 TOO_LARGE = "the GPU's memory does not hold the variants together"
 STEPS = 2  # the second one meets the optimiser's state, which the first one made
@@ -77,13 +76,13 @@ def _measure_here(
         torch.cuda.reset_peak_memory_stats(device)
         before = torch.cuda.memory_allocated(device)
     else:
-        before, _ = _resident_bytes()
+        before, _ = resident_bytes()
     trainee = Trainee(variants_of(shape)[name], shape.options(), task, device=device, **settings)
     for _ in range(STEPS):
         trainee.step(batch)
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device) - before
-    return _resident_bytes()[1] - before
+    return resident_bytes()[1] - before
 
 
 def peak_beside(
@@ -108,10 +107,10 @@ def _measure_beside(make: Callable, arguments: tuple, small: tuple, threads: int
     torch.set_num_threads(threads)
     make(*small)()
     step = make(*arguments)
-    before, _ = _resident_bytes()
+    before, _ = resident_bytes()
     Path("/proc/self/clear_refs").write_text("5", "utf-8")  # the mark starts anew
     step()
-    return (_resident_bytes()[1] - before) / 2**20
+    return (resident_bytes()[1] - before) / 2**20
 
 
 def to_device(batch: dict, device: torch.device) -> dict:
@@ -124,19 +123,3 @@ def to_device(batch: dict, device: torch.device) -> dict:
         else value
         for key, value in batch.items()
     }
-
-
-def _resident_bytes() -> tuple[int, int]:
-    """Resident memory of this process: now, and at its peak.
-
-    Linux tells both of the process itself; its ``ru_maxrss`` would begin with the
-    peak of the process that started this one. Elsewhere there is the peak only.
-    """
-    status = Path("/proc/self/status")
-    if status.exists():
-        lines = dict(line.split(":", 1) for line in status.read_text().splitlines() if ":" in line)
-        now, peak = (int(lines[key].split()[0]) * 1024 for key in ("VmRSS", "VmHWM"))
-        return now, peak
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    peak *= 1 if sys.platform == "darwin" else 1024
-    return peak, peak

@@ -13,7 +13,6 @@ import os
 import sys
 import time
 from itertools import combinations
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -22,8 +21,9 @@ import torch
 from diverse_mha.analysis.meters import cka_pairs, split_heads, svcca_pairs
 from diverse_mha.analysis.moments import Moments
 from diverse_mha.analysis.similarity import THRESHOLD
-from diverse_mha.common.arguments import OneLineParser
+from diverse_mha.common.arguments import OneLineParser, add_number
 from diverse_mha.common.errors import UserError, run_cli
+from diverse_mha.common.machine import resident_bytes
 
 WAYS = ("stream", "features", "gram")
 BATCH = 4096  # positions a batch, as with --max-tokens 4000
@@ -96,18 +96,8 @@ def _feature_product(x: np.ndarray, y: np.ndarray) -> float:
 
 
 def peak_memory() -> float:
-    """Highest resident memory of this process so far, in MiB.
-
-    Raises:
-        UserError: where the operating system does not tell.
-    """
-    status = Path("/proc/self/status")
-    if not status.exists():
-        raise UserError("this benchmark reads /proc/self/status, which only Linux has")
-    for line in status.read_text("utf-8").splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) / 2**10
-    raise UserError("/proc/self/status does not tell the peak memory (VmHWM)")
+    """Highest resident memory of this process so far, in MiB."""
+    return resident_bytes()[1] / 2**20
 
 
 def measure(way: str, positions: int, heads: int, width: int, threads: int) -> Measured:
@@ -150,18 +140,18 @@ def check(found: Measured, expected: Measured, positions: int) -> None:
 def main() -> int:
     """Print one row a run."""
     parser = OneLineParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--heads", type=int, default=8, help="H (default: 8)")
-    parser.add_argument("--width", type=int, default=512, help="H * d (default: 512)")
+    add_number(parser, "heads", 8, "H", least=2)
+    add_number(parser, "width", 512, "H * d")
     sizes = {"stream": [10_000, 1_000_000], "features": [10_000], "gram": [10_000]}
     for way, default in sizes.items():
         parser.add_argument(
             f"--{way}", type=int, nargs="*", default=default, metavar="N",
             help=f"positions to run it with (default: {' '.join(map(str, default))})",
         )  # fmt: skip
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    add_number(parser, "threads", torch.get_num_threads(), "threads of torch and of the BLAS")
     args = parser.parse_args()
-    if args.heads < 2 or args.width % args.heads or args.threads < 1:
-        parser.error("--heads must be at least 2 and divide --width; --threads at least 1")
+    if args.width % args.heads:
+        parser.error(f"--heads {args.heads}: must divide --width {args.width}")
     every = {way: getattr(args, way) for way in WAYS}
     if min(min(counts, default=BATCH) for counts in every.values()) <= 2 * args.width:
         parser.error(f"give more positions than twice the width, {2 * args.width}")

@@ -3,6 +3,8 @@
 import os
 import platform
 import subprocess
+import sys
+from pathlib import Path
 
 from diverse_mha import __version__
 from diverse_mha.common.places import ROOT
@@ -38,6 +40,24 @@ def installed(*names: str) -> dict[str, str]:
         except importlib.metadata.PackageNotFoundError:
             continue
     return found
+
+
+def resident_bytes() -> tuple[int, int]:
+    """Resident memory of this process: now, and at its peak.
+
+    Linux tells both of the process itself; its ``ru_maxrss`` would begin with the
+    peak of the process that started this one. Elsewhere there is the peak only.
+    """
+    status = Path("/proc/self/status")
+    if status.exists():
+        lines = dict(line.split(":", 1) for line in status.read_text().splitlines() if ":" in line)
+        now, peak = (int(lines[key].split()[0]) * 1024 for key in ("VmRSS", "VmHWM"))
+        return now, peak
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    peak *= 1 if sys.platform == "darwin" else 1024
+    return peak, peak
 
 
 def versions() -> dict:
