@@ -16,6 +16,7 @@ from pathlib import Path
 import diverse_mha
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.training import launch
+from diverse_mha.training.user_dir import USER_DIR, import_plugin
 
 CURE = "correct it in the recipe or on the command line; configs/ and docs/options.md have the keys"
 _NOT_SAID = re.compile(r"(full_key|\w+_type)\b|Set the|To append")
@@ -77,6 +78,9 @@ def main() -> None:
     diverse_mha.register()
     job = job_of(sys.argv[1:])
     check_added(job)
+    plugin = str(job.setting("common", "user_dir") or "")
+    if plugin and "${" not in plugin and Path(plugin).name != USER_DIR.name:
+        import_plugin(plugin)  # before Hydra looks up its keys
     try:
         hydra_train.cli_main()
     except (HydraException, OmegaConfBaseException) as error:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from tests.docs.blocks import commands
-from tests.integration.conftest import ROOT
+from tests.integration.conftest import ROOT, run
 
 PAGE = "docs/extending.md"
 FILES = dict(re.findall(r"^```python\n# (\S+)\n(.*?)^```", (ROOT / PAGE).read_text(), re.M | re.S))
@@ -55,6 +55,40 @@ def test_a_term_of_ones_own_is_trained_on_and_logged(data, tmp_path):
     assert values and all(float(value) > 0 for value in values)
     kept = torch.load(tmp_path / "runs/balance/checkpoint_last.pt", weights_only=False)
     assert kept["cfg"]["criterion"]["balance_weight"] == "encoder=0.5,cross=0.1"
+
+
+RECIPE = """
+common: {{user_dir: {user_dir}, cpu: true, log_format: simple, log_interval: 1}}
+checkpoint: {{no_save: true}}
+task: {{_name: diverse_translation, data: {data}}}
+dataset: {{max_tokens: 500, num_workers: 0, disable_validation: true}}
+criterion:
+  {{_name: label_smoothed_cross_entropy_with_diversity, balance_weight: 0.5,
+   orthogonality_weight: 1.0, orthogonality_on: k}}
+optimization: {{max_update: 2, lr: [0.003]}}
+optimizer: {{_name: adam}}
+lr_scheduler: {{_name: fixed}}
+model: {{_name: transformer_disagree_small}}
+"""
+
+
+@pytest.mark.integration
+def test_a_recipe_has_a_term_of_ones_own_and_an_option_by_its_old_name(data, tmp_path):
+    plugin = tmp_path / "balance"
+    plugin.mkdir()
+    (plugin / "__init__.py").write_text(FILES["balance/__init__.py"])
+    recipe = tmp_path / "mine.yaml"
+
+    def train_with(user_dir):
+        recipe.write_text(RECIPE.format(user_dir=user_dir, data=data))
+        return run("diverse_mha.training.launch", "--config", recipe, cwd=tmp_path, check=False)
+
+    done = train_with(plugin)
+    said = done.stdout + done.stderr
+    assert done.returncode == 0 and re.search(r"balance=[\d.]+", said), said[-3000:]
+    assert said.count("--orthogonality-on is called --orthogonality-projections now") == 1
+    done = train_with(tmp_path / "gone")
+    assert done.returncode == 2 and f"error: --user-dir {tmp_path}/gone: no package" in done.stderr
 
 
 @pytest.mark.integration

@@ -24,6 +24,7 @@ from diverse_mha.training.reproduce.plan import Run
 from diverse_mha.training.reproduce.printer import lay_out, write_all
 from diverse_mha.training.reproduce.runner import Runner
 from diverse_mha.training.reproduce.steps import Place
+from diverse_mha.training.user_dir import import_plugin
 
 PAPER_GPUS = 8
 
@@ -47,8 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--user-dir",
         metavar="FOLDER",
-        help="import this package first, which adds tables or methods of your own "
-        "(docs/extending.md)",
+        help="import this package first, which adds tables of your own (docs/extending.md)",
     )
     parser.add_argument("--rows", metavar="NAMES", help="only these rows, separated by commas")
     parser.add_argument("--seeds", default="1", metavar="N,N", help="seeds (default: 1)")
@@ -88,7 +88,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Carry out ``diverse-mha reproduce``; the exit code is 1 if a row failed."""
     if args.user_dir is not None:
-        _import_user_dir(args)
+        import_plugin(args.user_dir)
     if args.list:
         print(listing())
         return 0
@@ -115,14 +115,6 @@ def run(args: argparse.Namespace) -> int:
     if failed and len(items) > 1:
         print(f"{failed} of {len(items)} tables and figures are not complete")
     return 1 if failed else 0
-
-
-def _import_user_dir(args: argparse.Namespace) -> None:
-    if not (Path(args.user_dir) / "__init__.py").is_file():
-        raise UserError(f"--user-dir {args.user_dir}: no package; give a folder with __init__.py")
-    from fairseq.utils import import_user_module
-
-    import_user_module(args)
 
 
 def listing() -> str:
