@@ -7,6 +7,7 @@ from diverse_mha.analysis.disagreement import DisagreementMeter
 from diverse_mha.analysis.meters import MEASURES, ModuleMeter
 from diverse_mha.analysis.similarity import THRESHOLD
 from diverse_mha.common.errors import UserError
+from diverse_mha.common.options import split_list
 
 if TYPE_CHECKING:  # the attention module imports fairseq
     from torch import Tensor
@@ -48,7 +49,7 @@ def parse_names(option: str, text: str, known: tuple[str, ...]) -> tuple[str, ..
     Raises:
         UserError: for an unknown or missing name.
     """
-    names = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
+    names = tuple(dict.fromkeys(split_list(text)))
     for name in names:
         if name not in known:
             raise UserError(f"{option} {text}: unknown {name!r}; choose from {', '.join(known)}")

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from diverse_mha.benchmark.shapes import LanguageModelShape, Shape
 from diverse_mha.common.errors import UserError
+from diverse_mha.common.options import split_list
 
 STOCK = "stock"
 
@@ -183,7 +184,7 @@ def choose(names: str | None, variants: Mapping[str, Variant] = VARIANTS) -> lis
     """
     if names is None:
         return list(variants)
-    wanted = [name.strip() for name in names.split(",") if name.strip()]
+    wanted = list(filter(None, split_list(names)))
     for name in wanted:
         if name not in variants:
             raise UserError(

@@ -17,6 +17,7 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from diverse_mha.common.checkpoint_options import check_options, culprits, evaluate_option
 from diverse_mha.common.errors import OptionError, UserError, describe_os_error
+from diverse_mha.common.options import flag
 
 #: What building from wrong options raises, beside what callers look for: a RuntimeError for
 #: parameters of another shape, an AssertionError for data that do not fit.
@@ -138,7 +139,7 @@ def _asking_for_files(build):
         except MissingMandatoryValue as error:
             name = str(error.key)
             raise OptionError(
-                f"--{name.replace('_', '-')} is missing (from Python: {name}=...); "
+                f"{flag(name)} is missing (from Python: {name}=...); "
                 "a file that a checkpoint names is not opened"
             ) from error
 

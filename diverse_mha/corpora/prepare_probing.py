@@ -15,6 +15,7 @@ from pathlib import Path
 from diverse_mha.common.arguments import OneLineParser, add_from, add_number, add_out, called
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.files import sha256_of
+from diverse_mha.common.options import split_list
 from diverse_mha.common.processes import sole_use
 from diverse_mha.corpora import download
 from diverse_mha.corpora.binarise import binarise, count_words, write_dictionary
@@ -49,7 +50,7 @@ def parse_tasks(value: str | None, legal: Sequence[str] = tuple(TASKS)) -> list[
     Raises:
         UserError: for an unknown or repeated one.
     """
-    names = [name.strip() for name in value.split(",")] if value is not None else list(legal)
+    names = split_list(value) if value is not None else list(legal)
     for name in names:
         if name not in legal:
             raise UserError(f"--tasks {value}: unknown {name!r}; choose from {', '.join(legal)}")

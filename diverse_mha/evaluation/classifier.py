@@ -16,6 +16,7 @@ import diverse_mha
 from diverse_mha.common.arguments import OneLineParser, add_number, called
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.files import write_json
+from diverse_mha.common.options import split_list
 from diverse_mha.common.places import check_file
 from diverse_mha.evaluation.checkpoints import fitting, load_checkpoint
 from diverse_mha.models import SentenceClassifier
@@ -63,7 +64,7 @@ def subsets_of(data: Path, wanted: str | None) -> list[str]:
     there = sorted((path.stem for path in (data / "label").glob("*.idx")), key=_natural)
     if wanted is None:
         return [name for name in there if name != "train"]
-    names = [name.strip() for name in wanted.split(",")]
+    names = split_list(wanted)
     for name in names:
         if name not in there:
             raise UserError(f"--subset {name}: not in {data}; there: {', '.join(there) or 'none'}")

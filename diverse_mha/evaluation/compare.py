@@ -19,6 +19,7 @@ from pathlib import Path
 from diverse_mha.common.arguments import at_least
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import write_json
+from diverse_mha.common.options import split_list
 from diverse_mha.common.places import check_file
 from diverse_mha.common.tables import to_text, write_texts
 from diverse_mha.evaluation.comparison.runs import check_alike, read_parallel, read_run
@@ -144,7 +145,7 @@ def _two_files(args: argparse.Namespace) -> int:
     tokenize = args.tokenize or "13a"
     hypothesis_a, hypothesis_b, reference = read_parallel(args.hyp_a, args.hyp_b, args.reference)
     tests = ",".join(_TESTS) if args.tests is None else args.tests
-    names = [name.strip() for name in tests.split(",")]
+    names = split_list(tests)
     for name in names:
         if name not in _TESTS:
             raise UserError(f"--tests {tests}: unknown {name!r}; choose from {', '.join(_TESTS)}")

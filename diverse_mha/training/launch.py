@@ -26,6 +26,7 @@ from pathlib import Path
 
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.machine import cores
+from diverse_mha.common.options import flag
 from diverse_mha.common.places import CONFIGS, USER_DIR
 from diverse_mha.common.processes import Interrupted, end_groups, exit_code, interruptible
 from diverse_mha.common.starting_point import LAST, check_start
@@ -75,7 +76,7 @@ class Job:
         """Look up ``--some-key`` on the command line, or ``group.some_key`` in the recipe."""
         value = None
         if self.config is None:
-            option = "--" + key.replace("_", "-")
+            option = flag(key)
             for position, word in enumerate(self.arguments):
                 if word == option:
                     value = (self.arguments[position + 1 :] or [""])[0]
@@ -93,7 +94,7 @@ class Job:
     def flag(self, group: str, key: str) -> bool:
         """Say whether ``--some-flag`` is given, or set to true in the recipe."""
         if self.config is None:
-            return "--" + key.replace("_", "-") in self.arguments
+            return flag(key) in self.arguments
         return (self.setting(group, key) or "").lower() == "true"
 
 
@@ -347,7 +348,7 @@ def _fairseq(job: Job, settings: dict) -> list[str]:
         if job.setting("common", "user_dir") is None:
             command += ["--user-dir", str(USER_DIR)]
         for key, value in settings.items():
-            option = "--" + key.replace("_", "-")
+            option = flag(key)
             command += [option] if value is True else [option, str(value)]
         return command
     # Hydra warns of its own age in five places before the plugin can quieten it.

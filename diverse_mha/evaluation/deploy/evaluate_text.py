@@ -7,6 +7,7 @@ from pathlib import Path
 
 from diverse_mha.common.arguments import OneLineParser
 from diverse_mha.common.errors import UserError
+from diverse_mha.common.options import flag
 from diverse_mha.common.places import check_file
 from diverse_mha.corpora.text import read_lines
 from diverse_mha.evaluation.bleu import report
@@ -21,8 +22,7 @@ def evaluate_text(args: argparse.Namespace) -> int:
     """
     for name in ("subset", "target_lang", "raw_reference", "tok_reference", "moses_language"):
         if getattr(args, name) is not None:
-            flag = f"--{name.replace('_', '-')}"
-            raise UserError(f"{flag} {getattr(args, name)}: has no effect with --source")
+            raise UserError(f"{flag(name)} {getattr(args, name)}: has no effect with --source")
     if args.post_process != "auto":
         raise UserError(f"--post-process {args.post_process}: has no effect with --source")
     parser = OneLineParser(prog="diverse-mha translate", add_help=False, allow_abbrev=False)

@@ -11,6 +11,7 @@ import torch
 
 from diverse_mha.common.arguments import add_number
 from diverse_mha.common.errors import UserError
+from diverse_mha.common.options import split_list
 from diverse_mha.common.places import ROOT, check_folder
 from diverse_mha.common.processes import Interrupted
 from diverse_mha.common.tables import to_text
@@ -155,7 +156,7 @@ def _items(args: argparse.Namespace) -> list[Table | Figure]:
 
 
 def _seeds(text: str) -> tuple[int, ...]:
-    words = [word.strip() for word in text.split(",")]
+    words = split_list(text)
     if not all(word.isdecimal() and int(word) for word in words) or len(set(words)) < len(words):
         raise UserError(f"--seeds {text}: give different whole numbers from 1 up, as in 1,2,3")
     return tuple(map(int, words))

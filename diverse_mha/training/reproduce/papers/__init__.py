@@ -1,6 +1,7 @@
 """The tables and figures of the papers, a module a paper, and of our own study."""
 
 from diverse_mha.common.errors import UserError
+from diverse_mha.common.options import split_list
 from diverse_mha.training.reproduce.experiments import SCALES, Figure, Row, Table
 from diverse_mha.training.reproduce.papers import li2018, li2021, study, yun2021, zheng2021
 
@@ -73,7 +74,7 @@ def choose_rows(table: Table, names: str | None) -> tuple[Row, ...]:
     """
     if names is None:
         return table.rows
-    wanted = [name.strip().lower() for name in names.split(",")]
+    wanted = split_list(names.lower())
     known = {row.name.lower() for row in table.rows}
     for name in wanted:
         if name not in known:
