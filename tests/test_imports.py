@@ -95,6 +95,7 @@ def test_tensor_functions_work_where_fairseq_does_not():
     assert done.stdout.strip() == "-1.0", done.stderr
 
 
+@pytest.mark.integration
 def test_importing_registers_whatever_was_imported_before():
     program = (
         "import diverse_mha.regularizers, fairseq.models as m; "

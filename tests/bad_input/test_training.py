@@ -6,6 +6,8 @@ import pytest
 
 from tests.bad_input.harness import Row, check
 
+pytestmark = pytest.mark.integration
+
 ROOT = Path(__file__).resolve().parents[2]
 TRAIN = (
     f"fairseq-train {{data}} --user-dir {ROOT}/diverse_mha --task {{task}} --arch {{arch}} "
@@ -193,14 +195,12 @@ def name_of(row):
 
 
 # fairseq's commands rely on that behaviour of Hydra's.
-@pytest.mark.integration
 @pytest.mark.filterwarnings(r"ignore:\s*'\w+' is validated against ConfigStore")
 @pytest.mark.parametrize("row", OPTIONS, ids=name_of)
 def test_options_are_refused_in_one_line(row, world, monkeypatch, capsys):
     check(row, world, monkeypatch, capsys)
 
 
-@pytest.mark.integration
 @pytest.mark.filterwarnings(r"ignore:\s*'\w+' is validated against ConfigStore")
 @pytest.mark.filterwarnings(r"ignore:\nThe version_base")
 @pytest.mark.parametrize("row", RECIPES, ids=name_of)

@@ -215,6 +215,7 @@ def test_wrong_types_and_places_are_named(group, name, option, value):
         checkpoint_options.check_options("a.pt", {group: {"_name": name, option: value}})
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     "name,option,values",
     [
