@@ -12,8 +12,8 @@ logger = logging.getLogger(__name__)
 
 #: Heads of which a tile's layers fit into the registers of a program.
 MOST_HEADS = 16
-#: Relative distance (Euclidean) from the network in chunks, by dtype: rounding.
-TOLERANCE = {torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 8e-2}
+#: Relative distance (Euclidean) from the network in chunks, by dtype: rounding, that of TF32 too.
+TOLERANCE = {torch.float32: 2e-3, torch.float16: 2e-2, torch.bfloat16: 0.15}
 
 
 def network_function(
@@ -81,10 +81,12 @@ def _try(function, heads: int, width: int, dtype, device) -> list[Tensor]:
     masked = torch.ones(9, 13, dtype=torch.bool, device=device).triu(5)[None, None]
     with torch.enable_grad(), torch.autocast(device.type, enabled=False):
         out = function.apply(leaves[0], leaves[1], masked, 0.0, *leaves[2:])
-        grads = torch.autograd.grad(out, leaves, _waves(out.shape, 9, device).to(dtype))
+        # Positive, so that the sums over pairs do not cancel.
+        along = _waves(out.shape, 9, device).abs().to(dtype)
+        grads = torch.autograd.grad(out, leaves, along)
     return [x.detach().float() for x in (out, *grads)]
 
 
 def _waves(shape, phase: int, device) -> Tensor:
     count = int(torch.Size(shape).numel())
-    return torch.arange(count, device=device).add(phase).mul(1.7).sin().view(shape)
+    return torch.arange(count, device=device).add(phase).mul(1.7).sin().mul(0.5).view(shape)
