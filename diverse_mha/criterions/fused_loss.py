@@ -30,7 +30,7 @@ def fused_label_smoothed_loss(
     which is ``label_smoothed_nll_loss`` of fairseq to rounding. Its gradient is
     p - (1 - epsilon - e) onehot(y) - e, so one exponential serves both directions. In half
     precision each block's matrix products are rounded before any loss scaling, unlike fairseq's;
-    they are summed in float32.
+    on a CPU their sums are rounded too, elsewhere they are kept in float32.
 
     On a CPU padding costs nothing. Elsewhere the host would have to wait for the number of real
     positions: padding is computed along, and counts for nothing.
@@ -76,18 +76,21 @@ class _FusedLoss(torch.autograd.Function):
         weight_sum = weight.sum(dim=0, dtype=dtype)  # (C,)
         nll = rows.new_zeros((), dtype=dtype)
         smooth = rows.new_zeros((), dtype=dtype)
-        grad_rows = torch.empty_like(rows, dtype=dtype) if needs_grad else None
-        grad_weight = torch.zeros_like(weight, dtype=dtype) if needs_grad else None
+        # On a CPU sums in float32 would take a half-precision model half as long again.
+        sums = rows.dtype if real is None else dtype
+        in_place = dtype == rows.dtype or real is None
+        grad_rows = torch.empty_like(rows, dtype=sums) if needs_grad else None
+        grad_weight = torch.zeros_like(weight, dtype=sums) if needs_grad else None
         step = BLOCK_ROWS if real is None else max(BLOCK_SIZE // size, 1)
         buffer = rows.new_empty(min(step, len(rows)), size)
         for start in range(0, len(rows), step):
             f, y = rows[start : start + step], words[start : start + step, None]
             block = torch.mm(f, weight.t(), out=buffer[: len(f)])  # (N', V)
             of_y = block.gather(1, y).to(dtype)
-            if dtype == block.dtype:
-                top = block.amax(dim=1, keepdim=True)  # (N', 1)
-                p = block.sub_(top).exp_()
-                total = p.sum(dim=1, keepdim=True)
+            if in_place:
+                p = block.to(dtype)  # the same tensor unless the model is in half precision
+                top = p.amax(dim=1, keepdim=True)  # (N', 1)
+                total = p.sub_(top).exp_().sum(dim=1, keepdim=True)
                 log_total = top + total.log()
             else:
                 log_p = torch.log_softmax(block, dim=1, dtype=dtype)  # in one pass
@@ -101,10 +104,10 @@ class _FusedLoss(torch.autograd.Function):
             if needs_grad:
                 # What follows is linear in p: the right word's share is taken off it here.
                 grad = grad_rows[start : start + step]
-                if dtype == block.dtype:
+                if in_place:
                     # p stays unnormalised: the sum divides the small factors instead.
-                    share = 1.0 / total
-                    p.scatter_add_(1, y, -right * total)
+                    share = (1.0 / total).to(f.dtype)
+                    p = p.scatter_add_(1, y, -right * total).to(f.dtype)
                     torch.mm(p, weight, out=grad).mul_(share)
                     grad_weight.addmm_(p.t(), f * share)
                 else:
@@ -126,5 +129,5 @@ class _FusedLoss(torch.autograd.Function):
         grads = ctx.saved_tensors
         # 1 but for loss scaling, which only a CPU can tell at once.
         if not _host_may_wait(grad.device) or grad.item() != 1.0:
-            grads = [g * grad for g in grads]
+            grads = [g.to(grad.dtype) * grad for g in grads]
         return *(g.to(ctx.dtype) for g in grads), None, None, None, None
