@@ -189,7 +189,7 @@ def test_the_trainer_says_how_to_shuffle_groups_for_training_alone():
 def test_the_best_score_of_a_training_is_not_that_of_the_next(tmp_path):
     checkpoint_utils.save_checkpoint.best = 1.0
     config = CheckpointConfig(save_dir=str(tmp_path))
-    trainer = mock.Mock(checkpoint_suffix="")
+    trainer = mock.MagicMock(checkpoint_suffix="")
     trainer.load_checkpoint.return_value = None
     checkpoint_utils.load_checkpoint(config, trainer)
     assert not hasattr(checkpoint_utils.save_checkpoint, "best")
