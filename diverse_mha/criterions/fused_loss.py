@@ -115,9 +115,9 @@ class _FusedLoss(torch.autograd.Function):
                     p.scatter_(1, y, (log_of_y.exp() - right).to(p.dtype))
                     grad.copy_(torch.mm(p, weight))
                     grad_weight.add_(torch.mm(p.t(), f))
-                grad.sub_(even * weight_sum)
+                grad.sub_((even * weight_sum).to(sums))
         if needs_grad:
-            grad_weight.sub_(even * rows.sum(dim=0, dtype=dtype))
+            grad_weight.sub_((even * rows.sum(dim=0, dtype=dtype)).to(sums))
             ctx.save_for_backward(grad_rows, grad_weight)
             ctx.dtype = rows.dtype
         ctx.mark_non_differentiable(nll)
