@@ -37,6 +37,8 @@ USERS = {
     "_MeanSRIP": regularizers.srip,
     "MeanPairwiseCosine": regularizers.output_disagreement,
 }
+# Runs on a GPU or in Triton's interpreter only: tests/attention/cascade/test_tiles.py.
+ELSEWHERE = {"TiledNetwork"}
 
 
 def heads():
@@ -46,7 +48,10 @@ def heads():
 
 def test_the_table_is_whole():
     source = "".join(p.read_text() for p in Path("diverse_mha").rglob("*.py"))
-    assert set(re.findall(r"class (\w+)\(torch\.autograd\.Function\)", source)) == set(USERS)
+    assert (
+        set(re.findall(r"class (\w+)\(torch\.autograd\.Function\)", source))
+        == set(USERS) | ELSEWHERE
+    )
 
 
 @pytest.mark.parametrize("name", USERS)
