@@ -74,6 +74,7 @@ def test_what_is_done_is_kept_and_what_failed_is_tried_again(check, tmp_path, ca
     assert "failed" not in capsys.readouterr().out
 
 
+@pytest.mark.integration
 def test_a_job_without_end_leaves_time_for_the_others(check, capsys):
     code, jobs = check("sleeps", "counts", minutes="0.1")
     assert code == 0
@@ -111,6 +112,7 @@ def test_what_ran_out_of_time_comes_first_the_next_time(check, monkeypatch):
     assert calls == ["sleeps", "counts"]
 
 
+@pytest.mark.integration
 def test_what_was_interrupted_puts_away_what_it_has(check, monkeypatch, capsys):
     """Also where interrupts are ignored, as in a shell's background."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -167,10 +167,13 @@ def _configuration(run: str, data: Path):
     name, more = RUNS[run]
     words = runs.words(name, data, Path("unused"), *_QUIET, *more)
     if name.startswith("transformer") and "_lm_" not in name:
-        # One process would fuse the loss where several do not, and fairseq's rounds to float32.
-        words += ["--encoder-layerdrop", "0", "--token-loss", "stock"]
+        words += ["--encoder-layerdrop", "0"]
     args = options.parse_args_and_arch(options.get_training_parser(), words)
-    return convert_namespace_to_omegaconf(args)
+    cfg = convert_namespace_to_omegaconf(args)
+    if "token_loss" in cfg.criterion:
+        # One process would fuse the loss where several do not, and fairseq's rounds to float32.
+        cfg.criterion.token_loss = "stock"
+    return cfg
 
 
 class _Training:

@@ -225,6 +225,7 @@ def test_worker_killed_by_a_signal_gives_the_shells_code():
     assert launch.run_workers([python("import os; os.kill(os.getpid(), 9)")]) == 128 + 9
 
 
+@pytest.mark.integration
 def test_interruption_ends_workers_and_what_they_started(tmp_path):
     note = tmp_path / "pids"
     # The worker starts a process of its own, as a data loader does.

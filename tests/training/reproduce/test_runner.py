@@ -156,7 +156,8 @@ def test_a_run_that_another_process_holds_is_left_alone(place, runs, started, ca
     assert started == [] and "another run is at work" in capsys.readouterr().out
 
 
-def test_forks_and_subprocesses_do_the_same(tmp_path):
+def test_forks_and_subprocesses_do_the_same(tmp_path, monkeypatch):
+    monkeypatch.delenv("PYTHONSAFEPATH", raising=False)  # the module lies in the current folder
     (tmp_path / "said.py").write_text(
         "import os, sys\nprint('hello', sys.argv[1:], os.getcwd(), __name__)\n"
         "print('to stderr', file=sys.stderr)\nsys.exit(3)\n"
