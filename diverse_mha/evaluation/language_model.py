@@ -153,11 +153,14 @@ def score(args: argparse.Namespace, settings: Mapping) -> tuple[float, int]:
     messages = _Messages()
     logger = logging.getLogger(eval_lm.logger.name)
     logger.addHandler(messages)
+    level = logger.level
+    logger.setLevel(logging.INFO)  # whatever LOGLEVEL says: the numbers are read from its lines
     try:
         parser = one_line(options.get_eval_lm_parser(), "fairseq-eval-lm")
         parsed = options.parse_args_and_arch(parser, input_args=words + args.extra)
         result = eval_lm.main(convert_namespace_to_omegaconf(parsed))
     finally:
+        logger.setLevel(level)
         logger.removeHandler(messages)
     counts = [match.group(1) for text in messages.texts if (match := _EVALUATED.search(text))]
     return float(result["loss"]), int(counts[-1].replace(",", ""))
