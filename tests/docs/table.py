@@ -34,6 +34,7 @@ VARIABLES = {
     "model": "coda",
     "heads": "4",
     "row": "hsic",
+    "weight": "1.0",
     "settings": "criterion.hsic_weight=1e-7",
 }
 
