@@ -74,6 +74,17 @@ def add_workers(parser: argparse.ArgumentParser) -> None:
     add_number(parser, "workers", cores(), "processes; default: all cores")
 
 
+def add_evaluation(parser: argparse.ArgumentParser, default: str) -> None:
+    """Declare what every command that scores a checkpoint takes: ``--output`` and ``--cpu``."""
+    parser.add_argument(
+        "--output",
+        type=Path,
+        metavar="FILE.json",
+        help=f"default: CHECKPOINT.{default}.json beside the checkpoint",
+    )
+    parser.add_argument("--cpu", action="store_true", help="leave GPUs alone")
+
+
 def at_least(minimum: int) -> Callable[[str], int]:
     """Make a reader of whole numbers from ``minimum`` up, for ``type`` of an argument."""
 

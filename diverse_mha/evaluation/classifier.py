@@ -13,7 +13,7 @@ from fairseq import checkpoint_utils, utils
 from tqdm import tqdm
 
 import diverse_mha
-from diverse_mha.common.arguments import OneLineParser, add_number, called
+from diverse_mha.common.arguments import OneLineParser, add_evaluation, add_number, called
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.files import write_json
 from diverse_mha.common.options import split_list
@@ -40,14 +40,8 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="FOLDER",
         help="folder of the data that sorts examples into groups (default: as in training)",
     )
-    add(
-        "--output",
-        type=Path,
-        metavar="FILE.json",
-        help="default: CHECKPOINT.accuracy.json beside the checkpoint",
-    )
     add_number(parser, "batch-size", 256, "examples")
-    add("--cpu", action="store_true", help="leave GPUs alone")
+    add_evaluation(parser, "accuracy")
     return parser
 
 

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import diverse_mha
-from diverse_mha.common.arguments import OneLineParser, called, one_line
+from diverse_mha.common.arguments import OneLineParser, add_evaluation, called, one_line
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.files import write_json
 from diverse_mha.common.machine import versions
@@ -56,13 +56,7 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="N",
         help="tokens in a block, context included (default: as in training)",
     )
-    parser.add_argument(
-        "--output",
-        type=Path,
-        metavar="FILE.json",
-        help="default: CHECKPOINT.SUBSET.json beside the checkpoint",
-    )
-    parser.add_argument("--cpu", action="store_true", help="leave GPUs alone")
+    add_evaluation(parser, "SUBSET")
     return parser
 
 

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import diverse_mha
-from diverse_mha.common.arguments import OneLineParser, called, one_line
+from diverse_mha.common.arguments import OneLineParser, add_evaluation, called, one_line
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.places import USER_DIR, check_file
 from diverse_mha.corpora.text import read_lines
@@ -92,13 +92,7 @@ def build_parser() -> argparse.ArgumentParser:
         help="also score with hyphenated words split, as Vaswani et al. 2017 and Zheng et al. "
         "2021 report tokenised BLEU",
     )
-    parser.add_argument(
-        "--output",
-        type=Path,
-        metavar="FILE.json",
-        help="default: CHECKPOINT.SUBSET.json beside the checkpoint",
-    )
-    parser.add_argument("--cpu", action="store_true", help="leave GPUs alone")
+    add_evaluation(parser, "SUBSET")
     return parser
 
 

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import logging
 import math
 import os
 import subprocess
@@ -144,6 +145,25 @@ def test_tokens_left_out_are_not_passed_over(data, checkpoint, monkeypatch):
     with pytest.raises(UserError, match="scored 11 of the 16 tokens of test"):
         evaluate_lm.main([f"{checkpoint}", f"{data}"])
     assert not checkpoint.with_name("best.test.json").exists()
+
+
+def test_the_numbers_are_read_whatever_loglevel_says(data, checkpoint, monkeypatch):
+    from fairseq_cli import eval_lm
+
+    def main(cfg):
+        eval_lm.logger.info("Evaluated 16 tokens in 0.1s (160.00 tokens/s)")
+        return {"loss": 3.0}
+
+    root = logging.getLogger()
+    monkeypatch.setattr(root, "handlers", list(root.handlers))
+    before = root.level
+    root.setLevel(logging.WARNING)
+    monkeypatch.setattr(eval_lm, "main", main)
+    try:
+        assert evaluate_lm.main([f"{checkpoint}", f"{data}"]) == 0
+    finally:
+        root.setLevel(before)
+    assert json.loads(checkpoint.with_name("best.test.json").read_text())["tokens"] == 16
 
 
 def test_errors_are_one_line(data, tmp_path, capsys):
