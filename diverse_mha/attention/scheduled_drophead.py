@@ -31,9 +31,9 @@ class ScheduledOptions(DropheadOptions):
 class ScheduledDropHeads(nn.Module):
     """Zeroes heads at a rate that depends on the update, and scales up by H over those kept.
 
-    Zhou et al. 2020, section 3: of the H heads of a sentence K are kept, and their outputs are
-    multiplied by H / K (by nothing where K = 0: all are zeroed). The rate follows a V: with p the
-    full rate, f and r the lengths of fall and rise, and n the number of updates done::
+    After Zhou et al. 2020 (docs/equations.md): of the H heads of a sentence K are kept, and their
+    outputs are multiplied by H / K (by nothing where K = 0: all are zeroed). The rate follows a V:
+    with p the full rate, f and r the lengths of fall and rise, n the number of updates done::
 
         p (1 - n / f)     n < f
         p (n - f) / r     f <= n < f + r
