@@ -43,10 +43,15 @@ def to_text(layout: Layout) -> str:
 
 def to_markdown(layout: Layout) -> str:
     """Write the table as Markdown."""
-    rule = ["---", *["---:"] * (len(layout.headings) - 1)]
-    rows = [layout.headings, rule, *layout.lines]
-    lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
-    return "\n".join([f"**{layout.title}**", "", *lines, "", *_paragraphs(layout.notes)]) + "\n"
+    table = markdown_table(layout.headings, layout.lines)
+    return "\n".join([f"**{layout.title}**", "", table, *_paragraphs(layout.notes)]) + "\n"
+
+
+def markdown_table(headings: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    """Write a table as Markdown without title and notes; its first column holds words."""
+    rule = ["---", *["---:"] * (len(headings) - 1)]
+    rows = ([cell.replace("|", "\\|") for cell in row] for row in (headings, rule, *lines))
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
 def to_csv(layout: Layout) -> str:

@@ -117,8 +117,7 @@ def lexicon() -> Lexicon:
         for kind in KINDS
     }
     transitive = {
-        kind: [Verb(lumi(), qorun(), ANIMATE, kind) for _ in range(VERBS_OF_AN_OBJECT)]
-        for kind in KINDS
+        kind: [Verb(lumi(), qorun(), kind) for _ in range(VERBS_OF_AN_OBJECT)] for kind in KINDS
     }
     _share_stems(nouns, HOMONYM_KINDS)
     _share_stems(transitive, HOMONYM_VERBS)
@@ -129,9 +128,9 @@ def lexicon() -> Lexicon:
         nouns={kind: tuple(words) for kind, words in nouns.items()},
         adjectives=tuple(adjectives),
         transitive={kind: tuple(words) for kind, words in transitive.items()},
-        moving=tuple(Verb(lumi(), qorun(), ANIMATE) for _ in range(8)),
-        happening=tuple(Verb(lumi(), qorun(), INANIMATE) for _ in range(6)),
-        saying=tuple(Verb(lumi(), qorun(), frozenset({PERSON}), says=True) for _ in range(6)),
+        moving=tuple(Verb(lumi(), qorun()) for _ in range(8)),
+        happening=tuple(Verb(lumi(), qorun()) for _ in range(6)),
+        saying=tuple(Verb(lumi(), qorun()) for _ in range(6)),
         adverbs=tuple(Word(lumi(), qorun()) for _ in range(8)),
         relations=tuple(Word(lumi(), qorun()) for _ in range(5)),
     )

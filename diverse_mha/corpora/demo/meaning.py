@@ -37,16 +37,11 @@ class Adjective:
 
 @dataclass(frozen=True)
 class Verb:
-    """A verb, the kinds its subject may be, and the kind its object must be (None: no object).
-
-    ``says`` marks verbs that take a that-clause instead of an object.
-    """
+    """A verb, and the kind that its object must be (None: no object)."""
 
     lumi: str
     qorun: str
-    subjects: frozenset[str]
     object: str | None = None
-    says: bool = False
 
 
 @dataclass(frozen=True)

@@ -5,30 +5,14 @@ and counts where the two differ, or where a pair lies in the file of another len
 """
 
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from diverse_mha.common.arguments import OneLineParser
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.corpora.logic.pairs import LONGEST, Pair, published_files, read_pairs
 from diverse_mha.corpora.logic.relations import relation
-
-
-class Checked(NamedTuple):
-    """What was found in one file.
-
-    Attributes:
-        path: the file.
-        pairs: how many pairs it has.
-        wrong: the lines whose relation is not the computed one, as messages.
-        misplaced: the lines whose pair has another length, as messages.
-    """
-
-    path: Path
-    pairs: int
-    wrong: list[str]
-    misplaced: list[str]
 
 
 def complaint(pair: Pair) -> str | None:
@@ -42,23 +26,26 @@ def complaint(pair: Pair) -> str | None:
     return f"the file says {pair.relation}, the 64 worlds say {computed}: {pair.line}"
 
 
-def check_file(path: Path) -> Checked:
+def check_file(path: Path) -> tuple[int, list[str], list[str]]:
     """Check one file, whose name ends in the length of its pairs.
 
+    Returns:
+        How many pairs it has, and a message for each whose relation is not the computed one, and
+        for each of another length.
+
     Raises:
-        UserError: for a line that is not a pair.
+        UserError: for a line that is not a pair, or a file without any.
     """
     length = int("".join(c for c in path.name.removesuffix(".gz") if c.isdigit()))
-    checked = Checked(path, 0, [], [])
-    count = 0
+    number, wrong, misplaced = 0, [], []
     for number, pair in read_pairs(path):
-        count += 1
-        problem = complaint(pair)
-        if problem:
-            checked.wrong.append(f"{path}:{number}: {problem}")
+        if problem := complaint(pair):
+            wrong.append(f"{path}:{number}: {problem}")
         if pair.length != min(length, LONGEST):
-            checked.misplaced.append(f"{path}:{number}: a pair of length {pair.length}")
-    return checked._replace(pairs=count)
+            misplaced.append(f"{path}:{number}: a pair of length {pair.length}")
+    if not number:
+        raise UserError(f"{path} is empty; fetch it again")
+    return number, wrong, misplaced
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -67,24 +54,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         prog="python -m diverse_mha.corpora.logic.check", description=__doc__.split("\n\n")[1]
     )
     parser.add_argument("folder", type=Path, help="folder with train0.gz to train12.gz")
-    folder = parser.parse_args(argv).folder
-    total = wrong = misplaced = 0
-    for path in published_files(folder):
-        checked = check_file(path)
-        if not checked.pairs:
-            raise UserError(f"{path} is empty; fetch it again")
-        print(
-            f"{path.name}: {checked.pairs:,} pairs, {len(checked.wrong)} disagreements, "
-            f"{len(checked.misplaced)} of another length",
-            flush=True,
-        )
-        for message in (checked.wrong + checked.misplaced)[:5]:
+    total = Counter()
+    for path in published_files(parser.parse_args(argv).folder):
+        pairs, wrong, misplaced = check_file(path)
+        counts = Counter(pairs=pairs, wrong=len(wrong), misplaced=len(misplaced))
+        print(f"{path.name}: {_said(counts)}", flush=True)
+        total += counts
+        for message in (wrong + misplaced)[:5]:
             print(message, file=sys.stderr)
-        total += checked.pairs
-        wrong += len(checked.wrong)
-        misplaced += len(checked.misplaced)
-    print(f"{total:,} pairs, {wrong} disagreements, {misplaced} of another length")
-    return 1 if wrong or misplaced else 0
+    print(_said(total))
+    return 1 if total["wrong"] or total["misplaced"] else 0
+
+
+def _said(counts: Counter) -> str:
+    return (
+        f"{counts['pairs']:,} pairs, {counts['wrong']} disagreements, "
+        f"{counts['misplaced']} of another length"
+    )
 
 
 if __name__ == "__main__":

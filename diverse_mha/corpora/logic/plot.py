@@ -17,7 +17,7 @@ from diverse_mha.common.arguments import OneLineParser
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.files import write_files
 from diverse_mha.common.places import check_folder
-from diverse_mha.common.tables import csv_text
+from diverse_mha.common.tables import csv_text, markdown_table
 
 _SUBSET = re.compile(r"test(\d+)")
 _MARKERS = "os^Dv*PX"
@@ -106,8 +106,7 @@ def _rows(results: Results) -> list[list[str]]:
 def markdown(results: Results) -> str:
     """Write the table as Markdown, accuracies in percent."""
     head, *rest = _rows(results)
-    lines = [[name.replace("|", "\\|") for name in head], ["---:"] * len(head), *rest]
-    return "".join("| " + " | ".join(line) + " |\n" for line in lines)
+    return markdown_table(head, rest)
 
 
 def csv(results: Results) -> str:
