@@ -35,6 +35,7 @@ setup(
     package_data={
         "diverse_mha.aggregation": ["kernel.cpp"],
         "diverse_mha.analysis": ["templates/*.html"],
+        "diverse_mha.corpora": ["catalogue.toml"],
     },
     python_requires=">=3.11",
     install_requires=[

@@ -1,14 +1,15 @@
-"""Take single members out of tar and zip archives, without trusting what else is in them.
+"""Packed texts and archives, read without trusting what is in them.
 
-A member is asked for by its name and written under one of ours, never under that of the archive,
-so an entry with ``..``, a link or a device does no harm: it is passed over, or refused if it is
-what was asked for. An archive that unpacks to a size that no text does is refused.
+A member of an archive is asked for by its name and written under one of ours, never under that of
+the archive, so an entry with ``..``, a link or a device does no harm: it is passed over, or refused
+if it is what was asked for. What unpacks to a size that no text does is refused.
 """
 
 import bz2
 import contextlib
 import fnmatch
 import gzip
+import io
 import lzma
 import posixpath
 import shutil
@@ -23,15 +24,50 @@ from typing import IO
 from tqdm import tqdm
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.corpora.published import bomb, unpack_limit
 
 BLOCK = 1 << 20
+# Text packs to a tenth or so. What unpacks to far more than that is no text, and may be meant to
+# fill the disk; a small file may do no harm.
+BOMB_RATIO = 200
+BOMB_SMALL = 1 << 27
 _DAMAGE = (tarfile.TarError, zipfile.BadZipFile, lzma.LZMAError, zlib.error, EOFError)
-#: What opens a packed tar file, by its first bytes.
+#: What opens a packed file, by its first bytes.
 _PACKED = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}
 
 # An entry: its name, bytes when unpacked, whether it is a plain file, and what opens it.
 Entry = tuple[str, int, bool, Callable[[], IO[bytes]]]
+
+
+class _Limited(io.RawIOBase):
+    """What comes out of a packed file, up to a bound."""
+
+    def __init__(self, file: IO[bytes], path: Path):
+        self._file, self._path, self._left = file, path, _unpack_limit(path)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer) -> int:
+        data = self._file.read(len(buffer))
+        self._left -= len(data)
+        if self._left < 0:
+            raise _bomb(self._path)
+        buffer[: len(data)] = data
+        return len(data)
+
+
+@contextlib.contextmanager
+def open_unpacked(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file for reading, unpacked if it is packed by gzip, bzip2 or xz, whatever its name.
+
+    Raises:
+        UserError: If the data are damaged or cut off, or unpack to far more than a text does.
+    """
+    with open(path, "rb") as raw:
+        start = raw.read(6)
+    opener = next((opens for magic, opens in _PACKED.items() if start.startswith(magic)), open)
+    with _damage_named(path), opener(path, "rb") as file:
+        yield io.BufferedReader(_Limited(file, path), BLOCK)
 
 
 def unpack(archive: Path, patterns: Mapping[str, bool], folder: Path) -> dict[str, dict[str, Path]]:
@@ -69,11 +105,11 @@ def unpack(archive: Path, patterns: Mapping[str, bool], folder: Path) -> dict[st
 def _unpack(
     archive: Path, entries: Iterator[Entry], found: dict[str, dict[str, Path]], folder: Path
 ) -> None:
-    left = unpack_limit(archive)
+    left = _unpack_limit(archive)  # once more: a tar file may say that zeros follow without them
     for number, (entry, size, plain, open_member) in enumerate(entries):
         left -= size
         if left < 0:
-            raise bomb(archive)
+            raise _bomb(archive)
         name = posixpath.normpath(entry)
         wanted = [pattern for pattern in found if _matches(name, pattern)]
         if not wanted:
@@ -88,7 +124,7 @@ def _unpack(
 
 
 @contextlib.contextmanager
-def _damage_named(archive: Path) -> Iterator[None]:
+def _damage_named(path: Path) -> Iterator[None]:
     try:
         yield
     except (*_DAMAGE, OSError) as error:
@@ -96,12 +132,11 @@ def _damage_named(archive: Path) -> Iterator[None]:
         if isinstance(error, OSError) and error.errno is not None:
             raise
         reason = str(error).partition("\n")[0] or "it ends too early"
-        raise UserError(f"{archive} is damaged or cut off ({reason}); fetch it again") from None
+        raise UserError(f"{path} is damaged or cut off ({reason}); fetch it again") from None
 
 
 def _matches(name: str, pattern: str) -> bool:
-    parts, wanted = name.split("/"), pattern.split("/")
-    return len(parts) == len(wanted) and all(map(fnmatch.fnmatchcase, parts, wanted))
+    return name.count("/") == pattern.count("/") and fnmatch.fnmatchcase(name, pattern)
 
 
 def _zip_entries(archive: Path) -> Iterator[Entry]:
@@ -112,40 +147,25 @@ def _zip_entries(archive: Path) -> Iterator[Entry]:
 
 
 def _tar_entries(archive: Path) -> Iterator[Entry]:
-    """Read a tar file once, from end to end, with a bar that shows how far it has been read."""
-    with open(archive, "rb") as raw:
-        start = raw.read(6)
-        raw.seek(0)
-        unpacking = (opener for magic, opener in _PACKED.items() if start.startswith(magic))
-        with tqdm.wrapattr(
-            raw, "read", archive.stat().st_size, desc=f"read {archive.name}", leave=False,
-            disable=None,
-        ) as watched:  # fmt: skip
-            plain = next(unpacking, contextlib.nullcontext)(watched)
-            with plain as file:
-                limited = _Limited(file, archive)
-                with tarfile.open(fileobj=limited, mode="r|") as tar:
-                    for info in tar:
-                        yield info.name, info.size, info.isreg(), lambda i=info: tar.extractfile(i)
-                # To the very end, where gzip keeps the checksum of all that came before.
-                while limited.read(BLOCK):
-                    pass
+    """Read a tar file once, from end to end."""
+    with open_unpacked(archive) as file:
+        with tarfile.open(fileobj=file, mode="r|") as tar:
+            # Large ones take minutes; how many entries there are is not known beforehand.
+            for info in tqdm(
+                tar, f"read {archive.name}", unit=" entries", leave=False, disable=None
+            ):
+                yield info.name, info.size, info.isreg(), lambda info=info: tar.extractfile(info)
+        # To the very end, where gzip keeps the checksum of all that came before.
+        while file.read(BLOCK):
+            pass
 
 
-class _Limited:
-    """What comes out of a packed tar file, up to a bound.
+def _unpack_limit(path: Path) -> int:
+    return max(BOMB_SMALL, BOMB_RATIO * path.stat().st_size)
 
-    The sizes of the entries are not enough: the head of an entry may be as large as it likes, and
-    is read into memory. Heads and the padding of every entry come on top of the texts.
-    """
 
-    def __init__(self, file: IO[bytes], archive: Path):
-        self._file, self._archive = file, archive
-        self._left = 2 * unpack_limit(archive)
-
-    def read(self, size: int) -> bytes:
-        data = self._file.read(size)
-        self._left -= len(data)
-        if self._left < 0:
-            raise bomb(self._archive)
-        return data
+def _bomb(path: Path) -> UserError:
+    return UserError(
+        f"{path}: refused, because it unpacks to more than {_unpack_limit(path):,} bytes, "
+        f"{BOMB_RATIO} times its size; fetch the published file, or unpack it yourself"
+    )

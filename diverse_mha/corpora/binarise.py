@@ -14,49 +14,60 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from diverse_mha.common.errors import UserError
+from diverse_mha.corpora.text import read_lines, write_lines
 
+Table = Mapping[str, Sequence[str]]  # columns, by field
 _SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # every dictionary of fairseq's has them
 
 
-def write_dictionary(path: Path, counts: Mapping[str, int], *, ordered: bool = False) -> None:
-    """Write the words of a field as fairseq's ``dict.txt``.
+def count_words(lines: Iterable[str], minimum: int = 1) -> dict[str, int]:
+    """Count words, most frequent first, then by spelling.
 
     Args:
-        path: the file.
-        counts: each word with its count.
-        ordered: keep the order of ``counts``; default: most frequent first, then by spelling.
+        lines: words separated by white space; fairseq's special ones are left out.
+        minimum: rarer ones are left out, too.
     """
-    words = list(counts) if ordered else sorted(counts, key=lambda word: (-counts[word], word))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lines = "".join(f"{word} {counts[word]}\n" for word in words)
-    path.write_text(lines, encoding="utf-8")
-
-
-def count_words(lines: Iterable[str], minimum: int = 1) -> Counter:
-    """Count the words of lines, without fairseq's special ones and those rarer than ``minimum``."""
     counts = Counter(word for line in lines for word in line.split() if word not in _SPECIAL)
-    return Counter({word: count for word, count in counts.items() if count >= minimum})
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return {word: count for word, count in ordered if count >= minimum}
 
 
-def binarise(folder: Path, split: str, lines: Sequence[str], *, end: bool = True) -> None:
-    """Write one split of a field beside its ``dict.txt``, which must be there.
+def read_columns(folder: Path, fields: Sequence[str]) -> dict[str, Table]:
+    """Read the tab-separated files ``SPLIT.tsv`` of a folder: by split and field, a column."""
+    tables = {}
+    for path in sorted(folder.glob("*.tsv")):
+        rows = (line.split("\t") for line in read_lines(path))
+        tables[path.stem] = dict(zip(fields, zip(*rows, strict=True), strict=True))
+    return tables
+
+
+def binarise(
+    folder: Path, dictionaries: Mapping[str, Mapping[str, int]], splits: Mapping[str, Table]
+) -> None:
+    """Write examples.
 
     Args:
-        folder: folder of the field.
-        split: name of the split.
-        lines: the field of every example, words separated by white space.
-        end: put the end mark after each, as after sentences; labels have none.
+        folder: where the folders of the fields go.
+        dictionaries: by field, its words with their counts, in their order.
+        splits: by split and field, the field of every example, words separated by white space.
     """
     from fairseq.data import Dictionary, indexed_dataset
 
-    dictionary = Dictionary.load(str(folder / "dict.txt"))
-    prefix = folder / split
-    builder = indexed_dataset.make_builder(f"{prefix}.bin", "mmap", vocab_size=len(dictionary))
-    for line in lines:
-        builder.add_item(
-            dictionary.encode_line(line, add_if_not_exist=False, append_eos=end).long()
-        )
-    builder.finalize(f"{prefix}.idx")
+    for field, counts in dictionaries.items():
+        (folder / field).mkdir(parents=True)
+        path = folder / field / "dict.txt"
+        write_lines(path, (f"{word} {count}" for word, count in counts.items()))
+        dictionary = Dictionary.load(str(path))
+        sentences = field.startswith("input")  # which have an end mark; labels have none
+        for split, columns in splits.items():
+            prefix = folder / field / split
+            builder = indexed_dataset.make_builder(
+                f"{prefix}.bin", "mmap", vocab_size=len(dictionary)
+            )
+            for line in columns[field]:
+                numbers = dictionary.encode_line(line, add_if_not_exist=False, append_eos=sentences)
+                builder.add_item(numbers.long())
+            builder.finalize(f"{prefix}.idx")
 
 
 def preprocess(

@@ -1,18 +1,13 @@
 """Which training pairs are drawn at random, and which are held out for validation."""
 
-import contextlib
 import random
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import TextIO
+from collections.abc import Callable
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.corpora.text import read_lines
-
-Paths = tuple[Path, Path]  # source side, target side
+from diverse_mha.corpora.text import Pair, pair_writer, read_pairs
 
 
-def sample_pairs(sources: Paths, targets: Paths, size: int, seed: int) -> int:
+def sample_pairs(sources: Pair, targets: Pair, size: int, seed: int) -> int:
     """Copy ``size`` pairs, drawn without replacement and in their order, to ``targets``.
 
     Every pair of which neither side is blank is equally likely. This is selection sampling
@@ -34,7 +29,7 @@ def sample_pairs(sources: Paths, targets: Paths, size: int, seed: int) -> int:
         UserError: If there are fewer eligible pairs than ``size``.
     """
     total = eligible = 0
-    for source, target in _pairs(sources):
+    for source, target in read_pairs(sources):
         total += 1
         eligible += _has_text(source, target)
     if eligible < size:
@@ -44,8 +39,8 @@ def sample_pairs(sources: Paths, targets: Paths, size: int, seed: int) -> int:
         )
     draw = random.Random(seed).random
     needed, left = size, eligible
-    with _writer(targets) as write:
-        for source, target in _pairs(sources):
+    with pair_writer(targets) as write:
+        for source, target in read_pairs(sources):
             if not needed:
                 break
             if _has_text(source, target):
@@ -57,7 +52,7 @@ def sample_pairs(sources: Paths, targets: Paths, size: int, seed: int) -> int:
 
 
 def hold_out(
-    sources: Paths, tokens: Paths, rest: Paths, held: Paths, every: int, keep: Callable
+    sources: Pair, tokens: Pair, rest: Pair, held: Pair, every: int, keep: Callable
 ) -> int:
     """Copy every n-th pair that passes the length filter to ``held``, all others to ``rest``.
 
@@ -73,8 +68,8 @@ def hold_out(
         The number of pairs held out.
     """
     passed = 0
-    with _writer(rest) as write_rest, _writer(held) as write_held:
-        for pair, tokenised in zip(_pairs(sources), _pairs(tokens), strict=True):
+    with pair_writer(rest) as write_rest, pair_writer(held) as write_held:
+        for pair, tokenised in zip(read_pairs(sources), read_pairs(tokens), strict=True):
             passes = keep(*tokenised)
             passed += passes
             write = write_held if passes and passed % every == 0 else write_rest
@@ -82,23 +77,5 @@ def hold_out(
     return passed // every
 
 
-def _pairs(paths: Paths) -> Iterator[tuple[str, str]]:
-    return zip(*map(read_lines, paths), strict=True)
-
-
 def _has_text(source: str, target: str) -> bool:
     return bool(source.strip()) and bool(target.strip())
-
-
-@contextlib.contextmanager
-def _writer(paths: Paths) -> Iterator[Callable[[str, str], None]]:
-    def start(path: Path) -> TextIO:
-        return open(path, "w", encoding="utf-8", newline="\n")
-
-    with start(paths[0]) as source_file, start(paths[1]) as target_file:
-
-        def write(source: str, target: str) -> None:
-            source_file.write(source + "\n")
-            target_file.write(target + "\n")
-
-        yield write

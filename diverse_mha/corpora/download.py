@@ -9,7 +9,7 @@ import http.client
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 
 from tqdm import tqdm
@@ -34,14 +34,22 @@ def find_local(file: PublishedFile, folder: Path) -> Path:
         UserError: If it is not there, or is not the published file.
     """
     require_local([file], folder)
-    name = next(name for name in _local_names(file) if (folder / name).is_file())
+    name = next(name for name in file.local_names if (folder / name).is_file())
     # The packed size and checksum say nothing about an unpacked copy.
-    verify(file if name == file.name else _text_only(file), folder / name)
+    text_only = PublishedFile(name, text_checksum=file.text_checksum, lines=file.lines)
+    verify(file if name == file.name else text_only, folder / name)
     return folder / name
 
 
-def require_local(files: Iterable[PublishedFile], folder: Path) -> None:
+def require_local(
+    files: Sequence[PublishedFile], folder: Path, cure: str = "leave out --from"
+) -> None:
     """Refuse a folder that lacks some of the files, packed or not.
+
+    Args:
+        files: What must be there.
+        folder: The folder, given by ``--from``.
+        cure: What else to do, for the message.
 
     Raises:
         UserError: Naming the folder, or every file that is missing.
@@ -50,25 +58,12 @@ def require_local(files: Iterable[PublishedFile], folder: Path) -> None:
         raise UserError(f"{folder}, given by --from, is not a folder")
     missing = []
     for file in files:
-        names = _local_names(file)
-        if not any((folder / name).is_file() for name in names):
-            missing.append(" or ".join(names))
+        if not any((folder / name).is_file() for name in file.local_names):
+            missing.append(" or ".join(file.local_names))
     if missing:
         what = "it" if len(missing) == 1 else "them"
-        raise UserError(
-            f"{folder} has no {', no '.join(missing)}; put {what} there, or leave out --from"
-        )
-
-
-def _local_names(file: PublishedFile) -> list[str]:
-    names = [file.name]
-    if file.name.endswith(".gz") and not file.name.endswith(".tar.gz"):
-        names.append(file.name.removesuffix(".gz"))
-    return names
-
-
-def _text_only(file: PublishedFile) -> PublishedFile:
-    return PublishedFile(file.name, text_checksum=file.text_checksum, lines=file.lines)
+        instead = f", or {cure}" if files[0].urls else ""
+        raise UserError(f"{folder} has no {', no '.join(missing)}; put {what} there{instead}")
 
 
 def download(file: PublishedFile, folder: Path) -> Path:

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator
 
-from diverse_mha.corpora.corpus import SPLITS
 from diverse_mha.corpora.job import Job
 from diverse_mha.corpora.pipeline import steps_of
 from diverse_mha.corpora.published import Member, PublishedFile
@@ -18,20 +17,15 @@ def describe_job(job: Job) -> Iterator[str]:
         yield f"terms: {corpus.licence}"
     for statement in corpus.counts:
         yield f"pairs, {statement.split}: {statement.stated} ({statement.who})"
-    files = corpus.published()
-    for file in files:
+    for file in corpus.published():
         yield from _describe_file(job, file)
-    if files:
-        download = 0 if job.local else download_bytes(corpus)
-        work = work_bytes(corpus, job.local)
-        if download + work:
-            yield (
-                f"disk: about {human(download + work)} in {job.out} "
-                f"({human(download)} downloads, {human(work)} steps)"
-            )
+    download = 0 if job.local else download_bytes(corpus)
+    work = work_bytes(corpus, job.local)
+    if download + work:
+        parts = f"{human(download)} downloads, {human(work)} steps"
+        yield f"disk: about {human(download + work)} in {job.out} ({parts})"
     for number, (folder, title, options, _) in enumerate(steps := steps_of(job), 1):
-        fetches = title == "fetch"
-        chosen = _fetch_choices(job) if fetches else options()
+        chosen = _fetch_choices(job) if title == "fetch" else options()
         said = "".join(
             f", {name} {value if isinstance(value, str) else json.dumps(value)}"
             for name, value in chosen.items()
@@ -40,30 +34,27 @@ def describe_job(job: Job) -> Iterator[str]:
 
 
 def _fetch_choices(job: Job) -> dict:
-    choices = {}
-    if job.sample is not None:
-        choices |= {"sample": job.sample, "seed": job.sample_seed}
-    if job.corpus.valid_every is not None:
-        choices["valid"] = f"one in {job.corpus.valid_every} of the pairs that pass the filter"
+    choices, corpus = {}, job.corpus
+    if corpus.sample is not None:
+        choices |= {"sample": corpus.sample, "seed": corpus.sample_seed}
+    if corpus.valid_every is not None:
+        choices["valid"] = f"one in {corpus.valid_every} of the pairs that pass the filter"
     return choices
 
 
 def _describe_file(job: Job, file: PublishedFile) -> Iterator[str]:
     size = f"{file.size:,} bytes" if file.size is not None else "size not published"
-    checksum = file.checksum or file.text_checksum
-    known = f"{size}, {checksum or 'checksum not known'}" if job.checked else "unchecked"
-    yield f"file: {file.name} ({known})"
+    checksum = file.checksum or file.text_checksum or "checksum not known"
+    yield f"file: {file.name} ({f'{size}, {checksum}' if job.corpus.checked else 'unchecked'})"
     if job.local:
         there = "is there" if (job.local / file.name).is_file() else "IS MISSING"
         yield f"    from {job.local / file.name}, which {there}"
     else:
         for number, url in enumerate(file.urls):
             yield f"    {'or' if number else 'from'} {url}"
-    for split in (*SPLITS, "codes"):
-        names = [
-            side.name
-            for where, side in job.corpus.sides()
-            if where == split and isinstance(side, Member) and side.archive == file
-        ]
-        if names:
-            yield f"    {split}: {', '.join(names)}"
+    inside = {}
+    for split, side in job.corpus.sides():
+        if isinstance(side, Member) and side.archive == file:
+            inside.setdefault(split, []).append(side.name)
+    for split, names in inside.items():
+        yield f"    {split}: {', '.join(names)}"

@@ -2,37 +2,31 @@
 
 import functools
 import shutil
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import astuple, replace
 from pathlib import Path
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import sha256_of
-from diverse_mha.corpora import archives, download, published, text
+from diverse_mha.corpora import archives, download, text
 from diverse_mha.corpora.choose import hold_out, sample_pairs
-from diverse_mha.corpora.corpus import SPLITS, Corpus, Pair
+from diverse_mha.corpora.corpus import SPLITS, Parts, Side
 from diverse_mha.corpora.job import Job
 from diverse_mha.corpora.markup import READERS
 from diverse_mha.corpora.parallel_map import map_file
-from diverse_mha.corpora.published import Member, PublishedFile
+from diverse_mha.corpora.published import Member, PublishedFile, file_of
 from diverse_mha.corpora.space import download_bytes, require_space, work_bytes
 
-Parts = Mapping[str, tuple[Pair, ...]]
-
-
-def limits(corpus: Corpus) -> dict:
-    """Return the limits of the length filter, as :func:`text.keep_pair` takes them."""
-    names = ("min_length", "max_length", "max_ratio")
-    return {name: getattr(corpus, name) for name in names}
+Found = Mapping[PublishedFile, Path]
 
 
 def tokeniser_options(job: Job) -> dict:
     """Return what decides how text is tokenised; rules that are off are left out."""
     corpus = job.corpus
     options = {
-        "languages": job.tokeniser_languages,
+        "languages": corpus.tokeniser_languages,
         "aggressive_dashes": corpus.aggressive_dashes,
-        "lowercase": job.lowercase,
+        "lowercase": corpus.lowercase,
     }
     if not corpus.normalise:
         options["normalise"] = False
@@ -45,33 +39,26 @@ def fetch_options(job: Job) -> dict:
     """Return what decides the text that :func:`fetch` writes."""
     corpus = job.corpus
     options = {"files": _identities(job)}
-    if job.sample is not None:
-        options["sample"] = [job.sample, job.sample_seed]
+    if corpus.sample is not None:
+        options["sample"] = [corpus.sample, corpus.sample_seed]
     if corpus.valid_every is not None:
-        options["valid_every"] = [corpus.valid_every, limits(corpus), tokeniser_options(job)]
+        options["valid_every"] = [corpus.valid_every, corpus.limits, tokeniser_options(job)]
     return options
 
 
 def _identities(job: Job) -> list:
     """Say which files the corpus consists of, so that another version of one is noticed."""
-    identities, digests = [], {}
-    unknown = [f for f in job.corpus.published() if not (f.checksum or f.text_checksum)]
+    unknown = [file for file in job.corpus.published() if not file.known]
+    digests = {}
     if job.local and unknown:
         download.require_local(job.corpus.published(), job.local)
-    for split, side in job.corpus.sides():
-        file = side.archive if isinstance(side, Member) else side
-        identity = [split, *asdict(file).values()]
-        if isinstance(side, Member):
-            identity += [side.name, side.markup, side.lines]
-        if job.local and file in unknown:
-            if file not in digests:
-                digests[file] = sha256_of(download.find_local(file, job.local))
-            identity.append(digests[file])
-        identities.append(identity)
-    return identities
+        digests = {file: sha256_of(download.find_local(file, job.local)) for file in unknown}
+    return [
+        [split, *astuple(side), digests.get(file_of(side))] for split, side in job.corpus.sides()
+    ]
 
 
-def obtain(job: Job) -> dict[PublishedFile, Path]:
+def obtain(job: Job) -> Found:
     """Return where each published file lies, fetched and checked.
 
     Raises:
@@ -88,9 +75,9 @@ def obtain(job: Job) -> dict[PublishedFile, Path]:
         found[file] = (
             download.find_local(file, job.local)
             if job.local
-            else download.download(file, job.downloads)
+            else download.download(file, job.out / "download")
         )
-        if job.checked and file.urls and not (file.checksum or file.text_checksum):
+        if corpus.checked and file.urls and not file.known:
             digest = sha256_of(found[file])
             print(f"note: no checksum of {file.name} is known; its sha256 is {digest}", flush=True)
     return found
@@ -101,30 +88,31 @@ def fetch(job: Job, tmp: Path) -> str:
 
     Every file is fetched and checked first: nothing is unpacked unchecked.
     """
+    if job.local:
+        job = replace(job, corpus=job.corpus.as_unpacked(job.local))
     corpus = job.corpus
     counts = write_splits(job, corpus.files, obtain(job), tmp)
-    if job.sample is not None:
+    if corpus.running_text:
+        return _check_tokens(job, tmp, counts)
+    if corpus.sample is not None:
         total = counts["train"]
-        whole, drawn = job.sides(tmp, "all"), job.sides(tmp, "train")
-        _rename(drawn, whole)
-        sample_pairs(whole, drawn, job.sample, job.sample_seed)
+        whole = _set_aside(job, tmp)
+        sample_pairs(whole, job.sides(tmp, "train"), corpus.sample, corpus.sample_seed)
         _delete(whole)
-        counts["train"] = job.sample
-        return f"{describe(counts)}; train drawn from {total:,}, seed {job.sample_seed}"
+        counts["train"] = corpus.sample
+        return f"{describe(counts)}; train drawn from {total:,}, seed {corpus.sample_seed}"
     if corpus.valid_every is not None:
         held = _hold_out(job, tmp)
         counts = {"train": counts["train"] - held, "valid": held, "test": counts["test"]}
     return describe(counts)
 
 
-def describe(counts: Mapping[str, int]) -> str:
+def describe(counts: Mapping[str, int], what: str = "pairs") -> str:
     """Write the sizes of the splits, such as "29,000 train, 1,014 valid, 1,000 test pairs"."""
-    return ", ".join(f"{count:,} {split}" for split, count in counts.items()) + " pairs"
+    return ", ".join(f"{count:,} {split}" for split, count in counts.items()) + f" {what}"
 
 
-def write_splits(
-    job: Job, parts: Parts, found: Mapping[PublishedFile, Path], tmp: Path
-) -> dict[str, int]:
+def write_splits(job: Job, parts: Parts, found: Found, tmp: Path) -> dict[str, int]:
     """Write the splits of some parts of the corpus into a folder and return their sizes.
 
     Args:
@@ -133,118 +121,102 @@ def write_splits(
         found: Where each published file lies.
         tmp: The folder.
     """
-    members = [
-        side for pairs in parts.values() for pair in pairs for side in pair
-        if isinstance(side, Member)
-    ]  # fmt: skip
     scratch = tmp / "unpacked"
-    unpacked = _unpack(members, found, scratch)
+    places = _unpack([s for texts in parts.values() for t in texts for s in t], found, scratch)
     counts = {}
     for split in (split for split in SPLITS if split in parts):
         paths = job.sides(tmp, split)
-        for path in paths:
-            path.touch()
-        for pair in parts[split]:
-            sizes = []
-            for path, side in zip(paths, pair, strict=True):
-                if isinstance(side, Member):
-                    sizes.append(_append_members(path, side, unpacked[side]))
-                else:
-                    sizes.append(append_file(path, found[side]))
-            _check_sizes(*sizes)
-        counts[split] = text.check_parallel(*paths)
+        counts[split] = 0
+        for sides in parts[split]:
+            counts[split] += _check_sizes(
+                [_append(path, side, places[side]) for path, side in zip(paths, sides, strict=True)]
+            )
+        if not any(map(str.strip, text.read_lines(paths[0]))):
+            names = ", ".join(name for sides in parts[split] for name in places[sides[0]])
+            raise UserError(f"the {split} text ({names}) is empty; give one with a sentence a line")
     shutil.rmtree(scratch, ignore_errors=True)
     return counts
 
 
-def write_text(member: Member, found: Mapping[PublishedFile, Path], path: Path) -> bool:
-    """Write the text of one member to a file and say whether there is any."""
+def write_text(side: Side, found: Found, path: Path) -> bool:
+    """Write one text to a file and say whether there is any."""
     scratch = path.with_name("unpacked")
-    places = _unpack([member], found, scratch)[member]
+    places = _unpack([side], found, scratch)[side]
     if places:
-        _append_members(path, member, places)
+        _append(path, side, places)
     shutil.rmtree(scratch, ignore_errors=True)
     return bool(places)
 
 
-def _unpack(
-    members: list[Member], found: Mapping[PublishedFile, Path], scratch: Path
-) -> dict[Member, dict[str, Path]]:
-    """Unpack the members of each archive in one go, and say where the files now lie."""
-    places = {}
+def _unpack(sides: list[Side], found: Found, scratch: Path) -> dict[Side, dict[str, Path]]:
+    """Say for each text what to call the files that it is made of, and where they lie.
+
+    The members of an archive are unpacked in one go.
+    """
+    places = {side: {str(found[side]): found[side]} for side in sides if side in found}
+    members = [side for side in sides if isinstance(side, Member)]
     for number, archive in enumerate(dict.fromkeys(member.archive for member in members)):
         inside = [member for member in members if member.archive == archive]
         patterns = {member.name: member.optional for member in inside}
-        by_pattern = archives.unpack(found[archive], patterns, scratch / f"{number}")
-        places.update({member: by_pattern[member.name] for member in inside})
+        unpacked = archives.unpack(found[archive], patterns, scratch / f"{number}")
+        for member in inside:
+            files = unpacked[member.name].items()
+            places[member] = {f"{name} in {archive.name}": place for name, place in files}
     return places
 
 
-def _append_members(path: Path, member: Member, places: Mapping[str, Path]) -> dict[str, int]:
-    """Append the sentences of a member and return their number for each file that matches it."""
+def _append(path: Path, side: Side, places: Mapping[str, Path]) -> dict[str, int]:
+    """Append the sentences of a text and return their number for each file it is made of."""
     sizes = {}
     with open(path, "a", encoding="utf-8", newline="\n") as file:
         for name, place in places.items():
             count = 0
             try:
-                for line in READERS[member.markup](_decoded(place)):
+                for line in READERS[side.markup](text.read_lines(place, name)):
                     file.write(line + "\n")
                     count += 1
-            except UserError as error:
-                raise UserError(f"{name} in {member.archive.name}: {error}") from None
-            sizes[f"{name} in {member.archive.name}"] = count
+            except ValueError as error:
+                raise UserError(f"{name}: {error}") from None
+            sizes[name] = count
     count = sum(sizes.values())
-    if member.lines is not None and count != member.lines:
-        raise UserError(
-            f"{member.name} in {member.archive.name} has {count:,} sentences, "
-            f"expected {member.lines:,}"
-        )
+    if side.lines is not None and count != side.lines:
+        raise UserError(f"{' and '.join(sizes)} has {count:,} sentences, expected {side.lines:,}")
     return sizes
 
 
-def _decoded(place: Path) -> Iterator[str]:
-    try:
-        yield from text.read_lines(place)
-    except UserError:  # it would name a file that will soon be gone
-        raise UserError("not UTF-8 text") from None
+def _check_sizes(sides: list[dict[str, int]]) -> int:
+    """Return the length of a text; stop where two sides part, and name the files that do."""
+    if len(set(map(len, sides))) > 1:
+        source, target = (", ".join(side) for side in sides)
+        raise UserError(f"the two sides differ: {source} on one, {target} on the other")
+    return sum(map(text.check_counts, zip(*(side.items() for side in sides), strict=True)))
 
 
-def append_file(path: Path, source: Path) -> dict[str, int]:
-    """Append a file as it is and return its number of lines."""
-    count, last = 0, b"\n"
-    with open(path, "ab") as file:
-        for block in published.unpacked(source):
-            file.write(block)
-            count += block.count(b"\n")
-            last = block[-1:]
-        if last != b"\n":
-            file.write(b"\n")
-            count += 1
-    return {str(source): count}
+def _check_tokens(job: Job, folder: Path, lines: Mapping[str, int]) -> str:
+    """Count words and line ends of text for a language model; return a summary.
 
-
-def _check_sizes(sources: Mapping[str, int], targets: Mapping[str, int]) -> None:
-    """Stop where two sides part, so that the message names the files that do not fit."""
-    if len(sources) != len(targets):
-        raise UserError(
-            f"the two sides differ: {', '.join(sources)} on one, {', '.join(targets)} on the other"
-        )
-    for source, target in zip(sources, targets, strict=True):
-        if sources[source] != targets[target]:
+    Raises:
+        UserError: If they are not as many as the published text has.
+    """
+    tokens = dict(lines)
+    for split in tokens:
+        (path,) = job.sides(folder, split)
+        tokens[split] += sum(len(line.split()) for line in text.read_lines(path))
+    for split, expected in job.corpus.tokens.items():
+        if tokens[split] != expected:
             raise UserError(
-                f"the two sides differ in length: {source} has {sources[source]:,} lines, "
-                f"{target} has {targets[target]:,}; line n of one must translate line n of the "
-                f"other"
+                f"the {split} text has {tokens[split]:,} tokens, expected {expected:,}: not the "
+                "published one; fetch it again"
             )
+    return f"{describe(lines, 'lines')}; {tokens['train']:,} train tokens, line ends included"
 
 
 def _hold_out(job: Job, tmp: Path) -> int:
     """Move every n-th pair that passes the filter from train to valid."""
     corpus = job.corpus
-    whole, tokens = job.sides(tmp, "all"), job.sides(tmp, "tokens")
-    _rename(job.sides(tmp, "train"), whole)
+    whole, tokens = _set_aside(job, tmp), job.sides(tmp, "tokens")
     tokenise_split(job, "train", whole, tokens)
-    keep = functools.partial(text.keep_pair, **limits(corpus))
+    keep = functools.partial(text.keep_pair, **corpus.limits)
     held = hold_out(
         whole, tokens, job.sides(tmp, "train"), job.sides(tmp, "valid"), corpus.valid_every, keep
     )
@@ -257,24 +229,27 @@ def tokenise_split(
     job: Job, split: str, sources: tuple[Path, Path], targets: tuple[Path, Path]
 ) -> int:
     """Tokenise both sides of a split and return its number of pairs."""
-    count = 0
-    for source, target, language in zip(sources, targets, job.tokeniser_languages, strict=True):
+    count, corpus = 0, job.corpus
+    for source, target, language in zip(sources, targets, corpus.tokeniser_languages, strict=True):
         make = functools.partial(
             text.make_tokeniser,
             language,
-            normalise=job.corpus.normalise,
-            aggressive=job.corpus.aggressive_dashes,
-            lowercase=job.lowercase,
-            straight_apostrophes=split in job.corpus.straight_apostrophes,
+            normalise=corpus.normalise,
+            aggressive=corpus.aggressive_dashes,
+            lowercase=corpus.lowercase,
+            straight_apostrophes=split in corpus.straight_apostrophes,
         )
         label = f"tokenise {split}{source.suffix}"
         count = map_file(make, source, target, workers=job.workers, label=label)
     return count
 
 
-def _rename(old: tuple[Path, ...], new: tuple[Path, ...]) -> None:
-    for source, target in zip(old, new, strict=True):
+def _set_aside(job: Job, tmp: Path) -> tuple[Path, Path]:
+    """Rename both sides of train, of which a part is to be taken."""
+    whole = job.sides(tmp, "all")
+    for source, target in zip(job.sides(tmp, "train"), whole, strict=True):
         source.rename(target)
+    return whole
 
 
 def _delete(paths: tuple[Path, ...]) -> None:

@@ -13,15 +13,14 @@ from pathlib import Path
 from diverse_mha.common.arguments import OneLineParser, add_number
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.files import write_text
-from diverse_mha.corpora import published
-from diverse_mha.corpora.prepare_probing import parse_tasks
+from diverse_mha.common.options import parse_names
 from diverse_mha.corpora.probing_tasks import (
     Labelled,
     bigram_shift,
     sentence_length,
     word_content,
 )
-from diverse_mha.corpora.text import make_tokeniser
+from diverse_mha.corpora.text import make_tokeniser, read_lines
 
 MADE = ("sentence_length", "word_content", "bigram_shift")
 PARTS = (("te", 1), ("va", 1), ("tr", 10))  # as published: 100,000, 10,000 and 10,000
@@ -49,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> None:
     """Make the tasks that the command line names."""
     args = _parser().parse_args(argv)
-    tasks = parse_tasks(args.tasks, MADE)
+    tasks = parse_names("--tasks", args.tasks, MADE) or MADE
     if not args.sentences.is_file():
         raise UserError(f"{args.sentences}: no such file; give a text, a sentence a line")
     sentences = read_sentences(args.sentences, None if args.tokenised else args.language)
@@ -77,13 +76,9 @@ def read_sentences(path: Path, language: str | None) -> list[list[str]]:
     Raises:
         UserError: if it is not UTF-8 text.
     """
-    try:
-        text = b"".join(published.unpacked(path)).decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path} is not UTF-8 text ({error.reason}); convert it") from None
     tokenise = make_tokeniser(language) if language else str
     # A sentence that occurs twice could be trained on and tested.
-    found = dict.fromkeys(" ".join(tokenise(line).split()) for line in text.split("\n"))
+    found = dict.fromkeys(" ".join(tokenise(line).split()) for line in read_lines(path))
     return [sentence.split() for sentence in found if sentence]
 
 

@@ -4,8 +4,6 @@ import html
 import re
 from collections.abc import Callable, Iterable, Iterator
 
-from diverse_mha.common.errors import UserError
-
 _SEGMENT = re.compile(r"<seg\b[^>]*>(.*?)</seg\s*>", re.IGNORECASE | re.DOTALL)
 _SEGMENT_START = re.compile(r"<seg\b", re.IGNORECASE)
 _TITLE = re.compile(r"</?(?:title|description)>")
@@ -29,13 +27,13 @@ def segments(lines: Iterable[str]) -> Iterator[str]:
     gives an empty line.
 
     Raises:
-        UserError: If a segment is not closed, or there is none.
+        ValueError: If a segment is not closed, or there is none.
     """
     text = "\n".join(lines)
     found = _SEGMENT.findall(text)
     started = len(_SEGMENT_START.findall(text))
     if not found or len(found) != started:
-        raise UserError(f"{started:,} <seg> elements begin and {len(found):,} are complete")
+        raise ValueError(f"{started:,} <seg> elements begin and {len(found):,} are complete")
     for segment in found:
         yield " ".join(html.unescape(segment).split())
 

@@ -1,4 +1,4 @@
-"""The five steps from a corpus to fairseq's data: fetch, tokenise, filter, subwords, binarise.
+"""The steps from a corpus to fairseq's data: fetch, tokenise, filter, subwords, binarise.
 
 Each writes one folder below the output folder::
 
@@ -10,14 +10,16 @@ Each writes one folder below the output folder::
     bin/    what fairseq-train reads, and corpus.json, which says how it was made.
 
 Of a corpus that was published in subwords (:attr:`Corpus.segmented`), raw/ and tok/ hold the
-references of valid and test, bpe/ holds the published subwords, and there is no clean/.
+references of valid and test, bpe/ holds the published subwords, and there is no clean/. Running
+text for language models comes tokenised and is taken as it is: there are raw/ and bin/ only.
 """
 
 import functools
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
+from diverse_mha.common.files import write_json
 from diverse_mha.common.processes import sole_use
 from diverse_mha.corpora import chinese, subwords, text
 from diverse_mha.corpora.binarise import preprocess
@@ -28,7 +30,6 @@ from diverse_mha.corpora.fetch import (
     describe,
     fetch,
     fetch_options,
-    limits,
     obtain,
     tokenise_split,
     tokeniser_options,
@@ -48,24 +49,27 @@ def steps_of(job: Job) -> list[Step]:
     The options are made by a call, because it may have to read files.
     """
     corpus = job.corpus
+    fetched = ("raw", "fetch", functools.partial(fetch_options, job), fetch)
+    if corpus.running_text:
+        return [
+            fetched,
+            ("bin", "binarise", lambda: {"min_count": corpus.min_count}, _binarise_text),
+        ]
     binarise = ("bin", "binarise", functools.partial(_binarise_options, job), _binarise)
     if corpus.segmented:
-        options = functools.partial(fetch_options, job)
         return [
-            ("raw", "fetch", options, fetch),
+            fetched,
             ("tok", "tokens", dict, _take_tokens),
             ("bpe", "subwords", dict, _take_subwords),
             binarise,
         ]
     if corpus.generated:
-        options = {"version": demo.VERSION, "pairs": job.pairs, "seed": job.seed}
-        first = ("raw", "generate", lambda: options, _generate)
-    else:
-        first = ("raw", "fetch", functools.partial(fetch_options, job), fetch)
+        options = {"version": demo.VERSION, "pairs": corpus.pairs, "seed": corpus.seed}
+        fetched = ("raw", "generate", lambda: options, _generate)
     return [
-        first,
+        fetched,
         ("tok", "tokenise", functools.partial(tokeniser_options, job), _tokenise),
-        ("clean", "filter", functools.partial(limits, corpus), _filter),
+        ("clean", "filter", lambda: corpus.limits, _filter),
         ("bpe", "subwords", functools.partial(_segment_options, job), _segment),
         binarise,
     ]
@@ -76,25 +80,20 @@ def prepare(job: Job) -> None:
 
     Then the numbers of pairs are printed beside those of the papers.
     """
-    if "zh" in job.tokeniser_languages:
+    if "zh" in job.corpus.tokeniser_languages:
         chinese.require_jieba()  # now, not after hours of downloading
     plan = steps_of(job)
     with sole_use(job.out, option="--out"):
         steps = Steps(job.out, tuple(folder for folder, *_ in plan))
         for _, title, options, work in plan:
             steps.run(title, options(), functools.partial(work, job))
-        for line in _comparison(job):
-            print(line, flush=True)
-
-
-def _comparison(job: Job) -> Iterator[str]:
-    if job.corpus.counts:
-        made = json.loads((job.out / "bin" / "corpus.json").read_text(encoding="utf-8"))
-        yield from comparison(job.corpus.counts, made["pairs"])
+        if job.corpus.counts:
+            made = json.loads((job.out / "bin" / "corpus.json").read_text(encoding="utf-8"))
+            print(*comparison(job.corpus.counts, made["pairs"]), sep="\n", flush=True)
 
 
 def _generate(job: Job, tmp: Path) -> str:
-    return describe(demo.write_corpus(tmp, pairs=job.pairs, seed=job.seed))
+    return describe(demo.write_corpus(tmp, pairs=job.corpus.pairs, seed=job.corpus.seed))
 
 
 def _tokenise(job: Job, tmp: Path) -> str:
@@ -108,7 +107,7 @@ def _tokenise(job: Job, tmp: Path) -> str:
 
 
 def _filter(job: Job, tmp: Path) -> str:
-    keep = functools.partial(text.keep_pair, **limits(job.corpus))
+    keep = functools.partial(text.keep_pair, **job.corpus.limits)
     kept, total = text.filter_pairs(
         job.sides(job.out / "tok", "train"), job.sides(tmp, "train"), keep
     )
@@ -116,47 +115,54 @@ def _filter(job: Job, tmp: Path) -> str:
 
 
 def _segment_options(job: Job) -> dict:
-    options = {"method": job.subwords, "size": job.merges, "threshold": job.threshold}
-    if not job.corpus.joint_subwords:
+    corpus = job.corpus
+    options = {
+        "method": corpus.subwords,
+        "size": corpus.merges,
+        "threshold": corpus.vocabulary_threshold,
+    }
+    if not corpus.joint_subwords:
         options["joint"] = False
     return options
 
 
 def _segment(job: Job, tmp: Path) -> str:
+    corpus = job.corpus
     train = job.sides(job.out / "clean", "train")
-    name = subwords.MODEL_FILE[job.subwords]
-    if job.corpus.joint_subwords:
+    name = subwords.MODEL_FILE[corpus.subwords]
+    if corpus.joint_subwords:
         models = [tmp / name] * 2
-        subwords.learn(job.subwords, train, models[0], job.merges)
+        subwords.learn(corpus.subwords, train, models[0], corpus.merges)
     else:
-        models = [tmp / f"{name}.{language}" for language in job.languages]
+        models = [tmp / f"{name}.{language}" for language in corpus.languages]
         for side, model in enumerate(models):
-            subwords.learn(job.subwords, train[side : side + 1], model, job.merges)
+            subwords.learn(corpus.subwords, train[side : side + 1], model, corpus.merges)
 
     sizes = []
-    for side, language in enumerate(job.languages):
+    for side, language in enumerate(corpus.languages):
         target, vocabulary = job.sides(tmp, "train")[side], tmp / f"vocab.{language}"
         # The vocabulary counts what comes out without a threshold.
         _segment_file(job, train[side], target, models[side])
         subwords.write_vocabulary(target, vocabulary)
-        if job.threshold:
+        if corpus.vocabulary_threshold:
             _segment_file(job, train[side], target, models[side], vocabulary)
         for split in ("valid", "test"):
             source = job.sides(job.out / "tok", split)[side]
             target = job.sides(tmp, split)[side]
             _segment_file(job, source, target, models[side], vocabulary)
         sizes.append(f"{text.count_lines(vocabulary):,} in {language}")
-    unit = "BPE merges" if job.subwords == "bpe" else "sentencepiece pieces"
-    each = "" if job.corpus.joint_subwords else " a side"
-    return f"{job.merges:,} {unit}{each}; different subwords: {', '.join(sizes)}"
+    unit = "BPE merges" if corpus.subwords == "bpe" else "sentencepiece pieces"
+    each = "" if corpus.joint_subwords else " a side"
+    return f"{corpus.merges:,} {unit}{each}; different subwords: {', '.join(sizes)}"
 
 
 def _segment_file(
     job: Job, source: Path, target: Path, model: Path, vocabulary: Path | None = None
 ) -> None:
     """Segment a file; the threshold applies only where there is a vocabulary."""
-    threshold = job.threshold if vocabulary else 0
-    make = functools.partial(subwords.make_segmenter, job.subwords, model, vocabulary, threshold)
+    threshold = job.corpus.vocabulary_threshold if vocabulary else 0
+    method = job.corpus.subwords
+    make = functools.partial(subwords.make_segmenter, method, model, vocabulary, threshold)
     map_file(make, source, target, workers=job.workers, label=f"segment {target.name}")
 
 
@@ -165,52 +171,69 @@ def _take_tokens(job: Job, tmp: Path) -> str:
 
 
 def _take_subwords(job: Job, tmp: Path) -> str:
+    corpus = job.corpus
     found = obtain(job)
-    counts = write_splits(job, job.corpus.segmented, found, tmp)
+    counts = write_splits(job, corpus.segmented, found, tmp)
     model = ""
-    if job.corpus.codes is not None:
-        there = write_text(job.corpus.codes, found, tmp / subwords.MODEL_FILE["bpe"])
+    if corpus.codes is not None:
+        there = write_text(corpus.codes, found, tmp / subwords.MODEL_FILE["bpe"])
         model = "" if there else "; the archive has no merges"
-    for path, language in zip(job.sides(tmp, "train"), job.languages, strict=True):
+    for path, language in zip(job.sides(tmp, "train"), corpus.languages, strict=True):
         subwords.write_vocabulary(path, tmp / f"vocab.{language}")
     return describe(counts) + model
 
 
 def _binarise_options(job: Job) -> dict:
-    options = {"joined": job.joined}
-    if job.corpus.dictionary_size is not None:
-        options["dictionary_size"] = job.corpus.dictionary_size
+    corpus = job.corpus
+    options = {"joined": corpus.joined}
+    if corpus.dictionary_size is not None:
+        options["dictionary_size"] = corpus.dictionary_size
     return options
 
 
 def _binarise(job: Job, tmp: Path) -> str:
-    source, target = job.languages
+    corpus = job.corpus
+    source, target = corpus.languages
     options = ["--source-lang", source, "--target-lang", target]
-    if job.joined:
+    if corpus.joined:
         options.append("--joined-dictionary")
-    if job.corpus.dictionary_size is not None:
-        size = str(job.corpus.dictionary_size)
+    if corpus.dictionary_size is not None:
+        size = str(corpus.dictionary_size)
         options += ["--nwordssrc", size, "--nwordstgt", size]
     prefixes = {split: job.out / "bpe" / split for split in SPLITS}
     preprocess(prefixes, tmp, job.workers, options)
     made = {
-        "corpus": job.corpus.name,
+        "corpus": corpus.name,
         "source": source,
         "target": target,
-        "tokenizer_languages": list(job.tokeniser_languages),
-        "normalise": job.corpus.normalise,
-        "aggressive_dashes": job.corpus.aggressive_dashes,
-        "lowercase": job.lowercase,
-        "subwords": job.subwords,
-        "vocabulary_threshold": job.threshold,
-        "post_process": subwords.POST_PROCESS[job.subwords],
+        "tokenizer_languages": list(corpus.tokeniser_languages),
+        "normalise": corpus.normalise,
+        "aggressive_dashes": corpus.aggressive_dashes,
+        "lowercase": corpus.lowercase,
+        "subwords": corpus.subwords,
+        "vocabulary_threshold": corpus.vocabulary_threshold,
+        "post_process": subwords.POST_PROCESS[corpus.subwords],
         "pairs": {
             split: text.count_lines(job.sides(job.out / "bpe", split)[0]) for split in SPLITS
         },
-        "files_checked": job.checked,
+        "files_checked": corpus.checked,
     }
-    (tmp / "corpus.json").write_text(json.dumps(made, indent=2) + "\n", encoding="utf-8")
-    sizes = [text.count_lines(tmp / f"dict.{language}.txt") for language in job.languages]
-    if job.joined:
+    write_json(tmp / "corpus.json", made)
+    sizes = [text.count_lines(tmp / f"dict.{language}.txt") for language in corpus.languages]
+    if corpus.joined:
         return f"joined dictionary of {sizes[0]:,} types"
     return f"dictionaries of {sizes[0]:,} and {sizes[1]:,} types"
+
+
+def _binarise_text(job: Job, tmp: Path) -> str:
+    corpus = job.corpus
+    options = ["--only-source"]
+    if corpus.min_count:
+        options += ["--thresholdsrc", str(corpus.min_count)]
+    prefixes = {split: job.sides(job.out / "raw", split)[0] for split in SPLITS}
+    preprocess(prefixes, tmp, job.workers, options)
+    made = {"corpus": corpus.name, "kind": "language model", "min_count": corpus.min_count}
+    write_json(tmp / "corpus.json", made | ({} if corpus.checked else {"files_checked": False}))
+    entries = text.read_lines(tmp / "dict.txt")
+    words = sum(not line.startswith("madeupword") for line in entries)  # fairseq pads to eights
+    return f"{words:,} different words, besides <unk> and the line end"

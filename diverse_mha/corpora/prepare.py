@@ -1,10 +1,10 @@
-"""Make a corpus ready for fairseq-train: ``python -m diverse_mha.corpora.prepare CORPUS``."""
+"""Make a corpus ready for fairseq-train: ``diverse-mha prepare`` and ``diverse-mha prepare-lm``."""
 
 import argparse
-import dataclasses
 import shlex
 import textwrap
 from collections.abc import Sequence
+from dataclasses import fields, replace
 
 from diverse_mha.common.arguments import (
     OneLineParser,
@@ -15,13 +15,12 @@ from diverse_mha.common.arguments import (
 )
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.corpora import subwords
-from diverse_mha.corpora.corpus import SPLITS, Corpus
+from diverse_mha.corpora.catalogue import CORPORA, OWN, own_corpus, own_text
+from diverse_mha.corpora.corpus import Corpus
 from diverse_mha.corpora.demo import corpus as demo
 from diverse_mha.corpora.dry_run import describe_job
-from diverse_mha.corpora.job import SAMPLE_SEED, Job
+from diverse_mha.corpora.job import Job
 from diverse_mha.corpora.pipeline import prepare
-from diverse_mha.corpora.published import PublishedFile
-from diverse_mha.corpora.specs import CORPORA
 
 EPILOG = """\
 The output folder gets raw/ (as published), tok/ (tokenised), clean/ (filtered
@@ -34,55 +33,75 @@ The output folder gets raw/ and tok/ (valid and test, for scoring), bpe/ (the
 published subwords) and bin/ (for fairseq-train). A step that is done is
 skipped; a step that was interrupted is done again, and so are those after it.
 """
-OWN = "own"
+TEXT_EPILOG = """\
+The output folder gets raw/ (train.txt, valid.txt, test.txt as published) and bin/
+(for fairseq-train --task diverse_language_modeling). A step that is done is
+skipped; a step that was interrupted, or whose options changed, is done again.
+"""
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(running_text: bool) -> argparse.ArgumentParser:
     parser = OneLineParser(
-        prog="diverse-mha prepare",
-        description="Fetch, tokenise, filter, segment and binarise a corpus for fairseq-train.",
-        epilog=EPILOG,
+        prog=f"diverse-mha {'prepare-lm' if running_text else 'prepare'}",
+        description="Fetch, check and binarise text for a language model of fairseq-train."
+        if running_text
+        else "Fetch, tokenise, filter, segment and binarise a corpus for fairseq-train.",
+        epilog=TEXT_EPILOG if running_text else EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     corpora = parser.add_subparsers(
         dest="corpus", required=True, metavar="CORPUS", title="corpora (CORPUS --help has more)"
     )
     for corpus in CORPORA.values():
-        _add_corpus(corpora, corpus)
-    own = _add_corpus(corpora, _own_corpus("SOURCE", "TARGET"))
-    own.add_argument("--source", required=True, metavar="LANG", help="source language, as in de")
-    own.add_argument("--target", required=True, metavar="LANG", help="target language, as in en")
+        if corpus.running_text == running_text:
+            _add_corpus(corpora, corpus)
+    own = _add_corpus(corpora, own_text() if running_text else own_corpus("SOURCE", "TARGET"))
+    if running_text:
+        add_number(own, "min-count", None, "rarer words in train.txt become <unk> (none)")
+    else:
+        own.add_argument(
+            "--source", required=True, metavar="LANG", help="source language, as in de"
+        )
+        own.add_argument(
+            "--target", required=True, metavar="LANG", help="target language, as in en"
+        )
     return parser
 
 
-def _own_corpus(source: str, target: str) -> Corpus:
-    def pair(split: str) -> tuple[PublishedFile, PublishedFile]:
-        return PublishedFile(f"{split}.{source}"), PublishedFile(f"{split}.{target}")
-
-    return Corpus(
-        name=OWN,
-        about="your own corpus: a folder with train, valid and test as plain text, one sentence "
-        "a line, each in two files such as train.de and train.en",
-        source=source,
-        target=target,
-        files={split: (pair(split),) for split in SPLITS},
-    )
-
-
 def _add_corpus(corpora: argparse._SubParsersAction, corpus: Corpus) -> argparse.ArgumentParser:
-    """Add a corpus with the options that mean something for it, and no others."""
+    """Add a corpus with the options that mean something for it, and no others.
+
+    An option that is called like an attribute of :class:`Corpus` changes that.
+    """
+    own = corpus.name == OWN
+    name = "own-text" if own and corpus.running_text else corpus.name
+    epilog = SEGMENTED_EPILOG if corpus.segmented else EPILOG
     parser = corpora.add_parser(
         corpus.name,
-        prog=f"data-prep/prepare-{corpus.name}.sh",
+        prog=f"data-prep/prepare-{name}.sh",
         help=corpus.about,
         description=textwrap.fill(f"Prepare {corpus.about}.", 78),
-        epilog=SEGMENTED_EPILOG if corpus.segmented else EPILOG,
+        epilog=TEXT_EPILOG if corpus.running_text else epilog,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add_out(parser, corpus.name)
+    add_out(parser, name)
     if not corpus.generated:
-        _add_source_options(parser, corpus)
-    if not corpus.segmented:
+        names = ", ".join(file.name for file in corpus.published())
+        what = (
+            f"the text from this folder ({names})"
+            if corpus.running_text
+            else "the corpus from this folder"
+        )
+        instead = "" if own else " instead of downloading it"
+        add_from(parser, f"take {what}{instead}", required=own)
+    if not corpus.generated and not own:
+        parser.add_argument(
+            "--unchecked",
+            action="store_true",
+            help="take files that are not the published ones: their sizes, checksums and "
+            "numbers of lines are then not verified, and bin/corpus.json says so",
+        )
+    if not corpus.segmented and not corpus.running_text:
         _add_text_options(parser, corpus)
     add_workers(parser)
     parser.add_argument(
@@ -92,23 +111,10 @@ def _add_corpus(corpora: argparse._SubParsersAction, corpus: Corpus) -> argparse
     )
     if corpus.sample is not None:
         add_number(parser, "sample", corpus.sample, "training pairs to draw at random")
-        add_number(parser, "sample-seed", SAMPLE_SEED, "seed of the draw", least=0)
+        add_number(parser, "sample-seed", corpus.sample_seed, "seed of the draw", least=0)
     if corpus.generated:
         demo.add_arguments(parser)
     return parser
-
-
-def _add_source_options(parser: argparse.ArgumentParser, corpus: Corpus) -> None:
-    own = corpus.name == OWN
-    instead = "" if own else " instead of downloading it"
-    add_from(parser, f"take the corpus from this folder{instead}", required=own)
-    if not own:
-        parser.add_argument(
-            "--unchecked",
-            action="store_true",
-            help="take files that are not the published ones: their sizes, checksums and "
-            "numbers of lines are then not verified, and bin/corpus.json says so",
-        )
 
 
 def _add_text_options(parser: argparse.ArgumentParser, corpus: Corpus) -> None:
@@ -143,45 +149,40 @@ def _add_text_options(parser: argparse.ArgumentParser, corpus: Corpus) -> None:
         )
 
 
-def _job(args: argparse.Namespace) -> Job:
-    corpus = CORPORA.get(args.corpus) or _own_corpus(args.source, args.target)
-    if corpus.source == corpus.target:
-        raise UserError(f"--source and --target are both {corpus.source}")
-    method = getattr(args, "subwords", corpus.subwords)
-    if getattr(args, "vocabulary_threshold", 0) and method != "bpe":
+def _job(args: argparse.Namespace, running_text: bool) -> Job:
+    if args.corpus != OWN:
+        corpus = CORPORA[args.corpus]
+    else:
+        corpus = own_text() if running_text else own_corpus(args.source, args.target)
+    if len(set(corpus.languages)) < len(corpus.languages):
+        raise UserError(f"--source and --target are both {args.source}")
+    given = {name: value for name, value in vars(args).items() if value is not None}
+    corpus = replace(corpus, **{f.name: given[f.name] for f in fields(Corpus) if f.name in given})
+    if corpus.vocabulary_threshold and corpus.subwords != "bpe":
         raise UserError("--vocabulary-threshold works with --subwords bpe only")
-    unchecked = getattr(args, "unchecked", False)
-    job = Job(
-        corpus=corpus.unchecked() if unchecked else corpus,
-        out=args.out,
-        local=getattr(args, "local", None),
-        subwords=method,
-        merges=getattr(args, "merges", corpus.merges),
-        threshold=getattr(args, "vocabulary_threshold", 0),
-        lowercase=getattr(args, "lowercase", corpus.lowercase),
-        joined=getattr(args, "joined", corpus.joined),
-        workers=args.workers,
-        sample=getattr(args, "sample", None),
-        sample_seed=getattr(args, "sample_seed", SAMPLE_SEED),
-        checked=not unchecked,
-    )
-    if corpus.generated:
-        job = dataclasses.replace(job, pairs=args.pairs, seed=args.seed)
-    return job
+    if given.get("unchecked"):
+        corpus = corpus.unchecked()
+    return Job(corpus, args.out, given.get("local"), args.workers)
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Prepare the corpus that the command line names."""
-    args = _parser().parse_args(argv)
-    job = _job(args)
-    if not job.checked:
+def main(argv: Sequence[str] | None = None, *, running_text: bool = False) -> None:
+    """Prepare the corpus that the command line names.
+
+    Args:
+        argv: The words of the command line; default: those of this process.
+        running_text: Whether it is text for a language model.
+    """
+    args = _parser(running_text).parse_args(argv)
+    job = _job(args, running_text)
+    if not job.corpus.checked:
         names = ", ".join(file.name for file in job.corpus.published())
         print(f"unchecked: not verified to be the published files: {names}", flush=True)
     if args.dry_run:
         print(*describe_job(job), sep="\n")
         return
     prepare(job)
-    print(f"ready: fairseq-train {shlex.quote(str(args.out / 'bin'))}")
+    task = " --task diverse_language_modeling" if running_text else ""
+    print(f"ready: fairseq-train {shlex.quote(str(args.out / 'bin'))}{task}")
 
 
 if __name__ == "__main__":

@@ -12,23 +12,22 @@ Brackets stay as tokens: a sequence model sees the structure in them alone.
 """
 
 import argparse
-import json
 import random
 import shlex
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from diverse_mha.common.arguments import OneLineParser, add_from, add_number, add_out, called
 from diverse_mha.common.errors import UserError, run_cli
-from diverse_mha.common.files import sha256_of
+from diverse_mha.common.files import sha256_of, write_json
 from diverse_mha.common.processes import sole_use
-from diverse_mha.corpora.binarise import binarise, write_dictionary
+from diverse_mha.corpora.binarise import binarise, read_columns
 from diverse_mha.corpora.logic import RELATIONS
 from diverse_mha.corpora.logic.check import complaint
 from diverse_mha.corpora.logic.formula import TOKENS
 from diverse_mha.corpora.logic.generate import DRAWS, SEED, VERSION, generate
-from diverse_mha.corpora.logic.pairs import LONGEST, by_length, published_files, read_pairs
+from diverse_mha.corpora.logic.pairs import LONGEST, Pair, by_length, published_files, read_pairs
 from diverse_mha.corpora.steps import Steps
 from diverse_mha.corpora.text import read_lines, write_lines
 
@@ -75,19 +74,18 @@ def main(argv: Sequence[str] | None = None) -> None:
         if args.local:
             files = published_files(args.local)
             options = {"files": [[path.name, sha256_of(path)] for path in files]}
-            steps.run("read", options, lambda folder: _write_pairs(folder, _read(files)))
+            title, pairs = "read", _read(files)
         else:
             options = {"version": VERSION, "draws": draws, "seed": args.seed}
-            steps.run(
-                "generate", options, lambda folder: _write_pairs(folder, generate(draws, args.seed))
-            )
+            title, pairs = "generate", generate(draws, args.seed)
+        steps.run(title, options, lambda folder: _write_pairs(folder, pairs))
         options = {"seed": args.seed, "train_operators": args.train_operators, "parts": PARTS}
         steps.run("split", options, lambda folder: _split(args.out / "pairs", folder, options))
         steps.run("binarise", {}, lambda folder: _binarise(args.out / "split", folder, options))
     print(f"ready: fairseq-train {shlex.quote(str(args.out / 'bin'))}")
 
 
-def _read(files: Sequence[Path]):
+def _read(files: Iterable[Path]) -> Iterator[Pair]:
     for path in files:
         for number, pair in read_pairs(path):
             problem = complaint(pair)
@@ -96,11 +94,11 @@ def _read(files: Sequence[Path]):
             yield pair
 
 
-def _write_pairs(folder: Path, pairs) -> str:
-    counts = {}
+def _write_pairs(folder: Path, pairs: Iterable[Pair]) -> str:
+    count = 0
     for length, found in by_length(pairs).items():
-        counts[length] = write_lines(folder / f"{length}.tsv", (pair.line for pair in found))
-    return f"{sum(counts.values()):,} different pairs of 0 to {LONGEST} operators"
+        count += write_lines(folder / f"{length}.tsv", (pair.line for pair in found))
+    return f"{count:,} different pairs of 0 to {LONGEST} operators"
 
 
 def _split(source: Path, target: Path, options: dict) -> str:
@@ -126,27 +124,21 @@ def _split(source: Path, target: Path, options: dict) -> str:
 
 
 def _binarise(source: Path, target: Path, options: dict) -> str:
-    columns = {}
-    for path in sorted(source.glob("*.tsv")):
-        rows = [line.split("\t") for line in read_lines(path)]
-        columns[path.stem] = dict(zip(FIELDS, zip(*rows, strict=True), strict=True))
-    train = columns["train"]
+    splits = read_columns(source, FIELDS)
+    train = splits["train"]
     words = Counter(word for text in train["input0"] + train["input1"] for word in text.split())
     labels = Counter(train["label"])
     # Every token, relation and length has its place, whatever a small set happens to hold.
-    counts = {
-        "input0": {token: words[token] for token in TOKENS},
-        "input1": {token: words[token] for token in TOKENS},
+    tokens = {token: words[token] for token in TOKENS}
+    dictionaries = {
         "label": {sign: labels[sign] for sign in RELATIONS},
+        "input0": tokens,
+        "input1": tokens,
         "length": {str(length): 1 for length in LENGTHS},
     }
-    for field in FIELDS:
-        write_dictionary(target / field / "dict.txt", counts[field], ordered=True)
-        for name, column in columns.items():
-            binarise(target / field, name, column[field], end=field.startswith("input"))
-    made = {"corpus": "logic", **options}
-    (target / "corpus.json").write_text(json.dumps(made, indent=2) + "\n", encoding="utf-8")
-    return f"{len(columns)} splits, {len(TOKENS)} tokens, {len(RELATIONS)} relations"
+    binarise(target, dictionaries, splits)
+    write_json(target / "corpus.json", {"corpus": "logic", **options})
+    return f"{len(splits)} splits, {len(TOKENS)} tokens, {len(RELATIONS)} relations"
 
 
 if __name__ == "__main__":

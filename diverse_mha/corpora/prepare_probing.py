@@ -8,20 +8,21 @@ Two steps a task, each a folder below ``OUT/TASK``::
 
 import argparse
 import shlex
-from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from diverse_mha.common.arguments import OneLineParser, add_from, add_number, add_out, called
-from diverse_mha.common.errors import UserError, run_cli
+from diverse_mha.common.errors import run_cli
 from diverse_mha.common.files import sha256_of
-from diverse_mha.common.options import split_list
+from diverse_mha.common.options import parse_names
 from diverse_mha.common.processes import sole_use
 from diverse_mha.corpora import download
-from diverse_mha.corpora.binarise import binarise, count_words, write_dictionary
+from diverse_mha.corpora.binarise import binarise, count_words, read_columns
 from diverse_mha.corpora.probing import SPLITS, TASKS, published_file, read_examples
+from diverse_mha.corpora.published import PublishedFile
 from diverse_mha.corpora.steps import Steps
-from diverse_mha.corpora.text import read_lines, write_lines
+from diverse_mha.corpora.text import write_lines
 
 FOLDERS = ("text", "bin")
 
@@ -44,86 +45,44 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def parse_tasks(value: str | None, legal: Sequence[str] = tuple(TASKS)) -> list[str]:
-    """Read a comma list of tasks, None for all.
-
-    Raises:
-        UserError: for an unknown or repeated one.
-    """
-    names = split_list(value) if value is not None else list(legal)
-    for name in names:
-        if name not in legal:
-            raise UserError(f"--tasks {value}: unknown {name!r}; choose from {', '.join(legal)}")
-        if names.count(name) > 1:
-            raise UserError(f"--tasks {value}: {name!r} is given twice; name it once")
-    return names
-
-
 def main(argv: Sequence[str] | None = None) -> None:
     """Prepare the tasks that the command line names."""
     args = _parser().parse_args(argv)
-    tasks = parse_tasks(args.tasks)
+    tasks = parse_names("--tasks", args.tasks, tuple(TASKS)) or TASKS
+    files = {task: published_file(task) for task in tasks}
     with sole_use(args.out, option="--out"):
         if args.local is not None:  # all must be there before the first is prepared
-            names = [f"{task}.txt" for task in tasks]
-            missing = [name for name in names if not (args.local / name).is_file()]
-            if missing:
-                what = "it" if len(missing) == 1 else "them"
-                raise UserError(
-                    f"{args.local} has no {', no '.join(missing)}; put {what} there, or name the "
-                    "tasks it has with --tasks"
-                )
-        for task in tasks:
-            _prepare(task, args)
+            cure = "name the tasks it has with --tasks"
+            download.require_local(list(files.values()), args.local, cure)
+        for task, file in files.items():
+            steps = Steps(args.out / task, FOLDERS)
+            options = {"task": task, "urls": file.urls}
+            if args.local is not None:
+                options = {"task": task, "file": sha256_of(args.local / file.name)}
+            steps.run(f"{task}: read", options, partial(_read, file, args))
+            work = partial(_binarise, args.out / task / "text", args.min_count)
+            steps.run(f"{task}: binarise", {"min_count": args.min_count}, work)
     for task in tasks:
         print(f"ready: fairseq-train {shlex.quote(str(args.out / task / 'bin'))}")
 
 
-def _prepare(task: str, args: argparse.Namespace) -> None:
-    file = published_file(task)
-    options = {"task": task, "urls": file.urls}
-    if args.local is not None:
-        options = {"task": task, "file": sha256_of(args.local / file.name)}
-
-    def read(folder: Path) -> str:
-        path = (
-            download.find_local(file, args.local)
-            if args.local is not None
-            else download.download(file, args.out / "download")
-        )
-        return _write_text(path, folder)
-
-    steps = Steps(args.out / task, FOLDERS)
-    steps.run(f"{task}: read", options, read)
-    source = args.out / task / "text"
-    steps.run(
-        f"{task}: binarise",
-        {"min_count": args.min_count},
-        lambda folder: _binarise(source, folder, args.min_count),
-    )
-
-
-def _write_text(path: Path, folder: Path) -> str:
+def _read(file: PublishedFile, args: argparse.Namespace, folder: Path) -> str:
+    local = args.local
+    path = local / file.name if local else download.download(file, args.out / "download")
     splits: dict[str, list[str]] = {split: [] for split in SPLITS.values()}
     for example in read_examples(path):
         splits[example.split].append(f"{example.label}\t{example.sentence}")
-    counts = {name: write_lines(folder / f"{name}.tsv", lines) for name, lines in splits.items()}
-    return ", ".join(f"{count:,} {name}" for name, count in counts.items()) + " sentences"
+    for name, lines in splits.items():
+        write_lines(folder / f"{name}.tsv", lines)
+    return ", ".join(f"{len(lines):,} {name}" for name, lines in splits.items()) + " sentences"
 
 
-def _binarise(source: Path, target: Path, min_count: int) -> str:
-    columns = {}
-    for split in SPLITS.values():
-        rows = (line.partition("\t") for line in read_lines(source / f"{split}.tsv"))
-        columns[split] = list(zip(*((label, sentence) for label, _, sentence in rows), strict=True))
-    labels, sentences = columns["train"]
-    words = count_words(sentences, min_count)
-    write_dictionary(target / "label" / "dict.txt", Counter(labels))
-    write_dictionary(target / "input0" / "dict.txt", words)
-    for split, (labels_of, sentences_of) in columns.items():
-        binarise(target / "label", split, labels_of, end=False)
-        binarise(target / "input0", split, sentences_of)
-    return f"{len(words):,} words, {len(set(labels)):,} classes"
+def _binarise(source: Path, min_count: int, target: Path) -> str:
+    splits = read_columns(source, ("label", "input0"))
+    labels = count_words(splits["train"]["label"])
+    words = count_words(splits["train"]["input0"], min_count)
+    binarise(target, {"label": labels, "input0": words}, splits)
+    return f"{len(words):,} words, {len(labels):,} classes"
 
 
 if __name__ == "__main__":

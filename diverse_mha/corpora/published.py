@@ -1,20 +1,13 @@
 """A file as its publisher offers it, and the check that a copy of it is the right one."""
 
 import dataclasses
-import gzip
 import hashlib
-import zlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from diverse_mha.common.errors import UserError
-
-BLOCK = 1 << 20
-# Text packs to a tenth or so. What unpacks to far more than that is no text, and may be meant to
-# fill the disk; a small file may do no harm.
-BOMB_RATIO = 200
-BOMB_SMALL = 1 << 27
+from diverse_mha.corpora.archives import BLOCK, open_unpacked
 
 
 @dataclass(frozen=True)
@@ -29,14 +22,28 @@ class PublishedFile:
         text_checksum: Of the text inside, when the packed file is not the same everywhere
             (gzip stores a time stamp, and mirrors recompress).
         lines: Number of lines of the text inside.
+        also: Other names that it may have in a folder given by --from, beside the unpacked one.
     """
 
+    markup: ClassVar[str] = "plain"
     name: str
     urls: tuple[str, ...] = ()
     size: int | None = None
     checksum: str | None = None
     text_checksum: str | None = None
     lines: int | None = None
+    also: tuple[str, ...] = ()
+
+    @property
+    def local_names(self) -> list[str]:
+        """The names that it may have in a folder given by --from."""
+        packed = self.name.endswith(".gz") and not self.name.endswith(".tar.gz")
+        return [self.name, *([self.name.removesuffix(".gz")] if packed else []), *self.also]
+
+    @property
+    def known(self) -> bool:
+        """Whether a checksum tells it from any other file."""
+        return bool(self.checksum or self.text_checksum)
 
 
 @dataclass(frozen=True)
@@ -59,11 +66,16 @@ class Member:
     optional: bool = False
 
 
+def file_of(side: PublishedFile | Member) -> PublishedFile:
+    """Return the file to fetch for a text: itself, or the archive that it is in."""
+    return side.archive if isinstance(side, Member) else side
+
+
 def unchecked(side: PublishedFile | Member) -> PublishedFile | Member:
     """Return the same file or member without what would be checked of it."""
     if isinstance(side, Member):
         return dataclasses.replace(side, archive=unchecked(side.archive), lines=None)
-    return PublishedFile(side.name, side.urls)
+    return PublishedFile(side.name, side.urls, also=side.also)
 
 
 def verify(file: PublishedFile, path: Path) -> None:
@@ -83,58 +95,17 @@ def verify(file: PublishedFile, path: Path) -> None:
     lines, last, digest = 0, b"\n", None
     if file.text_checksum is not None:
         digest = hashlib.new(file.text_checksum.partition(":")[0])
-    for block in unpacked(path):
-        lines += block.count(b"\n")
-        last = block[-1:]
-        if digest is not None:
-            digest.update(block)
+    with open_unpacked(path) as text:
+        while block := text.read(BLOCK):
+            lines += block.count(b"\n")
+            last = block[-1:]
+            if digest is not None:
+                digest.update(block)
     lines += last != b"\n"
     if file.lines is not None and lines != file.lines:
         raise UserError(f"{path} has {lines:,} lines, expected {file.lines:,}")
     if digest is not None:
         _compare(path, "text", file.text_checksum, digest.hexdigest())
-
-
-def unpacked(path: Path) -> Iterator[bytes]:
-    """Yield the contents of a file in blocks, unpacked if it is gzip (whatever its name).
-
-    Raises:
-        UserError: If the gzip data is damaged or cut off, or is a decompression bomb.
-    """
-    with open(path, "rb") as raw:
-        packed = raw.read(2) == b"\x1f\x8b"
-    if not packed:
-        yield from _blocks(path)
-        return
-    limit, size = unpack_limit(path), 0
-    try:
-        with gzip.open(path, "rb") as file:
-            while block := file.read(BLOCK):
-                size += len(block)
-                if size > limit:
-                    raise bomb(path)
-                yield block
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise UserError(f"{path} is damaged or cut off ({error}); fetch it again") from None
-
-
-def unpack_limit(path: Path) -> int:
-    """Return how many bytes a packed file may unpack to before it is refused."""
-    return max(BOMB_SMALL, BOMB_RATIO * path.stat().st_size)
-
-
-def bomb(path: Path) -> UserError:
-    """Make the error for a file that would unpack to more than ``unpack_limit``."""
-    return UserError(
-        f"{path}: refused, because it unpacks to more than {unpack_limit(path):,} bytes, "
-        f"{BOMB_RATIO} times its size; fetch the published file, or unpack it yourself"
-    )
-
-
-def _blocks(path: Path) -> Iterator[bytes]:
-    with open(path, "rb") as file:
-        while block := file.read(BLOCK):
-            yield block
 
 
 def _compare(path: Path, what: str, expected: str, actual: str) -> None:

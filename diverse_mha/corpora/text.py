@@ -1,27 +1,38 @@
 """Parallel text: reading and writing it, tokenising it, dropping pairs that do not look right."""
 
+import contextlib
 import functools
+import io
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from diverse_mha.common.errors import UserError
+from diverse_mha.corpora.archives import BLOCK, open_unpacked
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 
 
-def read_lines(path: Path) -> Iterator[str]:
-    r"""Yield the lines of a UTF-8 file without their line ends.
+Pair = tuple[Path, Path]  # source side, target side
+
+
+def read_lines(path: Path, name: str | None = None) -> Iterator[str]:
+    r"""Yield the lines of a UTF-8 file, plain or packed, without their line ends.
 
     Only ``\n`` (or ``\r\n``) ends a line. Python's own splitting also breaks at a few other
     characters that do occur in crawled text, and then one side has more lines than the other.
+
+    Args:
+        path: The file.
+        name: What a message calls it; default: its path.
     """
-    with open(path, encoding="utf-8", newline="\n") as file:
+    with open_unpacked(path) as file:
         try:
-            for line in file:
+            for line in io.TextIOWrapper(file, encoding="utf-8", newline="\n"):
                 yield line.rstrip("\r\n")
         except UnicodeDecodeError as error:
-            raise UserError(f"{path} is not UTF-8 text ({error.reason}); convert it") from None
+            reason = f"is not UTF-8 text ({error.reason}); convert it"
+            raise UserError(f"{name or path} {reason}") from None
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> int:
@@ -38,27 +49,56 @@ def count_lines(path: Path) -> int:
     r"""Count lines as :func:`read_lines` yields them: a last line without ``\n`` counts too."""
     count, last = 0, b"\n"
     with open(path, "rb") as file:
-        while block := file.read(1 << 20):
+        while block := file.read(BLOCK):
             count += block.count(b"\n")
             last = block[-1:]
     return count + (last != b"\n")
 
 
-def check_parallel(source: Path, target: Path) -> int:
-    """Return the number of sentence pairs in two files.
+def read_pairs(sides: Sequence[Path]) -> Iterator[tuple[str, ...]]:
+    """Yield line n of every side together."""
+    return zip(*map(read_lines, sides), strict=True)
+
+
+@contextlib.contextmanager
+def pair_writer(targets: Pair) -> Iterator[Callable[[str, str], None]]:
+    """Open both sides for writing; gives a function that takes a pair of lines."""
+    start = functools.partial(open, mode="w", encoding="utf-8", newline="\n")
+    with start(targets[0]) as source_file, start(targets[1]) as target_file:
+
+        def write(source: str, target: str) -> None:
+            source_file.write(source + "\n")
+            target_file.write(target + "\n")
+
+        yield write
+
+
+def check_parallel(*sides: Path) -> int:
+    """Return the number of lines that the sides of a text have.
 
     Raises:
-        UserError: If the files differ in their number of lines, or have none.
+        UserError: If the sides differ in it, or have none.
     """
-    source_count, target_count = count_lines(source), count_lines(target)
-    if source_count != target_count:
-        raise UserError(
-            f"the two sides differ in length: {source} has {source_count:,} lines, "
-            f"{target} has {target_count:,}; line n of one must translate line n of the other"
-        )
-    if source_count == 0:
-        raise UserError(f"{source} and {target} are empty")
-    return source_count
+    count = check_counts([(str(side), count_lines(side)) for side in sides])
+    if count == 0:
+        raise UserError(f"{' and '.join(map(str, sides))} are empty")
+    return count
+
+
+def check_counts(counts: Sequence[tuple[str, int]]) -> int:
+    """Return the number of lines of all sides, each given by its name and its number.
+
+    Raises:
+        UserError: If two differ, naming both.
+    """
+    source, size = counts[0]
+    for target, other in counts[1:]:
+        if other != size:
+            raise UserError(
+                f"the two sides differ in length: {source} has {size:,} lines, {target} has "
+                f"{other:,}; line n of one must translate line n of the other"
+            )
+    return size
 
 
 def make_tokeniser(
@@ -121,9 +161,7 @@ def keep_pair(
     return min_length <= shorter and longer <= max_length and longer <= max_ratio * shorter
 
 
-def filter_pairs(
-    sources: tuple[Path, Path], targets: tuple[Path, Path], keep: Callable[[str, str], bool]
-) -> tuple[int, int]:
+def filter_pairs(sources: Pair, targets: Pair, keep: Callable[[str, str], bool]) -> tuple[int, int]:
     """Copy the pairs of two files for which ``keep`` is true.
 
     Args:
@@ -138,12 +176,10 @@ def filter_pairs(
         UserError: If the two sides differ in length, or nothing is left.
     """
     total, kept = check_parallel(*sources), 0
-    open_text = functools.partial(open, mode="w", encoding="utf-8", newline="\n")
-    with open_text(targets[0]) as source_file, open_text(targets[1]) as target_file:
-        for source, target in zip(*map(read_lines, sources), strict=True):
-            if keep(source, target):
-                source_file.write(source + "\n")
-                target_file.write(target + "\n")
+    with pair_writer(targets) as write:
+        for pair in read_pairs(sources):
+            if keep(*pair):
+                write(*pair)
                 kept += 1
     if kept == 0:
         raise UserError(f"no pair of {sources[0]} and {sources[1]} passes the length filter")

@@ -2,7 +2,6 @@
 
 import pytest
 
-from diverse_mha.common.errors import UserError
 from diverse_mha.corpora.markup import plain, segments, talk_sentences, talks
 
 TALK = """\ufeff<url>http://www.ted.com/1</url>
@@ -39,7 +38,7 @@ def test_segments():
 
 @pytest.mark.parametrize("text, counts", [("no mark-up", "0 .* 0"), ("<seg id=1>a", "1 .* 0")])
 def test_segments_that_are_not_complete(text, counts):
-    with pytest.raises(UserError, match=f"{counts.split(' .* ')[0]} <seg> elements begin and"):
+    with pytest.raises(ValueError, match=f"{counts.split(' .* ')[0]} <seg> elements begin and"):
         list(segments([text]))
 
 

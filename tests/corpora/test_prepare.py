@@ -8,6 +8,7 @@ import pytest
 from diverse_mha import cli
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.corpora import prepare
+from diverse_mha.corpora.catalogue import CORPORA
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -38,10 +39,11 @@ def test_options_reach_the_job(jobs, capsys):
         "multi30k --out o --from f --merges 9 --vocabulary-threshold 2 --workers 3".split()
     )
     prepare.main("demo --out o --pairs 99 --seed 4 --separate-dictionaries --lowercase".split())
-    assert (jobs[0].corpus.name, f"{jobs[0].local}", jobs[0].merges) == ("multi30k", "f", 9)
-    assert (jobs[0].threshold, jobs[0].workers, jobs[0].joined) == (2, 3, True)
-    assert (jobs[1].pairs, jobs[1].seed, jobs[1].joined, jobs[1].lowercase) == (99, 4, False, True)
-    assert jobs[1].merges == jobs[1].corpus.merges
+    multi30k, demo = (job.corpus for job in jobs)
+    assert (multi30k.name, f"{jobs[0].local}", multi30k.merges) == ("multi30k", "f", 9)
+    assert (multi30k.vocabulary_threshold, jobs[0].workers, multi30k.joined) == (2, 3, True)
+    assert (demo.pairs, demo.seed, demo.joined, demo.lowercase) == (99, 4, False, True)
+    assert demo.merges == CORPORA["demo"].merges
     assert capsys.readouterr().out.splitlines()[0] == "ready: fairseq-train o/bin"
 
 

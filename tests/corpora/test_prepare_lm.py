@@ -13,9 +13,12 @@ import pytest
 
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.corpora import download, prepare_lm
-from diverse_mha.corpora.language_model import TextJob, prepare
-from diverse_mha.corpora.published import PublishedFile
-from diverse_mha.corpora.running_text import SPLITS, TEXT_CORPORA, TextCorpus
+from diverse_mha.corpora.catalogue import CORPORA
+from diverse_mha.corpora.corpus import SPLITS, Corpus
+from diverse_mha.corpora.job import Job
+from diverse_mha.corpora.pipeline import prepare
+from diverse_mha.corpora.published import Member, PublishedFile, file_of
+from diverse_mha.corpora.space import download_bytes, work_bytes
 
 TEXTS = {
     "train": " = Title = \n\n a b <unk> \n" * 4,
@@ -45,18 +48,28 @@ def archive(tmp_path):
 @pytest.fixture
 def wiki(archive):
     """The spec of that archive, served as a file."""
-    return TextCorpus(
+    file = PublishedFile(
+        archive.name, urls=(archive.as_uri(),), checksum=sha256(archive.read_bytes())
+    )
+    return Corpus(
         name="mini",
         about="about",
+        languages=("txt",),
         files={
-            split: PublishedFile(f"wikitext-103/wiki.{split}.tokens", lines=lines)
+            split: ((Member(file, f"wikitext-103/wiki.{split}.tokens", lines=lines),),)
             for split, lines in (("train", 12), ("valid", 2), ("test", 1))
         },
-        archive=PublishedFile(
-            archive.name, urls=(archive.as_uri(),), checksum=sha256(archive.read_bytes())
-        ),
         tokens={"train": 4 * 9, "valid": 4, "test": 3},
     )
+
+
+def without_checksum(corpus):
+    """The same spec, of an archive of which only the address is known."""
+    files = {
+        split: ((replace(text, archive=PublishedFile(text.archive.name, text.archive.urls)),),)
+        for split, ((text,),) in corpus.files.items()
+    }
+    return replace(corpus, files=files)
 
 
 @pytest.fixture
@@ -81,7 +94,7 @@ def left_over(out):
 
 @pytest.mark.parametrize("way", ["from the folder", "from its address", "unpacked"])
 def test_archive_becomes_text_and_data(wiki, archive, tmp_path, preprocess, capsys, way):
-    job = TextJob(wiki, tmp_path / "out dir", local=archive.parent)
+    job = Job(wiki, tmp_path / "out dir", local=archive.parent)
     if way == "from its address":
         job = replace(job, local=None)
     elif way == "unpacked":
@@ -111,7 +124,7 @@ def test_wrong_checksum_is_one_line_and_leaves_nothing(wiki, archive, tmp_path):
     archive.write_bytes(data)
     for local in (archive.parent, None):
         with pytest.raises(UserError, match="is not the published file: its sha256 is") as error:
-            prepare(TextJob(wiki, tmp_path / "out", local=local))
+            prepare(Job(wiki, tmp_path / "out", local=local))
         assert "\n" not in str(error.value)
         assert left_over(tmp_path / "out") == []
     assert not list((tmp_path / "out/download").iterdir())
@@ -119,11 +132,11 @@ def test_wrong_checksum_is_one_line_and_leaves_nothing(wiki, archive, tmp_path):
 
 def test_cut_off_archive_is_one_line_and_leaves_nothing(wiki, archive, tmp_path):
     archive.write_bytes(archive.read_bytes()[:-40])
-    job = TextJob(wiki, tmp_path / "out", local=archive.parent)
+    job = Job(wiki, tmp_path / "out", local=archive.parent)
     with pytest.raises(UserError, match="is not the published file"):
         prepare(job)
     # Whatever the checksum says, damage is noticed when unpacking.
-    cut = replace(wiki, archive=replace(wiki.archive, checksum=None))
+    cut = without_checksum(wiki)
     with pytest.raises(
         UserError, match=r"mini-v1.zip is damaged or cut off \(.*\); fetch it again"
     ):
@@ -134,31 +147,34 @@ def test_cut_off_archive_is_one_line_and_leaves_nothing(wiki, archive, tmp_path)
 def test_archive_without_a_member_is_one_line(wiki, archive, tmp_path):
     with zipfile.ZipFile(archive, "w") as packed:
         packed.writestr("wikitext-103/wiki.train.tokens", TEXTS["train"])
-    corpus = replace(wiki, archive=replace(wiki.archive, checksum=None))
+    job = Job(without_checksum(wiki), tmp_path / "out", local=archive.parent)
     with pytest.raises(UserError, match="has no wikitext-103/wiki.valid.tokens;"):
-        prepare(TextJob(corpus, tmp_path / "out", local=archive.parent))
+        prepare(job)
     assert left_over(tmp_path / "out") == []
 
 
 @pytest.mark.parametrize("what", ["lines", "tokens"])
 def test_text_of_another_length_is_refused(wiki, archive, tmp_path, what):
     if what == "lines":
-        files = {**wiki.files, "valid": replace(wiki.files["valid"], lines=3)}
-        corpus, message = replace(wiki, files=files), "has 2 lines, expected 3: not the published"
+        ((text,),) = wiki.files["valid"]
+        files = {**wiki.files, "valid": ((replace(text, lines=3),),)}
+        corpus, message = replace(wiki, files=files), "zip has 2 sentences, expected 3"
     else:
         corpus = replace(wiki, tokens={"train": 35})
         message = "has 36 tokens, expected 35: not the published"
     with pytest.raises(UserError, match=message):
-        prepare(TextJob(corpus, tmp_path / "out", local=archive.parent))
+        prepare(Job(corpus, tmp_path / "out", local=archive.parent))
     assert left_over(tmp_path / "out") == []
 
 
 def test_folder_without_archive_names_it(wiki, tmp_path):
     (tmp_path / "empty").mkdir()
-    with pytest.raises(UserError, match="empty has neither mini-v1.zip nor wikitext-103/wiki"):
-        prepare(TextJob(wiki, tmp_path / "out", local=tmp_path / "empty"))
+    with pytest.raises(
+        UserError, match="empty has no mini-v1.zip; put it there, or leave out --from"
+    ):
+        prepare(Job(wiki, tmp_path / "out", local=tmp_path / "empty"))
     with pytest.raises(UserError, match="gone, given by --from, is not a folder"):
-        prepare(TextJob(wiki, tmp_path / "out", local=tmp_path / "gone"))
+        prepare(Job(wiki, tmp_path / "out", local=tmp_path / "gone"))
 
 
 @pytest.fixture
@@ -171,8 +187,10 @@ def plain(tmp_path):
         data = text.encode()
         path = folder / f"ptb.{split}.txt"
         path.write_bytes(data)
-        files[split] = PublishedFile(path.name, (path.as_uri(),), text_checksum=sha256(data))
-    return TextCorpus("small", "about", files=files), folder
+        also = (f"{path.name}.gz", path.name.removeprefix("ptb."), f"{split}.txt.gz")
+        file = PublishedFile(path.name, (path.as_uri(),), text_checksum=sha256(data), also=also)
+        files[split] = ((file,),)
+    return Corpus("small", "about", ("txt",), files=files), folder
 
 
 @pytest.mark.parametrize("names", ["ptb.{}.txt", "{}.txt", "{}.txt.gz"])
@@ -184,27 +202,27 @@ def test_local_files_may_be_packed_or_renamed(plain, tmp_path, preprocess, names
         (folder / names.format(split)).write_bytes(
             gzip.compress(data) if names.endswith("gz") else data
         )
-    prepare(TextJob(corpus, tmp_path / "out", local=folder))
+    prepare(Job(corpus, tmp_path / "out", local=folder))
     assert (tmp_path / "out/raw/train.txt").read_text() == TEXTS["train"]
 
 
 def test_files_are_fetched_from_their_addresses(plain, tmp_path, preprocess):
     corpus, _ = plain
-    prepare(TextJob(corpus, tmp_path / "out"))
+    prepare(Job(corpus, tmp_path / "out"))
     assert (tmp_path / "out/raw/test.txt").read_text() == TEXTS["test"] + "\n"
 
 
 def test_missing_and_wrong_files_are_named(plain, tmp_path):
     corpus, folder = plain
-    job = TextJob(corpus, tmp_path / "out", local=folder)
+    job = Job(corpus, tmp_path / "out", local=folder)
     (folder / "ptb.test.txt").write_text("b b")
     with pytest.raises(UserError, match="ptb.test.txt is not the published text"):
         prepare(job)
     (folder / "ptb.test.txt").unlink()
-    with pytest.raises(UserError, match="has none of ptb.test.txt, ptb.test.txt.gz, test.txt"):
+    with pytest.raises(UserError, match="has no ptb.test.txt or ptb.test.txt.gz or test.txt"):
         prepare(job)
     (folder / "ptb.valid.txt").unlink()
-    with pytest.raises(UserError, match="has none of ptb.valid.txt.*; none of ptb.test.txt, .*one"):
+    with pytest.raises(UserError, match="has no ptb.valid.txt or .*, no ptb.test.txt .* put them"):
         prepare(job)
     assert left_over(job.out) == []
 
@@ -213,7 +231,7 @@ def test_full_disk_is_refused_before_anything_is_fetched(plain, tmp_path, monkey
     corpus, folder = plain
     usage = SimpleNamespace(free=5_000_000)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
-    job = TextJob(replace(corpus, space=6_000_000), tmp_path / "out", local=folder)
+    job = Job(replace(corpus, text=1_000_000), tmp_path / "out", local=folder)
     with pytest.raises(UserError, match="about 6 MB are needed and 5 MB are free"):
         prepare(job)
     assert left_over(job.out) == []
@@ -223,7 +241,7 @@ def test_what_is_downloaded_already_needs_no_room(plain, tmp_path, monkeypatch, 
     corpus, _ = plain
     usage = SimpleNamespace(free=5_000_000)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
-    job = TextJob(replace(corpus, space=6_000_000), tmp_path / "out")
+    job = Job(replace(corpus, text=1_000_000), tmp_path / "out")
     (job.out / "download").mkdir(parents=True)
     (job.out / "download" / "ptb.train.txt.part").write_bytes(b"x" * 1_000_000)
     with pytest.raises(UserError, match="cannot download"):  # got past the disk
@@ -249,7 +267,7 @@ def test_own_text_that_changed_is_prepared_anew(own, preprocess, capsys):
     prepare_lm.main(arguments)
     out = capsys.readouterr().out
     assert "(already done)" not in out
-    assert out.splitlines()[-1].startswith(f"ready: {own / 'x/bin'}")
+    assert out.splitlines()[-1].startswith(f"ready: fairseq-train {own / 'x/bin'} --task")
     assert (own / "x/raw/test.txt").read_text() == "c\n"
     prepare_lm.main(arguments[:-2])  # another limit: only binarised anew
     assert capsys.readouterr().out.count("(already done)") == 1
@@ -257,11 +275,15 @@ def test_own_text_that_changed_is_prepared_anew(own, preprocess, capsys):
 
 @pytest.mark.parametrize(
     "content, message",
-    [(b"", "is empty"), (b"\n \n", "is empty"), (b"\xff\xfe", "is not UTF-8; convert it")],
+    [
+        (b"", r"the valid text \(.*valid.txt\) is empty"),
+        (b"\n \n", r"the valid text \(.*valid.txt\) is empty"),
+        (b"\xff\xfe", r"valid.txt is not UTF-8 text \(.*\); convert it"),
+    ],
 )
 def test_own_text_that_cannot_be_used_is_named(own, content, message):
     (own / "valid.txt").write_bytes(content)
-    with pytest.raises(UserError, match=rf"the valid text \(valid.txt\) {message}"):
+    with pytest.raises(UserError, match=message):
         prepare_lm.main(["own", "--from", f"{own}", "--out", f"{own / 'x'}"])
     assert left_over(own / "x") == []
 
@@ -303,12 +325,12 @@ def test_wrong_options_are_one_line_and_code_2(arguments, message, capsys, monke
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("corpus", TEXT_CORPORA.values(), ids=TEXT_CORPORA)
-def test_specs_say_all_that_is_needed(corpus):
-    assert TEXT_CORPORA[corpus.name] is corpus
-    assert tuple(corpus.files) == SPLITS == tuple(corpus.tokens)
-    for file in [corpus.archive] if corpus.archive else corpus.files.values():
-        assert file.checksum or file.text_checksum, file.name
-        assert len(file.urls) > 1 and all(url.endswith(file.name) for url in file.urls)
-    assert all(file.lines for file in corpus.files.values())
-    assert corpus.space > 10_000_000
+@pytest.mark.parametrize("name", ["ptb", "wikitext103"])
+def test_specs_say_all_that_is_needed(name):
+    corpus = CORPORA[name]
+    assert corpus.running_text and tuple(corpus.files) == SPLITS == tuple(corpus.tokens)
+    for _, text in corpus.sides():
+        file = file_of(text)
+        assert file.known and len(file.urls) > 1
+        assert all(url.endswith(file.name) for url in file.urls) and text.lines
+    assert download_bytes(corpus) + work_bytes(corpus) > 10_000_000

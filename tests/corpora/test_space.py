@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 
 from diverse_mha.common.errors import UserError
+from diverse_mha.corpora.catalogue import CORPORA
 from diverse_mha.corpora.space import download_bytes, human, require_space, work_bytes
-from diverse_mha.corpora.specs import CORPORA
 
 
 @pytest.mark.parametrize(

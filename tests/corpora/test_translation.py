@@ -15,9 +15,9 @@ import pytest
 
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.corpora import archives, pipeline, prepare
+from diverse_mha.corpora.catalogue import CORPORA
 from diverse_mha.corpora.counts import PaperCount
 from diverse_mha.corpora.job import Job
-from diverse_mha.corpora.specs import CORPORA
 from tests.corpora.miniature import ARCHIVES, HELD, TRAIN, numbers, publish, write_archive
 
 # Pairs of train (before the filter), valid and test in the miniature.
@@ -337,8 +337,8 @@ def test_archive_without_known_checksum_is_noted_and_its_lines_counted(tmp_path,
     publish("un-ru-en", tmp_path / "mini")
     spec = CORPORA["un-ru-en"]
     files = {**spec.files, "train": spec.unchecked().files["train"]}
-    corpus = dataclasses.replace(spec, files=files)
-    job = Job(corpus, tmp_path / "out", merges=9, local=tmp_path / "mini", sample=50)
+    corpus = dataclasses.replace(spec, files=files, merges=9, sample=50)
+    job = Job(corpus, tmp_path / "out", local=tmp_path / "mini")
     with pytest.raises(UserError, match="UNv1.0.devset.ru in .* has 4 sentences, expected 4,000"):
         pipeline.prepare(job)
     digest = hashlib.sha256((tmp_path / "mini/UNv1.0.testsets.tar.gz").read_bytes()).hexdigest()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from diverse_mha.corpora.specs import CORPORA
+from diverse_mha.corpora.catalogue import CORPORA
 from tests import warm
 from tests.corpora.miniature import ARCHIVES, numbers, publish
 
@@ -75,6 +75,6 @@ def test_scripts_of_the_papers_corpora(corpus, tmp_path):
     for split in ("train", "valid", "test"):
         for language in spec.languages:
             words = Dictionary.load(str(out / "bin" / f"dict.{language}.txt"))
-            prefix = f"{out}/bin/{split}.{spec.source}-{spec.target}.{language}"
+            prefix = f"{out}/bin/{split}.{'-'.join(spec.languages)}.{language}"
             data = data_utils.load_indexed_dataset(prefix, words)
             assert len(data) == len(numbers(out / f"bpe/{split}.{language}")) > 0

@@ -11,8 +11,9 @@ import zipfile
 import pytest
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.corpora import published
+from diverse_mha.corpora import archives
 from diverse_mha.corpora.archives import unpack
+from diverse_mha.corpora.text import read_lines
 
 TARS = {"x.tar": "w", "x.tar.gz": "w:gz", "x.tgz": "w:gz", "x.tar.bz2": "w:bz2", "x.tar.xz": "w:xz"}
 FORMATS = [*TARS, "x.zip"]
@@ -122,7 +123,7 @@ class Zeros(io.RawIOBase):
 @pytest.fixture
 def small(monkeypatch):
     """A bound that a test can break in no time."""
-    monkeypatch.setattr(published, "BOMB_SMALL", 1 << 20)
+    monkeypatch.setattr(archives, "BOMB_SMALL", 1 << 20)
 
 
 @pytest.mark.parametrize("name", [name for name in FORMATS if name != "x.tar"])
@@ -163,7 +164,7 @@ def test_a_packed_text_is_bounded(tmp_path, small):
     with gzip.open(path, "wb") as file:
         file.write(b"a\n" * (1 << 23))
     with pytest.raises(UserError, match="train.de.gz: refused, because it unpacks to more than"):
-        for _ in published.unpacked(path):
+        for _ in read_lines(path):
             pass
 
 

@@ -11,9 +11,9 @@ import pytest
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.corpora import archives, download, pipeline
+from diverse_mha.corpora.corpus import Corpus
 from diverse_mha.corpora.pipeline import Job, prepare
 from diverse_mha.corpora.published import Member, PublishedFile
-from diverse_mha.corpora.specs import Corpus
 
 SPLITS = ("train", "valid", "test")
 
@@ -51,7 +51,7 @@ def write(path, marker):
 def job(address, out, **checks):
     file = PublishedFile("corpus.tar.gz", (address,), **checks)
     sides = {s: ((Member(file, f"{s}.de"), Member(file, f"{s}.en")),) for s in SPLITS}
-    return Job(Corpus("tiny", "a tiny corpus", "de", "en", sides), out=out, merges=5, workers=1)
+    return Job(Corpus("tiny", "a tiny corpus", ("de", "en"), sides, merges=5), out=out)
 
 
 @pytest.mark.parametrize("marker", ["../marker", "marker"])

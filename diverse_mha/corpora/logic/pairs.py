@@ -5,9 +5,7 @@ line: ``relation TAB left TAB right``. The length of a pair is the number of ope
 that has more of them; the last file holds all pairs from 12 up.
 """
 
-import gzip
 import re
-import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -15,6 +13,7 @@ from typing import NamedTuple
 from diverse_mha.common.errors import UserError
 from diverse_mha.corpora.logic.formula import Formula, parse
 from diverse_mha.corpora.logic.relations import RELATIONS
+from diverse_mha.corpora.text import read_lines
 
 LONGEST = 12
 _FILE_NAME = re.compile(r"(train|test)(\d+)(\.gz)?")
@@ -62,20 +61,12 @@ def read_pairs(path: Path) -> Iterator[tuple[int, Pair]]:
     Raises:
         UserError: naming the file and the line that is not a pair.
     """
-    with open(path, "rb") as raw:
-        packed = raw.read(2) == b"\x1f\x8b"
-    number = 0
-    try:
-        with (gzip.open if packed else open)(path, "rt", encoding="utf-8", newline="\n") as file:
-            for number, line in enumerate(file, start=1):
-                try:
-                    yield number, parse_pair(line.rstrip("\r\n"))
-                except ValueError as error:
-                    raise UserError(f"{path}:{number}: {error}") from None
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise UserError(f"{path} is damaged or cut off ({error}); fetch it again") from None
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path}:{number + 1}: not UTF-8 text ({error.reason})") from None
+    for number, line in enumerate(read_lines(path), start=1):
+        try:
+            pair = parse_pair(line)
+        except ValueError as error:
+            raise UserError(f"{path}:{number}: {error}") from None
+        yield number, pair
 
 
 def published_files(folder: Path) -> list[Path]:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.corpora import subwords
-from diverse_mha.corpora.specs import CORPORA
+from diverse_mha.corpora.catalogue import CORPORA
 from diverse_mha.corpora.text import make_tokeniser
 
 
