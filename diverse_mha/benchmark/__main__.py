@@ -8,19 +8,25 @@ from dataclasses import asdict
 from pathlib import Path
 
 import torch
-from tqdm import tqdm
 
-from diverse_mha.benchmark.batches import batches_for, describe, stand_in_task
+from diverse_mha.benchmark.batches import batches_for, describe, stand_in_task, to_device
 from diverse_mha.benchmark.ceiling import count_operations
 from diverse_mha.benchmark.checks import CheckError, gather, judge
-from diverse_mha.benchmark.memory import TOO_LARGE, measure_memory, to_device
-from diverse_mha.benchmark.options import add_numbers, add_place, carry_out, check_output
+from diverse_mha.benchmark.memory import TOO_LARGE, peak_memory
+from diverse_mha.benchmark.options import (
+    add_models,
+    add_output,
+    add_rounds,
+    carry_out,
+    check_output,
+    check_precision,
+    find_device,
+)
 from diverse_mha.benchmark.ranges import LEAST_ROUNDS, add, check_rounds, format_ranges
-from diverse_mha.benchmark.report import describe_machine, describe_variant, format_markdown
-from diverse_mha.benchmark.rounds import clock_for, run_rounds
+from diverse_mha.benchmark.report import MIB, describe_machine, format_table, ratio
+from diverse_mha.benchmark.rounds import bar, clock_for, run_rounds, summarise
 from diverse_mha.benchmark.shapes import SHAPES
-from diverse_mha.benchmark.summary import summarise
-from diverse_mha.benchmark.training import Outcome, Trainee, check_precision, find_device
+from diverse_mha.benchmark.training import Outcome, Trainee, train_twice
 from diverse_mha.benchmark.variants import (
     LANGUAGE_MODEL_VARIANTS,
     STOCK,
@@ -28,11 +34,15 @@ from diverse_mha.benchmark.variants import (
     choose,
     variants_of,
 )
-from diverse_mha.common.arguments import OneLineParser, called
+from diverse_mha.common.arguments import OneLineParser, add_number, called
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.places import check_folder
 
 CHECK_TOKENS = 500  # tokens in the batch of the correctness check, which is not timed
+HEADINGS = (
+    *("variant", "what", "s/step (quartiles)", "steps/s", "ratio to stock (95 %)"),
+    *("peak memory, MiB", "parameters, M"),
+)
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -47,30 +57,19 @@ def build_parser() -> argparse.ArgumentParser:
         + "; ".join(f"{name} = {v.text}" for name, v in VARIANTS.items())
         + f"; at the shapes of language models {', '.join(LANGUAGE_MODEL_VARIANTS)}",
     )
-    parser.add_argument("--shape", default="small", choices=SHAPES, help="default: small")
-    parser.add_argument(
-        "--variants", metavar="NAMES", help="separated by commas, stock is always there "
-        "(default: all)"
-    )  # fmt: skip
+    add_models(parser, variants=None)
     parser.add_argument(
         "--mean-length", type=float, metavar="N",
         help="mean length of the corpus's sentences, or length of a language model's blocks, "
         "in tokens (default: the shape's)",
     )  # fmt: skip
     text = "most tokens in a batch, padding included (default: the shape's)"
-    add_numbers(parser, {"batch-tokens": (None, text)}, least=16)
-    add_numbers(
-        parser,
-        {
-            "rounds": (30, "rounds that count"),
-            "threads": (torch.get_num_threads(), "threads on the CPU"),
-        },
-    )
-    add_numbers(parser, {"warm-up": (3, "rounds before them"), "seed": (1, "of all chance")}, 0)
+    add_number(parser, "batch-tokens", None, text, least=16)
+    add_rounds(parser, rounds=30, warm_up=3)
     parser.add_argument(
         "--compile", action="store_true", help="train our models with --compile, where they have it"
     )
-    add_place(parser)
+    add_output(parser)
     parser.add_argument(
         "--add-to", type=Path, metavar="FOLDER",
         help="keep the run there, and print each variant's range over all runs of the same "
@@ -122,27 +121,25 @@ def measure(args: argparse.Namespace) -> dict:
         return batches_for(shape, count, tokens, args.mean_length, args.seed)
 
     batch = to_device(batches(1, min(args.batch_tokens, CHECK_TOKENS))[0], device)
-    evidence = gather(_bar(names, "check"), shape, task, batch, device, args.seed)
+    evidence = gather(bar(names, "check"), shape, task, batch, device, args.seed)
     faults = judge(evidence)
     if faults:
         raise CheckError("; ".join(faults))
 
     drawn = batches(args.warm_up + args.rounds, args.batch_tokens)
-    settings = {
-        **{"device": device, "precision": args.precision},
-        **{"seed": args.seed, "compile": args.compile},
-    }
+    settings = {name: vars(args)[name] for name in ("device", "precision", "seed", "compile")}
     memory = {
-        name: measure_memory(name, shape, drawn[0], threads=args.threads, **settings)
-        for name in _bar(names, "memory")
+        name: peak_memory(
+            *(train_twice, name, shape, drawn[0], settings), device=device, threads=args.threads
+        )
+        for name in bar(names, "memory")
     }
-
     trainees = {
         name: Trainee(variants_of(shape)[name], shape.options(), task, **settings)
-        for name in _bar(names, "build")
+        for name in bar(names, "build")
     }
-    counted = to_device(drawn[0], device)
-    operations = count_operations(trainees[STOCK], counted) / int(counted["ntokens"])
+    on_device = [to_device(batch, device) for batch in drawn]
+    operations = count_operations(trainees[STOCK], on_device[0]) / int(drawn[0]["ntokens"])
     skipped = dict.fromkeys(names, 0)
 
     def check(name: str, outcome: Outcome) -> None:
@@ -150,39 +147,53 @@ def measure(args: argparse.Namespace) -> dict:
         if not outcome.finite():
             raise CheckError(f"{name}: the loss or a gradient was not finite while being timed")
 
-    seconds = run_rounds(
-        {name: trainee.step for name, trainee in trainees.items()},
-        [to_device(batch, device) for batch in drawn],
-        args.warm_up,
-        clock_for(device),
-        check,
-        lambda sequence, total: _bar(sequence, "time", total),
-    )
+    steps = {name: trainee.step for name, trainee in trainees.items()}
+    seconds = run_rounds(steps, on_device, args.warm_up, clock_for(device), check)
     summaries = summarise(seconds, STOCK, args.seed)
     return {
         "options": {**vars(args), "device": device.type, "output": None, "add_to": None},
         "model": {**asdict(shape), "layout": shape.layout},
         "machine": machine,
+        "baseline": STOCK,
         "batches": [describe(batch) for batch in drawn[args.warm_up :]],
         "check": {name: asdict(found) for name, found in evidence.items()},
         "updates_skipped": skipped,
         "stock_operations_per_target_token": operations,
         "variants": {
-            name: describe_variant(
-                name,
-                args.shape,
-                seconds[name],
-                summaries[name],
-                memory[name],
-                trainees[name].parameters(),
-            )
+            name: {
+                **asdict(variants_of(shape)[name]),
+                "parameters": trainees[name].parameters(),
+                "peak_memory_bytes": memory[name],
+                **summaries[name],
+            }
             for name in names
         },
     }
 
 
-def _bar(sequence, text: str, total: int | None = None):
-    return tqdm(sequence, desc=f"{text:<6}", total=total, leave=False)
+def format_markdown(result: dict) -> str:
+    """Lay out what ``measure`` returns, or the same read back from JSON, as a table."""
+    options, shape = result["options"], result["model"]
+    title = (
+        f"Training, shape {options['shape']} (C {shape['embed_dim']}, feed-forward "
+        f"{shape['ffn_embed_dim']}, {shape['layout']}, {shape['heads']} heads, "
+        f"{shape['vocabulary']} words), at most {options['batch_tokens']} tokens a batch, mean "
+        f"length {options['mean_length']:g}{', --compile' if options['compile'] else ''}"
+    )
+    rows = [
+        (
+            f"`{name}`",
+            row["text"],
+            f"{row['median_seconds']:.4g} "
+            f"({row['lower_quartile']:.4g}-{row['upper_quartile']:.4g})",
+            f"{row['steps_per_second']:.3g}",
+            ratio(row),
+            f"{row['peak_memory_bytes'] / MIB:.0f}",
+            f"{row['parameters'] / 1e6:.1f}",
+        )
+        for name, row in result["variants"].items()
+    ]
+    return format_table(title, HEADINGS, rows, result)
 
 
 def main(arguments: Sequence[str]) -> int:

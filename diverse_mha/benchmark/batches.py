@@ -4,6 +4,7 @@ from argparse import Namespace
 
 import numpy as np
 import torch
+from fairseq import utils
 from fairseq.data import Dictionary, data_utils
 from fairseq.data.language_pair_dataset import collate
 
@@ -152,3 +153,8 @@ def describe(batch: dict) -> dict:
         "source_shape": list(source.shape),
         "target_shape": list(target.shape),
     }
+
+
+def to_device(batch: dict, device: torch.device) -> dict:
+    """Copy a batch, with everything nested in it, to a device."""
+    return utils.apply_to_sample(lambda tensor: tensor.to(device), batch)

@@ -1,6 +1,5 @@
 """What a device can do at most: ``python -m diverse_mha.benchmark.ceiling``."""
 
-import argparse
 import statistics
 import sys
 from collections.abc import Sequence
@@ -8,10 +7,16 @@ from collections.abc import Sequence
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from diverse_mha.benchmark.options import OUTPUT, carry_out, check_output
+from diverse_mha.benchmark.options import (
+    add_device,
+    add_output,
+    carry_out,
+    check_output,
+    find_device,
+)
 from diverse_mha.benchmark.report import describe_machine
 from diverse_mha.benchmark.rounds import clock_for
-from diverse_mha.benchmark.training import DTYPES, Trainee, find_device
+from diverse_mha.benchmark.training import DTYPES, Trainee
 from diverse_mha.common.arguments import OneLineParser
 from diverse_mha.common.errors import run_cli
 
@@ -54,12 +59,12 @@ def _seconds(work, device: torch.device) -> float:
     return statistics.median(times[WARM_UP:])
 
 
-def run(arguments: Sequence[str]) -> int:
+def main(arguments: Sequence[str]) -> int:
     """Measure, print and return the exit code."""
     parser = OneLineParser(prog="diverse_mha.benchmark.ceiling", description=__doc__)
-    parser.add_argument("--device", help="cpu or cuda (default: cuda where there is a GPU)")
-    parser.add_argument("--output", **OUTPUT)
-    args: argparse.Namespace = parser.parse_args(arguments)
+    add_device(parser)
+    add_output(parser)
+    args = parser.parse_args(arguments)
     device = find_device(args.device)
     check_output(args.output)
     return carry_out(lambda: measure(device), lay_out, args.output)
@@ -74,4 +79,4 @@ def lay_out(result: dict) -> str:
 
 
 if __name__ == "__main__":
-    run_cli(lambda: run(sys.argv[1:]))
+    run_cli(lambda: main(sys.argv[1:]))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from diverse_mha.benchmark.shapes import Shape
-from diverse_mha.benchmark.training import Trainee
+from diverse_mha.benchmark.training import Trainee, copy_shared
 from diverse_mha.benchmark.variants import STOCK, variants_of
 
 TOLERANCE = 1e-4
@@ -58,25 +58,17 @@ def gather(
     evidence, stock = {}, None
     for name in names:
         variant = variants_of(shape)[name].without_drophead()
-        trainee = Trainee(
-            variant,
-            shape.options(dropout=0.0),
-            task,
-            device=device,
-            precision="fp32",
-            seed=seed,
-        )
-        own = trainee.model.state_dict()
+        options = shape.options(dropout=0.0)
+        trainee = Trainee(variant, options, task, device=device, precision="fp32", seed=seed)
         if stock is None:
-            stock = {key: tensor.clone() for key, tensor in own.items()}
-        shared = {k: t for k, t in stock.items() if k in own and t.shape == own[k].shape}
-        trainee.model.load_state_dict(shared, strict=False)
+            stock = {key: value.clone() for key, value in trainee.model.state_dict().items()}
+        like_stock = copy_shared(stock, trainee.model)
         outcome = trainee.step(batch)
         evidence[name] = Evidence(
             float(outcome.loss),
             float(outcome.token_loss),
             float(outcome.grad_norm),
-            len(shared) == len(own) == len(stock),
+            like_stock,
             variant.has_terms,
         )
     return evidence

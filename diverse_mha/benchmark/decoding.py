@@ -14,19 +14,24 @@ from dataclasses import asdict
 
 import torch
 from fairseq.sequence_generator import SequenceGenerator
-from tqdm import tqdm
 
-from diverse_mha.benchmark.batches import make_batches, stand_in_task
+from diverse_mha.benchmark.batches import make_batches, stand_in_task, to_device
 from diverse_mha.benchmark.checks import CheckError
-from diverse_mha.benchmark.memory import to_device
-from diverse_mha.benchmark.options import add_numbers, add_place, carry_out, check_output
-from diverse_mha.benchmark.report import describe_machine, where
-from diverse_mha.benchmark.rounds import clock_for, run_rounds
-from diverse_mha.benchmark.shapes import SHAPES, Shape
-from diverse_mha.benchmark.summary import summarise
-from diverse_mha.benchmark.training import DTYPES, build_model, find_device
+from diverse_mha.benchmark.options import (
+    add_models,
+    add_output,
+    add_rounds,
+    carry_out,
+    check_output,
+    check_precision,
+    find_device,
+)
+from diverse_mha.benchmark.report import describe_machine, format_table, ratio
+from diverse_mha.benchmark.rounds import clock_for, run_rounds, summarise
+from diverse_mha.benchmark.shapes import SHAPES
+from diverse_mha.benchmark.training import DTYPES, build_model, copy_shared
 from diverse_mha.benchmark.variants import STOCK, VARIANTS, choose
-from diverse_mha.common.arguments import OneLineParser
+from diverse_mha.common.arguments import OneLineParser, add_number
 from diverse_mha.common.errors import run_cli
 
 MODELS = "plain,em-1-2,em-all-encoder,coda"
@@ -43,24 +48,12 @@ def build_parser() -> argparse.ArgumentParser:
         description="Time fairseq's beam search with this package's models against its own "
         "transformer of the same shape, untrained, in interleaved rounds.",
     )
-    parser.add_argument("--shape", default="small", choices=SHAPES, help="default: small")
-    parser.add_argument("--variants", default=MODELS, metavar="NAMES", help=f"default: {MODELS}")
-    add_numbers(
-        parser,
-        {
-            "beam": (5, "size of the beam"),
-            "sentences": (16, "sentences in a batch"),
-            "length": (30, "tokens of every hypothesis"),
-            "rounds": (10, "rounds that count"),
-            "threads": (torch.get_num_threads(), "threads on the CPU"),
-        },
-    )
-    add_numbers(
-        parser,
-        {"warm-up": (1, "rounds before them"), "seed": (1, "seed of parameters and batches")},
-        least=0,
-    )
-    add_place(parser)
+    add_models(parser, variants=MODELS)
+    add_number(parser, "beam", 5, "size of the beam")
+    add_number(parser, "sentences", 16, "sentences in a batch")
+    add_number(parser, "length", 30, "tokens of every hypothesis")
+    add_rounds(parser, rounds=10, warm_up=1)
+    add_output(parser)
     return parser
 
 
@@ -72,6 +65,7 @@ def check_options(args: argparse.Namespace) -> None:
     """
     args.variants = choose(args.variants)
     args.device = find_device(args.device)
+    check_precision(args.precision, args.device)
     check_output(args.output)
 
 
@@ -80,42 +74,26 @@ class Decoder:
 
     Args:
         name: the variant.
-        shape: shape of the model.
         task: see ``stand_in_task``.
         stock: parameters to start from, where names and shapes agree; or None.
         args: options of the command.
     """
 
-    def __init__(
-        self,
-        name: str,
-        shape: Shape,
-        task: Namespace,
-        stock: dict | None,
-        args: argparse.Namespace,
-    ):
+    def __init__(self, name: str, task: Namespace, stock: dict | None, args: argparse.Namespace):
         torch.manual_seed(args.seed)
-        model = build_model(VARIANTS[name], shape.options(), task)
-        own = model.state_dict()
-        shared = {k: t for k, t in (stock or {}).items() if k in own and t.shape == own[k].shape}
-        model.load_state_dict(shared, strict=False)
-        self.like_stock = stock is None or len(shared) == len(own) == len(stock)
-        self.parameters = model.state_dict()
-        model.to(args.device).eval()
-        self._model = model
-        model.make_generation_fast_(beamable_mm_beam_size=None, need_attn=False)
+        self.model = build_model(VARIANTS[name], SHAPES[args.shape].options(), task)
+        self.like_stock = stock is None or copy_shared(stock, self.model)
+        self.parameters = self.model.state_dict()
+        self.model.to(args.device).eval()
+        self.model.make_generation_fast_(beamable_mm_beam_size=None, need_attn=False)
         self._generator = SequenceGenerator(
-            [model],
+            [self.model],
             task.target_dictionary,
             beam_size=args.beam,
             max_len_a=0,
             max_len_b=args.length,
             min_len=args.length,
         )
-
-    def cast(self, dtype: torch.dtype) -> None:
-        """Go on in another precision."""
-        self._model.to(dtype)
 
     def translate(self, batch: dict) -> list[list[dict]]:
         """Search; for every sentence the hypotheses, best first."""
@@ -145,45 +123,32 @@ def measure(args: argparse.Namespace) -> dict:
     decoders: dict[str, Decoder] = {}
     for name in args.variants:
         stock = decoders[STOCK].parameters if decoders else None
-        decoders[name] = Decoder(name, shape, task, stock, args)
-    batches = [
-        to_device(_first_sentences(batch, args.sentences), device)
-        for batch in make_batches(
-            args.warm_up + args.rounds,
-            shape.vocabulary,
-            max(shape.batch_tokens, 64 * args.sentences),
-            shape.mean_length,
-            args.seed,
-        )
-    ]
+        decoders[name] = Decoder(name, task, stock, args)
+    tokens = max(shape.batch_tokens, 64 * args.sentences)
+    rounds = args.warm_up + args.rounds
+    drawn = make_batches(rounds, shape.vocabulary, tokens, shape.mean_length, args.seed)
+    batches = [to_device(_first_sentences(batch, args.sentences), device) for batch in drawn]
     expected = decoders[STOCK].translate(batches[0])
     for name, decoder in decoders.items():
         fault = decoder.like_stock and disagreement(decoder.translate(batches[0]), expected)
         if fault:
             raise CheckError(f"{name}: {fault}")
     for decoder in decoders.values():
-        decoder.cast(DTYPES[args.precision])
-    seconds = run_rounds(
-        {name: decoder.translate for name, decoder in decoders.items()},
-        batches,
-        args.warm_up,
-        clock_for(device),
-        lambda name, outcome: None,
-        lambda sequence, total: tqdm(sequence, desc="time", total=total, leave=False, disable=None),
-    )
-    summaries = summarise(seconds, STOCK, args.seed)
+        decoder.model.to(DTYPES[args.precision])
+    steps = {name: decoder.translate for name, decoder in decoders.items()}
+    seconds = run_rounds(steps, batches, args.warm_up, clock_for(device))
     return {
         "options": {**vars(args), "device": device.type, "output": None},
         "model": asdict(shape),
         "machine": machine,
+        "baseline": STOCK,
         "variants": {
             name: {
                 "text": VARIANTS[name].text,
-                "sentences_per_second": args.sentences / summaries[name].median_seconds,
-                **asdict(summaries[name]),
-                "seconds": seconds[name],
+                "sentences_per_second": args.sentences / summary["median_seconds"],
+                **summary,
             }
-            for name in args.variants
+            for name, summary in summarise(seconds, STOCK, args.seed).items()
         },
     }
 
@@ -191,32 +156,25 @@ def measure(args: argparse.Namespace) -> dict:
 def _first_sentences(batch: dict, count: int) -> dict:
     """Keep the first sentences of a batch: what a search needs of it."""
     net = batch["net_input"]
-    kept = {key: net[key][:count] for key in ("src_tokens", "src_lengths")}
-    return {"net_input": kept}
+    return {"net_input": {key: net[key][:count] for key in ("src_tokens", "src_lengths")}}
 
 
 def format_markdown(result: dict) -> str:
-    """Lay out a result as a heading and a table."""
+    """Lay out a result as a table."""
     options = result["options"]
-    lines = [
+    title = (
         f"Beam search, shape {options['shape']}, beam {options['beam']}, {options['sentences']} "
-        f"sentences a batch, hypotheses of {options['length']} tokens, "
-        f"{options['precision']}, {where(result['machine'])}, "
-        f"torch {result['machine']['versions']['torch']}; "
-        f"{options['rounds']} interleaved rounds after {options['warm_up']} of warm-up.",
-        "",
-        "| variant | what | sentences/s | ratio to stock (95 %) |",
-        "| --- | --- | ---: | ---: |",
-    ]
-    lines += [
-        f"| `{name}` | {row['text']} | {row['sentences_per_second']:.3g} | "
-        f"{row['ratio']:.3f} ({row['ratio_low']:.3f}-{row['ratio_high']:.3f}) |"
+        f"sentences a batch, hypotheses of {options['length']} tokens"
+    )
+    rows = [
+        (f"`{name}`", row["text"], f"{row['sentences_per_second']:.3g}", ratio(row))
         for name, row in result["variants"].items()
     ]
-    return "\n".join(lines)
+    headings = ("variant", "what", "sentences/s", "ratio to stock (95 %)")
+    return format_table(title, headings, rows, result)
 
 
-def run(arguments: Sequence[str]) -> int:
+def main(arguments: Sequence[str]) -> int:
     """Run the benchmark and return the exit code."""
     args = build_parser().parse_args(arguments)
     check_options(args)
@@ -224,4 +182,4 @@ def run(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    run_cli(lambda: run(sys.argv[1:]))
+    run_cli(lambda: main(sys.argv[1:]))

@@ -23,8 +23,8 @@ import torch
 
 from diverse_mha.benchmark.gpu_report import format_report
 from diverse_mha.benchmark.memory import TOO_LARGE
+from diverse_mha.benchmark.options import find_device
 from diverse_mha.benchmark.report import describe_machine
-from diverse_mha.benchmark.training import find_device
 from diverse_mha.common.arguments import OneLineParser, called
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.files import write_json, write_text

@@ -17,8 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from diverse_mha.analysis.checkpoints import iterate_batches, load
-from diverse_mha.benchmark.options import add_numbers
-from diverse_mha.common.arguments import OneLineParser
+from diverse_mha.common.arguments import OneLineParser, add_number
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.criterions.config import DiversityConfig
 from diverse_mha.criterions.terms import DiversityTerms
@@ -69,14 +68,12 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("checkpoint", help="checkpoint of a translation or language model")
     parser.add_argument("data", help="folder that fairseq-preprocess wrote")
     parser.add_argument("--subset", default="valid", help="split (default: valid)")
-    add_numbers(
-        parser,
-        {"batches": (8, "batches to look at"), "max-tokens": (1024, "most tokens in a batch")},
-    )
+    add_number(parser, "batches", 8, "batches to look at")
+    add_number(parser, "max-tokens", 1024, "most tokens in a batch")
     return parser
 
 
-def run(arguments: Sequence[str]) -> int:
+def main(arguments: Sequence[str]) -> int:
     """Print the table and return the exit code."""
     args = build_parser().parse_args(arguments)
     loaded = load(args.checkpoint, args.data)
@@ -99,4 +96,4 @@ def run(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    run_cli(lambda: run(sys.argv[1:]))
+    run_cli(lambda: main(sys.argv[1:]))

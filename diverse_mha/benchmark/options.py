@@ -1,41 +1,76 @@
-"""What the benchmarks' command lines share: numbers, where to measure, and how they end."""
+"""What the benchmarks' command lines share: models, rounds, and how they end."""
 
 import argparse
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
+import torch
+
 from diverse_mha.benchmark.checks import CheckError
+from diverse_mha.benchmark.shapes import SHAPES
 from diverse_mha.benchmark.training import DTYPES
 from diverse_mha.common.arguments import add_number
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import write_json
 
-OUTPUT = {"type": Path, "metavar": "FILE.json", "help": "also write everything"}
 
-
-def add_numbers(
-    parser: argparse.ArgumentParser, numbers: Mapping[str, tuple[int | None, str]], least: int = 1
-) -> None:
-    """Declare options that take a whole number.
-
-    Args:
-        parser: the parser.
-        numbers: by name, the default and what it is; without a default the text says what is
-            taken instead.
-        least: the smallest number that each takes.
-    """
-    for name, (default, text) in numbers.items():
-        add_number(parser, name, default, text, least=least)
-
-
-def add_place(parser: argparse.ArgumentParser) -> None:
-    """Declare ``--precision``, ``--device`` and ``--output``."""
+def add_models(parser: argparse.ArgumentParser, variants: str | None) -> None:
+    """Declare ``--shape``, ``--variants`` with that default, ``--precision`` and ``--device``."""
+    parser.add_argument("--shape", default="small", choices=SHAPES, help="default: small")
+    parser.add_argument(
+        "--variants", default=variants, metavar="NAMES",
+        help=f"separated by commas, stock is always there (default: {variants or 'all'})",
+    )  # fmt: skip
     parser.add_argument(
         "--precision", default="fp32", choices=DTYPES, help="as fairseq's --fp16 and --bf16"
     )
+    add_device(parser)
+
+
+def add_device(parser: argparse.ArgumentParser) -> None:
+    """Declare ``--device``."""
     parser.add_argument("--device", help="cpu or cuda (default: cuda where there is a GPU)")
-    parser.add_argument("--output", **OUTPUT)
+
+
+def add_rounds(parser: argparse.ArgumentParser, rounds: int, warm_up: int) -> None:
+    """Declare ``--rounds`` and ``--warm-up`` with these defaults, ``--seed`` and ``--threads``."""
+    add_number(parser, "rounds", rounds, "rounds that count")
+    add_number(parser, "warm-up", warm_up, "rounds before them", least=0)
+    add_number(parser, "seed", 1, "of all chance", least=0)
+    add_number(parser, "threads", torch.get_num_threads(), "threads on the CPU")
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """Declare ``--output``."""
+    parser.add_argument("--output", type=Path, metavar="FILE.json", help="also write everything")
+
+
+def find_device(name: str | None) -> torch.device:
+    """Return the device of that name, by default the GPU where there is one.
+
+    Raises:
+        UserError: if it is neither cpu nor cuda, or there is no GPU.
+    """
+    if name is None:
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name not in ("cpu", "cuda"):
+        raise UserError(f"--device {name}: choose cpu or cuda")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise UserError("--device cuda: torch finds no GPU here; choose cpu")
+    return torch.device(name)
+
+
+def check_precision(precision: str, device: torch.device) -> None:
+    """Refuse a precision that the device cannot train in.
+
+    Raises:
+        UserError: naming what would do.
+    """
+    if precision == "fp16" and device.type == "cpu":
+        raise UserError("--precision fp16: needs a GPU; on the CPU choose fp32 or bf16")
+    if precision == "bf16" and device.type == "cuda" and not torch.cuda.is_bf16_supported():
+        raise UserError("--precision bf16: this GPU has no bfloat16; choose fp32 or fp16")
 
 
 def check_output(output: Path | None) -> None:

@@ -1,13 +1,16 @@
-"""Steps of several variants in turn, each with a clock on it."""
+"""Steps of several variants in turn, each with a clock on it, and the figures of that."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
+from tqdm import tqdm
 
 Step = Callable[[dict], Any]
 Clock = Callable[[Step, dict], tuple[float, Any]]
+RESAMPLES = 2000  # of the bootstrap
 
 
 def clock_for(device: torch.device) -> Clock:
@@ -45,11 +48,10 @@ def turns(names: list[str], rounds: int) -> Iterator[tuple[int, str]]:
 
 def run_rounds(
     steps: Mapping[str, Step],
-    batches: list[dict],
+    batches: Sequence[dict],
     warm_up: int,
     clock: Clock,
-    check: Callable[[str, Any], None],
-    progress: Callable[[Iterator, int], Iterator] = lambda sequence, total: sequence,
+    check: Callable[[str, Any], None] = lambda name, outcome: None,
 ) -> dict[str, list[float]]:
     """Let every variant do one step on every batch, a batch a round.
 
@@ -62,16 +64,69 @@ def run_rounds(
         warm_up: first rounds to leave out.
         clock: see ``clock_for``.
         check: called with the name and what the step returned, off the clock.
-        progress: wraps the sequence of turns, given their number.
 
     Returns:
         Seconds of every step after the warm-up, by name, in the order of the rounds.
     """
     seconds = {name: [] for name in steps}
-    sequence = turns(list(steps), len(batches))
-    for number, name in progress(sequence, len(steps) * len(batches)):
+    order = turns(list(steps), len(batches))
+    for number, name in bar(order, "time", len(steps) * len(batches)):
         elapsed, outcome = clock(steps[name], batches[number])
         check(name, outcome)
         if number >= warm_up:
             seconds[name].append(elapsed)
     return seconds
+
+
+def bar(sequence, text: str, total: int | None = None) -> tqdm:
+    """Show on a terminal how far a sequence is."""
+    return tqdm(sequence, desc=f"{text:<6}", total=total, leave=False, disable=None)
+
+
+def bootstrap_median(values: Sequence[float], seed: int = 0) -> tuple[float, float]:
+    """95 % percentile interval of the median, from ``RESAMPLES`` resamples with replacement."""
+    values = np.asarray(values, dtype=float)
+    drawn = np.random.default_rng(seed).integers(len(values), size=(RESAMPLES, len(values)))
+    low, high = np.percentile(np.median(values[drawn], axis=1), [2.5, 97.5])
+    return float(low), float(high)
+
+
+def summarise(
+    seconds: Mapping[str, Sequence[float]], baseline: str, seed: int = 0
+) -> dict[str, dict]:
+    """Summarise interleaved rounds.
+
+    Args:
+        seconds: times by variant, all of the same rounds in the same order.
+        baseline: the variant that the ratios compare with.
+        seed: seed of the bootstrap.
+
+    Returns:
+        By variant ``median_seconds``, ``lower_quartile``, ``upper_quartile``,
+        ``steps_per_second`` at the median, ``ratio``: the median over rounds of baseline time /
+        own time, above 1 = faster, ``ratio_low`` and ``ratio_high``: its 95 % bootstrap
+        interval, and ``seconds``.
+
+    Raises:
+        ValueError: if a variant lacks rounds.
+    """
+    reference = np.asarray(seconds[baseline], dtype=float)
+    summaries = {}
+    for name, times in seconds.items():
+        own = np.asarray(times, dtype=float)
+        if not len(own) or own.shape != reference.shape:
+            raise ValueError(f"{name}: {len(own)} rounds, {baseline}: {len(reference)}")
+        lower, median, upper = (float(q) for q in np.percentile(own, [25, 50, 75]))
+        ratios = reference / own
+        low, high = bootstrap_median(ratios, seed)
+        summaries[name] = {
+            "median_seconds": median,
+            "lower_quartile": lower,
+            "upper_quartile": upper,
+            "steps_per_second": 1 / median,
+            "ratio": float(np.median(ratios)),
+            "ratio_low": low,
+            "ratio_high": high,
+            "seconds": list(times),
+        }
+    return summaries

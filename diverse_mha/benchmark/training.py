@@ -15,8 +15,9 @@ from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
 
 import diverse_mha
-from diverse_mha.benchmark.variants import Variant
-from diverse_mha.common.errors import UserError
+from diverse_mha.benchmark.batches import stand_in_task, to_device
+from diverse_mha.benchmark.shapes import Shape
+from diverse_mha.benchmark.variants import Variant, variants_of
 
 diverse_mha.register()  # models and criterions
 
@@ -91,31 +92,27 @@ class Trainee:
         return sum(p.numel() for p in self.model.parameters())
 
 
-def find_device(name: str | None) -> torch.device:
-    """Return the device of that name, by default the GPU where there is one.
+def copy_shared(parameters: dict, model: torch.nn.Module) -> bool:
+    """Copy to a model those parameters that it has by name and shape.
 
-    Raises:
-        UserError: if it is neither cpu nor cuda, or there is no GPU.
+    Returns:
+        Whether they were all, and all of the model's.
     """
-    if name is None:
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    if name not in ("cpu", "cuda"):
-        raise UserError(f"--device {name}: choose cpu or cuda")
-    if name == "cuda" and not torch.cuda.is_available():
-        raise UserError("--device cuda: torch finds no GPU here; choose cpu")
-    return torch.device(name)
+    own = model.state_dict()
+    shared = {k: t for k, t in parameters.items() if k in own and t.shape == own[k].shape}
+    model.load_state_dict(shared, strict=False)
+    return len(shared) == len(own) == len(parameters)
 
 
-def check_precision(precision: str, device: torch.device) -> None:
-    """Refuse a precision that the device cannot train in.
+def train_twice(name: str, shape: Shape, batch: dict, settings: dict) -> None:
+    """Build a variant and train it on one batch, for the memory that this takes.
 
-    Raises:
-        UserError: naming what would do.
+    The second step meets the optimiser's state, which the first one made.
     """
-    if precision == "fp16" and device.type == "cpu":
-        raise UserError("--precision fp16: needs a GPU; on the CPU choose fp32 or bf16")
-    if precision == "bf16" and device.type == "cuda" and not torch.cuda.is_bf16_supported():
-        raise UserError("--precision bf16: this GPU has no bfloat16; choose fp32 or fp16")
+    task, batch = stand_in_task(shape.vocabulary), to_device(batch, settings["device"])
+    trainee = Trainee(variants_of(shape)[name], shape.options(), task, **settings)
+    for _ in range(2):
+        trainee.step(batch)
 
 
 def build_model(variant: Variant, options: dict, task: Namespace) -> torch.nn.Module:

@@ -1,4 +1,4 @@
-"""What is measured: one row a method, and what the papers say it costs."""
+"""What is measured: one row a method."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -139,37 +139,6 @@ def variants_of(shape: Shape) -> dict[str, Variant]:
         name: replace(variant, criterion=_ADAPTIVE[variant.criterion])
         for name, variant in LANGUAGE_MODEL_VARIANTS.items()
     }
-
-
-@dataclass(frozen=True)
-class PaperRatio:
-    """Training speed that a paper reports, in steps per second.
-
-    Attributes:
-        speed: with the method.
-        baseline: the paper's own Transformer without it.
-        source: the table.
-    """
-
-    speed: float
-    baseline: float
-    source: str
-
-    @property
-    def ratio(self) -> float:
-        """Speed with the method relative to the paper's baseline; below 1 = slower."""
-        return self.speed / self.baseline
-
-
-# By (variant, shape): the papers measured the Base and Big shapes only.
-PAPER_RATIOS = {
-    ("output", "base"): PaperRatio(1.10, 1.28, "Li et al. 2018, Table 3, En-De"),
-    ("output", "big"): PaperRatio(0.51, 0.61, "Li et al. 2018, Table 3, En-De"),
-    ("output-encoder", "base"): PaperRatio(1.15, 1.21, "Li et al. 2018, Table 2, Zh-En"),
-    ("all-terms-encoder", "base"): PaperRatio(1.05, 1.21, "Li et al. 2018, Table 1, Zh-En"),
-    ("em-1-2", "base"): PaperRatio(1.67, 1.92, "Li et al. 2021, Table 4, En-De"),
-    ("em-all-encoder", "base"): PaperRatio(1.20, 1.92, "Li et al. 2021, Table 4, En-De"),
-}
 
 
 def choose(names: str | None, variants: Mapping[str, Variant] = VARIANTS) -> list[str]:

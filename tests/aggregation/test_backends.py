@@ -1,12 +1,14 @@
 """Which form of routing runs, and what happens where one cannot."""
 
 import logging
+import sys
 
 import pytest
 import torch
 
 from diverse_mha.aggregation import RoutingAggregation, chunks, em_routing, fused_routing, kernel
 from diverse_mha.aggregation.routing import ROUTINGS
+from diverse_mha.benchmark.memory import peak_memory
 from tests.aggregation.test_routing_algorithms import EXACT, ORACLES, value_and_grad, votes_of
 
 
@@ -124,3 +126,22 @@ def test_a_cache_folder_that_others_may_write_to_is_not_trusted(monkeypatch, tmp
     (tmp_path / "diverse_mha").chmod(0o777)
     with pytest.raises(RuntimeError, match="may be written to by others; make it yours alone"):
         kernel.build()
+
+
+def forward_and_backward(form: str) -> None:
+    votes = torch.randn(1024, 8, 512, 1, requires_grad=True)
+    routed = (
+        em_routing(votes) if form == "plain" else fused_routing(em_routing, votes, {}, backend=form)
+    )
+    routed.sum().backward()
+
+
+@pytest.mark.integration
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_fused_routing_needs_less_memory():
+    """16 MiB of votes: their gradient and the result, against what plain autograd keeps."""
+    plain, fused = (
+        peak_memory(forward_and_backward, form, device=torch.device("cpu"), threads=1)
+        for form in ("plain", "chunked")
+    )
+    assert fused <= 0.6 * plain

@@ -11,7 +11,7 @@ SIZES = "--shape tiny --beam 2 --sentences 3 --length 4 --rounds 1 --warm-up 0 -
 def test_table_has_a_row_for_each_variant(capsys, tmp_path):
     output = tmp_path / "result.json"
     arguments = [*SIZES.split(), "--variants", "plain,coda", "--output", str(output)]
-    assert decoding.run(arguments) == 0
+    assert decoding.main(arguments) == 0
     rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| `")]
     assert [row.split("`")[1] for row in rows] == ["stock", "plain", "coda"]
     assert output.is_file()
@@ -29,7 +29,7 @@ def test_other_hypotheses_are_refused(monkeypatch, capsys):
         return result
 
     monkeypatch.setattr(decoding.Decoder, "translate", biased)
-    assert decoding.run([*SIZES.split(), "--variants", "plain"]) == 1
+    assert decoding.main([*SIZES.split(), "--variants", "plain"]) == 1
     captured = capsys.readouterr()
     assert "plain: hypothesis 0 of sentence 0: scores differ by 0.01" in captured.err
     assert captured.out == ""
@@ -38,9 +38,9 @@ def test_other_hypotheses_are_refused(monkeypatch, capsys):
 @pytest.mark.parametrize("option", ["--beam", "--sentences", "--length", "--rounds", "--threads"])
 def test_impossible_numbers_are_named(option):
     with pytest.raises(UserError, match=f"{option}: 0 is not a whole number from 1 up"):
-        decoding.run([option, "0"])
+        decoding.main([option, "0"])
 
 
 def test_unknown_variants_are_named():
     with pytest.raises(UserError, match="unknown 'fast'"):
-        decoding.run(["--variants", "fast"])
+        decoding.main(["--variants", "fast"])

@@ -50,4 +50,4 @@ def test_the_two_normalisations_differ_by_the_square_of_the_samples():
 @pytest.mark.parametrize("option", ["--batches", "--max-tokens"])
 def test_impossible_numbers_are_named(option):
     with pytest.raises(UserError, match=f"{option}: 0 is not a whole number from 1 up"):
-        gradients.run(["checkpoint.pt", "data", option, "0"])
+        gradients.main(["checkpoint.pt", "data", option, "0"])

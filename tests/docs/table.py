@@ -74,8 +74,6 @@ SHORTER = [
     (r"^bash scripts/benchmark\.sh .*--add-to", "--rounds 20 --variants plain"),
     (r"^bash scripts/check-gpu\.sh", "--device cpu --minutes 0.3"),
     (r"benchmark\.decoding", "--shape tiny --sentences 2 --length 5 --rounds 2"),
-    (r"benchmark\.routing", "--tokens 64 --width 32 --rounds 2"),
-    (r"benchmark\.cascade", "--length 10 --layers 2 --rounds 2"),
     (r"benchmark\.gradients", "--batches 1"),
 ]
 # What stands in for a part of a command: for what takes its published files only, and for what
