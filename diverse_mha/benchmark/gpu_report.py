@@ -3,13 +3,18 @@
 import statistics
 from collections import defaultdict
 
-from diverse_mha.benchmark.report import MIB, where
+from diverse_mha.benchmark.report import MIB, ratio, where
+from diverse_mha.common.tables import markdown_table
 
 TRAINING = (
-    "| shape | precision | tokens | variant | ratio to stock (95 %) | tokens/s | share of the peak "
-    "| peak memory, MiB |"
+    *("shape", "precision", "tokens", "variant", "ratio to stock (95 %)", "tokens/s"),
+    *("share of the peak", "peak memory, MiB"),
 )
-SEARCH = "| shape | precision | variant | ratio to stock (95 %) | sentences/s |"
+SEARCH = ("shape", "precision", "variant", "ratio to stock (95 %)", "sentences/s")
+SHARE = (
+    "Share of the peak: the matrix products that stock's step takes, over the time of the step and "
+    "the peak of that precision; what a method adds counts as nothing."
+)
 
 UNFINISHED = {
     "out of time": "Stopped before the end, for time",
@@ -72,8 +77,7 @@ def _quoted(text: str, count: int) -> list[str]:
 
 def _tests(results: dict[str, dict]) -> list[str]:
     """One row for every test function: how many cases, and the largest of what they measured."""
-    lines = ["| check | cases | passed | measured, at most |", "| --- | ---: | ---: | --- |"]
-    cases, faults = defaultdict(list), []
+    lines, cases, faults = [], defaultdict(list), []
     for test in (test for result in results.values() for test in result["tests"]):
         cases[test["name"].partition("[")[0]].append(test)
         if test["outcome"] not in ("passed", "skipped"):
@@ -81,8 +85,10 @@ def _tests(results: dict[str, dict]) -> list[str]:
     for name, tests in cases.items():
         passed = sum(test["outcome"] == "passed" for test in tests)
         text = name.removeprefix("test_").replace("_", " ")
-        lines.append(f"| {text} | {len(tests)} | {passed} | {_largest(tests)} |")
-    return lines + (["", "Failed:", "", *faults] if faults else [])
+        lines.append((text, str(len(tests)), str(passed), _largest(tests)))
+    headings = ("check", "cases", "passed", "measured, at most")
+    table = markdown_table(headings, lines)
+    return [table, *(["Failed:", "", *faults] if faults else [])]
 
 
 def _largest(tests: list[dict]) -> str:
@@ -101,50 +107,39 @@ def _largest(tests: list[dict]) -> str:
 
 
 def _speed(results: dict[str, dict]) -> list[str]:
-    lines, training, search = [], [TRAINING, _rule(TRAINING)], [SEARCH, _rule(SEARCH)]
+    lines, training, search = [], [], []
     ceiling = results.pop("ceiling", None)
     peak = ceiling["operations_per_second"] if ceiling else {}
     if ceiling:
         rates = ", ".join(f"{name} {rate / 1e12:.3g}" for name, rate in peak.items())
-        copied = ceiling["bytes_per_second"] / 1e12
-        lines += [
+        lines.append(
             f"Peak, measured: matrix products of random numbers {rates} TFLOP/s; copies "
-            f"{copied:.3g} TB/s, read and written.",
-        ]
+            f"{ceiling['bytes_per_second'] / 1e12:.3g} TB/s, read and written.\n"
+        )
     for result in results.values():
         options = result["options"]
+        model = options["shape"], options["precision"]
         for name, row in result["variants"].items():
-            ratio = f"{row['ratio']:.3f} ({row['ratio_low']:.3f}-{row['ratio_high']:.3f})"
-            where_and_what = [options["shape"], options["precision"]]
             if "sentences_per_second" in row:
-                cells = [*where_and_what, name, ratio, f"{row['sentences_per_second']:.3g}"]
-                search.append(f"| {' | '.join(cells)} |")
+                search.append((*model, name, ratio(row), f"{row['sentences_per_second']:.3g}"))
                 continue
             tokens = statistics.mean(batch["target_tokens"] for batch in result["batches"])
             speed = tokens / statistics.mean(row["seconds"])
             operations = result["stock_operations_per_target_token"] * speed
             highest = peak.get(options["precision"])
-            cells = [
-                *where_and_what,
-                str(options["batch_tokens"]),
-                f"{name}, --compile" if options["compile"] else name,
-                ratio,
-                f"{speed:.3g}",
-                f"{operations / highest:.1%}" if highest else "",
-                f"{row['peak_memory_bytes'] / MIB:.0f}",
-            ]
-            training.append(f"| {' | '.join(cells)} |")
-    for table in (training, search):
-        if len(table) > 2:
-            lines += ["", *table]
-    if len(training) > 2:
-        lines += [
-            "",
-            "Share of the peak: the matrix products that stock's step takes, over the time of the "
-            "step and the peak of that precision; what a method adds counts as nothing.",
-        ]
+            training.append(
+                (
+                    *model,
+                    str(options["batch_tokens"]),
+                    f"{name}, --compile" if options["compile"] else name,
+                    ratio(row),
+                    f"{speed:.3g}",
+                    f"{operations / highest:.1%}" if highest else "",
+                    f"{row['peak_memory_bytes'] / MIB:.0f}",
+                )
+            )
+    if training:
+        lines += [markdown_table(TRAINING, training, names=4), SHARE + "\n"]
+    if search:
+        lines.append(markdown_table(SEARCH, search, names=3))
     return lines
-
-
-def _rule(head: str) -> str:
-    return "| " + " | ".join(["---"] * (head.count("|") - 1)) + " |"

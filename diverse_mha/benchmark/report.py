@@ -39,14 +39,14 @@ def ratio(summary: dict) -> str:
 def format_table(
     title: str, headings: Iterable[str], rows: Iterable[Iterable[str]], result: dict
 ) -> str:
-    """Lay out the rows of a benchmark, and say under them how they were measured.
+    """Lay out the rows of a benchmark as Markdown, and say under them how they were measured.
 
     Args:
         title: what was measured.
-        headings: of the columns; one is a ratio to ``baseline``.
+        headings: of the columns: two of words, then numbers, one of which is a ratio.
         rows: their cells.
         result: ``machine``, ``options`` with ``precision``, ``rounds``, ``warm_up``, and the
-            name of the ``baseline``.
+            name of the ``baseline`` of the ratio.
     """
     options, machine = result["options"], result["machine"]
     notes = [
@@ -62,4 +62,4 @@ def format_table(
                 "start: other programs were running, so the figures are noisy."
             )
     lines = tuple(tuple(row) for row in rows)
-    return to_markdown(Layout(title, tuple(headings), lines, tuple(notes))).rstrip()
+    return to_markdown(Layout(title, tuple(headings), lines, tuple(notes), names=2)).rstrip()

@@ -27,6 +27,7 @@ class Layout:
     headings: tuple[str, ...]
     lines: tuple[tuple[str, ...], ...]
     notes: tuple[str, ...]
+    names: int = 1  # columns at the left that hold words, not numbers
 
 
 def to_text(layout: Layout) -> str:
@@ -35,21 +36,25 @@ def to_text(layout: Layout) -> str:
     widths = [max(len(row[place]) for row in rows) for place in range(len(layout.headings))]
     lines = [layout.title]
     for row in rows:
-        cells = [row[0].ljust(widths[0])]
-        cells += [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
+        cells = [
+            cell.ljust(width) if place < layout.names else cell.rjust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
         lines.append("  ".join(cells).rstrip())
     return "\n".join([*lines, *layout.notes])
 
 
 def to_markdown(layout: Layout) -> str:
     """Write the table as Markdown."""
-    table = markdown_table(layout.headings, layout.lines)
+    table = markdown_table(layout.headings, layout.lines, names=layout.names)
     return "\n".join([f"**{layout.title}**", "", table, *_paragraphs(layout.notes)]) + "\n"
 
 
-def markdown_table(headings: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    """Write a table as Markdown without title and notes; its first column holds words."""
-    rule = ["---", *["---:"] * (len(headings) - 1)]
+def markdown_table(
+    headings: Sequence[str], lines: Iterable[Sequence[str]], *, names: int = 1
+) -> str:
+    """Write a table as Markdown without title and notes; its first columns hold words."""
+    rule = ["---"] * names + ["---:"] * (len(headings) - names)
     rows = ([cell.replace("|", "\\|") for cell in row] for row in (headings, rule, *lines))
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
@@ -69,7 +74,7 @@ def csv_text(rows: Iterable[Sequence]) -> str:
 def to_latex(layout: Layout, label: str) -> str:
     """Write the table as a LaTeX ``table`` with ``booktabs`` rules and that label."""
     caption = " ".join((f"{layout.title}.", *layout.notes))
-    return latex_table(layout.headings, [layout.lines], caption, label)
+    return latex_table(layout.headings, [layout.lines], caption, label, names=layout.names)
 
 
 def latex_table(
