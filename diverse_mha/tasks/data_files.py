@@ -60,8 +60,8 @@ def check_split(folder: str | Path, split: str) -> None:
 
 
 def splits_in(folder: str | Path) -> str:
-    """Name the splits that a data folder has, for a message."""
-    names = {path.name.split(".")[0] for path in Path(folder).glob("*.idx")}
+    """Name the splits that a data folder has, such as train or train.de-en, for a message."""
+    names = {path.stem.rpartition(".")[0] or path.stem for path in Path(folder).glob("*.idx")}
     return ", ".join(sorted(names)) or "none"
 
 

@@ -1,8 +1,10 @@
-"""What the tasks of this package share: exact resume, checks of the data."""
+"""What the tasks on fairseq-preprocess's folders share: exact resume, and checks of the data."""
 
 from pathlib import Path
 
 from diverse_mha.common.errors import OptionError
+from diverse_mha.tasks.data_files import check_split, dictionaries_named, splits_in
+from diverse_mha.tasks.half_precision import HalfPrecisionState
 
 REBUILD_BATCHES_HELP = (
     "draw the batches of every epoch from its own seed, so that a resumed run sees the batches "
@@ -25,3 +27,40 @@ def check_data_folder(data: str | None) -> Path:
             "fairseq-preprocess wrote"
         )
     return folder
+
+
+class ExactResume(HalfPrecisionState):
+    """Goes before a fairseq task: it resumes exactly, and says what is wrong with its data."""
+
+    @classmethod
+    def setup_task(cls, cfg, **kwargs):
+        """Check the data folder and load the dictionaries.
+
+        Raises:
+            OptionError: if the data folder is missing or holds no dictionary, or a damaged one.
+        """
+        folder = check_data_folder(cfg.data)
+        with dictionaries_named(folder):
+            return super().setup_task(cfg, **kwargs)
+
+    def load_dataset(self, split, epoch=1, combine=False, **kwargs):
+        """Load a split.
+
+        Raises:
+            OptionError: if it is not there or cut off, or its two sides differ in length.
+        """
+        check_split(self.cfg.data, split)
+        try:
+            super().load_dataset(split, epoch=epoch, combine=combine, **kwargs)
+        except FileNotFoundError as error:
+            raise OptionError(
+                f"data folder {self.cfg.data} holds no split {split!r}; it has "
+                f"{splits_in(self.cfg.data)}"
+            ) from error
+        except AssertionError as error:
+            if "same number of examples" not in str(error):
+                raise
+            raise OptionError(
+                f"split {split!r} in {self.cfg.data} has source and target sides of different "
+                "length; run fairseq-preprocess on two files with a line for every pair"
+            ) from error

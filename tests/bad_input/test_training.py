@@ -82,7 +82,7 @@ OPTIONS = [
     Row("data-dictionary", train(data="baddict"), "baddict/dict", "fairseq-preprocess"),
     Row("data-cut-text", train(data="cutbin"), "cutbin/", "fairseq-preprocess"),
     Row("data-cut-index", train(data="cutidx"), "cutidx/", "fairseq-preprocess"),
-    Row("data-split", train("--valid-subset dev"), "'dev'", "fairseq-preprocess"),
+    Row("data-split", train("--valid-subset dev"), "'dev'", "it has "),
     Row("restore-cut", train("--restore-file cut.pt"), "cut.pt", "give a whole one"),
     Row("restore-text", train("--restore-file text.pt"), "text.pt", "give a whole one"),
     Row("finetune-cut", train("--finetune-from-model cut.pt"), "cut.pt", "give a whole one"),

@@ -7,22 +7,27 @@ import pytest
 import torch
 from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
 
-from diverse_mha.corpora.binarise import binarise, write_dictionary
+from diverse_mha.corpora.binarise import binarise
 from diverse_mha.tasks.sentence_classification import SentenceClassificationTask
 from diverse_mha.tasks.sentence_dataset import SentenceDataset
 
 NAME = "sentence_classification"
 WORDS, LABELS = "abcd", "xyz"
+NAMES = {"label": LABELS, "length": "123"}
 
 
 def write(folder, lines, *, split="train", fields=("input0", "input1", "label", "length")):
     """Write examples (sentence, sentence, label, group) as prepared data."""
-    for number, field in enumerate(fields):
-        names = {"label": LABELS, "length": "123"}.get(field, WORDS)
-        write_dictionary(folder / field / "dict.txt", dict.fromkeys(names, 1), ordered=True)
-        column = [line[number] for line in lines]
-        binarise(folder / field, split, column, end=field.startswith("input"))
+    dictionaries = {field: dict.fromkeys(NAMES.get(field, WORDS), 1) for field in fields}
+    columns = {field: [line[number] for line in lines] for number, field in enumerate(fields)}
+    binarise(folder, dictionaries, {split: columns})
     return folder
+
+
+def write_field(folder, field, column):
+    """Write one field of the training examples anew."""
+    names = dict.fromkeys(NAMES.get(field, WORDS), 1)
+    binarise(folder, {field: names}, {"train": {field: column}})
 
 
 PAIRS = [
@@ -106,20 +111,20 @@ def test_order_is_by_length_and_at_random_in_training():
     [
         (lambda f: (f / "label" / "dict.txt").unlink(), "holds no label/dict.txt; make it with"),
         (
-            lambda f: write_dictionary(f / "input1" / "dict.txt", {"e": 1}),
+            lambda f: (f / "input1" / "dict.txt").write_text("e 1\n"),
             "input0/dict.txt and input1/dict.txt differ",
         ),
         (lambda f: (f / "input1" / "train.idx").unlink(), "holds no split 'train' in input1/"),
         (
-            lambda f: binarise(f / "input1", "train", ["a"]),
+            lambda f: write_field(f, "input1", ["a"]),
             "input0 has 4, input1 has 1, label has 4",
         ),
         (
-            lambda f: binarise(f / "label", "train", ["x", "q", "x", "x"], end=False),
+            lambda f: write_field(f, "label", ["x", "q", "x", "x"]),
             "label/train: example 2 has a value that is not in label/dict.txt",
         ),
         (
-            lambda f: write_dictionary(f / "label" / "dict.txt", {"x": 1}),
+            lambda f: (f / "label" / "dict.txt").write_text("x 1\n"),
             "label/dict.txt: 1 classes; there must be 2",
         ),
     ],
