@@ -7,7 +7,7 @@ from typing import NoReturn
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.machine import cores
-from diverse_mha.common.places import ROOT
+from diverse_mha.common.places import ROOT, check_file
 
 
 class OneLineParser(argparse.ArgumentParser):
@@ -83,6 +83,18 @@ def add_evaluation(parser: argparse.ArgumentParser, default: str) -> None:
         help=f"default: CHECKPOINT.{default}.json beside the checkpoint",
     )
     parser.add_argument("--cpu", action="store_true", help="leave GPUs alone")
+
+
+def evaluation_output(args: argparse.Namespace, checkpoint: str | Path, default: str) -> Path:
+    """Return ``--output`` of :func:`add_evaluation`, given or by default.
+
+    Raises:
+        UserError: if it could not be written.
+    """
+    checkpoint = Path(checkpoint)
+    output = args.output or checkpoint.with_name(f"{checkpoint.stem}.{default}.json")
+    check_file("--output", output, ".json")
+    return output
 
 
 def at_least(minimum: int) -> Callable[[str], int]:

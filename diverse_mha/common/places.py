@@ -13,17 +13,21 @@ ROOT = USER_DIR.parent
 CONFIGS = USER_DIR / "configs" if (USER_DIR / "configs").is_dir() else ROOT / "configs"
 
 
-def check_file(option: str, path: str | Path) -> None:
+def check_file(option: str, path: str | Path, ending: str = "") -> None:
     """Refuse a file that could not be written.
 
     Args:
         option: how the user gave it, such as ``--output``.
         path: the file; it and the folders above it need not be there.
+        ending: what its name must end in, such as ``.json``.
 
     Raises:
-        UserError: if it is a folder, or the nearest folder above it cannot be written to.
+        UserError: if it is a folder, is called otherwise, or the nearest folder above it cannot
+            be written to.
     """
     path = Path(path)
+    if not path.name.endswith(ending):
+        raise UserError(f"{option} {path}: must end in {ending}")
     if path.is_dir():
         raise UserError(f"{option} {path}: is a folder; give a file name")
     _check_above(option, path, path.parent)

@@ -54,7 +54,7 @@ def binarise(
     from fairseq.data import Dictionary, indexed_dataset
 
     for field, counts in dictionaries.items():
-        (folder / field).mkdir(parents=True)
+        (folder / field).mkdir(parents=True, exist_ok=True)
         path = folder / field / "dict.txt"
         write_lines(path, (f"{word} {count}" for word, count in counts.items()))
         dictionary = Dictionary.load(str(path))

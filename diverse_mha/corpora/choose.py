@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.corpora.text import Pair, pair_writer, read_pairs
+from diverse_mha.corpora.text import Pair, pair_writer, zip_lines
 
 
 def sample_pairs(sources: Pair, targets: Pair, size: int, seed: int) -> int:
@@ -29,7 +29,7 @@ def sample_pairs(sources: Pair, targets: Pair, size: int, seed: int) -> int:
         UserError: If there are fewer eligible pairs than ``size``.
     """
     total = eligible = 0
-    for source, target in read_pairs(sources):
+    for source, target in zip_lines(sources):
         total += 1
         eligible += _has_text(source, target)
     if eligible < size:
@@ -40,7 +40,7 @@ def sample_pairs(sources: Pair, targets: Pair, size: int, seed: int) -> int:
     draw = random.Random(seed).random
     needed, left = size, eligible
     with pair_writer(targets) as write:
-        for source, target in read_pairs(sources):
+        for source, target in zip_lines(sources):
             if not needed:
                 break
             if _has_text(source, target):
@@ -69,7 +69,7 @@ def hold_out(
     """
     passed = 0
     with pair_writer(rest) as write_rest, pair_writer(held) as write_held:
-        for pair, tokenised in zip(read_pairs(sources), read_pairs(tokens), strict=True):
+        for pair, tokenised in zip(zip_lines(sources), zip_lines(tokens), strict=True):
             passes = keep(*tokenised)
             passed += passes
             write = write_held if passes and passed % every == 0 else write_rest

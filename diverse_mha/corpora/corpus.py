@@ -153,8 +153,7 @@ class Corpus:
             name = Path(side.name).name
             also = (f"{name}.gz", f"{split}.txt", f"{split}.txt.gz")
             text = PublishedFile(name, lines=side.lines, also=also)
-            there = any((folder / name).is_file() for name in text.local_names)
-            return text if there else side
+            return text if text.in_folder(folder) else side
 
         return self._with_sides(text_of) if self.running_text else self
 

@@ -34,11 +34,11 @@ def find_local(file: PublishedFile, folder: Path) -> Path:
         UserError: If it is not there, or is not the published file.
     """
     require_local([file], folder)
-    name = next(name for name in file.local_names if (folder / name).is_file())
+    path = file.in_folder(folder)
     # The packed size and checksum say nothing about an unpacked copy.
-    text_only = PublishedFile(name, text_checksum=file.text_checksum, lines=file.lines)
-    verify(file if name == file.name else text_only, folder / name)
-    return folder / name
+    text_only = PublishedFile(path.name, text_checksum=file.text_checksum, lines=file.lines)
+    verify(file if path.name == file.name else text_only, path)
+    return path
 
 
 def require_local(
@@ -58,7 +58,7 @@ def require_local(
         raise UserError(f"{folder}, given by --from, is not a folder")
     missing = []
     for file in files:
-        if not any((folder / name).is_file() for name in file.local_names):
+        if not file.in_folder(folder):
             missing.append(" or ".join(file.local_names))
     if missing:
         what = "it" if len(missing) == 1 else "them"

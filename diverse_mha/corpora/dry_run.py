@@ -47,8 +47,9 @@ def _describe_file(job: Job, file: PublishedFile) -> Iterator[str]:
     checksum = file.checksum or file.text_checksum or "checksum not known"
     yield f"file: {file.name} ({f'{size}, {checksum}' if job.corpus.checked else 'unchecked'})"
     if job.local:
-        there = "is there" if (job.local / file.name).is_file() else "IS MISSING"
-        yield f"    from {job.local / file.name}, which {there}"
+        path = file.in_folder(job.local)
+        there = "is there" if path else "IS MISSING"
+        yield f"    from {path or job.local / file.name}, which {there}"
     else:
         for number, url in enumerate(file.urls):
             yield f"    {'or' if number else 'from'} {url}"

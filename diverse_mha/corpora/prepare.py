@@ -13,7 +13,7 @@ from diverse_mha.common.arguments import (
     add_out,
     add_workers,
 )
-from diverse_mha.common.errors import UserError, run_cli
+from diverse_mha.common.errors import UserError
 from diverse_mha.corpora import subwords
 from diverse_mha.corpora.catalogue import CORPORA, OWN, own_corpus, own_text
 from diverse_mha.corpora.corpus import Corpus
@@ -183,7 +183,3 @@ def main(argv: Sequence[str] | None = None, *, running_text: bool = False) -> No
     prepare(job)
     task = " --task diverse_language_modeling" if running_text else ""
     print(f"ready: fairseq-train {shlex.quote(str(args.out / 'bin'))}{task}")
-
-
-if __name__ == "__main__":
-    run_cli(main)

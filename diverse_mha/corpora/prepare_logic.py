@@ -1,4 +1,4 @@
-"""Prepare the pairs of logical formulas for fairseq-train: ``data-prep/prepare-logic.sh``.
+"""Prepare the pairs of logical formulas for fairseq-train: ``diverse-mha prepare-logic``.
 
 Three steps, each a folder below the output folder::
 
@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from diverse_mha.common.arguments import OneLineParser, add_from, add_number, add_out, called
-from diverse_mha.common.errors import UserError, run_cli
+from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import sha256_of, write_json
 from diverse_mha.common.processes import sole_use
 from diverse_mha.corpora.binarise import binarise, read_columns
@@ -139,7 +139,3 @@ def _binarise(source: Path, target: Path, options: dict) -> str:
     binarise(target, dictionaries, splits)
     write_json(target / "corpus.json", {"corpus": "logic", **options})
     return f"{len(splits)} splits, {len(TOKENS)} tokens, {len(RELATIONS)} relations"
-
-
-if __name__ == "__main__":
-    run_cli(main)

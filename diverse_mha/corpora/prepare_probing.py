@@ -1,4 +1,4 @@
-"""Prepare the probing tasks for fairseq-train: ``data-prep/prepare-probing.sh``.
+"""Prepare the probing tasks for fairseq-train: ``diverse-mha prepare-probing``.
 
 Two steps a task, each a folder below ``OUT/TASK``::
 
@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 
 from diverse_mha.common.arguments import OneLineParser, add_from, add_number, add_out, called
-from diverse_mha.common.errors import run_cli
 from diverse_mha.common.files import sha256_of
 from diverse_mha.common.options import parse_names
 from diverse_mha.common.processes import sole_use
@@ -83,7 +82,3 @@ def _binarise(source: Path, min_count: int, target: Path) -> str:
     words = count_words(splits["train"]["input0"], min_count)
     binarise(target, {"label": labels, "input0": words}, splits)
     return f"{len(words):,} words, {len(labels):,} classes"
-
-
-if __name__ == "__main__":
-    run_cli(main)

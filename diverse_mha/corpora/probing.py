@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.corpora.published import PublishedFile
-from diverse_mha.corpora.text import read_lines
+from diverse_mha.corpora.text import parse_lines
 
 SPLITS = {"tr": "train", "va": "valid", "te": "test"}
 
@@ -76,11 +76,7 @@ def read_examples(path: Path) -> Iterator[Example]:
             occur in training; or the split that is missing.
     """
     lines: dict[tuple[str, str], int] = {}  # first line of each split and label
-    for number, line in enumerate(read_lines(path), start=1):
-        try:
-            example = parse_example(line)
-        except ValueError as error:
-            raise UserError(f"{path}:{number}: {error}") from None
+    for number, example in parse_lines(path, parse_example):
         lines.setdefault((example.split, example.label), number)
         yield example
     for name, split in SPLITS.items():

@@ -40,6 +40,11 @@ class PublishedFile:
         packed = self.name.endswith(".gz") and not self.name.endswith(".tar.gz")
         return [self.name, *([self.name.removesuffix(".gz")] if packed else []), *self.also]
 
+    def in_folder(self, folder: Path) -> Path | None:
+        """Return where a folder has it, under any of these names; None if it has not."""
+        places = (folder / name for name in self.local_names)
+        return next((place for place in places if place.is_file()), None)
+
     @property
     def known(self) -> bool:
         """Whether a checksum tells it from any other file."""

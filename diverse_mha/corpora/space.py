@@ -29,8 +29,8 @@ def work_bytes(corpus: Corpus, local: Path | None = None) -> int:
     published = download_bytes(corpus)
     if local is None or not published:
         return needed
-    files = [(file, local / file.name) for file in corpus.published()]
-    there = sum(path.stat().st_size if path.is_file() else file.size or 0 for file, path in files)
+    files = [(file, file.in_folder(local)) for file in corpus.published()]
+    there = sum(path.stat().st_size if path else file.size or 0 for file, path in files)
     return int(needed * min(1.0, there / published))
 
 

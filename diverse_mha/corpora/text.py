@@ -4,8 +4,9 @@ import contextlib
 import functools
 import io
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.corpora.archives import BLOCK, open_unpacked
@@ -14,6 +15,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 
 
 Pair = tuple[Path, Path]  # source side, target side
+Parsed = TypeVar("Parsed")
 
 
 def read_lines(path: Path, name: str | None = None) -> Iterator[str]:
@@ -55,9 +57,49 @@ def count_lines(path: Path) -> int:
     return count + (last != b"\n")
 
 
-def read_pairs(sides: Sequence[Path]) -> Iterator[tuple[str, ...]]:
+def parse_lines(path: Path, parse: Callable[[str], Parsed]) -> Iterator[tuple[int, Parsed]]:
+    """Yield the number of each line, from 1, and what a function reads in it.
+
+    Raises:
+        UserError: naming the file and the line of which the function raises a ValueError.
+    """
+    for number, line in enumerate(read_lines(path), start=1):
+        try:
+            parsed = parse(line)
+        except ValueError as error:
+            raise UserError(f"{path}:{number}: {error}") from None
+        yield number, parsed
+
+
+def zip_lines(sides: Sequence[Path]) -> Iterator[tuple[str, ...]]:
     """Yield line n of every side together."""
     return zip(*map(read_lines, sides), strict=True)
+
+
+def read_parallel(texts: Mapping[str, Path]) -> list[list[str]]:
+    """Read texts of which line n belongs to line n of the others.
+
+    Args:
+        texts: the files, each by what gives it, such as ``--reference``.
+
+    Raises:
+        UserError: if one is missing, not UTF-8, empty, or of another length than the first.
+    """
+    found: dict[str, list[str]] = {}
+    for option, path in texts.items():
+        name = f"{option} {path}"
+        if not path.is_file():
+            raise UserError(f"{name}: no such file; check the name")
+        lines = found[name] = list(read_lines(path, name))
+        if not any(map(str.strip, lines)):
+            raise UserError(f"{name}: is empty; give a text with a sentence a line")
+        first, others = next(iter(found.items()))
+        if len(lines) != len(others):
+            raise UserError(
+                f"{name}: {len(lines):,} lines, {first} has {len(others):,}; line n of one must "
+                "belong to line n of the other"
+            )
+    return list(found.values())
 
 
 @contextlib.contextmanager
@@ -177,7 +219,7 @@ def filter_pairs(sources: Pair, targets: Pair, keep: Callable[[str, str], bool])
     """
     total, kept = check_parallel(*sources), 0
     with pair_writer(targets) as write:
-        for pair in read_pairs(sources):
+        for pair in zip_lines(sources):
             if keep(*pair):
                 write(*pair)
                 kept += 1

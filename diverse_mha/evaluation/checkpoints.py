@@ -15,6 +15,7 @@ from diverse_mha.compat import (
     checkpoint_error,
     refusals_named,
 )
+from diverse_mha.corpora.text import count_lines
 from diverse_mha.tasks.data_files import dictionaries_named
 
 
@@ -59,6 +60,11 @@ def save_checkpoint(state: dict, output: str | Path) -> None:
     output.parent.mkdir(parents=True, exist_ok=True)
     with refusals_named(str(output)), whole_file(output) as file:
         torch.save(state, file)
+
+
+def vocabulary_size(dictionary: Path) -> int:
+    """Return the number of types of a dictionary with fairseq's four special ones."""
+    return 4 + count_lines(dictionary)
 
 
 @contextmanager

@@ -13,11 +13,16 @@ from fairseq import checkpoint_utils, utils
 from tqdm import tqdm
 
 import diverse_mha
-from diverse_mha.common.arguments import OneLineParser, add_evaluation, add_number, called
+from diverse_mha.common.arguments import (
+    OneLineParser,
+    add_evaluation,
+    add_number,
+    called,
+    evaluation_output,
+)
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.files import write_json
 from diverse_mha.common.options import split_list
-from diverse_mha.common.places import check_file
 from diverse_mha.evaluation.checkpoints import fitting, load_checkpoint
 from diverse_mha.models import SentenceClassifier
 
@@ -158,11 +163,7 @@ def main(words: Sequence[str] | None = None) -> int:
     data = Path(args.data)
     if not (data / "label").is_dir():
         raise UserError(f"{data}: no such data, or no labels in it; make it with data-prep/")
-    checkpoint = Path(args.checkpoint)
-    output = args.output or checkpoint.with_name(f"{checkpoint.stem}.accuracy.json")
-    if output.suffix != ".json":
-        raise UserError(f"--output {output}: must end in .json")
-    check_file("--output", output)
+    output = evaluation_output(args, args.checkpoint, "accuracy")
     subsets = subsets_of(data, args.subset)
     logging.getLogger("fairseq").setLevel(logging.WARNING)  # it names every file it reads
     model, task = load(args.checkpoint, data, accuracy_by=args.accuracy_by, cpu=args.cpu)

@@ -16,13 +16,14 @@ from collections.abc import Sequence
 from math import comb
 from pathlib import Path
 
-from diverse_mha.common.arguments import at_least
+from diverse_mha.common.arguments import add_number
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import write_json
-from diverse_mha.common.options import split_list
+from diverse_mha.common.options import parse_names, split_list
 from diverse_mha.common.places import check_file
 from diverse_mha.common.tables import to_text, write_texts
-from diverse_mha.evaluation.comparison.runs import check_alike, read_parallel, read_run
+from diverse_mha.corpora.text import read_parallel
+from diverse_mha.evaluation.comparison.runs import check_alike, read_run
 from diverse_mha.evaluation.comparison.systems import RESAMPLES, SEED, System, compare_systems
 from diverse_mha.evaluation.comparison.tables import lay_out, to_json
 
@@ -59,13 +60,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--tests", metavar="NAMES",
         help=f"of two translations: comma list (default: {','.join(_TESTS)})",
     )  # fmt: skip
-    parser.add_argument(
-        "--resamples", type=at_least(100), metavar="N",
-        help=f"of methods: draws of the bootstrap (default: {RESAMPLES:,})",
-    )  # fmt: skip
-    parser.add_argument(
-        "--seed", type=int, default=SEED, metavar="N", help="of the resampling (default: 12345)"
-    )
+    text = f"of methods: draws of the bootstrap (default: {RESAMPLES:,})"
+    add_number(parser, "resamples", None, text, least=100)
+    add_number(parser, "seed", SEED, "of the resampling")  # sacreBLEU takes 0 for no seed
     parser.add_argument(
         "--output", type=Path, metavar="FILE.json",
         help="also write the results; of methods also as FILE.md, FILE.csv and FILE.tex",
@@ -75,11 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Carry out ``diverse-mha compare``."""
     if args.output is not None:
-        check_file("--output", args.output)
-        if args.output.suffix != ".json":
-            raise UserError(f"--output {args.output}: must end in .json")
-    if args.seed < 1:  # sacreBLEU takes 0 for no seed
-        raise UserError(f"--seed {args.seed}: must be at least 1")
+        check_file("--output", args.output, ".json")
     if args.tokenize is not None:
         _metric(args.tokenize)
     if args.baseline is None and args.system is None:
@@ -126,7 +119,7 @@ def _named_runs(words: Sequence[str]) -> tuple[str, list[Path]]:
     name, separator, first = words[0].partition("=")
     if not separator or Path(words[0]).exists():
         name, first = "", words[0]
-    paths = [Path(part) for word in [first, *words[1:]] for part in word.split(",") if part]
+    paths = [Path(part) for part in split_list(",".join([first, *words[1:]])) if part]
     if not paths:
         raise UserError(f"{words[0]}: names no run; write NAME=RUN,RUN")
     # As reproduce names a run: the seed and what follows it tell its runs apart.
@@ -143,12 +136,10 @@ def _two_files(args: argparse.Namespace) -> int:
     if args.resamples is not None:
         raise UserError(f"--resamples {args.resamples}: is for --baseline and --system")
     tokenize = args.tokenize or "13a"
-    hypothesis_a, hypothesis_b, reference = read_parallel(args.hyp_a, args.hyp_b, args.reference)
-    tests = ",".join(_TESTS) if args.tests is None else args.tests
-    names = split_list(tests)
-    for name in names:
-        if name not in _TESTS:
-            raise UserError(f"--tests {tests}: unknown {name!r}; choose from {', '.join(_TESTS)}")
+    texts = {"HYP_A": args.hyp_a, "HYP_B": args.hyp_b, "--reference": args.reference}
+    texts = {option: Path(path) for option, path in texts.items()}
+    hypothesis_a, hypothesis_b, reference = read_parallel(texts)
+    names = parse_names("--tests", args.tests, tuple(_TESTS)) or _TESTS
     metric = _metric(tokenize)
     results = {
         "a": args.hyp_a,

@@ -16,18 +16,23 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import diverse_mha
-from diverse_mha.common.arguments import OneLineParser, add_evaluation, called, one_line
+from diverse_mha.common.arguments import (
+    OneLineParser,
+    add_evaluation,
+    add_number,
+    called,
+    evaluation_output,
+    one_line,
+)
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.files import write_json
 from diverse_mha.common.machine import versions
-from diverse_mha.common.places import USER_DIR, check_file
-from diverse_mha.corpora.text import read_lines
-from diverse_mha.evaluation.checkpoints import load_checkpoint
+from diverse_mha.common.places import USER_DIR
+from diverse_mha.evaluation.checkpoints import load_checkpoint, vocabulary_size
 from diverse_mha.tasks.data_files import check_split
 
 _EVALUATED = re.compile(r"Evaluated ([\d,]+) tokens")
 _EMBEDDING = re.compile(r"decoder\.embed_tokens\.(embeddings\.\d+\.0\.)?weight")
-_SPECIAL_SYMBOLS = 4  # fairseq puts <s>, <pad>, </s> and <unk> before the words of a dictionary
 SOFTMAX_BATCH = 1024  # tokens whose probabilities are held at a time
 
 
@@ -43,19 +48,10 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("checkpoint", help="the model")
     parser.add_argument("data", metavar="data_bin", help="the data that fairseq-preprocess made")
     parser.add_argument("--subset", default="test", help="what to score (default: test)")
-    parser.add_argument(
-        "--context-window",
-        type=int,
-        default=0,
-        metavar="N",
-        help="tokens of a block that are context only (default: 0)",
-    )
-    parser.add_argument(
-        "--tokens-per-sample",
-        type=int,
-        metavar="N",
-        help="tokens in a block, context included (default: as in training)",
-    )
+    text = "tokens of a block that are context only"
+    add_number(parser, "context-window", 0, text, least=0)
+    text = "tokens in a block, context included (default: as in training)"
+    add_number(parser, "tokens-per-sample", None, text)
     add_evaluation(parser, "SUBSET")
     return parser
 
@@ -91,7 +87,7 @@ def check_fit(checkpoint: Path, parameters: Mapping, data: Path) -> None:
         raise UserError(f"{data}: no dict.txt in it; give data for language modelling")
     # With adaptive input each band of the vocabulary has an embedding of its own.
     size = sum(len(value) for name, value in parameters.items() if _EMBEDDING.fullmatch(name))
-    found = sum(1 for _ in read_lines(dictionary)) + _SPECIAL_SYMBOLS
+    found = vocabulary_size(dictionary)
     if size and size != found:
         raise UserError(
             f"{checkpoint}: made for a vocabulary of {size:,}, {dictionary} makes {found:,}; "
@@ -173,20 +169,17 @@ def main(words: Sequence[str]) -> int:
         raise UserError(f"{checkpoint}: its option tokens_per_sample {trained_on!r}: no number")
     if args.tokens_per_sample is None:
         args.tokens_per_sample = trained_on
-    if not 1 <= args.tokens_per_sample <= trained_on:
+    if args.tokens_per_sample > trained_on:
         raise UserError(
             f"--tokens-per-sample {args.tokens_per_sample}: must be from 1 to {trained_on}, "
             f"the length this model was trained on"
         )
-    if not 0 <= args.context_window < args.tokens_per_sample:
+    if args.context_window >= args.tokens_per_sample:
         raise UserError(
             f"--context-window {args.context_window}: must be from 0 to "
             f"{args.tokens_per_sample - 1}, less than --tokens-per-sample {args.tokens_per_sample}"
         )
-    output = args.output or checkpoint.with_name(f"{checkpoint.stem}.{args.subset}.json")
-    if output.suffix != ".json":
-        raise UserError(f"--output {output}: must end in .json")
-    check_file("--output", output)
+    output = evaluation_output(args, checkpoint, args.subset)
 
     start = time.monotonic()
     loss, evaluated = score(args, settings)

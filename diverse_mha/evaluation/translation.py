@@ -18,17 +18,23 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import diverse_mha
-from diverse_mha.common.arguments import OneLineParser, add_evaluation, called, one_line
+from diverse_mha.common.arguments import (
+    OneLineParser,
+    add_evaluation,
+    called,
+    evaluation_output,
+    one_line,
+)
 from diverse_mha.common.errors import UserError, run_cli
-from diverse_mha.common.places import USER_DIR, check_file
-from diverse_mha.corpora.text import read_lines
+from diverse_mha.common.places import USER_DIR
+from diverse_mha.corpora.text import read_lines, read_parallel
 from diverse_mha.evaluation.bleu import detokenise, report
-from diverse_mha.evaluation.checkpoints import load_checkpoint
+from diverse_mha.evaluation.checkpoints import load_checkpoint, vocabulary_size
 from diverse_mha.evaluation.deploy.evaluate_text import evaluate_text
+from diverse_mha.evaluation.deploy.translator import add_beam_arguments
 from diverse_mha.tasks.data_files import check_split, dictionaries_named
 
 _HYPOTHESIS = re.compile(r"H-(\d+)\t[^\t]*\t(.*)", re.DOTALL)
-_SPECIAL_SYMBOLS = 4  # fairseq puts <s>, <pad>, </s> and <unk> before the words of a dictionary
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -58,10 +64,7 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="LANG",
         help="default: the second in the file names of data_bin; the first turns the pair round",
     )
-    parser.add_argument("--beam", type=int, default=5, help="beam size (default: 5)")
-    parser.add_argument(
-        "--lenpen", type=float, default=1.0, help="length penalty; over 1 favours long (default: 1)"
-    )
+    add_beam_arguments(parser)
     parser.add_argument(
         "--raw-reference", type=Path, metavar="FILE", help="default: data_bin/../raw/SUBSET.LANG"
     )
@@ -201,8 +204,6 @@ def generate(args: argparse.Namespace, post_process: str | None, folder: str) ->
 def main(words: Sequence[str]) -> int:
     """Translate and score as the command line says, and return the exit code."""
     args, args.extra = build_parser().parse_known_args(words)
-    if args.beam < 1:
-        raise UserError(f"--beam {args.beam}: must be at least 1")
     if (args.source is None) != (args.reference is None):
         raise UserError("--source and --reference belong together; give both, or neither")
     data = Path(args.data)
@@ -213,13 +214,13 @@ def main(words: Sequence[str]) -> int:
     side = 1 if language == language_pair(data, args.subset)[1] else 0
     args.target_lang = language
     name = f"{args.subset}.{language}"
-    raw = _reference("--raw-reference", args.raw_reference, data.absolute().parent / "raw" / name)
-    tok = _reference("--tok-reference", args.tok_reference, data.absolute().parent / "tok" / name)
-    if len(raw) != len(tok):
-        raise UserError(
-            f"--raw-reference has {len(raw)} lines, --tok-reference {len(tok)}; "
-            "line n of one must be line n of the other"
-        )
+    prepared = data.absolute().parent
+    raw, tok = read_parallel(
+        {
+            "--raw-reference": args.raw_reference or prepared / "raw" / name,
+            "--tok-reference": args.tok_reference or prepared / "tok" / name,
+        }
+    )
     dictionary = data / f"dict.{language}.txt"
     post_process = args.post_process
     if post_process == "auto":
@@ -227,11 +228,7 @@ def main(words: Sequence[str]) -> int:
     checkpoints = args.checkpoint.split(os.pathsep)
     for checkpoint in checkpoints:
         _check_fit(checkpoint, dictionary)
-    first = Path(checkpoints[0])
-    output = args.output or first.with_name(f"{first.stem}.{args.subset}.json")
-    if output.suffix != ".json":
-        raise UserError(f"--output {output}: must end in .json")
-    check_file("--output", output)
+    output = evaluation_output(args, checkpoints[0], args.subset)
     check_split(data, args.subset)
     languages, lowercased = _preparation(data)
     args.lowercase |= lowercased
@@ -246,16 +243,6 @@ def main(words: Sequence[str]) -> int:
     args.post_process = post_process
     report(args, output, args.subset, (tokenised, plain), (tok, raw))
     return 0
-
-
-def _reference(option: str, given: Path | None, default: Path) -> list[str]:
-    path = given or default
-    if not path.is_file():
-        raise UserError(f"{path}: no such reference; give {option} FILE")
-    lines = list(read_lines(path))
-    if not lines:
-        raise UserError(f"{path}: the reference is empty; give {option} FILE")
-    return lines
 
 
 def _preparation(data: Path) -> tuple[list[str | None], bool]:
@@ -278,7 +265,7 @@ def _check_fit(checkpoint: str, dictionary: Path) -> None:
     state = load_checkpoint(checkpoint, mmap=True)
     model = state["model"]
     embedding = model.get("decoder.embed_tokens.weight")
-    size = sum(1 for _ in read_lines(dictionary)) + _SPECIAL_SYMBOLS
+    size = vocabulary_size(dictionary)
     if embedding is not None and embedding.shape[0] != size:
         raise UserError(
             f"{checkpoint}: made for a target vocabulary of {embedding.shape[0]}, "

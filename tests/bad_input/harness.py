@@ -34,7 +34,6 @@ class Row(NamedTuple):
 MODULES = {
     "quickstart-table": "diverse_mha.training.quickstart",
     "make-probing": "diverse_mha.corpora.make_probing",
-    "demo": "diverse_mha.corpora.demo.__main__",
     "logic.check": "diverse_mha.corpora.logic.check",
     "logic.plot": "diverse_mha.corpora.logic.plot",
     "logic.compare": "diverse_mha.corpora.logic.compare",

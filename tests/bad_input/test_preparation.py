@@ -47,8 +47,6 @@ ROWS = [
     Row("make-few", "make-probing a.txt --out save --tokenised --tasks sentence_length", "a.txt",
         "larger text"),
     Row("make-task", "make-probing a.txt --out save --tasks depth", "depth", "sentence_length"),
-    Row("demo-pairs", "demo save/x --pairs 0", "--pairs: 0", "from 20 up"),
-    Row("demo-out", "demo file/x", "file", "another place"),
 ]  # fmt: skip
 
 

@@ -206,6 +206,16 @@ def test_local_files_may_be_packed_or_renamed(plain, tmp_path, preprocess, names
     assert (tmp_path / "out/raw/train.txt").read_text() == TEXTS["train"]
 
 
+def test_a_dry_run_finds_what_a_folder_has_under_another_name(tmp_path, capsys):
+    (tmp_path / "train.txt.gz").write_bytes(b"")
+    words = ["ptb", "--from", f"{tmp_path}", "--out", f"{tmp_path / 'out'}", "--dry-run"]
+    prepare_lm.main(words)
+    told = capsys.readouterr().out
+    assert f"from {tmp_path / 'train.txt.gz'}, which is there" in told
+    assert f"from {tmp_path / 'ptb.valid.txt'}, which IS MISSING" in told
+    assert not (tmp_path / "out").exists()
+
+
 def test_files_are_fetched_from_their_addresses(plain, tmp_path, preprocess):
     corpus, _ = plain
     prepare(Job(corpus, tmp_path / "out"))

@@ -90,9 +90,9 @@ def test_other_options_reach_fairseq(data, checkpoint, scored, tmp_path):
     [
         (["--subset", "valid"], "--subset valid: not in .*bin; there: test"),
         (["--context-window", "16"], "--context-window 16: must be from 0 to 15, less than"),
-        (["--context-window", "-1"], "--context-window -1: must be from 0 to 15"),
+        (["--context-window", "-1"], "--context-window: -1 is not a whole number from 0 up"),
         (["--tokens-per-sample", "17"], "--tokens-per-sample 17: must be from 1 to 16"),
-        (["--tokens-per-sample", "0"], "--tokens-per-sample 0: must be from 1 to 16"),
+        (["--tokens-per-sample", "0"], "--tokens-per-sample: 0 is not a whole number from 1 up"),
         (["--output", "x.txt"], "--output x.txt: must end in .json"),
     ],
 )

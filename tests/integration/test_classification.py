@@ -25,7 +25,7 @@ TRAIN = """
 def data(tmp_path_factory):
     out = tmp_path_factory.mktemp("logic")
     words = ["--out", out, "--draws", 1500, "--seed", 2, "--train-operators", 2]
-    run("diverse_mha.corpora.prepare_logic", *words)
+    run("diverse_mha.cli", "prepare-logic", *words)
     return out / "bin"
 
 

@@ -25,7 +25,7 @@ def run(command, cwd):
 
 
 def prepare(*arguments, cwd):
-    return run([warm.server().python, "-m", "diverse_mha.corpora.prepare", *arguments], cwd)
+    return run([warm.server().python, "-m", "diverse_mha.cli", "prepare", *arguments], cwd)
 
 
 def test_demo_becomes_data_that_fairseq_reads(tmp_path):

@@ -20,7 +20,7 @@ def test_own_text_becomes_data_that_fairseq_reads(tmp_path):
     for split, text in texts.items():
         (tmp_path / f"{split}.txt").write_text(text)
     arguments = ["own", "--from", ".", "--out", "my data/own", "--workers", 2]
-    done = run("diverse_mha.corpora.prepare_lm", *arguments, cwd=tmp_path)
+    done = run("diverse_mha.cli", "prepare-lm", *arguments, cwd=tmp_path)
     assert "360 train tokens" in done.stdout
     assert "3 different words" in done.stdout
 
@@ -32,7 +32,7 @@ def test_own_text_becomes_data_that_fairseq_reads(tmp_path):
         data = data_utils.load_indexed_dataset(str(folder / split), words)
         expected = text.replace("new", "<unk>").splitlines()
         assert [words.string(line) for line in data] == expected
-    again = run("diverse_mha.corpora.prepare_lm", *arguments, cwd=tmp_path)
+    again = run("diverse_mha.cli", "prepare-lm", *arguments, cwd=tmp_path)
     assert again.stdout.count("(already done)") == 2
 
 

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.integration
 def prepared(tmp_path_factory):
     """The demo corpus, small, and a model of a few updates."""
     folder = tmp_path_factory.mktemp("demo")
-    command = ["diverse_mha.corpora.prepare", "demo", "--out", folder, "--pairs", 300]
+    command = ["diverse_mha.cli", "prepare", "demo", "--out", folder, "--pairs", 300]
     run(*command, "--merges", 60, "--workers", 1)
     train(folder / "bin", folder / "run", "--max-update", 4, "--no-epoch-checkpoints")
     return folder
@@ -137,7 +137,7 @@ def same_search(model, source: list[str], ours: list[str], score: float) -> bool
 
 @pytest.mark.parametrize("subwords", ["bpe", "sentencepiece"])
 def test_ctranslate2_translates_plain_text_the_same(subwords, tmp_path):
-    command = ["diverse_mha.corpora.prepare", "demo", "--out", tmp_path, "--pairs", 300]
+    command = ["diverse_mha.cli", "prepare", "demo", "--out", tmp_path, "--pairs", 300]
     run(*command, "--merges", 90, "--workers", 1, "--subwords", subwords)
     options = ["--max-update", 30, "--no-epoch-checkpoints", "--lr", "5e-3"]
     train(tmp_path / "bin", tmp_path / "run", *options)

@@ -37,7 +37,7 @@ def run(*command) -> None:
 def test_pairs_of_at_most_two_operators_are_learnt(tmp_path):
     """More than 95 % of pairs that were held out; always answering '#' gives 60 %."""
     prepare = ["--out", tmp_path / "logic", "--train-operators", 2, "--seed", 1]
-    run("diverse_mha.corpora.prepare_logic", *prepare)
+    run("diverse_mha.cli", "prepare-logic", *prepare)
     data = tmp_path / "logic" / "bin"
     run("fairseq_cli.train", data, *TRAIN.split(), "--save-dir", tmp_path / "run")
     checkpoint = tmp_path / "run" / "checkpoint_best.pt"

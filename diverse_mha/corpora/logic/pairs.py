@@ -13,7 +13,7 @@ from typing import NamedTuple
 from diverse_mha.common.errors import UserError
 from diverse_mha.corpora.logic.formula import Formula, parse
 from diverse_mha.corpora.logic.relations import RELATIONS
-from diverse_mha.corpora.text import read_lines
+from diverse_mha.corpora.text import parse_lines
 
 LONGEST = 12
 _FILE_NAME = re.compile(r"(train|test)(\d+)(\.gz)?")
@@ -61,12 +61,7 @@ def read_pairs(path: Path) -> Iterator[tuple[int, Pair]]:
     Raises:
         UserError: naming the file and the line that is not a pair.
     """
-    for number, line in enumerate(read_lines(path), start=1):
-        try:
-            pair = parse_pair(line)
-        except ValueError as error:
-            raise UserError(f"{path}:{number}: {error}") from None
-        yield number, pair
+    return parse_lines(path, parse_pair)
 
 
 def published_files(folder: Path) -> list[Path]:

@@ -9,11 +9,12 @@ from pathlib import Path
 import numpy as np
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.corpora.text import read_lines
+from diverse_mha.corpora.text import read_parallel
 from diverse_mha.evaluation.comparison.metrics import METRICS, sentence_statistics
 
 _SEED = re.compile(r"seed[=_-]?(\d+)")
 _SIGNATURE = re.compile(r"(\w+):([^|]*)")
+Found = tuple[dict[str, float], dict[str, np.ndarray], object]  # scores, statistics, test
 
 
 @dataclass(frozen=True)
@@ -53,16 +54,16 @@ def read_run(path: Path, *, reference: Path | None = None, tokenize: str | None 
         file = path
     else:
         raise UserError(f"{path}: no such run; name a folder, or the file of an evaluation")
-    seed = _seed(path)
     if file.suffix != ".json":
         if reference is None:
             raise UserError(f"{file}: is text, so give --reference FILE")
-        return _translation(path, seed, file, reference, tokenize or "13a", lowercase=False)
+        found = _translation(file, reference, tokenize or "13a", lowercase=False)
+        return Scored(str(path), _seed(path), *found)
     result = _content(file)
     if result is None:
         raise UserError(f"{file}: no result of an evaluation script; name one, or a folder")
     try:
-        return _scored(path, seed, file, result, reference, tokenize)
+        return Scored(str(path), _seed(path), *_scored(file, result, reference, tokenize))
     except (LookupError, TypeError, AttributeError) as error:
         raise UserError(
             f"{file}: not as an evaluation writes it ({error!r}); repeat that"
@@ -76,24 +77,17 @@ def accuracy(subsets: dict[str, dict]) -> float:
     return right / examples if examples else 0.0
 
 
-def _scored(
-    path: Path,
-    seed: int | None,
-    file: Path,
-    result: dict,
-    reference: Path | None,
-    tokenize: str | None,
-) -> Scored:
+def _scored(file: Path, result: dict, reference: Path | None, tokenize: str | None) -> Found:
     if "sacrebleu" in result:
-        return _evaluated(path, seed, file, result, reference, tokenize)
+        return _evaluated(file, result, reference, tokenize)
     if reference is not None:
         raise UserError(f"--reference {reference}: {file} is no translation; leave it out")
     if "perplexity" in result:
-        return Scored(str(path), seed, {"perplexity": result["perplexity"]}, test="perplexity")
+        return {"perplexity": result["perplexity"]}, {}, "perplexity"
     subsets = {k: v for k, v in result["subsets"].items() if k.startswith("test")}
     if not subsets:
         raise UserError(f"{file}: holds no test set, only {', '.join(result['subsets'])}")
-    return Scored(str(path), seed, {"accuracy": accuracy(subsets)}, test=tuple(subsets))
+    return {"accuracy": accuracy(subsets)}, {}, tuple(subsets)
 
 
 def _content(file: Path) -> dict | None:
@@ -131,14 +125,7 @@ def _seed(path: Path) -> int | None:
     return int(found[-1]) if found else None
 
 
-def _evaluated(
-    path: Path,
-    seed: int | None,
-    file: Path,
-    result: dict,
-    reference: Path | None,
-    tokenize: str | None,
-) -> Scored:
+def _evaluated(file: Path, result: dict, reference: Path | None, tokenize: str | None) -> Found:
     """Count a translation again, and see that it gives the score of its evaluation."""
     signature = dict(_SIGNATURE.findall(result["sacrebleu_signature"]))
     if reference is None:
@@ -150,44 +137,21 @@ def _evaluated(
     if not text.is_file():
         raise UserError(f"{text}: the translations are gone; run scripts/evaluate.sh again")
     lowercase = signature["case"] == "lc"
-    scored = _translation(path, seed, text, reference, tokenize or signature["tok"], lowercase)
-    found, said = scored.scores["BLEU"], result["sacrebleu"]
-    if tokenize in (None, signature["tok"]) and abs(found - said) > 1e-3:
+    found = _translation(text, reference, tokenize or signature["tok"], lowercase)
+    bleu, said = found[0]["BLEU"], result["sacrebleu"]
+    if tokenize in (None, signature["tok"]) and abs(bleu - said) > 1e-3:
         raise UserError(
-            f"{file}: says sacreBLEU {said:.2f}, but with {reference} it is {found:.2f}; give "
+            f"{file}: says sacreBLEU {said:.2f}, but with {reference} it is {bleu:.2f}; give "
             "the --reference it was scored with"
         )
-    return scored
+    return found
 
 
-def _translation(
-    path: Path, seed: int | None, text: Path, reference: Path, tokenize: str, lowercase: bool
-) -> Scored:
-    hypotheses, lines = read_parallel(text, reference)
+def _translation(text: Path, reference: Path, tokenize: str, lowercase: bool) -> Found:
+    hypotheses, lines = read_parallel({"translations": text, "--reference": reference})
     statistics = sentence_statistics(hypotheses, lines, tokenize=tokenize, lowercase=lowercase)
     scores = {m.name: float(m.score(statistics[m.name].sum(axis=0))) for m in METRICS}
-    return Scored(str(path), seed, scores, statistics, (tuple(lines), tokenize, lowercase))
-
-
-def read_parallel(*paths: str | Path) -> list[list[str]]:
-    """Read texts of which line n belongs to line n of the others.
-
-    Raises:
-        UserError: if one is missing, not UTF-8, empty, or of another length than the first.
-    """
-    texts = []
-    for name in paths:
-        if not Path(name).is_file():
-            raise UserError(f"{name}: no such file; check the name")
-        texts.append(list(read_lines(Path(name))))
-        if not any(line.strip() for line in texts[-1]):
-            raise UserError(f"{name}: is empty; give a file with a translation a line")
-        if len(texts[-1]) != len(texts[0]):
-            raise UserError(
-                f"{name}: {len(texts[-1]):,} lines, {paths[0]} has {len(texts[0]):,}; line n of "
-                "one must belong to line n of the other"
-            )
-    return texts
+    return scores, statistics, (tuple(lines), tokenize, lowercase)
 
 
 def check_alike(groups: Sequence[tuple[str, Sequence[Scored]]]) -> None:

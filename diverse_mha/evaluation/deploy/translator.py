@@ -24,12 +24,16 @@ class Translation(NamedTuple):
 
 def add_search_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare how to search, and in which portions."""
-    add_number(parser, "beam", 5, "beam size")
-    parser.add_argument(
-        "--lenpen", type=float, default=1.0, help="length penalty; over 1 favours long (default: 1)"
-    )
+    add_beam_arguments(parser)
     add_batch_arguments(parser)
     parser.add_argument("--cpu", action="store_true", help="leave GPUs alone")
+
+
+def add_beam_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare ``--beam`` and ``--lenpen``."""
+    add_number(parser, "beam", 5, "beam size")
+    text = "length penalty; over 1 favours long (1)"
+    parser.add_argument("--lenpen", type=float, default=1.0, help=text)
 
 
 def add_batch_arguments(parser: argparse.ArgumentParser) -> None:
