@@ -1,8 +1,9 @@
-"""Processes that this one starts, ended when it is told to stop; and a folder for one at a time."""
+"""Commands that this process starts, ended when it is told to stop; a folder for one at a time."""
 
 import contextlib
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -23,28 +24,69 @@ class Interrupted(Exception):
 
 
 @contextlib.contextmanager
-def interruptible(cleanup: Callable[[], None] | None = None) -> Iterator[None]:
-    """Turn signals that tell this process to stop into :class:`Interrupted`.
+def stoppable() -> Iterator[Callable[[], None]]:
+    """Note the signals that tell this process to stop, instead of stopping wherever it is.
+
+    Yields:
+        What a loop that waits calls every now and then: it raises :class:`Interrupted` once a
+        signal has come.
+    """
+    came: list[int] = []
+
+    def check() -> None:
+        if came:
+            raise Interrupted(came[0])
+
+    before = {n: signal.signal(n, lambda number, _: came.append(number)) for n in CAUGHT}
+    try:
+        yield check
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class Command:
+    """A process that was started, the leader of a session and so of a process group of its own.
+
+    Ctrl-C reaches this process alone, which then ends the command and all that it has started.
 
     Args:
-        cleanup: Called when an exception ends the block, with these signals ignored.
+        pid: Its process id.
+        popen: What started it, if that is Python's; it must not go before the process has ended.
+
+    Attributes:
+        code: The exit code as in a shell, 128 + the signal's number if one ended it; None before.
+        seconds: Processor time of it and of what it waited for, once it has ended.
     """
 
-    def stop(number: int, _frame: object) -> None:
-        raise Interrupted(number)
+    def __init__(self, pid: int, popen: subprocess.Popen | None = None):
+        self.pid, self._popen = pid, popen
+        self.code: int | None = None
+        self.seconds = 0.0
 
-    before = {number: signal.signal(number, stop) for number in CAUGHT}
-    try:
-        yield
-    except BaseException:
-        for number in CAUGHT:
-            signal.signal(number, signal.SIG_IGN)
-        if cleanup is not None:
-            cleanup()
-        raise
-    finally:
-        for number in CAUGHT:
-            signal.signal(number, before[number])
+    @classmethod
+    def start(cls, words: Sequence[str], **options) -> "Command":
+        """Start a command line; the options are those of ``subprocess.Popen``."""
+        popen = subprocess.Popen(list(words), start_new_session=True, **options)
+        return cls(popen.pid, popen)
+
+    def ended(self) -> bool:
+        """Look whether it has ended."""
+        if self.code is None:
+            done, status, used = os.wait4(self.pid, os.WNOHANG)
+            if done:
+                code = os.waitstatus_to_exitcode(status)
+                self.code = code if code >= 0 else 128 - code
+                self.seconds = used.ru_utime + used.ru_stime
+                if self._popen is not None:
+                    self._popen.returncode = code
+        return self.code is not None
+
+
+def end(commands: Sequence[Command]) -> None:
+    """End commands and all that they have started, gently first."""
+    pids = [command.pid for command in commands]
+    end_groups(pids, lambda: all([command.ended() for command in commands]))
 
 
 def end_groups(
@@ -72,17 +114,8 @@ def end_groups(
             time.sleep(0.02)
 
 
-def exit_code(status: int) -> int:
-    """Return a process's exit code as a shell does: 128 + the signal's number where one ended it.
-
-    Args:
-        status: As ``subprocess`` gives it, negative for a signal.
-    """
-    return status if status >= 0 else 128 - status
-
-
 @contextlib.contextmanager
-def sole_use(folder: Path, *, option: str | None = None, wait: bool = False) -> Iterator[None]:
+def sole_use(folder: Path, *, option: str | None = None) -> Iterator[None]:
     """Hold a folder for this process and the commands it starts.
 
     The commands inherit the lock: one that outlives this process, because that was killed, keeps
@@ -92,10 +125,9 @@ def sole_use(folder: Path, *, option: str | None = None, wait: bool = False) -> 
     Args:
         folder: The folder; made if need be.
         option: How the user gave it; it is checked whether it can be written to.
-        wait: Wait for another process that holds it.
 
     Raises:
-        UserError: If another process holds it, and this one is not to wait; or it cannot be made.
+        UserError: If another process holds it, or it cannot be made.
     """
     if option is not None:
         check_folder(option, folder)
@@ -111,7 +143,7 @@ def sole_use(folder: Path, *, option: str | None = None, wait: bool = False) -> 
         lock = open(path, "w")
         os.set_inheritable(lock.fileno(), True)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             lock.close()
             raise UserError(f"another run is at work in {folder}; wait for it to end") from None

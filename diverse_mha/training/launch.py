@@ -17,10 +17,9 @@ With GPUs fairseq starts its processes itself, and only the number is handed on.
 import glob
 import os
 import socket
-import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -28,7 +27,7 @@ from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.machine import cores
 from diverse_mha.common.options import flag
 from diverse_mha.common.places import CONFIGS, USER_DIR
-from diverse_mha.common.processes import Interrupted, end_groups, exit_code, interruptible
+from diverse_mha.common.processes import Command, Interrupted, end, stoppable
 from diverse_mha.common.starting_point import LAST, check_start
 
 USAGE = """\
@@ -240,40 +239,34 @@ def run_workers(workers: Sequence[tuple[list[str], dict[str, str]]]) -> int:
         0 if all succeeded, else the exit code of the first that failed (128 + signal number if
         a signal ended it, as in a shell).
     """
-    running: list[subprocess.Popen] = []
-
-    def end_all() -> None:
-        pids = [worker.pid for worker in running]
-        end_groups(pids, lambda: all(worker.poll() is not None for worker in running))
-
+    running: list[Command] = []
     try:
-        with interruptible(end_all):
-            for command, environment in workers:
-                running.append(
-                    subprocess.Popen(command, env=os.environ | environment, start_new_session=True)
-                )
-            code = _first_failure(running)
-            end_all()
-            return code
+        with stoppable() as check:
+            try:
+                for command, environment in workers:
+                    running.append(Command.start(command, env=os.environ | environment))
+                return _first_failure(running, check)
+            finally:
+                end(running)
     except Interrupted as stopped:
         print("interrupted; run the same command again to go on", file=sys.stderr)
         return 128 + stopped.number
 
 
-def _first_failure(running: Sequence[subprocess.Popen]) -> int:
+def _first_failure(running: Sequence[Command], check: Callable[[], None]) -> int:
     """Wait until a process fails, and return its exit code, or until all have succeeded."""
     waiting = list(enumerate(running))
     while waiting:
+        check()
         time.sleep(0.05)
         for rank, worker in list(waiting):
-            if worker.poll() is None:
+            if not worker.ended():
                 continue
             waiting.remove((rank, worker))
-            if worker.returncode:
-                code = exit_code(worker.returncode)
+            if worker.code:
                 others = " and ends the others" if waiting else ""
-                print(f"process {rank} failed (exit code {code}){others}", file=sys.stderr)
-                return code
+                print(f"process {rank} failed (exit code {worker.code}){others}", file=sys.stderr)
+                return worker.code
     return 0
 
 

@@ -16,15 +16,13 @@ from diverse_mha.common.places import ROOT, check_folder
 from diverse_mha.common.processes import Interrupted
 from diverse_mha.common.tables import to_text
 from diverse_mha.training.reproduce import steps, study
-from diverse_mha.training.reproduce.batches import usable
 from diverse_mha.training.reproduce.experiments import SCALES, Figure, Row, Table
-from diverse_mha.training.reproduce.figures import draw, measured_for, runs_of_figure
-from diverse_mha.training.reproduce.fill import Choices, fill, measured, runs_of
+from diverse_mha.training.reproduce.figures import draw
+from diverse_mha.training.reproduce.fill import Choices, fill, needs_of
 from diverse_mha.training.reproduce.papers import PAPERS, check_scale, choose_rows, find, items_of
-from diverse_mha.training.reproduce.plan import Run
 from diverse_mha.training.reproduce.printer import lay_out, write_all
 from diverse_mha.training.reproduce.runner import Runner
-from diverse_mha.training.reproduce.steps import Place
+from diverse_mha.training.reproduce.steps import Place, usable
 from diverse_mha.training.user_dir import import_plugin
 
 PAPER_GPUS = 8
@@ -190,49 +188,45 @@ def _gpus_to_print(args: argparse.Namespace) -> int:
     return {"smoke": 0, "paper": PAPER_GPUS}.get(args.scale, torch.cuda.device_count())
 
 
-def _runs(item: Table | Figure, names: str | None, choices: Choices) -> list[Run]:
-    if isinstance(item, Figure):
-        return runs_of_figure(item, choices)
-    return runs_of(item, choose_rows(item, names), choices)
-
-
 def _one(item: Table | Figure, names: str | None, choices: Choices, runner: Runner) -> bool:
     """Run one table or figure and print it; True if it is complete."""
     print(f"== {item.paper} {item.name}: {item.title} ==", flush=True)
-    runs = _runs(item, names, choices)
-    found = runner.run_all(runs)
-    heads = _measured(item, names, choices)
-    runner.heads_of_all([one for one in heads if {one[0], one[2]} - {None} <= found.keys()])
+    rows = _rows(item, names)
+    needs = needs_of(item, rows, choices)
+    found = runner.run_all([run for need in needs for run in need.runs])
+    runner.measure([n for n in needs if n.heads and found.keys() >= set(n.runs)])
     folder = runner.place.out / choices.scale / "tables"
     name = f"{item.paper}-{item.name}"
     if isinstance(item, Figure):
         return draw(item, choices, found, runner, folder / name)
-    rows: tuple[Row, ...] = choose_rows(item, names)
-    filled = list(fill(item, rows, choices, found, runner))
+    filled = fill(item, rows, choices, found, runner)
     layout = lay_out(item, filled, choices.scale, _signatures(found.values()), bf16=choices.bf16)
     name += "" if names is None else "-rows"
-    systems = []
+    finished, systems = {}, []
     if item.tested is not None:
-        systems = study.tested_rows(item, rows, choices, found, runner.place)
         finished = study.runs_by_row(item, rows, choices, found)
+        systems = study.tested_rows(item, finished, runner.place)
         counts = {row.label: len(runs) for row, runs in finished.items()}
         layout = study.widen(layout, item, systems, counts)
     print("\n" + to_text(layout))
     files = write_all(layout, folder, name, filled) + study.write_tests(folder, name, systems)
     if item.tested is not None and study.draw(
-        item, filled, choices, found, systems, runner, folder / name
+        item, filled, choices.scale, finished, systems, runner, folder / name
     ):
         files += sorted((folder / name).glob("*.svg"))
     print("written: " + ", ".join(str(path) for path in files) + "\n", flush=True)
-    wanted = [
-        (cell, number)
+    if runner.collect:
+        return bool(found)
+    return all(
+        number.count == len(choices.seeds)
         for row, numbers in filled
         for cell, number in zip(row.cells, numbers, strict=True)
         if cell is not None and cell.experiment is not None
-    ]
-    if runner.collect:
-        return bool(found)
-    return all(number.count == len(choices.seeds) for _, number in wanted)
+    )
+
+
+def _rows(item: Table | Figure, names: str | None) -> tuple[Row, ...]:
+    return choose_rows(item, names) if isinstance(item, Table) else ()
 
 
 def _signatures(results: Sequence[dict]) -> list[str]:
@@ -263,7 +257,8 @@ def _dry_run(
     seen = set()
     for item in items:
         print(f"# {item.paper} {item.name}: {item.title}")
-        for run in _runs(item, names, choices):
+        needs = needs_of(item, _rows(item, names), choices)
+        for run in dict.fromkeys(run for need in needs for run in need.runs):
             if run in seen:
                 print(f"#   {run.name}: as above")
                 continue
@@ -276,13 +271,9 @@ def _dry_run(
                 *steps.finish(run, here),
             ):
                 print(step.shell())
-        for run, options, other in _measured(item, names, choices):
-            print(steps.analyze(run, replace(place, gpus=gpus), options, other).shell())
+        here = replace(place, gpus=gpus)
+        analyses = [steps.analyze(need, here).shell() for need in needs if need.heads]
+        for line in dict.fromkeys(analyses):
+            print(line)
         print()
     return 0
-
-
-def _measured(item: Table | Figure, names: str | None, choices: Choices) -> list[tuple]:
-    if isinstance(item, Figure):
-        return measured_for(item, choices)
-    return measured(item, choose_rows(item, names), choices)

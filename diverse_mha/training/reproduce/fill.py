@@ -1,18 +1,15 @@
 """From runs and their results to the numbers of a table."""
 
 import functools
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean, stdev
 
-from diverse_mha.common.errors import UserError
 from diverse_mha.training.reproduce.experiments import Cell, Experiment, Figure, Row, Table, freeze
-from diverse_mha.training.reproduce.measures import MEASURES
-from diverse_mha.training.reproduce.plan import Run, plan
+from diverse_mha.training.reproduce.measures import KINDS, MEASURES
+from diverse_mha.training.reproduce.plan import Need, Run, plan
 from diverse_mha.training.reproduce.results import had_to_share
-from diverse_mha.training.reproduce.runner import RowError, Runner
-from diverse_mha.training.reproduce.terminal import say
+from diverse_mha.training.reproduce.runner import Runner
 
 
 @functools.cache  # every table asks for its runs several times
@@ -44,9 +41,18 @@ class Choices:
         settings = freeze(settings.items())
         return _planned(experiment, self.scale, seed, settings, self.updates)
 
-    def against(self, experiment: Experiment, item: Table | Figure, seed: int) -> Run:
-        """Return the run to compare with: trained with another seed, so never with itself."""
-        return self.run(experiment, item, seed + 1)
+    def need(
+        self,
+        item: Table | Figure,
+        seed: int,
+        experiment: Experiment,
+        heads: Mapping[str, str],
+        against: Experiment | None,
+    ) -> Need:
+        """Turn an experiment, and one to compare it with, into runs; see :class:`Need`."""
+        # The other one is trained with another seed, so never the same run.
+        other = None if against is None else self.run(against, item, seed + 1)
+        return Need(self.run(experiment, item, seed), heads, other)
 
 
 @dataclass(frozen=True)
@@ -89,32 +95,16 @@ class Number:
         return len(self.ours) + len(self.disturbed)
 
 
-def runs_of(table: Table, rows: Sequence[Row], choices: Choices) -> list[Run]:
-    """Name the runs that rows need, in order, each once."""
-    runs = []
-    for seed in choices.seeds:
-        for cell in (cell for row in rows for cell in row.cells if cell is not None):
-            if cell.experiment is not None:
-                runs.append(choices.run(cell.experiment, table, seed))
-            if cell.against is not None:
-                runs.append(choices.against(cell.against, table, seed))
-    return list(dict.fromkeys(runs))
-
-
-def measured(
-    table: Table, rows: Sequence[Row], choices: Choices
-) -> list[tuple[Run, Mapping[str, str], Run | None]]:
-    """Name what has to be measured on heads: run, options of ``analyze``, and whom against."""
-    found = {}
-    for seed in choices.seeds:
-        for cell in (cell for row in rows for cell in row.cells if cell is not None):
-            options = MEASURES[cell.measure].heads
-            if cell.experiment is not None and options:
-                run, other = choices.run(cell.experiment, table, seed), None
-                if cell.against is not None:
-                    other = choices.against(cell.against, table, seed)
-                found[run, tuple(options.items()), other] = (run, options, other)
-    return list(found.values())
+def needs_of(item: Table | Figure, rows: Sequence[Row], choices: Choices) -> list[Need]:
+    """Name what rows of a table, or the curves of a figure, need, seed by seed."""
+    if isinstance(item, Figure):  # it shows one seed
+        seeds, heads = choices.seeds[:1], KINDS[item.kind]
+        wanted = [(experiment, heads, item.against) for _, experiment in item.curves]
+    else:
+        seeds, cells = choices.seeds, [cell for row in rows for cell in row.cells if cell]
+        wanted = [(c.experiment, MEASURES[c.measure].heads, c.against) for c in cells]
+    trained = [each for each in wanted if each[0] is not None]
+    return [choices.need(item, seed, *each) for seed in seeds for each in trained]
 
 
 def fill(
@@ -123,60 +113,33 @@ def fill(
     choices: Choices,
     found: Mapping[Run, dict],
     runner: Runner,
-) -> Iterator[tuple[Row, list[Number | None]]]:
-    """Fill rows, measuring heads where a cell asks for it.
+) -> list[tuple[Row, list[Number | None]]]:
+    """Fill rows.
 
     Args:
         table: The table.
         rows: Those of its rows that are wanted.
         choices: Scale, seeds and updates of the runs.
         found: By run, its result; runs that failed are missing.
-        runner: Measures heads.
+        runner: Has measured the heads.
 
-    Yields:
+    Returns:
         Each row with a number a cell; a value that could not be had is missing from it.
     """
-    for row in rows:
-        numbers = []
-        for cell in row.cells:
-            if cell is None:
-                numbers.append(None)
+
+    def number(cell: Cell) -> Number:
+        measure = MEASURES[cell.measure]
+        ours, disturbed = [], []
+        for seed in choices.seeds if cell.experiment is not None else ():
+            need = choices.need(table, seed, cell.experiment, measure.heads, cell.against)
+            if not found.keys() >= set(need.runs):
                 continue
-            ours, disturbed = [], []
-            for seed in choices.seeds if cell.experiment is not None else ():
-                value = _value(cell, table, choices, seed, found, runner)
-                if value is None:
-                    continue
-                shared = cell.measure == "speed" and had_to_share(
-                    found[choices.run(cell.experiment, table, seed)]
-                )
+            result = found[need.run]
+            content = runner.heads(need) if measure.heads else result
+            value = None if content is None else measure.read(content)
+            if value is not None:
+                shared = cell.measure == "speed" and had_to_share(result)
                 (disturbed if shared else ours).append(value)
-            numbers.append(Number(cell.measure, cell.paper, tuple(ours), tuple(disturbed)))
-        yield row, numbers
+        return Number(cell.measure, cell.paper, tuple(ours), tuple(disturbed))
 
-
-def _value(
-    cell: Cell,
-    table: Table,
-    choices: Choices,
-    seed: int,
-    found: Mapping[Run, dict],
-    runner: Runner,
-) -> float | None:
-    measure = MEASURES[cell.measure]
-    run = choices.run(cell.experiment, table, seed)
-    if run not in found:
-        return None
-    if not measure.heads:
-        return measure.read(found[run])
-    other = None
-    if measure.against:
-        other = choices.against(cell.against, table, seed)
-        if other not in found:
-            return None
-    try:
-        heads = runner.heads(run, measure.heads, other)
-        return measure.read(json.loads(heads.read_text(encoding="utf-8")))
-    except (RowError, UserError) as error:
-        say(f"      {run.name}: FAILED: {error}")
-        return None
+    return [(row, [cell and number(cell) for cell in row.cells]) for row in rows]

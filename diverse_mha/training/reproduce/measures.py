@@ -4,30 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-
-@dataclass(frozen=True)
-class Measure:
-    """One kind of number.
-
-    Attributes:
-        form: How it is written.
-        read: Takes it out of a run's result, or out of the heads file where ``heads`` is set.
-        heads: The options of ``diverse-mha analyze`` that give it, or empty.
-        against: Whether it compares a run with another one.
-        relative: Whether its ratio to the baseline row is printed, too.
-        notes: What must be known to compare it with the papers'.
-    """
-
-    form: Callable[[float], str]
-    read: Callable[[Mapping], float | None]
-    heads: Mapping[str, str] = field(default_factory=dict)
-    against: bool = False
-    relative: bool = False
-    notes: tuple[str, ...] = ()
-
-
-def _decimals(count: int) -> Callable[[float], str]:
-    return lambda value: f"{value:.{count}f}"
+Reader = Callable[[Mapping], float | None]
 
 
 def _millions(value: float) -> str:
@@ -35,7 +12,37 @@ def _millions(value: float) -> str:
     return f"{value / 1e6:.2f}M" if value >= 1e6 else f"{value / 1e3:.1f}K"
 
 
-def _path(*names: str) -> Callable[[Mapping], float | None]:
+@dataclass(frozen=True)
+class Measure:
+    """One kind of number.
+
+    Attributes:
+        take: Takes it out of a run's result, or where ``heads`` is set out of what ``diverse-mha
+            analyze`` says of the model.
+        decimals: How many are written; None for a number in millions.
+        heads: The options of ``diverse-mha analyze`` that give it, or empty.
+        against: Whether it compares a run with another one.
+        relative: Whether its ratio to the baseline row is printed, too.
+        notes: What must be known to compare it with the papers'.
+    """
+
+    take: Reader
+    decimals: int | None = 3
+    heads: Mapping[str, str] = field(default_factory=dict)
+    against: bool = False
+    relative: bool = False
+    notes: tuple[str, ...] = ()
+
+    def read(self, content: Mapping) -> float | None:
+        """Read it off a run's result, or off the heads file where ``heads`` is set."""
+        return self.take(content["models"][0] if self.heads else content)
+
+    def form(self, value: float) -> str:
+        """Write it."""
+        return _millions(value) if self.decimals is None else f"{value:.{self.decimals}f}"
+
+
+def _path(*names: str) -> Reader:
     def read(content: Mapping) -> float | None:
         for name in names:
             if not isinstance(content, Mapping) or name not in content:
@@ -52,7 +59,7 @@ def _bleu(result: Mapping) -> float | None:
     return test.get("compound_split_bleu", test.get("tokenised_bleu"))
 
 
-def _test_accuracy(first: int, last: int) -> Callable[[Mapping], float | None]:
+def _test_accuracy(first: int, last: int) -> Reader:
     """Accuracy over the test sets of these lengths; ``test`` without a length is in all."""
 
     def read(result: Mapping) -> float | None:
@@ -66,37 +73,35 @@ def _test_accuracy(first: int, last: int) -> Callable[[Mapping], float | None]:
     return read
 
 
-def _head(read: Callable[[Mapping], float | None]) -> Callable[[Mapping], float | None]:
-    return lambda content: read(content["models"][0])
+def _component(there: Mapping, preferred: str) -> Mapping:
+    """Return a component's part, or that of the only one of a model without it."""
+    return there[preferred if preferred in there else next(iter(there))]
 
 
-MEASURES: dict[str, Measure] = {
-    "bleu": Measure(_decimals(2), _bleu),
-    "sacrebleu": Measure(_decimals(2), _path("scores", "test", "sacrebleu")),
-    "parameters": Measure(_millions, _path("parameters")),
-    "speed": Measure(_decimals(2), _path("steps_per_second"), relative=True),
-    "perplexity": Measure(_decimals(2), _path("scores", "test", "perplexity")),
-    "lm_valid_perplexity": Measure(_decimals(2), _path("scores", "valid", "perplexity")),
-    "valid_perplexity": Measure(_decimals(2), _path("valid_perplexity")),
-    "accuracy": Measure(_decimals(2), _test_accuracy(0, 99)),
-    "accuracy.seen": Measure(_decimals(2), _test_accuracy(0, 6)),
-    "accuracy.unseen": Measure(_decimals(2), _test_accuracy(7, 99)),
-    "cost": Measure(
-        _decimals(3),
-        _path("processor_seconds_per_update"),
-        relative=True,
-        notes=(
-            "Cost: processor seconds of an update, validation included; other programs on the "
-            "machine change it by some per cent.",
-        ),
-    ),
-    "jsd": Measure(
-        _decimals(2),
-        _head(_path("summary", "jsd", "mean")),
-        {"measures": "jsd"},
-        notes=("JSD: nats, summed over the rows of a sentence, mean over pairs and modules.",),
-    ),
-}
+def _last(measure: str, key: str = "mean") -> Reader:
+    """Read a similarity in the last layer of the encoder-decoder attention."""
+
+    def read(model: Mapping) -> float | None:
+        layers = _component(model["components"], "cross")["layers"]
+        return _path(measure, key)(list(layers.values())[-1])
+
+    return read
+
+
+def _exp_d(score: str, layer: int | None = None) -> Reader:
+    """Read a score of disagreement of the encoder, over all layers or in one, from 1."""
+
+    def read(model: Mapping) -> float | None:
+        found = _component(model["disagreement"], "encoder")[score]
+        if layer is None:
+            return found["all"]
+        return found["layers"][layer - 1] if layer <= len(found["layers"]) else None
+
+    return read
+
+
+_JSD = _path("summary", "jsd", "mean")
+_JSD_NOTE = "JSD: nats, summed over the rows of a sentence, mean over pairs and modules."
 _CROSS = (
     "SVCCA and CKA: last layer of the encoder-decoder attention, over the validation set; the "
     "paper reports no other module there (section 5.2)."
@@ -107,104 +112,66 @@ _READING = (
     "head's variance. top: of those only the leading ones that cover 98 % of their sum, the other "
     "reading of the paper's section 3.2."
 )
+_EXP_D_NOTE = "exp(D): Li et al. 2018, encoder self-attention, over the validation set."
 
-
-def _last_cross(measure: str, key: str) -> Callable[[Mapping], float | None]:
-    def read(model: Mapping) -> float | None:
-        layers = model["components"]["cross"]["layers"]  # one: the last
-        return _path(measure, key)(list(layers.values())[-1])
-
-    return read
-
-
-def _similarity(measure: str, read: Callable[[Mapping], float | None], *notes: str) -> Measure:
-    options = {"measures": measure, "layers": "last"}
-    return Measure(_decimals(3), _head(read), options, notes=notes)
-
-
-MEASURES |= {
-    "svcca": _similarity("svcca", _last_cross("svcca", "mean"), _CROSS, _READING),
-    "svcca.top": _similarity("svcca", _last_cross("svcca", "top_mean"), _READING),
-    "svcca.all": _similarity("svcca", _path("summary", "svcca", "last"), _ALL),
-    "cka": _similarity("cka", _last_cross("cka", "mean"), _CROSS),
-    "cka.all": _similarity("cka", _path("summary", "cka", "last"), _ALL),
-}
-for _component in ("encoder", "cross", "decoder"):
-    MEASURES[f"against.{_component}"] = Measure(
-        _decimals(3),
-        _head(_path("against", _component, "svcca")),
-        {"measures": "svcca", "layers": "last"},
-        against=True,
-    )
-
+_SVCCA = {"measures": "svcca", "layers": "last"}
+_CKA = {"measures": "cka", "layers": "last"}
 _EXP_D = {"measures": "disagreement"}
-for _score in ("subspace", "position", "output"):
-    MEASURES[f"exp_d.{_score}"] = Measure(
-        _decimals(3),
-        _head(_path("disagreement", "encoder", _score, "all")),
-        _EXP_D,
-        notes=("exp(D): Li et al. 2018, encoder self-attention, over the validation set.",),
-    )
-
-
-def _layer(score: str, layer: int) -> Callable[[Mapping], float | None]:
-    def read(model: Mapping) -> float | None:
-        layers = model["disagreement"]["encoder"][score]["layers"]
-        return layers[layer - 1] if layer <= len(layers) else None
-
-    return read
-
-
-for _number in range(1, 7):
-    MEASURES[f"exp_d.position.{_number}"] = Measure(
-        _decimals(3), _head(_layer("position", _number)), _EXP_D
-    )
-
-
 #: All that the study looks at, by one call of ``diverse-mha analyze``.
-_HEADS = {"measures": "svcca,cka,jsd,disagreement"}
+_STUDY = {"measures": "svcca,cka,jsd,disagreement"}
 
-
-def _component(model: Mapping, preferred: str) -> str:
-    """Return a component, or the only one of a model without it."""
-    there = model["components"]
-    return preferred if preferred in there else next(iter(there))
-
-
-def _last(measure: str) -> Callable[[Mapping], float | None]:
-    def read(model: Mapping) -> float | None:
-        layers = model["components"][_component(model, "cross")]["layers"]
-        return _path(measure, "mean")(list(layers.values())[-1])
-
-    return read
-
-
-def _exp_d(score: str) -> Callable[[Mapping], float | None]:
-    def read(model: Mapping) -> float | None:
-        return model["disagreement"][_component(model, "encoder")][score]["all"]
-
-    return read
-
-
-MEASURES |= {
-    f"heads.{name}": Measure(_decimals(3), _head(read), _HEADS, notes=notes)
-    for name, read, notes in (
-        (
-            "svcca",
-            _last("svcca"),
-            ("SVCCA and CKA: last layer, in translation of the encoder-decoder attention.",),
+MEASURES: dict[str, Measure] = {
+    "bleu": Measure(_bleu, 2),
+    "sacrebleu": Measure(_path("scores", "test", "sacrebleu"), 2),
+    "parameters": Measure(_path("parameters"), None),
+    "speed": Measure(_path("steps_per_second"), 2, relative=True),
+    "perplexity": Measure(_path("scores", "test", "perplexity"), 2),
+    "lm_valid_perplexity": Measure(_path("scores", "valid", "perplexity"), 2),
+    "valid_perplexity": Measure(_path("valid_perplexity"), 2),
+    "accuracy": Measure(_test_accuracy(0, 99), 2),
+    "accuracy.seen": Measure(_test_accuracy(0, 6), 2),
+    "accuracy.unseen": Measure(_test_accuracy(7, 99), 2),
+    "cost": Measure(
+        _path("processor_seconds_per_update"),
+        relative=True,
+        notes=(
+            "Cost: processor seconds of an update, validation included; other programs on the "
+            "machine change it by some per cent.",
         ),
-        ("cka", _last("cka"), ()),
-        (
-            "exp_d.subspace",
-            _exp_d("subspace"),
-            ("exp(D): Li et al. 2018, in translation of the encoder; all over validation data.",),
-        ),
-        ("exp_d.output", _exp_d("output"), ()),
-        (
-            "jsd",
-            _path("summary", "jsd", "mean"),
-            ("JSD: nats, summed over the rows of a sentence, mean over pairs and modules.",),
-        ),
-    )
+    ),
+    "jsd": Measure(_JSD, 2, {"measures": "jsd"}, notes=(_JSD_NOTE,)),
+    "svcca": Measure(_last("svcca"), heads=_SVCCA, notes=(_CROSS, _READING)),
+    "svcca.top": Measure(_last("svcca", "top_mean"), heads=_SVCCA, notes=(_READING,)),
+    "svcca.all": Measure(_path("summary", "svcca", "last"), heads=_SVCCA, notes=(_ALL,)),
+    "cka": Measure(_last("cka"), heads=_CKA, notes=(_CROSS,)),
+    "cka.all": Measure(_path("summary", "cka", "last"), heads=_CKA, notes=(_ALL,)),
+    "heads.svcca": Measure(
+        _last("svcca"),
+        heads=_STUDY,
+        notes=("SVCCA and CKA: last layer, in translation of the encoder-decoder attention.",),
+    ),
+    "heads.cka": Measure(_last("cka"), heads=_STUDY),
+    "heads.exp_d.subspace": Measure(
+        _exp_d("subspace"),
+        heads=_STUDY,
+        notes=("exp(D): Li et al. 2018, in translation of the encoder; all over validation data.",),
+    ),
+    "heads.exp_d.output": Measure(_exp_d("output"), heads=_STUDY),
+    "heads.jsd": Measure(_JSD, heads=_STUDY, notes=(_JSD_NOTE,)),
+}
+for _name in ("encoder", "cross", "decoder"):
+    _against = _path("against", _name, "svcca")
+    MEASURES[f"against.{_name}"] = Measure(_against, heads=_SVCCA, against=True)
+for _name in ("subspace", "position", "output"):
+    MEASURES[f"exp_d.{_name}"] = Measure(_exp_d(_name), heads=_EXP_D, notes=(_EXP_D_NOTE,))
+for _number in range(1, 7):
+    MEASURES[f"exp_d.position.{_number}"] = Measure(_exp_d("position", _number), heads=_EXP_D)
+
+#: What of the heads a kind of figure is drawn from; the same measurements as the tables'.
+KINDS: dict[str, Mapping[str, str]] = {
+    "tsne": {},
+    "heat_maps": MEASURES["jsd"].heads,
+    "coefficients": _SVCCA,
+    "coefficients_against": _SVCCA,
+    "accuracy_by_length": {},
 }

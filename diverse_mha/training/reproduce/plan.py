@@ -65,6 +65,26 @@ class Run:
         return out / self.scale / "runs" / self.name
 
 
+@dataclass(frozen=True)
+class Need:
+    """What a table or figure needs of a run.
+
+    Attributes:
+        run: The run.
+        heads: The options of ``diverse-mha analyze`` by which its heads are measured, or empty.
+        against: The run that it is compared with, or None.
+    """
+
+    run: Run
+    heads: Mapping[str, str]
+    against: Run | None = None
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """The run, and the one that it is compared with."""
+        return (self.run,) if self.against is None else (self.run, self.against)
+
+
 def plan(
     experiment: Experiment,
     scale: str,

@@ -1,4 +1,4 @@
-"""A command run in a process group of its own, output to a log.
+"""Commands with their output in a log, and tasks that wait for them, several at a time.
 
 Importing torch and fairseq takes seconds, which at the smoke scale is most of a run. So a command
 that is a Python module can be run in a fork of this process, which has imported them already; it
@@ -8,20 +8,82 @@ is the same command, started half way.
 import os
 import runpy
 import signal
-import subprocess
 import sys
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from subprocess import DEVNULL, STDOUT
+from typing import NamedTuple
 
 import torch
 
 import diverse_mha
 from diverse_mha.common.errors import UserError
-from diverse_mha.common.processes import CAUGHT, end_groups, exit_code, interruptible
+from diverse_mha.common.places import ROOT
+from diverse_mha.common.processes import CAUGHT, Command, end, stoppable
 from diverse_mha.training import launch
+from diverse_mha.training.reproduce.terminal import show
+
+
+class Waiting(NamedTuple):
+    """What a task waits for: a command, or None for what others do; its name, how far it is."""
+
+    command: Command | None
+    name: str
+    words: str
+
+
+Task = Callable[[int], Iterator[Waiting]]
+
+
+def side_by_side(tasks: Sequence[Task], jobs: int) -> None:
+    """Carry out tasks in their order, at most ``jobs`` at a time.
+
+    Args:
+        tasks: Each is called with the number of its place, 0 to ``jobs`` - 1, that no other task
+            has meanwhile, and yields for as long as it waits.
+        jobs: How many at a time.
+
+    Raises:
+        Interrupted: If a signal came. After this and any other exception all commands have ended.
+    """
+    tasks = list(tasks)
+    places = {number: _one_by_one(tasks, number) for number in range(jobs)}
+    states: dict[int, Waiting] = {}
+    with stoppable() as check:
+        try:
+            while places:
+                check()
+                for number, place in list(places.items()):
+                    state = next(place, None)
+                    if state is None:
+                        del places[number]
+                        states.pop(number, None)
+                    else:
+                        states[number] = state
+                _show(list(states.values()))
+                time.sleep(0.02)
+        except BaseException:
+            end([state.command for state in states.values() if state.command is not None])
+            raise
+        finally:
+            for place in places.values():
+                place.close()  # which gives back what its task holds
+
+
+def _one_by_one(tasks: list[Task], number: int) -> Iterator[Waiting]:
+    while tasks:
+        yield from tasks.pop(0)(number)
+
+
+def _show(states: Sequence[Waiting]) -> None:
+    """Show how far the tasks are, in one line; of several the names up to the first blank."""
+    if len(states) == 1:
+        show(states[0].name + states[0].words)
+    else:
+        show("   ".join(f"{state.name.split()[0]} {state.words}" for state in states))
 
 
 def import_everything() -> None:
@@ -37,72 +99,50 @@ def import_everything() -> None:
     diverse_mha.register()
 
 
-def run_logged(
-    command: Sequence[str],
-    log: Path,
-    *,
-    cwd: Path,
-    environment: dict[str, str] | None = None,
-    meanwhile: Callable[[], None] | None = None,
-) -> int:
-    """Run a command in a subprocess.
+def start_logged(words: Sequence[str], log: Path, environment: Mapping[str, str]) -> Command:
+    """Start a command line in the project's folder.
 
     Args:
-        command: The command line.
+        words: The command line.
         log: Its output is added at the end of this file.
-        cwd: The folder it runs in.
         environment: What is added to the environment.
-        meanwhile: Called every half second while it runs.
-
-    Returns:
-        The exit code; 128 + the signal's number if a signal ended it.
-
-    Raises:
-        Interrupted: if a signal came; the command and its children have ended.
     """
     with log.open("ab") as output:
-        _say(output, command)
-        child = subprocess.Popen(
-            list(command),
-            cwd=cwd,
-            env=os.environ | (environment or {}),
-            stdin=subprocess.DEVNULL,
+        _say(output, words)
+        return Command.start(
+            words,
+            cwd=ROOT,
+            env=os.environ | environment,
+            stdin=DEVNULL,
             stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
+            stderr=STDOUT,
             close_fds=False,  # a lock that the caller made inheritable stays with the command
         )
-        return _wait(child.pid, meanwhile)
 
 
-def run_forked(
-    module: str,
-    arguments: Sequence[str],
-    log: Path,
-    *,
-    cwd: Path,
-    meanwhile: Callable[[], None] | None = None,
-) -> int:
-    """Run a Python module, as ``python -m`` does, in a fork of this process.
+def start_forked(
+    module: str, arguments: Sequence[str], log: Path, environment: Mapping[str, str]
+) -> Command:
+    """Start a Python module, as ``python -m`` does, in a fork of this process.
 
-    Args and result are those of :func:`run_logged`. The launcher would become another program;
-    the module that it starts is run in its place.
+    In all else it is :func:`start_logged`. The launcher would become another program; the module
+    that it starts is run in its place.
     """
     if module == "diverse_mha.training.launch":
-        module, arguments = _started_by_launch(arguments, cwd)
+        module, arguments = _started_by_launch(arguments)
     with log.open("ab") as output:
         _say(output, ["python", "-m", module, *arguments])
         sys.stdout.flush()
         sys.stderr.flush()
         pid = os.fork()
         if pid == 0:
-            _be(module, arguments, output.fileno(), cwd)
-        return _wait(pid, meanwhile)
+            _be(module, arguments, output.fileno(), environment)
+        return Command(pid)
 
 
-def _started_by_launch(arguments: Sequence[str], cwd: Path) -> tuple[str, list[str]]:
+def _started_by_launch(arguments: Sequence[str]) -> tuple[str, list[str]]:
     before = os.getcwd()
-    os.chdir(cwd)  # the recipe's name is relative to it
+    os.chdir(ROOT)  # the recipe's name is relative to it
     try:
         ((command, _),) = launch.commands(launch.parse(arguments), gpus=0, port=0)
     finally:
@@ -111,7 +151,7 @@ def _started_by_launch(arguments: Sequence[str], cwd: Path) -> tuple[str, list[s
     return command[place + 1], command[place + 2 :]
 
 
-def _be(module: str, arguments: Sequence[str], output: int, cwd: Path) -> None:
+def _be(module: str, arguments: Sequence[str], output: int, environment: Mapping[str, str]) -> None:
     """In the child: run the module and end the process."""
     code = 1
     try:
@@ -124,7 +164,8 @@ def _be(module: str, arguments: Sequence[str], output: int, cwd: Path) -> None:
         # Python's own streams may be something else, under a test runner for one.
         sys.stdout = os.fdopen(1, "w", buffering=1, closefd=False)
         sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
-        os.chdir(cwd)
+        os.chdir(ROOT)
+        os.environ.update(environment)
         sys.argv = [module, *arguments]
         warnings.filterwarnings("ignore", category=UserWarning)
         # Tiny tensors: a second thread costs more than it brings, most of all on a busy machine,
@@ -133,10 +174,10 @@ def _be(module: str, arguments: Sequence[str], output: int, cwd: Path) -> None:
         try:
             runpy.run_module(module, run_name="__main__", alter_sys=True)
             code = 0
-        except SystemExit as end:
-            if isinstance(end.code, str):
-                print(end.code, file=sys.stderr)
-            code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        except SystemExit as stop:
+            if isinstance(stop.code, str):
+                print(stop.code, file=sys.stderr)
+            code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
         except BaseException:
             traceback.print_exc()
         sys.stdout.flush()
@@ -148,26 +189,6 @@ def _be(module: str, arguments: Sequence[str], output: int, cwd: Path) -> None:
 def _say(output, command: Sequence[str]) -> None:
     output.write(f"\n$ {' '.join(map(str, command))}\n".encode())
     output.flush()
-
-
-def _wait(pid: int, meanwhile: Callable[[], None] | None) -> int:
-    told = time.monotonic()
-    with interruptible(lambda: end_groups([pid], lambda: _status(pid) is not None)):
-        while (status := _status(pid)) is None:
-            time.sleep(0.02)
-            if meanwhile is not None and time.monotonic() > told + 0.5:
-                meanwhile()
-                told = time.monotonic()
-    return exit_code(status)
-
-
-def _status(pid: int) -> int | None:
-    """Return the exit code of a child that has ended, which is told once; None if it has not."""
-    try:
-        done, status = os.waitpid(pid, os.WNOHANG)
-    except ChildProcessError:  # told before
-        return 0
-    return os.waitstatus_to_exitcode(status) if done else None
 
 
 def last_line(log: Path) -> str:

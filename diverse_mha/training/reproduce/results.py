@@ -20,6 +20,7 @@ from diverse_mha.training.reproduce.plan import Run
 
 RESULT = "result.json"
 COST = "cost.json"  # of the last start of the training that made an update
+THREADS, GPUS = "OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES"  # a command's share of the machine
 LOG = "log.txt"  # the commands and all they print
 _SCORES = ("test.json", "valid.json", "accuracy.json")
 
@@ -39,7 +40,9 @@ def load(folder: Path) -> dict | None:
         raise UserError(f"{path}: not readable as JSON ({error}); delete it") from error
 
 
-def collect(run: Run, folder: Path, seconds: dict[str, float], commands: list[str]) -> dict:
+def collect(
+    run: Run, folder: Path, seconds: dict[str, float], commands: list[str], share: Mapping[str, str]
+) -> dict:
     """Gather a run's result from the files its steps left.
 
     Args:
@@ -47,6 +50,7 @@ def collect(run: Run, folder: Path, seconds: dict[str, float], commands: list[st
         folder: Its folder.
         seconds: Duration of each step of the last start, and their processor time.
         commands: The commands, for a terminal.
+        share: What was added to their environment, which may leave them a part of the machine.
 
     Raises:
         UserError: if the log holds no training.
@@ -80,7 +84,7 @@ def collect(run: Run, folder: Path, seconds: dict[str, float], commands: list[st
         "scores": scores,
         "seconds": {name: round(value, 1) for name, value in seconds.items()},
         "commands": commands,
-        "hardware": hardware(),
+        "hardware": hardware(share),
         "versions": versions(),
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
     }
@@ -115,10 +119,21 @@ def had_to_share(result: Mapping) -> bool:
     return used < 0.9 * sum(seconds.values())
 
 
-def hardware() -> dict:
-    """Describe the machine: processor, cores at hand, threads asked for, GPUs."""
+def hardware(share: Mapping[str, str]) -> dict:
+    """Describe the machine: processor, cores at hand, threads asked for, GPUs of a share."""
     import torch
 
-    gpus = [torch.cuda.get_device_name(n) for n in range(torch.cuda.device_count())]
-    threads = os.environ.get("OMP_NUM_THREADS")
+    names = visible_gpus()
+    mine = share.get(GPUS, ",".join(names)).split(",")
+    gpus = [torch.cuda.get_device_name(n) for n, name in enumerate(names) if name in mine]
+    threads = share.get(THREADS, os.environ.get(THREADS))
     return {"processor": processor(), "cores": cores(), "threads": threads, "gpus": gpus}
+
+
+def visible_gpus() -> list[str]:
+    """Name the GPUs that this process may use, as ``CUDA_VISIBLE_DEVICES`` names them."""
+    import torch
+
+    count = torch.cuda.device_count()
+    named = os.environ.get(GPUS)
+    return list(map(str, range(count))) if named is None else named.split(",")[:count]

@@ -2,12 +2,12 @@
 
 import contextlib
 import hashlib
+import json
 import os
-import resource
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -16,27 +16,23 @@ from diverse_mha.common.errors import UserError, describe_os_error
 from diverse_mha.common.files import write_json, write_text
 from diverse_mha.common.machine import cores
 from diverse_mha.common.places import ROOT
-from diverse_mha.common.processes import sole_use
+from diverse_mha.common.processes import Command, sole_use
 from diverse_mha.evaluation.averaging import newest_checkpoints
 from diverse_mha.training.log import TRAIN_LOG, Progress, finished
 from diverse_mha.training.reproduce import results, steps
-from diverse_mha.training.reproduce.batches import usable
-from diverse_mha.training.reproduce.jobs import side_by_side
 from diverse_mha.training.reproduce.measures import MEASURES
-from diverse_mha.training.reproduce.plan import Run
+from diverse_mha.training.reproduce.plan import Need, Run
 from diverse_mha.training.reproduce.process import (
+    Waiting,
     import_everything,
     last_line,
-    run_forked,
-    run_logged,
+    side_by_side,
+    start_forked,
+    start_logged,
 )
-from diverse_mha.training.reproduce.results import LOG, RESULT
-from diverse_mha.training.reproduce.steps import Place, Step
-from diverse_mha.training.reproduce.terminal import can_replace, clear, say
-
-
-class RowError(Exception):
-    """A run failed; the message names the run, the reason and the log."""
+from diverse_mha.training.reproduce.results import GPUS, LOG, RESULT, THREADS, visible_gpus
+from diverse_mha.training.reproduce.steps import Place, Step, usable
+from diverse_mha.training.reproduce.terminal import can_replace, say
 
 
 @dataclass
@@ -70,161 +66,123 @@ class Runner:
             found = {run: result for run, result in loaded.items() if result is not None}
             say(f"{len(found)} of {len(distinct)} runs are finished")
             return found
-        if self.fork and any(results.load(run.folder(self.place.out)) is None for run in distinct):
+        if self.fork and not all(
+            (run.folder(self.place.out) / RESULT).is_file() for run in distinct
+        ):
             import_everything()
-        heads = [f"[{n}/{len(distinct)}] {run.name}: " for n, run in enumerate(distinct, start=1)]
         found = {}
-        waiting = {}
-        for run, head in zip(distinct, heads, strict=True):
-            try:
-                if self.jobs > 1 and results.load(run.folder(self.place.out)) is None:
-                    task = partial(self._in_place, run, head)
-                    waiting[run] = head.removesuffix(": "), task
-                else:
-                    found[run] = self._run(run, head)
-            except (RowError, UserError) as error:
-                say(head + f"FAILED: {error}")
-        side_by_side(list(waiting.values()), self.jobs)
-        done = {run: results.load(run.folder(self.place.out)) for run in waiting}
-        return found | {run: result for run, result in done.items() if result is not None}
+        heads = [f"[{n}/{len(distinct)}] {run.name}: " for n, run in enumerate(distinct, start=1)]
+        tasks = [partial(self._run, r, h, found) for r, h in zip(distinct, heads, strict=True)]
+        side_by_side(tasks, self.jobs)
+        return {run: found[run] for run in distinct if run in found}
 
-    def _in_place(self, run: Run, head: str, slot: int) -> None:
-        """Carry out a run in a process of its own, with this slot's share of the machine."""
-        try:
-            self._share(slot)._run(run, head)
-        except RowError as error:
-            say(head + f"FAILED: {error}")
+    def measure(self, needs: Sequence[Need]) -> None:
+        """Measure the heads of finished runs, unless that is done, and say which fail."""
+        by_file = {steps.heads_file(need, self.place): need for need in needs}
+        waiting = [need for need in by_file.values() if not self.is_measured(need)]
+        side_by_side([partial(self._measure, need) for need in waiting], self.jobs)
 
-    def _share(self, slot: int) -> "Runner":
-        """Keep this process and the commands it starts to one of ``jobs`` shares of the machine."""
-        threads = 1 if self.fork else max(1, cores() // self.jobs)
-        os.environ.setdefault("OMP_NUM_THREADS", str(threads))
-        if self.fork or self.gpus == 0:
-            return self
-        devices = visible_gpus()[: self.gpus]
-        if not devices:
-            return self
-        mine = devices[slot :: self.jobs] or [devices[slot % len(devices)]]
-        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(mine)
-        return replace(self, gpus=None)  # all that can be seen now
-
-    def heads(self, run: Run, options: Mapping[str, str], against: Run | None = None) -> Path:
-        """Measure the heads of a finished run, unless that is done.
-
-        Args:
-            run: The run.
-            options: Options of ``diverse-mha analyze``.
-            against: A run to compare it with, or None.
-
-        Returns:
-            The JSON file of ``diverse-mha analyze``, in the run's folder.
-
-        Raises:
-            RowError: if it fails.
-        """
-        output = steps.heads_file(run, self.place, options, against)
-        if not self._is_measured(run, options, against):
-            say(f"      {run.name}: {output.stem} ...", end=True)
-            place = replace(self.place, gpus=self._gpus(run))
-            step = steps.analyze(run, place, options, against)
-            self._execute(step, run.folder(self.place.out) / "heads.log", None)
-            clear()
-        return output
-
-    def heads_of_all(self, wanted: Sequence[tuple[Run, Mapping[str, str], Run | None]]) -> None:
-        """Measure the heads of several finished runs side by side, given as to :meth:`heads`.
-
-        Those that fail are left out: :meth:`heads` will try again, and say why.
-        """
-        waiting = [
-            (one[0].name, partial(self._heads_in_place, *one))
-            for one in wanted
-            if self.jobs > 1 and not self._is_measured(*one)
-        ]
-        side_by_side(waiting, self.jobs)
-
-    def _heads_in_place(
-        self, run: Run, options: Mapping[str, str], against: Run | None, slot: int
-    ) -> None:
-        with contextlib.suppress(RowError, UserError):
-            self._share(slot).heads(run, options, against)
-
-    def _is_measured(self, run: Run, options: Mapping[str, str], against: Run | None) -> bool:
-        output = steps.heads_file(run, self.place, options, against)
-        checkpoints = [self.checkpoint(one) for one in (run, against) if one is not None]
+    def is_measured(self, need: Need) -> bool:
+        """Tell whether what :meth:`measure` writes is there, and newer than the checkpoints."""
+        output = steps.heads_file(need, self.place)
+        checkpoints = [steps.checkpoint(run, self.place) for run in need.runs]
         newest = max((path.stat().st_mtime for path in checkpoints if path.is_file()), default=0)
         return output.is_file() and output.stat().st_mtime >= newest
+
+    def heads(self, need: Need) -> dict | None:
+        """Read what :meth:`measure` wrote; None where that failed."""
+        if not self.is_measured(need):
+            return None
+        return json.loads(steps.heads_file(need, self.place).read_text(encoding="utf-8"))
 
     def draw(self, spec: Mapping, folder: Path) -> None:
         """Draw the figure of a specification into a folder, which keeps it.
 
         Raises:
-            RowError: if it fails.
+            UserError: if it fails.
         """
         write_json(folder / "figure.json", dict(spec))
-        module = "diverse_mha.training.reproduce.draw"
-        self._execute(Step("draw", "", module, (str(folder),)), folder / LOG, None)
+        step = Step("draw", "", "diverse_mha.training.reproduce.draw", (str(folder),))
 
-    def checkpoint(self, run: Run) -> Path:
-        """Return the checkpoint of a run that counts."""
-        return steps.checkpoint(run, self.place)
+        def task(slot: int) -> Iterator[Waiting]:
+            for command in self._execute(step, folder / LOG, {}):
+                yield Waiting(command, f"{folder.name}: ", "drawing ...")
 
-    def _run(self, run: Run, head: str) -> dict:
+        side_by_side([task], 1)
+
+    def _run(self, run: Run, head: str, found: dict[Run, dict], slot: int) -> Iterator[Waiting]:
+        """Carry out a run, and add its result to those found."""
         folder = run.folder(self.place.out)
-        done = results.load(folder)
-        if done is not None:
-            say(head + f"{summary(done)} (already done)")
-            return done
         try:
-            with sole_use(folder):
-                self._prepare(run, head)
-                self._check_data(run, folder)
-                seconds, commands = {}, []
-                processor = _processor_seconds()
-                place = replace(self.place, gpus=self._gpus(run))
-                for step in [steps.train(run, place), *steps.finish(run, place)]:
-                    commands.append(step.shell())
-                    if step.name == "train" and finished(folder / TRAIN_LOG):
-                        continue
-                    say(head + f"{step.name} ...", end=True)
-                    start, used = time.monotonic(), _processor_seconds()
-                    self._step(run, step, folder / LOG, head)
-                    if step.name == "train":
-                        results.note_cost(folder, _processor_seconds() - used)
-                    taken = time.monotonic() - start
-                    seconds[step.name] = seconds.get(step.name, 0.0) + taken
-                seconds["processor"] = _processor_seconds() - processor
-                result = results.collect(run, folder, seconds, commands)
-                write_json(folder / RESULT, result)
-                self._tidy(run, folder)
+            result = results.load(folder)
+            if result is not None:
+                say(head + f"{summary(result)} (already done)")
+            else:
+                with sole_use(folder):
+                    result = yield from self._carry_out(run, folder, head, self._share(slot))
+            found[run] = result
         except UserError as error:
-            raise RowError(str(error)) from error
+            say(head + f"FAILED: {error}")
         except OSError as error:
-            raise RowError(describe_os_error(error)) from error
-        processor = seconds.pop("processor")
+            say(head + f"FAILED: {describe_os_error(error)}")
+
+    def _carry_out(
+        self, run: Run, folder: Path, head: str, share: dict[str, str]
+    ) -> Generator[Waiting, None, dict]:
+        yield from self._prepare(run, head, share)
+        self._check_data(run, folder)
+        seconds, commands, processor = {}, [], 0.0
+        place = replace(self.place, gpus=self._gpus(run, share))
+        for step in [steps.train(run, place), *steps.finish(run, place)]:
+            commands.append(step.shell())
+            if step.name == "train" and finished(folder / TRAIN_LOG):
+                continue
+            start = time.monotonic()
+            used = yield from self._step(run, step, folder / LOG, head, share)
+            processor += used
+            if step.name == "train":
+                results.note_cost(folder, used)
+            seconds[step.name] = seconds.get(step.name, 0.0) + time.monotonic() - start
+        all_seconds = seconds | {"processor": processor}
+        result = results.collect(run, folder, all_seconds, commands, share)
+        write_json(folder / RESULT, result)
+        self._tidy(run, folder)
         say(
             head + f"{summary(result)}, {sum(seconds.values()):.0f} s "
             f"({processor:.0f} s of processor time)"
         )
         return result
 
-    def _gpus(self, run: Run) -> int:
+    def _share(self, slot: int) -> dict[str, str]:
+        """Return what keeps commands to one of ``jobs`` shares of the machine: environment."""
+        if self.jobs == 1:
+            return {}
+        threads = 1 if self.fork else max(1, cores() // self.jobs)
+        share = {THREADS: os.environ.get(THREADS, str(threads))}
+        devices = [] if self.fork or self.gpus == 0 else visible_gpus()[: self.gpus]
+        if devices:
+            share[GPUS] = ",".join(devices[slot :: self.jobs] or [devices[slot % len(devices)]])
+        return share
+
+    def _gpus(self, run: Run, share: Mapping[str, str]) -> int:
         if self.fork or self.gpus == 0:
             return 0
-        import torch
+        if GPUS in share:
+            return usable(run.batches, len(share[GPUS].split(",")))
+        return usable(run.batches, len(visible_gpus()) if self.gpus is None else self.gpus)
 
-        wanted = torch.cuda.device_count() if self.gpus is None else self.gpus
-        return usable(run.batches, wanted)
-
-    def _prepare(self, run: Run, head: str) -> None:
+    def _prepare(self, run: Run, head: str, share: dict[str, str]) -> Iterator[Waiting]:
         logs = self.place.out / run.scale / "data"
-        with sole_use(logs, wait=True) if self.jobs > 1 else contextlib.nullcontext():
-            if steps.data_folder(run, self.place).is_dir():
-                return
-            logs.mkdir(parents=True, exist_ok=True)
-            say(head + "preparing the corpus ...", end=True)
-            step = steps.prepare(run, self.place)
-            self._step(run, step, logs / f"{run.recipe.folder.partition('/')[0]}.log", head)
+        with contextlib.ExitStack() as held:
+            while True:  # one corpus at a time: some are made of another
+                try:
+                    held.enter_context(sole_use(logs))
+                    break
+                except UserError:
+                    yield Waiting(None, head, "waiting for the corpus ...")
+            if not steps.data_folder(run, self.place).is_dir():
+                log = logs / f"{run.recipe.folder.partition('/')[0]}.log"
+                yield from self._step(run, steps.prepare(run, self.place), log, head, share)
 
     def _check_data(self, run: Run, folder: Path) -> None:
         """Refuse to go on with a training on data other than those it was started on."""
@@ -242,63 +200,68 @@ class Runner:
         elif run.recipe.average:
             checkpoints = newest_checkpoints(folder, run.recipe.average, "update")
         for path in checkpoints:
-            if path != self.checkpoint(run):
+            if path != steps.checkpoint(run, self.place):
                 path.unlink()
 
-    def _step(self, run: Run, step: Step, log: Path, head: str) -> None:
-        begun = time.monotonic()
+    def _step(
+        self, run: Run, step: Step, log: Path, head: str, share: dict[str, str]
+    ) -> Generator[Waiting, None, float]:
+        """Carry out a step, say how far it is, and return its processor time in seconds."""
+        begun = looked = said = time.monotonic()
         path = run.folder(self.place.out) / TRAIN_LOG
         progress = Progress(path, run.updates, run.epochs) if step.name == "train" else None
-        tenth, said = 0, begun
-
-        def meanwhile() -> None:
-            nonlocal tenth, said
+        tenth, words = 0, f"{step.name} ..."
+        for command in self._execute(step, log, share):
             now = time.monotonic()
-            if progress is None:
-                say(head + f"{step.name}, {now - begun:.0f} s", end=True)
-                return
-            share, words = progress.look(now)
-            say(head + words, end=True)
-            # Where no line can replace another, not too many: at most ten a run, one a minute.
-            if not can_replace() and share and int(10 * share) > tenth and now - said >= 60:
-                say(head + words)
-                tenth, said = int(10 * share), now
+            if now > looked + 0.5:
+                looked, words, done = now, f"{step.name}, {now - begun:.0f} s", None
+                if progress is not None:
+                    done, words = progress.look(now)
+                # Where no line can replace another, not too many: at most ten a run, one a minute.
+                if done and not can_replace() and int(10 * done) > tenth and now - said >= 60:
+                    say(head + words)
+                    tenth, said = int(10 * done), now
+            yield Waiting(command, head, words)
+        return command.seconds
 
-        self._execute(step, log, meanwhile)
+    def _measure(self, need: Need, slot: int) -> Iterator[Waiting]:
+        share = self._share(slot)
+        place = replace(self.place, gpus=self._gpus(need.run, share))
+        log, head = need.run.folder(place.out) / "heads.log", f"      {need.run.name}: "
+        try:
+            for command in self._execute(steps.analyze(need, place), log, share):
+                yield Waiting(command, head, f"{steps.heads_file(need, place).stem} ...")
+        except UserError as error:
+            say(head + f"FAILED: {error}")
 
-    def _execute(self, step: Step, log: Path, meanwhile: Callable[[], None] | None) -> None:
-        environment = {"DIVERSE_MHA_PYTHON": sys.executable}
-        environment["PYTHONPATH"] = os.pathsep.join(
-            [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-        )
+    def _execute(self, step: Step, log: Path, share: Mapping[str, str]) -> Iterator[Command]:
+        """Start a step's command, and yield it until it has ended.
+
+        Raises:
+            UserError: if it failed, with the last words of its log.
+        """
+        paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+        environment = {
+            "DIVERSE_MHA_PYTHON": sys.executable,
+            "PYTHONPATH": os.pathsep.join(paths),
+            **share,
+        }
         if self.fork and step.module:
-            code = run_forked(step.module, step.arguments, log, cwd=ROOT, meanwhile=meanwhile)
+            command = start_forked(step.module, step.arguments, log, environment)
         else:
-            code = run_logged(
-                step.command(), log, cwd=ROOT, environment=environment, meanwhile=meanwhile
-            )
-        if code:
+            command = start_logged(step.command(), log, environment)
+        yield command
+        while not command.ended():
+            yield command
+        if command.code:
             said = last_line(log).removeprefix("error: ")
-            by_signal = f" ({signal.Signals(code - 128).name})" if code > 128 else ""
-            raise RowError(
-                f"{step.name} ended with exit code {code}{by_signal}: {said[:300]}; log: {log}"
+            by_signal = (
+                f" ({signal.Signals(command.code - 128).name})" if command.code > 128 else ""
             )
-
-
-def visible_gpus() -> list[str]:
-    """Name the GPUs that this process may use, as ``CUDA_VISIBLE_DEVICES`` names them."""
-    import torch
-
-    named = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if named is not None:
-        return [name for name in named.split(",") if name]
-    return [str(number) for number in range(torch.cuda.device_count())]
-
-
-def _processor_seconds() -> float:
-    """Processor time of the commands so far: on a busy machine the clock says little."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+            raise UserError(
+                f"{step.name} ended with exit code {command.code}{by_signal}: {said[:300]}; "
+                f"log: {log}"
+            )
 
 
 def data_mark(data: Path) -> str:

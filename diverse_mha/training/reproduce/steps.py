@@ -3,14 +3,13 @@
 import re
 import shlex
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from diverse_mha.common.places import CONFIGS, ROOT
 from diverse_mha.training.reproduce.compose import compose, groups_of, lookup
 from diverse_mha.training.reproduce.corpora import DATA
-from diverse_mha.training.reproduce.plan import Run
+from diverse_mha.training.reproduce.plan import Need, Run
 
 # Words that Hydra's grammar takes without quotes, and takes as words.
 _PLAIN = re.compile(r"[A-Za-z/][\w./-]*")
@@ -63,6 +62,16 @@ class Place:
     data: Path
     gpus: int = 0
     local: Path | None = None
+
+
+def usable(batches: int, processes: int) -> int:
+    """Return the largest number up to ``processes`` that can share the batches of an update.
+
+    An update takes ``batches`` batches of ``max_tokens`` in all (the recipe's
+    ``optimization.update_freq``), however many processes share them: the result times the batches
+    that each adds up is always ``batches``. 0 processes, no GPUs, give 0.
+    """
+    return max((n for n in range(1, min(batches, processes) + 1) if batches % n == 0), default=0)
 
 
 def data_folder(run: Run, place: Place) -> Path:
@@ -140,24 +149,22 @@ def checkpoint(run: Run, place: Place) -> Path:
     return run.folder(place.out) / ("averaged.pt" if run.recipe.average else "checkpoint_best.pt")
 
 
-def heads_file(
-    run: Run, place: Place, options: Mapping[str, str], against: Run | None = None
-) -> Path:
+def heads_file(need: Need, place: Place) -> Path:
     """Return the file that :func:`analyze` writes."""
-    parts = ["heads", *(value.replace(",", "+") for value in options.values())]
-    parts += [f"against-{against.key}"] if against is not None else []
-    return run.folder(place.out) / ".".join([*parts, "json"])
+    parts = ["heads", *(value.replace(",", "+") for value in need.heads.values())]
+    parts += [f"against-{need.against.key}"] if need.against is not None else []
+    return need.run.folder(place.out) / ".".join([*parts, "json"])
 
 
-def analyze(run: Run, place: Place, options: Mapping[str, str], against: Run | None = None) -> Step:
+def analyze(need: Need, place: Place) -> Step:
     """Measure the heads of a run's checkpoint over the validation set."""
-    words = ["analyze", _short(checkpoint(run, place)), _short(data_folder(run, place))]
-    words += _device(place)
-    for name, value in options.items():
+    checkpoints = [_short(checkpoint(run, place)) for run in need.runs]
+    words = ["analyze", checkpoints[0], _short(data_folder(need.run, place)), *_device(place)]
+    for name, value in need.heads.items():
         words += [f"--{name}", value]
-    if against is not None:
-        words += ["--against", _short(checkpoint(against, place))]
-    words += ["--output", _short(heads_file(run, place, options, against))]
+    for other in checkpoints[1:]:
+        words += ["--against", other]
+    words += ["--output", _short(heads_file(need, place))]
     return Step("analyze", "", "diverse_mha.cli", tuple(words))
 
 

@@ -23,7 +23,7 @@ from diverse_mha.training.reproduce.experiments import Row, Table
 from diverse_mha.training.reproduce.fill import Choices
 from diverse_mha.training.reproduce.plan import Run
 from diverse_mha.training.reproduce.printer import Filled
-from diverse_mha.training.reproduce.runner import RowError, Runner
+from diverse_mha.training.reproduce.runner import Runner
 from diverse_mha.training.reproduce.steps import Place
 from diverse_mha.training.reproduce.terminal import say
 
@@ -45,21 +45,19 @@ def runs_by_row(
     }
 
 
-def tested_rows(
-    table: Table, rows: Sequence[Row], choices: Choices, found: Mapping[Run, dict], place: Place
-) -> list[System]:
+def tested_rows(table: Table, finished: Mapping[Row, list[Run]], place: Place) -> list[System]:
     """Compare the rows that have a finished run with the baseline row.
 
     Returns:
         The baseline and the others; empty where the baseline or all others are missing.
     """
-    there = {row: runs for row, runs in runs_by_row(table, rows, choices, found).items() if runs}
+    there = [row for row, runs in finished.items() if runs]
     ordered = sorted(there, key=lambda row: row.name != table.baseline)
     if len(ordered) < 2 or ordered[0].name != table.baseline:
         return []
     systems = []
     for row in ordered:
-        scored = tuple(read_run(run.folder(place.out), **_how(run, place)) for run in there[row])
+        scored = tuple(read_run(run.folder(place.out), **_how(run, place)) for run in finished[row])
         systems.append(System(row.label, scored))
     check_alike([(one.name, one.runs) for one in systems])
     return compare_systems(systems[0], systems[1:])
@@ -114,8 +112,8 @@ def write_tests(folder: Path, name: str, systems: Sequence[System]) -> list[Path
 def draw(
     table: Table,
     filled: Filled,
-    choices: Choices,
-    found: Mapping[Run, dict],
+    scale: str,
+    finished: Mapping[Row, list[Run]],
     systems: Sequence[System],
     runner: Runner,
     folder: Path,
@@ -127,12 +125,12 @@ def draw(
     """
     tests = {one.name: one.measures[table.tested].difference for one in systems}
     rows = []
-    runs = runs_by_row(table, [row for row, _ in filled], choices, found)
     for row, numbers in filled:
-        if not runs[row]:
+        if not finished[row]:
             continue
         tested = tests.get(row.label)
         heads = {number.measure: number.mean for number in numbers if number is not None}
+        logs = [run.folder(runner.place.out) / TRAIN_LOG for run in finished[row]]
         rows.append(
             {
                 "label": row.label,
@@ -140,7 +138,7 @@ def draw(
                 "difference": tested and tested.value,
                 "interval": tested and tested.interval,
                 "heads": {name: heads.get(name) for name in DIVERSITY},
-                "curves": [_curve(run.folder(runner.place.out) / TRAIN_LOG) for run in runs[row]],
+                "curves": [_curve(log) for log in logs],
             }
         )
     if not rows:
@@ -148,14 +146,14 @@ def draw(
     spec = {
         "kind": "study",
         "title": f"{table.paper}, {table.name}: {table.title}",
-        "scale": choices.scale,
+        "scale": scale,
         "tested": table.tested,
         "rows": rows,
         "notes": [],
     }
     try:
         runner.draw(spec, folder)
-    except (RowError, UserError) as error:
+    except UserError as error:
         say(f"      {table.name}: figures FAILED: {error}")
         return False
     return True

@@ -1,4 +1,4 @@
-"""Tasks side by side: how many at a time, what they print, failures, signals."""
+"""Tasks side by side: how many at a time, what they show, failures, signals."""
 
 import json
 import os
@@ -6,83 +6,97 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import torch
 
+from diverse_mha.common.errors import UserError
 from diverse_mha.common.processes import Interrupted
 from diverse_mha.training.reproduce import terminal
 from diverse_mha.training.reproduce.experiments import Experiment
-from diverse_mha.training.reproduce.jobs import side_by_side
 from diverse_mha.training.reproduce.plan import plan
-from diverse_mha.training.reproduce.process import run_logged
-from diverse_mha.training.reproduce.runner import RowError, Runner
+from diverse_mha.training.reproduce.process import Waiting, side_by_side, start_logged
+from diverse_mha.training.reproduce.runner import Runner
 from diverse_mha.training.reproduce.steps import Place, data_folder
 
 LOG = '{"epoch": 1, "ups": "2.0", "num_updates": "5"}\n' * 2
 
 
-def wait_for(*paths, seconds=20):
+def wait_for(*paths, command=None, seconds=20):
     deadline = time.monotonic() + seconds
     while not all(path.exists() for path in paths):
         assert time.monotonic() < deadline, f"none of {paths}"
-        time.sleep(0.01)
+        yield Waiting(command, "[1/1] name: ", "waiting")
 
 
 def test_two_run_at_a_time_each_in_a_place_of_its_own(tmp_path):
     def meet(name, other, slot):
         (tmp_path / name).write_text(str(slot))
-        wait_for(tmp_path / other)
+        yield from wait_for(tmp_path / other)
 
     # The first two wait for each other; the third finds a place only when one of them is gone.
     pairs = (("a", "b"), ("b", "a"), ("c", "a"))
-    tasks = [(x, lambda slot, x=x, y=y: meet(x, y, slot)) for x, y in pairs]
-    side_by_side(tasks, 2)
+    side_by_side([partial(meet, *pair) for pair in pairs], 2)
     slots = [(tmp_path / name).read_text() for name in "abc"]
     assert sorted(slots[:2]) == ["0", "1"] and slots[2] in "01"
 
 
-def test_lines_come_whole_and_a_task_that_dies_is_named(capfd):
-    text = "x" * 50_000  # more than a pipe takes at once
+def test_one_line_shows_how_far_all_are(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(terminal, "can_replace", lambda: True)
 
-    def talk(letter, slot):
-        for _ in range(20):
-            terminal.say(letter * 50_000)
-            terminal.say("passing", end=True)  # no terminal, so it is not shown
-
-    def fail(slot):
-        raise ValueError("a mistake of ours")
-
-    tasks = [(letter, lambda slot, letter=letter: talk(letter, slot)) for letter in "xy"]
-    tasks += [("killed", lambda slot: os.kill(os.getpid(), signal.SIGKILL)), ("broken", fail)]
-    side_by_side(tasks, 4)
-    lines = capfd.readouterr().out.splitlines()
-    assert lines.count(text) == 20 == lines.count(text.replace("x", "y"))
-    assert "killed: FAILED: its process was ended by SIGKILL" in lines
-    assert any("ValueError: a mistake of ours" in line for line in lines)
-    assert not any("passing" in line for line in lines)
-
-
-def test_a_signal_ends_every_task_and_its_command(tmp_path):
     def work(name, slot):
-        script = f"sleep 60 & echo $! > {name}.new; mv {name}.new {name}; sleep 60"
-        run_logged(["bash", "-c", script], tmp_path / f"{name}.log", cwd=tmp_path)
+        yield Waiting(None, f"[{name}/2] run: ", f"update {name}")
 
-    def interrupt(slot):
-        wait_for(tmp_path / "a", tmp_path / "b")
-        os.kill(os.getppid(), signal.SIGINT)
-        time.sleep(60)
+    side_by_side([partial(work, 1)], 1)
+    side_by_side([partial(work, n) for n in (1, 2)], 2)
+    terminal.say("a line that stays")
+    said = capsys.readouterr()
+    shown = [line for line in said.err.split("\r\033[K") if line]
+    assert shown == ["[1/2] run: update 1", "[1/2] update 1   [2/2] update 2"]
+    assert said.out == "a line that stays\n"
+
+
+class MistakeOfOurs(Exception):
+    """What no task expects."""
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+@pytest.mark.parametrize("raised", [Interrupted, MistakeOfOurs])
+def test_a_signal_and_a_mistake_end_every_command_and_its_children(tmp_path, raised, jobs):
+    names = "ab" if jobs > 1 else "a"
+    let_go = []
+
+    def work(name, slot):
+        script = f"cd {tmp_path}; sleep 60 & echo $! > {name}.new; mv {name}.new {name}; sleep 60"
+        command = start_logged(["bash", "-c", script], tmp_path / f"{name}.log", {})
+        try:
+            if name == names[-1]:
+                others = [tmp_path / other for other in names]
+                yield from wait_for(*others, command=command)
+                if raised is MistakeOfOurs:
+                    yield Waiting(command, name, "")
+                    raise MistakeOfOurs
+                os.kill(os.getpid(), signal.SIGTERM)
+            while True:
+                yield Waiting(command, name, "")
+        finally:
+            let_go.append(name)
 
     start = time.monotonic()
-    tasks = [(name, lambda slot, name=name: work(name, slot)) for name in "ab"]
-    with pytest.raises(Interrupted) as stopped:
-        side_by_side([*tasks, ("c", interrupt), ("never", lambda slot: work("d", slot))], 3)
-    assert stopped.value.number == signal.SIGINT and time.monotonic() - start < 50
-    for name in "ab":
+    tasks = [partial(work, name) for name in names]
+    with pytest.raises(raised) as stopped:
+        side_by_side([*tasks, *[partial(work, "never")] * (jobs == 1)], jobs)
+    if raised is Interrupted:
+        assert stopped.value.number == signal.SIGTERM
+    assert time.monotonic() - start < 50 and sorted(let_go) == list(names)
+    for name in names:
         child = (tmp_path / name).read_text().strip()
         state = subprocess.run(["ps", "-o", "stat=", "-p", child], capture_output=True, text=True)
-        assert state.stdout.strip()[:1] in ("", "Z")
-    assert not (tmp_path / "d").exists()
+        assert state.stdout.strip()[:1] in ("", "Z")  # gone or dead; ZN under nice
+    assert not (tmp_path / "never").exists()
 
 
 @pytest.fixture
@@ -106,12 +120,13 @@ def test_one_failure_leaves_the_others_and_finished_runs_are_not_run_again(
     started = place.out / "started"
     started.mkdir(parents=True)
 
-    def execute(self, step, log, meanwhile):
+    def execute(self, step, log, share):
+        yield SimpleNamespace(seconds=1.0)
         if step.name == "train":
             with open(started / log.parent.name, "a") as file:
-                file.write(os.environ.get("OMP_NUM_THREADS", "") + "\n")
+                file.write(share["OMP_NUM_THREADS"] + "\n")
             if "drophead" in str(log):
-                raise RowError("train ended with exit code 1: why")
+                raise UserError("train ended with exit code 1: why")
             (log.parent / "train.log").write_text(LOG)
         else:
             (log.parent / "test.json").write_text(json.dumps({"perplexity": 12.5}))
@@ -124,6 +139,9 @@ def test_one_failure_leaves_the_others_and_finished_runs_are_not_run_again(
     assert len(said) == 4 and all(line.startswith("[") for line in said)
     assert f"[2/4] {runs[1].name}: FAILED: train ended with exit code 1: why" in said
     assert any(line.startswith(f"[3/4] {runs[2].name}: test perplexity 12.50") for line in said)
+    assert {result["hardware"]["threads"] for result in found.values()} == {
+        str(max(1, len(os.sched_getaffinity(0)) // 2))
+    }
     again = Runner(place, jobs=2, gpus=0).run_all(runs)
     assert again == found
     assert sum("(already done)" in line for line in capfd.readouterr().out.splitlines()) == 3
@@ -144,14 +162,17 @@ def test_one_failure_leaves_the_others_and_finished_runs_are_not_run_again(
         (2, 2, 1, "5"),
         (1, 3, 2, "4"),  # several on one
         (None, 5, 4, "5"),
-        (0, 2, 1, "4,5,6"),  # the CPU: not touched
+        (0, 2, 1, None),  # the CPU: not touched
     ],
 )
 def test_gpus_are_shared(place, monkeypatch, gpus, jobs, slot, expected):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5,6")
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    Runner(place, jobs=jobs, gpus=gpus)._share(slot)
-    assert os.environ["CUDA_VISIBLE_DEVICES"] == expected
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
+    share = Runner(place, jobs=jobs, gpus=gpus)._share(slot)
+    assert share == {"OMP_NUM_THREADS": "1"} | (
+        {"CUDA_VISIBLE_DEVICES": expected} if expected else {}
+    )
 
 
 @pytest.mark.integration

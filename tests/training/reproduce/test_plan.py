@@ -7,18 +7,18 @@ import pytest
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.training.reproduce import steps
-from diverse_mha.training.reproduce.batches import usable
 from diverse_mha.training.reproduce.compose import lookup
 from diverse_mha.training.reproduce.experiments import Experiment
-from diverse_mha.training.reproduce.fill import Choices, runs_of
+from diverse_mha.training.reproduce.fill import Choices, needs_of
 from diverse_mha.training.reproduce.papers import find
 from diverse_mha.training.reproduce.plan import plan
-from diverse_mha.training.reproduce.steps import Place
+from diverse_mha.training.reproduce.steps import Place, usable
 
 
 def runs(paper, table, scale="smoke", **choices):
     item = find(paper, table)
-    return runs_of(item, item.rows, Choices(scale, **choices))
+    needs = needs_of(item, item.rows, Choices(scale, **choices))
+    return list(dict.fromkeys(run for need in needs for run in need.runs))
 
 
 def test_tables_share_the_runs_they_have_in_common():

@@ -3,21 +3,24 @@
 import fcntl
 import json
 import os
-import subprocess
 import sys
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
+from diverse_mha.common.errors import UserError
 from diverse_mha.common.places import ROOT
-from diverse_mha.common.processes import Interrupted
-from diverse_mha.training.reproduce import results
-from diverse_mha.training.reproduce import runner as runner_module
+from diverse_mha.training.reproduce import results, steps
 from diverse_mha.training.reproduce.corpora import CORPORA
 from diverse_mha.training.reproduce.experiments import Experiment
 from diverse_mha.training.reproduce.plan import plan
-from diverse_mha.training.reproduce.process import _started_by_launch, run_forked, run_logged
+from diverse_mha.training.reproduce.process import (
+    _started_by_launch,
+    start_forked,
+    start_logged,
+)
 from diverse_mha.training.reproduce.runner import Runner
 from diverse_mha.training.reproduce.steps import Place, data_folder
 
@@ -43,13 +46,14 @@ def started(monkeypatch):
     """Stand in for the commands: a training leaves a log, an evaluation a score."""
     names = []
 
-    def execute(self, step, log, meanwhile):
+    def execute(self, step, log, share):
+        yield SimpleNamespace(seconds=1.0)
         names.append(step.name)
         if step.name == "train":
             with (log.parent / "train.log").open("a") as file:
                 file.write(LOG)
             if "hsic" in str(log) and names.count("train") == 2:
-                raise runner_module.RowError(f"train ended with exit code 1: why; log: {log}")
+                raise UserError(f"train ended with exit code 1: why; log: {log}")
         else:
             score = log.parent / "test.json"
             score.write_text(json.dumps({"perplexity": 12.5}))
@@ -92,7 +96,8 @@ def test_the_checkpoints_of_an_average_are_removed_once_the_run_is_finished(
     folder = run.folder(place.out)
     names = [f"checkpoint_{n}_{500 * n}.pt" for n in range(3, 13)]
 
-    def execute(self, step, log, meanwhile):
+    def execute(self, step, log, share):
+        yield SimpleNamespace(seconds=1.0)
         if step.name == "train":
             (log.parent / "train.log").write_text(LOG)
             for name in [*names, "checkpoint_last.pt", "checkpoint_best.pt"]:
@@ -157,45 +162,43 @@ def test_a_run_that_another_process_holds_is_left_alone(place, runs, started, ca
 
 
 def test_forks_and_subprocesses_do_the_same(tmp_path, monkeypatch):
-    monkeypatch.delenv("PYTHONSAFEPATH", raising=False)  # the module lies in the current folder
+    monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
     (tmp_path / "said.py").write_text(
-        "import os, sys\nprint('hello', sys.argv[1:], os.getcwd(), __name__)\n"
-        "print('to stderr', file=sys.stderr)\nsys.exit(3)\n"
+        "import os, sys\nprint('hello', sys.argv[1:], os.getcwd(), __name__, os.environ['ADDED'])\n"
+        "print('to stderr', file=sys.stderr)\nsum(range(3_000_000))\nsys.exit(3)\n"
     )
     logs = []
-    for number, run in enumerate(("fork", "subprocess")):
+    environment = {"ADDED": "1", "PYTHONPATH": str(tmp_path)}
+    for number, how in enumerate(("fork", "subprocess")):
         log = tmp_path / f"{number}.log"
-        if run == "fork":
-            sys.path.insert(0, str(tmp_path))
-            code = run_forked("said", ["a", "b c"], log, cwd=tmp_path)
-            sys.path.remove(str(tmp_path))
+        if how == "fork":
+            monkeypatch.syspath_prepend(str(tmp_path))
+            command = start_forked("said", ["a", "b c"], log, environment)
         else:
-            command = [sys.executable, "-m", "said", "a", "b c"]
-            code = run_logged(command, log, cwd=tmp_path)
-        assert code == 3
+            words = [sys.executable, "-m", "said", "a", "b c"]
+            command = start_logged(words, log, environment)
+        while not command.ended():
+            time.sleep(0.01)
+        assert command.code == 3 and command.seconds > 0
         logs.append(sorted(log.read_text().splitlines()[2:]))
-    assert logs[0] == logs[1] and f"hello ['a', 'b c'] {tmp_path} __main__" in logs[0]
+    assert logs[0] == logs[1] and f"hello ['a', 'b c'] {ROOT} __main__ 1" in logs[0]
+
+
+def test_what_a_failed_command_said_is_told(place, tmp_path):
+    script = "echo first; echo error: the reason; echo last; kill -9 $$"
+    step = steps.Step("train", "", "", ())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(steps.Step, "command", lambda self: ["bash", "-c", script])
+        with pytest.raises(
+            UserError, match=r"train ended with exit code 137 \(SIGKILL\): the reason"
+        ):
+            for _ in Runner(place)._execute(step, tmp_path / "log", {}):
+                time.sleep(0.01)
 
 
 def test_a_recipe_is_found_from_any_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     words = ["--config", "configs/demo_lm.yaml", "method=hsic"]
-    module, arguments = _started_by_launch(words, ROOT)
+    module, arguments = _started_by_launch(words)
     assert module == "diverse_mha.training.recipe" and "method=hsic" in arguments
     assert os.getcwd() == str(tmp_path)
-
-
-def test_a_signal_ends_the_command_and_its_children(tmp_path):
-    script = "sleep 60 & echo $! > new; mv new child; sleep 60"
-
-    def interrupt():
-        if (tmp_path / "child").exists():
-            os.kill(os.getpid(), 15)
-
-    start = time.monotonic()
-    with pytest.raises(Interrupted) as stopped:
-        run_logged(["bash", "-c", script], tmp_path / "log", cwd=tmp_path, meanwhile=interrupt)
-    assert stopped.value.number == 15 and time.monotonic() - start < 50
-    child = (tmp_path / "child").read_text().strip()
-    state = subprocess.run(["ps", "-o", "stat=", "-p", child], capture_output=True, text=True)
-    assert state.stdout.strip()[:1] in ("", "Z")  # gone or dead; ZN under nice

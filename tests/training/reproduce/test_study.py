@@ -76,9 +76,10 @@ def filled(rows):
 
 
 def test_every_row_is_tested_with_the_seeds_it_has(rows, place, found):
-    systems = study.tested_rows(TABLE, rows, CHOICES, found, place)
+    finished = study.runs_by_row(TABLE, rows, CHOICES, found)
+    systems = study.tested_rows(TABLE, finished, place)
     assert [one.name for one in systems] == ["Baseline", "Out., encoder", "CODA"]
-    counts = {r.label: len(x) for r, x in study.runs_by_row(TABLE, rows, CHOICES, found).items()}
+    counts = {row.label: len(runs) for row, runs in finished.items()}
     assert counts == {"Baseline": 3, "Out., encoder": 2, "EM routing, layers 1-2": 0, "CODA": 1}
     layout = study.widen(lay_out(TABLE, filled(rows), "smoke"), TABLE, systems, counts)
     assert layout.headings[:6] == ("", "seeds", "BLEU", "difference in BLEU", "p, Holm", "chrF")
@@ -97,7 +98,8 @@ def test_every_row_is_tested_with_the_seeds_it_has(rows, place, found):
 
 def test_without_the_baseline_there_is_no_test(rows, place, found):
     others = {run: result for run, result in found.items() if "baseline" not in run.name}
-    assert study.tested_rows(TABLE, rows, CHOICES, others, place) == []
+    finished = study.runs_by_row(TABLE, rows, CHOICES, others)
+    assert study.tested_rows(TABLE, finished, place) == []
     layout = lay_out(TABLE, filled(rows), "smoke")
     wide = study.widen(layout, TABLE, [], {row.label: 0 for row in rows})
     assert wide.headings[:4] == ("", "seeds", "BLEU", "valid ppl") and wide.notes == layout.notes
@@ -118,11 +120,13 @@ def test_the_tests_stand_behind_our_value_where_the_paper_has_one():
 
 
 def test_the_figures_show_every_row_that_ran(rows, place, found, monkeypatch, tmp_path):
-    systems = study.tested_rows(TABLE, rows, CHOICES, found, place)
+    finished = study.runs_by_row(TABLE, rows, CHOICES, found)
+    systems = study.tested_rows(TABLE, finished, place)
     drawn = []
-    monkeypatch.setattr(Runner, "_execute", lambda self, step, *_: drawn.append(*step.arguments))
+    execute = lambda self, step, *_: iter(drawn.append(*step.arguments) or ())  # noqa: E731
+    monkeypatch.setattr(Runner, "_execute", execute)
     folder = tmp_path / "figures"
-    arguments = (TABLE, filled(rows), CHOICES, found, systems, Runner(place), folder)
+    arguments = (TABLE, filled(rows), "smoke", finished, systems, Runner(place), folder)
     assert study.draw(*arguments) and drawn == [str(folder)]
     spec = json.loads((folder / "figure.json").read_text())
     labels = [row["label"] for row in spec["rows"]]

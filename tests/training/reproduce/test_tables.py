@@ -6,8 +6,7 @@ from diverse_mha.common.errors import UserError
 from diverse_mha.training.reproduce.compose import CONFIGS
 from diverse_mha.training.reproduce.corpora import CORPORA
 from diverse_mha.training.reproduce.experiments import Figure, Table
-from diverse_mha.training.reproduce.figures import KINDS
-from diverse_mha.training.reproduce.measures import MEASURES
+from diverse_mha.training.reproduce.measures import KINDS, MEASURES
 from diverse_mha.training.reproduce.papers import PAPERS, check_scale, choose_rows, find
 
 TABLES = [item for items in PAPERS.values() for item in items.values() if isinstance(item, Table)]
