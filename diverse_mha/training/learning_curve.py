@@ -6,12 +6,8 @@ fairseq-train, kept in a file, does as well.
 """
 
 import argparse
-import io
-import logging
-import re
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from diverse_mha.common.arguments import OneLineParser, called
@@ -20,27 +16,9 @@ from diverse_mha.common.files import write_files
 from diverse_mha.common.places import check_file
 from diverse_mha.common.tables import csv_text
 from diverse_mha.corpora.text import read_lines
-from diverse_mha.training.log import TRAIN_LOG, json_entry
+from diverse_mha.training.log import TRAIN_LOG, validations
 
 COLUMNS = ("run", "epoch", "updates", "loss", "perplexity")
-_ON_SUBSET = re.compile(r"valid on '(.+)' subset")
-
-
-@dataclass(frozen=True)
-class Point:
-    """One validation.
-
-    Attributes:
-        epoch: The epoch it was in, from 1.
-        updates: Updates made so far.
-        loss: The validation loss as logged, in bits per token.
-        perplexity: The validation perplexity as logged, per token.
-    """
-
-    epoch: int
-    updates: int
-    loss: float
-    perplexity: float
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -67,62 +45,6 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def read_points(lines: Iterable[str], subset: str = "valid") -> list[Point]:
-    """Find the validations in a log of fairseq-train, in the order of their updates.
-
-    A log may hold several attempts. Where a later one starts again from fewer updates, what it
-    left behind is dropped, so that every number of updates has one point at most.
-
-    Args:
-        lines: The lines of the log; those that are no validation are passed over.
-        subset: Name of the validation set.
-
-    Raises:
-        UserError: If a validation has no perplexity.
-    """
-    points: list[Point] = []
-    for line in lines:
-        found = _json_point(line, subset) or _simple_point(line, subset)
-        if found is None:
-            continue
-        if "ppl" not in found:
-            raise UserError("the log has validations without ppl; its criterion reports none")
-        try:
-            point = Point(
-                epoch=int(found["epoch"]),
-                updates=int(found["num_updates"]),
-                loss=float(found["loss"]),
-                perplexity=float(found["ppl"]),
-            )
-        except (KeyError, ValueError, TypeError) as error:
-            raise UserError(
-                f"a validation cannot be read ({error}); give a log as fairseq-train wrote it"
-            ) from None
-        while points and points[-1].updates >= point.updates:
-            points.pop()
-        points.append(point)
-    return points
-
-
-def _json_point(line: str, subset: str) -> dict[str, str] | None:
-    """Read ``{"epoch": 1, "valid_loss": "5.1", "valid_ppl": ...}``, whatever stands before it."""
-    if f'"{subset}_num_updates"' not in line or (stats := json_entry(line)) is None:
-        return None
-    found = {"epoch": stats.get("epoch")}
-    prefix = f"{subset}_"
-    return found | {k.removeprefix(prefix): v for k, v in stats.items() if k.startswith(prefix)}
-
-
-def _simple_point(line: str, subset: str) -> dict[str, str] | None:
-    """Read ``epoch 001 | valid on 'valid' subset | loss 5.1 | ... | num_updates 60``."""
-    fields = [field.strip() for field in line.split(" | ")]
-    names = [match.group(1) for field in fields if (match := _ON_SUBSET.fullmatch(field))]
-    if names != [subset]:
-        return None
-    found = dict(field.rsplit(" ", 1) for field in fields if " " in field)
-    return found if {"epoch", "loss", "num_updates"} <= found.keys() else None
-
-
 def without(words: Sequence[str], results: Iterable[Path]) -> list[str]:
     """Leave out what an earlier call wrote, which ``runs/*`` names beside the runs, and say so.
 
@@ -138,14 +60,15 @@ def without(words: Sequence[str], results: Iterable[Path]) -> list[str]:
     return kept
 
 
-def read_runs(words: Sequence[str], subset: str) -> dict[str, list[Point]]:
+def read_runs(words: Sequence[str], subset: str) -> dict[str, list[dict]]:
     """Read every run that the command line names, in its order.
 
     A run without a name is called after its folder; runs in folders of the same name, after
     their whole path.
 
     Raises:
-        UserError: If a log is missing or holds no validation, or two runs have one name.
+        UserError: If a log is missing, or holds no validation or no perplexities, or two runs
+            have one name.
     """
     given = []
     for word in words:
@@ -156,7 +79,7 @@ def read_runs(words: Sequence[str], subset: str) -> dict[str, list[Point]]:
             raise UserError(f"{log}: no such log; name a log file or the folder of a run")
         given.append((name if separator else None, log))
     folders = [log.absolute().parent.name for name, log in given if name is None]
-    runs: dict[str, list[Point]] = {}
+    runs: dict[str, list[dict]] = {}
     for name, log in given:
         if name is None:
             folder = log.absolute().parent.name
@@ -164,7 +87,7 @@ def read_runs(words: Sequence[str], subset: str) -> dict[str, list[Point]]:
         if not name or name in runs:
             raise UserError(f"{log}: the name {name!r} is empty or taken; give another as NAME=RUN")
         try:
-            runs[name] = read_points(read_lines(log), subset)
+            runs[name] = validations(read_lines(log), subset)
         except UserError as error:
             raise UserError(f"{log}: {error}") from None
         if not runs[name]:
@@ -172,47 +95,47 @@ def read_runs(words: Sequence[str], subset: str) -> dict[str, list[Point]]:
                 f"{log}: no validation on {subset!r} in it; check --subset, and that the run "
                 f"logged as json or simple"
             )
+        if any("ppl" not in point for point in runs[name]):
+            raise UserError(
+                f"{log}: the log has validations without ppl; its criterion reports none"
+            )
     return runs
 
 
-def table(runs: dict[str, list[Point]]) -> str:
+def table(runs: dict[str, list[dict]]) -> str:
     """Lay out the runs as CSV, a line for each validation."""
     rows = [
-        (name, point.epoch, point.updates, point.loss, point.perplexity)
+        (name, int(point["epoch"]), int(point["num_updates"]), point["loss"], point["ppl"])
         for name, points in runs.items()
         for point in points
     ]
     return csv_text([COLUMNS, *rows])
 
 
-def plot(runs: dict[str, list[Point]]) -> bytes:
+def plot(runs: dict[str, list[dict]]) -> bytes:
     """Draw the runs, perplexity on a logarithmic axis, and return a PNG.
 
     Raises:
         UserError: If matplotlib is not installed.
     """
-    # Importing fairseq made the root logger print all that matplotlib notes on its way.
-    logging.getLogger("matplotlib").setLevel(logging.WARNING)
     try:
-        from matplotlib.figure import Figure
-        from matplotlib.ticker import LogFormatter
+        import matplotlib
     except ImportError:
         raise UserError("matplotlib is missing: pip install matplotlib") from None
-    figure = Figure(figsize=(7, 4.5), layout="constrained")
-    axes = figure.add_subplot()
-    for name, points in runs.items():
-        updates = [point.updates for point in points]
-        axes.plot(updates, [point.perplexity for point in points], marker=".", label=name)
-    axes.set_xlabel("updates")
-    axes.set_ylabel("validation perplexity")
-    axes.set_yscale("log")
-    axes.yaxis.set_major_formatter(LogFormatter())
-    axes.yaxis.set_minor_formatter(LogFormatter(minor_thresholds=(2, 1)))
-    axes.grid(alpha=0.3, which="both")
-    axes.legend()
-    image = io.BytesIO()
-    figure.savefig(image, format="png", dpi=150)
-    return image.getvalue()
+    from diverse_mha.analysis.figures.style import COLOURS, STYLE, Plot, drawn, new_figure
+
+    with matplotlib.rc_context(STYLE):
+        figure = new_figure(7, 4.5)
+        axes = figure.add_subplot(xlabel="updates", ylabel="validation perplexity", yscale="log")
+        axes.set_prop_cycle(color=COLOURS)
+        for name, points in runs.items():
+            updates = [point["num_updates"] for point in points]
+            axes.plot(updates, [point["ppl"] for point in points], marker=".", label=name)
+        axes.yaxis.set_major_formatter(matplotlib.ticker.LogFormatter())
+        axes.yaxis.set_minor_formatter(matplotlib.ticker.LogFormatter(minor_thresholds=(2, 1)))
+        axes.grid(alpha=0.3, which="both")
+        axes.legend()
+    return drawn(Plot("learning-curve", "", "", figure), "png")
 
 
 def main(words: Sequence[str]) -> int:
@@ -226,10 +149,10 @@ def main(words: Sequence[str]) -> int:
     files = {results["csv"]: table(runs).encode(), results["png"]: plot(runs)}
     write_files(files)
     for name, points in runs.items():
-        best = min(points, key=lambda point: point.perplexity)
+        best = min(points, key=lambda point: point["ppl"])
         print(
             f"{name:{width}}  {len(points):3} validations, best perplexity "
-            f"{best.perplexity:8.2f} at update {best.updates:,}"
+            f"{best['ppl']:8.2f} at update {int(best['num_updates']):,}"
         )
     print(f"written: {' and '.join(map(str, files))}")
     return 0

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from statistics import median
 
@@ -16,20 +17,17 @@ def read_log(path: Path) -> dict:
     Returns:
         ``parameters`` (trained and shared ones once), ``steps_per_second`` (median over the
         intervals of the log, without the first of each start, which holds warming up),
-        ``updates`` (the last that was reported) and ``validation`` (a list of dictionaries in
-        their order, numbers as numbers). What the log does not say is None.
+        ``updates`` (the last that was reported) and ``validation`` (see :func:`validations`). What
+        the log does not say is None.
     """
-    parameters, speeds, validation, updates, first = None, [], {}, None, True
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+    parameters, speeds, updates, first = None, [], None, True
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    for line in lines:
         if match := _PARAMETERS.search(line):  # said once a start
             parameters = int(match[1].replace(",", ""))
             first = True
-        entry = json_entry(line)
-        if entry is None:
-            continue
-        if "valid_num_updates" in entry or "valid_loss" in entry:
-            validation[entry.get("valid_num_updates")] = entry
-        elif "ups" in entry:  # an interval of training
+        entry = json_entry(line) or {}
+        if "ups" in entry:  # an interval of training
             if not first and entry["ups"]:
                 speeds.append(entry["ups"])
             first = False
@@ -39,8 +37,51 @@ def read_log(path: Path) -> dict:
         "parameters": parameters,
         "steps_per_second": round(median(speeds), 4) if speeds else None,
         "updates": int(updates) if updates is not None else None,
-        "validation": list(validation.values()),
+        "validation": validations(lines),
     }
+
+
+def validations(lines: Iterable[str], subset: str = "valid") -> list[dict]:
+    """Find the validations in a log of fairseq-train, in its json or its simple format.
+
+    A log may hold several attempts. Where a later one starts again from fewer updates, what it
+    left behind is dropped, so that every number of updates has one validation at most.
+
+    Args:
+        lines: The lines of the log; those that are no validation are passed over.
+        subset: Name of the validation set.
+
+    Returns:
+        In their order what they report, numbers as numbers: ``epoch``, ``num_updates``, ``loss``,
+        and what else the criterion logs, without the name of the set.
+    """
+    found: list[dict] = []
+    for line in lines:
+        entry = _of_json(line, subset) or _of_simple(line, subset)
+        if not all(isinstance(entry.get(n), float) for n in ("epoch", "num_updates", "loss")):
+            continue
+        while found and found[-1]["num_updates"] >= entry["num_updates"]:
+            found.pop()
+        found.append(entry)
+    return found
+
+
+def _of_json(line: str, subset: str) -> dict:
+    """Read ``{"epoch": 1, "valid_loss": "5.1", "valid_ppl": ...}``, whatever stands before it."""
+    if f'"{subset}_num_updates"' not in line:
+        return {}
+    entry, prefix = json_entry(line) or {}, f"{subset}_"
+    own = {k.removeprefix(prefix): v for k, v in entry.items() if k.startswith(prefix)}
+    return {"epoch": entry.get("epoch"), **own}
+
+
+def _of_simple(line: str, subset: str) -> dict:
+    """Read ``epoch 001 | valid on 'valid' subset | loss 5.1 | ... | num_updates 60``."""
+    fields = [field.strip() for field in line.split(" | ")]
+    if f"valid on '{subset}' subset" not in fields:
+        return {}
+    pairs = [field.rsplit(" ", 1) for field in fields if " " in field]
+    return {name: _number(value) for name, value in pairs}
 
 
 def updates_of_last_start(path: Path) -> int:
@@ -58,11 +99,9 @@ def updates_of_last_start(path: Path) -> int:
 
 def valid_perplexity(validation: list[dict], metric: str, maximize: bool) -> float | None:
     """Return the perplexity at the validation that chose the best checkpoint."""
-    scored = [e for e in validation if f"valid_{metric}" in e and "valid_ppl" in e]
-    if not scored:
-        return None
+    scored = [entry for entry in validation if metric in entry and "ppl" in entry]
     choose = max if maximize else min
-    return choose(scored, key=lambda e: e[f"valid_{metric}"])["valid_ppl"]
+    return choose(scored, key=lambda entry: entry[metric])["ppl"] if scored else None
 
 
 def finished(path: Path) -> bool:

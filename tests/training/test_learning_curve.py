@@ -6,7 +6,7 @@ import pytest
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.training import learning_curve
-from diverse_mha.training.learning_curve import Point, read_points
+from diverse_mha.training.log import validations
 
 JSON = (
     '{{"epoch": {epoch}, "{subset}_loss": "{loss}", "{subset}_ppl": "{ppl}", '
@@ -29,26 +29,31 @@ def log(form, *points, subset="valid"):
     return [form.format(subset=subset, **dict(zip(names, p, strict=True))) for p in points]
 
 
+def points(lines, subset="valid"):
+    names = ("epoch", "num_updates", "loss", "ppl")
+    return [tuple(point[name] for name in names) for point in validations(lines, subset)]
+
+
 @pytest.mark.parametrize("form", [JSON, SIMPLE, "[2026-01-02][valid][INFO] - " + JSON])
 def test_validations_are_found_among_other_lines(form):
     lines = [*NOISE, *log(form, (1, 10, 3.0, 8.0)), *NOISE, *log(form, (2, 20, 2.0, 4.0))]
     lines += log(form, (2, 20, 9.0, 512.0), subset="valid1")
-    assert read_points(lines) == [Point(1, 10, 3.0, 8.0), Point(2, 20, 2.0, 4.0)]
-    assert read_points(lines, "valid1") == [Point(2, 20, 9.0, 512.0)]
+    assert points(lines) == [(1, 10, 3.0, 8.0), (2, 20, 2.0, 4.0)]
+    assert points(lines, "valid1") == [(2, 20, 9.0, 512.0)]
 
 
 def test_a_later_attempt_replaces_what_it_did_again():
     lines = log(JSON, (1, 10, 3.0, 8.0), (2, 20, 2.0, 4.0), (3, 30, 1.0, 2.0))
     lines += log(JSON, (2, 20, 2.5, 5.66), (3, 25, 1.0, 2.0))
-    assert [p.updates for p in read_points(lines)] == [10, 20, 25]
-    assert read_points(lines)[1].perplexity == 5.66
+    assert [point[1] for point in points(lines)] == [10, 20, 25]
+    assert points(lines)[1][3] == 5.66
 
 
 @pytest.mark.parametrize("form", [JSON, SIMPLE])
 def test_a_line_that_is_cut_off_is_passed_over(form):
     line = log(form, (1, 10, 3.0, 8.0))[0]
     end = '"valid_num_updates"' if form == JSON else "num_updates"
-    assert read_points([line[: line.index(end) + len(end)]]) == []
+    assert points([line[: line.index(end) + len(end)]]) == []
 
 
 def test_table_and_plot_are_written(tmp_path, capsys):

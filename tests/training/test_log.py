@@ -39,7 +39,7 @@ def test_what_a_log_says(tmp_path):
     assert found["parameters"] == 5_989_376
     assert found["steps_per_second"] == 4.0, "the median of 2, 4 and 6"
     assert found["updates"] == 20
-    assert [entry["valid_num_updates"] for entry in found["validation"]] == [10, 20]
+    assert [entry["num_updates"] for entry in found["validation"]] == [10, 20]
     assert valid_perplexity(found["validation"], "nll_loss", False) == 64
     assert valid_perplexity(found["validation"], "loss", False) == 32
     assert valid_perplexity(found["validation"], "nll_loss", True) == 32

@@ -163,8 +163,8 @@ def _curve(log: Path) -> list[tuple[int, float]]:
     """Read a validation score against updates: nll in bits, or accuracy in percent."""
     points = []
     for entry in read_log(log)["validation"]:
-        if "valid_ppl" in entry:
-            points.append((int(entry["valid_num_updates"]), math.log2(entry["valid_ppl"])))
-        elif "valid_accuracy" in entry:
-            points.append((int(entry["valid_num_updates"]), entry["valid_accuracy"]))
+        if "ppl" in entry:
+            points.append((int(entry["num_updates"]), math.log2(entry["ppl"])))
+        elif "accuracy" in entry:
+            points.append((int(entry["num_updates"]), entry["accuracy"]))
     return points
