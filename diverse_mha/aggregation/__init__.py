@@ -7,7 +7,6 @@ method of its own registers it by lying here.
 from diverse_mha.common.methods import import_siblings
 
 from .em import em_routing
-from .factory import AGGREGATIONS, build_aggregation
 from .fused import fused_routing
 from .routing import RoutingAggregation
 from .seam import AGGREGATION
@@ -15,10 +14,8 @@ from .simple import SOFTMAX_OVER, simple_routing
 
 __all__ = [
     "AGGREGATION",
-    "AGGREGATIONS",
     "SOFTMAX_OVER",
     "RoutingAggregation",
-    "build_aggregation",
     "em_routing",
     "fused_routing",
     "simple_routing",

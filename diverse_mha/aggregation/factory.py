@@ -1,18 +1,14 @@
-"""The routings on the aggregation seam, and the aggregations by name for Python."""
+"""The routings on the aggregation seam."""
 
-import inspect
 from dataclasses import asdict, dataclass
 
 from diverse_mha.common.errors import OptionError
 from diverse_mha.common.methods import Method, Place
 from diverse_mha.common.options import COUNT, RATE, flag, option
 
-from .routing import ROUTINGS, RoutingAggregation, divides
+from .routing import RoutingAggregation, divides
 from .seam import AGGREGATION
 from .simple import SOFTMAX_OVER
-
-AGGREGATIONS = ("linear", *ROUTINGS)
-"""Legal kinds of :func:`build_aggregation`."""
 
 
 @dataclass
@@ -75,33 +71,3 @@ def _method(kind: str, text: str, options: type) -> Method:
 
 AGGREGATION.register(_method("simple-routing", "simple-routing", SimpleRoutingOptions))
 AGGREGATION.register(_method("em-routing", "em-routing (Li et al. 2021)", EMRoutingOptions))
-
-
-def build_aggregation(
-    kind: str, embed_dim: int, num_heads: int, **options
-) -> RoutingAggregation | None:
-    """Builds what turns the outputs of the heads into one vector.
-
-    Args:
-        kind: ``"linear"``, ``"simple-routing"`` or ``"em-routing"``.
-        embed_dim: C, the size of the concatenated head outputs and of the result.
-        num_heads: H.
-        **options: keyword arguments of :class:`RoutingAggregation`; of no effect with
-            ``"linear"``, so that a model can hand on its options whatever the kind.
-
-    Returns:
-        None for ``"linear"``: the attention keeps its own output projection, under fairseq's
-        name, so that checkpoints fit. Otherwise a module from (..., C) to (..., C) that takes
-        the place of the output projection; the attention then must not have one.
-
-    Raises:
-        ValueError: if the kind or an option's value is not legal.
-        TypeError: if there is no such option, also for ``"linear"``.
-    """
-    if kind not in AGGREGATIONS:
-        raise ValueError(f"kind is {kind!r}; expected one of {AGGREGATIONS}")
-    if kind == "linear":
-        # A misspelt option is an error here too.
-        inspect.signature(RoutingAggregation).bind(embed_dim, num_heads, **options)
-        return None
-    return RoutingAggregation(embed_dim, num_heads, kind=kind, **options)

@@ -29,7 +29,7 @@ class MultiheadAttention(OpenHeads, nn.MultiheadAttention):
         batch_first: tensors are (B, L, C) rather than (L, B, C).
         device: of the parameters.
         dtype: of the parameters.
-        aggregation: for instance ``diverse_mha.aggregation.build_aggregation(...)``, in place of
+        aggregation: for instance a ``diverse_mha.aggregation.RoutingAggregation``, in place of
             the output projection, whose parameters the module then has not.
         cascade: for instance ``diverse_mha.attention.cascade.build_cascade(...)``.
         carry_logits: ``attend`` returns the logits, for the cascade of the next layer.

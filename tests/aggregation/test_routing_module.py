@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from diverse_mha.aggregation import AGGREGATIONS, RoutingAggregation, build_aggregation
+from diverse_mha.aggregation import RoutingAggregation
 from tests import reference_routing as reference
 
 KINDS = ["simple-routing", "em-routing"]
@@ -131,34 +131,31 @@ def test_dropout_only_in_training():
     assert torch.equal(module(x), module(x))
 
 
-def test_factory():
-    assert AGGREGATIONS == ("linear", "simple-routing", "em-routing")
-    assert build_aggregation("linear", 8, 2) is None
-    module = build_aggregation("em-routing", 8, 2, capsules=4, iterations=2)
-    assert isinstance(module, RoutingAggregation)
+def test_printed():
+    module = RoutingAggregation(8, 2, capsules=4, iterations=2)
     assert "kind=em-routing, heads=2, capsules=4, iterations=2, activation=True" in repr(module)
 
 
 def test_refusals():
-    expected = r"expected one of \('linear', 'simple-routing', 'em-routing'\)"
+    expected = r"expected one of \('simple-routing', 'em-routing'\)"
     with pytest.raises(ValueError, match=f"kind is 'em'; {expected}"):
-        build_aggregation("em", 8, 2)
+        RoutingAggregation(8, 2, kind="em")
     with pytest.raises(ValueError, match=r"kind is 'linear'; expected one of \('simple-routing'"):
         RoutingAggregation(8, 2, kind="linear")
     with pytest.raises(ValueError, match="capsules is 0; expected a divisor of embed_dim, 8"):
-        build_aggregation("em-routing", 8, 2, capsules=0)
+        RoutingAggregation(8, 2, capsules=0)
     with pytest.raises(ValueError, match="capsules is 3; expected a divisor of embed_dim, 8"):
-        build_aggregation("simple-routing", 8, 2, capsules=3)
+        RoutingAggregation(8, 2, kind="simple-routing", capsules=3)
     with pytest.raises(ValueError, match="iterations is 0; expected a whole number, 1 or more"):
-        build_aggregation("em-routing", 8, 2, iterations=0)
+        RoutingAggregation(8, 2, iterations=0)
     with pytest.raises(ValueError, match="softmax_over is 'n'; expected one of"):
-        build_aggregation("simple-routing", 8, 2, softmax_over="n")
+        RoutingAggregation(8, 2, kind="simple-routing", softmax_over="n")
     with pytest.raises(ValueError, match=r"dropout is 1.0; expected at least 0 and below 1"):
-        build_aggregation("em-routing", 8, 2, dropout=1.0)
+        RoutingAggregation(8, 2, dropout=1.0)
     with pytest.raises(ValueError, match="num_heads is 0; expected a whole number, 1 or more"):
-        build_aggregation("em-routing", 8, 0)
+        RoutingAggregation(8, 0)
     with pytest.raises(TypeError, match="capsuls"):
-        build_aggregation("linear", 8, 2, capsuls=4)
-    module = build_aggregation("em-routing", 8, 2)
+        RoutingAggregation(8, 2, capsuls=4)
+    module = RoutingAggregation(8, 2)
     with pytest.raises(ValueError, match=r"head_outputs has shape \(3, 4\); expected its last"):
         module(torch.randn(3, 4))

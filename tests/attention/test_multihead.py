@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from diverse_mha.aggregation import build_aggregation
+from diverse_mha.aggregation import RoutingAggregation
 from diverse_mha.attention import STATE_NAMES, MultiheadAttention
 from diverse_mha.attention.cascade import build_cascade
 
@@ -100,7 +100,7 @@ def test_torchs_encoder_layer_calls_it_also_at_evaluation(seam):
     parts = {
         "none": {},
         "cascade": {"cascade": build_cascade("residual", H), "carry_logits": True},
-        "aggregation": {"aggregation": build_aggregation("em-routing", C, H)},
+        "aggregation": {"aggregation": RoutingAggregation(C, H)},
     }[seam]
     ours = MultiheadAttention(C, H, batch_first=True, **parts).eval()
     ours.load_state_dict(layer.self_attn.state_dict(), strict=seam != "aggregation")
@@ -188,11 +188,11 @@ def test_everything_works_where_fairseq_does_not():
         "import sys; sys.modules['fairseq'] = None\n"
         "import torch\n"
         "import diverse_mha.attention.masks\n"
-        "from diverse_mha.aggregation import build_aggregation\n"
+        "from diverse_mha.aggregation import RoutingAggregation\n"
         "from diverse_mha.attention import HeadStates, MultiheadAttention, drop_heads\n"
         "from diverse_mha.attention.cascade import build_cascade\n"
         "m = MultiheadAttention(8, 2, cascade=build_cascade('mlp', 2), drophead=0.1,\n"
-        "                       aggregation=build_aggregation('em-routing', 8, 2))\n"
+        "                       aggregation=RoutingAggregation(8, 2))\n"
         "x = torch.randn(3, 1, 8)\n"
         "m(x, x, x)[0].sum().backward()\n"
         "hosts = ('fairseq', 'hydra', 'omegaconf')\n"

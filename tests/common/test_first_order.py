@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from diverse_mha import regularizers
-from diverse_mha.aggregation import build_aggregation
+from diverse_mha.aggregation import RoutingAggregation
 from diverse_mha.attention.cascade import build_cascade
 from diverse_mha.criterions.fused_loss import fused_label_smoothed_loss
 
@@ -20,7 +20,7 @@ def cascade(x):
 
 
 def routing(x):
-    return build_aggregation("em-routing", 20, 4)(x.reshape(-1, 20)).sum()
+    return RoutingAggregation(20, 4)(x.reshape(-1, 20)).sum()
 
 
 def token_loss(x):
