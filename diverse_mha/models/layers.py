@@ -16,14 +16,10 @@ from fairseq.modules.transformer_layer import (
 from torch import Tensor, nn
 
 from diverse_mha.attention import STATE_NAMES, Attended, HeadStates
-from diverse_mha.models.seams import Seams
+from diverse_mha.models.attention import DiverseAttention
+from diverse_mha.models.seams import SIDES, Seams
 
 WIDTH = len(STATE_NAMES)
-
-
-def flatten_states(attended: Attended) -> tuple[Tensor | None, ...]:
-    """The tensors of a record, without the masks, in the order of ``STATE_NAMES``."""
-    return tuple(attended.states[:WIDTH])
 
 
 def wrap_layer(layer: nn.Module, cfg) -> nn.Module:
@@ -35,22 +31,33 @@ def wrap_layer(layer: nn.Module, cfg) -> nn.Module:
     return fsdp_wrap(layer, min_num_params=smallest)
 
 
-def _normalized(norm: nn.Module, x: Tensor, here: bool) -> Tensor:
-    return norm(x) if here else x
+class _Layer:
+    """What both kinds of layer are made of; goes before fairseq's among the bases."""
 
+    def build_attention(self, component: str, embed_dim: int, cfg, **options) -> DiverseAttention:
+        """Build an attention module of the layer, with its parts."""
+        heads = getattr(cfg, SIDES[component]).attention_heads
+        options["dropout"] = cfg.attention_dropout
+        return self._seams.build(component, self._number, embed_dim, heads, **options)
 
-class _FeedForward:
-    """The block that both kinds of layer end with."""
+    def attend(
+        self, norm: nn.Module, attention: DiverseAttention, x: Tensor, source=None, **options
+    ) -> tuple[Tensor, Attended]:
+        """Return x plus what attention to ``source``, or x, adds, and what attention returned."""
+        query = norm(x) if self.normalize_before else x
+        attended = attention.attend(query, query if source is None else source, **options)
+        x = x + self.dropout_module(attended.output)
+        return x if self.normalize_before else norm(x), attended
 
     def feed_forward(self, x: Tensor) -> Tensor:
-        residual = x
-        x = _normalized(self.final_layer_norm, x, self.normalize_before)
-        x = self.activation_dropout_module(self.activation_fn(self.fc1(x)))
-        x = residual + self.dropout_module(self.fc2(x))
-        return _normalized(self.final_layer_norm, x, not self.normalize_before)
+        """Return x plus what the feed-forward block adds."""
+        norm = self.final_layer_norm
+        hidden = self.activation_fn(self.fc1(norm(x) if self.normalize_before else x))
+        x = x + self.dropout_module(self.fc2(self.activation_dropout_module(hidden)))
+        return x if self.normalize_before else norm(x)
 
 
-class DiverseEncoderLayer(_FeedForward, TransformerEncoderLayerBase):
+class DiverseEncoderLayer(_Layer, TransformerEncoderLayerBase):
     """Self-attention and feed-forward block of the encoder.
 
     Args:
@@ -65,14 +72,7 @@ class DiverseEncoderLayer(_FeedForward, TransformerEncoderLayerBase):
 
     def build_self_attention(self, embed_dim, cfg):
         """Build the layer's attention module; called by fairseq's constructor."""
-        return self._seams.build(
-            "encoder",
-            self._number,
-            embed_dim,
-            cfg.encoder.attention_heads,
-            dropout=cfg.attention_dropout,
-            self_attention=True,
-        )
+        return self.build_attention("encoder", embed_dim, cfg, self_attention=True)
 
     def forward(
         self,
@@ -93,17 +93,18 @@ class DiverseEncoderLayer(_FeedForward, TransformerEncoderLayerBase):
             Output (B, S, C), the logits for the next layer or None, then the six
             tensors of the head states.
         """
-        residual = x
-        x = _normalized(self.self_attn_layer_norm, x, self.normalize_before)
-        attended = self.self_attn.attend(
-            x, x, bias=bias, previous_logits=previous_logits, wanted=wanted
+        x, own = self.attend(
+            self.self_attn_layer_norm,
+            self.self_attn,
+            x,
+            bias=bias,
+            previous_logits=previous_logits,
+            wanted=wanted,
         )
-        x = residual + self.dropout_module(attended.output)
-        x = _normalized(self.self_attn_layer_norm, x, not self.normalize_before)
-        return (self.feed_forward(x), attended.logits, *flatten_states(attended))
+        return (self.feed_forward(x), own.logits, *own.states[:WIDTH])
 
 
-class DiverseDecoderLayer(_FeedForward, TransformerDecoderLayerBase):
+class DiverseDecoderLayer(_Layer, TransformerDecoderLayerBase):
     """Self-attention, attention to the encoder, and feed-forward block.
 
     Args:
@@ -119,25 +120,13 @@ class DiverseDecoderLayer(_FeedForward, TransformerDecoderLayerBase):
 
     def build_self_attention(self, embed_dim, cfg, add_bias_kv=False, add_zero_attn=False):
         """Build the self-attention module; called by fairseq's constructor."""
-        return self._seams.build(
-            "decoder",
-            self._number,
-            embed_dim,
-            cfg.decoder.attention_heads,
-            dropout=cfg.attention_dropout,
-            self_attention=True,
-        )
+        return self.build_attention("decoder", embed_dim, cfg, self_attention=True)
 
     def build_encoder_attention(self, embed_dim, cfg):
         """Build the attention to the encoder; called by fairseq's constructor."""
-        return self._seams.build(
-            "cross",
-            self._number,
-            embed_dim,
-            cfg.decoder.attention_heads,
-            kdim=cfg.encoder.embed_dim,
-            dropout=cfg.attention_dropout,
-            encoder_decoder_attention=True,
+        kdim = cfg.encoder.embed_dim
+        return self.build_attention(
+            "cross", embed_dim, cfg, kdim=kdim, encoder_decoder_attention=True
         )
 
     def forward(
@@ -176,10 +165,9 @@ class DiverseDecoderLayer(_FeedForward, TransformerDecoderLayerBase):
             attention to the encoder, or None; the six tensors of the self-attention's
             states, and the six of the attention to the encoder.
         """
-        residual = x
-        x = _normalized(self.self_attn_layer_norm, x, self.normalize_before)
-        own = self.self_attn.attend(
-            x,
+        x, own = self.attend(
+            self.self_attn_layer_norm,
+            self.self_attn,
             x,
             bias=self_bias,
             causal=causal,
@@ -188,13 +176,11 @@ class DiverseDecoderLayer(_FeedForward, TransformerDecoderLayerBase):
             previous_logits=previous_logits,
             wanted=wanted,
         )
-        x = residual + self.dropout_module(own.output)
-        x = _normalized(self.self_attn_layer_norm, x, not self.normalize_before)
         cross = Attended(x, HeadStates())
         if self.encoder_attn is not None and encoder_out is not None:
-            residual = x
-            x = _normalized(self.encoder_attn_layer_norm, x, self.normalize_before)
-            cross = self.encoder_attn.attend(
+            x, cross = self.attend(
+                self.encoder_attn_layer_norm,
+                self.encoder_attn,
                 x,
                 encoder_out,
                 bias=cross_bias,
@@ -204,7 +190,5 @@ class DiverseDecoderLayer(_FeedForward, TransformerDecoderLayerBase):
                 previous_logits=previous_cross_logits,
                 wanted=wanted_cross,
             )
-            x = residual + self.dropout_module(cross.output)
-            x = _normalized(self.encoder_attn_layer_norm, x, not self.normalize_before)
         x = self.feed_forward(x)
-        return (x, own.logits, cross.logits, *flatten_states(own), *flatten_states(cross))
+        return (x, own.logits, cross.logits, *own.states[:WIDTH], *cross.states[:WIDTH])
