@@ -9,6 +9,7 @@ from fairseq.criterions.label_smoothed_cross_entropy import (
 )
 
 from diverse_mha.common.errors import OptionError
+from diverse_mha.common.options import RATE
 from diverse_mha.criterions.config import DiversityConfig
 from diverse_mha.criterions.diversity import DiversityMixin
 from diverse_mha.criterions.token_loss import FusedTokenLoss, TokenLossConfig
@@ -44,8 +45,5 @@ class LabelSmoothedCrossEntropyWithDiversity(
                 "--token-loss fused keeps no scores to report the accuracy of; "
                 "leave out --report-accuracy, or give --token-loss stock"
             )
-        if not 0 <= cfg.label_smoothing < 1:
-            raise OptionError(
-                f"--label-smoothing {cfg.label_smoothing}: must be at least 0 and below 1"
-            )
+        RATE.check_option("label_smoothing", cfg.label_smoothing)
         return super().build_criterion(cfg, task)

@@ -1,10 +1,11 @@
 """Options of the sentence classifier, and its shapes."""
 
 from dataclasses import dataclass, field, fields, make_dataclass
-from typing import Optional
 
-from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from fairseq.dataclass import FairseqDataclass
 
+from diverse_mha.common.options import COUNT, option
+from diverse_mha.common.typed import with_options
 from diverse_mha.models.config import FlatTransformerConfig, SeamConfig
 from diverse_mha.models.pooling import POOLINGS
 
@@ -40,26 +41,33 @@ FlatEncoderConfig = make_dataclass(
 )
 
 
-def _option(default, text: str):
-    return field(default=default, metadata={"help": text})
-
-
 @dataclass
-class ClassifierConfig(FairseqDataclass):
-    """Our options: what comes after the encoder."""
+class ClassifierOptions:
+    """What comes after the encoder."""
 
-    pooling: ChoiceEnum(POOLINGS) = _option(
+    pooling: str = option(
         "mean",
         "how a sentence becomes one vector: mean (over its positions) or queries (attention of "
         "trainable queries to them)",
+        choices=POOLINGS,
     )
-    pooling_queries: int = _option(2, "number of trainable queries, with --pooling queries")
-    classifier_layers: int = _option(
-        2, "linear layers of the classifier, the last one to the classes"
+    pooling_queries: int = option(
+        2,
+        "number of trainable queries, with --pooling queries",
+        legal=COUNT,
+        goes_with=("pooling", "queries"),
     )
-    classifier_dim: Optional[int] = _option(  # noqa: UP045  fairseq's parser knows no X | None
-        None, "width between the classifier's layers; default: that of the encoder"
+    classifier_layers: int = option(
+        2, "linear layers of the classifier, the last one to the classes", legal=COUNT
     )
+    classifier_dim: int | None = option(
+        None,
+        "width between the classifier's layers; default: that of the encoder",
+        legal=COUNT,
+    )
+
+
+ClassifierConfig = with_options(FairseqDataclass, fields(ClassifierOptions), "ClassifierConfig")
 
 
 @dataclass

@@ -7,9 +7,13 @@ from torch import Tensor, nn
 
 from diverse_mha.attention import check_state_names
 from diverse_mha.common.errors import OptionError
-from diverse_mha.common.options import COUNT, split_list
+from diverse_mha.common.options import read_options, refuse_alone, split_list
 from diverse_mha.models.checks import check_model_options
-from diverse_mha.models.classifier_config import CLASSIFIER_SHAPES, SentenceClassifierConfig
+from diverse_mha.models.classifier_config import (
+    CLASSIFIER_SHAPES,
+    ClassifierOptions,
+    SentenceClassifierConfig,
+)
 from diverse_mha.models.config import to_namespace
 from diverse_mha.models.encoder import DiverseEncoder
 from diverse_mha.models.pooling import build_pooling
@@ -141,20 +145,11 @@ def _linear(input_dim: int, output_dim: int) -> nn.Linear:
 
 
 def _check_classifier(args) -> None:
-    for option in ("pooling_queries", "classifier_layers", "classifier_dim"):
-        value = getattr(args, option, None)
-        if value is not None:
-            COUNT.check_option(option, value)
-    if args.pooling_queries != SentenceClassifierConfig.pooling_queries and (
-        str(args.pooling) != "queries"
-    ):
+    given = read_options(ClassifierOptions, args)
+    refuse_alone(ClassifierOptions, args)
+    if given.classifier_dim is not None and given.classifier_layers == 1:
         raise OptionError(
-            f"--pooling-queries {args.pooling_queries} has no effect with --pooling "
-            f"{args.pooling}; it goes with queries"
-        )
-    if getattr(args, "classifier_dim", None) is not None and args.classifier_layers == 1:
-        raise OptionError(
-            f"--classifier-dim {args.classifier_dim} has no effect with --classifier-layers 1; "
+            f"--classifier-dim {given.classifier_dim} has no effect with --classifier-layers 1; "
             "leave it out"
         )
 
