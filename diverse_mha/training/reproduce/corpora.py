@@ -45,57 +45,15 @@ class Recipe:
     evaluate: tuple[str, ...] = ()
 
 
-def _shape(width: int, ffn: int, heads: int) -> dict[str, int]:
-    settings = {}
-    for side in ("encoder", "decoder"):
-        settings[f"model.{side}_embed_dim"] = width
-        settings[f"model.{side}_ffn_embed_dim"] = ffn
-        settings[f"model.{side}_attention_heads"] = heads
-    return settings
+def both_sides(**shape: int) -> dict[str, int]:
+    """Return the settings that give encoder and decoder one shape."""
+    sides = ("encoder", "decoder")
+    return {f"model.{side}_{name}": value for side in sides for name, value in shape.items()}
 
 
-def _heads(heads: int) -> dict[str, int]:
-    return {f"model.{side}_attention_heads": heads for side in ("encoder", "decoder")}
+_ONE_SIZE = {"base": {}}
+_OFTEN = {"checkpoint.save_interval_updates": 500, "checkpoint.keep_interval_updates": 1}
 
-
-# At the two smaller scales one corpus stands for all: into its target language for a corpus into
-# English, the other way round for one out of English.
-_MULTI30K = Recipe(
-    config="multi30k_small",
-    kind="translation",
-    folder="multi30k",
-    prepare=("prepare-multi30k.sh",),
-    languages=("de", "en"),
-    width=1 / 4,
-    ffn=2,
-    sizes={
-        "base": {},
-        "iwslt": {},
-        "big": _shape(256, 512, 8),
-        "big_8_heads": _shape(256, 512, 4),
-    },
-    settings={"checkpoint.save_interval_updates": 500, "checkpoint.keep_interval_updates": 1},
-)
-_DEMO = Recipe(
-    config="demo",
-    kind="translation",
-    folder="demo",
-    prepare=(
-        "prepare-demo.sh",
-        *("--pairs", "500", "--merges", "200", "--out", f"{DATA}/demo"),
-    ),
-    languages=("lm", "qo"),
-    width=1 / 8,
-    ffn=2,
-    sizes={
-        "base": {},
-        "iwslt": _heads(4),
-        "big": _shape(128, 256, 16),
-        "big_8_heads": _shape(128, 256, 8),
-    },
-    beam=2,
-    evaluate=("--max-len-a", "1.2", "--max-len-b", "4"),
-)
 # The larger Multi30k model, trained until validation has stopped falling.
 _CONVERGED = Recipe(
     config="multi30k",
@@ -103,36 +61,45 @@ _CONVERGED = Recipe(
     folder="multi30k",
     prepare=("prepare-multi30k.sh",),
     languages=("de", "en"),
-    sizes={"base": {}},
+    sizes=_ONE_SIZE,
 )
-_PTB = Recipe(
-    config="ptb",
-    kind="language_model",
-    folder="ptb",
-    prepare=("prepare-ptb.sh",),
-    sizes={"base": {}},
-    settings={"checkpoint.save_interval_updates": 500, "checkpoint.keep_interval_updates": 1},
+# At the two smaller scales one corpus stands for all: into its target language for a corpus into
+# English, the other way round for one out of English.
+_MULTI30K = replace(
+    _CONVERGED,
+    config="multi30k_small",
+    width=1 / 4,
+    ffn=2,
+    sizes={
+        "base": {},
+        "iwslt": {},
+        "big": both_sides(embed_dim=256, ffn_embed_dim=512, attention_heads=8),
+        "big_8_heads": both_sides(embed_dim=256, ffn_embed_dim=512, attention_heads=4),
+    },
+    settings=_OFTEN,
 )
-_DEMO_LM = Recipe(
-    config="demo_lm",
-    kind="language_model",
-    folder="demo_lm",
-    prepare=("language-model",),
-    sizes={"base": {}},
+_DEMO = Recipe(
+    config="demo",
+    kind="translation",
+    folder="demo",
+    prepare=("prepare-demo.sh", "--pairs", "500", "--merges", "200", "--out", f"{DATA}/demo"),
+    languages=("lm", "qo"),
+    width=1 / 8,
+    ffn=2,
+    sizes={
+        "base": {},
+        "iwslt": both_sides(attention_heads=4),
+        "big": both_sides(embed_dim=128, ffn_embed_dim=256, attention_heads=16),
+        "big_8_heads": both_sides(embed_dim=128, ffn_embed_dim=256, attention_heads=8),
+    },
+    beam=2,
+    evaluate=("--max-len-a", "1.2", "--max-len-b", "4"),
 )
-_LOGIC = Recipe(
-    config="logic",
-    kind="classifier",
-    folder="logic",
-    prepare=("prepare-logic.sh",),
-    sizes={"base": {}},
-)
+_PTB = Recipe("ptb", "language_model", "ptb", ("prepare-ptb.sh",), sizes=_ONE_SIZE, settings=_OFTEN)
+_DEMO_LM = Recipe("demo_lm", "language_model", "demo_lm", ("language-model",), sizes=_ONE_SIZE)
+_LOGIC = Recipe("logic", "classifier", "logic", ("prepare-logic.sh",), sizes=_ONE_SIZE)
 _PROBING = Recipe(
-    config="probing",
-    kind="classifier",
-    folder="probing/{task}",
-    prepare=("prepare-probing.sh",),
-    sizes={"base": {}},
+    "probing", "classifier", "probing/{task}", ("prepare-probing.sh",), sizes=_ONE_SIZE
 )
 # What learns the task in minutes on a CPU; see configs/logic.yaml.
 _SMALL_LOGIC = {
@@ -197,22 +164,18 @@ CORPORA: dict[str, dict[str, Recipe]] = {
     "wmt17_de_en": _translation("wmt17_de_en", "wmt17-de-en", "de", "en"),
     "un_ru_en": _translation("un_ru_en", "un-ru-en", "ru", "en"),
     "un_zh_en": _translation("un_zh_en", "un-zh-en", "zh", "en"),
-    "multi30k": {
-        "small": _CONVERGED,
-        "smoke": replace(_DEMO, sizes={"base": {}}),
-    },
+    "multi30k": {"small": _CONVERGED, "smoke": replace(_DEMO, sizes=_ONE_SIZE)},
     "multi30k_small": {
         "small": replace(_CONVERGED, config="multi30k_small"),
-        "smoke": replace(_DEMO, sizes={"base": {}}),
+        "smoke": replace(_DEMO, sizes=_ONE_SIZE),
     },
     "ptb": {"paper": _PTB, "small": _PTB, "smoke": _DEMO_LM},
     "wiki103": {
-        "paper": Recipe(
+        "paper": replace(
+            _PTB,
             config="wiki103",
-            kind="language_model",
             folder="wikitext103",
             prepare=("prepare-wikitext103.sh",),
-            sizes={"base": {}},
             settings={"model._name": "transformer_lm_disagree_wiki103"},
             evaluate=("--context-window", "480"),
         ),

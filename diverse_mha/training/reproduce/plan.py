@@ -6,7 +6,7 @@ from pathlib import Path
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.training.reproduce.compose import compose, fingerprint, lookup
-from diverse_mha.training.reproduce.corpora import Recipe, recipe_for
+from diverse_mha.training.reproduce.corpora import Recipe, both_sides, recipe_for
 from diverse_mha.training.reproduce.experiments import Experiment
 
 
@@ -150,16 +150,15 @@ def plan(
 
 
 def _shape(experiment: Experiment, recipe: Recipe) -> dict[str, int]:
-    sides = ("encoder", "decoder") if recipe.kind == "translation" else ()
-    settings = {}
-    for side in sides:
-        if experiment.width is not None:
-            width = int(experiment.width * recipe.width)
-            settings[f"model.{side}_embed_dim"] = width
-            settings[f"model.{side}_ffn_embed_dim"] = width * recipe.ffn
-        if experiment.heads is not None:
-            settings[f"model.{side}_attention_heads"] = experiment.heads
-    return settings
+    if recipe.kind != "translation":
+        return {}
+    shape = {}
+    if experiment.width is not None:
+        width = int(experiment.width * recipe.width)
+        shape |= {"embed_dim": width, "ffn_embed_dim": width * recipe.ffn}
+    if experiment.heads is not None:
+        shape["attention_heads"] = experiment.heads
+    return both_sides(**shape)
 
 
 # Said in a name otherwise, or the same in all runs of a scale.
