@@ -8,6 +8,7 @@ from diverse_mha.common.options import COUNT, option
 from diverse_mha.common.typed import with_options
 from diverse_mha.models.config import FlatTransformerConfig, SeamConfig
 from diverse_mha.models.pooling import POOLINGS
+from diverse_mha.models.presets import one_side
 
 # fairseq's options that mean something for an encoder alone.
 _GENERAL = (
@@ -77,20 +78,12 @@ class SentenceClassifierConfig(ClassifierConfig, SeamConfig, FlatEncoderConfig):
 
 CLASSIFIER_SHAPES = {
     "": {},
-    "_tiny": {
-        "encoder_embed_dim": 128,
-        "encoder_ffn_embed_dim": 256,
-        "encoder_layers": 2,
-        "encoder_attention_heads": 4,
-    },
+    "_tiny": one_side("encoder", embed_dim=128, ffn_embed_dim=256, layers=2, attention_heads=4),
     # Li et al. 2021, section 4.3: 2 layers, width 256, dropout 0.2, two queries, a classifier
     # of three layers. Heads and feed-forward width are not given: as many heads, and as
     # many times the width, as in Base.
     "_logic": {
-        "encoder_embed_dim": 256,
-        "encoder_ffn_embed_dim": 1024,
-        "encoder_layers": 2,
-        "encoder_attention_heads": 8,
+        **one_side("encoder", embed_dim=256, ffn_embed_dim=1024, layers=2, attention_heads=8),
         "dropout": 0.2,
         "pooling": "queries",
         "pooling_queries": 2,
@@ -98,10 +91,7 @@ CLASSIFIER_SHAPES = {
     },
     # Section 4.2: six layers as in Base, the mean of the top one, an MLP.
     "_probing": {
-        "encoder_embed_dim": 512,
-        "encoder_ffn_embed_dim": 2048,
-        "encoder_layers": 6,
-        "encoder_attention_heads": 8,
+        **one_side("encoder", embed_dim=512, ffn_embed_dim=2048, layers=6, attention_heads=8),
         "pooling": "mean",
         "classifier_layers": 2,
     },

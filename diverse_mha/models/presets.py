@@ -20,9 +20,9 @@ from diverse_mha.common.typed import register_again, with_options
 from diverse_mha.models.config import SEAMS, seam_options
 
 
-def _both_sides(**shape) -> dict:
-    sides = ("encoder", "decoder")
-    return {f"{side}_{name}": value for side in sides for name, value in shape.items()}
+def one_side(side: str, **shape: int) -> dict:
+    """Return the options that give the ``encoder`` or ``decoder`` a shape."""
+    return {f"{side}_{name}": value for name, value in shape.items()}
 
 
 # Shapes that fairseq has under the same suffix.
@@ -30,31 +30,21 @@ TRANSLATION_NAMESAKES = ("", "_tiny", "_iwslt_de_en", "_wmt_en_de", "_wmt_en_de_
 LANGUAGE_MODEL_NAMESAKES = ("", "_wiki103")
 
 # Shapes of our own.
-TRANSLATION_SHAPES = {
-    "_small": _both_sides(embed_dim=128, ffn_embed_dim=256, layers=2, attention_heads=4),
-}
+_SMALL = {"embed_dim": 128, "ffn_embed_dim": 256, "layers": 2, "attention_heads": 4}
+TRANSLATION_SHAPES = {"_small": one_side("encoder", **_SMALL) | one_side("decoder", **_SMALL)}
 
 _WIDTHS = ("decoder_input_dim", "decoder_output_dim")
-_OF_THE_EMBEDDING = dict.fromkeys(_WIDTHS)
+
+
+def _language_model(**shape: int) -> dict:
+    of_the_embedding = dict.fromkeys(_WIDTHS)
+    return of_the_embedding | one_side("decoder", normalize_before=True, **shape)
+
 
 LANGUAGE_MODEL_SHAPES = {
-    "_tiny": {
-        **_OF_THE_EMBEDDING,
-        "decoder_embed_dim": 128,
-        "decoder_ffn_embed_dim": 256,
-        "decoder_layers": 2,
-        "decoder_attention_heads": 4,
-        "decoder_normalize_before": True,
-    },
+    "_tiny": _language_model(**_SMALL),
     # Yun et al. 2021, section 5.4; the paper gives no width of the feed-forward block.
-    "_ptb": {
-        **_OF_THE_EMBEDDING,
-        "decoder_embed_dim": 256,
-        "decoder_ffn_embed_dim": 1024,
-        "decoder_layers": 2,
-        "decoder_attention_heads": 4,
-        "decoder_normalize_before": True,
-    },
+    "_ptb": _language_model(embed_dim=256, ffn_embed_dim=1024, layers=2, attention_heads=4),
 }
 
 # What sets the families apart; any of them takes any option.

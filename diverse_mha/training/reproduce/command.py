@@ -16,7 +16,7 @@ from diverse_mha.common.places import ROOT, check_folder
 from diverse_mha.common.processes import Interrupted
 from diverse_mha.common.tables import to_text
 from diverse_mha.training.reproduce import steps, study
-from diverse_mha.training.reproduce.experiments import SCALES, Figure, Row, Table
+from diverse_mha.training.reproduce.experiments import SCALES, Figure, Item, Row, Table
 from diverse_mha.training.reproduce.figures import draw
 from diverse_mha.training.reproduce.fill import Choices, fill, needs_of
 from diverse_mha.training.reproduce.papers import PAPERS, check_scale, choose_rows, find, items_of
@@ -127,7 +127,7 @@ def listing() -> str:
     return "\n".join(lines)
 
 
-def _items(args: argparse.Namespace) -> list[Table | Figure]:
+def _items(args: argparse.Namespace) -> list[Item]:
     if args.paper is None:
         raise UserError("name a paper and a table; diverse-mha reproduce --list shows them")
     papers = PAPERS if args.paper == "all" else [args.paper]
@@ -188,7 +188,7 @@ def _gpus_to_print(args: argparse.Namespace) -> int:
     return {"smoke": 0, "paper": PAPER_GPUS}.get(args.scale, torch.cuda.device_count())
 
 
-def _one(item: Table | Figure, names: str | None, choices: Choices, runner: Runner) -> bool:
+def _one(item: Item, names: str | None, choices: Choices, runner: Runner) -> bool:
     """Run one table or figure and print it; True if it is complete."""
     print(f"== {item.paper} {item.name}: {item.title} ==", flush=True)
     rows = _rows(item, names)
@@ -225,7 +225,7 @@ def _one(item: Table | Figure, names: str | None, choices: Choices, runner: Runn
     )
 
 
-def _rows(item: Table | Figure, names: str | None) -> tuple[Row, ...]:
+def _rows(item: Item, names: str | None) -> tuple[Row, ...]:
     return choose_rows(item, names) if isinstance(item, Table) else ()
 
 
@@ -244,7 +244,7 @@ def _signatures(results: Sequence[dict]) -> list[str]:
 
 
 def _dry_run(
-    items: Sequence[Table | Figure],
+    items: Sequence[Item],
     names: str | None,
     choices: Choices,
     place: Place,

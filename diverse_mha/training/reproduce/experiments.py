@@ -50,13 +50,13 @@ class Cell:
 
     Attributes:
         experiment: The training it is about; None for what the paper quotes from elsewhere.
-        measure: What is read off the result, a name of ``reproduce.measures``.
+        measure: What is read off the result, a name of ``reproduce.measures``; None for the whole.
         paper: The paper's value, or None where it gives none.
         against: The second training, for a measure that compares two.
     """
 
     experiment: Experiment | None
-    measure: str
+    measure: str | None
     paper: float | None = None
     against: Experiment | None = None
 
@@ -88,19 +88,14 @@ def rows(make: Callable[..., tuple[Cell | None, ...]], *entries: tuple) -> tuple
     return tuple(Row(name, label, make(*rest)) for name, label, *rest in entries)
 
 
-@dataclass(frozen=True)
-class Table:
-    """One table of a paper.
+@dataclass(frozen=True, kw_only=True)
+class Item:
+    """One table or figure of a paper.
 
     Attributes:
         paper: The paper's key, such as ``li2018``.
-        name: The table's name on the command line.
+        name: Its name on the command line.
         title: What it shows.
-        columns: A heading a cell.
-        rows: The rows, the baseline first where there is one.
-        baseline: The row that speeds are relative to, or None.
-        tested: The score whose difference to the baseline row is tested, as
-            :mod:`diverse_mha.evaluation.comparison` names it; None: no test.
         scales: The scales at which it can be run.
         settings: By scale, settings of all its experiments there.
         notes: What a reader must know to compare the numbers.
@@ -109,43 +104,45 @@ class Table:
     paper: str
     name: str
     title: str
+    scales: tuple[str, ...] = SCALES
+    settings: dict[str, dict] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table(Item):
+    """One table.
+
+    Attributes:
+        columns: A heading a cell.
+        rows: The rows, the baseline first where there is one.
+        baseline: The row that speeds are relative to, or None.
+        tested: The score whose difference to the baseline row is tested, as
+            :mod:`diverse_mha.evaluation.comparison` names it; None: no test.
+    """
+
     columns: tuple[str, ...]
     rows: tuple[Row, ...]
     baseline: str | None = None
     tested: str | None = None
-    scales: tuple[str, ...] = SCALES
-    settings: dict[str, dict] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
 
     def __post_init__(self):
         for row in self.rows:
             assert len(row.cells) == len(self.columns), (self.paper, self.name, row.name)
 
 
-@dataclass(frozen=True)
-class Figure:
-    """One figure of a paper.
+@dataclass(frozen=True, kw_only=True)
+class Figure(Item):
+    """One figure.
 
     Attributes:
-        paper: The paper's key.
-        name: The figure's name on the command line.
-        title: What it shows.
-        kind: How it is drawn, a name of ``reproduce.figures``.
+        kind: How it is drawn, a name of ``reproduce.measures.KINDS``.
         curves: The trainings it shows, by their label.
         against: The training that the curves are compared with, if any.
         panels: Labels of the curves that share a panel; empty: all in one.
-        scales: The scales at which it can be run.
-        settings: By scale, settings of all its experiments there.
-        notes: What a reader must know.
     """
 
-    paper: str
-    name: str
-    title: str
     kind: str
     curves: tuple[tuple[str, Experiment], ...]
     against: Experiment | None = None
     panels: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    scales: tuple[str, ...] = SCALES
-    settings: dict[str, dict] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()

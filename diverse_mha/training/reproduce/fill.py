@@ -5,7 +5,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean, stdev
 
-from diverse_mha.training.reproduce.experiments import Cell, Experiment, Figure, Row, Table, freeze
+from diverse_mha.training.reproduce.experiments import (
+    Cell,
+    Experiment,
+    Figure,
+    Item,
+    Row,
+    Table,
+    freeze,
+)
 from diverse_mha.training.reproduce.measures import KINDS, MEASURES
 from diverse_mha.training.reproduce.plan import Need, Run, plan
 from diverse_mha.training.reproduce.results import had_to_share
@@ -35,24 +43,18 @@ class Choices:
     updates: int | None = None
     bf16: bool = False
 
-    def run(self, experiment: Experiment, item: Table | Figure, seed: int) -> Run:
+    def run(self, experiment: Experiment, item: Item, seed: int) -> Run:
         """Turn an experiment of a table or figure into a run."""
         settings = item.settings.get(self.scale, {}) | ({"common.bf16": True} if self.bf16 else {})
         settings = freeze(settings.items())
         return _planned(experiment, self.scale, seed, settings, self.updates)
 
-    def need(
-        self,
-        item: Table | Figure,
-        seed: int,
-        experiment: Experiment,
-        heads: Mapping[str, str],
-        against: Experiment | None,
-    ) -> Need:
-        """Turn an experiment, and one to compare it with, into runs; see :class:`Need`."""
-        # The other one is trained with another seed, so never the same run.
-        other = None if against is None else self.run(against, item, seed + 1)
-        return Need(self.run(experiment, item, seed), heads, other)
+    def need(self, item: Item, seed: int, cell: Cell) -> Need:
+        """Turn a cell into what it needs of a run."""
+        # The other run is trained with another seed, so it is never the same.
+        other = None if cell.against is None else self.run(cell.against, item, seed + 1)
+        heads = MEASURES[cell.measure].heads if cell.measure else {}
+        return Need(self.run(cell.experiment, item, seed), heads, other)
 
 
 @dataclass(frozen=True)
@@ -95,16 +97,13 @@ class Number:
         return len(self.ours) + len(self.disturbed)
 
 
-def needs_of(item: Table | Figure, rows: Sequence[Row], choices: Choices) -> list[Need]:
+def needs_of(item: Item, rows: Sequence[Row], choices: Choices) -> list[Need]:
     """Name what rows of a table, or the curves of a figure, need, seed by seed."""
+    seeds, cells = choices.seeds, [cell for row in rows for cell in row.cells if cell]
     if isinstance(item, Figure):  # it shows one seed
-        seeds, heads = choices.seeds[:1], KINDS[item.kind]
-        wanted = [(experiment, heads, item.against) for _, experiment in item.curves]
-    else:
-        seeds, cells = choices.seeds, [cell for row in rows for cell in row.cells if cell]
-        wanted = [(c.experiment, MEASURES[c.measure].heads, c.against) for c in cells]
-    trained = [each for each in wanted if each[0] is not None]
-    return [choices.need(item, seed, *each) for seed in seeds for each in trained]
+        measure, seeds = KINDS[item.kind], seeds[:1]
+        cells = [Cell(experiment, measure, against=item.against) for _, experiment in item.curves]
+    return [choices.need(item, s, cell) for s in seeds for cell in cells if cell.experiment]
 
 
 def fill(
@@ -131,7 +130,7 @@ def fill(
         measure = MEASURES[cell.measure]
         ours, disturbed = [], []
         for seed in choices.seeds if cell.experiment is not None else ():
-            need = choices.need(table, seed, cell.experiment, measure.heads, cell.against)
+            need = choices.need(table, seed, cell)
             if not found.keys() >= set(need.runs):
                 continue
             result = found[need.run]

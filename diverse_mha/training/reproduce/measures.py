@@ -167,11 +167,11 @@ for _name in ("subspace", "position", "output"):
 for _number in range(1, 7):
     MEASURES[f"exp_d.position.{_number}"] = Measure(_exp_d("position", _number), heads=_EXP_D)
 
-#: What of the heads a kind of figure is drawn from; the same measurements as the tables'.
-KINDS: dict[str, Mapping[str, str]] = {
-    "tsne": {},
-    "heat_maps": MEASURES["jsd"].heads,
-    "coefficients": _SVCCA,
-    "coefficients_against": _SVCCA,
-    "accuracy_by_length": {},
+#: What of the heads a kind of figure is drawn from: a measure, or None.
+KINDS: dict[str, str | None] = {
+    "tsne": None,
+    "heat_maps": "jsd",
+    "coefficients": "svcca",
+    "coefficients_against": "against.encoder",
+    "accuracy_by_length": None,
 }

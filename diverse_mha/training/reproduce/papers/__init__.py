@@ -2,10 +2,10 @@
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.options import split_list
-from diverse_mha.training.reproduce.experiments import SCALES, Figure, Row, Table
+from diverse_mha.training.reproduce.experiments import SCALES, Item, Row, Table
 from diverse_mha.training.reproduce.papers import li2018, li2021, study, yun2021, zheng2021
 
-PAPERS: dict[str, dict[str, Table | Figure]] = {
+PAPERS: dict[str, dict[str, Item]] = {
     module.__name__.rpartition(".")[2]: {
         item.name: item for item in (*module.TABLES, *module.FIGURES)
     }
@@ -25,7 +25,7 @@ def add_table(table: Table) -> None:
     items[table.name] = table
 
 
-def items_of(paper: str) -> dict[str, Table | Figure]:
+def items_of(paper: str) -> dict[str, Item]:
     """Return the tables and figures of a paper by their names.
 
     Raises:
@@ -36,7 +36,7 @@ def items_of(paper: str) -> dict[str, Table | Figure]:
     return PAPERS[paper]
 
 
-def find(paper: str, name: str) -> Table | Figure:
+def find(paper: str, name: str) -> Item:
     """Return a table or figure; ``table-1``, ``table1`` and ``1`` name the same table.
 
     Raises:
@@ -52,7 +52,7 @@ def find(paper: str, name: str) -> Table | Figure:
     raise UserError(f"{name}: {paper} has no such table or figure; choose from {', '.join(known)}")
 
 
-def check_scale(item: Table | Figure, scale: str) -> None:
+def check_scale(item: Item, scale: str) -> None:
     """Refuse a scale that does not exist, or not for this table.
 
     Raises:
