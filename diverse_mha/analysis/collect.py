@@ -66,7 +66,7 @@ def parse_layers(text: str) -> str | tuple[int, ...]:
         return text
     if not re.fullmatch(r"[1-9]\d*(,[1-9]\d*)*", text):
         raise UserError(f"--layers {text}: give all, last, or numbers from 1 such as 1,3")
-    return tuple(sorted({int(number) for number in text.split(",")}))
+    return tuple(sorted(set(map(int, split_list(text)))))
 
 
 def check_selection(selection: Selection, depths: dict[str, int], name: str) -> None:

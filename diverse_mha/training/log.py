@@ -17,15 +17,19 @@ def read_log(path: Path) -> dict:
     Returns:
         ``parameters`` (trained and shared ones once), ``steps_per_second`` (median over the
         intervals of the log, without the first of each start, which holds warming up),
-        ``updates`` (the last that was reported) and ``validation`` (see :func:`validations`). What
-        the log does not say is None.
+        ``updates`` (the last that was reported), ``updates_of_last_start`` (counted from the
+        checkpoint it went on from) and ``validation`` (see :func:`validations`). What the log does
+        not say is None.
     """
     parameters, speeds, updates, first = None, [], None, True
+    begun = reached = 0  # by the last start
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     for line in lines:
         if match := _PARAMETERS.search(line):  # said once a start
             parameters = int(match[1].replace(",", ""))
-            first = True
+            first, begun, reached = True, 0, 0
+        elif match := _LOADED.search(line):
+            begun = reached = int(match[1])
         entry = json_entry(line) or {}
         if "ups" in entry:  # an interval of training
             if not first and entry["ups"]:
@@ -33,10 +37,12 @@ def read_log(path: Path) -> dict:
             first = False
             updates = entry.get("num_updates", updates)
         updates = entry.get("train_num_updates", updates)
+        reached = int(entry.get("train_num_updates", entry.get("num_updates", reached)))
     return {
         "parameters": parameters,
         "steps_per_second": round(median(speeds), 4) if speeds else None,
         "updates": int(updates) if updates is not None else None,
+        "updates_of_last_start": reached - begun,
         "validation": validations(lines),
     }
 
@@ -82,19 +88,6 @@ def _of_simple(line: str, subset: str) -> dict:
         return {}
     pairs = [field.rsplit(" ", 1) for field in fields if " " in field]
     return {name: _number(value) for name, value in pairs}
-
-
-def updates_of_last_start(path: Path) -> int:
-    """Count the updates that the last start in a log made, from the checkpoint it went on from."""
-    start = last = 0
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-        if _PARAMETERS.search(line):
-            start = last = 0
-        elif match := _LOADED.search(line):
-            start = last = int(match[1])
-        elif entry := json_entry(line):
-            last = int(entry.get("train_num_updates", entry.get("num_updates", last)))
-    return last - start
 
 
 def valid_perplexity(validation: list[dict], metric: str, maximize: bool) -> float | None:

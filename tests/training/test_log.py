@@ -2,12 +2,7 @@
 
 import json
 
-from diverse_mha.training.log import (
-    Progress,
-    read_log,
-    updates_of_last_start,
-    valid_perplexity,
-)
+from diverse_mha.training.log import Progress, read_log, valid_perplexity
 
 
 def line(**values):
@@ -49,12 +44,12 @@ def test_what_a_log_says(tmp_path):
 def test_updates_of_the_last_start(tmp_path):
     path = tmp_path / "log.txt"
     path.write_text("\n".join(LOG[:7]) + "\n")
-    assert updates_of_last_start(path) == 15
+    assert read_log(path)["updates_of_last_start"] == 15
     resumed = "INFO Loaded checkpoint runs/a/checkpoint_last.pt (epoch 2 @ 10 updates)"
     path.write_text("\n".join([*LOG[:10], resumed, *LOG[10:]]) + "\n")
-    assert updates_of_last_start(path) == 10
+    assert read_log(path)["updates_of_last_start"] == 10
     path.write_text("\n".join([*LOG[:10], resumed]) + "\n")
-    assert updates_of_last_start(path) == 0, "there was nothing left to do"
+    assert read_log(path)["updates_of_last_start"] == 0, "there was nothing left to do"
 
 
 def test_an_empty_log_says_nothing(tmp_path):

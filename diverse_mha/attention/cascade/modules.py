@@ -41,21 +41,11 @@ class Cascade(LogitMap):
         queries: Tensor | None = None,
         keys: Tensor | None = None,
     ) -> Tensor:
-        """Adds what came from the layer before, and noise in training.
+        """Adds what came from the layer before, and noise in training; see ``LogitMap.forward``.
 
-        Args:
-            logits: (B, H, T, S), scaled q.k of this layer, without any mask added.
-            previous: (B, H, T, S), what this method returned in the layer before; None in the
-                first layer, which has only the noise.
-            masked: bool, broadcasts to (B, H, T, S), True = may not attend. What ``logits`` and
-                ``previous`` hold there is never read into the result, not even NaN.
-            queries: not used.
-            keys: not used.
-
-        Returns:
-            (B, H, T, S) of the dtype of ``logits``. Masked cells are 0 and no gradient passes
-            through them, so they stay finite over any number of layers; the caller still has to
-            mask them in the softmax.
+        What ``logits`` and ``previous`` hold at masked cells is never read into the result, not
+        even NaN. These cells are 0 and no gradient passes through them, so they stay finite over
+        any number of layers; the caller still has to mask them in the softmax.
 
         Raises:
             ValueError: if ``previous`` has another shape than ``logits``, or ``masked`` is not

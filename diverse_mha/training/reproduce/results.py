@@ -9,12 +9,8 @@ from pathlib import Path
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import write_json
 from diverse_mha.common.machine import cores, processor, versions
-from diverse_mha.training.log import (
-    TRAIN_LOG,
-    read_log,
-    updates_of_last_start,
-    valid_perplexity,
-)
+from diverse_mha.common.options import split_list
+from diverse_mha.training.log import TRAIN_LOG, read_log, valid_perplexity
 from diverse_mha.training.reproduce.compose import lookup
 from diverse_mha.training.reproduce.plan import Run
 
@@ -92,7 +88,7 @@ def collect(
 
 def note_cost(folder: Path, seconds: float) -> None:
     """Keep the processor time of a training, and the updates it made in this start."""
-    updates = updates_of_last_start(folder / TRAIN_LOG)
+    updates = read_log(folder / TRAIN_LOG)["updates_of_last_start"]
     if updates:  # else an earlier start had finished it
         write_json(folder / COST, {"processor_seconds": round(seconds, 2), "updates": updates})
 
@@ -124,7 +120,7 @@ def hardware(share: Mapping[str, str]) -> dict:
     import torch
 
     names = visible_gpus()
-    mine = share.get(GPUS, ",".join(names)).split(",")
+    mine = split_list(share.get(GPUS, ",".join(names)))
     gpus = [torch.cuda.get_device_name(n) for n, name in enumerate(names) if name in mine]
     threads = share.get(THREADS, os.environ.get(THREADS))
     return {"processor": processor(), "cores": cores(), "threads": threads, "gpus": gpus}
@@ -136,4 +132,4 @@ def visible_gpus() -> list[str]:
 
     count = torch.cuda.device_count()
     named = os.environ.get(GPUS)
-    return list(map(str, range(count))) if named is None else named.split(",")[:count]
+    return list(map(str, range(count))) if named is None else split_list(named)[:count]

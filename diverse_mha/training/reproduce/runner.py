@@ -15,6 +15,7 @@ from pathlib import Path
 from diverse_mha.common.errors import UserError, describe_os_error
 from diverse_mha.common.files import write_json, write_text
 from diverse_mha.common.machine import cores
+from diverse_mha.common.options import split_list
 from diverse_mha.common.places import ROOT
 from diverse_mha.common.processes import Command, sole_use
 from diverse_mha.evaluation.averaging import newest_checkpoints
@@ -168,7 +169,7 @@ class Runner:
         if self.fork or self.gpus == 0:
             return 0
         if GPUS in share:
-            return usable(run.batches, len(share[GPUS].split(",")))
+            return usable(run.batches, len(split_list(share[GPUS])))
         return usable(run.batches, len(visible_gpus()) if self.gpus is None else self.gpus)
 
     def _prepare(self, run: Run, head: str, share: dict[str, str]) -> Iterator[Waiting]:
