@@ -19,7 +19,7 @@ from diverse_mha.analysis.output import check_writable, is_json, write_folder
 from diverse_mha.analysis.provenance import described, made_by
 from diverse_mha.analysis.run import analyze, open_models, score_checkpoint
 from diverse_mha.analysis.similarity import THRESHOLD, check_threshold
-from diverse_mha.analysis.terminal import format_tables
+from diverse_mha.analysis.writers import format_tables
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import sha256_of, write_json
 

@@ -1,6 +1,17 @@
-"""Short names for checkpoints, for tables and legends."""
+"""Names of models and components, for tables, legends and files."""
 
 from pathlib import Path
+
+COMPONENT_TITLES = {
+    "encoder": "encoder self-attention",
+    "cross": "encoder-decoder attention",
+    "decoder": "decoder self-attention",
+}
+
+
+def file_name(text: str) -> str:
+    """Turn a model's name into part of a file name."""
+    return "".join(c if c.isalnum() or c in "-_." else "-" for c in text).strip("-.") or "model"
 
 
 def short_names(paths: list[str]) -> list[str]:

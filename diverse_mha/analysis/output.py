@@ -3,10 +3,9 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from diverse_mha.analysis.tables import headings_of, rows_of, summary_rows
+from diverse_mha.analysis.writers import latex_tables, layers_csv, pairs_csv
 from diverse_mha.common.files import write_files, write_json, write_text
 from diverse_mha.common.places import check_file, check_folder
-from diverse_mha.common.tables import csv_text
 
 ALL = "All heads"  # the report's first section of figures
 
@@ -42,7 +41,6 @@ def write_folder(folder: Path, content: dict, analyses: list["Analysis"], settin
         settings: what the report says of how it was made, by heading.
     """
     from diverse_mha.analysis.figures.style import FORMATS, drawn
-    from diverse_mha.analysis.latex_tables import latex_tables
     from diverse_mha.analysis.report import render
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -103,32 +101,3 @@ def _with_own_names(plots: list[tuple[str, "Plot"]]) -> list[tuple[str, "Plot"]]
         taken.add(name.lower())
         named.append((section, plot._replace(name=name)))
     return named
-
-
-def layers_csv(results: list[dict]) -> str:
-    """Means by layer: ``model, component, layer`` and a column for every number of the tables.
-
-    ``layer`` is a number, or ``mean``; ``component`` is ``all`` in the rows over all of them.
-    """
-    lines = [["model", "component", "layer", *headings_of(results[0])]]
-    for result in results:
-        rows = rows_of(result)
-        means = summary_rows(result).items()
-        rows += [("all", label, values) for label, values in means if label != "cross"]
-        lines += [[result["name"], component, layer, *row] for component, layer, row in rows]
-    return csv_text(lines)
-
-
-def pairs_csv(results: list[dict]) -> str:
-    """Every pair: ``model, component, layer, measure, head_i, head_j, value``; heads from 1."""
-    lines = [["model", "component", "layer", "measure", "head_i", "head_j", "value"]]
-    for result in results:
-        for component, entry in result["components"].items():
-            for number, layer in entry["layers"].items():
-                for measure, found in layer.items():
-                    lines += [
-                        [result["name"], component, number, measure, i + 1, j + 1, row[j]]
-                        for i, row in enumerate(found["pairs"] if found else [])
-                        for j in range(i + 1, len(row))
-                    ]
-    return csv_text(lines)

@@ -2,31 +2,19 @@
 
 import itertools
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from diverse_mha.analysis.contradictions import contradictions
-from diverse_mha.analysis.figures.style import COMPONENT_TITLES, data_uri
-from diverse_mha.analysis.tables import (
-    AGAINST,
-    against_rows,
-    comparisons,
-    legend,
-    number,
-    parts_of,
-    rows_of,
-)
-
-if TYPE_CHECKING:
-    from diverse_mha.analysis.contradictions import contradictions
-from diverse_mha.analysis.figures.style import Plot
+from diverse_mha.analysis.figures.style import Plot, data_uri
+from diverse_mha.analysis.names import COMPONENT_TITLES
+from diverse_mha.analysis.tables import against_table, comparison_tables, legend, model_tables
 
 PIXELS = 122  # of an inch of a figure: the widest ones fill the page
 TEMPLATES = Path(__file__).parent / "templates"
 
 
-def render(content: dict, sections: dict[str, list[tuple["Plot", bytes]]], settings: dict) -> str:
+def render(content: dict, sections: dict[str, list[tuple[Plot, bytes]]], settings: dict) -> str:
     """Lay out the page.
 
     Names of files, models and tokens may hold anything: the template escapes all of it.
@@ -39,7 +27,7 @@ def render(content: dict, sections: dict[str, list[tuple["Plot", bytes]]], setti
     Returns:
         HTML, with the figures inside.
     """
-    results = content["models"]
+    results, against = content["models"], content.get("against")
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -47,7 +35,6 @@ def render(content: dict, sections: dict[str, list[tuple["Plot", bytes]]], setti
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["number"] = number
     environment.filters["title_of"] = lambda name: COMPONENT_TITLES.get(name, name)
     number_of = itertools.count(1)
     shown = [
@@ -67,37 +54,15 @@ def render(content: dict, sections: dict[str, list[tuple["Plot", bytes]]], setti
         )
         for heading, pictures in sections.items()
     ]
-    models = [
-        {
-            "name": result["name"],
-            "checkpoint": result["checkpoint"],
-            "sha256": result["sha256"],
-            "architecture": result["architecture"],
-            "sentences": result["sentences"],
-            "components": result["components"],
-            "rows": _grouped(rows_of(result)),
-        }
-        for result in results
-    ]
     return environment.get_template("report.html").render(
         subset=content["subset"],
         data=content["data"],
         settings=settings,
-        models=models,
-        parts=parts_of(results[0]),
-        comparisons=comparisons(results),
+        models=[(result, model_tables(result, COMPONENT_TITLES)) for result in results],
+        comparisons=comparison_tables(results),
         contradictions=contradictions(results),
-        against=content.get("against"),
-        against_headings=AGAINST.headings,
-        against_rows=against_rows(results),
+        against=against,
+        against_table=against and against_table(results, against["name"], COMPONENT_TITLES),
         sections=shown,
         legend=legend(results[0]),
     )
-
-
-def _grouped(rows: list[tuple]) -> list[tuple[str, list[tuple]]]:
-    """Rows by component: its name, and layer and values of each."""
-    groups: dict[str, list] = {}
-    for component, layer, values in rows:
-        groups.setdefault(component, []).append((layer, values))
-    return list(groups.items())

@@ -1,9 +1,12 @@
-"""The rows and columns of the tables of ``diverse-mha analyze``, wherever they are shown."""
+"""The tables of ``diverse-mha analyze``, wherever they are shown."""
 
 import math
+from collections.abc import Mapping
+from itertools import groupby
 from typing import NamedTuple
 
 from diverse_mha.analysis.collect import COMPONENT_ORDER, KEYS, mean
+from diverse_mha.analysis.names import file_name
 from diverse_mha.analysis.similarity import THRESHOLD
 
 
@@ -57,12 +60,23 @@ class Part(NamedTuple):
     place: slice  # of its columns among those of a row
 
 
-AGAINST = Part(
-    "against",
-    "Similarity to the last layers of another model (Yun et al. 2021, Table 2)",
-    ["SVCCA together", "SVCCA top", "SVCCA each head", "CKA together"],
-    slice(None),
-)
+class Table(NamedTuple):
+    """A table as it is shown: on a terminal, in the report and in LaTeX."""
+
+    label: str  # no two tables of an analysis have the same
+    title: str
+    names: int  # columns at the left that hold words
+    headings: list[str]
+    groups: list[list[list[str]]]  # rows of cells; a blank stands for the word above it
+
+
+# Of the comparison with another model: heading, and key of ``AgainstMeter.result``.
+AGAINST = {
+    "SVCCA together": "svcca",
+    "SVCCA top": "svcca_top",
+    "SVCCA each head": "svcca_each",
+    "CKA together": "cka",
+}
 
 
 def columns_of(result: dict) -> list[Column]:
@@ -89,11 +103,20 @@ def parts_of(result: dict) -> list[Part]:
 
 
 def rows_of(result: dict) -> list[tuple[str, str, list[float | None]]]:
-    """Rows of a model: component, layer, values; the layers, and ``mean`` over them.
+    """Rows of a model: component, layer, values.
 
-    The scores exp(D) of Li et al. 2018 come last; their mean is exp of the mean of D, as in
-    their Table 4.
+    Of every component the layers and ``mean``, which is over them; of ``all`` components
+    ``last`` and ``mean``. The scores exp(D) of Li et al. 2018 come last; their mean is exp of
+    the mean of D, as in their Table 4.
     """
+    over_all = summary_rows(result).items()
+    return [
+        *_component_rows(result),
+        *(("all", label, values) for label, values in over_all if label != "cross"),
+    ]
+
+
+def _component_rows(result: dict) -> list[tuple[str, str, list[float | None]]]:
     rows = []
     for component in (c for c in COMPONENT_ORDER if c in result["components"]):
         layers = result["components"][component]["layers"]
@@ -119,7 +142,7 @@ def summary_rows(result: dict) -> dict[str, list[float | None]]:
     rows = {}
     if "cross" in result["components"]:
         # The last but one row; the last is the component's mean.
-        rows["cross"] = [values for part, _, values in rows_of(result) if part == "cross"][-2]
+        rows["cross"] = [v for part, _, v in _component_rows(result) if part == "cross"][-2]
     for label, chosen in (("last", slice(-1, None)), ("mean", slice(None))):
         values = []
         for column in columns_of(result):
@@ -180,17 +203,52 @@ def _titles(results: list[dict]) -> dict[str, str]:
     }
 
 
-def against_rows(results: list[dict]) -> list[tuple[str, str, list[float | None]]]:
-    """Rows of the comparison with another model: name, component, those of ``AGAINST``."""
-    return [
-        (
+def model_tables(result: dict, titles: Mapping[str, str] | None = None) -> list[Table]:
+    """Tables of a model, a group of rows for every component.
+
+    Args:
+        result: of ``diverse_mha.analysis.run.analyze``.
+        titles: what to call the components; by default their own names.
+    """
+    tables = []
+    for part in parts_of(result):
+        groups = []
+        for component, rows in groupby(rows_of(result), key=lambda row: row[0]):
+            lines = [[layer, *map(number, values[part.place])] for _, layer, values in rows]
+            title = (titles or {}).get(component, component)
+            groups.append([["" if i else title, *line] for i, line in enumerate(lines)])
+        label = f"layers-{part.name}-{file_name(result['name'])}"
+        headings = ["component", "layer", *part.headings]
+        tables.append(Table(label, part.title, 2, headings, groups))
+    return tables
+
+
+def comparison_tables(results: list[dict]) -> list[Table]:
+    """Tables of several models, two for each way to sum a model up."""
+    tables = []
+    for name, title, rows in comparisons(results):
+        for part in parts_of(results[0]):
+            lines = [[model, *map(number, values[part.place])] for model, values in rows]
+            headings = ["model", *part.headings]
+            tables.append(Table(f"{name}-{part.name}", title, 1, headings, [lines]))
+    return tables
+
+
+def against_table(
+    results: list[dict], other: str, titles: Mapping[str, str] | None = None
+) -> Table:
+    """Lay out the comparison of models with another one of the name ``other``."""
+    lines = [
+        [
             result["name"],
-            component,
-            [found[key] for key in ("svcca", "svcca_top", "svcca_each", "cka")],
-        )
+            (titles or {}).get(component, component),
+            *(number(found[key]) for key in AGAINST.values()),
+        ]
         for result in results
-        for component, found in result.get("against", {}).items()
+        for component, found in result["against"].items()
     ]
+    title = f"Similarity of last layers beside those of {other} (Yun et al. 2021, Table 2)"
+    return Table("against", title, 2, ["model", "component", *AGAINST], [lines])
 
 
 def number(value: float | None) -> str:

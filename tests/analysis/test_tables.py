@@ -5,7 +5,7 @@ import pytest
 from diverse_mha.analysis.collect import summarise
 from diverse_mha.analysis.contradictions import contradictions
 from diverse_mha.analysis.tables import comparisons, headings_of, parts_of, summary_rows
-from diverse_mha.analysis.terminal import format_tables
+from diverse_mha.analysis.writers import format_tables
 from diverse_mha.training.reproduce.measures import MEASURES
 
 SCORES = ("subspace", "position", "output")

@@ -6,15 +6,14 @@ import matplotlib
 from torch import Tensor
 
 from diverse_mha.analysis.figures.style import (
-    COMPONENT_TITLES,
     PAGE,
     STYLE,
     Plot,
     difference_limit,
-    file_name,
     new_figure,
     side_bar,
 )
+from diverse_mha.analysis.names import COMPONENT_TITLES, file_name
 from diverse_mha.analysis.sentence import Attention, SentenceAttention
 
 MOST_TOKENS = 20  # so that four maps stand in a row with labels that can be read

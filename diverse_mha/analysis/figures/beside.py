@@ -13,12 +13,12 @@ from diverse_mha.analysis.figures.heat_maps import (
     scale_end,
 )
 from diverse_mha.analysis.figures.style import (
-    COMPONENT_TITLES,
     STYLE,
     Plot,
     difference_limit,
     side_bar,
 )
+from diverse_mha.analysis.names import COMPONENT_TITLES
 
 
 def beside_maps(first: dict, second: dict, measure: str) -> list[Plot]:

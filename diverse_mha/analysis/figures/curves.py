@@ -5,13 +5,12 @@ import numpy as np
 
 from diverse_mha.analysis.figures.style import (
     COLOURS,
-    COMPONENT_TITLES,
     PAGE,
     STYLE,
     Plot,
-    file_name,
     new_figure,
 )
+from diverse_mha.analysis.names import COMPONENT_TITLES, file_name
 
 CAPTION = (
     "Canonical correlations between the leading directions of two heads' outputs, sorted "

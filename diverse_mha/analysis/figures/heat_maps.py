@@ -6,13 +6,12 @@ import matplotlib
 import numpy as np
 
 from diverse_mha.analysis.figures.style import (
-    COMPONENT_TITLES,
     STYLE,
     Plot,
-    file_name,
     new_figure,
     side_bar,
 )
+from diverse_mha.analysis.names import COMPONENT_TITLES, file_name
 
 COLUMNS = 6  # maps in a row
 CELL = 1.38  # inches of a map: a row of six is as wide as the page

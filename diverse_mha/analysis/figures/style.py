@@ -12,11 +12,6 @@ from matplotlib import font_manager
 from matplotlib.figure import Figure
 from PIL import Image
 
-COMPONENT_TITLES = {
-    "encoder": "encoder self-attention",
-    "cross": "encoder-decoder attention",
-    "decoder": "decoder self-attention",
-}
 # Okabe and Ito's colours, which colour-blind readers can tell apart; black for the ninth.
 COLOURS = (
     "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6BB1", "#6E4B1F",
@@ -100,8 +95,3 @@ def difference_limit(largest: Iterable[float]) -> float:
 def data_uri(svg: bytes) -> str:
     """Return an SVG as an address that holds the whole picture."""
     return "data:image/svg+xml;base64," + base64.b64encode(svg).decode("ascii")
-
-
-def file_name(text: str) -> str:
-    """Turn a model's name into part of a file name."""
-    return "".join(c if c.isalnum() or c in "-_." else "-" for c in text).strip("-.") or "model"

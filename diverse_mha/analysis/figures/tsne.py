@@ -7,12 +7,12 @@ from torch import Tensor
 
 from diverse_mha.analysis.figures.style import (
     COLOURS,
-    COMPONENT_TITLES,
     MARKERS,
     STYLE,
     Plot,
     new_figure,
 )
+from diverse_mha.analysis.names import COMPONENT_TITLES
 
 FEWEST = 8  # heads, as Li et al. 2021 have of each model; of fewer t-SNE says nothing
 CAPTION = (

@@ -20,9 +20,9 @@ from diverse_mha.analysis.figures.style import (
     STYLE,
     Plot,
     drawn,
-    file_name,
     new_figure,
 )
+from diverse_mha.analysis.names import file_name
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.files import write_files, write_text
 from diverse_mha.common.tables import csv_text

@@ -1,0 +1,117 @@
+"""The tables of ``diverse-mha analyze`` for a terminal, as CSV, and for LaTeX."""
+
+import textwrap
+
+from diverse_mha.analysis.contradictions import contradictions
+from diverse_mha.analysis.names import COMPONENT_TITLES
+from diverse_mha.analysis.tables import (
+    Table,
+    against_table,
+    comparison_tables,
+    headings_of,
+    legend,
+    model_tables,
+    rows_of,
+)
+from diverse_mha.common.tables import Layout, csv_text, latex_table, to_text
+
+WIDTH = 80  # of a terminal
+HEAD = """% Tables of diverse-mha analyze, for \\usepackage{{booktabs}}.
+% Made by: {command}
+% {date}; diverse-mha {version}
+"""
+
+
+def format_tables(results: list[dict], subset: str, against: str | None = None) -> str:
+    """Lay out the results of models for a terminal: the tables of each, and of all if several.
+
+    Args:
+        results: of ``diverse_mha.analysis.run.analyze``.
+        subset: name of the split.
+        against: name of the model that the others were compared with, if one was.
+    """
+    lines = []
+    for result in results:
+        shape = "; ".join(
+            f"{component} {entry['heads']} heads, {entry['positions']:,} positions"
+            for component, entry in result["components"].items()
+        )
+        lines += [f"{result['name']} ({result['architecture']}), {subset}: {shape}", ""]
+        lines += map(_text, model_tables(result))
+    lines += map(_text, _of_several(results, against))
+    for sentence in contradictions(results):
+        lines += [*textwrap.wrap(sentence, WIDTH), ""]
+    for line in legend(results[0]):
+        lines += textwrap.wrap(line, WIDTH, subsequent_indent="  ")
+    return "\n".join(lines)
+
+
+def latex_tables(content: dict) -> str:
+    """Write every table of an analysis, each with a caption and a label.
+
+    Labels: ``tab:heads-WHAT-PART`` of all models, with ``WHAT`` one of cross, last, mean, and
+    ``PART`` one of similarity, scores; ``tab:heads-layers-PART-MODEL`` of one;
+    ``tab:heads-against``. What the columns mean stands in the caption.
+
+    Args:
+        content: as in ``scores.json``.
+    """
+    results, made = content["models"], content["made"]
+    where = f"Over {content['subset']} of {content['data']}."
+    head = HEAD.format(
+        command=made["command"].replace("\n", " "),
+        date=made["date"],
+        version=made["versions"].get("git_commit", made["versions"]["diverse_mha"]),
+    )
+    against = content.get("against", {}).get("name")
+    tables = [(table, table.title) for table in _of_several(results, against)]
+    for result in results:
+        named = f"{result['name']} ({result['architecture']})"
+        for table in model_tables(result, COMPONENT_TITLES):
+            tables.append((table, f"{table.title}, by layer: {named}"))
+    return "\n".join([head, *(_latex(*both, where, legend(results[0])) for both in tables)])
+
+
+def layers_csv(results: list[dict]) -> str:
+    """Means by layer: ``model, component, layer`` and a column for every number of the tables.
+
+    ``layer`` is a number, or ``mean``; ``component`` is ``all`` in the rows over all of them.
+    """
+    lines = [["model", "component", "layer", *headings_of(results[0])]]
+    for result in results:
+        lines += [[result["name"], part, layer, *row] for part, layer, row in rows_of(result)]
+    return csv_text(lines)
+
+
+def pairs_csv(results: list[dict]) -> str:
+    """Every pair: ``model, component, layer, measure, head_i, head_j, value``; heads from 1."""
+    lines = [["model", "component", "layer", "measure", "head_i", "head_j", "value"]]
+    for result in results:
+        for component, entry in result["components"].items():
+            for number, layer in entry["layers"].items():
+                for measure, found in layer.items():
+                    lines += [
+                        [result["name"], component, number, measure, i + 1, j + 1, row[j]]
+                        for i, row in enumerate(found["pairs"] if found else [])
+                        for j in range(i + 1, len(row))
+                    ]
+    return csv_text(lines)
+
+
+def _of_several(results: list[dict], against: str | None) -> list[Table]:
+    tables = comparison_tables(results) if len(results) > 1 else []
+    return tables if against is None else [*tables, against_table(results, against)]
+
+
+def _text(table: Table) -> str:
+    lines = tuple(tuple(row) for group in table.groups for row in group)
+    layout = Layout(table.title, tuple(table.headings), lines, (), names=table.names)
+    return to_text(layout) + "\n"
+
+
+def _latex(table: Table, title: str, where: str, meanings: list[str]) -> str:
+    headings = tuple(heading.split(" i≠j")[0] for heading in table.headings[table.names :])
+    meaning = [f"{line}." for line in meanings if line.startswith(headings)]
+    caption = " ".join([f"{title}.", where, *meaning])
+    label = f"tab:heads-{table.label}"
+    return latex_table(table.headings, table.groups, caption, label, names=table.names)
