@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from diverse_mha.benchmark.shapes import LanguageModelShape, Shape
-from diverse_mha.common.errors import UserError
-from diverse_mha.common.options import split_list
+from diverse_mha.common.options import parse_names
 
 STOCK = "stock"
 
@@ -142,21 +141,19 @@ def variants_of(shape: Shape) -> dict[str, Variant]:
 
 
 def choose(names: str | None, variants: Mapping[str, Variant] = VARIANTS) -> list[str]:
-    """Read a comma list of variants; stock is always measured, and first.
+    """Read a comma list of variants; stock is always measured.
 
     Args:
         names: the list, or None for all.
         variants: those there are, stock first.
 
+    Returns:
+        Names in the order of ``variants``.
+
     Raises:
-        UserError: for an unknown name.
+        UserError: for an unknown or repeated name.
     """
     if names is None:
         return list(variants)
-    wanted = list(filter(None, split_list(names)))
-    for name in wanted:
-        if name not in variants:
-            raise UserError(
-                f"--variants {names}: unknown {name!r}; choose from {', '.join(variants)}"
-            )
-    return [STOCK, *dict.fromkeys(name for name in wanted if name != STOCK)]
+    wanted = parse_names("--variants", names, tuple(variants))
+    return [STOCK, *(name for name in wanted if name != STOCK)]

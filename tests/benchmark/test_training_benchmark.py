@@ -244,7 +244,9 @@ def test_shapes_build_what_they_say():
 
 
 def test_stock_is_always_measured_first():
-    assert choose("output,plain,output") == ["stock", "output", "plain"]
+    assert choose("output,plain") == ["stock", "plain", "output"]
+    with pytest.raises(UserError, match="--variants plain,plain: 'plain' is given twice"):
+        choose("plain,plain")
     assert choose("plain,stock") == ["stock", "plain"]
     assert choose(None)[0] == STOCK and len(choose(None)) == len(VARIANTS)
 
