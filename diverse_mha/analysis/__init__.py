@@ -5,7 +5,6 @@ What is imported here needs no fairseq. Reading checkpoints and data does:
 """
 
 from diverse_mha.analysis.divergence import jensen_shannon
-from diverse_mha.analysis.kernels import cka_rbf
 from diverse_mha.analysis.moments import Moments
 from diverse_mha.analysis.similarity import Svcca, cka, svcca
 from diverse_mha.regularizers import disagreement_scores
@@ -14,7 +13,6 @@ __all__ = [
     "Moments",
     "Svcca",
     "cka",
-    "cka_rbf",
     "disagreement_scores",
     "jensen_shannon",
     "svcca",

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from diverse_mha.analysis.collect import COMPONENT_ORDER, Selection, mean
+from diverse_mha.analysis.collect import Selection, mean
 from diverse_mha.analysis.meters import real_rows
 from diverse_mha.analysis.moments import Moments
 from diverse_mha.analysis.similarity import (
@@ -31,8 +31,8 @@ def check_same_data(
         tuple(getattr(model.task.cfg, f"{side}_lang", None) for side in ("source", "target"))
         for model in (loaded, other)
     ]
-    wanted = selection.components or tuple(depths)
-    if directions[0] != directions[1] or any(c not in other_depths for c in wanted):
+    missing = [c for c in selection.chosen(depths) if c not in other_depths]
+    if directions[0] != directions[1] or missing:
         raise UserError(
             f"--against {other.path}: does not read the same data as {loaded.path}; give a model "
             "of the same task and languages"
@@ -58,16 +58,14 @@ class AgainstMeter:
         other: dict[str, list["HeadStates"]],
     ) -> None:
         """Add the outputs of a batch, of the model and of the other one."""
-        wanted = self._selection.components or COMPONENT_ORDER
-        for component in (c for c in COMPONENT_ORDER if c in wanted and c in states):
+        for component in self._selection.chosen(states):
             own = real_rows(states[component][-1])
             rows = torch.cat((own, real_rows(other[component][-1]).to(own)), dim=1)
             if component not in self._moments:
-                device = "cpu" if rows.device.type == "mps" else rows.device
-                self._moments[component] = Moments(rows.size(1), device)
+                self._moments[component] = Moments(rows.size(1), rows.device)
                 heads = states[component][-1].outputs.size(1)
                 self._shape[component] = (own.size(1), heads, len(states[component]))
-            self._moments[component].update(rows.to(self._moments[component].mean.device))
+            self._moments[component].update(rows)
 
     def result(self) -> dict[str, dict]:
         """Return, by component, ready for JSON.

@@ -86,16 +86,24 @@ def _is_ours(found: type | None) -> bool:
     return found is not None and found.__module__.split(".")[0] == "diverse_mha"
 
 
-def open_split(loaded: Loaded, subset: str, *, max_tokens: int = 4000) -> list[dict]:
-    """Load a split and cut it into batches.
+def iterate_batches(
+    loaded: Loaded, subset: str, *, max_tokens: int = 4000, label: str = ""
+) -> Iterator[dict]:
+    """Go through a split once, with a progress bar on a terminal.
 
-    Returns:
-        An iterable of fairseq's batches with a length, sentences of similar length together.
+    Args:
+        loaded: the model whose task reads the data.
+        subset: name of the split, for example ``valid``.
+        max_tokens: tokens in a batch; sentences of similar length are together.
+        label: what the progress bar says before the name of the split.
+
+    Yields:
+        fairseq's batches, on the model's device.
 
     Raises:
         UserError: if the data has no such split, or it is empty.
     """
-    task = loaded.task
+    task, model = loaded.task, loaded.model
     folder = (getattr(task, "cfg", None) or task.args).data
     check_split(folder, subset)
     try:
@@ -108,35 +116,12 @@ def open_split(loaded: Loaded, subset: str, *, max_tokens: int = 4000) -> list[d
     batches = task.get_batch_iterator(
         task.dataset(subset),
         max_tokens=max_tokens,
-        max_positions=utils.resolve_max_positions(
-            task.max_positions(), loaded.model.max_positions()
-        ),
+        max_positions=utils.resolve_max_positions(task.max_positions(), model.max_positions()),
         ignore_invalid_inputs=True,
     ).next_epoch_itr(shuffle=False)
     if not len(batches):
         raise UserError(f"--subset {subset}: holds no sentence that fits the model")
-    return batches
-
-
-def iterate_batches(
-    loaded: Loaded, subset: str, *, max_tokens: int = 4000, label: str = ""
-) -> Iterator[dict]:
-    """Go through a split once, with a progress bar on a terminal.
-
-    Args:
-        loaded: the model whose task reads the data.
-        subset: name of the split, for example ``valid``.
-        max_tokens: tokens in a batch.
-        label: what the progress bar says before the name of the split.
-
-    Yields:
-        fairseq's batches, on the model's device.
-
-    Raises:
-        UserError: as :func:`open_split`.
-    """
-    batches = open_split(loaded, subset, max_tokens=max_tokens)
-    device = next(loaded.model.parameters()).device
+    device = next(model.parameters()).device
     title = f"{label} {subset}".strip()
     for sample in tqdm(batches, desc=title, unit="batch", leave=False, disable=None):
         if sample:

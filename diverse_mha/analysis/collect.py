@@ -1,6 +1,7 @@
 """Which modules to look at, and their meters, over the batches of a split."""
 
 import re
+from collections.abc import Container
 from typing import TYPE_CHECKING, NamedTuple
 
 from diverse_mha.analysis.disagreement import DisagreementMeter
@@ -29,6 +30,9 @@ class Selection(NamedTuple):
     layers: str | tuple[int, ...] = "all"  # "all", "last", or numbers from 1
     measures: tuple[str, ...] = ("cka", "svcca", "jsd", "disagreement")
     threshold: float = THRESHOLD
+    subset: str = "valid"  # name of the split
+    max_tokens: int = 4000  # in a batch
+    sentence: int | None = None  # number of the one whose attention to keep
 
     @property
     def states(self) -> tuple[str, ...]:
@@ -36,24 +40,16 @@ class Selection(NamedTuple):
         wanted = {state for measure in self.measures for state in MEASURES[measure]}
         return tuple(sorted(wanted | {"outputs"}))
 
+    def chosen(self, there: Container[str]) -> list[str]:
+        """Chosen components of those that are there, in the order of the tables."""
+        wanted = self.components or COMPONENT_ORDER
+        return [c for c in COMPONENT_ORDER if c in wanted and c in there]
+
     def numbers(self, depth: int) -> list[int]:
         """Chosen layers, from 1, of a component of ``depth`` layers."""
         if self.layers == "all":
             return list(range(1, depth + 1))
         return [depth] if self.layers == "last" else list(self.layers)
-
-
-def parse_names(option: str, text: str, known: tuple[str, ...]) -> tuple[str, ...]:
-    """Split a comma list of names.
-
-    Raises:
-        UserError: for an unknown or missing name.
-    """
-    names = tuple(dict.fromkeys(split_list(text)))
-    for name in names:
-        if name not in known:
-            raise UserError(f"{option} {text}: unknown {name!r}; choose from {', '.join(known)}")
-    return names
 
 
 def parse_layers(text: str) -> str | tuple[int, ...]:
@@ -86,7 +82,7 @@ def check_selection(selection: Selection, depths: dict[str, int], name: str) -> 
                 f"--components {component}: {name} has no such component; it has "
                 f"{', '.join(c for c in COMPONENT_ORDER if c in depths)}"
             )
-    for component in selection.components or [c for c in COMPONENT_ORDER if c in depths]:
+    for component in selection.chosen(depths):
         for number in selection.numbers(depths[component]):
             if number > depths[component]:
                 raise UserError(
@@ -106,10 +102,9 @@ class HeadsMeter:
     def update(self, head_states: dict[str, list["HeadStates"]]) -> None:
         """Add the head states of a batch."""
         chosen = {
-            component: {n: head_states[component][n - 1] for n in self.selection.numbers(depth)}
-            for component, depth in (
-                (c, len(head_states[c])) for c in self._components(head_states)
-            )
+            component: {n: layers[n - 1] for n in self.selection.numbers(len(layers))}
+            for component in self.selection.chosen(head_states)
+            for layers in [head_states[component]]
         }
         if "disagreement" in self.selection.measures:
             self._disagreement.update({c: list(layers.values()) for c, layers in chosen.items()})
@@ -131,14 +126,6 @@ class HeadsMeter:
             layers = [meter.moments.mean.view(meter.num_heads, -1) for meter in meters.values()]
             means[component] = (sum(layers) / len(layers)).cpu()
         return means
-
-    def _components(self, head_states: dict) -> list[str]:
-        wanted = self.selection.components or COMPONENT_ORDER
-        return [
-            component
-            for component in COMPONENT_ORDER
-            if component in wanted and component in head_states
-        ]
 
     def result(self) -> dict:
         """Return everything, ready for JSON.

@@ -6,24 +6,19 @@ import logging
 import sys
 from pathlib import Path
 
-from diverse_mha.analysis.collect import (
-    COMPONENT_ORDER,
-    Selection,
-    parse_layers,
-    parse_names,
-)
+from diverse_mha.analysis.collect import COMPONENT_ORDER, Selection, parse_layers
 from diverse_mha.analysis.libraries import check_libraries
 from diverse_mha.analysis.meters import DEFAULT_MEASURES, MEASURES
 from diverse_mha.analysis.names import short_names
 from diverse_mha.analysis.output import check_writable, is_json, write_folder
 from diverse_mha.analysis.provenance import described, made_by
-from diverse_mha.analysis.run import analyze, open_models, score_checkpoint
+from diverse_mha.analysis.run import analyze, open_models
 from diverse_mha.analysis.similarity import THRESHOLD, check_threshold
 from diverse_mha.analysis.writers import format_tables
+from diverse_mha.common.arguments import add_number
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import sha256_of, write_json
-
-__all__ = ["COMPONENT_ORDER", "add_arguments", "run", "score_checkpoint"]
+from diverse_mha.common.options import parse_names
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -59,9 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="also compare each model's last layers with those of this one, such as a "
         "single-head model (Yun et al. 2021, Table 2)",
     )
-    parser.add_argument(
-        "--max-tokens", type=int, default=4000, help="tokens in a batch (default: 4000)"
-    )
+    add_number(parser, "max-tokens", 4000, "tokens in a batch")
     parser.add_argument(
         "--output",
         metavar="FOLDER",
@@ -85,42 +78,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the similarities of every component and layer of every checkpoint."""
-    selection = read_selection(args)
     output = Path(args.output) if args.output else None
     in_folder = output is not None and not is_json(output)
-    if args.sentence is not None and not in_folder:
-        raise UserError(f"--sentence {args.sentence} has no effect without --output FOLDER")
-    if args.no_attention and not in_folder:
-        raise UserError("--no-attention has no effect without --output FOLDER")
-    if args.no_attention and args.sentence is not None:
-        raise UserError(f"--sentence {args.sentence} has no effect beside --no-attention")
+    selection = read_selection(args, in_folder)
     if output is not None:
         check_writable(output)
     if in_folder:
         check_libraries()
-    sentence = (args.sentence or 0) if in_folder and not args.no_attention else None
     logging.getLogger().setLevel(logging.WARNING)  # fairseq tells of every file it opens
     models, against = open_models(
-        args.checkpoints,
-        args.data,
-        args.subset,
-        selection,
-        sentence=sentence,
-        against=args.against,
-        max_tokens=args.max_tokens,
-        cpu=args.cpu,
+        args.checkpoints, args.data, selection, against=args.against, cpu=args.cpu
     )
     names = short_names([*args.checkpoints, *([args.against] if args.against else [])])
     analyses = [
-        analyze(
-            loaded,
-            args.subset,
-            selection,
-            name=name,
-            sentence=sentence,
-            against=against,
-            max_tokens=args.max_tokens,
-        )
+        analyze(loaded, selection, name=name, against=against)
         for name, loaded in zip(names, models, strict=False)
     ]
     results = [analysis.result for analysis in analyses]
@@ -150,24 +121,30 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def read_selection(args: argparse.Namespace) -> Selection:
-    """Check the options that say what to look at.
+def read_selection(args: argparse.Namespace, in_folder: bool) -> Selection:
+    """Check the options that say what to look at; figures are drawn ``in_folder`` only.
 
     Raises:
-        UserError: for an unknown name or an impossible number.
+        UserError: for an unknown name, an impossible number, or an option without effect.
     """
-    if args.max_tokens < 1:
-        raise UserError(f"--max-tokens {args.max_tokens}: must be at least 1")
+    if args.sentence is not None and not in_folder:
+        raise UserError(f"--sentence {args.sentence} has no effect without --output FOLDER")
+    if args.no_attention and not in_folder:
+        raise UserError("--no-attention has no effect without --output FOLDER")
+    if args.no_attention and args.sentence is not None:
+        raise UserError(f"--sentence {args.sentence} has no effect beside --no-attention")
     try:
         check_threshold(args.threshold)
     except ValueError as error:
         raise UserError(f"--{error}") from error
-    components = args.components and parse_names("--components", args.components, COMPONENT_ORDER)
     return Selection(
-        components or None,
+        parse_names("--components", args.components, COMPONENT_ORDER) or None,
         parse_layers(args.layers),
         parse_names("--measures", args.measures, tuple(MEASURES)),
         args.threshold,
+        args.subset,
+        args.max_tokens,
+        (args.sentence or 0) if in_folder and not args.no_attention else None,
     )
 
 

@@ -27,9 +27,7 @@ class DisagreementMeter:
     the paper's reported scores are (see ``disagreement_scores``).
 
     The sums of Li et al. hold the pairs i = j, where a cosine is 1 whatever the heads do. Over
-    the H (H - 1) pairs i != j alone perpendicular heads score 1, and heads whose unit vectors
-    sum to zero exp(1 / (H - 1)). The 0.999 of Yun et al. 2021, section 6.2, "which implies that
-    two vectors from different heads are orthogonal", is most likely of these pairs.
+    the H (H - 1) pairs i != j alone perpendicular heads score 1 (docs/analysis.md).
     """
 
     def __init__(self):

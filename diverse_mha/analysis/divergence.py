@@ -17,25 +17,21 @@ def jensen_shannon(
     key_padding_mask: Tensor | None = None,
     reduction: str = "sentence",
 ) -> Tensor:
-    """Jensen-Shannon divergence of all pairs of heads.
+    """Jensen-Shannon divergence of all pairs of heads (Zheng et al. 2021, section 5).
 
-    Zheng et al. 2021, section 5: for the distributions p, q of two heads at one query::
+    For the distributions p, q of two heads at one query, with H the entropy::
 
-        JSD(p, q) = H((p + q) / 2) - (H(p) + H(q)) / 2        H = entropy
-
-    summed over the queries of a sentence, averaged over sentences.
+        JSD(p, q) = H((p + q) / 2) - (H(p) + H(q)) / 2
 
     Args:
         weights: (B, H, T, S), attention weights after the softmax; any floating-point dtype.
         query_padding_mask: (B, T) bool, True = padding: queries to leave out.
-        key_padding_mask: (B, S) bool, True = padding: keys to leave out (their weight is 0 in
-            a masked softmax anyway).
-        reduction: ``"sentence"`` as in the paper: it grows with the length of sentences.
+        key_padding_mask: (B, S) bool, True = padding: keys to leave out.
+        reduction: ``"sentence"`` as in the paper: sum over queries, mean over sentences.
             ``"row"``: mean over the real queries, in [0, ln 2].
 
     Returns:
-        (H, H) float64, symmetric, diagonal 0, in nats; higher = heads look at different
-        places. 0 without any real query.
+        (H, H) float64, symmetric, diagonal 0, in nats; higher = heads look at different places.
 
     Raises:
         ValueError: if a shape or dtype is not as above, or the reduction is unknown.

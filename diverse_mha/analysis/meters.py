@@ -77,35 +77,30 @@ class ModuleMeter:
         self.threshold = threshold
         self.num_heads = 0
         self.moments: Moments | None = None
-        self._sample = Sample() if "cka-rbf" in measures else None
+        self._sample = Sample()
         self._divergence: Tensor | float = 0.0
-        self._rows = self._sentences = 0
+        self._sentences = 0
 
     def update(self, states: "HeadStates") -> None:
-        """Add a batch; ``MEASURES`` names what must be in it."""
-        if states.outputs is not None:
-            self.num_heads = states.outputs.size(1)
-            rows = real_rows(states)
-            if self.moments is None:
-                # A GPU of Apple's has no float64.
-                device = "cpu" if rows.device.type == "mps" else rows.device
-                self.moments = Moments(rows.size(1), device)
-            self.moments.update(rows.to(self.moments.mean.device))
-            if self._sample is not None:
-                self._sample.update(rows.detach())
+        """Add a batch, with ``outputs`` and what ``MEASURES`` names in it."""
+        self.num_heads = states.outputs.size(1)
+        rows = real_rows(states)
+        if self.moments is None:
+            self.moments = Moments(rows.size(1), rows.device)
+        self.moments.update(rows)
+        if "cka-rbf" in self.measures:
+            self._sample.update(rows.detach())
         if "jsd" in self.measures:
-            self.num_heads = states.weights.size(1)
-            total, rows, sentences = divergence_sums(
+            total, _, sentences = divergence_sums(
                 states.weights, states.query_padding_mask, states.key_padding_mask
             )
             self._divergence = self._divergence + total.cpu()
-            self._rows += rows
             self._sentences += sentences
 
     @property
     def positions(self) -> int:
         """Real query positions so far."""
-        return self._rows if self.moments is None else self.moments.count
+        return self.moments.count
 
     def result(self) -> dict[str, dict]:
         """Return what was asked for, ready for JSON.
@@ -116,28 +111,14 @@ class ModuleMeter:
         A mean over pairs i < j is None with one head; all of SVCCA is None where there are too
         few positions for it.
         """
-        result = {}
-        for measure in self.measures:
-            if measure in ("cka", "svcca"):
-                scatter = self.moments.scatter().cpu()
-                blocks = split_heads(scatter, self.num_heads)
-                result[measure] = (
-                    cka_pairs(blocks)
-                    if measure == "cka"
-                    else svcca_pairs(blocks, self.moments.count, self.threshold)
-                )
-            elif measure == "cka-rbf":
-                result[measure] = rbf_pairs(self._sample.rows, self.num_heads)
-            elif measure == "jsd":
-                by_sentence = self._divergence / max(self._sentences, 1)
-                by_row = self._divergence / max(self._rows, 1)
-                result[measure] = {
-                    "mean": mean_of_pairs(by_sentence),
-                    "per_row": mean_of_pairs(by_row),
-                    "pairs": by_sentence.tolist(),
-                    "pairs_per_row": by_row.tolist(),
-                }
-        return result
+        blocks = split_heads(self.moments.scatter().cpu(), self.num_heads)
+        found = {
+            "cka": lambda: cka_pairs(blocks),
+            "svcca": lambda: svcca_pairs(blocks, self.positions, self.threshold),
+            "cka-rbf": lambda: rbf_pairs(self._sample.rows, self.num_heads),
+            "jsd": lambda: jsd_pairs(self._divergence, self._sentences, self.positions),
+        }
+        return {measure: found[measure]() for measure in self.measures if measure in found}
 
 
 def split_heads(scatter: Tensor, num_heads: int) -> Tensor:
@@ -194,3 +175,14 @@ def rbf_pairs(rows: Tensor, num_heads: int) -> dict:
         for j in range(i, num_heads):
             pairs[i, j] = pairs[j, i] = float(alignment(kernels[i], kernels[j]))
     return {"mean": mean_of_pairs(pairs), "pairs": pairs.tolist(), "positions": rows.size(0)}
+
+
+def jsd_pairs(total: Tensor, sentences: int, positions: int) -> dict:
+    """Divergence of every pair of heads, from its sum (H, H) over all queries."""
+    by_sentence, by_row = total / max(sentences, 1), total / max(positions, 1)
+    return {
+        "mean": mean_of_pairs(by_sentence),
+        "per_row": mean_of_pairs(by_row),
+        "pairs": by_sentence.tolist(),
+        "pairs_per_row": by_row.tolist(),
+    }

@@ -29,8 +29,10 @@ class Moments:
 
         Args:
             width: d, length of a vector.
-            device: where to accumulate.
+            device: where to accumulate; on a GPU of Apple's, which has no float64, on the CPU.
         """
+        if torch.device(device).type == "mps":
+            device = "cpu"
         self.count = 0
         self.mean = torch.zeros(width, dtype=torch.float64, device=device)
         self._upper = torch.zeros(width, width, dtype=torch.float64, device=device)
@@ -53,7 +55,7 @@ class Moments:
             )
         self._resolution = max(self._resolution, torch.finfo(x.dtype).eps)
         rows = max(CHUNK // width, 1)
-        for chunk in x.detach().split(rows):
+        for chunk in x.detach().to(self.mean.device).split(rows):
             if chunk.size(0):
                 self._merge_chunk(chunk.to(self.mean))
 
@@ -71,26 +73,6 @@ class Moments:
         self._upper.addr_(delta, delta, alpha=self.count * count / total)
         self.mean += delta * (count / total)
         self.count = total
-
-    def merge(self, other: "Moments") -> None:
-        """Add the vectors of another accumulator, as if they had been given here.
-
-        Raises:
-            ValueError: if the widths differ.
-        """
-        if other.mean.shape != self.mean.shape:
-            raise ValueError(
-                f"moments of vectors of {self.mean.numel()} and of {other.mean.numel()} numbers"
-            )
-        if not other.count:
-            return
-        total = self.count + other.count
-        delta = other.mean - self.mean
-        self._upper += other._upper
-        self._upper.addr_(delta, delta, alpha=self.count * other.count / total)
-        self.mean += delta * (other.count / total)
-        self.count = total
-        self._resolution = max(self._resolution, other._resolution)
 
     def scatter(self) -> Tensor:
         """Return the scatter matrix: (d, d) float64, symmetric; 0 for what does not vary.

@@ -36,23 +36,11 @@ def render(content: dict, sections: dict[str, list[tuple[Plot, bytes]]], setting
         lstrip_blocks=True,
     )
     environment.filters["title_of"] = lambda name: COMPONENT_TITLES.get(name, name)
-    number_of = itertools.count(1)
-    shown = [
-        (
-            heading,
-            [
-                {
-                    "number": next(number_of),
-                    "name": plot.name,
-                    "title": plot.title,
-                    "caption": plot.caption,
-                    "address": data_uri(svg),
-                    "width": round(plot.figure.get_figwidth() * PIXELS),
-                }
-                for plot, svg in pictures
-            ],
-        )
-        for heading, pictures in sections.items()
+    environment.filters["data_uri"] = data_uri
+    number = itertools.count(1)
+    numbered = [
+        (heading, [(next(number), *figure) for figure in figures])
+        for heading, figures in sections.items()
     ]
     return environment.get_template("report.html").render(
         subset=content["subset"],
@@ -63,6 +51,7 @@ def render(content: dict, sections: dict[str, list[tuple[Plot, bytes]]], setting
         contradictions=contradictions(results),
         against=against,
         against_table=against and against_table(results, against["name"], COMPONENT_TITLES),
-        sections=shown,
+        sections=numbered,
+        pixels=PIXELS,
         legend=legend(results[0]),
     )

@@ -21,12 +21,9 @@ class Analysis(NamedTuple):
 def open_models(
     paths: list[str],
     data: str,
-    subset: str,
     selection: Selection,
     *,
-    sentence: int | None = None,
     against: str | None = None,
-    max_tokens: int = 4000,
     cpu: bool = False,
 ) -> tuple[list[Loaded], Loaded | None]:
     """Load every model and check on a first batch that it has what is asked for.
@@ -34,11 +31,8 @@ def open_models(
     Args:
         paths: checkpoint files.
         data: folder that fairseq-preprocess wrote.
-        subset: name of the split.
         selection: what to look at.
-        sentence: number of a sentence of the split, or None.
         against: checkpoint to compare every other with, or None.
-        max_tokens: tokens in a batch.
         cpu: stay on the CPU.
 
     Returns:
@@ -47,17 +41,17 @@ def open_models(
     Raises:
         UserError: if anything is missing or does not fit.
     """
-    models, layers_of = [], {}
+    subset, models, layers_of = selection.subset, [], {}
     for path in [*paths, against] if against else paths:
         loaded = load(path, data, cpu=cpu)
-        sample = next(iterate_batches(loaded, subset, max_tokens=max_tokens))
+        sample = next(iterate_batches(loaded, subset, max_tokens=selection.max_tokens))
         states = head_states(loaded.model, sample, ("outputs",))
         layers_of[path] = {component: len(layers) for component, layers in states.items()}
         models.append(loaded)
     for path in paths:
         check_selection(selection, layers_of[path], path)
     for loaded in models:
-        check_sentence(sentence, loaded.task.dataset(subset), subset)
+        check_sentence(selection.sentence, loaded.task.dataset(subset), subset)
     if not against:
         return models, None
     for loaded in models[:-1]:
@@ -66,25 +60,15 @@ def open_models(
 
 
 def analyze(
-    loaded: Loaded,
-    subset: str,
-    selection: Selection,
-    *,
-    name: str = "",
-    sentence: int | None = None,
-    against: Loaded | None = None,
-    max_tokens: int = 4000,
+    loaded: Loaded, selection: Selection, *, name: str = "", against: Loaded | None = None
 ) -> Analysis:
     """Run a split through a model.
 
     Args:
         loaded: the model.
-        subset: name of the split.
         selection: what to look at.
         name: what to call the model.
-        sentence: number of the sentence whose attention to keep, or None.
         against: a model to compare the last layers with, or None.
-        max_tokens: tokens in a batch.
 
     Returns:
         ``result`` has ``name``, ``checkpoint``, ``architecture``, ``sentences``, what
@@ -92,8 +76,9 @@ def analyze(
     """
     meter, sentences, attention = HeadsMeter(selection), 0, None
     comparison = AgainstMeter(selection) if against else None
-    for sample in iterate_batches(loaded, subset, max_tokens=max_tokens, label=name):
-        place = find_sentence(sample, sentence)
+    batches = iterate_batches(loaded, selection.subset, max_tokens=selection.max_tokens, label=name)
+    for sample in batches:
+        place = find_sentence(sample, selection.sentence)
         wanted = selection.states if place is None else (*selection.states, "weights")
         states = head_states(loaded.model, sample, tuple(dict.fromkeys(wanted)))
         meter.update(states)
@@ -118,6 +103,5 @@ def score_checkpoint(
     checkpoint: str, data: str, subset: str, *, max_tokens: int = 4000, cpu: bool = False
 ) -> dict[str, dict[str, dict]]:
     """Run a split through a checkpoint; the result is that of ``DisagreementMeter``."""
-    loaded = load(checkpoint, data, cpu=cpu)
-    selection = Selection(measures=("disagreement",))
-    return analyze(loaded, subset, selection, max_tokens=max_tokens).result["disagreement"]
+    selection = Selection(measures=("disagreement",), subset=subset, max_tokens=max_tokens)
+    return analyze(load(checkpoint, data, cpu=cpu), selection).result["disagreement"]

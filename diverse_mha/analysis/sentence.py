@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torch import Tensor
 
-from diverse_mha.analysis.collect import COMPONENT_ORDER, Selection
+from diverse_mha.analysis.collect import Selection
 from diverse_mha.common.errors import UserError
 
 if TYPE_CHECKING:  # the attention module imports fairseq
@@ -43,9 +43,8 @@ class SentenceAttention(NamedTuple):
             states: of the batch, with ``weights``.
             selection: which components and layers to take.
         """
-        wanted = selection.components or COMPONENT_ORDER
         components = {}
-        for component in (c for c in COMPONENT_ORDER if c in wanted and c in states):
+        for component in selection.chosen(states):
             layers = states[component]
             # A pair of sentences has two rows; the first is shown.
             row = place * (layers[0].weights.size(0) // len(sample["id"]))

@@ -5,21 +5,21 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from diverse_mha.analysis.kernels import cka_rbf
+from diverse_mha.analysis.kernels import WIDTH, alignment, centred_rbf
 from diverse_mha.analysis.moments import Moments
 
 KERNELS = ("linear", "rbf")
 THRESHOLD = 0.99
 TOP_SHARE = 0.98  # of the coefficients' sum: get_cca_similarity of Raghu et al.'s published code
+ROWS = 4096  # joined at a time: no copy of everything
 RANK_TOLERANCE = 1e-12  # of the largest eigenvalue; below it is the rounding of float64
 
 
 class Svcca(NamedTuple):
     """What SVCCA finds between two sets of responses.
 
-    "A mean value over top SVCCA coefficients with a threshold" (Yun et al. 2021, section 3.2) can
-    be read in two ways, and both are here: ``mean`` has the threshold on the variance, which says
-    how many directions there are to correlate; ``top_mean`` has a second one on the coefficients.
+    Two readings of Yun et al. 2021, section 3.2 (docs/analysis.md): the threshold of ``mean`` is on
+    the variance; ``top_mean`` has a second one on the coefficients.
     """
 
     mean: float  # mean canonical correlation, in [0, 1]; higher = more alike
@@ -39,36 +39,36 @@ class Svcca(NamedTuple):
         return float(self.coefficients[: int(short.sum()) + 1].mean())
 
 
-def cka(x: Tensor, y: Tensor, kernel: str = "linear") -> float:
+def cka(x: Tensor, y: Tensor, kernel: str = "linear", width: float = WIDTH) -> float:
     """Centred kernel alignment of two sets of responses to the same positions.
 
     Kornblith et al. 2019; Yun et al. 2021, Eq. 3-4, with the square root that their text lost::
 
         CKA = HSIC(K, L) / sqrt(HSIC(K, K) HSIC(L, L))    HSIC(K, L) = tr(K C L C) / (N - 1)^2
 
-    With the linear kernel HSIC is ||X^T C Y||_F^2 / (N - 1)^2, so that only moments are needed
-    and N may be any size. The RBF kernel needs all N x N entries: see :func:`cka_rbf`.
-
     Args:
         x: (N, d), one row a position; any floating-point dtype; computed in float64.
         y: (N, d'), the same positions.
-        kernel: ``"linear"`` or ``"rbf"`` (width: half the median distance).
+        kernel: ``"linear"``, which needs moments only, or ``"rbf"``, whose memory and time grow
+            with N^2.
+        width: of the RBF kernel, in units of the median distance of a side's positions.
 
     Returns:
-        In [0, 1], without unit; higher = more alike. 1: equal up to rotation, scale and shift.
-        0 if one side does not vary at all. Two independent sets of normal vectors in d
-        dimensions give d / (N + d) on average, not 0.
+        In [0, 1]; higher = more alike; 1: equal up to rotation, scale and shift; 0 if one side
+        does not vary.
 
     Raises:
         ValueError: if the shapes do not fit, there is only one position, a value is not finite,
-            or the kernel is unknown.
+            the kernel is unknown, or the width is not positive.
     """
     if kernel not in KERNELS:
         raise ValueError(f"kernel {kernel!r}: choose from {KERNELS}")
+    if not width > 0:
+        raise ValueError(f"width {width}: must be positive")
     if kernel == "rbf":
-        return cka_rbf(x, y)
-    scatter, width, _ = _joint_scatter("cka", x, y)
-    return float(cka_from_scatter(*_parts(scatter, width)))
+        _check_sides("cka", x, y)
+        return float(alignment(centred_rbf(x, width), centred_rbf(y, width)))
+    return float(cka_from_scatter(*_scatter_blocks("cka", x, y)))
 
 
 def svcca(x: Tensor, y: Tensor, threshold: float = THRESHOLD) -> Svcca:
@@ -85,8 +85,7 @@ def svcca(x: Tensor, y: Tensor, threshold: float = THRESHOLD) -> Svcca:
             rounding.
 
     Returns:
-        Mean of the min(k, k') coefficients, the coefficients, and k and k'. A side that does
-        not vary keeps nothing: mean 0, no coefficients.
+        The min(k, k') coefficients and their means. A side that does not vary keeps nothing.
 
     Raises:
         ValueError: if the shapes do not fit, a value is not finite, the threshold is out of
@@ -94,14 +93,13 @@ def svcca(x: Tensor, y: Tensor, threshold: float = THRESHOLD) -> Svcca:
             whatever the data.
     """
     check_threshold(threshold)
-    scatter, width, count = _joint_scatter("svcca", x, y)
-    xx, xy, yy = _parts(scatter, width)
+    xx, xy, yy = _scatter_blocks("svcca", x, y)
     result = svcca_from_scatter(
-        kept_directions(xx, threshold), xy, kept_directions(yy, threshold), count
+        kept_directions(xx, threshold), xy, kept_directions(yy, threshold), x.size(0)
     )
     if result is None:
         raise ValueError(
-            f"svcca: {count} positions are too few for {tuple(x.shape)[1]} and {y.size(1)} "
+            f"svcca: {x.size(0)} positions are too few for {x.size(1)} and {y.size(1)} "
             "dimensions; give more positions or a lower threshold"
         )
     return result
@@ -153,12 +151,18 @@ def svcca_from_scatter(x_kept: Tensor, xy: Tensor, y_kept: Tensor, count: int) -
     return Svcca(float(coefficients.mean()), coefficients, kept)
 
 
-def _parts(scatter: Tensor, width: int) -> tuple[Tensor, Tensor, Tensor]:
+def _scatter_blocks(name: str, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Blocks X^T C X, X^T C Y, Y^T C Y of the scatter of the two sides."""
+    _check_sides(name, x, y)
+    moments = Moments(x.size(1) + y.size(1), x.device)
+    dtype = torch.promote_types(x.dtype, y.dtype)
+    for rows in zip(x.split(ROWS), y.split(ROWS), strict=True):
+        moments.update(torch.cat([side.to(x.device, dtype) for side in rows], dim=1))
+    scatter, width = moments.scatter(), x.size(1)
     return scatter[:width, :width], scatter[:width, width:], scatter[width:, width:]
 
 
-def _joint_scatter(name: str, x: Tensor, y: Tensor) -> tuple[Tensor, int, int]:
-    """Scatter of the two sides side by side, width of the first, number of positions."""
+def _check_sides(name: str, x: Tensor, y: Tensor) -> None:
     for side in (x, y):
         if side.dim() != 2 or not side.is_floating_point() or side.size(1) == 0:
             raise ValueError(
@@ -170,10 +174,3 @@ def _joint_scatter(name: str, x: Tensor, y: Tensor) -> tuple[Tensor, int, int]:
             f"{name}: {x.size(0)} and {y.size(0)} positions; both sides need the same positions, "
             "at least 2"
         )
-    moments = Moments(x.size(1) + y.size(1), x.device)
-    rows = 4096  # joined a few at a time: no copy of everything
-    for start in range(0, x.size(0), rows):
-        part = slice(start, start + rows)
-        dtype = torch.promote_types(x.dtype, y.dtype)
-        moments.update(torch.cat((x[part].to(dtype), y[part].to(y.device, dtype)), dim=1))
-    return moments.scatter(), x.size(1), x.size(0)

@@ -171,27 +171,6 @@ def _exp_of_mean(scores: list[float | None]) -> float | None:
     return None if average is None else math.exp(average)
 
 
-class Comparison(NamedTuple):
-    """A table of several models."""
-
-    name: str  # a key of ``summary_rows``
-    title: str
-    rows: list[tuple[str, list[float | None]]]  # name of the model, values
-
-
-def comparisons(results: list[dict]) -> list[Comparison]:
-    """Tables of several models, one for each way to sum a model up.
-
-    Only models of one kind have a row ``cross``; where one lacks it, that table is left out.
-    """
-    rows = [(result["name"], summary_rows(result)) for result in results]
-    return [
-        Comparison(label, title, [(name, found[label]) for name, found in rows])
-        for label, title in _titles(results).items()
-        if all(label in found for _, found in rows)
-    ]
-
-
 def _titles(results: list[dict]) -> dict[str, str]:
     entries = [entry for result in results for entry in result["components"].values()]
     last = "last" if all(str(e["depth"]) in e["layers"] for e in entries) else "last chosen"
@@ -224,11 +203,19 @@ def model_tables(result: dict, titles: Mapping[str, str] | None = None) -> list[
 
 
 def comparison_tables(results: list[dict]) -> list[Table]:
-    """Tables of several models, two for each way to sum a model up."""
+    """Tables of several models, two for each way to sum a model up.
+
+    Only models of one kind have a row ``cross``; where one lacks it, that table is left out.
+    """
+    rows = {result["name"]: summary_rows(result) for result in results}
     tables = []
-    for name, title, rows in comparisons(results):
+    for name, title in _titles(results).items():
+        if any(name not in found for found in rows.values()):
+            continue
         for part in parts_of(results[0]):
-            lines = [[model, *map(number, values[part.place])] for model, values in rows]
+            lines = [
+                [model, *map(number, found[name][part.place])] for model, found in rows.items()
+            ]
             headings = ["model", *part.headings]
             tables.append(Table(f"{name}-{part.name}", title, 1, headings, [lines]))
     return tables

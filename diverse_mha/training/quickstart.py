@@ -6,7 +6,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from diverse_mha.analysis.command import COMPONENT_ORDER, score_checkpoint
+from diverse_mha.analysis.collect import COMPONENT_ORDER
+from diverse_mha.analysis.run import score_checkpoint
 from diverse_mha.common.arguments import OneLineParser
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.files import write_json

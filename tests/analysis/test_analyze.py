@@ -147,7 +147,7 @@ BAD = {
     "--layers top: give all, last, or numbers": ["--layers", "top"],
     "--measures ckaa: unknown 'ckaa'; choose from cka": ["--measures", "ckaa"],
     "--threshold 2.0: must be above 0": ["--threshold", "2"],
-    "--max-tokens 0: must be at least 1": ["--max-tokens", "0"],
+    "--max-tokens: 0 is not a whole number from 1 up": ["--max-tokens", "0"],
     "--subset test: not in .*bin; there: valid": ["--subset", "test"],
     "--sentence 40: 'valid' has sentences 0 to 39": ["--sentence", "40", "--output", "FOLDER"],
     "--no-attention has no effect without --output FOLDER": ["--no-attention"],

@@ -9,11 +9,11 @@ from diverse_mha.analysis.collect import (
     Selection,
     check_selection,
     parse_layers,
-    parse_names,
 )
 from diverse_mha.analysis.meters import Sample, real_rows
 from diverse_mha.attention import HeadStates
 from diverse_mha.common.errors import UserError
+from diverse_mha.common.options import parse_names
 from tests.toy import build_ours, toy_batch
 
 ALL = Selection(measures=("cka", "svcca", "jsd", "disagreement", "cka-rbf"), threshold=0.9)

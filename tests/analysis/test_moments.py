@@ -2,8 +2,6 @@
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from diverse_mha.analysis import Moments
 from diverse_mha.analysis import moments as module
@@ -43,17 +41,6 @@ def test_long_batches_are_cut_into_chunks(monkeypatch):
     torch.testing.assert_close(gathered([x], 5).scatter(), whole, rtol=1e-12, atol=1e-12)
 
 
-@settings(max_examples=30, deadline=None)
-@given(st.lists(st.integers(0, 9), min_size=1, max_size=8), st.integers(0, 8))
-def test_merging_is_streaming(sizes, where):
-    parts = [stream(n, 3, 1.0) for n in sizes]
-    left, right = gathered(parts[:where], 3), gathered(parts[where:], 3)
-    left.merge(right)
-    whole = gathered(parts, 3)
-    assert left.count == whole.count == sum(sizes)
-    torch.testing.assert_close(left.scatter(), whole.scatter(), rtol=1e-10, atol=1e-12)
-
-
 def test_what_varies_by_rounding_only_counts_as_constant():
     x = stream(50, 3, 0.0).float()
     x[:, 1] = 0.1
@@ -68,5 +55,3 @@ def test_bad_vectors_are_refused():
         Moments(3).update(torch.zeros(2, 4))
     with pytest.raises(ValueError, match="NaN or infinity"):
         Moments(2).update(torch.tensor([[1.0, float("inf")]]))
-    with pytest.raises(ValueError, match="of 2 and of 3"):
-        Moments(2).merge(Moments(3))

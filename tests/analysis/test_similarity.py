@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from diverse_mha.analysis import Svcca, cka, cka_rbf, svcca
+from diverse_mha.analysis import Svcca, cka, svcca
 from tests.analysis import reference
 
 
@@ -61,12 +61,11 @@ def test_top_mean_leaves_out_what_hardly_correlates():
 
 def test_rbf_cka_is_that_of_the_full_matrices():
     x, y = responses(30, 4, 6)
-    assert cka_rbf(x, y) == pytest.approx(reference.cka_rbf(x.numpy(), y.numpy()), rel=1e-10)
-    assert cka(x, y, kernel="rbf") == cka_rbf(x, y)
-    assert cka_rbf(x, y, width=1.0) == pytest.approx(
-        reference.cka_rbf(x.numpy(), y.numpy(), 1.0), rel=1e-10
-    )
-    assert cka_rbf(x, x) == pytest.approx(1.0, abs=1e-12)
+    for width in (0.5, 1.0):
+        expected = reference.cka_rbf(x.numpy(), y.numpy(), width)
+        assert cka(x, y, "rbf", width) == pytest.approx(expected, rel=1e-10)
+    assert cka(x, y, "rbf") == cka(x, y, "rbf", 0.5)
+    assert cka(x, x, "rbf") == pytest.approx(1.0, abs=1e-12)
 
 
 def test_identical_sets_give_one():
@@ -163,4 +162,4 @@ def test_bad_arguments_are_refused():
     with pytest.raises(ValueError, match="NaN or infinity"):
         cka(x, y * float("nan"))
     with pytest.raises(ValueError, match="width -1"):
-        cka_rbf(x, y, width=-1)
+        cka(x, y, kernel="rbf", width=-1)

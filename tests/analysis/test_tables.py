@@ -4,7 +4,7 @@ import pytest
 
 from diverse_mha.analysis.collect import summarise
 from diverse_mha.analysis.contradictions import contradictions
-from diverse_mha.analysis.tables import comparisons, headings_of, parts_of, summary_rows
+from diverse_mha.analysis.tables import comparison_tables, headings_of, parts_of, summary_rows
 from diverse_mha.analysis.writers import format_tables
 from diverse_mha.training.reproduce.measures import MEASURES
 
@@ -46,11 +46,11 @@ def test_the_module_that_yun_et_al_report_is_told_from_the_mean_of_three():
     assert rows["last"][place] == pytest.approx((0.2 + 0.3 + 0.4) / 3)
     assert rows["mean"][place] == pytest.approx((0.15 + 0.25 + 0.35) / 3)
     assert rows["cross"][place + 1] == pytest.approx(0.35)
-    title = comparisons([found])[0].title
+    title = comparison_tables([found])[0].title
     assert title == "Encoder-decoder attention, last layer (as Yun et al. 2021, Tables 3 and 5)"
     deeper = result("a", 0.0, 0.5, depth=6)
-    assert comparisons([deeper])[0].title == "Encoder-decoder attention, last chosen layer"
-    assert "Yun" not in comparisons([result("lm", 0.0, 0.5, ("decoder",))])[0].title
+    assert comparison_tables([deeper])[0].title == "Encoder-decoder attention, last chosen layer"
+    assert "Yun" not in comparison_tables([result("lm", 0.0, 0.5, ("decoder",))])[0].title
 
 
 def test_reproduce_compares_the_papers_module():

@@ -10,6 +10,7 @@ from diverse_mha.analysis.figures.style import (
     STYLE,
     Plot,
     difference_limit,
+    in_rows,
     new_figure,
     side_bar,
 )
@@ -101,19 +102,17 @@ def attention_beside(
         sizes = Sizes.of(queries, keys)
         numbers = list(maps.layers)
         columns = _columns(len(numbers), sizes.columns)
-        for start in range(0, len(numbers), columns):
-            chosen = numbers[start : start + columns]
-            pairs = [(maps.layers[n].mean(0), other.layers[n].mean(0)) for n in chosen]
+        for row, ending, of in in_rows(numbers, columns):
+            before = [maps.layers[n].mean(0) for n in row]
+            after = [other.layers[n].mean(0) for n in row]
+            difference = [new - old for old, new in zip(before, after, strict=True)]
             lines = [
-                [(f"layer {n}", pair[0]) for n, pair in zip(chosen, pairs, strict=True)],
-                [(f"layer {n}", pair[1]) for n, pair in zip(chosen, pairs, strict=True)],
-                [(f"layer {n}", pair[1] - pair[0]) for n, pair in zip(chosen, pairs, strict=True)],
+                [(f"layer {n}", cells) for n, cells in zip(row, line, strict=True)]
+                for line in (before, after, difference)
             ]
-            parted = len(numbers) > columns
-            of = f", layers {chosen[0]} to {chosen[-1]}" if parted else ""
             plots.append(
                 Plot(
-                    f"attention-{component}-beside" + (f"-{chosen[0]}" if parted else ""),
+                    f"attention-{component}-beside{ending}",
                     f"Attention of the {COMPONENT_TITLES.get(component, component)}, mean over "
                     f"heads: {one}, {two} and the difference{of}",
                     _caption(maps, component, maps_of_one.number)

@@ -6,9 +6,8 @@ import numpy as np
 from diverse_mha.analysis.figures.heat_maps import (
     COLUMNS,
     MEASURES,
-    draw_pairs,
+    draw_rows,
     empty_maps,
-    label_heads,
     pairs_by_layer,
     scale_end,
 )
@@ -16,6 +15,7 @@ from diverse_mha.analysis.figures.style import (
     STYLE,
     Plot,
     difference_limit,
+    in_rows,
     side_bar,
 )
 from diverse_mha.analysis.names import COMPONENT_TITLES
@@ -40,23 +40,18 @@ def beside_maps(first: dict, second: dict, measure: str) -> list[Plot]:
         heads = [r["components"].get(component, {}).get("heads") for r in (first, second)]
         if not layers or layers.keys() != others.keys() or heads[0] != heads[1] or heads[0] < 2:
             continue
-        numbers = list(layers)
-        for start in range(0, len(numbers), COLUMNS):
-            chosen = numbers[start : start + COLUMNS]
-            rows = [[layers[n] for n in chosen], [others[n] for n in chosen]]
-            parted = len(numbers) > COLUMNS
-            of = f", layers {chosen[0]} to {chosen[-1]}" if parted else ""
-            named = COMPONENT_TITLES.get(component, component)
+        named = COMPONENT_TITLES.get(component, component)
+        for numbers, ending, of in in_rows(list(layers), COLUMNS):
+            rows = [[layers[n] for n in numbers], [others[n] for n in numbers]]
+            names = first["name"], second["name"]
             plots.append(
                 Plot(
-                    f"{measure}-{component}-beside" + (f"-{chosen[0]}" if parted else ""),
+                    f"{measure}-{component}-beside{ending}",
                     f"{title}, {named}: {first['name']}, {second['name']} and the difference{of}",
                     f"{caption} Last row: {second['name']} minus {first['name']}. Head 3 of one "
                     "model need not be head 3 of the other, unless one was trained from the "
                     "other: compare the patterns and the means, not single cells.",
-                    _beside_figure(
-                        chosen, rows, (first["name"], second["name"]), limit, label, colours
-                    ),
+                    _beside_figure(numbers, rows, names, limit, label, colours),
                 )
             )
     return plots
@@ -71,23 +66,21 @@ def _beside_figure(
     colours: str,
 ):
     differences = [after - before for before, after in zip(*rows, strict=True)]
-    ends = difference_limit(float(np.abs(x).max()) for x in differences)
+    end = difference_limit(float(np.abs(x).max()) for x in differences)
     with matplotlib.rc_context(STYLE):
         figure, axes = empty_maps(3, len(numbers))
-        lines = (
-            (names[0], rows[0], (0, limit), colours, ".2f"),
-            (names[1], rows[1], (0, limit), colours, ".2f"),
-            ("difference", differences, (-ends, ends), "PuOr", "+.2f"),
-        )
-        images = []
-        for row, (name, line, limits, shades, form) in enumerate(lines):
-            for column, pairs in enumerate(line):
-                axis = axes[row, column]
-                images.append(draw_pairs(axis, pairs, limits, shades))
-                i, j = np.triu_indices(len(pairs), 1)
-                mean = f"mean {pairs[i, j].mean():{form}}"
-                axis.set_title(f"layer {numbers[column]}, {mean}", fontsize=8)
-                label_heads(axis, name, column, below=row == 2)
-        side_bar(figure, images[0], axes[:2], label)
-        side_bar(figure, images[-1], axes[2:], "difference")
+        both = [(name, _titled(numbers, row, ".2f")) for name, row in zip(names, rows, strict=True)]
+        image = draw_rows(axes[:2], both, (0, limit), colours)
+        side_bar(figure, image, axes[:2], label)
+        last = [("difference", _titled(numbers, differences, "+.2f"))]
+        image = draw_rows(axes[2:], last, (-end, end), "PuOr")
+        side_bar(figure, image, axes[2:], "difference")
     return figure
+
+
+def _titled(numbers: list[str], maps: list[np.ndarray], form: str) -> list[tuple[str, np.ndarray]]:
+    above = np.triu_indices(len(maps[0]), 1)
+    return [
+        (f"layer {number}, mean {pairs[above].mean():{form}}", pairs)
+        for number, pairs in zip(numbers, maps, strict=True)
+    ]

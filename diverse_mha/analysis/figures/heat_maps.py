@@ -61,29 +61,13 @@ def heat_maps(result: dict, measure: str) -> Plot | None:
         result: of ``diverse_mha.analysis.run.analyze``.
         measure: a key of ``MEASURES`` that was measured.
     """
-    panels = _panels(result, measure)
-    if not panels or all(entry["heads"] < 2 for entry in result["components"].values()):
+    rows = _rows(result, measure)
+    if not rows or all(entry["heads"] < 2 for entry in result["components"].values()):
         return None
     title, label, caption, colours = MEASURES[measure]
-    limit = scale_end([result], measure)
-    columns = max(len(row) for row in panels)
     with matplotlib.rc_context(STYLE):
-        figure, axes = empty_maps(len(panels), columns)
-        for row, line in enumerate(panels):
-            for column, axis in enumerate(axes[row]):
-                if column >= len(line):
-                    axis.axis("off")
-                    continue
-                component, number, pairs, average = line[column]
-                image = draw_pairs(axis, pairs, (0, limit), colours)
-                mean = "" if average is None else f", mean {average:.2f}"
-                axis.set_title(f"layer {number}{mean}", fontsize=8)
-                label_heads(
-                    axis,
-                    COMPONENT_TITLES.get(component, component),
-                    column,
-                    below=(row == len(panels) - 1 or column >= len(panels[row + 1])),
-                )
+        figure, axes = empty_maps(len(rows), max(len(maps) for _, maps in rows))
+        image = draw_rows(axes, rows, (0, scale_end([result], measure)), colours)
         side_bar(figure, image, axes, label)
     name = f"{measure}-{file_name(result['name'])}"
     return Plot(name, f"{title}: {result['name']}", caption, figure)
@@ -105,15 +89,17 @@ def pairs_by_layer(result: dict, component: str, measure: str) -> dict[str, np.n
     }
 
 
-def _panels(result: dict, measure: str) -> list[list[tuple]]:
-    """Rows of maps: component, layer, pairs, mean over pairs."""
+def _rows(result: dict, measure: str) -> list[tuple[str, list[tuple[str, np.ndarray]]]]:
+    """Rows of maps for :func:`draw_rows`, of every component."""
     rows = []
     for component, entry in result["components"].items():
-        layers = [
-            (component, number, pairs, entry["layers"][number][measure]["mean"])
-            for number, pairs in pairs_by_layer(result, component, measure).items()
-        ]
-        rows += [layers[i : i + COLUMNS] for i in range(0, len(layers), COLUMNS)]
+        maps = []
+        for number, pairs in pairs_by_layer(result, component, measure).items():
+            average = entry["layers"][number][measure]["mean"]
+            mean = "" if average is None else f", mean {average:.2f}"
+            maps.append((f"layer {number}{mean}", pairs))
+        label = COMPONENT_TITLES.get(component, component)
+        rows += [(label, maps[i : i + COLUMNS]) for i in range(0, len(maps), COLUMNS)]
     return rows
 
 
@@ -129,15 +115,36 @@ def scale_end(results: list[dict], measure: str) -> float:
     return math.log(2) * max(lengths)
 
 
-def label_heads(axis, label: str, column: int, *, below: bool) -> None:
-    """Say that the axes number heads, and what the row of maps is of."""
-    if column == 0:
-        axis.set_ylabel(f"{label}\nhead", fontsize=8, parse_math=False)
-    if below:
-        axis.set_xlabel("head", fontsize=8)
+def draw_rows(
+    axes: np.ndarray,
+    rows: list[tuple[str, list[tuple[str, np.ndarray]]]],
+    limits: tuple[float, float],
+    colours: str,
+):
+    """Draw rows of maps that share a scale, and return an image to draw the scale for.
+
+    Args:
+        axes: of the figure, a row for each.
+        rows: what a row is of, and title and pairs (H, H) of its maps.
+        limits: ends of the scale.
+        colours: name of matplotlib's.
+    """
+    for row, (label, maps) in enumerate(rows):
+        for column, axis in enumerate(axes[row]):
+            if column >= len(maps):
+                axis.axis("off")
+                continue
+            title, pairs = maps[column]
+            image = _draw_pairs(axis, pairs, limits, colours)
+            axis.set_title(title, fontsize=8)
+            if column == 0:
+                axis.set_ylabel(f"{label}\nhead", fontsize=8, parse_math=False)
+            if row == len(rows) - 1 or column >= len(rows[row + 1][1]):
+                axis.set_xlabel("head", fontsize=8)
+    return image
 
 
-def draw_pairs(axis, pairs: np.ndarray, limits: tuple[float, float], colours: str):
+def _draw_pairs(axis, pairs: np.ndarray, limits: tuple[float, float], colours: str):
     """Draw one map, and return the image that a scale can be drawn for."""
     heads = len(pairs)
     shown = np.where(np.eye(heads, dtype=bool), np.nan, pairs)  # the diagonal says nothing

@@ -4,7 +4,7 @@ import base64
 import io
 import math
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import matplotlib
@@ -73,6 +73,16 @@ def _packed(buffer: io.BytesIO) -> bytes:
     packed = io.BytesIO()
     Image.open(buffer).convert("RGB").save(packed, "png", optimize=True)
     return packed.getvalue()
+
+
+def in_rows(layers: list, most: int) -> Iterator[tuple[list, str, str]]:
+    """Cut layers into rows of a figure each: these, and what ends the figure's name and title."""
+    for first in range(0, len(layers), most):
+        row = layers[first : first + most]
+        if len(layers) <= most:
+            yield row, "", ""
+        else:
+            yield row, f"-{row[0]}", f", layers {row[0]} to {row[-1]}"
 
 
 def side_bar(figure: Figure, image, axes, label: str) -> None:

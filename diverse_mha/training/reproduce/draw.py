@@ -111,10 +111,10 @@ def _tsne(spec: dict, folder: Path) -> list[Plot]:
 
     selection = Selection(components=("encoder",), measures=("cka",))
     paths = [curve["checkpoint"] for curve in spec["curves"]]
-    models, _ = open_models(paths, spec["data"], "valid", selection)
+    models, _ = open_models(paths, spec["data"], selection)
     means = []
     for curve, loaded in zip(spec["curves"], models, strict=True):
-        analysis = analyze(loaded, "valid", selection, name=curve["label"])
+        analysis = analyze(loaded, selection, name=curve["label"])
         means.append((curve["label"], analysis.head_means))
     plot = head_map(means)
     if plot is None:
