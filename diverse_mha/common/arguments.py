@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import NoReturn
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.common.machine import cores
 from diverse_mha.common.places import ROOT, check_file
 
 
@@ -67,11 +66,6 @@ def add_number(
     """Declare ``--NAME N``, a whole number from ``least`` up; a default is added to its text."""
     said = text if default is None else f"{text} ({default})"
     parser.add_argument(f"--{name}", type=at_least(least), default=default, metavar="N", help=said)
-
-
-def add_workers(parser: argparse.ArgumentParser) -> None:
-    """Declare ``--workers`` of a command that prepares a corpus."""
-    add_number(parser, "workers", cores(), "processes; default: all cores")
 
 
 def add_evaluation(parser: argparse.ArgumentParser, default: str) -> None:

@@ -26,10 +26,10 @@ def check_file(option: str, path: str | Path, ending: str = "") -> None:
             be written to.
     """
     path = Path(path)
-    if not path.name.endswith(ending):
-        raise UserError(f"{option} {path}: must end in {ending}")
     if path.is_dir():
         raise UserError(f"{option} {path}: is a folder; give a file name")
+    if not path.name.endswith(ending):
+        raise UserError(f"{option} {path}: must end in {ending}")
     _check_above(option, path, path.parent)
 
 

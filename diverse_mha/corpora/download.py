@@ -21,10 +21,8 @@ ATTEMPTS = 3  # per address, each going on where the last one stopped
 PAUSE = 2.0  # seconds before the second attempt; doubled before the third
 TIMEOUT = 60  # seconds without a byte
 BLOCK = 1 << 16
-
-
-class _Interrupted(Exception):
-    """The connection ended before the file did; another attempt may go on from there."""
+#: The connection ended before the file did; another attempt may go on from there.
+BROKEN = (TimeoutError, ConnectionError, http.client.HTTPException)
 
 
 def find_local(file: PublishedFile, folder: Path) -> Path:
@@ -119,8 +117,8 @@ def _try_address(file: PublishedFile, url: str, part: Path) -> str | None:
             if not resumed:
                 return reason
             # The first piece may have been another version of the file: once more, from zero.
-        except _Interrupted as error:
-            reason = str(error)
+        except BROKEN as error:
+            reason = f"the connection broke ({error or 'timed out'})"
         except urllib.error.HTTPError as error:
             return f"the server answers {error.code} {error.reason}"
         except urllib.error.URLError as error:
@@ -145,8 +143,6 @@ def _transfer(url: str, part: Path, published: PublishedFile) -> None:
         if error.code == 416 and have:  # nothing lies beyond what we have
             return
         raise
-    except (TimeoutError, ConnectionError, http.client.HTTPException) as error:
-        raise _Interrupted(f"no answer ({error or 'timed out'})") from None
     with response:
         if response.status != 206:
             have = 0  # the server sends the whole file
@@ -157,12 +153,9 @@ def _transfer(url: str, part: Path, published: PublishedFile) -> None:
             disable=None,
         )  # fmt: skip
         with open(part, "ab" if have else "wb") as file, bar:
-            try:
-                while block := response.read(BLOCK):
-                    file.write(block)
-                    bar.update(len(block))
-            except (TimeoutError, ConnectionError, http.client.HTTPException) as error:
-                raise _Interrupted(f"the connection broke ({error})") from None
+            while block := response.read(BLOCK):
+                file.write(block)
+                bar.update(len(block))
     size = part.stat().st_size
     if total is not None and size < total:
-        raise _Interrupted(f"the connection broke after {size:,} of {total:,} bytes")
+        raise ConnectionError(f"after {size:,} of {total:,} bytes")

@@ -33,9 +33,10 @@ def map_file(
     """
     total = count_lines(source)
     workers = min(workers, -(-total // CHUNK)) or 1
+    lines = _mapped(make, read_lines(source), workers)
     # disable=None: no bar when stderr is not a terminal.
-    with tqdm(total=total, desc=label, unit=" lines", leave=False, disable=None) as bar:
-        return write_lines(target, _ticking(bar, _mapped(make, read_lines(source), workers)))
+    bar = tqdm(lines, label, total, leave=False, unit=" lines", disable=None)
+    return write_lines(target, bar)
 
 
 def _mapped(make: Callable[[], LineFunction], lines: Iterable[str], workers: int) -> Iterator[str]:
@@ -54,9 +55,3 @@ def _start(make: Callable[[], LineFunction]) -> None:
 
 def _call(line: str) -> str:
     return _function(line)
-
-
-def _ticking(bar: tqdm, lines: Iterable[str]) -> Iterator[str]:
-    for line in lines:
-        yield line
-        bar.update()

@@ -6,14 +6,9 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import fields, replace
 
-from diverse_mha.common.arguments import (
-    OneLineParser,
-    add_from,
-    add_number,
-    add_out,
-    add_workers,
-)
+from diverse_mha.common.arguments import OneLineParser, add_from, add_number, add_out
 from diverse_mha.common.errors import UserError
+from diverse_mha.common.machine import cores
 from diverse_mha.corpora import subwords
 from diverse_mha.corpora.catalogue import CORPORA, OWN, own_corpus, own_text
 from diverse_mha.corpora.corpus import Corpus
@@ -103,7 +98,7 @@ def _add_corpus(corpora: argparse._SubParsersAction, corpus: Corpus) -> argparse
         )
     if not corpus.segmented and not corpus.running_text:
         _add_text_options(parser, corpus)
-    add_workers(parser)
+    add_number(parser, "workers", cores(), "processes; default: all cores")
     parser.add_argument(
         "--dry-run",
         action="store_true",

@@ -37,10 +37,7 @@ def learn(method: str, train: Sequence[Path], model: Path, size: int) -> None:
 def _learn_bpe(train: Sequence[Path], model: Path, merges: int) -> None:
     from subword_nmt.learn_bpe import learn_bpe
 
-    words = Counter()
-    for path in train:
-        for line in read_lines(path):
-            words.update(line.split())
+    words = Counter(word for path in train for line in read_lines(path) for word in line.split())
     # subword-nmt always draws its bar; keep it for people, not for log files.
     terminal = sys.stderr.isatty()
     quiet = contextlib.nullcontext() if terminal else contextlib.redirect_stderr(io.StringIO())
@@ -108,8 +105,6 @@ def make_segmenter(
 
 def write_vocabulary(text: Path, vocabulary: Path) -> None:
     """Write the subwords of a segmented file with their counts, most frequent first."""
-    counts = Counter()
-    for line in read_lines(text):
-        counts.update(line.split())
+    counts = Counter(piece for line in read_lines(text) for piece in line.split())
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     write_lines(vocabulary, (f"{piece} {count}" for piece, count in ordered))

@@ -29,7 +29,7 @@ from diverse_mha.common.files import write_json
 from diverse_mha.common.machine import versions
 from diverse_mha.common.places import USER_DIR
 from diverse_mha.evaluation.checkpoints import load_checkpoint, vocabulary_size
-from diverse_mha.tasks.data_files import check_split
+from diverse_mha.tasks.data_files import check_split, splits_in
 
 _EVALUATED = re.compile(r"Evaluated ([\d,]+) tokens")
 _EMBEDDING = re.compile(r"decoder\.embed_tokens\.(embeddings\.\d+\.0\.)?weight")
@@ -106,8 +106,7 @@ def count_tokens(data: Path, subset: str) -> int:
     if not data.is_dir():
         raise UserError(f"{data}: no such data folder; make it with a script of data-prep/")
     if not (data / f"{subset}.idx").is_file():
-        there = ", ".join(sorted(path.stem for path in data.glob("*.idx"))) or "none"
-        raise UserError(f"--subset {subset}: not in {data}; there: {there}")
+        raise UserError(f"--subset {subset}: not in {data}; there: {splits_in(data)}")
     check_split(data, subset)
     text = MMapIndexedDataset(str(data / subset))
     return int(text.sizes.sum())  # text must live on: the sizes are a view of its mapped file

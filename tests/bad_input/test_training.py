@@ -94,7 +94,7 @@ OPTIONS = [
         train("--disagreement output --disagreement-on cross --no-cross-attention"),
         "no 'cross' attention", "choose from encoder, decoder"),
     Row("lm-data", train(base=MODEL_LANGUAGE, data="cutidx"), "cutidx/", "fairseq-preprocess"),
-    Row("lm-split", train("--valid-subset dev", MODEL_LANGUAGE), "'dev'", "test, train, valid"),
+    Row("lm-split", train("--valid-subset dev", MODEL_LANGUAGE), "'dev'", "it has test, "),
     Row("class-groups", train("--accuracy-by age", CLASSIFY), "--accuracy-by age", "leave it out"),
     Row("class-data", train(base=CLASSIFY, data="bin"), "bin", "data-prep/"),
     Row("class-dictionary", train(base=CLASSIFY, data="badpairs"), "badpairs/label/dict.txt",

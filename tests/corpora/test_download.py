@@ -87,7 +87,7 @@ def test_broken_connection_goes_on_where_it_stopped(server, tmp_path):
 
 def test_next_run_goes_on_where_the_last_one_gave_up(server, tmp_path):
     server.cuts = [10, 10, 10]
-    with pytest.raises(UserError, match="broke after 30 of 307,200 bytes.*to go on"):
+    with pytest.raises(UserError, match=r"broke \(after 30 of 307,200 bytes\).*to go on"):
         download(published(server.url()), tmp_path)
     assert (tmp_path / "file.part").stat().st_size == 30 and not (tmp_path / "file").exists()
     assert download(published(server.url()), tmp_path).read_bytes() == DATA

@@ -57,6 +57,7 @@ def test_the_commands(command, site):
     assert not (site / "diverse_mha/old.py").exists()
     assert "All that is needed works." in command("doctor").stdout
     assert command("reproduce", "--list").stdout.startswith("li2018")
+    assert "UNv1.0.testsets" in command("prepare", "un-ru-en", "--dry-run").stdout
     done = command("reproduce", "study", "translation", "--scale", "smoke", check=False)
     assert done.returncode == 2 and len(done.stderr.splitlines()) == 1
     assert "no clone of diverse-mha" in done.stderr

@@ -17,39 +17,33 @@ GENDERS = ("m", "f", "n")
 
 
 @dataclass(frozen=True)
-class Noun:
-    """A noun: its stem in each language, what kind of thing it is, its gender in Qorun."""
+class Word:
+    """A stem in each language; by itself an adverb, or a preposition that Qorun puts last."""
 
     lumi: str
     qorun: str
+
+
+@dataclass(frozen=True)
+class Noun(Word):
+    """A noun: what kind of thing it is, and its gender in Qorun."""
+
     kind: str
     gender: str
 
 
 @dataclass(frozen=True)
-class Adjective:
+class Adjective(Word):
     """An adjective and the kinds of things it is said of."""
 
-    lumi: str
-    qorun: str
     kinds: frozenset[str]
 
 
 @dataclass(frozen=True)
-class Verb:
+class Verb(Word):
     """A verb, and the kind that its object must be (None: no object)."""
 
-    lumi: str
-    qorun: str
     object: str | None = None
-
-
-@dataclass(frozen=True)
-class Word:
-    """A word that never changes: an adverb, or a preposition that Qorun puts last."""
-
-    lumi: str
-    qorun: str
 
 
 @dataclass(frozen=True)
