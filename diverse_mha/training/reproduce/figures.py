@@ -3,13 +3,11 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from diverse_mha.common.errors import UserError
 from diverse_mha.training.reproduce import steps
 from diverse_mha.training.reproduce.experiments import Figure
 from diverse_mha.training.reproduce.fill import Choices, needs_of
 from diverse_mha.training.reproduce.plan import Run
 from diverse_mha.training.reproduce.runner import Runner
-from diverse_mha.training.reproduce.terminal import say
 
 
 def draw(
@@ -39,19 +37,16 @@ def draw(
         curves.append(curve)
     if not curves:
         return False
-    spec = {
-        "kind": figure.kind,
-        "title": f"{figure.paper}, {figure.name}: {figure.title}",
-        "scale": choices.scale,
-        "data": str(steps.data_folder(needs[0].run, runner.place)),
-        "curves": curves,
-        "panels": [[title, list(labels)] for title, labels in figure.panels],
-        "notes": list(figure.notes),
-    }
-    try:
-        runner.draw(spec, output)
-    except UserError as error:
-        say(f"      {figure.name}: FAILED: {error}")
+    if not runner.draw(
+        figure,
+        figure.kind,
+        choices.scale,
+        output,
+        data=str(steps.data_folder(needs[0].run, runner.place)),
+        curves=curves,
+        panels=figure.panels,
+        notes=figure.notes,
+    ):
         return False
     pictures = sorted(path.name for path in output.glob("*.svg"))
     print(f"written: {output}: {', '.join(pictures)}\n", flush=True)

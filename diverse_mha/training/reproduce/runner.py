@@ -21,6 +21,7 @@ from diverse_mha.common.processes import Command, sole_use
 from diverse_mha.evaluation.averaging import newest_checkpoints
 from diverse_mha.training.log import TRAIN_LOG, Progress, finished
 from diverse_mha.training.reproduce import results, steps
+from diverse_mha.training.reproduce.experiments import Item
 from diverse_mha.training.reproduce.measures import MEASURES
 from diverse_mha.training.reproduce.plan import Need, Run
 from diverse_mha.training.reproduce.process import (
@@ -96,20 +97,33 @@ class Runner:
             return None
         return json.loads(steps.heads_file(need, self.place).read_text(encoding="utf-8"))
 
-    def draw(self, spec: Mapping, folder: Path) -> None:
-        """Draw the figure of a specification into a folder, which keeps it.
+    def draw(self, item: Item, kind: str, scale: str, folder: Path, **spec: object) -> bool:
+        """Draw figures of a table or figure into a folder, which keeps what they are drawn from.
 
-        Raises:
-            UserError: if it fails.
+        Args:
+            item: What they belong to.
+            kind: How they are drawn, a name that ``draw`` knows.
+            scale: The scale of the runs.
+            folder: Where they go.
+            **spec: What ``draw`` needs for figures of that kind.
+
+        Returns:
+            Whether that worked; if not, why was said.
         """
-        write_json(folder / "figure.json", dict(spec))
+        title = f"{item.paper}, {item.name}: {item.title}"
+        write_json(folder / "figure.json", {"kind": kind, "title": title, "scale": scale, **spec})
         step = Step("draw", "", "diverse_mha.training.reproduce.draw", (str(folder),))
 
         def task(slot: int) -> Iterator[Waiting]:
             for command in self._execute(step, folder / LOG, {}):
-                yield Waiting(command, f"{folder.name}: ", "drawing ...")
+                yield Waiting(command, f"{item.name}: ", "drawing ...")
 
-        side_by_side([task], 1)
+        try:
+            side_by_side([task], 1)
+        except UserError as error:
+            say(f"      {item.name}: FAILED: {error}")
+            return False
+        return True
 
     def _run(self, run: Run, head: str, found: dict[Run, dict], slot: int) -> Iterator[Waiting]:
         """Carry out a run, and add its result to those found."""

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import write_json
 from diverse_mha.common.tables import Layout
 from diverse_mha.evaluation.comparison.runs import check_alike, read_run
@@ -25,7 +24,6 @@ from diverse_mha.training.reproduce.plan import Run
 from diverse_mha.training.reproduce.printer import Filled
 from diverse_mha.training.reproduce.runner import Runner
 from diverse_mha.training.reproduce.steps import Place
-from diverse_mha.training.reproduce.terminal import say
 
 #: The measures of heads that quality is drawn against.
 DIVERSITY = ("heads.svcca", "heads.cka", "heads.exp_d.output", "heads.jsd")
@@ -143,20 +141,7 @@ def draw(
         )
     if not rows:
         return False
-    spec = {
-        "kind": "study",
-        "title": f"{table.paper}, {table.name}: {table.title}",
-        "scale": scale,
-        "tested": table.tested,
-        "rows": rows,
-        "notes": [],
-    }
-    try:
-        runner.draw(spec, folder)
-    except UserError as error:
-        say(f"      {table.name}: figures FAILED: {error}")
-        return False
-    return True
+    return runner.draw(table, "study", scale, folder, tested=table.tested, rows=rows, notes=[])
 
 
 def _curve(log: Path) -> list[tuple[int, float]]:
