@@ -28,7 +28,7 @@ from diverse_mha.benchmark.options import (
 )
 from diverse_mha.benchmark.report import describe_machine, format_table, ratio
 from diverse_mha.benchmark.rounds import clock_for, run_rounds, summarise
-from diverse_mha.benchmark.shapes import SHAPES
+from diverse_mha.benchmark.shapes import SHAPES, LanguageModelShape
 from diverse_mha.benchmark.training import DTYPES, build_model, copy_shared
 from diverse_mha.benchmark.variants import STOCK, VARIANTS, choose
 from diverse_mha.common.arguments import OneLineParser, add_number
@@ -48,7 +48,8 @@ def build_parser() -> argparse.ArgumentParser:
         description="Time fairseq's beam search with this package's models against its own "
         "transformer of the same shape, untrained, in interleaved rounds.",
     )
-    add_models(parser, variants=MODELS)
+    translating = [n for n, shape in SHAPES.items() if not isinstance(shape, LanguageModelShape)]
+    add_models(parser, variants=MODELS, shapes=translating)
     add_number(parser, "beam", 5, "size of the beam")
     add_number(parser, "sentences", 16, "sentences in a batch")
     add_number(parser, "length", 30, "tokens of every hypothesis")

@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import torch
@@ -15,9 +15,11 @@ from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import write_json
 
 
-def add_models(parser: argparse.ArgumentParser, variants: str | None) -> None:
+def add_models(
+    parser: argparse.ArgumentParser, variants: str | None, shapes: Iterable[str] = SHAPES
+) -> None:
     """Declare ``--shape``, ``--variants`` with that default, ``--precision`` and ``--device``."""
-    parser.add_argument("--shape", default="small", choices=SHAPES, help="default: small")
+    parser.add_argument("--shape", default="small", choices=shapes, help="default: small")
     parser.add_argument(
         "--variants", default=variants, metavar="NAMES",
         help=f"separated by commas, stock is always there (default: {variants or 'all'})",

@@ -41,6 +41,11 @@ def test_impossible_numbers_are_named(option):
         decoding.main([option, "0"])
 
 
+def test_shapes_of_language_models_are_refused():
+    with pytest.raises(UserError, match="--shape: invalid choice: 'ptb' .*'base', 'big'"):
+        decoding.build_parser().parse_args(["--shape", "ptb"])
+
+
 def test_unknown_variants_are_named():
     with pytest.raises(UserError, match="unknown 'fast'"):
         decoding.main(["--variants", "fast"])
