@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from statistics import median
 
+from diverse_mha.common.errors import UserError
+
 TRAIN_LOG = "train.log"  # what a recipe leaves beside its checkpoints
 _LOADED = re.compile(r"Loaded checkpoint .* @ (\d+) updates\)")
 _PARAMETERS = re.compile(r"num\. shared model params: ([\d,]+)")
@@ -59,13 +61,22 @@ def validations(lines: Iterable[str], subset: str = "valid") -> list[dict]:
 
     Returns:
         In their order what they report, numbers as numbers: ``epoch``, ``num_updates``, ``loss``,
-        and what else the criterion logs, without the name of the set.
+        ``ppl`` if there is one, and what else the criterion logs, without the name of the set.
+
+    Raises:
+        UserError: If one of those that are named here is no number.
     """
     found: list[dict] = []
     for line in lines:
         entry = _of_json(line, subset) or _of_simple(line, subset)
-        if not all(isinstance(entry.get(n), float) for n in ("epoch", "num_updates", "loss")):
+        if not {"epoch", "num_updates", "loss"} <= entry.keys():
             continue
+        for name in ("epoch", "num_updates", "loss", "ppl"):
+            if not isinstance(entry.get(name, 0.0), float):
+                raise UserError(
+                    f"a validation cannot be read ({name} is {entry[name]!r}); give a log as "
+                    "fairseq-train wrote it"
+                )
         while found and found[-1]["num_updates"] >= entry["num_updates"]:
             found.pop()
         found.append(entry)
