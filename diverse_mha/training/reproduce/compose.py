@@ -33,7 +33,11 @@ def groups_of(config: str) -> dict[str, str | None]:
     Raises:
         UserError: if there is no such recipe.
     """
-    return _groups(_load(CONFIGS / f"{config}.yaml"))
+    found = {}
+    for entry in _load(CONFIGS / f"{config}.yaml").get("defaults", []):
+        if not isinstance(entry, str):
+            found |= {g: c for g, c in entry.items() if not g.startswith("override ")}
+    return found
 
 
 def compose(config: str, choices: Mapping[str, str], settings: Mapping[str, object]) -> dict:
@@ -50,9 +54,8 @@ def compose(config: str, choices: Mapping[str, str], settings: Mapping[str, obje
     Raises:
         UserError: for a recipe or a choice that does not exist.
     """
-    recipe = _load(CONFIGS / f"{config}.yaml")
-    groups = _groups(recipe) | dict(choices)
-    layers = [recipe]
+    groups = groups_of(config) | dict(choices)
+    layers = [_load(CONFIGS / f"{config}.yaml")]
     layers += [_load(CONFIGS / g / f"{name}.yaml") for g, name in groups.items() if name]
     merged = OmegaConf.merge(*layers)
     for name, value in settings.items():
@@ -86,11 +89,3 @@ def _load(path: Path):
         names = ", ".join(sorted(file.stem for file in folder.glob("*.yaml")))
         raise UserError(f"{path}: no such file; {folder.name}/ has {names}")
     return OmegaConf.load(path)
-
-
-def _groups(recipe) -> dict[str, str]:
-    found = {}
-    for entry in recipe.get("defaults", []):
-        if not isinstance(entry, str):
-            found |= {g: c for g, c in entry.items() if not g.startswith("override ")}
-    return found
