@@ -4,6 +4,7 @@ import math
 from pathlib import Path
 
 import matplotlib
+from matplotlib.ticker import SymmetricalLogLocator
 
 from diverse_mha.analysis.figures.style import COLOURS, MARKERS, STYLE, Plot, new_figure
 from diverse_mha.common.files import write_text
@@ -16,6 +17,8 @@ _AXES = {
     "heads.jsd": "JSD, nats (higher = differ more)",
 }
 _GREY = "#bbbbbb"
+#: A difference in BLEU, perplexity or accuracy from which the scale becomes logarithmic.
+RUINED = 10.0
 
 
 def draw_study(spec: dict, folder: Path) -> list[Plot]:
@@ -109,6 +112,14 @@ def _quality_against_diversity(spec: dict) -> Plot | None:
                 label=row["label"],
             )
         axis.set_xlabel(_AXES[name], fontsize=8)
+    ruined = max(abs(row["difference"] or 0.0) for row in rows) > RUINED
+    if ruined:
+        # One such row would press all others into a line.
+        axes.flat[0].set_yscale("symlog", linthresh=1.0)
+        axes.flat[0].yaxis.set_major_locator(
+            SymmetricalLogLocator(base=10.0, linthresh=1.0, subs=(1.0, 3.0))
+        )
+        axes.flat[0].yaxis.set_major_formatter("{x:g}")
     low, high = axes.flat[0].get_ylim()
     axes.flat[0].set_ylim(min(low, -0.1), max(high, 0.1))  # where nothing differs, say so
     handles, labels = axes.flat[0].get_legend_handles_labels()
@@ -118,5 +129,6 @@ def _quality_against_diversity(spec: dict) -> Plot | None:
     caption = (
         f"Difference in {spec['tested']} to the baseline with its 95 % interval, not corrected for "
         "the number of rows, against how alike the heads of each row are; means over seeds."
+        + (" The scale is linear from -1 to 1, logarithmic beyond." if ruined else "")
     )
     return Plot("quality-against-diversity", "Quality against diversity", caption, figure)

@@ -141,5 +141,11 @@ def test_the_figures_show_every_row_that_ran(rows, place, found, monkeypatch, tm
     shown = [axis for axis in diversity.figure.axes if axis.get_visible()]
     assert len(shown) == 2, "two of the four measures have values"
     assert [text.get_text() for text in diversity.figure.legends[0].get_texts()] == labels
+    for value, scale in ((-1.0, "linear"), (-30.0, "symlog")):
+        for row in spec["rows"][1:]:
+            row.update(difference=value, interval=[value - 1, value + 1])
+        plot = draw_study(spec, folder)[1]
+        assert plot.figure.axes[0].get_yscale() == scale, "others stay apart beside a ruined row"
+        assert ("logarithmic" in plot.caption) == (scale == "symlog")
     table = list(csv.reader((folder / "curves.csv").open()))
     assert table[0] == ["row", "run", "updates", "value"] and len(table) == 1 + 6 * 3
