@@ -104,15 +104,15 @@ _PROBING = Recipe(
 # What learns the task in minutes on a CPU; see configs/logic.yaml.
 _SMALL_LOGIC = {
     "common.bf16": True,
+    "model.encoder_embed_dim": 128,
     "model.encoder_ffn_embed_dim": 512,
     "model.encoder_attention_heads": 4,
     "model.encoder_normalize_before": True,
     "model.dropout": 0.0,
-    "dataset.batch_size": 32,
-    "optimization.lr": [0.0002],  # at 5e-4 the plain model hardly learns
-    "optimization.max_update": 8000,
+    "optimization.lr": [0.001],
+    "optimization.max_update": 10000,
     "lr_scheduler._name": "polynomial_decay",
-    "lr_scheduler.warmup_updates": 200,
+    "lr_scheduler.warmup_updates": 1000,
     "checkpoint.save_interval_updates": 1000,
     "checkpoint.keep_interval_updates": 1,
 }
