@@ -97,11 +97,3 @@ def analyze(
     if comparison is not None:
         result["against"] = comparison.result()
     return Analysis(result, meter.head_means(), attention)
-
-
-def score_checkpoint(
-    checkpoint: str, data: str, subset: str, *, max_tokens: int = 4000, cpu: bool = False
-) -> dict[str, dict[str, dict]]:
-    """Run a split through a checkpoint; the result is that of ``DisagreementMeter``."""
-    selection = Selection(measures=("disagreement",), subset=subset, max_tokens=max_tokens)
-    return analyze(load(checkpoint, data, cpu=cpu), selection).result["disagreement"]

@@ -14,9 +14,9 @@ from fairseq import checkpoint_utils
 
 from diverse_mha.analysis.checkpoints import load
 from diverse_mha.analysis.figures.style import FORMATS
-from diverse_mha.analysis.run import score_checkpoint
 from diverse_mha.cli import run
 from diverse_mha.common.errors import UserError
+from diverse_mha.training.quickstart import heads_alike
 
 pytestmark = pytest.mark.integration
 
@@ -56,9 +56,11 @@ def test_size_of_batches_changes_nothing_but_rounding(checkpoint, data, capsys):
     assert numbers(parts) == pytest.approx(numbers(whole), rel=1e-4, abs=1e-5)
 
 
-def test_disagreement_is_that_of_the_quickstart(checkpoint, data, capsys):
+def test_the_quickstart_has_the_mean_cka_over_layers(checkpoint, data, capsys):
     found = scores(capsys, checkpoint, data)["models"][0]
-    assert found["disagreement"] == score_checkpoint(str(checkpoint), str(data), "valid", cpu=True)
+    layers = {name: found["components"][name]["layers"].values() for name in COMPONENTS}
+    means = {c: sum(one["cka"]["mean"] for one in layers[c]) / len(layers[c]) for c in COMPONENTS}
+    assert heads_alike(str(checkpoint), str(data), "valid") == pytest.approx(means)
     assert found["sentences"] == 40 and list(found["components"]) == COMPONENTS
 
 
