@@ -25,8 +25,9 @@
    Asked for full errors it lets exceptions through as they are.
 10. In bfloat16 on the CPU, oneDNN keeps a compiled matrix product for each shape it has met,
    a thousand of them by default. fairseq's batches come in hundreds of shapes, so a small model's
-   training holds a gigabyte of them, for nothing: a new update has new shapes. Few are kept
-   here. oneDNN reads its settings from the environment when it is first used.
+   training holds a gigabyte of them, for nothing: a new update has new shapes, some forty. Those
+   of one update are kept here. oneDNN reads its settings from the environment when it is first
+   used.
 """
 
 import argparse
@@ -67,7 +68,7 @@ LOADING_ERRORS = (
     pickle.UnpicklingError,
 )
 #: How many shapes oneDNN keeps compiled: enough for all the products of one update.
-ONEDNN_CACHED_SHAPES = "32"
+ONEDNN_CACHED_SHAPES = "64"
 _NUMPY_DTYPES = ("float64", "float32", "int64", "int32", "bool")
 
 

@@ -8,6 +8,7 @@ the gradient of the features (N x C) and of the weight (V x C).
 """
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from diverse_mha.common.first_order import first_order_only
@@ -59,6 +60,17 @@ def fused_label_smoothed_loss(
     return _FusedLoss.apply(rows, weight, words, real, epsilon, needs_grad)
 
 
+def plain_label_smoothed_loss(
+    features: Tensor, weight: Tensor, target: Tensor, epsilon: float, padding_idx: int
+) -> tuple[Tensor, Tensor]:
+    """:func:`fused_label_smoothed_loss` in plain PyTorch: its definition, slower and larger."""
+    real = target.ne(padding_idx)
+    log_p = torch.log_softmax(features[real] @ weight.t(), dim=1)  # (N, V)
+    nll = -log_p.gather(1, target[real].unsqueeze(1)).sum()
+    even = epsilon / (weight.size(0) - 1)
+    return (1.0 - epsilon - even) * nll - even * log_p.sum(), nll.detach()
+
+
 def _host_may_wait(device: torch.device) -> bool:
     """Whether results that decide sizes and branches are at hand, as on a CPU."""
     return device.type == "cpu"
@@ -73,6 +85,11 @@ class _FusedLoss(torch.autograd.Function):
         even = epsilon / (size - 1)
         right = 1.0 - epsilon - even
         dtype = torch.promote_types(rows.dtype, torch.float32)
+        count = len(rows)
+        if real is None and rows.dtype != dtype:
+            # oneDNN would compile the products of the last block anew for every batch.
+            spare = -count % BLOCK_ROWS
+            rows, words = F.pad(rows, (0, 0, 0, spare)), F.pad(words, (0, spare))
         weight_sum = weight.sum(dim=0, dtype=dtype)  # (C,)
         nll = rows.new_zeros((), dtype=dtype)
         smooth = rows.new_zeros((), dtype=dtype)
@@ -97,10 +114,11 @@ class _FusedLoss(torch.autograd.Function):
                 log_of_y = log_p.gather(1, y)
                 log_total = of_y - log_of_y
             if real is not None:
-                kept = real[start : start + step, None]
-                of_y, log_total = of_y * kept, log_total * kept
-            nll += (log_total - of_y).sum()
-            smooth += size * log_total.sum() - (f.to(dtype) @ weight_sum).sum()
+                is_real = real[start : start + step, None]
+                of_y, log_total = of_y * is_real, log_total * is_real
+            kept = slice(count - start)  # rows of this block that are not spare
+            nll += (log_total - of_y)[kept].sum()
+            smooth += size * log_total[kept].sum() - (f.to(dtype) @ weight_sum).sum()
             if needs_grad:
                 # What follows is linear in p: the right word's share is taken off it here.
                 grad = grad_rows[start : start + step]
@@ -118,7 +136,7 @@ class _FusedLoss(torch.autograd.Function):
                 grad.sub_((even * weight_sum).to(sums))
         if needs_grad:
             grad_weight.sub_((even * rows.sum(dim=0, dtype=dtype)).to(sums))
-            ctx.save_for_backward(grad_rows, grad_weight)
+            ctx.save_for_backward(grad_rows[:count], grad_weight)
             ctx.dtype = rows.dtype
         ctx.mark_non_differentiable(nll)
         return right * nll + even * smooth, nll

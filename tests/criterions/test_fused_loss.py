@@ -9,7 +9,10 @@ from diverse_mha.criterions.cross_entropy import (
     CrossEntropyDiversityConfig,
     CrossEntropyWithDiversity,
 )
-from diverse_mha.criterions.fused_loss import fused_label_smoothed_loss
+from diverse_mha.criterions.fused_loss import (
+    fused_label_smoothed_loss,
+    plain_label_smoothed_loss,
+)
 from tests.criterions.test_label_smoothed import ours, run
 from tests.criterions.test_terms import TASK, lm_batch
 from tests.models.test_language_model import build as build_lm
@@ -48,13 +51,15 @@ def test_equals_fairseqs_loss_and_gradients(epsilon, block, path, monkeypatch):
     features, weight, target = inputs()
     results = []
     for loss, nll in (
-        stock(features, weight, target, epsilon),
         fused_label_smoothed_loss(features, weight, target, epsilon, PAD),
+        plain_label_smoothed_loss(features, weight, target, epsilon, PAD),
+        stock(features, weight, target, epsilon),
     ):
         gradients = torch.autograd.grad(2.5 * loss, (features, weight))
         results.append((loss, nll.detach(), *gradients))
-    for fused, plain in zip(*results, strict=True):
-        torch.testing.assert_close(fused, plain.detach(), rtol=1e-9, atol=1e-12)
+    for fused, *others in zip(*results, strict=True):
+        for other in others:
+            torch.testing.assert_close(fused, other.detach(), rtol=1e-9, atol=1e-12)
 
 
 def test_gradcheck(path):

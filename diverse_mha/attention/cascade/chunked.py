@@ -26,7 +26,9 @@ class ChunkedNetwork(torch.autograd.Function):
     a copy of x for the backward pass, and goes through memory for each of them. This form keeps
     x alone. Heads are the rows of a matrix and pairs its columns, which is how the logits lie in
     memory, so ``W x`` is a matrix product without any transpose; a chunk of columns runs through
-    all layers before the next one starts, and the backward pass runs the layers again.
+    all layers before the next one starts, and the backward pass runs the layers again. On a CPU
+    the layers of a model in half precision run in float32: so narrow a product takes half as long
+    there, and oneDNN compiles none for every new number of columns.
     """
 
     @staticmethod
@@ -56,6 +58,8 @@ class ChunkedNetwork(torch.autograd.Function):
         if masked is not None:
             x.masked_fill_(masked, 0.0)
         ctx.save_for_backward(x, masked, *parameters)
+        dtype = _layers_dtype(x)
+        parameters = [p.to(dtype) for p in parameters]
         weights, biases = parameters[::2], parameters[1::2]
         result = torch.empty_like(x)
         if noise:
@@ -63,7 +67,7 @@ class ChunkedNetwork(torch.autograd.Function):
         with torch.autocast(x.device.type, enabled=False):
             hidden = _Buffers(min(2, len(weights) - 1), weights[0].size(0), x)
             for chunk in _chunks(x, hidden.columns):
-                columns = _columns(x, chunk)
+                columns = _columns(x, chunk).to(dtype)
                 out = columns
                 for k, (weight, bias) in enumerate(zip(weights[:-1], biases[:-1], strict=True)):
                     out = _hidden(weight, bias, out, hidden.take(k % 2, columns.size(1)))
@@ -80,6 +84,8 @@ class ChunkedNetwork(torch.autograd.Function):
     def backward(ctx, grad: Tensor):
         """Runs the layers again, chunk by chunk, and back through them."""
         x, masked, *parameters = ctx.saved_tensors
+        dtypes, dtype = [p.dtype for p in parameters], _layers_dtype(x)
+        parameters = [p.to(dtype) for p in parameters]
         weights, biases = parameters[::2], parameters[1::2]
         depth = len(weights) - 1
         grad_x = torch.empty_like(x).copy_(grad)
@@ -90,12 +96,12 @@ class ChunkedNetwork(torch.autograd.Function):
         with torch.autocast(x.device.type, enabled=False):
             hidden = _Buffers(depth + min(2, depth), weights[0].size(0), x)
             for chunk in _chunks(x, hidden.columns):
-                inputs = [_columns(x, chunk)]
+                inputs = [_columns(x, chunk).to(dtype)]
                 width = inputs[0].size(1)
                 for k in range(depth):
                     out = hidden.take(k, width)
                     inputs.append(_hidden(weights[k], biases[k], inputs[-1], out))
-                residual = grads = _columns(grad_x, chunk)
+                residual = grads = _columns(grad_x, chunk).to(dtype)
                 for k in range(depth, 0, -1):
                     _accumulate(totals[2 * k], totals[2 * k + 1], grads, inputs[k])
                     # Two buffers in turn: the product must not write where it reads.
@@ -110,7 +116,7 @@ class ChunkedNetwork(torch.autograd.Function):
                     place.copy_(residual.view(place.shape))
         if masked is not None:
             grad_x.masked_fill_(masked, 0.0)
-        grads = [total.to(p.dtype) for total, p in zip(totals, parameters, strict=True)]
+        grads = [total.to(own) for total, own in zip(totals, dtypes, strict=True)]
         return grad_x, grad_x, None, None, *grads
 
 
@@ -122,11 +128,17 @@ class _Buffers:
         pairs = x.size(0) * x.size(2) * x.size(3)
         self.rows = rows
         self.columns = max(1, min(limit // rows, pairs))  # pairs of a chunk
-        self.tensors = [x.new_empty(rows * self.columns) for _ in range(count)]
+        dtype = _layers_dtype(x)
+        self.tensors = [x.new_empty(rows * self.columns, dtype=dtype) for _ in range(count)]
 
     def take(self, index: int, columns: int) -> Tensor:
         """(rows, columns), the first part of a buffer."""
         return self.tensors[index][: self.rows * columns].view(self.rows, columns)
+
+
+def _layers_dtype(x: Tensor) -> torch.dtype:
+    """What the layers compute in: float32 for half precision on a CPU, else as ``x``."""
+    return torch.float32 if x.device.type == "cpu" and x.dtype.itemsize < 4 else x.dtype
 
 
 def _as_column(bias: Tensor) -> Tensor:
