@@ -20,6 +20,36 @@ def inverse_of(norms: Tensor) -> Tensor:
     return norms.reciprocal().masked_fill_(norms <= ZERO_NORM, 0.0)
 
 
+def unit_vectors(x: Tensor, padding_mask: Tensor | None = None) -> Tensor:
+    """Head vectors by their norms, in plain PyTorch; zero for zero vectors and at padding.
+
+    Args:
+        x: (B, H, S, D), any floating-point dtype and strides.
+        padding_mask: (B, S) bool, True = padding.
+
+    Returns:
+        (B, H, S, D), float32 (float64 for float64).
+    """
+    x = x.to(compute_dtype(x))
+    if padding_mask is not None:
+        x = x.masked_fill(padding_mask[:, None, :, None], 0.0)
+    norms = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
+    return x / norms.masked_fill(norms <= ZERO_NORM, torch.inf)
+
+
+def plain_mean_pairwise_cosine(
+    x: Tensor, padding_mask: Tensor | None = None, *, off_diagonal: bool = False
+) -> Tensor:
+    """:func:`mean_pairwise_cosine` in plain PyTorch: its definition, slower and larger."""
+    units = unit_vectors(x, padding_mask)
+    sums = units.sum(dim=1).square().sum(dim=-1)  # (B, S)
+    pairs = x.size(1) ** 2
+    if off_diagonal:
+        sums = sums - units.square().sum(dim=(1, 3))  # cos(x_i, x_i)
+        pairs = max(1, x.size(1) * (x.size(1) - 1))
+    return (sums * real_position_weights(padding_mask, sums, sums.shape)).sum() / pairs
+
+
 def mean_pairwise_cosine(
     x: Tensor,
     padding_mask: Tensor | None = None,

@@ -82,6 +82,30 @@ def hsic(
     return _MeanHSIC.apply(x, positions, kernel, normalization, bandwidth)
 
 
+def plain_hsic(rows: Tensor, kernel: str = "linear", bandwidth: float = 1.0) -> Tensor:
+    """:func:`hsic`, ``trace``, of samples in plain PyTorch: its definition, slower and larger.
+
+    Args:
+        rows: (N, H, D), at least two samples, which differ in every head.
+        kernel: ``"linear"`` or ``"rbf"``.
+        bandwidth: as there.
+
+    Returns:
+        Scalar: the mean over the pairs of heads of tr(K_i C K_j C).
+    """
+    heads = rows.transpose(0, 1)  # (H, N, D)
+    kernels = heads @ heads.transpose(1, 2)  # (H, N, N)
+    if kernel == "rbf":
+        distances = (heads.unsqueeze(2) - heads.unsqueeze(1)).square().sum(dim=3)
+        pairs = torch.triu_indices(*distances.shape[1:], offset=1)
+        median = distances.detach()[:, pairs[0], pairs[1]].median(dim=1).values
+        kernels = torch.exp(distances / (-2.0 * bandwidth**2 * median[:, None, None]))
+    centring = torch.eye(len(rows), dtype=rows.dtype, device=rows.device) - 1.0 / len(rows)
+    centred = centring @ kernels @ centring
+    first, second = torch.triu_indices(len(heads), len(heads), offset=1)
+    return (centred[first] * centred[second]).sum(dim=(1, 2)).mean()
+
+
 def sample_positions(
     padding_mask: Tensor | None,
     shape: tuple[int, int],

@@ -75,6 +75,16 @@ def srip(
     return _MeanSRIP.apply(x, weights, padding_mask, None if method == "exact" else iterations)
 
 
+def plain_srip(x: Tensor, padding_mask: Tensor | None = None) -> Tensor:
+    """:func:`srip`, ``exact``, in plain PyTorch: its definition, slower and larger."""
+    columns = x.transpose(1, 2).to(compute_dtype(x))  # (B, L, H, D)
+    if padding_mask is not None:
+        columns = columns.masked_fill(padding_mask[:, :, None, None], 0.0)
+    gap = columns @ columns.transpose(2, 3) - torch.eye(x.size(1)).to(columns)
+    sigma = torch.linalg.eigvalsh(gap).abs().amax(dim=-1)  # (B, L)
+    return (sigma * real_position_weights(padding_mask, sigma, sigma.shape)).sum()
+
+
 class _MeanSRIP(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x: Tensor, weights: Tensor, padding_mask: Tensor | None, iterations):

@@ -6,7 +6,7 @@ from torch import Tensor
 from diverse_mha.common.first_order import first_order_only
 
 from .checks import check_heads, check_padding_mask, compute_dtype, full_precision
-from .cosine import inverse_of
+from .cosine import inverse_of, unit_vectors
 from .weights import real_position_weights
 
 
@@ -34,6 +34,15 @@ def mean_squared_cosine(x: Tensor, padding_mask: Tensor | None = None, *, name="
     check_padding_mask("padding_mask", padding_mask, shape)
     weights = real_position_weights(padding_mask, x.new_empty((), dtype=compute_dtype(x)), shape)
     return _MeanSquaredCosine.apply(x, weights, padding_mask)
+
+
+def plain_mean_squared_cosine(x: Tensor, padding_mask: Tensor | None = None) -> Tensor:
+    """:func:`mean_squared_cosine` in plain PyTorch: its definition, slower and larger."""
+    units = unit_vectors(x, padding_mask).transpose(1, 2)  # (B, S, H, D)
+    others = 1.0 - torch.eye(x.size(1)).to(units)
+    squares = ((units @ units.transpose(2, 3)) * others).square().sum(dim=(2, 3))  # (B, S)
+    pairs = max(1, x.size(1) * (x.size(1) - 1))
+    return (squares * real_position_weights(padding_mask, squares, squares.shape)).sum() / pairs
 
 
 def _units(x: Tensor, inverse: Tensor) -> Tensor:

@@ -9,21 +9,19 @@ from hypothesis import strategies as st
 
 from diverse_mha.regularizers import (
     disagreement_scores,
+    mean_pairwise_cosine,
+    mean_squared_cosine,
     output_disagreement,
     position_disagreement,
     subspace_disagreement,
 )
+from diverse_mha.regularizers.cosine import plain_mean_pairwise_cosine
+from diverse_mha.regularizers.squared_cosine import plain_mean_squared_cosine
 from tests import reference
+from tests.regularizers.inputs import EXACT, assert_same, padding, value_and_grad, vectors
 
 COSINE_TERMS = [subspace_disagreement, output_disagreement]
 HEADS = [1, 2, 8]
-EXACT = {"rtol": 1e-9, "atol": 1e-12}
-
-
-def vectors(bsz=3, num_heads=4, length=5, head_dim=3, dtype=torch.float64, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    shape = (bsz, num_heads, length, head_dim)
-    return torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype)
 
 
 def attention(bsz=3, num_heads=4, tgt_len=5, src_len=6, key_padding_mask=None, seed=0):
@@ -31,24 +29,6 @@ def attention(bsz=3, num_heads=4, tgt_len=5, src_len=6, key_padding_mask=None, s
     if key_padding_mask is not None:
         logits = logits.masked_fill(key_padding_mask[:, None, None, :], -math.inf)
     return logits.softmax(dim=-1)
-
-
-def padding(lengths, total):
-    return torch.arange(total)[None, :] >= torch.tensor(lengths)[:, None]
-
-
-def value_and_grad(function, x, *args, **kwargs):
-    x = x.detach().clone().requires_grad_()
-    value = function(x, *args, **kwargs)
-    (grad,) = torch.autograd.grad(value, x)
-    return value.detach(), grad
-
-
-def assert_same(function, oracle, x, *args, **kwargs):
-    value, grad = value_and_grad(function, x, *args, **kwargs)
-    expected, expected_grad = value_and_grad(oracle, x, *args, **kwargs)
-    torch.testing.assert_close(value, expected, **EXACT)
-    torch.testing.assert_close(grad, expected_grad, **EXACT)
 
 
 # Equal to the double sums.
@@ -65,6 +45,16 @@ def of_heads(*lengths):
 def test_cosine_terms_equal_the_double_sum(term, num_heads, lengths):
     mask = None if lengths is None else padding(lengths, 5)
     assert_same(term, reference.cosine_disagreement, vectors(num_heads=num_heads), mask)
+
+
+@of_heads(None, [5, 0, 3])
+def test_cosines_equal_the_plain_forms(num_heads, lengths):
+    mask = None if lengths is None else padding(lengths, 5)
+    x = vectors(num_heads=num_heads)
+    x[0, 0, 0] = 0.0
+    for form in ({}, {"off_diagonal": True}):
+        assert_same(mean_pairwise_cosine, plain_mean_pairwise_cosine, x, mask, **form)
+    assert_same(mean_squared_cosine, plain_mean_squared_cosine, x, mask)
 
 
 @pytest.mark.parametrize("reduction", ["query", "sentence"])
@@ -168,7 +158,7 @@ def test_forms_by_hand():
 
 def test_a_centred_term_ignores_what_all_positions_share():
     mask, x = padding([5, 2, 1], 5), vectors()
-    shifted = x + vectors(1, 4, 1, 3, seed=3)
+    shifted = x + vectors(bsz=1, length=1, seed=3)
     for form in (("centred",), ("centred", "squared")):
         torch.testing.assert_close(
             subspace_disagreement(shifted, mask, form=form),

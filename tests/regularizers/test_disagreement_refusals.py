@@ -4,17 +4,18 @@ import pytest
 import torch
 
 from diverse_mha.regularizers import position_disagreement
-from tests.regularizers.test_disagreement import COSINE_TERMS, attention, padding, vectors
+from tests.regularizers.inputs import padding, vectors
+from tests.regularizers.test_disagreement import COSINE_TERMS, attention
 
 
 @pytest.mark.parametrize("name, term", [("values", COSINE_TERMS[0]), ("outputs", COSINE_TERMS[1])])
 def test_cosine_refusals(name, term):
     x = vectors()
-    with pytest.raises(ValueError, match=rf"{name} has shape \(4, 5, 3\); expected 4 dim"):
+    with pytest.raises(ValueError, match=rf"{name} has shape \(4, 5, 6\); expected 4 dim"):
         term(x[0])
     with pytest.raises(ValueError, match=rf"{name} has dtype torch.int64"):
         term(x.long())
-    with pytest.raises(ValueError, match=rf"{name} has shape \(3, 0, 5, 3\), so no head"):
+    with pytest.raises(ValueError, match=rf"{name} has shape \(3, 0, 5, 6\), so no head"):
         term(x[:, :0])
     with pytest.raises(ValueError, match=r"padding_mask has shape \(5, 3\); expected \(3, 5\)"):
         term(x, torch.zeros(5, 3, dtype=torch.bool))

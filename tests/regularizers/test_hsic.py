@@ -6,27 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from diverse_mha.regularizers import hsic, sample_positions
+from diverse_mha.regularizers.hsic import plain_hsic
 from tests import reference_diversity as reference
+from tests.regularizers.inputs import EXACT, assert_same, padding, value_and_grad, vectors
 
-EXACT = {"rtol": 1e-9, "atol": 1e-11}
 KERNELS = ["linear", "rbf"]
-
-
-def vectors(bsz=3, num_heads=4, length=5, head_dim=3, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    shape = (bsz, length, num_heads, head_dim)  # seen as (B, H, L, D), as in the models
-    return torch.randn(shape, generator=generator, dtype=torch.float64).transpose(1, 2)
-
-
-def padding(lengths, total=5):
-    return torch.arange(total)[None, :] >= torch.tensor(lengths)[:, None]
-
-
-def value_and_grad(function, x):
-    x = x.detach().clone().requires_grad_()
-    value = function(x)
-    (grad,) = torch.autograd.grad(value, x)
-    return value.detach(), grad
 
 
 def literal(x, mask=None, **options):
@@ -41,20 +25,22 @@ def test_equals_the_traces_written_out(kernel, lengths, num_heads, normalization
     mask = None if lengths is None else padding(lengths)
     x = vectors(num_heads=num_heads)
     options = {"kernel": kernel, "normalization": normalization}
-    value, grad = value_and_grad(lambda y: hsic(y, mask, **options), x)
-    expected, expected_grad = value_and_grad(lambda y: literal(y, mask, **options), x)
-    torch.testing.assert_close(value, expected, **EXACT)
-    torch.testing.assert_close(grad, expected_grad, **EXACT)
+    assert_same(hsic, literal, x, mask, **options)
 
 
 @pytest.mark.parametrize("bandwidth", [0.4, 2.0])
 def test_bandwidth_is_in_multiples_of_the_median_distance(bandwidth):
-    x = vectors()
     options = {"kernel": "rbf", "bandwidth": bandwidth, "normalization": "trace"}
-    value, grad = value_and_grad(lambda y: hsic(y, **options), x)
-    expected, expected_grad = value_and_grad(lambda y: literal(y, **options), x)
-    torch.testing.assert_close(value, expected, **EXACT)
-    torch.testing.assert_close(grad, expected_grad, **EXACT)
+    assert_same(hsic, literal, vectors(), **options)
+
+
+@pytest.mark.parametrize("num_heads", [2, 8])
+@pytest.mark.parametrize("options", [{}, {"kernel": "rbf", "bandwidth": 0.7}])
+def test_equals_the_plain_form(options, num_heads):
+    def plain(x, **options):
+        return plain_hsic(torch.stack(reference.real_rows(x), dim=1), **options)
+
+    assert_same(hsic, plain, vectors(num_heads=num_heads), **options)
 
 
 def test_linear_gradcheck():

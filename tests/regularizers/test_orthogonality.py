@@ -6,29 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from diverse_mha.regularizers import mean_pairwise_cosine, srip
-from diverse_mha.regularizers.orthogonality import POWER_ITERATIONS
+from diverse_mha.regularizers.orthogonality import POWER_ITERATIONS, plain_srip
 from tests import reference, reference_diversity
+from tests.regularizers.inputs import EXACT, assert_same, padding, value_and_grad, vectors
 
-EXACT = {"rtol": 1e-9, "atol": 1e-12}
 CONVERGED = {"method": "power", "iterations": 500}
-
-
-def vectors(bsz=3, num_heads=4, length=5, head_dim=6, scale=1.0, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    shape = (bsz, length, num_heads, head_dim)  # seen as (B, H, L, D), as in the models
-    x = torch.randn(shape, generator=generator, dtype=torch.float64)
-    return scale * x.transpose(1, 2)
-
-
-def padding(lengths, total=5):
-    return torch.arange(total)[None, :] >= torch.tensor(lengths)[:, None]
-
-
-def value_and_grad(function, x):
-    x = x.detach().clone().requires_grad_()
-    value = function(x)
-    (grad,) = torch.autograd.grad(value, x)
-    return value.detach(), grad
 
 
 @pytest.mark.parametrize("num_heads,head_dim", [(1, 6), (2, 6), (8, 6), (8, 32)])
@@ -41,6 +23,17 @@ def test_equals_numpys_spectral_norm(num_heads, head_dim, lengths, scale, close)
     expected = reference_diversity.srip(x, mask)
     assert float(srip(x, mask, method="exact")) == pytest.approx(expected, rel=1e-9)
     assert float(srip(x, mask, **CONVERGED)) == pytest.approx(expected, rel=close)
+
+
+@pytest.mark.parametrize("lengths", [None, [5, 0, 3]])
+@pytest.mark.parametrize("num_heads", [2, 8])
+def test_equals_the_plain_form(num_heads, lengths):
+    mask = None if lengths is None else padding(lengths)
+
+    def exact(x, mask):
+        return srip(x, mask, method="exact")
+
+    assert_same(exact, plain_srip, vectors(num_heads=num_heads), mask)
 
 
 @pytest.mark.parametrize("lengths", [None, [5, 0, 3]])
