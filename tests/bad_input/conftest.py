@@ -1,7 +1,6 @@
 """A folder with good and broken files of every kind, in which the wrong commands are run."""
 
 import gzip
-import json
 import shutil
 from pathlib import Path
 
@@ -30,7 +29,7 @@ def whole(tmp_path_factory, data, pairs, save):  # noqa: F811
     _checkpoints(folder, save)
     _texts(folder)
     _data(folder)
-    _results(folder)
+    (folder / "broken.json").write_text("{")
     (folder / "empty folder").mkdir()
     (folder / "save").mkdir()
     return folder
@@ -118,12 +117,3 @@ def _data(folder):
     packed = gzip.compress(b"a small house\n" * 50)
     for split in ("train", "valid", "test"):
         (folder / f"gz/{split}.txt.gz").write_bytes(packed[:-12])
-
-
-def _results(folder):
-    test = {"accuracy": 50.0, "examples": 4, "majority": 25.0}
-    result = {"subsets": {"test1": test, "test2": test}}
-    (folder / "result.json").write_text(json.dumps(result))
-    (folder / "fewer.json").write_text(json.dumps({"subsets": {"test1": test}}))
-    (folder / "broken.json").write_text("{")
-    (folder / "no-tests.json").write_text("{}")

@@ -33,9 +33,7 @@ class Row(NamedTuple):
 #: Modules that take their words from ``sys.argv``.
 MODULES = {
     "quickstart-table": "diverse_mha.training.quickstart",
-    "make-probing": "diverse_mha.corpora.make_probing",
     "logic.check": "diverse_mha.corpora.logic.check",
-    "logic.plot": "diverse_mha.corpora.logic.plot",
     "logic.compare": "diverse_mha.corpora.logic.compare",
     "recipe": "diverse_mha.training.recipe",
 }

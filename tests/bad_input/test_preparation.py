@@ -42,11 +42,6 @@ ROWS = [
     Row("probing-from", "prepare-probing --out save --from no", "no, given by --from",
         "not a folder"),
     Row("probing-file", "prepare-probing --out save --from own --tasks tree_depth", "own", "put"),
-    Row("make-missing", "make-probing no.txt --out save", "no.txt", "give a text"),
-    Row("make-latin1", "make-probing latin1.txt --out save --tokenised", "latin1.txt", "UTF-8"),
-    Row("make-few", "make-probing a.txt --out save --tokenised --tasks sentence_length", "a.txt",
-        "larger text"),
-    Row("make-task", "make-probing a.txt --out save --tasks depth", "depth", "sentence_length"),
 ]  # fmt: skip
 
 

@@ -100,12 +100,6 @@ ROWS = [
     Row("logic-check-lacks", "logic.check own", "own lacks train1", "add them"),
     Row("logic-check-line", "logic.check logic", "logic/train1:1: 2 fields", "expected 3"),
     Row("logic-compare-draws", "logic.compare logic --draws 0", "--draws: 0", "from 1 up"),
-    Row("logic-plot-missing", "logic.plot no.json --output save", "no.json", "give"),
-    Row("logic-plot-broken", "logic.plot broken.json --output save", "broken.json", "evaluate"),
-    Row("logic-plot-other", "logic.plot no-tests.json --output save", "no-tests.json", "give"),
-    Row("logic-plot-sizes", "logic.plot A=result.json B=fewer.json --output save",
-        "fewer.json", "evaluate again"),
-    Row("logic-plot-output", "logic.plot result.json --output file", "--output file", "folder"),
     # the benchmark
     Row("benchmark-shape", "benchmark --shape huge", "'huge'", "small"),
     Row("benchmark-variant", "benchmark --variants stok", "stok", "stock"),
