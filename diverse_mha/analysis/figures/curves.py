@@ -70,7 +70,7 @@ def curves_of_models(results: list[dict]) -> Plot | None:
         return None
     colours = {result["name"]: COLOURS[i % len(COLOURS)] for i, result in enumerate(results)}
     with matplotlib.rc_context(STYLE):
-        figure = new_figure(2.8 * len(panels) + 0.4, 2.9)
+        figure = new_figure(2.8 * len(panels) + 1.6, 2.9)
         axes = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
         for axis, (component, lines) in zip(axes, panels.items(), strict=True):
             for name, curve in lines.items():
@@ -80,7 +80,9 @@ def curves_of_models(results: list[dict]) -> Plot | None:
             axis.set_xlabel("number of the coefficient")
             _axes(axis, max(map(len, lines.values())))
         axes[0].set_ylabel("canonical correlation")
-        legend = axes[-1].legend(frameon=False, fontsize=8, loc="upper right")
+        # Beside the panels: curves that hug the top leave no corner free.
+        lines = axes[0].get_legend_handles_labels()
+        legend = figure.legend(*lines, frameon=False, fontsize=8, loc="outside right upper")
         for text in legend.get_texts():
             text.set_parse_math(False)
     caption = f"{CAPTION} at the last layer of each component.{LOWER}"
