@@ -210,7 +210,7 @@ def test_every_job_is_one_that_can_start(tmp_path):
 @pytest.mark.integration
 def test_a_rehearsal_gives_a_report(tmp_path):
     out = tmp_path / "out"
-    words = ["--device", "cpu", "--minutes", "0.8", "--out", out]
+    words = ["--device", "cpu", "--minutes", "1", "--out", out]
     done = subprocess.run(
         ["bash", ROOT / "scripts/check-gpu.sh", *words], capture_output=True, text=True
     )
