@@ -29,6 +29,17 @@ def processor() -> str:
     return platform.processor() or platform.machine()
 
 
+def computes_in_bfloat16(description: Path = Path("/proc/cpuinfo")) -> bool | None:
+    """Whether the processor has arithmetic for bfloat16; None where nothing tells."""
+    try:
+        words = set(description.read_text(encoding="utf-8").split())
+    except OSError:
+        return None
+    if not words & {"flags", "Features"}:  # x86, ARM
+        return None
+    return bool(words & {"avx512_bf16", "amx_bf16", "bf16"})
+
+
 def installed(*names: str) -> dict[str, str]:
     """Return the versions of those distributions that are installed."""
     import importlib.metadata  # slow

@@ -1,8 +1,15 @@
 """Exact resume in half precision: what fairseq's checkpoints leave out, kept by the task."""
 
+import functools
+import logging
+
 import torch
 from fairseq.optim.dynamic_loss_scaler import DynamicLossScaler
 from torch import Tensor
+
+from diverse_mha.common.machine import computes_in_bfloat16
+
+logger = logging.getLogger(__name__)
 
 
 class HalfPrecisionState:
@@ -21,6 +28,9 @@ class HalfPrecisionState:
     def train_step(self, sample, model, criterion, optimizer, *args, **kwargs):
         """Do what fairseq's task does; in the first step after a resume, restore the state."""
         self._optimizer = optimizer
+        parameter = next(model.parameters(), None)
+        if parameter is not None and parameter.dtype == torch.bfloat16 and parameter.is_cpu:
+            _warn_of_slow_bfloat16()
         if self._restored is not None:
             _restore(optimizer, self._restored)
             self._restored = None
@@ -34,6 +44,15 @@ class HalfPrecisionState:
     def set_checkpoint_dict(self, state: dict) -> None:
         """Take the state out of a checkpoint, until there is an optimizer to put it into."""
         self._restored = state
+
+
+@functools.cache  # once
+def _warn_of_slow_bfloat16() -> None:
+    if computes_in_bfloat16() is False:
+        logger.warning(
+            "this processor has no arithmetic for bfloat16 and imitates it, which can take ten times "
+            "as long: train in float32, without --bf16 (in a recipe: common.bf16=false)"
+        )
 
 
 def _masters(optimizer) -> list[Tensor]:

@@ -7,6 +7,7 @@ import torch
 from fairseq.optim.dynamic_loss_scaler import DynamicLossScaler
 from fairseq.tasks import TASK_REGISTRY
 
+from diverse_mha.tasks import half_precision
 from diverse_mha.tasks.half_precision import HalfPrecisionState
 
 
@@ -43,7 +44,7 @@ def loaded(other):
 
 
 def step(task, optimizer):
-    return task.train_step({}, None, None, optimizer, 7, ignore_grad=True)
+    return task.train_step({}, torch.nn.Linear(1, 1), None, optimizer, 7, ignore_grad=True)
 
 
 def values(optimizer):
@@ -100,3 +101,19 @@ def test_nothing_is_saved_in_float32_or_before_a_step():
 def test_every_task_of_ours_has_it():
     for name in ("diverse_translation", "diverse_language_modeling", "sentence_classification"):
         assert issubclass(TASK_REGISTRY[name], HalfPrecisionState)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "computes", "warnings"),
+    [(torch.bfloat16, False, 1), (torch.bfloat16, True, 0), (torch.bfloat16, None, 0)]
+    + [(torch.float32, False, 0)],
+)
+def test_imitated_bfloat16_is_told_once(monkeypatch, caplog, dtype, computes, warnings):
+    monkeypatch.setattr(half_precision, "computes_in_bfloat16", lambda: computes)
+    half_precision._warn_of_slow_bfloat16.cache_clear()
+    model = torch.nn.Linear(1, 1).to(dtype)
+    for _ in range(3):
+        Task().train_step({}, model, None, optimizer(), 7)
+    told = [record.getMessage() for record in caplog.records]
+    assert len(told) == warnings and all("common.bf16=false" in line for line in told)
+    half_precision._warn_of_slow_bfloat16.cache_clear()

@@ -79,8 +79,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--bf16",
-        action="store_true",
-        help="train in bfloat16: faster on GPUs and on processors with arithmetic for it",
+        action=argparse.BooleanOptionalAction,
+        help="train in bfloat16, which is faster on GPUs and on processors with arithmetic for "
+        "it, or in float32 (default: as each recipe says)",
     )
 
 

@@ -35,19 +35,23 @@ class Choices:
         scale: The scale.
         seeds: One run of every experiment each.
         updates: Updates instead of the recipe's, or None.
-        bf16: Whether to train in bfloat16.
+        bf16: Whether to train in bfloat16, or None for what each recipe says.
     """
 
     scale: str
     seeds: tuple[int, ...] = (1,)
     updates: int | None = None
-    bf16: bool = False
+    bf16: bool | None = None
 
     def run(self, experiment: Experiment, item: Item, seed: int) -> Run:
         """Turn an experiment of a table or figure into a run."""
-        settings = item.settings.get(self.scale, {}) | ({"common.bf16": True} if self.bf16 else {})
+        settings = item.settings.get(self.scale, {}) | self._precision
         settings = freeze(settings.items())
         return _planned(experiment, self.scale, seed, settings, self.updates)
+
+    @property
+    def _precision(self) -> dict[str, bool]:
+        return {} if self.bf16 is None else {"common.bf16": self.bf16}
 
     def need(self, item: Item, seed: int, cell: Cell) -> Need:
         """Turn a cell into what it needs of a run."""

@@ -36,7 +36,7 @@ def lay_out(
     scale: str,
     signatures: Sequence[str] = (),
     *,
-    bf16: bool = False,
+    bf16: bool | None = None,
 ) -> Layout:
     """Put paper's and our numbers side by side.
 
@@ -49,7 +49,7 @@ def lay_out(
         filled: Its rows with their numbers.
         scale: The scale of our numbers.
         signatures: Of the BLEU scores, for the notes.
-        bf16: Whether the runs were trained in bfloat16.
+        bf16: Whether the runs were trained in bfloat16; None for what their recipe says.
     """
     baseline = next((numbers for row, numbers in filled if row.name == table.baseline), None)
     headings, lines = [""], [[row.label] for row, _ in filled]
@@ -119,7 +119,7 @@ def _ratio(value: float | None, base: float | None) -> str:
 
 
 def _notes(
-    table: Table, filled: Filled, scale: str, signatures: Sequence[str], bf16: bool
+    table: Table, filled: Filled, scale: str, signatures: Sequence[str], bf16: bool | None
 ) -> tuple[str, ...]:
     numbers = [number for _, numbers in filled for number in numbers if number]
     measures = {number.measure for number in numbers}
@@ -129,8 +129,8 @@ def _notes(
     if seeds and seeds[-1] > 1:
         said = f"{seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else seeds[0]
         notes.append(f"Ours: mean and standard deviation over {said} seeds.")
-    if bf16:
-        notes.append("Ours: trained in bfloat16, decoded in float32.")
+    if bf16 is not None:
+        notes.append(f"Ours: trained in {'bfloat16' if bf16 else 'float32'}, decoded in float32.")
     if "speed" in measures:
         notes.append(SPEED)
     if any(number.doubtful for number in numbers):

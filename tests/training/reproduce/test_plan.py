@@ -40,6 +40,8 @@ def test_bfloat16_is_another_run_of_the_same_experiment():
     (plain, *_), (brief, *_) = runs("li2018", "1"), runs("li2018", "1", bf16=True)
     assert lookup(plain.composed, "common.bf16") is None
     assert lookup(brief.composed, "common.bf16") is True
+    (full, *_) = runs("study", "translation-small", "small", bf16=False)
+    assert lookup(full.composed, "common.bf16") is False, "the recipe says true"
     assert plain != brief and plain.key != brief.key
 
 

@@ -76,7 +76,8 @@ def test_smoke_says_what_its_numbers_are_worth(layout):
     for text in (to_text(layout), to_markdown(layout), to_latex(layout, "tab:t")):
         assert "mean nothing" in text
     assert SMOKE not in lay_out(TABLE, FILLED, "paper").notes
-    assert "bfloat16" in " ".join(lay_out(TABLE, FILLED, "paper", bf16=True).notes)
+    for bf16, said in ((True, "in bfloat16"), (False, "in float32,")):
+        assert said in " ".join(lay_out(TABLE, FILLED, "paper", bf16=bf16).notes)
     assert "far from" in " ".join(lay_out(TABLE, FILLED, "small").notes)
     assert any("nrefs:1" in note for note in layout.notes)
     assert any("2 seeds" in note for note in layout.notes)
