@@ -50,8 +50,8 @@ class HalfPrecisionState:
 def _warn_of_slow_bfloat16() -> None:
     if computes_in_bfloat16() is False:
         logger.warning(
-            "this processor has no arithmetic for bfloat16 and imitates it, which can take ten times "
-            "as long: train in float32, without --bf16 (in a recipe: common.bf16=false)"
+            "this processor has no arithmetic for bfloat16 and imitates it, which can take ten "
+            "times as long: train in float32, without --bf16 (in a recipe: common.bf16=false)"
         )
 
 
