@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 
 import diverse_mha
-from diverse_mha.common.machine import cores, installed
+from diverse_mha.common.machine import computes_in_bfloat16, cores, installed, processor
 
 OK, WARNING, FAILED = "ok", "warning", "FAILED"
 REINSTALL = "run: bash scripts/setup.sh"
@@ -70,6 +70,7 @@ def examine() -> Iterator[Item]:
     for name, purpose in DISTRIBUTIONS.items():
         yield _attempt(name, lambda name=name: importlib.metadata.version(name), purpose)
     yield Item("cores", OK, str(cores()))
+    yield _attempt("bfloat16", _bfloat16)
     yield _attempt("GPUs", _gpus)
     yield _attempt("attention", _attention)
     for module, (feature, needed) in COMPILED.items():
@@ -128,6 +129,14 @@ def _fairseq() -> str:
     versions = installed("fairseq-fixed", "fairseq")
     importlib.import_module("fairseq")
     return ", ".join(map(" ".join, versions.items())) or "imported from a folder, no distribution"
+
+
+def _bfloat16() -> str:
+    return {
+        True: f"{processor()} has arithmetic for it",
+        False: f"{processor()} imitates it; train in float32 there",
+        None: f"whether {processor()} has arithmetic for it is not known",
+    }[computes_in_bfloat16()]
 
 
 def _gpus() -> str:

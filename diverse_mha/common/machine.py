@@ -9,6 +9,11 @@ from pathlib import Path
 from diverse_mha import __version__
 from diverse_mha.common.places import ROOT
 
+IMITATED_BFLOAT16 = (
+    "this processor has no arithmetic for bfloat16 and imitates it, which can take ten times as "
+    "long as float32"
+)
+
 
 def cores() -> int:
     """Count the cores that this process may use, which a container often limits."""

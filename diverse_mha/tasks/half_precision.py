@@ -7,7 +7,7 @@ import torch
 from fairseq.optim.dynamic_loss_scaler import DynamicLossScaler
 from torch import Tensor
 
-from diverse_mha.common.machine import computes_in_bfloat16
+from diverse_mha.common.machine import IMITATED_BFLOAT16, computes_in_bfloat16
 
 logger = logging.getLogger(__name__)
 
@@ -49,10 +49,7 @@ class HalfPrecisionState:
 @functools.cache  # once
 def _warn_of_slow_bfloat16() -> None:
     if computes_in_bfloat16() is False:
-        logger.warning(
-            "this processor has no arithmetic for bfloat16 and imitates it, which can take ten "
-            "times as long: train in float32, without --bf16 (in a recipe: common.bf16=false)"
-        )
+        logger.warning("%s; leave --bf16 out (in a recipe: common.bf16=false)", IMITATED_BFLOAT16)
 
 
 def _masters(optimizer) -> list[Tensor]:

@@ -14,13 +14,14 @@ from pathlib import Path
 
 from diverse_mha.common.errors import UserError, describe_os_error
 from diverse_mha.common.files import write_json, write_text
-from diverse_mha.common.machine import cores
+from diverse_mha.common.machine import IMITATED_BFLOAT16, computes_in_bfloat16, cores
 from diverse_mha.common.options import split_list
 from diverse_mha.common.places import ROOT
 from diverse_mha.common.processes import Command, sole_use
 from diverse_mha.evaluation.averaging import newest_checkpoints
 from diverse_mha.training.log import TRAIN_LOG, Progress, finished
 from diverse_mha.training.reproduce import results, steps
+from diverse_mha.training.reproduce.compose import lookup
 from diverse_mha.training.reproduce.experiments import Item
 from diverse_mha.training.reproduce.measures import MEASURES
 from diverse_mha.training.reproduce.plan import Need, Run
@@ -72,6 +73,8 @@ class Runner:
             (run.folder(self.place.out) / RESULT).is_file() for run in distinct
         ):
             import_everything()
+        if any(self._imitates_bfloat16(run) for run in distinct):
+            say(f"warning: {IMITATED_BFLOAT16}; --no-bf16 trains in float32")
         found = {}
         heads = [f"[{n}/{len(distinct)}] {run.name}: " for n, run in enumerate(distinct, start=1)]
         tasks = [partial(self._run, r, h, found) for r, h in zip(distinct, heads, strict=True)]
@@ -185,6 +188,14 @@ class Runner:
         if GPUS in share:
             return usable(run.batches, len(split_list(share[GPUS])))
         return usable(run.batches, len(visible_gpus()) if self.gpus is None else self.gpus)
+
+    def _imitates_bfloat16(self, run: Run) -> bool:
+        return (
+            lookup(run.composed, "common.bf16") is True
+            and computes_in_bfloat16() is False
+            and self._gpus(run, {}) == 0
+            and not (run.folder(self.place.out) / RESULT).is_file()
+        )
 
     def _prepare(self, run: Run, head: str, share: dict[str, str]) -> Iterator[Waiting]:
         logs = self.place.out / run.scale / "data"
