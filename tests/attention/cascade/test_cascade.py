@@ -130,6 +130,23 @@ def test_ragged_lengths_in_single_precision(shape):
         torch.testing.assert_close(got, want, rtol=1.3e-6, atol=1e-5 * float(want.abs().max()))
 
 
+@pytest.mark.parametrize(
+    ("mask", "cells", "left"),
+    [("none", None, False), ("padding", None, True), ("heads", None, True)]
+    + [("causal", 21, False), ("both", 21, True)],
+)
+def test_cells_masked_for_everyone_are_left_out(mask, cells, left):
+    """6 queries and keys: 21 of 36 cells under a causal mask, of which padding masks a few."""
+    x, *_ = logits_of((3, 2, 6, 6))
+    open_cells, masked = chunked._open_cells(x, mask_of(mask, x.shape))
+    assert (None if open_cells is None else len(open_cells)) == cells
+    assert (masked is not None) == left
+    assert torch.equal(
+        chunked._put(chunked._take(x, open_cells), open_cells, x.shape),
+        x if cells is None else x.tril(),
+    )
+
+
 @pytest.mark.parametrize("kind", CASCADES)
 @pytest.mark.parametrize("masked", [False, True], ids=["full", "masked"])
 def test_gradcheck(kind, masked, small_chunks):
