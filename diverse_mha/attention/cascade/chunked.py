@@ -132,7 +132,9 @@ def _open_cells(x: Tensor, masked: Tensor | None) -> tuple[Tensor | None, Tensor
     Elsewhere than on a CPU the host would have to wait for the number of cells.
     """
     rows, keys = x.shape[2:]
-    if masked is None or x.device.type != "cpu" or masked.dim() < 2 or masked.size(-2) < rows:
+    if masked is None or x.device.type != "cpu" or rows == 1:
+        return None, masked
+    if masked.dim() < 2 or masked.size(-2) == 1:  # of keys alone: padding, never everyone's
         return None, masked
     masked = masked[(None,) * (4 - masked.dim())].expand(-1, -1, rows, keys)
     cells = masked.flatten(0, 1).all(dim=0).logical_not().flatten().nonzero().squeeze(1)
