@@ -1,5 +1,6 @@
 """The published runs of the study are rows of it, and what the page says of them is theirs."""
 
+import itertools
 import json
 
 import pytest
@@ -11,23 +12,25 @@ from tests.docs.blocks import ROOT
 from tests.docs.test_figures import page, rows
 
 RUNS = ROOT / "docs" / "study-runs"
-CHOICES = Choices("small", seeds=(1, 2, 3, 4, 5))
+SEEDS = (1, 2, 3, 4, 5)
 PUBLISHED = sorted(path.parent for path in RUNS.glob("small/runs/*/result.json"))
 
 
 def planned() -> dict:
-    """Give the row and the seed of every run of the study, by its folder."""
-    return {
-        CHOICES.run(row.cells[0].experiment, table, seed).folder(RUNS): (table, row, seed)
-        for table in TABLES
-        for row in table.rows
-        for seed in CHOICES.seeds
-    }
+    """Give table, row, precision and seed of every run of the study, by its folder."""
+    found = {}
+    for bf16 in (None, False):
+        choices = Choices("small", bf16=bf16)
+        for table in TABLES:
+            for row, seed in itertools.product(table.rows, SEEDS):
+                run = choices.run(row.cells[0].experiment, table, seed)
+                found[run.folder(RUNS)] = table, row, bf16, seed
+    return found
 
 
 @pytest.mark.parametrize("folder", PUBLISHED, ids=lambda folder: folder.name)
 def test_a_published_run_is_one_of_the_study(folder):
-    table, row, seed = planned()[folder]
+    table, _, _, seed = planned()[folder]
     result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
     assert (result["name"], result["seed"]) == (folder.name, seed)
     assert read_log(folder / "train.log")["validation"][-1]["num_updates"] == result["updates"]
@@ -38,13 +41,18 @@ def test_a_published_run_is_one_of_the_study(folder):
         assert len(lines) == score["sentences"]
 
 
-def test_the_page_has_their_scores():
-    by_label = rows(page("docs/results.md"), "| method |")
+@pytest.mark.parametrize(
+    ("head", "bf16"), [("| method |", None), ("| method, in float32 |", False)]
+)
+def test_the_page_has_their_scores(head, bf16):
+    by_label = rows(page("docs/results.md"), head)
     found = {}
     for folder in PUBLISHED:
-        table, row, seed = planned()[folder]
-        if table.name == "translation-small" and seed == 1:
+        table, row, precision, seed = planned()[folder]
+        if table.name == "translation-small" and precision is bf16:
             result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
-            found[row.label] = f"{result['scores']['test']['sacrebleu']:.2f}"
+            column = "sacreBLEU" if bf16 is None else f"seed {seed}"
+            score = f"{result['scores']['test']['sacrebleu']:.2f}"
+            found[row.label, column] = score
     assert found
-    assert found == {label: by_label[label]["sacreBLEU"] for label in found}
+    assert found == {(label, column): by_label[label][column] for label, column in found}
