@@ -9,12 +9,17 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 #include <vector>
 
 namespace {
 
 // Below this share of a capsule in all heads together, the shares are computed in logarithms.
 constexpr float kTinyMass = 1e-28f;
+// With more iterations than these, agreement feeds on itself so long that some tokens amplify the
+// rounding of sums in float32 beyond its usual tolerance: sums are kept in double there, for up to
+// twice the time.
+constexpr int kMostRounded = 3;
 constexpr float kHalfLog2PiE = 1.41893853320467f;  // (1 + log 2 pi) / 2
 
 inline float bits_to_float(int32_t bits) {
@@ -75,7 +80,8 @@ inline float log_sigmoid(float x) {
 }
 
 // Turns logits into C, their softmax over each row; mass, the column sums of C; and share,
-// C / mass. The logits come in `share`.
+// C / mass. The logits come in `share`. kExact: see kMostRounded.
+template <bool kExact>
 void softmax_and_shares(int H, int N, float* __restrict c, float* __restrict share,
                         float* __restrict mass) {
   std::vector<float> log_sum(H);
@@ -83,7 +89,8 @@ void softmax_and_shares(int H, int N, float* __restrict c, float* __restrict sha
   for (int h = 0; h < H; ++h) {
     const float* __restrict x = share + static_cast<size_t>(h) * N;
     float* __restrict row = c + static_cast<size_t>(h) * N;
-    float top = x[0], sum = 0.0f;
+    float top = x[0];
+    std::conditional_t<kExact, double, float> sum = 0;
 #pragma omp simd reduction(max : top)
     for (int n = 0; n < N; ++n) top = x[n] > top ? x[n] : top;
 #pragma omp simd reduction(+ : sum)
@@ -92,12 +99,19 @@ void softmax_and_shares(int H, int N, float* __restrict c, float* __restrict sha
       row[n] = e;
       sum += e;
     }
-    log_sum[h] = top + std::log(sum);
-    const float scale = 1.0f / sum;
+    log_sum[h] = top + static_cast<float>(std::log(sum));
+    const float scale = static_cast<float>(1 / sum);
 #pragma omp simd
     for (int n = 0; n < N; ++n) {
       row[n] *= scale;
       mass[n] += row[n];
+    }
+  }
+  if constexpr (kExact) {
+    for (int n = 0; n < N; ++n) {
+      double all = 0.0;
+      for (int h = 0; h < H; ++h) all += c[static_cast<size_t>(h) * N + n];
+      mass[n] = static_cast<float>(all);
     }
   }
   float least = mass[0];
@@ -139,8 +153,19 @@ struct Step {
 };
 
 // The mean of the votes, weighted by share.
+template <bool kExact>
 void weighted_mean(int H, int N, const float* __restrict v, const float* __restrict share,
                    float* __restrict mean) {
+  if constexpr (kExact) {
+    for (int n = 0; n < N; ++n) {
+      double sum = 0.0;
+      for (size_t i = n; i < static_cast<size_t>(H) * N; i += N) {
+        sum += static_cast<double>(share[i]) * v[i];
+      }
+      mean[n] = static_cast<float>(sum);
+    }
+    return;
+  }
   std::fill(mean, mean + N, 0.0f);
   for (int h = 0; h < H; ++h, v += N, share += N) {
 #pragma omp simd
@@ -161,6 +186,7 @@ struct Em {
 
   // Runs the iterations on the votes of a token; steps[i] is overwritten by iteration i, or
   // steps[0] by all if there is but one.
+  template <bool kExact>
   void run(const float* __restrict v, std::vector<Step>& steps, float* __restrict bias,
            float* __restrict out) const {
     const size_t last = steps.size() - 1;
@@ -173,7 +199,7 @@ struct Em {
       float* __restrict rate = s.rate.data();
       float* __restrict active = s.active.data();
       const float* __restrict mass = s.mass.data();
-      weighted_mean(H, N, v, s.share.data(), mean);
+      weighted_mean<kExact>(H, N, v, s.share.data(), mean);
       std::fill(square, square + N, 0.0f);
       for (int h = 0; h < H; ++h) {
         const float* __restrict row = v + static_cast<size_t>(h) * N;
@@ -222,7 +248,7 @@ struct Em {
           logits[n] = bias[n] - d * d * rate[n];
         }
       }
-      softmax_and_shares(H, N, next.c.data(), next.share.data(), next.mass.data());
+      softmax_and_shares<kExact>(H, N, next.c.data(), next.share.data(), next.mass.data());
     }
   }
 
@@ -321,6 +347,7 @@ struct Simple {
   bool over_capsules;
 
   // As Em::run; `logits` is B, (H, N). The squashed capsule is in step.active.
+  template <bool kExact>
   void run(const float* __restrict v, std::vector<Step>& steps, float* __restrict logits,
            float* __restrict out) const {
     const size_t last = steps.size() - 1;
@@ -331,7 +358,7 @@ struct Simple {
       Step& s = steps[std::min<size_t>(t, last)];
       const float* __restrict mean = s.mean.data();
       float* __restrict capsule = s.active.data();
-      weighted_mean(H, N, v, s.share.data(), s.mean.data());
+      weighted_mean<kExact>(H, N, v, s.share.data(), s.mean.data());
 #pragma omp simd
       for (int n = 0; n < N; ++n) {
         capsule[n] = mean[n] * std::fabs(mean[n]) / (1.0f + mean[n] * mean[n]);
@@ -351,7 +378,7 @@ struct Simple {
         }
       }
       if (over_capsules) {
-        softmax_and_shares(H, N, next.c.data(), share, next.mass.data());
+        softmax_and_shares<kExact>(H, N, next.c.data(), share, next.mass.data());
       } else {
         softmax_over_heads(share, next.mass.data(), next.square.data());
       }
@@ -445,8 +472,8 @@ struct Simple {
 
 // Forward with grad == nullptr (result: the capsules), otherwise backward (result: the gradient
 // of the votes).
-template <class Routing>
-void route(const Routing& routing, const float* votes, const float* grad, float* result,
+template <bool kExact, class Routing>
+void route_with(const Routing& routing, const float* votes, const float* grad, float* result,
            int64_t tokens, int threads) {
   const int H = routing.H, N = routing.N;
   const size_t size = static_cast<size_t>(H) * N;
@@ -458,13 +485,23 @@ void route(const Routing& routing, const float* votes, const float* grad, float*
     for (int64_t k = 0; k < tokens; ++k) {
       const float* v = votes + k * size;
       if (grad == nullptr) {
-        routing.run(v, steps, logits.data(), result + k * N);
+        routing.template run<kExact>(v, steps, logits.data(), result + k * N);
       } else {
-        routing.run(v, steps, logits.data(), nullptr);
+        routing.template run<kExact>(v, steps, logits.data(), nullptr);
         routing.back(v, steps, grad + k * N, result + k * size, scratch.data(), sums.data(),
                      logits.data());
       }
     }
+  }
+}
+
+template <class Routing>
+void route(const Routing& routing, const float* votes, const float* grad, float* result,
+           int64_t tokens, int threads) {
+  if (routing.iterations > kMostRounded) {
+    route_with<true>(routing, votes, grad, result, tokens, threads);
+  } else {
+    route_with<false>(routing, votes, grad, result, tokens, threads);
   }
 }
 
