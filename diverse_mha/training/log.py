@@ -101,11 +101,11 @@ def _of_simple(line: str, subset: str) -> dict:
     return {name: _number(value) for name, value in pairs}
 
 
-def valid_perplexity(validation: list[dict], metric: str, maximize: bool) -> float | None:
-    """Return the perplexity at the validation that chose the best checkpoint."""
+def best_validation(validation: list[dict], metric: str, maximize: bool) -> dict | None:
+    """Return the validation of a language or translation model that chose the best checkpoint."""
     scored = [entry for entry in validation if metric in entry and "ppl" in entry]
     choose = max if maximize else min
-    return choose(scored, key=lambda entry: entry[metric])["ppl"] if scored else None
+    return choose(scored, key=lambda entry: entry[metric]) if scored else None
 
 
 def finished(path: Path) -> bool:

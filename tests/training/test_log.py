@@ -2,7 +2,7 @@
 
 import json
 
-from diverse_mha.training.log import Progress, read_log, valid_perplexity
+from diverse_mha.training.log import Progress, best_validation, read_log
 
 
 def line(**values):
@@ -35,10 +35,10 @@ def test_what_a_log_says(tmp_path):
     assert found["steps_per_second"] == 4.0, "the median of 2, 4 and 6"
     assert found["updates"] == 20
     assert [entry["num_updates"] for entry in found["validation"]] == [10, 20]
-    assert valid_perplexity(found["validation"], "nll_loss", False) == 64
-    assert valid_perplexity(found["validation"], "loss", False) == 32
-    assert valid_perplexity(found["validation"], "nll_loss", True) == 32
-    assert valid_perplexity(found["validation"], "bleu", True) is None
+    assert best_validation(found["validation"], "nll_loss", False)["ppl"] == 64
+    assert best_validation(found["validation"], "loss", False)["ppl"] == 32
+    assert best_validation(found["validation"], "nll_loss", True)["ppl"] == 32
+    assert best_validation(found["validation"], "bleu", True) is None
 
 
 def test_updates_of_the_last_start(tmp_path):

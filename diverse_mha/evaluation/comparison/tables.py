@@ -74,15 +74,15 @@ def mean_and_spread(found: Measured) -> str:
     return f"{found.mean:.2f}{spread}"
 
 
-def interval(found: Difference | None) -> str:
+def interval(found: Difference | None, digits: int = 2) -> str:
     """Write a difference with its interval, signs always shown."""
     if found is None:
         return ""
     if found.interval is None:
-        return f"{found.value:+.2f}"
+        return f"{found.value:+.{digits}f}"
     low, high = found.interval
     mark = "" if found.over_seeds else "†"
-    return f"{found.value:+.2f} [{low:+.2f}, {high:+.2f}]{mark}"
+    return f"{found.value:+.{digits}f} [{low:+.{digits}f}, {high:+.{digits}f}]{mark}"
 
 
 def p_value(p: float | None) -> str:

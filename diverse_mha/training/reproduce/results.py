@@ -10,7 +10,7 @@ from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import write_json
 from diverse_mha.common.machine import cores, processor, versions
 from diverse_mha.common.options import split_list
-from diverse_mha.training.log import TRAIN_LOG, read_log, valid_perplexity
+from diverse_mha.training.log import TRAIN_LOG, best_validation, read_log
 from diverse_mha.training.reproduce.compose import lookup
 from diverse_mha.training.reproduce.plan import Run
 
@@ -55,8 +55,7 @@ def collect(
     log = read_log(path) if path.is_file() else {"updates": None}
     if log["updates"] is None:
         raise UserError(f"{path}: no training in it; delete {folder} and run again")
-    metric = str(lookup(run.composed, "checkpoint.best_checkpoint_metric") or "loss")
-    maximize = bool(lookup(run.composed, "checkpoint.maximize_best_checkpoint_metric"))
+    best = _best(run, log["validation"])
     scores = {}
     for name in _SCORES:
         if (folder / name).is_file():
@@ -76,7 +75,7 @@ def collect(
         "parameters": log["parameters"],
         "steps_per_second": log["steps_per_second"],
         "processor_seconds_per_update": _per_update(folder),
-        "valid_perplexity": valid_perplexity(log["validation"], metric, maximize),
+        "valid_perplexity": best and best["ppl"],
         "scores": scores,
         "seconds": {name: round(value, 1) for name, value in seconds.items()},
         "commands": commands,
@@ -84,6 +83,19 @@ def collect(
         "versions": versions(),
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+
+
+def valid_nll(run: Run, folder: Path) -> float | None:
+    """Return the validation loss of the best checkpoint, bits a token; None of a classifier."""
+    best = _best(run, read_log(folder / TRAIN_LOG)["validation"])
+    # With label smoothing the loss is another thing.
+    return best and best.get("nll_loss", best["loss"])
+
+
+def _best(run: Run, validation: list[dict]) -> dict | None:
+    metric = str(lookup(run.composed, "checkpoint.best_checkpoint_metric") or "loss")
+    maximize = bool(lookup(run.composed, "checkpoint.maximize_best_checkpoint_metric"))
+    return best_validation(validation, metric, maximize)
 
 
 def note_cost(folder: Path, seconds: float) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from diverse_mha.common.files import write_json
 from diverse_mha.common.tables import Layout
-from diverse_mha.evaluation.comparison.runs import check_alike, read_run
+from diverse_mha.evaluation.comparison.runs import Scored, check_alike, read_run
 from diverse_mha.evaluation.comparison.systems import RESAMPLES, System, compare_systems
 from diverse_mha.evaluation.comparison.tables import (
     interval,
@@ -22,11 +22,18 @@ from diverse_mha.training.reproduce.experiments import Row, Table
 from diverse_mha.training.reproduce.fill import Choices
 from diverse_mha.training.reproduce.plan import Run
 from diverse_mha.training.reproduce.printer import Filled
+from diverse_mha.training.reproduce.results import valid_nll
 from diverse_mha.training.reproduce.runner import Runner
 from diverse_mha.training.reproduce.steps import Place
 
 #: The measures of heads that quality is drawn against.
 DIVERSITY = ("heads.svcca", "heads.cka", "heads.exp_d.output", "heads.jsd")
+VALID = "valid nll"
+_DIGITS = {VALID: 3}
+VALID_NOTE = (
+    "valid nll: token loss on the validation set, bits a token, lower is better; interval and p by "
+    "Welch's t over seeds. It also chose the checkpoints, of all rows alike."
+)
 
 
 def runs_by_row(
@@ -46,6 +53,9 @@ def runs_by_row(
 def tested_rows(table: Table, finished: Mapping[Row, list[Run]], place: Place) -> list[System]:
     """Compare the rows that have a finished run with the baseline row.
 
+    By the score that the table tests, and where a validation has one by the token loss, which
+    tells models apart that BLEU on a small test set cannot.
+
     Returns:
         The baseline and the others; empty where the baseline or all others are missing.
     """
@@ -55,16 +65,19 @@ def tested_rows(table: Table, finished: Mapping[Row, list[Run]], place: Place) -
         return []
     systems = []
     for row in ordered:
-        scored = tuple(read_run(run.folder(place.out), **_how(run, place)) for run in finished[row])
+        scored = tuple(_scored(run, place) for run in finished[row])
         systems.append(System(row.label, scored))
     check_alike([(one.name, one.runs) for one in systems])
     return compare_systems(systems[0], systems[1:])
 
 
-def _how(run: Run, place: Place) -> dict:
-    if run.recipe.kind != "translation":
-        return {}
-    return {"reference": steps.data_folder(run, place).parent / "raw" / f"test.{run.languages[1]}"}
+def _scored(run: Run, place: Place) -> Scored:
+    folder, reference = run.folder(place.out), None
+    if run.recipe.kind == "translation":
+        reference = steps.data_folder(run, place).parent / "raw" / f"test.{run.languages[1]}"
+    found = read_run(folder, reference=reference)
+    loss = valid_nll(run, folder)
+    return found if loss is None else replace(found, scores=found.scores | {VALID: loss})
 
 
 def widen(layout: Layout, table: Table, systems: Sequence[System], counts: Mapping) -> Layout:
@@ -77,25 +90,31 @@ def widen(layout: Layout, table: Table, systems: Sequence[System], counts: Mappi
         counts: By a row's label, its number of seeds.
     """
     headings, found = [], {one.name: one.measures for one in systems}
-    others = [name for name in (systems[0].measures if systems else ()) if name != table.tested]
-    if systems:
-        headings = [f"difference in {table.tested}", "p, Holm", *others]
+    tested = [name for name in (table.tested, VALID) if systems and name in systems[0].measures]
+    others = [name for name in (systems[0].measures if systems else ()) if name not in tested]
+    for name in tested:
+        headings += [f"difference in {name}", "p, Holm"]
+    headings += others
     # The first column is two where the paper has a value of its own.
     end = 3 if layout.headings[1].endswith(", paper") else 2
     lines = []
     for line in layout.lines:
         more = ["-"] * len(headings)
         if line[0] in found:
-            tested = found[line[0]][table.tested]
-            more = [interval(tested.difference), p_value(tested.holm)]
+            more = []
+            for name in tested:
+                one = found[line[0]][name]
+                more += [interval(one.difference, _DIGITS.get(name, 2)), p_value(one.holm)]
             more += [mean_and_spread(found[line[0]][name]) for name in others]
         lines.append((line[0], str(counts[line[0]]), *line[1:end], *more, *line[end:]))
+    said = notes(systems, RESAMPLES, tested=table.tested) if systems else ()
+    said += (VALID_NOTE,) if VALID in tested else ()
     first = layout.headings
     return replace(
         layout,
         headings=(first[0], "seeds", *first[1:end], *headings, *first[end:]),
         lines=tuple(lines),
-        notes=layout.notes + (notes(systems, RESAMPLES, tested=table.tested) if systems else ()),
+        notes=layout.notes + said,
     )
 
 

@@ -6,10 +6,12 @@ import random
 
 import pytest
 from sacrebleu.metrics import BLEU
+from scipy.stats import ttest_ind
 
 from diverse_mha.common.tables import to_text
 from diverse_mha.evaluation.comparison.runs import Scored
 from diverse_mha.evaluation.comparison.systems import System, compare_systems
+from diverse_mha.evaluation.comparison.tables import p_value
 from diverse_mha.training.reproduce import study
 from diverse_mha.training.reproduce.draw_study import draw_study
 from diverse_mha.training.reproduce.fill import Choices, Number
@@ -22,8 +24,10 @@ TABLE = PAPERS["study"]["translation"]
 CHOICES = Choices("smoke", (1, 2, 3))
 SPOILT = {"baseline": 0.3, "out": 0.1, "coda": 0.3}  # share of the words that are wrong
 VALIDATION = (
-    '{{"epoch": {0}, "valid_loss": "5", "valid_ppl": "{1}", "valid_num_updates": "{0}00"}}\n'
+    '{{"epoch": {0}, "valid_loss": "5", "valid_nll_loss": "{2}", "valid_ppl": "{1}", '
+    '"valid_num_updates": "{0}00"}}\n'
 )
+LOSS = {"baseline": 2.0, "out": 2.5, "coda": 1.9}  # of the best checkpoint with seed 1
 
 
 @pytest.fixture
@@ -61,7 +65,9 @@ def found(rows, place):
                 "sacrebleu_signature": "case:mixed|tok:13a",
             }
             (folder / "test.json").write_text(json.dumps(score))
-            log = "".join(VALIDATION.format(n, 2 ** (8 / n)) for n in (1, 2, 4))
+            losses = LOSS[row.name] + 2, LOSS[row.name] + 0.01 * (seed - 1), LOSS[row.name] + 1
+            points = zip((1, 2, 4), losses, strict=True)
+            log = "".join(VALIDATION.format(n, 2 ** (8 / n), loss) for n, loss in points)
             (folder / "train.log").write_text(log)
             results[run] = {"seed": seed}
     return results
@@ -82,14 +88,21 @@ def test_every_row_is_tested_with_the_seeds_it_has(rows, place, found):
     counts = {row.label: len(runs) for row, runs in finished.items()}
     assert counts == {"Baseline": 3, "Out., encoder": 2, "EM routing, layers 1-2": 0, "CODA": 1}
     layout = study.widen(lay_out(TABLE, filled(rows), "smoke"), TABLE, systems, counts)
-    assert layout.headings[:6] == ("", "seeds", "BLEU", "difference in BLEU", "p, Holm", "chrF")
+    expected = ("BLEU", "difference in BLEU", "p, Holm", "difference in valid nll", "p, Holm")
+    assert layout.headings[:8] == ("", "seeds", *expected, "chrF")
     assert {len(line) for line in layout.lines} == {len(layout.headings)}
     lines = {line[0]: line[1:] for line in layout.lines}
     assert lines["Baseline"][0] == "3" and lines["Baseline"][2:4] == ("", "")
-    assert " ± " in lines["Baseline"][4]
-    assert lines["EM routing, layers 1-2"][:5] == ("0", "-", "-", "-", "-")
+    assert " ± " in lines["Baseline"][6]
+    assert lines["EM routing, layers 1-2"][:7] == ("0", *"------")
     assert lines["Out., encoder"][2].startswith("+") and lines["Out., encoder"][3] == "<0.001"
     assert lines["CODA"][2].endswith("†") and float(lines["CODA"][3]) > 0.05
+    # Best losses of two and of three seeds: 2.50 2.51, 2.00 2.01 2.02.
+    nll = ttest_ind([2.5, 2.51], [2.0, 2.01, 2.02], equal_var=False)
+    low, high = nll.confidence_interval(0.95)
+    assert lines["Out., encoder"][4] == f"+0.495 [{low:+.3f}, {high:+.3f}]"
+    assert lines["Out., encoder"][5] == p_value(nll.pvalue)
+    assert lines["CODA"][4:6] == ("-0.090", ""), "one seed says nothing of the spread"
     assert SMALL not in lay_out(TABLE, filled(rows), "small").notes, "there is no paper's number"
     text = to_text(layout)
     assert "10,000 resamples" in text and "number of rows (2), BLEU" in text and "† One" in text
