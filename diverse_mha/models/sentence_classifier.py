@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from diverse_mha.attention import check_state_names
 from diverse_mha.common.errors import OptionError
 from diverse_mha.common.options import read_options, refuse_alone, split_list
+from diverse_mha.models.by_length import split_by_length
 from diverse_mha.models.checks import check_model_options
 from diverse_mha.models.classifier_config import (
     CLASSIFIER_SHAPES,
@@ -102,11 +103,34 @@ class SentenceClassifier(CountsUpdates, StartsWarm, FairseqEncoderModel):
             ValueError: for an unknown name of a head state.
         """
         names = check_state_names(return_head_states)
-        encoded = self.encoder(src_tokens, src_lengths, return_head_states=names)
+        extra = {}
+        if names:  # the states of a batch are one tensor
+            vectors, extra["head_states"] = self._encode(src_tokens, names)
+        else:
+            vectors = self._vectors(src_tokens)
+        return self.classifier(vectors.view(-1, self.sentences * vectors.size(-1))), extra
+
+    def _encode(self, tokens: Tensor, names: tuple[str, ...] = ()) -> tuple[Tensor, dict]:
+        """Return the vectors (n * B, D) of sentences, and the states of the encoder's heads."""
+        encoded = self.encoder(tokens, return_head_states=names)
         x = encoded["encoder_out"][0].transpose(0, 1)  # (n * B, S, C)
-        vectors = self.pooling(x, encoded["encoder_padding_mask"][0])  # (n * B, D)
-        scores = self.classifier(vectors.view(-1, self.sentences * vectors.size(-1)))
-        return scores, {"head_states": {"encoder": encoded["head_states"]}} if names else {}
+        vectors = self.pooling(x, encoded["encoder_padding_mask"][0])
+        return vectors, {"encoder": encoded.get("head_states", [])}
+
+    def _vectors(self, tokens: Tensor) -> Tensor:
+        """Return the vectors (n * B, D) of sentences.
+
+        The two sentences of a pair differ in length, and batches go by the longer one: a third
+        of the positions of logical inference is padding. On a GPU two passes cost more than that.
+        """
+        groups = None
+        if tokens.device.type == "cpu":
+            lengths = tokens.ne(self.encoder.padding_idx).sum(dim=1).clamp(min=1)
+            groups = split_by_length(lengths)
+        if groups is None:
+            return self._encode(tokens)[0]
+        vectors = [self._encode(tokens[rows, : lengths[rows].max()])[0] for rows in groups]
+        return torch.cat(vectors)[torch.cat(groups).argsort()]
 
     def output_weight(self) -> None:
         """Return None: the scores are not a plain projection to a vocabulary."""

@@ -4,6 +4,7 @@ import pytest
 import torch
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_DATACLASS_REGISTRY
 
+from diverse_mha.models import sentence_classifier
 from diverse_mha.models.sentence_classifier import SentenceClassifier, feed_forward
 from tests.toy import toy_task as translation_task
 from tests.toy_classification import LABELS, build_classifier, toy_batch
@@ -46,6 +47,28 @@ def test_padding_and_neighbours_change_nothing(seams, sentences):
     torch.testing.assert_close(model(**wide)[0], scores)
     one = {name: tensor[:sentences] for name, tensor in batch.items()}
     torch.testing.assert_close(model(**one)[0], scores[:1])
+
+
+@pytest.mark.parametrize("seams", SEAMS)
+def test_short_sentences_by_themselves_give_the_same(seams):
+    model = build_classifier(**SEAMS[seams])
+    model.eval()
+    tokens = toy_batch(lengths=(6, 2, 3, 6))["net_input"]["src_tokens"]
+    calls = []
+    model.encoder.register_forward_hook(lambda _, args, __: calls.append(tuple(args[0].shape)))
+    scores = model(tokens)[0]
+    assert calls == [(2, 6), (2, 3)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sentence_classifier, "split_by_length", lambda lengths: None)
+        expected = model(tokens)[0]
+    assert calls[2:] == [(4, 6)]
+    torch.testing.assert_close(scores, expected)
+    weight = torch.randn_like(scores)
+    ours, theirs = (
+        torch.autograd.grad((x * weight).sum(), model.parameters(), allow_unused=True)
+        for x in (scores, expected)
+    )
+    torch.testing.assert_close(ours, theirs)
 
 
 def test_a_pair_is_two_sentences_encoded_alone_and_joined():
