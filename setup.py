@@ -37,7 +37,7 @@ setup(
         "diverse_mha.analysis": ["templates/*.html"],
         "diverse_mha.corpora": ["catalogue.toml"],
     },
-    python_requires=">=3.11",
+    python_requires=">=3.11,<3.14",  # fairseq cannot be imported on 3.14
     install_requires=[
         "fairseq-fixed==0.12.3.1",  # imports on these Pythons; fairseq 0.12.2 does not
         "torch>=2.6",  # the safe loader is its default from here on

@@ -17,6 +17,7 @@ import diverse_mha
 from diverse_mha.common.machine import computes_in_bfloat16, cores, installed, processor
 
 OK, WARNING, FAILED = "ok", "warning", "FAILED"
+FIRST, LAST = (3, 11), (3, 13)  # versions of Python that fairseq-fixed can be imported on
 REINSTALL = "run: bash scripts/setup.sh"
 REBUILD = (
     "rebuild fairseq for this torch: pip install --no-build-isolation --no-cache-dir "
@@ -64,7 +65,10 @@ class Item:
 
 def examine() -> Iterator[Item]:
     """Try everything, and yield an item as soon as it is known."""
-    yield Item("python", OK, f"{platform.python_version()} ({sys.executable})")
+    fits = FIRST <= sys.version_info[:2] <= LAST
+    cure = "" if fits else "fairseq needs Python 3.11 to 3.13; set-up finds one that is there"
+    found = f"{platform.python_version()} ({sys.executable})"
+    yield Item("python", OK if fits else FAILED, found, cure)
     yield _attempt("torch", _torch)
     yield _attempt("fairseq", _fairseq)
     for name, purpose in DISTRIBUTIONS.items():

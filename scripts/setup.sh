@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes .venv in the repository root and installs the package with everything
-# it needs, in the versions of constraints.txt. Needs Python 3.11 or newer and a
+# it needs, in the versions of constraints.txt. Needs Python 3.11 to 3.13 and a
 # C++ compiler. Run it as often as you like: when all is there, it is silent.
 set -euo pipefail
 
@@ -12,7 +12,7 @@ Makes .venv in the repository root. An interrupted set-up, a changed
 constraints.txt or a changed setup.py is noticed, and .venv made anew.
 
 environment:
-  PYTHON                the Python (3.11 or newer) to make .venv from
+  PYTHON                the Python (3.11 to 3.13) to make .venv from
   CXX                   the C++ compiler that builds fairseq's compiled parts
   DIVERSE_MHA_PYTHON    a Python that has everything already: scripts use it
                         instead of .venv, and this script does nothing
@@ -47,26 +47,28 @@ complete() {
     [[ -f $stamp && -x $venv/bin/python && $(<"$stamp") == "$(fingerprint)" ]]
 }
 
-new_enough() {
-    "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1
+# On 3.14 importing fairseq fails: there Optional[str] is str | None, which it cannot read.
+fits() {
+    "$1" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' >/dev/null 2>&1
 }
 
 find_python() {
     local candidate
     if [[ -n ${PYTHON:-} ]]; then
-        new_enough "$PYTHON" || fail "PYTHON=$PYTHON is $("$PYTHON" -V 2>/dev/null ||
-            echo "no Python that runs"): set it to Python 3.11 or newer"
+        fits "$PYTHON" || fail "PYTHON=$PYTHON is $("$PYTHON" -V 2>/dev/null ||
+            echo "no Python that runs"): set it to Python 3.11, 3.12 or 3.13"
         python=$PYTHON
         return
     fi
     for candidate in python3 python3.13 python3.12 python3.11; do
-        if command -v "$candidate" >/dev/null && new_enough "$candidate"; then
+        if command -v "$candidate" >/dev/null && fits "$candidate"; then
             python=$candidate
             return
         fi
     done
-    fail "python3 is $(python3 -V 2>/dev/null || echo missing): install Python 3.11 or newer," \
-        "or give its path as PYTHON=/path/to/python3 bash scripts/setup.sh"
+    fail "python3 is $(python3 -V 2>/dev/null || echo missing), and fairseq runs on 3.11 to 3.13:" \
+        "install Python 3.13 beside it (uv python install 3.13, say)," \
+        "or give its path as PYTHON=/path/to/python3.13 bash scripts/setup.sh"
 }
 
 # fairseq comes as source; a compiler that is only a placeholder fails the trial.

@@ -78,6 +78,14 @@ def test_doctor_reports_a_broken_fairseq_and_goes_on(monkeypatch, capsys):
     assert lines[-1].startswith("2 of ")
 
 
+@pytest.mark.parametrize(("first", "last"), [((3, 5), (3, 10)), ((3, 99), (3, 99))])
+def test_doctor_refuses_a_python_that_fairseq_does_not_run_on(monkeypatch, first, last):
+    monkeypatch.setattr(doctor, "FIRST", first)
+    monkeypatch.setattr(doctor, "LAST", last)
+    item = next(doctor.examine())
+    assert (item.name, item.status) == ("python", "FAILED") and "3.11 to 3.13" in item.cure
+
+
 def test_doctor_names_the_cure_for_a_missing_distribution(monkeypatch, capsys):
     monkeypatch.setattr(doctor, "DISTRIBUTIONS", {"no-such-distribution": "nothing"})
     assert doctor.run(argparse.Namespace(json=False)) == 1

@@ -35,12 +35,12 @@ class Machine:
 
     def python(self, version: str = "3.11.9", missing: str = "nothing") -> None:
         """Put a python3 on the PATH that has a version, and lacks a module or the headers."""
-        old = int(int(version.split(".")[1]) < 11)
+        unfit = int(not 11 <= int(version.split(".")[1]) <= 13)
         self.command(
             "python3",
             f"""case "$*" in
                 -V) echo "Python {version}" ;;
-                *version_info\\ \\<*) exit {old} ;;
+                *version_info*'<='*) exit {unfit} ;;
                 *"%d.%d"*) echo {version.rpartition(".")[0]} ;;
                 *{missing}*) [[ {missing} == include ]] && echo /nowhere/include || exit 1 ;;
                 *include*) echo "{self.bin}" ;;
@@ -75,19 +75,21 @@ def refused(result, message):
 
 
 def test_no_python(machine):
-    refused(machine.run(), "python3 is missing: install Python 3.11 or newer")
+    refused(machine.run(), "python3 is missing, and fairseq runs on 3.11 to 3.13: install")
 
 
-def test_old_python(machine):
-    machine.python("3.9.18")
+@pytest.mark.parametrize("version", ["3.9.18", "3.14.10"])
+def test_python_that_fairseq_does_not_run_on(machine, version):
+    machine.python(version)
     machine.command("c++", "exit 0")
-    refused(machine.run(), "python3 is Python 3.9.18: install Python 3.11 or newer")
+    refused(machine.run(), f"python3 is Python {version}, and fairseq runs on 3.11 to 3.13:")
 
 
-def test_newer_python_under_its_own_name_is_found(machine):
+@pytest.mark.parametrize("version", ["3.9.2", "3.14.10"])
+def test_a_python_that_fits_is_found_under_its_own_name(machine, version):
     machine.python("3.12.1")
     (machine.bin / "python3").rename(machine.bin / "python3.12")
-    machine.command("python3", 'echo "Python 3.9.2"; exit 1')
+    machine.command("python3", f'echo "Python {version}"; exit 1')
     refused(machine.run(), "no working C++ compiler")
 
 
@@ -95,7 +97,7 @@ def test_named_python_is_too_old(machine):
     machine.python()
     machine.command("py", '[[ $1 == -V ]] && echo "Python 3.8.1" || exit 1')
     result = machine.run(PYTHON="py")
-    refused(result, "PYTHON=py is Python 3.8.1: set it to Python 3.11 or newer")
+    refused(result, "PYTHON=py is Python 3.8.1: set it to Python 3.11, 3.12 or 3.13")
 
 
 def test_no_compiler(machine):
