@@ -1,8 +1,21 @@
 """Settings of every test."""
 
+import contextlib
+import os
 import sys
 
 from tests import warm
+
+
+def pytest_configure(config):
+    # Triton decides when it is imported, which torch for CUDA may do at any time, whether its own
+    # functions are to be compiled for a GPU or interpreted. Where there is none it is not here.
+    of_gpu = "gpu" in config.getoption("markexpr").replace("not gpu", "")
+    if not of_gpu and "TRITON_INTERPRET" not in os.environ:
+        os.environ["TRITON_INTERPRET"] = "1"
+        with contextlib.suppress(ImportError):
+            import triton.language  # noqa: F401
+        del os.environ["TRITON_INTERPRET"]  # commands that tests start compile
 
 
 def pytest_collection_finish():
