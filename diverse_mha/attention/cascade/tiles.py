@@ -13,8 +13,11 @@ from diverse_mha.common.first_order import first_order_only
 
 from .network import NEGATIVE_SLOPE
 
-PAIRS = 64
-"""Pairs of a tile."""
+# (query, key) pairs of a tile, by pass and bytes of a number: as many as leave what a thread holds
+# in its registers (tests/attention/cascade/test_tiles_compiled.py). Float32 is multiplied without
+# tensor cores and takes more of them.
+_PAIRS = {"forward": {2: 64, 4: 32}, "backward": {2: 32, 4: 16}}
+WARPS = 8
 
 PROGRAMS = 512
 """Programs of the backward pass, at most; each sums the parameters' gradients of its tiles."""
@@ -173,13 +176,13 @@ class TiledNetwork(torch.autograd.Function):
         if noise:
             result.normal_(0.0, noise)
         ctx.save_for_backward(x, masked, *parameters)
-        shape, tiles, blocks = _sizes(logits, parameters[0])
+        shape, tiles, sizes = _sizes("forward", logits, parameters[0])
         mask, strides = _mask(masked, logits)
         if tiles:
             _forward[(logits.size(0) * tiles,)](
                 logits, previous, x, result, mask, *parameters,
                 *shape, NEGATIVE_SLOPE, *_lengths(logits), tiles, *strides,
-                MASKED=masked is not None, NOISE=bool(noise), **blocks,
+                MASKED=masked is not None, NOISE=bool(noise), **sizes, num_warps=WARPS,
             )  # fmt: skip
         return result
 
@@ -189,7 +192,7 @@ class TiledNetwork(torch.autograd.Function):
         """Runs the layers again, tile by tile, and back through them."""
         x, masked, *parameters = ctx.saved_tensors
         grad, grad_x = grad.contiguous(), torch.empty_like(x)
-        shape, tiles, blocks = _sizes(x, parameters[0])
+        shape, tiles, sizes = _sizes("backward", x, parameters[0])
         mask, strides = _mask(masked, x)
         size, total = sum(p.numel() for p in parameters), x.size(0) * tiles
         sums = torch.zeros(max(min(PROGRAMS, total), 1), size, device=x.device)
@@ -197,20 +200,26 @@ class TiledNetwork(torch.autograd.Function):
             _backward[(len(sums),)](
                 x, grad, grad_x, sums, mask, *parameters[:-1],
                 *shape, size, NEGATIVE_SLOPE, *_lengths(x), tiles, total, *strides,
-                MASKED=masked is not None, **blocks,
+                MASKED=masked is not None, **sizes, num_warps=WARPS,
             )  # fmt: skip
         parts = sums.sum(dim=0).split([p.numel() for p in parameters])
         grads = (s.view_as(p).to(p.dtype) for s, p in zip(parts, parameters, strict=True))
         return grad_x, grad_x, None, None, *grads
 
 
-def _sizes(logits: Tensor, weight: Tensor) -> tuple[tuple[int, int], int, dict[str, int]]:
-    """Heads and width, tiles of a sentence, and the blocks' sizes: powers of 2, at least 16."""
-    width, heads = weight.shape
-    tiles = triton.cdiv(logits.size(2) * logits.size(3), PAIRS)
+def blocks(which: str, dtype: torch.dtype, heads: int, width: int) -> dict[str, int]:
+    """Return the sizes of a pass's blocks: powers of 2, at least 16, as matrix products want."""
     padded = {"HEADS": heads, "WIDTH": width}
     padded = {name: max(16, triton.next_power_of_2(n)) for name, n in padded.items()}
-    return (heads, width), tiles, {**padded, "PAIRS_": PAIRS}
+    return {**padded, "PAIRS_": _PAIRS[which][dtype.itemsize]}
+
+
+def _sizes(which: str, logits: Tensor, weight: Tensor):
+    """Heads and width, tiles of a sentence, and the blocks' sizes, of a pass."""
+    width, heads = weight.shape
+    sizes = blocks(which, logits.dtype, heads, width)
+    tiles = triton.cdiv(logits.size(2) * logits.size(3), sizes["PAIRS_"])
+    return (heads, width), tiles, sizes
 
 
 def _lengths(logits: Tensor) -> tuple[int, int]:
