@@ -41,10 +41,13 @@ def compiled(capability: int, dtype: torch.dtype, heads: int, which: str) -> dic
     kernel = getattr(tiles, f"_{which}")
     fixed = {**tiles.blocks(which, dtype, heads, 4 * heads), "MASKED": True, "NOISE": True}
     names = list(inspect.signature(kernel.fn).parameters)
+    types = {name: _type(name, fixed, TYPES[dtype]) for name in names}
+    aligned = [n for n, name in enumerate(names) if types[name].startswith("*")]
     source = ASTSource(
         kernel,
-        signature={name: _type(name, fixed, TYPES[dtype]) for name in names},
+        signature=types,
         constexprs={(n,): fixed[name] for n, name in enumerate(names) if name in fixed},
+        attrs={(n,): [["tt.divisibility", 16]] for n in aligned},  # as torch's memory is
     )
     target, options = GPUTarget("cuda", capability, 32), {"num_warps": tiles.WARPS}
     built = triton.compile(source, target=target, options=options)
