@@ -2,9 +2,12 @@
 
 import itertools
 import json
+import re
 
+import numpy as np
 import pytest
 
+from diverse_mha.evaluation.comparison.inference import by_t, holm
 from diverse_mha.training.log import read_log
 from diverse_mha.training.reproduce.fill import Choices
 from diverse_mha.training.reproduce.papers.study import TABLES
@@ -51,8 +54,34 @@ def test_the_page_has_their_scores(head, bf16):
         table, row, precision, seed = planned()[folder]
         if table.name == "translation-small" and precision is bf16:
             result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
-            column = "sacreBLEU" if bf16 is None else f"seed {seed}"
-            score = f"{result['scores']['test']['sacrebleu']:.2f}"
-            found[row.label, column] = score
+            found[row.label, f"seed {seed}"] = f"{result['scores']['test']['sacrebleu']:.2f}"
     assert found
     assert found == {(label, column): by_label[label][column] for label, column in found}
+
+
+#: Rows that are not in the analysis of variance (docs/study.md, Deviations).
+RUINED = ("Sub., encoder", "Out., all")
+
+
+@pytest.mark.parametrize(
+    ("scores", "difference", "p", "digits"),
+    [
+        (("seed 1", "seed 2"), "difference (95 %)", "p", 2),
+        (("valid nll, seed 1", "valid nll, seed 2"), "difference of nll (95 %)", "p of nll", 3),
+    ],
+)
+def test_the_intervals_of_two_seeds_follow_from_all_rows(scores, difference, p, digits):
+    table = rows(page("docs/results.md"), "| method |")
+    table = {k: row for k, row in table.items() if k not in RUINED and all(map(row.get, scores))}
+    y = np.array([[float(row[column]) for column in scores] for row in table.values()])
+    rest = y - y.mean(axis=1, keepdims=True) - y.mean(axis=0) + y.mean()
+    degrees = len(y) - 1
+    error = np.sqrt(np.square(rest).sum() / degrees)  # of a difference of means over two seeds
+    means = dict(zip(table, (y - y[0]).mean(axis=1), strict=True))
+    assert means.pop("Baseline") == 0
+    tested = {k: by_t(mean, error, degrees, over_seeds=True) for k, mean in means.items()}
+    corrected = holm([one.p for one in tested.values()])
+    for (label, one), value in zip(tested.items(), corrected, strict=True):
+        said = [float(number) for number in re.findall(r"[-+][0-9.]+", table[label][difference])]
+        assert said == pytest.approx([one.value, *one.interval], abs=0.6 * 10**-digits), label
+        assert float(table[label][p].strip("<")) == pytest.approx(value, abs=1e-3), label
