@@ -221,8 +221,8 @@ def test_a_rehearsal_gives_a_report(tmp_path):
     ]
     state = json.loads((out / "report.json").read_text())
     found = state["jobs"]
-    # How far it comes depends on the machine; what it comes to works. A job that is told to stop may
-    # take seconds of the next part's share, and the minute be over before the last part.
+    # How far it comes depends on the machine; what it comes to works. A job that is told to stop
+    # may take seconds of the next part's share, and the minute be over before the last part.
     assert {"same: doctor", "speed: ceiling"} <= found.keys()
     assert "study: translation" in found or state["minutes"] > 0.95
     assert {row["status"] for row in found.values()} <= {"done", "out of time"}
