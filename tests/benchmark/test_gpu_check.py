@@ -210,7 +210,9 @@ def test_every_job_is_one_that_can_start(tmp_path):
 @pytest.mark.integration
 def test_a_rehearsal_gives_a_report(tmp_path):
     out = tmp_path / "out"
-    words = ["--device", "cpu", "--minutes", "1", "--out", out]
+    # Two: a job that is told to stop takes seconds of the next part's share, and the last one has a
+    # sixth of the time.
+    words = ["--device", "cpu", "--minutes", "2", "--out", out]
     done = subprocess.run(
         ["bash", ROOT / "scripts/check-gpu.sh", *words], capture_output=True, text=True
     )
@@ -219,11 +221,8 @@ def test_a_rehearsal_gives_a_report(tmp_path):
     assert [line for line in done.stdout.splitlines() if line.startswith("### ")] == [
         f"### {number}. {part.title}" for number, part in enumerate(gpu.parts_for("cpu", out), 1)
     ]
-    state = json.loads((out / "report.json").read_text())
-    found = state["jobs"]
-    # How far it comes depends on the machine; what it comes to works. A job that is told to stop
-    # may take seconds of the next part's share, and the minute be over before the last part.
-    assert {"same: doctor", "speed: ceiling"} <= found.keys()
-    assert "study: translation" in found or state["minutes"] > 0.95
+    found = json.loads((out / "report.json").read_text())["jobs"]
+    # How far it comes depends on the machine; what it comes to works.
+    assert {"same: doctor", "speed: ceiling", "study: translation"} <= found.keys()
     assert {row["status"] for row in found.values()} <= {"done", "out of time"}
     assert str(tmp_path) not in done.stdout and str(ROOT) not in done.stdout

@@ -214,7 +214,9 @@ def blocks(which: str, dtype: torch.dtype, heads: int, width: int) -> dict[str, 
     return {**padded, "PAIRS_": _PAIRS[which][dtype.itemsize]}
 
 
-def _sizes(which: str, logits: Tensor, weight: Tensor):
+def _sizes(
+    which: str, logits: Tensor, weight: Tensor
+) -> tuple[tuple[int, int], int, dict[str, int]]:
     """Heads and width, tiles of a sentence, and the blocks' sizes, of a pass."""
     width, heads = weight.shape
     sizes = blocks(which, logits.dtype, heads, width)
