@@ -333,6 +333,8 @@ def _read_tests(path: Path) -> dict:
     """Read a file of pytest's: what each test measured, and what failed and why."""
     tests = []
     for case in xml.etree.ElementTree.parse(path).iter("testcase"):
+        if case.get("name") is None:  # pytest was told to stop in the midst of this one
+            continue
         outcome, why = "passed", None
         for kind in ("skipped", "failure", "error"):
             found = case.find(kind)

@@ -18,6 +18,7 @@ TESTED = """<testsuites><testsuite>
 <testcase name="test_equals[float32-b]">
 <properties><property name="value" value="3e-7"/></properties>
 <failure message="too far&#10;apart"/></testcase>
+<testcase time="0.5"/>
 </testsuite></testsuites>"""
 WRITES = "import sys; open(sys.argv[-1], 'w').write(%r)"
 # A job of its own sort each; the first fails as long as there is no file "mended".
