@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from diverse_mha.evaluation.comparison.inference import by_t, holm
+from diverse_mha.evaluation.comparison.inference import by_rows_and_seeds, by_t, holm
 from diverse_mha.training.log import read_log
 from diverse_mha.training.reproduce.fill import Choices
 from diverse_mha.training.reproduce.papers.study import TABLES
@@ -85,3 +85,15 @@ def test_the_intervals_of_two_seeds_follow_from_all_rows(scores, difference, p, 
         said = [float(number) for number in re.findall(r"[-+][0-9.]+", table[label][difference])]
         assert said == pytest.approx([one.value, *one.interval], abs=0.6 * 10**-digits), label
         assert float(table[label][p].strip("<")) == pytest.approx(value, abs=1e-3), label
+
+
+def test_the_intervals_in_float32_are_those_of_compare():
+    """Scores of the page through the package's own analysis, which rounding changes a little."""
+    table = rows(page("docs/results.md"), "| method, in float32 |")
+    scores = [
+        dict(enumerate(map(float, row["valid nll, each seed"].split()))) for row in table.values()
+    ]
+    for found, row in zip(by_rows_and_seeds(scores), list(table.values())[1:], strict=True):
+        differences = [cell for cell in row.values() if cell.startswith(("+", "-"))]
+        said = [float(number) for number in re.findall(r"[-+][0-9.]+", differences[-1])]
+        assert said == pytest.approx([found.value, *found.interval], abs=0.0015)

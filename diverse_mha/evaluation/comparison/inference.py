@@ -1,9 +1,11 @@
-"""Intervals and p-values of differences, by Student's t; Holm's correction."""
+"""Intervals and p-values of differences over seeds, by Student's t; Holm's correction."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from statistics import mean, variance
+
+import numpy as np
 
 LEVEL = 0.95
 
@@ -19,6 +21,7 @@ class Difference:
         standard_error: Of the difference, or None.
         degrees: Degrees of freedom of the t distribution that interval and p are of.
         over_seeds: Whether seeds were taken into account; if not, it is about these models only.
+        by_seed: Whether models of the same seed were compared (:func:`by_rows_and_seeds`).
     """
 
     value: float
@@ -27,6 +30,7 @@ class Difference:
     standard_error: float | None
     degrees: float | None
     over_seeds: bool
+    by_seed: bool = False
 
 
 def by_t(value: float, error: float, degrees: float, *, over_seeds: bool) -> Difference:
@@ -71,12 +75,49 @@ def welch(baseline: Sequence[float], system: Sequence[float]) -> Difference:
     return by_t(value, math.sqrt(total), satterthwaite(total, parts), over_seeds=True)
 
 
-def paired_t(differences: Sequence[float]) -> float | None:
-    """Two-sided p-value of Student's t on differences seed by seed; None under two."""
-    if len(differences) < 2:
-        return None
-    error = math.sqrt(variance(differences) / len(differences))
-    return by_t(mean(differences), error, len(differences) - 1, over_seeds=True).p
+def by_rows_and_seeds(scores: Sequence[Mapping[int, float]]) -> list[Difference | None]:
+    """Compare rows with the first one over seeds, by an analysis of variance.
+
+    score = row + seed + noise by least squares, and the variance of the noise is that of all
+    residuals: with few seeds a row's own would have hardly a degree of freedom. So the rows are
+    taken to be about equally noisy. Of two rows this is Student's paired t over their seeds.
+
+    Args:
+        scores: By row, its score by seed. Rows may lack seeds that others have.
+
+    Returns:
+        The difference of every row but the first: without interval where it or the first has one
+        seed or no noise is left, None where no seed links the two, directly or over other rows.
+    """
+    seeds = sorted({seed for row in scores for seed in row})
+    cells = [
+        (place, seed, value) for place, row in enumerate(scores) for seed, value in row.items()
+    ]
+    design = np.zeros((len(cells), len(scores) + len(seeds)))
+    for line, (place, seed, _) in zip(design, cells, strict=True):
+        line[[place, len(scores) + seeds.index(seed)]] = 1
+    inverse = np.linalg.pinv(design)
+    values = np.array([value for *_, value in cells])
+    effects = inverse @ values
+    degrees = len(cells) - np.linalg.matrix_rank(design)
+    rest = np.square(values - design @ effects).sum()
+    # Scores are of the order of 1 to 1,000: what is smaller than this is rounding, not noise.
+    noise = round(float(rest) / int(degrees), 20) if degrees else None
+    found: list[Difference | None] = []
+    for place in range(1, len(scores)):
+        contrast = np.zeros(design.shape[1])
+        contrast[[0, place]] = -1, 1
+        weights = contrast @ inverse  # of the scores, in the difference
+        value = round(float(weights @ values), 10)
+        if not np.allclose(weights @ design, contrast):
+            found.append(None)
+        elif noise is None or min(len(scores[0]), len(scores[place])) < 2:
+            found.append(Difference(value, None, None, None, None, False, by_seed=True))
+        else:
+            error = math.sqrt(noise * np.square(weights).sum())
+            tested = by_t(value, error, int(degrees), over_seeds=True)
+            found.append(replace(tested, by_seed=True))
+    return found
 
 
 def holm(values: Sequence[float | None]) -> list[float | None]:

@@ -6,8 +6,13 @@ from statistics import mean, stdev
 
 import numpy as np
 
-from diverse_mha.evaluation.comparison.inference import Difference, holm, paired_t, welch
-from diverse_mha.evaluation.comparison.metrics import METRICS
+from diverse_mha.evaluation.comparison.inference import (
+    Difference,
+    by_rows_and_seeds,
+    holm,
+    welch,
+)
+from diverse_mha.evaluation.comparison.metrics import METRICS, Metric
 from diverse_mha.evaluation.comparison.resampling import difference, resampled_scores
 from diverse_mha.evaluation.comparison.runs import Scored
 
@@ -23,15 +28,15 @@ class Measured:
         values: By run, in their order.
         difference: To the baseline; None for the baseline itself.
         holm: The p-value of ``difference``, corrected for the number of methods.
-        paired: p-value of Student's t over the seeds that both have, or None.
-        pairs: How many seeds these are.
+        over_seeds: Of a translation also the difference by seed, sentences not resampled.
+        over_seeds_holm: Its p-value, corrected likewise.
     """
 
     values: tuple[float, ...]
     difference: Difference | None = None
     holm: float | None = None
-    paired: float | None = None
-    pairs: int = 0
+    over_seeds: Difference | None = None
+    over_seeds_holm: float | None = None
 
     @property
     def mean(self) -> float:
@@ -58,8 +63,10 @@ def compare_systems(
 ) -> list[System]:
     """Compare methods with a baseline.
 
-    Translations by the two-level bootstrap, all methods on the same resampled sentences; other
-    scores by Welch's t over seeds. Holm's correction is over the methods, measure by measure.
+    Translations by the two-level bootstrap, all methods on the same resampled sentences. They,
+    and all other scores, over seeds: seed by seed with the noise of all methods, or by Welch's t
+    where seeds are not known or not shared. Holm's correction is over the methods, measure by
+    measure.
 
     Args:
         baseline: The method to compare with.
@@ -74,28 +81,41 @@ def compare_systems(
     measures: list[dict[str, Measured]] = [{} for _ in everyone]
     for name in baseline.runs[0].scores:
         values = [tuple(run.scores[name] for run in one.runs) for one in everyone]
-        differences = _differences(name, everyone, values, resamples, seed)
-        corrected = holm([found.p for found in differences])
+        seeds = _over_seeds(name, everyone)
+        metric = next((metric for metric in METRICS if metric.name == name), None)
+        if metric is None:
+            differences = seeds or [welch(values[0], others) for others in values[1:]]
+            seeds = None
+        else:
+            differences = _resampled(metric, everyone, values, resamples, seed)
         measures[0][name] = Measured(values[0])
-        for place, found in enumerate(differences, start=1):
-            pairs = _pairs(name, baseline, everyone[place])
-            measures[place][name] = Measured(
-                values[place], found, corrected[place - 1], paired_t(pairs), len(pairs)
-            )
+        more = seeds or [None] * len(differences)
+        corrected = [holm([found and found.p for found in side]) for side in (differences, more)]
+        tests = zip(differences, corrected[0], more, corrected[1], strict=True)
+        for place, found in enumerate(tests, start=1):
+            measures[place][name] = Measured(values[place], *found)
     return [replace(one, measures=found) for one, found in zip(everyone, measures, strict=True)]
 
 
-def _differences(
-    name: str,
+def _over_seeds(name: str, everyone: Sequence[System]) -> list[Difference] | None:
+    """Compare seed by seed; None unless every run's seed is known and links it to the baseline."""
+    rows = [{run.seed: run.scores[name] for run in one.runs} for one in everyone]
+    if any(
+        None in row or len(row) < len(one.runs) for row, one in zip(rows, everyone, strict=True)
+    ):
+        return None
+    found = by_rows_and_seeds(rows)
+    return None if None in found else found
+
+
+def _resampled(
+    metric: Metric,
     everyone: Sequence[System],
     values: Sequence[Sequence[float]],
     resamples: int,
     seed: int,
 ) -> list[Difference]:
-    metric = next((metric for metric in METRICS if metric.name == name), None)
-    if metric is None:
-        return [welch(values[0], others) for others in values[1:]]
-    models = [run.statistics[name] for one in everyone for run in one.runs]
+    models = [run.statistics[metric.name] for one in everyone for run in one.runs]
     scores = resampled_scores(np.stack(models), metric, resamples=resamples, seed=seed)
     ends = np.cumsum([len(one.runs) for one in everyone])
     own = np.split(scores, ends[:-1], axis=1)
@@ -104,14 +124,3 @@ def _differences(
         difference(values[0], values[place], (own[0], own[place]), (seed + 1, seed + 1 + place))
         for place in range(1, len(everyone))
     ]
-
-
-def _pairs(name: str, baseline: System, system: System) -> list[float]:
-    """Differences seed by seed; empty unless every run's seed is known and there once."""
-    by_seed = []
-    for one in (baseline, system):
-        seeds = {run.seed: run.scores[name] for run in one.runs}
-        if None in seeds or len(seeds) < len(one.runs):
-            return []
-        by_seed.append(seeds)
-    return [by_seed[1][seed] - by_seed[0][seed] for seed in by_seed[0] if seed in by_seed[1]]

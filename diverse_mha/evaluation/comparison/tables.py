@@ -13,16 +13,19 @@ BOOTSTRAP = (
     "resamples of the sentences, the same for all models, and of the seeds; interval and p by "
     "Student's t with the bootstrap's standard error."
 )
-OVER_SEEDS = (
-    "Difference to the first row with its 95 % interval and p: Welch's t over seeds. No interval "
-    "where one of the two has one seed."
+BY_SEED = (
+    "By seed ({measures}): analysis of variance with rows and seeds as factors, the noise being "
+    "that of all rows; of two rows it is the paired t-test. No interval with one seed."
 )
-HOLM = "Holm: p corrected for the number of rows ({rows}), {measure}."
+WELCH = (
+    "Difference in {measures} to the first row with its 95 % interval and p: Welch's t over "
+    "seeds. No interval with one seed."
+)
+HOLM = "Holm: p corrected for the number of rows that have one in the column."
 ONE_SEED = (
     "† One seed on one side: resampled are sentences only, so this is about these models, and "
     "another seed may differ by more."
 )
-PAIRED = "t: p of the paired t-test over the seeds that both rows have."
 LOWER = "Perplexity: lower is better."
 
 
@@ -35,35 +38,56 @@ def lay_out(systems: Sequence[System], title: str, *, resamples: int) -> Layout:
         resamples: Of the bootstrap, for the notes.
     """
     measures = list(systems[0].measures)
-    paired = any(m.paired is not None for one in systems for m in one.measures.values())
     headings = ["", "seeds"]
     for name in measures:
-        headings += [name, f"difference in {name}", f"p of {name}, Holm"]
-        headings += [f"p of {name}, paired t"] if paired else []
+        headings += [name, *difference_headings(name, systems)]
     lines = []
     for one in systems:
         line = [one.name, str(len(one.runs))]
         for name in measures:
             found = one.measures[name]
-            line += [mean_and_spread(found), interval(found.difference), p_value(found.holm)]
-            line += [p_value(found.paired)] if paired else []
+            line += [mean_and_spread(found), *difference_cells(name, found, systems)]
         lines.append(tuple(line))
-    return Layout(title, tuple(headings), tuple(lines), notes(systems, resamples, paired=paired))
+    return Layout(title, tuple(headings), tuple(lines), notes(systems, resamples))
+
+
+def difference_headings(name: str, systems: Sequence[System]) -> list[str]:
+    """Head what :func:`difference_cells` gives."""
+    kinds = (name, f"{name} by seed") if _both(name, systems) else (name,)
+    return [
+        heading for kind in kinds for heading in (f"difference in {kind}", f"p of {kind}, Holm")
+    ]
+
+
+def difference_cells(name: str, found: Measured, systems: Sequence[System]) -> list[str]:
+    """Write the differences of a row in a measure, each with its corrected p-value."""
+    digits = 3 if name.endswith("nll") else 2
+    cells = [interval(found.difference, digits), p_value(found.holm)]
+    if _both(name, systems):
+        cells += [interval(found.over_seeds, digits), p_value(found.over_seeds_holm)]
+    return cells
+
+
+def _both(name: str, systems: Sequence[System]) -> bool:
+    """Tell whether a measure has a difference by seed beside the bootstrap's, with an interval."""
+    others = (one.measures[name].over_seeds for one in systems)
+    return any(found is not None and found.interval is not None for found in others)
 
 
 def notes(
-    systems: Sequence[System], resamples: int, *, paired: bool = False, tested: str | None = None
+    systems: Sequence[System], resamples: int, tested: Sequence[str] | None = None
 ) -> tuple[str, ...]:
-    """Say how the differences were found, of all measures or of the one that is ``tested``."""
-    measures = [tested] if tested else list(systems[0].measures)
-    translations = measures[0] in {metric.name for metric in METRICS}
-    said = [BOOTSTRAP.format(resamples=resamples) if translations else OVER_SEEDS]
-    count = sum(one.measures[measures[0]].holm is not None for one in systems)
-    each = "each measure by itself" if len(measures) > 1 else measures[0]
-    said += [HOLM.format(rows=count, measure=each)] if count else []
-    said += [PAIRED] if paired else []
-    differences = [one.measures[measures[0]].difference for one in systems[1:]]
-    said += [ONE_SEED] if translations and not all(d.over_seeds for d in differences) else []
+    """Say how the differences were found, of all measures or of those that are ``tested``."""
+    measures = tested or tuple(systems[0].measures)
+    first = {name: [one.measures[name].difference for one in systems[1:]] for name in measures}
+    resampled = {metric.name for metric in METRICS} & first.keys()
+    by_seed = [name for name in measures if _both(name, systems) or first[name][0].by_seed]
+    welch = [name for name in measures if name not in resampled and name not in by_seed]
+    said = [BOOTSTRAP.format(resamples=resamples)] if resampled else []
+    for text, names in ((BY_SEED, by_seed), (WELCH, welch)):
+        said += [text.format(measures=", ".join(names))] if names else []
+    said += [HOLM] if any(found.p is not None for one in first.values() for found in one) else []
+    said += [ONE_SEED] if not all(f.over_seeds for name in resampled for f in first[name]) else []
     said += [LOWER] if "perplexity" in measures else []
     return tuple(said)
 

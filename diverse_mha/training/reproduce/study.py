@@ -10,10 +10,10 @@ from diverse_mha.common.tables import Layout
 from diverse_mha.evaluation.comparison.runs import Scored, check_alike, read_run
 from diverse_mha.evaluation.comparison.systems import RESAMPLES, System, compare_systems
 from diverse_mha.evaluation.comparison.tables import (
-    interval,
+    difference_cells,
+    difference_headings,
     mean_and_spread,
     notes,
-    p_value,
     to_json,
 )
 from diverse_mha.training.log import TRAIN_LOG, read_log
@@ -29,10 +29,9 @@ from diverse_mha.training.reproduce.steps import Place
 #: The measures of heads that quality is drawn against.
 DIVERSITY = ("heads.svcca", "heads.cka", "heads.exp_d.output", "heads.jsd")
 VALID = "valid nll"
-_DIGITS = {VALID: 3}
 VALID_NOTE = (
-    "valid nll: token loss on the validation set, bits a token, lower is better; interval and p by "
-    "Welch's t over seeds. It also chose the checkpoints, of all rows alike."
+    "valid nll: token loss on the validation set, bits a token, lower is better; it also chose the "
+    "checkpoints, of all rows alike."
 )
 
 
@@ -93,7 +92,7 @@ def widen(layout: Layout, table: Table, systems: Sequence[System], counts: Mappi
     tested = [name for name in (table.tested, VALID) if systems and name in systems[0].measures]
     others = [name for name in (systems[0].measures if systems else ()) if name not in tested]
     for name in tested:
-        headings += [f"difference in {name}", "p, Holm"]
+        headings += difference_headings(name, systems)
     headings += others
     # The first column is two where the paper has a value of its own.
     end = 3 if layout.headings[1].endswith(", paper") else 2
@@ -103,11 +102,10 @@ def widen(layout: Layout, table: Table, systems: Sequence[System], counts: Mappi
         if line[0] in found:
             more = []
             for name in tested:
-                one = found[line[0]][name]
-                more += [interval(one.difference, _DIGITS.get(name, 2)), p_value(one.holm)]
+                more += difference_cells(name, found[line[0]][name], systems)
             more += [mean_and_spread(found[line[0]][name]) for name in others]
         lines.append((line[0], str(counts[line[0]]), *line[1:end], *more, *line[end:]))
-    said = notes(systems, RESAMPLES, tested=table.tested) if systems else ()
+    said = notes(systems, RESAMPLES, tested) if systems else ()
     said += (VALID_NOTE,) if VALID in tested else ()
     first = layout.headings
     return replace(

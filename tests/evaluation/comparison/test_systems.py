@@ -2,6 +2,7 @@
 
 import json
 import random
+from pathlib import Path
 
 import pytest
 from sacrebleu.metrics import BLEU, CHRF
@@ -66,16 +67,16 @@ def test_means_intervals_and_tests(folder, capsys):
             good["measures"][name]["mean"] - base["measures"][name]["mean"]
         )
         assert found["interval"][0] > 0 and found["over_seeds"]
-        paired = stats.ttest_rel(scores, base["measures"][name]["values"]).pvalue
-        assert good["measures"][name]["paired"] == pytest.approx(paired)
-        assert good["measures"][name]["pairs"] == 3
+        by_seed = good["measures"][name]["over_seeds"]
+        assert by_seed["value"] == pytest.approx(found["value"]) and by_seed["degrees"] == 4
+        assert good["measures"][name]["over_seeds_holm"] == pytest.approx(2 * by_seed["p"])
         p, other = found["p"], same["measures"][name]["difference"]["p"]
         assert p < 0.01 < 0.05 < other
         assert good["measures"][name]["holm"] == pytest.approx(2 * p)
         assert same["measures"][name]["holm"] == pytest.approx(other)
     out = capsys.readouterr().out
-    assert "two-level bootstrap, 500 resamples" in out and "number of rows (2)" in out
-    assert "†" not in out
+    assert "two-level bootstrap, 500 resamples" in out and "By seed (BLEU, chrF): " in out
+    assert "†" not in out and "p of chrF by seed, Holm" in out
     for ending in ("md", "csv", "tex"):
         assert "no change" in (folder / f"out.{ending}").read_text()
 
@@ -90,14 +91,16 @@ def test_one_seed_is_about_the_models_and_says_so(folder, capsys):
     words = ["--baseline", *runs(folder, "base"), "--system", *runs(folder, "good", (2,))]
     good = compare(folder, *words)[1]["measures"]["BLEU"]
     assert not good["difference"]["over_seeds"] and good["difference"]["degrees"] is None
-    assert good["paired"] is None and good["sd"] is None
+    assert good["over_seeds"]["interval"] is None and good["sd"] is None
     out = capsys.readouterr().out
-    assert "]†" in out and "these models" in out
+    assert "]†" in out and "these models" in out and "by seed" not in out
 
 
-def test_seeds_that_one_side_lacks_are_not_paired(folder):
+def test_two_methods_are_paired_over_the_seeds_of_both(folder):
     words = ["--baseline", *runs(folder, "base"), "--system", *runs(folder, "good", (2, 3))]
-    assert compare(folder, *words)[1]["measures"]["BLEU"]["pairs"] == 2
+    base, good = (one["measures"]["BLEU"] for one in compare(folder, *words))
+    expected = stats.ttest_rel(good["values"], base["values"][1:]).pvalue
+    assert good["over_seeds"]["p"] == good["over_seeds_holm"] == pytest.approx(expected)
 
 
 def test_translation_files_and_results_by_name(folder):
@@ -141,9 +144,17 @@ def test_other_scores_are_compared_over_seeds(tmp_path, content, measure, capsys
     cli.run(["compare", "--baseline", *given[0], "--system", *given[1], "--output", str(output)])
     found = json.loads(output.read_text())["systems"][1]["measures"][measure]
     assert found["values"] == list(values["other"])
+    paired = stats.ttest_rel(*values.values()).pvalue
+    assert found["difference"]["p"] == pytest.approx(paired) and found["over_seeds"] is None
+    assert f"By seed ({measure}): " in capsys.readouterr().out
+    # Files whose names do not say the seeds are of models that have none in common.
+    for number, run in enumerate(run for group in given for run in group):
+        (tmp_path / f"{number}.json").write_text(Path(run, "checkpoint_best.test.json").read_text())
+    given = [[str(tmp_path / f"{n}.json") for n in group] for group in ((0, 1, 2), (3, 4, 5))]
+    cli.run(["compare", "--baseline", *given[0], "--system", *given[1], "--output", str(output)])
+    found = json.loads(output.read_text())["systems"][1]["measures"][measure]
     expected = stats.ttest_ind(values["other"], values["base"], equal_var=False)
     assert found["difference"]["p"] == pytest.approx(expected.pvalue)
-    assert found["paired"] == pytest.approx(stats.ttest_rel(*values.values()).pvalue)
     assert "Welch's t over seeds" in capsys.readouterr().out
 
 

@@ -6,7 +6,7 @@ import random
 
 import pytest
 from sacrebleu.metrics import BLEU
-from scipy.stats import ttest_ind
+from scipy.stats import ttest_rel
 
 from diverse_mha.common.tables import to_text
 from diverse_mha.evaluation.comparison.runs import Scored
@@ -28,6 +28,7 @@ VALIDATION = (
     '"valid_num_updates": "{0}00"}}\n'
 )
 LOSS = {"baseline": 2.0, "out": 2.5, "coda": 1.9}  # of the best checkpoint with seed 1
+RISE = {"baseline": 0.01, "out": 0.02, "coda": 0.01}  # from seed to seed
 
 
 @pytest.fixture
@@ -65,7 +66,8 @@ def found(rows, place):
                 "sacrebleu_signature": "case:mixed|tok:13a",
             }
             (folder / "test.json").write_text(json.dumps(score))
-            losses = LOSS[row.name] + 2, LOSS[row.name] + 0.01 * (seed - 1), LOSS[row.name] + 1
+            best = LOSS[row.name] + RISE[row.name] * (seed - 1)
+            losses = best + 2, best, best + 1
             points = zip((1, 2, 4), losses, strict=True)
             log = "".join(VALIDATION.format(n, 2 ** (8 / n), loss) for n, loss in points)
             (folder / "train.log").write_text(log)
@@ -88,24 +90,25 @@ def test_every_row_is_tested_with_the_seeds_it_has(rows, place, found):
     counts = {row.label: len(runs) for row, runs in finished.items()}
     assert counts == {"Baseline": 3, "Out., encoder": 2, "EM routing, layers 1-2": 0, "CODA": 1}
     layout = study.widen(lay_out(TABLE, filled(rows), "smoke"), TABLE, systems, counts)
-    expected = ("BLEU", "difference in BLEU", "p, Holm", "difference in valid nll", "p, Holm")
-    assert layout.headings[:8] == ("", "seeds", *expected, "chrF")
+    tested = ("BLEU", "BLEU by seed", "valid nll")
+    expected = [f"{test} {name}" for name in tested for test in ("difference in", "p of")]
+    headings = [heading.removesuffix(", Holm") for heading in layout.headings]
+    assert headings[:10] == ["", "seeds", "BLEU", *expected, "chrF"]
     assert {len(line) for line in layout.lines} == {len(layout.headings)}
     lines = {line[0]: line[1:] for line in layout.lines}
     assert lines["Baseline"][0] == "3" and lines["Baseline"][2:4] == ("", "")
-    assert " ± " in lines["Baseline"][6]
-    assert lines["EM routing, layers 1-2"][:7] == ("0", *"------")
+    assert " ± " in lines["Baseline"][8]
+    assert lines["EM routing, layers 1-2"][:9] == ("0", *"--------")
     assert lines["Out., encoder"][2].startswith("+") and lines["Out., encoder"][3] == "<0.001"
     assert lines["CODA"][2].endswith("†") and float(lines["CODA"][3]) > 0.05
-    # Best losses of two and of three seeds: 2.50 2.51, 2.00 2.01 2.02.
-    nll = ttest_ind([2.5, 2.51], [2.0, 2.01, 2.02], equal_var=False)
+    nll = ttest_rel([2.5, 2.52], [2.0, 2.01])
     low, high = nll.confidence_interval(0.95)
-    assert lines["Out., encoder"][4] == f"+0.495 [{low:+.3f}, {high:+.3f}]"
-    assert lines["Out., encoder"][5] == p_value(nll.pvalue)
-    assert lines["CODA"][4:6] == ("-0.090", ""), "one seed says nothing of the spread"
+    assert lines["Out., encoder"][6] == f"+0.505 [{low:+.3f}, {high:+.3f}]"
+    assert lines["Out., encoder"][7] == p_value(nll.pvalue)
+    assert lines["CODA"][6:8] == ("-0.100", ""), "beside seed 3 of the baseline, not its mean"
     assert SMALL not in lay_out(TABLE, filled(rows), "small").notes, "there is no paper's number"
     text = to_text(layout)
-    assert "10,000 resamples" in text and "number of rows (2), BLEU" in text and "† One" in text
+    assert "10,000 resamples" in text and "By seed (BLEU, valid nll)" in text and "† One" in text
     assert "ours" not in "".join(layout.headings) and "paper" not in "".join(layout.headings)
 
 
