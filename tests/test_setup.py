@@ -1,12 +1,15 @@
 """What scripts/setup.sh says when the machine lacks something; nothing is installed here."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from diverse_mha import doctor
 
 ROOT = Path(__file__).resolve().parent.parent
 TOOLS = ("bash", "cksum", "dirname", "flock", "grep", "mv", "rm")
@@ -175,6 +178,26 @@ def test_constraints_pin_versions_and_name_no_host():
         name, separator, version = pin.partition("==")
         assert name and separator, pin
         assert not set(version) - set("0123456789.abrcpost"), pin
+
+
+def test_the_supported_pythons_are_the_same_everywhere():
+    """setup.py has the range; nothing else may promise more or less."""
+    ((low, high),) = re.findall(r'python_requires=">=3\.(\d+),<3\.(\d+)"', read("setup.py"))
+    minors = list(range(int(low), int(high)))
+    assert [(3, minors[0]), (3, minors[-1])] == [doctor.FIRST, doctor.LAST]
+    first, *between, last = (f"3.{minor}" for minor in minors)
+    script = read("scripts/setup.sh")
+    assert f"(3, {minors[0]}) <= sys.version_info[:2] <= (3, {minors[-1]})" in script
+    assert " ".join(f"python3.{minor}" for minor in minors[::-1]) + "; do" in script
+    said = ", ".join([first, *between]) + f" or {last}", f"{first} to {last}"
+    for file in ("README.md", "docs/install.md", "CONTRIBUTING.md", "diverse_mha/doctor.py"):
+        assert any(f"Python {words}" in read(file) for words in said), file
+    matrix = ", ".join(f'"3.{minor}"' for minor in minors)
+    assert f"python: [{matrix}]" in read(".github/workflows/ci.yml")
+
+
+def read(name):
+    return (ROOT / name).read_text(encoding="utf-8")
 
 
 def test_scripts_are_executable():
