@@ -11,6 +11,7 @@ from diverse_mha.corpora.space import download_bytes, human, work_bytes
 
 def describe_job(job: Job) -> Iterator[str]:
     """Yield the lines that say what would be fetched, how much room is needed, and the steps."""
+    job = job.unpacked()
     corpus = job.corpus
     yield f"corpus: {corpus.about}"
     if corpus.licence:

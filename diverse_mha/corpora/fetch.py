@@ -3,7 +3,7 @@
 import functools
 import shutil
 from collections.abc import Mapping
-from dataclasses import astuple, replace
+from dataclasses import astuple
 from pathlib import Path
 
 from diverse_mha.common.errors import UserError
@@ -48,9 +48,10 @@ def fetch_options(job: Job) -> dict:
 
 def _identities(job: Job) -> list:
     """Say which files the corpus consists of, so that another version of one is noticed."""
-    unknown = [file for file in job.corpus.published() if not file.known]
     digests = {}
-    if job.local and unknown:
+    if job.local and not all(file.known for file in job.corpus.published()):
+        job = job.unpacked()
+        unknown = [file for file in job.corpus.published() if not file.known]
         download.require_local(job.corpus.published(), job.local)
         digests = {file: sha256_of(download.find_local(file, job.local)) for file in unknown}
     return [
@@ -88,8 +89,7 @@ def fetch(job: Job, tmp: Path) -> str:
 
     Every file is fetched and checked first: nothing is unpacked unchecked.
     """
-    if job.local:
-        job = replace(job, corpus=job.corpus.as_unpacked(job.local))
+    job = job.unpacked()
     corpus = job.corpus
     counts = write_splits(job, corpus.files, obtain(job), tmp)
     if corpus.running_text:

@@ -1,6 +1,6 @@
 """One corpus on its way through the steps."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from diverse_mha.corpora.corpus import Corpus
@@ -21,6 +21,12 @@ class Job:
     out: Path
     local: Path | None = None
     workers: int = 1
+
+    def unpacked(self) -> "Job":
+        """Return this job with the texts of archives that ``local`` has unpacked."""
+        if self.local is None:
+            return self
+        return replace(self, corpus=self.corpus.as_unpacked(self.local))
 
     def sides(self, folder: Path, split: str) -> tuple[Path, ...]:
         """Return a split's files in a folder, one for each language."""

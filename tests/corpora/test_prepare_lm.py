@@ -94,13 +94,12 @@ def left_over(out):
 
 @pytest.mark.parametrize("way", ["from the folder", "from its address", "unpacked"])
 def test_archive_becomes_text_and_data(wiki, archive, tmp_path, preprocess, capsys, way):
-    job = Job(wiki, tmp_path / "out dir", local=archive.parent)
-    if way == "from its address":
-        job = replace(job, local=None)
-    elif way == "unpacked":
+    if way == "unpacked":
         for split, text in TEXTS.items():
             (archive.parent / f"wiki.{split}.tokens").write_text(text)
         archive.unlink()
+    local = None if way == "from its address" else archive.parent
+    job = Job(wiki, tmp_path / "out dir", local=local)
     prepare(job)
     for split, text in TEXTS.items():
         made = (job.out / f"raw/{split}.txt").read_text()
@@ -214,6 +213,18 @@ def test_a_dry_run_finds_what_a_folder_has_under_another_name(tmp_path, capsys):
     assert f"from {tmp_path / 'train.txt.gz'}, which is there" in told
     assert f"from {tmp_path / 'ptb.valid.txt'}, which IS MISSING" in told
     assert not (tmp_path / "out").exists()
+
+
+def test_a_dry_run_finds_what_a_folder_has_unpacked(tmp_path, capsys):
+    for split in ("train", "valid", "test"):
+        (tmp_path / f"wiki.{split}.tokens").write_bytes(b"")
+    words = ["wikitext103", "--from", f"{tmp_path}", "--out", f"{tmp_path / 'out'}"]
+    prepare_lm.main([*words, "--dry-run"])
+    told = capsys.readouterr().out
+    assert f"from {tmp_path / 'wiki.train.tokens'}, which is there" in told
+    assert "MISSING" not in told and ".zip" not in told
+    with pytest.raises(UserError, match="the train text .*wiki.train.tokens.* is empty"):
+        prepare_lm.main([*words, "--unchecked"])
 
 
 def test_files_are_fetched_from_their_addresses(plain, tmp_path, preprocess):
