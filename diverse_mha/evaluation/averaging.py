@@ -99,7 +99,7 @@ def average_checkpoints(paths: Sequence[str | Path]) -> dict:
             if name in sums:
                 sums[name] += value
             else:
-                sums[name] = value.double()  # a copy, unless it is float64 in this checkpoint
+                sums[name] = value.to(torch.float64, copy=True)  # tied weights share theirs
     for name, total in sums.items():
         model[name] = (total / len(paths)).to(model[name].dtype)
     # fairseq reads both with .get, and with None starts a fresh optimizer.

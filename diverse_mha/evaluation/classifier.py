@@ -112,11 +112,21 @@ def predict(model, task, subset: str, batch_size: int) -> list[tuple[int, int, i
     Returns:
         For every example, in the order of the data, predicted class, right class and group
         (None without groups).
+
+    Raises:
+        UserError: if a sentence is longer than the model reads.
     """
     task.load_dataset(subset)
-    batches = task.get_batch_iterator(
-        task.dataset(subset), max_sentences=batch_size, max_positions=model.max_positions()
-    ).next_epoch_itr(shuffle=False)
+    dataset, limit = task.dataset(subset), model.max_positions()
+    longest = int(dataset.sizes.argmax())
+    if dataset.sizes[longest] > limit:
+        raise UserError(
+            f"{subset}: example {longest + 1} has a sentence of {dataset.sizes[longest]} tokens, "
+            f"and the model reads {limit}; leave it out, or train with --max-source-positions"
+        )
+    batches = task.get_batch_iterator(dataset, max_sentences=batch_size).next_epoch_itr(
+        shuffle=False
+    )
     device = next(model.parameters()).device
     found = {}
     for sample in tqdm(batches, desc=subset, unit="batch", leave=False, disable=None):

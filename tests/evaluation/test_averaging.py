@@ -58,6 +58,18 @@ def test_half_precision_is_summed_in_double(tmp_path):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_tied_weights_are_averaged_once(tmp_path, dtype):
+    paths = []
+    for value in (1.0, 3.0):
+        paths.append(write(tmp_path / f"{value}.pt", [value], dtype=dtype))
+        state = torch.load(paths[-1])
+        state["model"]["tied"] = state["model"]["w"]
+        torch.save(state, paths[-1])
+    model = averaging.average_checkpoints(paths)["model"]
+    assert model["w"].item() == model["tied"].item() == 2.0
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_average_of_one_is_itself(tmp_path, dtype):
     path = write(tmp_path / "a.pt", [0.1, 0.2], dtype=dtype)
     weight = averaging.average_checkpoints([path])["model"]["w"]

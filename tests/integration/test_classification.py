@@ -115,9 +115,23 @@ def test_evaluation_writes_every_split(data, trained):
 
 def test_errors_are_one_line(data, trained, tmp_path):
     (tmp_path / "broken.pt").write_bytes(b"PK\x03\x04")
+    short = [
+        "--max-source-positions",
+        5,
+        "--skip-invalid-size-inputs-valid-test",
+        "--max-update",
+        1,
+    ]
+    train(data, tmp_path, *short)
+    (tmp_path / "checkpoint_last.pt").rename(tmp_path / "short.pt")
     for words, code, message in (
         (["diverse_mha.evaluation.classifier", tmp_path / "broken.pt", data], 2, "cut off"),
         (["diverse_mha.evaluation.classifier", trained / "checkpoint_best.pt", ROOT], 2, "no such"),
+        (
+            ["diverse_mha.evaluation.classifier", tmp_path / "short.pt", data, "--cpu"],
+            2,
+            "has a sentence of 8 tokens, and the model reads 5",
+        ),
         (
             ["fairseq_cli.train", data, *TRAIN.format(plugin=PLUGIN).split(), "--pooling", "mean",
              "--pooling-queries", 3],
