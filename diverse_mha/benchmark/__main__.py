@@ -22,7 +22,7 @@ from diverse_mha.benchmark.options import (
     check_precision,
     find_device,
 )
-from diverse_mha.benchmark.ranges import LEAST_ROUNDS, add, check_rounds, format_ranges
+from diverse_mha.benchmark.ranges import LEAST_ROUNDS, add, check_rounds, format_ranges, read
 from diverse_mha.benchmark.report import MIB, describe_machine, format_table, ratio
 from diverse_mha.benchmark.rounds import bar, clock_for, run_rounds, summarise
 from diverse_mha.benchmark.shapes import SHAPES
@@ -101,6 +101,7 @@ def check_options(args: argparse.Namespace) -> None:
     if args.add_to is not None:
         check_rounds(args.rounds)
         check_folder("--add-to", args.add_to)
+        read(args.add_to)
 
 
 def measure(args: argparse.Namespace) -> dict:

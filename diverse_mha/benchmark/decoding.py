@@ -11,6 +11,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import asdict
+from statistics import median
 
 import torch
 from fairseq.sequence_generator import SequenceGenerator
@@ -138,6 +139,12 @@ def measure(args: argparse.Namespace) -> dict:
         decoder.model.to(DTYPES[args.precision])
     steps = {name: decoder.translate for name, decoder in decoders.items()}
     seconds = run_rounds(steps, batches, args.warm_up, clock_for(device))
+    # A batch of long sentences has fewer of them than was asked for.
+    sentences = [len(batch["net_input"]["src_lengths"]) for batch in batches[args.warm_up :]]
+    speeds = {
+        name: median(n / s for n, s in zip(sentences, times, strict=True))
+        for name, times in seconds.items()
+    }
     return {
         "options": {**vars(args), "device": device.type, "output": None},
         "model": asdict(shape),
@@ -146,7 +153,7 @@ def measure(args: argparse.Namespace) -> dict:
         "variants": {
             name: {
                 "text": VARIANTS[name].text,
-                "sentences_per_second": args.sentences / summary["median_seconds"],
+                "sentences_per_second": speeds[name],
                 **summary,
             }
             for name, summary in summarise(seconds, STOCK, args.seed).items()
@@ -165,7 +172,7 @@ def format_markdown(result: dict) -> str:
     options = result["options"]
     title = (
         f"Beam search, shape {options['shape']}, beam {options['beam']}, {options['sentences']} "
-        f"sentences a batch, hypotheses of {options['length']} tokens"
+        f"sentences a batch at most, hypotheses of {options['length']} tokens"
     )
     rows = [
         (f"`{name}`", row["text"], f"{row['sentences_per_second']:.3g}", ratio(row))

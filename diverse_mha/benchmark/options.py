@@ -13,6 +13,7 @@ from diverse_mha.benchmark.training import DTYPES
 from diverse_mha.common.arguments import add_number
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import write_json
+from diverse_mha.common.places import check_file
 
 
 def add_models(
@@ -76,13 +77,13 @@ def check_precision(precision: str, device: torch.device) -> None:
 
 
 def check_output(output: Path | None) -> None:
-    """Refuse a folder where a file is wanted.
+    """Refuse a file that could not be written, before anything is measured.
 
     Raises:
         UserError: naming it.
     """
-    if output is not None and output.is_dir():
-        raise UserError(f"--output {output}: is a folder; name a file in it")
+    if output is not None:
+        check_file("--output", output)
 
 
 def carry_out(

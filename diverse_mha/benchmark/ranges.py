@@ -33,21 +33,27 @@ def add(folder: Path, result: dict) -> list[dict]:
     Args:
         folder: made if need be; each run is a file of its own.
         result: of ``measure``.
-
-    Raises:
-        UserError: if a file there is no run.
     """
     now = datetime.datetime.now(datetime.UTC)
     name = f"{result['options']['shape']}-{now:%Y%m%d-%H%M%S-%f}.json"
     write_json(folder / name, result | {"measured": now.isoformat()})
+    return [run for run in read(folder) if _shared(run) == _shared(result)]
+
+
+def read(folder: Path) -> list[dict]:
+    """Return the runs that a folder has, by time.
+
+    Raises:
+        UserError: if a file there is no run.
+    """
     runs = []
     for path in sorted(folder.glob("*.json")):
         try:
             run = json.loads(path.read_text(encoding="utf-8"))
-            if _shared(run) == _shared(result):
-                runs.append(run)
+            _ = _shared(run), run["measured"], run["variants"], run["machine"]
         except (ValueError, LookupError, TypeError) as error:
             raise UserError(f"{path}: no run of the benchmark; take it out ({error})") from None
+        runs.append(run)
     return sorted(runs, key=lambda run: run["measured"])
 
 

@@ -29,8 +29,10 @@ def test_a_range_reaches_over_all_runs_of_the_same_options(tmp_path):
 
 def test_a_file_that_is_no_run_is_named(tmp_path):
     (tmp_path / "other.json").write_text("{}")
+    words = ["--shape", "tiny", "--rounds", "20", "--add-to", str(tmp_path), "--device", "cpu"]
     with pytest.raises(UserError, match="other.json: no run of the benchmark"):
-        add(tmp_path, run())
+        command.main(words)  # before anything is measured
+    assert len(list(tmp_path.iterdir())) == 1
 
 
 def test_a_short_run_does_not_count(tmp_path):

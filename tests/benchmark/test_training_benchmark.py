@@ -264,6 +264,7 @@ def test_stock_is_always_measured_first():
         (["--device", "abacus"], "--device abacus: choose cpu or cuda"),
         (["--device", "cpu", "--precision", "fp16"], "--precision fp16: needs a GPU"),
         (["--device", "cpu", "--output", "."], "--output .: is a folder"),
+        (["--device", "cpu", "--output", "/proc/x/y.json"], "/proc cannot be written to"),
     ],
 )
 def test_impossible_options_are_refused(options, message):
