@@ -15,7 +15,7 @@
 5. A training is looked at once more before it starts, where fairseq hands out all of
    it: a checkpoint to start from that is not there or does not fit, a model that cannot
    give the loss what it asks for. One that lacks a part of ours may be fine-tuned
-   (:mod:`diverse_mha.warm_start`).
+   (:mod:`diverse_mha.models.warm_start`).
 6. Whole splits. fairseq-fixed leaves out the last sentences of a validation or test
    split if their number is not a multiple of ``--required-batch-size-multiple`` (8 by
    default): 1,008 of 1,014. In training they only come in another epoch.

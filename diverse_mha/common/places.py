@@ -52,5 +52,5 @@ def _check_above(option: str, path: Path, folder: Path) -> None:
         folder = folder.parent
     if not folder.is_dir():
         raise UserError(f"{option} {path}: {folder} is not a folder; choose another place")
-    if not os.access(folder, os.W_OK | os.X_OK) or str(folder).startswith("/proc"):
+    if not os.access(folder, os.W_OK | os.X_OK) or folder.is_relative_to("/proc"):
         raise UserError(f"{option} {path}: {folder} cannot be written to; choose another place")

@@ -73,6 +73,8 @@ def read_runs(words: Sequence[str], subset: str) -> dict[str, list[dict]]:
     given = []
     for word in words:
         name, separator, place = word.partition("=")
+        if Path(word).exists():  # a run's folder may have = in its name
+            name, separator, place = "", "", word
         path = Path(place if separator else word)
         log = path / TRAIN_LOG if path.is_dir() else path
         if not log.is_file():

@@ -19,7 +19,7 @@ from diverse_mha.analysis.sentence import Attention, SentenceAttention
 
 
 def result(heads, pairs, measure, name="model"):
-    layers = {"1": {measure: {"mean": 0.5, "pairs": pairs}}}
+    layers = {"1": {measure: {"mean": 0.5, "per_row": 0.5 / 3, "pairs": pairs}}}
     entry = {"heads": heads, "positions": 30, "layers": layers}
     return {"name": name, "sentences": 10, "components": {"encoder": entry}}
 

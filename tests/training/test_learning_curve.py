@@ -97,6 +97,15 @@ def test_folders_of_one_name_are_told_apart(tmp_path):
         learning_curve.read_runs([f"x={place}" for place in places], "valid")
 
 
+def test_a_folder_may_have_an_equals_sign_in_its_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    place = tmp_path / "m.hsic_weight=1e-08.seed1"
+    place.mkdir()
+    (place / "train.log").write_text("\n".join(log(JSON, (1, 10, 3.0, 8.0))))
+    runs = learning_curve.read_runs([place.name, f"named={place.name}"], "valid")
+    assert list(runs) == [place.name, "named"]
+
+
 def test_missing_and_empty_logs_are_named(tmp_path):
     with pytest.raises(UserError, match="train.log: no such log; name a log file"):
         learning_curve.read_runs([f"{tmp_path}"], "valid")

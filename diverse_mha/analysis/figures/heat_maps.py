@@ -108,11 +108,13 @@ def scale_end(results: list[dict], measure: str) -> float:
     if measure != "jsd":
         return 1.0
     lengths = [
-        entry["positions"] / max(result["sentences"], 1)
+        layer["jsd"]["mean"] / layer["jsd"]["per_row"]  # positions of a sentence
         for result in results
         for entry in result["components"].values()
+        for layer in entry["layers"].values()
+        if layer.get("jsd") and layer["jsd"]["per_row"]
     ]
-    return math.log(2) * max(lengths)
+    return math.log(2) * max(lengths, default=1.0)
 
 
 def draw_rows(
