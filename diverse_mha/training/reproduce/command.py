@@ -71,9 +71,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--data", type=Path, metavar="FOLDER", help="prepared corpora (data; smoke: in --out)"
     )
-    parser.add_argument(
-        "--from", type=Path, dest="local", metavar="FOLDER", help="corpora as downloaded"
-    )
+    text = "corpora as downloaded, in it or in folders named as those of --data"
+    parser.add_argument("--from", type=Path, dest="local", metavar="FOLDER", help=text)
     parser.add_argument(
         "--updates", type=int, metavar="N", help="updates of every training, for a trial"
     )
@@ -132,6 +131,8 @@ def _items(args: argparse.Namespace) -> list[Item]:
     if args.paper is None:
         raise UserError("name a paper and a table; diverse-mha reproduce --list shows them")
     papers = PAPERS if args.paper == "all" else [args.paper]
+    if args.paper == "all" and args.table not in (None, "all"):
+        raise UserError(f"{args.table}: is a table of one paper; name the paper in place of all")
     items = [item for paper in papers for item in items_of(paper).values()]
     several = "all" in (args.paper, args.table)
     if not several:
@@ -176,6 +177,8 @@ def _place(args: argparse.Namespace) -> Place:
         raise UserError(f"--gpus {args.gpus}: the smoke scale trains on the CPU; leave it out")
     if args.local is not None and not args.local.is_dir():
         raise UserError(f"--from {args.local}: no such folder")
+    if args.local is not None and args.scale == "smoke":
+        raise UserError(f"--from {args.local}: the smoke scale makes its own corpora; leave it out")
     return Place(
         out=out,
         data=args.data.absolute() if args.data else data,

@@ -281,9 +281,8 @@ class Runner:
             yield command
         if command.code:
             said = last_line(log).removeprefix("error: ")
-            by_signal = (
-                f" ({signal.Signals(command.code - 128).name})" if command.code > 128 else ""
-            )
+            known = command.code - 128 in signal.valid_signals()
+            by_signal = f" ({signal.Signals(command.code - 128).name})" if known else ""
             raise UserError(
                 f"{step.name} ended with exit code {command.code}{by_signal}: {said[:300]}; "
                 f"log: {log}"

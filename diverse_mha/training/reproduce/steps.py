@@ -89,7 +89,9 @@ def prepare(run: Run, place: Place) -> Step:
     if place.data != ROOT / "data" and "--out" not in words:
         words += ["--out", str(place.data / run.recipe.folder.partition("/")[0])]
     if place.local is not None and run.recipe.folder != "demo":
-        words += ["--from", str(place.local)]
+        # Two corpora may have files of one name: IWSLT14's and IWSLT17's de-en.tgz.
+        own = place.local / run.recipe.folder.partition("/")[0]
+        words += ["--from", str(own if own.is_dir() else place.local)]
     return Step("prepare", f"data-prep/{script}", "", tuple(words))
 
 

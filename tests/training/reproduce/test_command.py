@@ -103,6 +103,11 @@ def test_dry_run_keeps_the_folder_of_downloads(capsys, tmp_path):
     words = ["li2018", "1", "--scale", "paper", "--from", str(tmp_path), "--dry-run"]
     assert reproduce(*words) == 0
     assert f"prepare-wmt17-zh-en.sh --from {tmp_path}" in capsys.readouterr().out
+    # Files of one name, as IWSLT14's and IWSLT17's, lie in folders called after the corpora.
+    own = tmp_path / "wmt17-zh-en"
+    own.mkdir()
+    assert reproduce(*words) == 0
+    assert f"prepare-wmt17-zh-en.sh --from {own}\n" in capsys.readouterr().out
 
 
 def test_zheng_et_al_score_with_compounds_split(capsys):
@@ -189,6 +194,8 @@ def test_every_table_has_commands_that_the_launcher_reads(scale, capsys):
         (["li2018", "1", "--scale", "smoke", "--gpus", "-1"], "--gpus -1: must be 0"),
         (["li2018", "1", "--scale", "smoke", "--gpus", "2"], "--gpus 2: the smoke scale trains on"),
         (["li2018", "1", "--scale", "smoke", "--from", "no"], "--from no: no such folder"),
+        (["li2018", "1", "--scale", "smoke", "--from", "/"], "--from /: the smoke scale makes"),
+        (["all", "table-1", "--scale", "smoke"], "table-1: is a table of one paper"),
     ],
 )
 def test_mistakes_are_refused_in_one_line(words, message, tmp_path):

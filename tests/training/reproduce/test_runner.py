@@ -192,14 +192,16 @@ def test_forks_and_subprocesses_do_the_same(tmp_path, monkeypatch):
     assert logs[0] == logs[1] and f"hello ['a', 'b c'] {ROOT} __main__ 1" in logs[0]
 
 
-def test_what_a_failed_command_said_is_told(place, tmp_path):
-    script = "echo first; echo error: the reason; echo last; kill -9 $$"
+@pytest.mark.parametrize(
+    ("end", "code"),
+    [("kill -9 $$", r"137 \(SIGKILL\)"), ("exit 3", "3"), ("exit 255", "255")],
+)
+def test_what_a_failed_command_said_is_told(place, tmp_path, end, code):
+    script = f"echo first; echo error: the reason; echo last; {end}"
     step = steps.Step("train", "", "", ())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(steps.Step, "command", lambda self: ["bash", "-c", script])
-        with pytest.raises(
-            UserError, match=r"train ended with exit code 137 \(SIGKILL\): the reason"
-        ):
+        with pytest.raises(UserError, match=f"train ended with exit code {code}: the reason"):
             for _ in Runner(place)._execute(step, tmp_path / "log", {}):
                 time.sleep(0.01)
 

@@ -43,7 +43,9 @@ TABLE_1 = Table(
         )
         for width, by_heads in _GRID.items()
     ),
-    notes=("The widths are the paper's; the small scale halves them, smoke takes an eighth.",),
+    notes=(
+        "The widths are the paper's; the small scale takes a quarter of them, smoke an eighth.",
+    ),
 )
 
 SINGLE = sized(512, 1)
