@@ -29,43 +29,44 @@ ONE_SEED = (
 LOWER = "Perplexity: lower is better."
 
 
-def lay_out(systems: Sequence[System], title: str, *, resamples: int) -> Layout:
+def lay_out(
+    systems: Sequence[System],
+    title: str,
+    *,
+    resamples: int,
+    tested: Sequence[str] | None = None,
+    more: Sequence[str] = (),
+) -> Layout:
     """Lay out what ``compare_systems`` found.
 
     Args:
         systems: The baseline, then the others.
         title: Of the table.
         resamples: Of the bootstrap, for the notes.
+        tested: Measures to give differences of; of the others stands the mean. None: all.
+        more: Notes to add.
     """
     measures = list(systems[0].measures)
+    tested = measures if tested is None else [name for name in tested if name in measures]
     headings = ["", "seeds"]
     for name in measures:
-        headings += [name, *difference_headings(name, systems)]
+        kinds = [name, f"{name} by seed"] if _both(name, systems) else [name]
+        headings.append(name)
+        for kind in kinds if name in tested else ():
+            headings += [f"difference in {kind}", f"p of {kind}, Holm"]
     lines = []
     for one in systems:
         line = [one.name, str(len(one.runs))]
         for name in measures:
-            found = one.measures[name]
-            line += [mean_and_spread(found), *difference_cells(name, found, systems)]
+            found, digits = one.measures[name], 3 if name.endswith("nll") else 2
+            line.append(mean_and_spread(found, digits))
+            if name in tested:
+                line += [interval(found.difference, digits), p_value(found.holm)]
+            if name in tested and _both(name, systems):
+                line += [interval(found.over_seeds, digits), p_value(found.over_seeds_holm)]
         lines.append(tuple(line))
-    return Layout(title, tuple(headings), tuple(lines), notes(systems, resamples))
-
-
-def difference_headings(name: str, systems: Sequence[System]) -> list[str]:
-    """Head what :func:`difference_cells` gives."""
-    kinds = (name, f"{name} by seed") if _both(name, systems) else (name,)
-    return [
-        heading for kind in kinds for heading in (f"difference in {kind}", f"p of {kind}, Holm")
-    ]
-
-
-def difference_cells(name: str, found: Measured, systems: Sequence[System]) -> list[str]:
-    """Write the differences of a row in a measure, each with its corrected p-value."""
-    digits = 3 if name.endswith("nll") else 2
-    cells = [interval(found.difference, digits), p_value(found.holm)]
-    if _both(name, systems):
-        cells += [interval(found.over_seeds, digits), p_value(found.over_seeds_holm)]
-    return cells
+    said = (*_notes(systems, resamples, tested), *more)
+    return Layout(title, tuple(headings), tuple(lines), said)
 
 
 def _both(name: str, systems: Sequence[System]) -> bool:
@@ -74,11 +75,8 @@ def _both(name: str, systems: Sequence[System]) -> bool:
     return any(found is not None and found.interval is not None for found in others)
 
 
-def notes(
-    systems: Sequence[System], resamples: int, tested: Sequence[str] | None = None
-) -> tuple[str, ...]:
-    """Say how the differences were found, of all measures or of those that are ``tested``."""
-    measures = tested or tuple(systems[0].measures)
+def _notes(systems: Sequence[System], resamples: int, measures: Sequence[str]) -> tuple[str, ...]:
+    """Say how the differences in some measures were found."""
     first = {name: [one.measures[name].difference for one in systems[1:]] for name in measures}
     resampled = {metric.name for metric in METRICS} & first.keys()
     by_seed = [name for name in measures if _both(name, systems) or first[name][0].by_seed]
@@ -92,10 +90,10 @@ def notes(
     return tuple(said)
 
 
-def mean_and_spread(found: Measured) -> str:
+def mean_and_spread(found: Measured, digits: int = 2) -> str:
     """Write mean and standard deviation."""
-    spread = f" ± {found.spread:.2f}" if found.spread is not None else ""
-    return f"{found.mean:.2f}{spread}"
+    spread = f" ± {found.spread:.{digits}f}" if found.spread is not None else ""
+    return f"{found.mean:.{digits}f}{spread}"
 
 
 def interval(found: Difference | None, digits: int = 2) -> str:

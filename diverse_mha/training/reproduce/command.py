@@ -11,10 +11,12 @@ import torch
 
 from diverse_mha.common.arguments import add_number
 from diverse_mha.common.errors import UserError
+from diverse_mha.common.files import write_json
 from diverse_mha.common.options import split_list
 from diverse_mha.common.places import ROOT, check_folder
 from diverse_mha.common.processes import Interrupted
-from diverse_mha.common.tables import to_text
+from diverse_mha.common.tables import to_text, write_texts
+from diverse_mha.evaluation.comparison.tables import to_json
 from diverse_mha.training.reproduce import steps, study
 from diverse_mha.training.reproduce.experiments import SCALES, Figure, Item, Row, Table
 from diverse_mha.training.reproduce.figures import draw
@@ -206,18 +208,19 @@ def _one(item: Item, names: str | None, choices: Choices, runner: Runner) -> boo
     filled = fill(item, rows, choices, found, runner)
     layout = lay_out(item, filled, choices.scale, _signatures(found.values()), bf16=choices.bf16)
     name += "" if names is None else "-rows"
-    finished, systems = {}, []
+    print("\n" + to_text(layout))
+    files = write_all(layout, folder, name, filled)
     if item.tested is not None:
         finished = study.runs_by_row(item, rows, choices, found)
         systems = study.tested_rows(item, finished, runner.place)
-        counts = {row.label: len(runs) for row, runs in finished.items()}
-        layout = study.widen(layout, item, systems, counts)
-    print("\n" + to_text(layout))
-    files = write_all(layout, folder, name, filled) + study.write_tests(folder, name, systems)
-    if item.tested is not None and study.draw(
-        item, filled, choices.scale, finished, systems, runner, folder / name
-    ):
-        files += sorted((folder / name).glob("*.svg"))
+        tests = study.lay_out_tests(item, systems)
+        if tests is not None:
+            print("\n" + to_text(tests))
+            files += write_texts(tests, folder, f"{name}.tests")
+            files.append(folder / f"{name}.tests.json")
+            write_json(files[-1], {"systems": to_json(systems)})
+        if study.draw(item, filled, choices.scale, finished, systems, runner, folder / name):
+            files += sorted((folder / name).glob("*.svg"))
     print("written: " + ", ".join(str(path) for path in files) + "\n", flush=True)
     if runner.collect:
         return bool(found)

@@ -1,21 +1,14 @@
-"""What a study adds to a table: tests of every row against the baseline, and two figures."""
+"""What a study adds to a table: a table of tests against the baseline, and two figures."""
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from diverse_mha.common.files import write_json
 from diverse_mha.common.tables import Layout
 from diverse_mha.evaluation.comparison.runs import Scored, check_alike, read_run
 from diverse_mha.evaluation.comparison.systems import RESAMPLES, System, compare_systems
-from diverse_mha.evaluation.comparison.tables import (
-    difference_cells,
-    difference_headings,
-    mean_and_spread,
-    notes,
-    to_json,
-)
+from diverse_mha.evaluation.comparison.tables import lay_out
 from diverse_mha.training.log import TRAIN_LOG, read_log
 from diverse_mha.training.reproduce import steps
 from diverse_mha.training.reproduce.experiments import Row, Table
@@ -79,49 +72,17 @@ def _scored(run: Run, place: Place) -> Scored:
     return found if loss is None else replace(found, scores=found.scores | {VALID: loss})
 
 
-def widen(layout: Layout, table: Table, systems: Sequence[System], counts: Mapping) -> Layout:
-    """Put the number of seeds before a table's first column, and the tests after it.
-
-    Args:
-        layout: The table; its first column is the score that is tested.
-        table: What it is of.
-        systems: What :func:`tested_rows` returned.
-        counts: By a row's label, its number of seeds.
-    """
-    headings, found = [], {one.name: one.measures for one in systems}
-    tested = [name for name in (table.tested, VALID) if systems and name in systems[0].measures]
-    others = [name for name in (systems[0].measures if systems else ()) if name not in tested]
-    for name in tested:
-        headings += difference_headings(name, systems)
-    headings += others
-    # The first column is two where the paper has a value of its own.
-    end = 3 if layout.headings[1].endswith(", paper") else 2
-    lines = []
-    for line in layout.lines:
-        more = ["-"] * len(headings)
-        if line[0] in found:
-            more = []
-            for name in tested:
-                more += difference_cells(name, found[line[0]][name], systems)
-            more += [mean_and_spread(found[line[0]][name]) for name in others]
-        lines.append((line[0], str(counts[line[0]]), *line[1:end], *more, *line[end:]))
-    said = notes(systems, RESAMPLES, tested) if systems else ()
-    said += (VALID_NOTE,) if VALID in tested else ()
-    first = layout.headings
-    return replace(
-        layout,
-        headings=(first[0], "seeds", *first[1:end], *headings, *first[end:]),
-        lines=tuple(lines),
-        notes=layout.notes + said,
-    )
-
-
-def write_tests(folder: Path, name: str, systems: Sequence[System]) -> list[Path]:
-    """Write every number of the tests as ``NAME.tests.json``."""
+def lay_out_tests(table: Table, systems: Sequence[System]) -> Layout | None:
+    """Lay out what :func:`tested_rows` returned; None where that is nothing."""
     if not systems:
-        return []
-    write_json(folder / f"{name}.tests.json", {"systems": to_json(systems)})
-    return [folder / f"{name}.tests.json"]
+        return None
+    return lay_out(
+        systems,
+        f"{table.title}: is the difference more than chance?",
+        resamples=RESAMPLES,
+        tested=(table.tested, VALID),
+        more=(VALID_NOTE,) if VALID in systems[0].measures else (),
+    )
 
 
 def draw(

@@ -9,8 +9,6 @@ from sacrebleu.metrics import BLEU
 from scipy.stats import ttest_rel
 
 from diverse_mha.common.tables import to_text
-from diverse_mha.evaluation.comparison.runs import Scored
-from diverse_mha.evaluation.comparison.systems import System, compare_systems
 from diverse_mha.evaluation.comparison.tables import p_value
 from diverse_mha.training.reproduce import study
 from diverse_mha.training.reproduce.draw_study import draw_study
@@ -89,50 +87,37 @@ def test_every_row_is_tested_with_the_seeds_it_has(rows, place, found):
     assert [one.name for one in systems] == ["Baseline", "Out., encoder", "CODA"]
     counts = {row.label: len(runs) for row, runs in finished.items()}
     assert counts == {"Baseline": 3, "Out., encoder": 2, "EM routing, layers 1-2": 0, "CODA": 1}
-    layout = study.widen(lay_out(TABLE, filled(rows), "smoke"), TABLE, systems, counts)
-    tested = ("BLEU", "BLEU by seed", "valid nll")
-    expected = [f"{test} {name}" for name in tested for test in ("difference in", "p of")]
-    headings = [heading.removesuffix(", Holm") for heading in layout.headings]
-    assert headings[:10] == ["", "seeds", "BLEU", *expected, "chrF"]
-    assert {len(line) for line in layout.lines} == {len(layout.headings)}
+    layout = study.lay_out_tests(TABLE, systems)
+    tested = {"BLEU": 2, "chrF": 0, "valid nll": 1}  # chrF is described, not tested
+    expected = []
+    for name, tests in tested.items():
+        expected.append(name)
+        for kind in (name, f"{name} by seed")[:tests]:
+            expected += [f"difference in {kind}", f"p of {kind}, Holm"]
+    assert layout.headings == ("", "seeds", *expected)
     lines = {line[0]: line[1:] for line in layout.lines}
-    assert lines["Baseline"][0] == "3" and lines["Baseline"][2:4] == ("", "")
-    assert " ± " in lines["Baseline"][8]
-    assert lines["EM routing, layers 1-2"][:9] == ("0", *"--------")
+    assert list(lines) == ["Baseline", "Out., encoder", "CODA"]
+    assert lines["Baseline"][0] == "3" and lines["Baseline"][2:6] == ("", "", "", "")
+    assert " ± " in lines["Baseline"][6] and lines["Baseline"][7] == "2.010 ± 0.010"
     assert lines["Out., encoder"][2].startswith("+") and lines["Out., encoder"][3] == "<0.001"
     assert lines["CODA"][2].endswith("†") and float(lines["CODA"][3]) > 0.05
     nll = ttest_rel([2.5, 2.52], [2.0, 2.01])
     low, high = nll.confidence_interval(0.95)
-    assert lines["Out., encoder"][6] == f"+0.505 [{low:+.3f}, {high:+.3f}]"
-    assert lines["Out., encoder"][7] == p_value(nll.pvalue)
-    assert lines["CODA"][6:8] == ("-0.100", ""), "beside seed 3 of the baseline, not its mean"
-    assert SMALL not in lay_out(TABLE, filled(rows), "small").notes, "there is no paper's number"
+    assert lines["Out., encoder"][8] == f"+0.505 [{low:+.3f}, {high:+.3f}]"
+    assert lines["Out., encoder"][9] == p_value(nll.pvalue)
+    assert lines["CODA"][8:] == ("-0.100", ""), "beside seed 3 of the baseline, not its mean"
+    main = lay_out(TABLE, filled(rows), "small")
+    assert SMALL not in main.notes, "there is no paper's number"
+    assert not any("paper" in heading or "ours" in heading for heading in main.headings)
     text = to_text(layout)
     assert "10,000 resamples" in text and "By seed (BLEU, valid nll)" in text and "† One" in text
-    assert "ours" not in "".join(layout.headings) and "paper" not in "".join(layout.headings)
 
 
 def test_without_the_baseline_there_is_no_test(rows, place, found):
     others = {run: result for run, result in found.items() if "baseline" not in run.name}
     finished = study.runs_by_row(TABLE, rows, CHOICES, others)
     assert study.tested_rows(TABLE, finished, place) == []
-    layout = lay_out(TABLE, filled(rows), "smoke")
-    wide = study.widen(layout, TABLE, [], {row.label: 0 for row in rows})
-    assert wide.headings[:4] == ("", "seeds", "BLEU", "valid ppl") and wide.notes == layout.notes
-
-
-def test_the_tests_stand_behind_our_value_where_the_paper_has_one():
-    table = PAPERS["study"]["ptb"]
-    values = [[Number(c.measure, c.paper, (90.0,)) for c in row.cells] for row in table.rows]
-    layout = lay_out(table, list(zip(table.rows, values, strict=True)), "small")
-    names = [row.label for row in table.rows]
-    scored = [Scored(name, 1, {"perplexity": 90.0}, test="perplexity") for name in names]
-    systems = [System(n, (one,)) for n, one in zip(names, scored, strict=True)]
-    compared = compare_systems(systems[0], systems[1:])
-    wide = study.widen(layout, table, compared, dict.fromkeys(names, 1))
-    expected = ("", "seeds", "test ppl, paper", "test ppl, ours", "difference in perplexity")
-    assert wide.headings[:5] == expected
-    assert wide.lines[1][1:6] == ("1", "102.72", "90.00", "+0.00", "")
+    assert study.lay_out_tests(TABLE, []) is None
 
 
 def test_the_figures_show_every_row_that_ran(rows, place, found, monkeypatch, tmp_path):
