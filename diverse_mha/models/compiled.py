@@ -3,6 +3,7 @@
 import functools
 import logging
 from dataclasses import dataclass
+from types import FunctionType
 
 import torch
 from torch import nn
@@ -11,6 +12,8 @@ from torch.nn import Linear
 from diverse_mha.common.options import option
 
 logger = logging.getLogger(__name__)
+
+_BACKEND = "inductor"  # torch's default
 
 
 @dataclass
@@ -38,10 +41,20 @@ def _call(layer: nn.Module, *args, **options):
 
 
 @functools.cache
-def _compiled_call():
-    # The layer is an argument, so layers of one make share their compiled code, and no module
-    # holds any: copies (EMA) and checkpoints are as without. Lengths change from batch to batch.
-    return torch.compile(_call, dynamic=True)
+def _compiled_call(kind: tuple[str, ...]):
+    # The layer is an argument, so layers of one kind share their compiled code, and no module
+    # holds any: copies (EMA) and checkpoints are as without. Lengths change from batch to batch,
+    # and a length or a batch of 1 is a case of its own. torch leaves a function uncompiled that
+    # has had 8 cases, so each kind of call is a function with code of its own.
+    own = FunctionType(_call.__code__.replace(co_name=f"_call_{'_'.join(kind)}"), globals())
+    return torch.compile(own, dynamic=True, backend=_BACKEND)
+
+
+def _kind(layer: nn.Module, options: dict) -> tuple[str, ...]:
+    """Name what tells a call from others: class, masks that are there, states asked for."""
+    there = (name for name, value in options.items() if value is not None and value is not False)
+    states = (name for value in options.values() if isinstance(value, tuple) for name in value)
+    return (type(layer).__name__, *there, *states)
 
 
 @functools.cache  # one line, whatever the number of stacks
@@ -70,7 +83,7 @@ class LayerCalls:
         if not (self.compiled and layer.training and compilable(layer)):
             return layer(*args, **options)
         try:
-            return _compiled_call()(layer, *args, **options)
+            return _compiled_call(_kind(layer, options))(layer, *args, **options)
         except Exception as error:  # a compiler's failure can be of any class
             output = layer(*args, **options)  # and an error of the layer's own comes up again
             self.compiled = False

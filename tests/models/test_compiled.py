@@ -21,15 +21,20 @@ ROUTED = {"aggregation": "em-routing", "aggregation_encoder_layers": "1"}
 def compiler(monkeypatch):
     """Dynamo with its own backend that runs the graph as it is: no C++ compiler, no wait."""
     torch._dynamo.reset()
-    run = torch.compile(compiled._call, dynamic=True, backend="eager")
-    calls = []
+    compiled._compiled_call.cache_clear()
+    monkeypatch.setattr(compiled, "_BACKEND", "eager")
+    compiled_call, calls = compiled._compiled_call, []
 
-    def counted(layer, *args, **options):
-        calls.append(layer)
-        return run(layer, *args, **options)
+    def counted(kind):
+        def run(layer, *args, **options):
+            calls.append(layer)
+            return compiled_call(kind)(layer, *args, **options)
 
-    monkeypatch.setattr(compiled, "_compiled_call", lambda: counted)
-    return calls
+        return run
+
+    monkeypatch.setattr(compiled, "_compiled_call", counted)
+    yield calls
+    compiled_call.cache_clear()
 
 
 def training_step(model, batch):
@@ -50,6 +55,28 @@ def test_loss_and_gradients_are_those_without(compiler, options):
     assert sum(hasattr(layer, "encoder_attn") is False for layer in compiler) == plain
 
 
+def test_no_kind_of_batch_uses_up_the_cases_of_another(compiler):
+    """Torch leaves a function alone after 8 cases; asked to, it says so, and we fall back."""
+    model = build_ours(compile=True, encoder_layers=1, decoder_layers=1).train()
+    batches = [
+        toy_batch(*lengths)
+        for lengths in (
+            ((5, 3, 4), (4, 6, 2)),
+            ((5, 3, 4), (4, 4, 4)),
+            ((4, 4, 4), (4, 6, 2)),
+            ((4, 4, 4), (5, 5, 5)),
+            ((5,), (4,)),
+            ((5, 3), (1, 1)),
+            ((1, 1), (3, 2)),
+        )
+    ]
+    with torch._dynamo.config.patch(fail_on_recompile_limit_hit=True):
+        for wanted in ((), ("outputs",), ("values", "weights", "outputs")):
+            for batch in batches:
+                model(**batch["net_input"], return_head_states=wanted)
+    assert model.encoder.call_layer.compiled and model.decoder.call_layer.compiled
+
+
 def test_only_training_is_compiled(compiler):
     model = build_ours(compile=True).eval()
     log_probs(model, toy_batch())
@@ -67,7 +94,7 @@ def test_a_compiler_that_fails_costs_one_line(monkeypatch, caplog):
     def broken(*args, **options):
         raise RuntimeError("no C++ compiler\nfound")
 
-    monkeypatch.setattr(compiled, "_compiled_call", lambda: broken)
+    monkeypatch.setattr(compiled, "_compiled_call", lambda kind: broken)
     compiled._warn.cache_clear()
     batch = toy_batch()
     expected, _ = training_step(build_ours(**STILL), batch)
@@ -93,6 +120,7 @@ def test_an_error_of_the_layer_itself_is_not_taken_for_the_compilers(compiler):
     ("options", "culprit"),
     [
         ({"checkpoint_activations": True}, "--checkpoint-activations"),
+        ({"offload_activations": True}, "--offload-activations"),
         ({"cascade": "mlp"}, "cascade or routing"),
         (
             {
@@ -103,7 +131,7 @@ def test_an_error_of_the_layer_itself_is_not_taken_for_the_compilers(compiler):
             "cascade or routing",
         ),
     ],
-    ids=["checkpoint", "cascade", "routing"],
+    ids=["checkpoint", "offload", "cascade", "routing"],
 )
 def test_refused_where_it_could_do_nothing(options, culprit):
     with pytest.raises(OptionError, match=f"--compile: .*{culprit}"):
