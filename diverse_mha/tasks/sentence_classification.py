@@ -16,6 +16,7 @@ from diverse_mha.tasks.half_precision import HalfPrecisionState
 from diverse_mha.tasks.resume import REBUILD_BATCHES_HELP
 from diverse_mha.tasks.sentence_dataset import SentenceDataset
 
+_IN_ORDER = ("valid", "test")  # splits whose names begin so are not shuffled
 _PADDING_WORD = "madeupword"  # fairseq-preprocess fills dictionaries up with these
 
 
@@ -97,16 +98,16 @@ class SentenceClassificationTask(HalfPrecisionState, FairseqTask):
         return cls(cfg, dictionary, labels, groups, 2 if pairs else 1)
 
     def load_dataset(self, split: str, combine: bool = False, **kwargs) -> None:
-        """Load a split.
+        """Load a split; with ``combine``, as fairseq asks in training, also SPLIT1, SPLIT2, ...
 
         Raises:
             OptionError: if it is not there, its fields differ in number, or a label is unknown.
         """
-        inputs = [self._load(f"input{k}", split) for k in range(self.sentences)]
-        labels = self._numbers("label", split, len(self.labels))
+        inputs = [self._load(f"input{k}", split, combine) for k in range(self.sentences)]
+        labels = self._numbers("label", split, len(self.labels), combine)
         groups = None
         if self.cfg.accuracy_by is not None:
-            groups = self._numbers(self.cfg.accuracy_by, split, len(self.groups))
+            groups = self._numbers(self.cfg.accuracy_by, split, len(self.groups), combine)
         counts = {f"input{k}": len(side) for k, side in enumerate(inputs)} | {"label": len(labels)}
         if groups is not None:
             counts[self.cfg.accuracy_by] = len(groups)
@@ -117,12 +118,14 @@ class SentenceClassificationTask(HalfPrecisionState, FairseqTask):
                 "every example"
             )
         self.datasets[split] = SentenceDataset(
-            inputs, labels, self.dictionary.pad(), groups, shuffle=split == "train"
+            inputs, labels, self.dictionary.pad(), groups, shuffle=not split.startswith(_IN_ORDER)
         )
 
-    def _load(self, name: str, split: str):
+    def _load(self, name: str, split: str, combine: bool):
         check_split(f"{self.cfg.data}/{name}", split)
-        dataset = data_utils.load_indexed_dataset(f"{self.cfg.data}/{name}/{split}")
+        dataset = data_utils.load_indexed_dataset(
+            f"{self.cfg.data}/{name}/{split}", combine=combine
+        )
         if dataset is None:
             raise OptionError(
                 f"data folder {self.cfg.data} holds no split {split!r} in {name}/; name one that "
@@ -130,10 +133,10 @@ class SentenceClassificationTask(HalfPrecisionState, FairseqTask):
             )
         return dataset
 
-    def _numbers(self, name: str, split: str, count: int) -> np.ndarray:
+    def _numbers(self, name: str, split: str, count: int, combine: bool) -> np.ndarray:
         """Read a field of one word an example as numbers from 0."""
         special = self.dictionary.nspecial
-        items = self._load(name, split)
+        items = self._load(name, split, combine)
         words = (items[i][:1].tolist() for i in range(len(items)))
         numbers = np.array([word[0] - special if word else -1 for word in words])
         wrong = np.flatnonzero((numbers < 0) | (numbers >= count))

@@ -106,6 +106,19 @@ def test_order_is_by_length_and_at_random_in_training():
     assert fixed.tolist() == [1, 3, 5, 2, 0, 4]
 
 
+def test_any_training_split_is_shuffled_and_its_parts_are_joined(tmp_path):
+    for split in ("half", "half1", "valid"):
+        task = setup(write(tmp_path, PAIRS, split=split))
+    for split, combine, count in (("half", True, 8), ("half", False, 4), ("valid", False, 4)):
+        task.load_dataset(split, combine=combine)
+        dataset = task.dataset(split)
+        assert len(dataset) == len(dataset.labels) == count
+        assert dataset.shuffle == (split != "valid")
+    task.load_dataset("half", combine=True)
+    batch = task.dataset("half").collater([task.dataset("half")[5]])
+    assert batch["target"].tolist() == [2], "the second example of the second part"
+
+
 @pytest.mark.parametrize(
     "spoil, message",
     [
