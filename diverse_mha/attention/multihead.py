@@ -96,8 +96,13 @@ class MultiheadAttention(OpenHeads, nn.MultiheadAttention):
             ``average_attn_weights=False`` (B, H, T, S), or None; none has a B without a batch.
 
         Raises:
-            ValueError: if ``is_causal`` comes without ``attn_mask``.
+            ValueError: if ``is_causal`` comes without ``attn_mask``, or a tensor is nested.
         """
+        if query.is_nested:
+            raise ValueError(
+                "nested tensors are not supported; build nn.TransformerEncoder with "
+                "enable_nested_tensor=False"
+            )
         if is_causal and attn_mask is None:
             raise ValueError("is_causal=True says what attn_mask is; give attn_mask too")
         alone = query.dim() == 2

@@ -117,6 +117,23 @@ def test_torchs_encoder_layer_calls_it_also_at_evaluation(seam):
         torch.testing.assert_close(found, expected)
 
 
+def test_nested_tensors_are_refused_with_the_cure():
+    layer = nn.TransformerEncoderLayer(C, H, 24, batch_first=True)
+    for nested in (True, False):
+        encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=nested)
+        for each in encoder.layers:
+            each.self_attn = MultiheadAttention(C, H, batch_first=True)
+        encoder.eval()
+        padding = torch.zeros(B, T, dtype=torch.bool)
+        padding[0, -1] = True
+        with torch.no_grad():
+            if not nested:
+                assert encoder(torch.randn(B, T, C), src_key_padding_mask=padding).isfinite().all()
+                continue
+            with pytest.raises(ValueError, match="enable_nested_tensor=False"):
+                encoder(torch.randn(B, T, C), src_key_padding_mask=padding)
+
+
 def test_states_and_a_cascade_of_two_layers():
     torch.manual_seed(0)
     parts = {"cascade": build_cascade("residual", H), "carry_logits": True}
