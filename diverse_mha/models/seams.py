@@ -74,6 +74,8 @@ class Seams:
         Raises:
             OptionError: naming the option, its value and what would do.
         """
+        if args.offload_activations:  # as fairseq's translation models have it
+            args.checkpoint_activations = True
         aggregation, logits, drophead = (seam.read(args) for seam in SEAMS)
         layers = _read_layers(args, components)
         chosen = _check_layers(aggregation, layers, components)
@@ -85,7 +87,8 @@ class Seams:
             logits,
             drophead,
             bool(read_options(CompileOptions, args).compile),
-            args.activation_dropout,
+            # As fairseq's layers read it: the older option counts where this one is 0.
+            args.activation_dropout or getattr(args, "relu_dropout", 0.0) or 0.0,
         )
         for part, places in ((aggregation, chosen), (logits, components), (drophead, components)):
             for component in places:
@@ -177,7 +180,8 @@ def _refuse_pruning(args) -> None:
 def _check_compile(args, logits: Chosen, layers: dict[str, frozenset[int]]) -> None:
     """Refuse ``--compile`` where it could do nothing, or not what is asked beside it."""
     if args.checkpoint_activations:
-        raise OptionError("--compile: not together with --checkpoint-activations; leave one out")
+        name = "offload" if args.offload_activations else "checkpoint"
+        raise OptionError(f"--compile: not together with --{name}-activations; leave one out")
     plain = any(
         number not in {n for c, numbers in layers.items() if SIDES[c] == side for n in numbers}
         for side in {SIDES[component] for component in layers}

@@ -146,3 +146,8 @@ REFUSED = {
 def test_what_cannot_be_is_refused_by_name(message):
     with pytest.raises(ValueError, match=message):
         build(**REFUSED[message])
+
+
+def test_offloading_means_checkpointing_as_in_translation():
+    model = build("transformer_lm_disagree", offload_activations=True)
+    assert all(hasattr(layer, "precheckpoint_forward") for layer in model.decoder.layers)

@@ -96,6 +96,14 @@ def test_layers_and_options_reach_their_modules():
     assert module.post_norm is not None and module.pre_norm is None
 
 
+def test_relu_dropout_is_the_same_as_in_the_feed_forward_block():
+    model = build_ours(
+        aggregation="em-routing", aggregation_encoder_layers="1", relu_dropout=0.3
+    )  # fairseq's older name of --activation-dropout
+    layer = model.encoder.layers[0]
+    assert layer.activation_dropout_module.p == layer.self_attn.out_proj.dropout == 0.3
+
+
 ROUTED = {
     "aggregation_encoder_layers": "all",
     "aggregation_cross_layers": "all",
