@@ -106,6 +106,14 @@ def test_models_whose_gradients_cannot_be_taken_apart_are_refused(option):
         term.check_model(model)
 
 
+def test_float16_without_a_scale_is_refused():
+    term, model = criterion(**TERMS, log_gradient_share=100), build_ours()
+    with torch.autocast("cpu", torch.bfloat16):
+        term.check_model(model)
+    with torch.autocast("cpu", torch.float16), pytest.raises(ValueError, match="--amp in float16"):
+        term.check_model(model)
+
+
 def test_several_processes_are_refused(monkeypatch):
     term = criterion(**TERMS, log_gradient_share=100)
     monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
