@@ -8,7 +8,13 @@ from diverse_mha.attention.core import Attended
 from diverse_mha.attention.drophead import DROPHEAD, drop_heads
 from diverse_mha.attention.logits import LOGITS, LogitMap
 from diverse_mha.attention.multihead import MultiheadAttention
-from diverse_mha.attention.states import STATE_NAMES, HeadStates, check_state_names
+from diverse_mha.attention.states import (
+    STATE_NAMES,
+    HeadStates,
+    Wanted,
+    check_state_names,
+    wanted_of,
+)
 from diverse_mha.common.methods import import_siblings
 
 __all__ = [
@@ -19,8 +25,10 @@ __all__ = [
     "HeadStates",
     "LogitMap",
     "MultiheadAttention",
+    "Wanted",
     "check_state_names",
     "drop_heads",
+    "wanted_of",
 ]
 
 import_siblings(__name__, __path__)

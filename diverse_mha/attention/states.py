@@ -1,5 +1,6 @@
 """What an attention module tells about its heads, on request."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from torch import Tensor
@@ -28,13 +29,24 @@ class HeadStates(NamedTuple):
 STATE_NAMES = HeadStates._fields[:6]
 
 
-def check_state_names(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return ``names`` as a tuple.
+Wanted = tuple[str, ...] | Mapping[str, tuple[str, ...]]
+"""Names of head states, of every component or by component."""
+
+
+def check_state_names(names: Wanted) -> Wanted:
+    """Return ``names``, a tuple or a mapping.
 
     Raises:
         ValueError: if a name is not a tensor of ``HeadStates``.
     """
+    if isinstance(names, Mapping):
+        return {component: check_state_names(own) for component, own in names.items()}
     for name in names:
         if name not in STATE_NAMES:
-            raise ValueError(f"return_head_states: unknown {name!r}; choose from {STATE_NAMES}")
+            raise ValueError(f"head states: unknown {name!r}; choose from {STATE_NAMES}")
     return tuple(names)
+
+
+def wanted_of(names: Wanted, component: str) -> tuple[str, ...]:
+    """Return the names for one component."""
+    return names.get(component, ()) if isinstance(names, Mapping) else names

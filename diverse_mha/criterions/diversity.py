@@ -6,6 +6,7 @@ from dataclasses import fields
 from fairseq.logging import metrics
 from torch import Tensor
 
+from diverse_mha.attention import Wanted
 from diverse_mha.common.errors import OptionError
 from diverse_mha.common.options import read_options, refuse_idle
 from diverse_mha.criterions.gradient_share import (
@@ -16,8 +17,9 @@ from diverse_mha.criterions.gradient_share import (
 from diverse_mha.criterions.schedule import updates_done
 from diverse_mha.criterions.terms import DiversityTerms
 
-# Terms travel in fairseq's logging output under this prefix, summed over workers.
-_PREFIX = "term/"
+# Terms travel in fairseq's logging output under the first prefix, summed over workers, and under
+# the second the sample sizes of the batches that they are of.
+_PREFIX, _SIZE = "term/", "term_size/"
 # HSIC may be far below 1; fairseq prints six significant digits of what is left.
 _DIGITS = 10
 _TOKENS = "token loss"
@@ -31,12 +33,12 @@ class Recorder:
 
     Args:
         model: the model, or what wraps it.
-        wanted: names of ``HeadStates``.
+        wanted: names of ``HeadStates``, by component.
         output_weight: (V, C), given if the loss does the output projection itself: the
             model is then asked for features.
     """
 
-    def __init__(self, model, wanted: tuple[str, ...], output_weight: Tensor | None = None):
+    def __init__(self, model, wanted: Wanted, output_weight: Tensor | None = None):
         self._model = model
         self._wanted = wanted
         self.output_weight = output_weight
@@ -116,7 +118,7 @@ class DiversityMixin:
             Loss, sample size, logging output.
         """
         self.check_model(model)
-        wanted = self.diversity.wanted
+        wanted = self.diversity.wanted and self.diversity.wanted_of(model.heads)
         output_weight = self.output_weight(model, reduce)
         if not wanted and output_weight is None:
             return super().forward(model, sample, reduce)
@@ -126,16 +128,19 @@ class DiversityMixin:
         loss, sample_size, logging_output = super().forward(recorder, sample, reduce)
         if not recorder.head_states:
             return loss, sample_size, logging_output
+        zero = loss.new_zeros(())
         measured = self.diversity.measure(recorder.head_states, sample_size, self.training)
         logged = {name: term.value for name, term in measured.items()}
         if reduce:
             added = {name: factor * term.loss for name, term in measured.items()}
             if self.training:
-                logged["diversity_loss"] = sum(added.values()) / math.log(2)
+                logged["diversity_loss"] = sum(added.values(), start=zero) / math.log(2)
                 logged.update(self._gradient_shares(model, loss / sample_size, added))
             loss = loss + sample_size * sum(added.values())
-        for name, value in logged.items():
-            logging_output[_PREFIX + name] = _data(value) * sample_size
+        for name, value in logged.items():  # tensors on all workers, which exchange them
+            there = value is not None
+            logging_output[_PREFIX + name] = value.detach() * sample_size if there else zero
+            logging_output[_SIZE + name] = sample_size if there else 0
         return loss, sample_size, logging_output
 
     def _gradient_shares(self, model, token_loss: Tensor, added: dict[str, Tensor]):
@@ -155,13 +160,12 @@ class DiversityMixin:
     def reduce_metrics(cls, logging_outputs) -> None:
         """Log fairseq's metrics, and every active term averaged over the batches."""
         super().reduce_metrics(logging_outputs)
-        sample_size = sum(log.get("sample_size", 0) for log in logging_outputs)
         names = sorted({key for log in logging_outputs for key in log if key.startswith(_PREFIX)})
         for key in names:
-            total = sum(log.get(key, 0) for log in logging_outputs)
             name = key.removeprefix(_PREFIX)
-            metrics.log_scalar(name, total / max(sample_size, 1), sample_size, round=_DIGITS)
-
-
-def _data(value: Tensor | float):
-    return value.detach() if isinstance(value, Tensor) else value
+            total, size = (
+                sum(log.get(prefix + name, 0) for log in logging_outputs)
+                for prefix in (_PREFIX, _SIZE)
+            )
+            if size:
+                metrics.log_scalar(name, total / size, size, round=_DIGITS)

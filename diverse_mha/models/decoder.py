@@ -6,7 +6,7 @@ import torch
 from fairseq.models.transformer import TransformerDecoderBase
 from torch import Tensor
 
-from diverse_mha.attention import HeadStates
+from diverse_mha.attention import HeadStates, Wanted, wanted_of
 from diverse_mha.attention.masks import causal_bias, padding_bias
 from diverse_mha.models.compiled import LayerCalls
 from diverse_mha.models.layers import WIDTH, DiverseDecoderLayer, wrap_layer
@@ -57,7 +57,7 @@ class DiverseDecoder(TransformerDecoderBase):
         alignment_heads: int | None = None,
         src_lengths=None,
         return_all_hiddens: bool = False,
-        return_head_states: tuple[str, ...] = (),
+        return_head_states: Wanted = (),
     ) -> tuple[Tensor, dict]:
         """Decode with teacher forcing, or one step with ``incremental_state``.
 
@@ -72,7 +72,8 @@ class DiverseDecoder(TransformerDecoderBase):
             alignment_heads: average only this many heads (default: all).
             src_lengths: not used.
             return_all_hiddens: not used; the hidden states are always returned.
-            return_head_states: names of ``HeadStates`` to return for every layer.
+            return_head_states: names of ``HeadStates`` to return for every layer of
+                ``decoder`` and ``cross``, or by component.
 
         Returns:
             Logits (B, T, V), or features (B, T, C); and a dict with ``attn``
@@ -99,7 +100,7 @@ class DiverseDecoder(TransformerDecoderBase):
         full_context_alignment: bool = False,
         alignment_layer: int | None = None,
         alignment_heads: int | None = None,
-        return_head_states: tuple[str, ...] = (),
+        return_head_states: Wanted = (),
     ) -> tuple[Tensor, dict]:
         """Do what ``forward`` does, up to the features (B, T, C)."""
         source = None
@@ -117,8 +118,10 @@ class DiverseDecoder(TransformerDecoderBase):
         inner_states = [x.transpose(0, 1)]
         own_records, cross_records = [], []
         logits = cross_logits = None
+        wanted = wanted_of(return_head_states, "decoder")
+        asked_cross = wanted_of(return_head_states, "cross") if self.crossing else ()
         for number, layer in enumerate(self.layers):
-            wanted_cross = return_head_states
+            wanted_cross = asked_cross
             if number == aligned and "weights" not in wanted_cross:
                 wanted_cross = (*wanted_cross, "weights")
             x, logits, cross_logits, *states = self.call_layer(
@@ -133,7 +136,7 @@ class DiverseDecoder(TransformerDecoderBase):
                 incremental_state=incremental_state,
                 previous_logits=logits,
                 previous_cross_logits=cross_logits,
-                wanted=return_head_states,
+                wanted=wanted,
                 wanted_cross=wanted_cross,
             )
             inner_states.append(x.transpose(0, 1))
@@ -141,20 +144,18 @@ class DiverseDecoder(TransformerDecoderBase):
             cross = HeadStates(*states[WIDTH:], masks.own_padding, masks.cross_padding)
             if number == aligned and cross.weights is not None:
                 attn = cross.weights[:, :alignment_heads].mean(dim=1)  # (B, T, S)
-            if return_head_states:
-                own_records.append(own)
-                if self.crossing:
-                    cross_records.append(cross)
+            own_records.append(own)
+            cross_records.append(cross)
 
         if self.layer_norm is not None:
             x = self.layer_norm(x)
         if self.project_out_dim is not None:
             x = self.project_out_dim(x)
         extra = {"attn": [attn], "inner_states": inner_states}
-        if return_head_states:
-            extra["head_states"] = {"decoder": own_records}
-            if self.crossing:
-                extra["head_states"]["cross"] = cross_records
+        records = {"decoder": (wanted, own_records), "cross": (asked_cross, cross_records)}
+        states = {component: found for component, (asked, found) in records.items() if asked}
+        if states:
+            extra["head_states"] = states
         return x, extra
 
     def _embed(self, tokens: Tensor, incremental_state: dict | None) -> tuple[Tensor, Tensor]:

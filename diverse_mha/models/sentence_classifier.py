@@ -5,7 +5,7 @@ from fairseq.models import FairseqEncoderModel
 from fairseq.models.transformer import TransformerConfig, TransformerModelBase
 from torch import Tensor, nn
 
-from diverse_mha.attention import check_state_names
+from diverse_mha.attention import Wanted, check_state_names, wanted_of
 from diverse_mha.common.errors import OptionError
 from diverse_mha.common.options import read_options, refuse_alone, split_list
 from diverse_mha.models.by_length import split_by_length
@@ -85,7 +85,7 @@ class SentenceClassifier(CountsUpdates, StartsWarm, FairseqEncoderModel):
         self,
         src_tokens: Tensor,
         src_lengths: Tensor | None = None,
-        return_head_states: tuple[str, ...] = (),
+        return_head_states: Wanted = (),
     ) -> tuple[Tensor, dict]:
         """Score the classes of a batch of B examples of n sentences.
 
@@ -93,7 +93,8 @@ class SentenceClassifier(CountsUpdates, StartsWarm, FairseqEncoderModel):
             src_tokens: (n * B, S) token numbers, the sentences of an example in rows next to
                 each other, padded on the right.
             src_lengths: (n * B,), not used: padding is read off the tokens.
-            return_head_states: names of ``HeadStates`` to return for every layer.
+            return_head_states: names of ``HeadStates`` to return for every layer of
+                ``encoder``, or by component.
 
         Returns:
             Scores (B, classes), before softmax; and a dict, with ``return_head_states`` with
@@ -102,7 +103,7 @@ class SentenceClassifier(CountsUpdates, StartsWarm, FairseqEncoderModel):
         Raises:
             ValueError: for an unknown name of a head state.
         """
-        names = check_state_names(return_head_states)
+        names = wanted_of(check_state_names(return_head_states), "encoder")
         extra = {}
         if names:  # the states of a batch are one tensor
             vectors, extra["head_states"] = self._encode(src_tokens, names)

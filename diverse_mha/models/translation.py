@@ -5,7 +5,7 @@ import re
 from fairseq.models.transformer import TransformerModel
 from torch import Tensor
 
-from diverse_mha.attention import check_state_names
+from diverse_mha.attention import Wanted, check_state_names, wanted_of
 from diverse_mha.models.checks import check_model_options
 from diverse_mha.models.config import DiverseConfig, to_namespace
 from diverse_mha.models.decoder import DiverseDecoder
@@ -71,7 +71,7 @@ class DiverseTransformer(CountsUpdates, StartsWarm, OutputWeight, TransformerMod
         features_only: bool = False,
         alignment_layer: int | None = None,
         alignment_heads: int | None = None,
-        return_head_states: tuple[str, ...] = (),
+        return_head_states: Wanted = (),
     ) -> tuple[Tensor, dict]:
         """Score a target given a source, with teacher forcing.
 
@@ -84,7 +84,7 @@ class DiverseTransformer(CountsUpdates, StartsWarm, OutputWeight, TransformerMod
             alignment_layer: see ``DiverseDecoder.forward``.
             alignment_heads: see ``DiverseDecoder.forward``.
             return_head_states: names of ``HeadStates`` to return for every layer
-                of every component.
+                of every component, or by component.
 
         Returns:
             Logits (B, T, V) and a dict; with ``return_head_states`` the dict has
@@ -99,7 +99,7 @@ class DiverseTransformer(CountsUpdates, StartsWarm, OutputWeight, TransformerMod
             src_tokens,
             src_lengths=src_lengths,
             return_all_hiddens=return_all_hiddens,
-            return_head_states=names,
+            return_head_states=wanted_of(names, "encoder"),
         )
         x, extra = self.decoder(
             prev_output_tokens,
@@ -111,8 +111,8 @@ class DiverseTransformer(CountsUpdates, StartsWarm, OutputWeight, TransformerMod
             return_all_hiddens=return_all_hiddens,
             return_head_states=names,
         )
-        if names:
-            extra["head_states"]["encoder"] = encoder_out["head_states"]
+        if "head_states" in encoder_out:
+            extra.setdefault("head_states", {})["encoder"] = encoder_out["head_states"]
         return x, extra
 
     def set_beam_size(self, beam_size: int) -> None:

@@ -194,7 +194,8 @@ def test_loss_and_gradients_are_the_token_loss_plus_weight_times_the_literal_ter
     values = by_hand(states, options, size)
     expected = plain + size * sum(part for _, part in values.values())
     expected.backward()
-    added = {f"term/{key}" for key in (*values, "diversity_loss")}
+    names = (*values, "diversity_loss")
+    added = {f"{prefix}/{name}" for prefix in ("term", "term_size") for name in names}
     assert log.keys() - plain_log.keys() == added
     for key, (value, _) in values.items():
         # fairseq's softmax and layer norms round to float32
@@ -278,6 +279,47 @@ def test_only_states_of_active_terms_are_asked_for():
     assert wanted(orthogonality_weight=1.0, orthogonality_cosine_projections="none") == ("values",)
     assert wanted(orthogonality_weight=1.0) == ("values", "queries", "keys")
     assert wanted(disagreement="output", hsic_weight=1.0) == ("outputs",)
+
+
+def test_states_are_asked_of_the_components_of_a_term_only():
+    """Explicit weights cost more than fused attention."""
+    term = criterion(disagreement="position", disagreement_on="encoder", hsic_weight=1e-7)
+    expected = {"encoder": ("weights", "outputs"), "cross": ("outputs",), "decoder": ("outputs",)}
+    asked = term.diversity.wanted_of(build_ours().heads)
+    assert {c: sorted(names) for c, names in asked.items()} == {
+        c: sorted(names) for c, names in expected.items()
+    }
+    term = criterion(disagreement="position", disagreement_on="encoder")
+    assert term.diversity.wanted_of(build_ours().heads) == {"encoder": ("weights",)}
+    model, seen = build_ours(), {}
+    forward = model.forward
+
+    def record(**net_input):
+        output = forward(**net_input)
+        seen.update(output[1]["head_states"])
+        return output
+
+    model.forward = record
+    term(model, toy_batch())
+    assert list(seen) == ["encoder"] and seen["encoder"][0].weights is not None
+
+
+def test_a_pass_that_layer_drop_left_without_a_layer_does_not_count():
+    term = criterion(disagreement="output", disagreement_on="encoder", log_gradient_share=1)
+    model = build_ours(encoder_layerdrop=0.999).train()
+    model.set_num_updates(0)
+    loss, size, log = term(model, toy_batch())
+    loss.backward()
+    assert log["term_size/disagreement_output"] == 0
+    whole = build_ours().train()
+    whole.set_num_updates(0)
+    _, _, other = term(whole, toy_batch())
+    # Workers exchange tensors with tensors and numbers with numbers, under the same names.
+    assert {k: type(v) for k, v in log.items()} == {k: type(v) for k, v in other.items()}
+    with metrics.aggregate(new_root=True) as found:
+        term.reduce_metrics([log, other])
+    mean = float(other["term/disagreement_output"]) / size
+    assert found.get_smoothed_values()["disagreement_output"] == pytest.approx(mean)
 
 
 @pytest.mark.parametrize(

@@ -179,8 +179,8 @@ class Term(ABC):
         """
         return sum(layers) / len(layers)
 
-    def loss(self, values: Layers, sample_size: float) -> Tensor:
-        """Return what one of the values adds to the mean loss, weighed.
+    def loss(self, values: Layers, sample_size: float) -> Tensor | float:
+        """Return what one of the values adds to the mean loss, weighed; 0.0 without any.
 
         Args:
             values: of each layer of each component.
@@ -190,7 +190,7 @@ class Term(ABC):
             self.weights.of(component) * self.share(layers, sample_size)
             for component, layers in values.items()
         )
-        return self.sign * sum(shares)
+        return self.sign * sum(shares, start=0.0)
 
 
 def check_components(option: str, components: tuple[str, ...], there: Collection[str]) -> None:
@@ -212,6 +212,6 @@ def check_components(option: str, components: tuple[str, ...], there: Collection
             )
 
 
-def mean_of_layers(values: Layers) -> Tensor | float:
-    """Mean over the layers of each component, summed over the components."""
-    return sum(sum(layers) / len(layers) for layers in values.values())
+def mean_of_layers(values: Layers) -> Tensor | None:
+    """Mean over the layers of each component, summed over the components; None without any."""
+    return sum(sum(layers) / len(layers) for layers in values.values()) if values else None

@@ -1,5 +1,6 @@
 """All methods that the options switch on."""
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 from torch import Tensor
@@ -14,11 +15,12 @@ class Measured(NamedTuple):
     """One value of a term in one batch.
 
     Attributes:
-        value: as it is logged: layers averaged, components added, not weighed.
+        value: as it is logged: layers averaged, components added, not weighed; None if layer
+            drop left no layer to look at.
         loss: what it adds to the mean loss.
     """
 
-    value: Tensor | float
+    value: Tensor | None
     loss: Tensor | float
 
 
@@ -88,6 +90,22 @@ class DiversityTerms:
     def wanted(self) -> tuple[str, ...]:
         """Names of the head states that the terms need; empty if no term is on."""
         return tuple(dict.fromkeys(name for term in self.terms for name in term.wanted))
+
+    def wanted_of(self, components: Collection[str]) -> dict[str, tuple[str, ...]]:
+        """Names of the head states that the terms need of each of these components, if any.
+
+        Of the others nothing is asked, for explicit weights cost more than fused attention.
+        """
+        asked = {
+            component: [
+                name
+                for term in self.terms
+                if component in (term.components or components)
+                for name in term.wanted
+            ]
+            for component in components
+        }
+        return {c: tuple(dict.fromkeys(names)) for c, names in asked.items() if names}
 
     def measure(
         self,
