@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from .core import Attended, OpenHeads, check_heads
 from .masks import lowest_bias
+from .states import check_state_names
 
 
 class MultiheadAttention(OpenHeads, nn.MultiheadAttention):
@@ -152,7 +153,11 @@ class MultiheadAttention(OpenHeads, nn.MultiheadAttention):
             Output in the layout of ``query``; the states asked for, batch first whatever the
             layout, with the masks left out; and with ``carry_logits`` the logits. S counts the
             keys of ``add_bias_kv`` and ``add_zero_attn``, which come last.
+
+        Raises:
+            ValueError: for an unknown name of a head state.
         """
+        check_state_names(wanted)
         if not self.batch_first:
             query, key, value = (x.transpose(0, 1) for x in (query, key, value))
         q, k, v = self._project(query, key, value)

@@ -3,6 +3,7 @@
 import math
 from dataclasses import fields
 
+from fairseq.criterions.adaptive_loss import AdaptiveLoss
 from fairseq.logging import metrics
 from torch import Tensor
 
@@ -96,9 +97,15 @@ class DiversityMixin:
         """Refuse a model that cannot give the terms what they need; called before training.
 
         Raises:
-            OptionError: if the model shows no heads, lacks a component that is named, or has one
-                head where heads are compared.
+            OptionError: if the model shows no heads, lacks a component that is named, has one
+                head where heads are compared, or an adaptive softmax that the loss does not take.
         """
+        softmax = getattr(getattr(model, "decoder", None), "adaptive_softmax", None)
+        if softmax is not None and not isinstance(self, AdaptiveLoss):
+            raise OptionError(
+                "--adaptive-softmax-cutoff: goes with --criterion adaptive_loss_with_diversity "
+                "only; other losses cannot train it"
+            )
         if not self.diversity.wanted:
             return
         if not hasattr(model, "heads"):

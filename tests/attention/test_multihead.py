@@ -117,6 +117,12 @@ def test_torchs_encoder_layer_calls_it_also_at_evaluation(seam):
         torch.testing.assert_close(found, expected)
 
 
+@pytest.mark.parametrize("wanted", ["outputs", ("output",)])
+def test_unknown_states_are_named(wanted):
+    with pytest.raises(ValueError, match="head states: unknown 'o"):
+        MultiheadAttention(C, H).attend(*inputs(), wanted=wanted)
+
+
 def test_nested_tensors_are_refused_with_the_cure():
     layer = nn.TransformerEncoderLayer(C, H, 24, batch_first=True)
     for nested in (True, False):

@@ -335,6 +335,14 @@ def test_a_model_that_shows_no_heads_is_refused_by_the_options_given(options, na
         criterion(**options)(build_stock(), toy_batch())
 
 
+@pytest.mark.parametrize("options", [{}, {"disagreement": "output"}])
+def test_an_adaptive_softmax_wants_its_own_loss(options):
+    model = build_lm(**ADAPTIVE)
+    with pytest.raises(ValueError, match="--adaptive-softmax-cutoff: goes with --criterion adap"):
+        criterion("cross_entropy", **options).check_model(model)
+    criterion("adaptive_loss", **options).check_model(model)
+
+
 def test_a_component_the_model_lacks_is_refused():
     with pytest.raises(ValueError, match="--hsic-on cross: the model has no 'cross' attention"):
         criterion("cross_entropy", hsic_weight=1.0, hsic_on="cross")(build_lm(), lm_batch())
