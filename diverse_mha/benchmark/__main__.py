@@ -9,7 +9,13 @@ from pathlib import Path
 
 import torch
 
-from diverse_mha.benchmark.batches import batches_for, describe, stand_in_task, to_device
+from diverse_mha.benchmark.batches import (
+    batches_for,
+    describe,
+    rounds_of,
+    stand_in_task,
+    to_device,
+)
 from diverse_mha.benchmark.ceiling import count_operations
 from diverse_mha.benchmark.checks import CheckError, gather, judge
 from diverse_mha.benchmark.memory import TOO_LARGE, peak_memory
@@ -127,7 +133,9 @@ def measure(args: argparse.Namespace) -> dict:
     if faults:
         raise CheckError("; ".join(faults))
 
-    drawn = batches(args.warm_up + args.rounds, args.batch_tokens)
+    drawn = rounds_of(
+        lambda count: batches(count, args.batch_tokens), args.rounds, args.warm_up, device
+    )
     settings = {name: vars(args)[name] for name in ("device", "precision", "seed", "compile")}
     memory = {
         name: peak_memory(
@@ -149,7 +157,11 @@ def measure(args: argparse.Namespace) -> dict:
             raise CheckError(f"{name}: the loss or a gradient was not finite while being timed")
 
     steps = {name: trainee.step for name, trainee in trainees.items()}
+    compiled = {name: trainee.compiled() for name, trainee in trainees.items()}
     seconds = run_rounds(steps, on_device, args.warm_up, clock_for(device), check)
+    for name, trainee in trainees.items():
+        if trainee.compiled() != compiled[name]:
+            raise CheckError(f"{name}: --compile did not work; the line above says why")
     summaries = summarise(seconds, STOCK, args.seed)
     return {
         "options": {**vars(args), "device": device.type, "output": None, "add_to": None},

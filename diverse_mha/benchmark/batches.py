@@ -1,6 +1,7 @@
 """Synthetic training batches with the lengths and the padding of real ones."""
 
 from argparse import Namespace
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -141,6 +142,23 @@ def batches_for(
     if isinstance(shape, LanguageModelShape):
         return make_blocks(count, shape.vocabulary, batch_tokens, int(mean_length), seed)
     return make_batches(count, shape.vocabulary, batch_tokens, mean_length, seed)
+
+
+def rounds_of(make: Callable[[int], list[dict]], rounds: int, warm_up: int, device) -> list[dict]:
+    """Make the batches of all rounds; on a GPU those of the warm-up over and over.
+
+    There libraries plan an operation when they first meet its shapes, which takes as long as the
+    operation and is at the cost of whoever meets them first: every shape is met in the warm-up.
+
+    Args:
+        make: makes so many batches.
+        rounds: that count.
+        warm_up: rounds before them.
+        device: where they will be.
+    """
+    count = warm_up + rounds
+    batches = make(warm_up if device.type == "cuda" and warm_up else count)
+    return [batches[number % len(batches)] for number in range(count)]
 
 
 def describe(batch: dict) -> dict:

@@ -16,7 +16,7 @@ from statistics import median
 import torch
 from fairseq.sequence_generator import SequenceGenerator
 
-from diverse_mha.benchmark.batches import make_batches, stand_in_task, to_device
+from diverse_mha.benchmark.batches import make_batches, rounds_of, stand_in_task, to_device
 from diverse_mha.benchmark.checks import CheckError
 from diverse_mha.benchmark.options import (
     add_models,
@@ -127,8 +127,12 @@ def measure(args: argparse.Namespace) -> dict:
         stock = decoders[STOCK].parameters if decoders else None
         decoders[name] = Decoder(name, task, stock, args)
     tokens = max(shape.batch_tokens, 64 * args.sentences)
-    rounds = args.warm_up + args.rounds
-    drawn = make_batches(rounds, shape.vocabulary, tokens, shape.mean_length, args.seed)
+    drawn = rounds_of(
+        lambda count: make_batches(count, shape.vocabulary, tokens, shape.mean_length, args.seed),
+        args.rounds,
+        args.warm_up,
+        device,
+    )
     batches = [to_device(_first_sentences(batch, args.sentences), device) for batch in drawn]
     expected = decoders[STOCK].translate(batches[0])
     for name, decoder in decoders.items():

@@ -6,6 +6,8 @@ what is missing. ``--device cpu`` runs all of it, in miniature, where there is n
 """
 
 import argparse
+import contextlib
+import ctypes
 import json
 import os
 import signal
@@ -29,6 +31,7 @@ from diverse_mha.common.arguments import OneLineParser, called
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.files import write_json, write_text
 from diverse_mha.common.machine import cores
+from diverse_mha.common.options import parse_names
 from diverse_mha.common.places import check_folder
 from diverse_mha.common.processes import end_groups
 
@@ -49,6 +52,7 @@ TWO = "two_processes_on_one_device"
 # A job may have that much, if its part has it, before others of the part are thought of.
 LEAST_SECONDS = 180
 GRACE_SECONDS = 20  # for a job to put away what it has, once it is told to stop
+_PR_SET_PDEATHSIG = 1  # of prctl(2) on Linux
 TOLD = 4000  # characters of the end of a failed job's output that are kept
 # Of the methods, those that fit a GPU's memory together; stock is measured with each group.
 GROUPS = (
@@ -59,6 +63,11 @@ GROUPS = (
 LANGUAGE_MODEL_GROUPS = ("plain,output,all-three,em-1-2", "coda,hsic,orthogonality,drophead")
 # The second and third are the largest that fit on a card of some 20 and of some 100 GiB.
 TOKENS = (4096, 16384, 65536)
+
+
+PARTS = ("same", "resume", "speed", "trainings", "study", "table")
+#: What a job says of parts of ours that it had to do without: it did, but not what it was to show.
+FALLBACKS = ("torch.compile", "is not used", "without compiled code")
 
 
 class Job(NamedTuple):
@@ -104,6 +113,9 @@ def build_parser() -> argparse.ArgumentParser:
         "--out", type=Path, default=ROOT / "runs" / "check-gpu", metavar="FOLDER",
         help="where the report goes (default: runs/check-gpu)",
     )  # fmt: skip
+    parser.add_argument(
+        "--parts", metavar="NAMES", help=f"comma list (default: all): {', '.join(PARTS)}"
+    )
     parser.add_argument(
         "--device", default="cuda", help="cuda, or cpu for a rehearsal in miniature (cuda)"
     )
@@ -223,8 +235,8 @@ class Check:
                     "name another folder"
                 )
 
-    def run(self, minutes: float, say: Callable[[str], None]) -> None:
-        """Do what is missing, then again what runs out of time now or failed before."""
+    def run(self, minutes: float, say: Callable[[str], None], parts: Sequence[str] = ()) -> None:
+        """Do what is missing (of some parts), then again what runs out of time or failed before."""
         begun = time.monotonic()
         end, spent = begun + 60 * minutes, self.state["minutes"]
         before = {key: row["status"] for key, row in self.state["jobs"].items()}
@@ -240,6 +252,7 @@ class Check:
             todo = [
                 (part, [job for job in part.jobs if wanted(f"{part.name}: {job.name}", job)])
                 for part in self.parts
+                if not parts or part.name in parts
             ]
             todo = [(part, jobs) for part, jobs in todo if jobs]
             for number, (part, jobs) in enumerate(todo):
@@ -274,6 +287,10 @@ class Check:
             row["status"] = "out of time"
         elif code and not job.always:
             row["status"] = "too large" if TOO_LARGE in said else "failed"
+        elif any(sign in said for sign in FALLBACKS) and job.result == "json":
+            row["fallbacks"] = [
+                line for line in said.splitlines() if any(sign in line for sign in FALLBACKS)
+            ]
         if code != 0 or job.result == "text":
             row["said"] = said.replace(str(ROOT) + "/", "").replace(str(self.out), "OUT")[-TOLD:]
         return row
@@ -320,6 +337,13 @@ class Check:
 def _heed_interrupts() -> None:
     # A shell's background commands ignore them, and hand that on.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    # Where the check itself is killed, nothing of it goes on beside what is measured next.
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _stop(number: int, _) -> None:
+    raise SystemExit(128 + number)
 
 
 def _read(path: Path) -> dict:
@@ -356,8 +380,13 @@ def main(arguments: Sequence[str]) -> int:
     if not (ROOT / TESTS).is_dir():
         raise UserError(f"{ROOT}: has no {TESTS}; the check needs a clone of the project")
     check_folder("--out", args.out)
+    parts = parse_names("--parts", args.parts, PARTS)
     check = Check(args.out.absolute(), device)
-    check.run(args.minutes, lambda text: print(text, file=sys.stderr, flush=True))
+    before = signal.signal(signal.SIGTERM, _stop)  # the job is ended, as by an interrupt
+    try:
+        check.run(args.minutes, lambda text: print(text, file=sys.stderr, flush=True), parts)
+    finally:
+        signal.signal(signal.SIGTERM, before)
     print(check.report())
     return int(check.failed())
 

@@ -52,6 +52,13 @@ def format_report(state: dict, parts: list[tuple[str, str, list[str]]]) -> str:
             if names:
                 lines += ["", f"{text}: {'; '.join(names)}."]
         for name, row in rows.items():
+            if row.get("fallbacks"):
+                lines += [
+                    "",
+                    f"**{name} did without**:",
+                    "",
+                    *_quoted("\n".join(row["fallbacks"]), 4),
+                ]
             if row["status"] == "failed":
                 lines += ["", f"**{name} failed**:", "", *_quoted(row["said"], 12)]
     return "\n".join(lines) + "\n"

@@ -1,5 +1,6 @@
 """Peak memory of a piece of work; on the CPU in a process of its own."""
 
+import gc
 import multiprocessing
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
@@ -46,6 +47,7 @@ def peak_memory(work: Callable, *arguments, device: torch.device, threads: int) 
 def _measure(work: Callable, arguments: tuple, device: torch.device, threads: int) -> int:
     torch.set_num_threads(threads)
     if device.type == "cuda":
+        gc.collect()  # what the one measured before left
         torch.cuda.reset_peak_memory_stats(device)
         before = torch.cuda.memory_allocated(device)
         work(*arguments)

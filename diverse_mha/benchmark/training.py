@@ -87,6 +87,11 @@ class Trainee:
         self.optimizer.step()
         return Outcome(loss.detach(), token_loss, grad_norm)
 
+    def compiled(self) -> list[bool]:
+        """Whether each stack of layers still goes through ``torch.compile``."""
+        calls = (getattr(module, "call_layer", None) for module in self.model.modules())
+        return [call.compiled for call in calls if call is not None]
+
     def parameters(self) -> int:
         """Number of parameters, shared ones counted once."""
         return sum(p.numel() for p in self.model.parameters())

@@ -84,6 +84,8 @@ class LayerCalls:
             return layer(*args, **options)
         try:
             return _compiled_call(_kind(layer, options))(layer, *args, **options)
+        except torch.OutOfMemoryError:
+            raise
         except Exception as error:  # a compiler's failure can be of any class
             output = layer(*args, **options)  # and an error of the layer's own comes up again
             self.compiled = False

@@ -1,8 +1,11 @@
 """``scripts/check-gpu.sh``: what is done is kept, what fails is told, and time is shared."""
 
 import json
+import os
 import signal
 import subprocess
+import threading
+import time
 
 import pytest
 
@@ -21,6 +24,7 @@ TESTED = """<testsuites><testsuite>
 <testcase time="0.5"/>
 </testsuite></testsuites>"""
 WRITES = "import sys; open(sys.argv[-1], 'w').write(%r)"
+RESULT = '{"options": {"shape": "s", "precision": "p"}, "variants": {}, "batches": []}'
 # A job of its own sort each; the first fails as long as there is no file "mended".
 JOBS = {
     "fails": gpu.Job(
@@ -38,6 +42,11 @@ JOBS = {
         ],
         "tests",
     ),
+    "falls back": gpu.Job(
+        "falls back",
+        ["-c", f"print('routing runs uncompiled: torch.compile failed'); {WRITES % RESULT}"],
+        "json",
+    ),
     "sleeps": gpu.Job("sleeps", ["-c", "import time; time.sleep(60)"]),
 }
 
@@ -48,10 +57,15 @@ def check(monkeypatch, tmp_path):
     monkeypatch.setattr(gpu, "ROOT", tmp_path)
     (tmp_path / gpu.TESTS).mkdir(parents=True)
 
-    def run(*names, minutes="1", device="cpu"):
-        parts = [gpu.Part(name, name.title(), 1, [JOBS[name]]) for name in names]
+    def run(*names, minutes="1", device="cpu", more=()):
+        # A job that leaves JSON is one of the speeds.
+        parts = [
+            gpu.Part("speed" if name == "falls back" else name, name.title(), 1, [JOBS[name]])
+            for name in names
+        ]
         monkeypatch.setattr(gpu, "parts_for", lambda device, out: parts)
-        code = gpu.main(["--device", device, "--minutes", minutes, "--out", str(tmp_path / "out")])
+        words = ["--device", device, "--minutes", minutes, "--out", str(tmp_path / "out"), *more]
+        code = gpu.main(words)
         state = json.loads((tmp_path / "out" / "report.json").read_text())
         return code, {key.split(": ")[1]: row for key, row in state["jobs"].items()}
 
@@ -82,6 +96,38 @@ def test_a_job_without_end_leaves_time_for_the_others(check, capsys):
     assert jobs["sleeps"]["status"] == "out of time"
     assert jobs["counts"]["status"] == "done"
     assert "Stopped before the end, for time: sleeps." in capsys.readouterr().out
+
+
+def test_parts_can_be_chosen(check, monkeypatch):
+    monkeypatch.setattr(gpu, "PARTS", ("counts", "always"))
+    assert list(check("counts", "always", more=["--parts", "always"])[1]) == ["always"]
+    with pytest.raises(UserError, match="--parts speed: unknown 'speed'; choose from counts, alwa"):
+        check("counts", "always", more=["--parts", "speed"])
+
+
+def test_what_a_job_did_without_is_in_the_report(check, capsys):
+    code, _ = check("falls back")
+    assert code == 0
+    printed = capsys.readouterr().out
+    assert "**falls back did without**" in printed and "torch.compile failed" in printed
+
+
+@pytest.mark.integration
+def test_a_check_that_is_told_to_end_leaves_no_job_behind(check, tmp_path):
+    script = "import os, time; open('job', 'w').write(str(os.getpid())); time.sleep(60)"
+    JOBS["named"] = gpu.Job("named", ["-c", script])
+
+    def stop():
+        while not (tmp_path / "job").exists() or not (tmp_path / "job").read_text():
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=stop).start()
+    with pytest.raises(SystemExit) as end:
+        check("named")
+    assert end.value.code == 128 + signal.SIGTERM
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "job").read_text()), 0)
 
 
 def test_what_tells_of_other_jobs_is_done_every_time(check, tmp_path):

@@ -10,7 +10,13 @@ import torch
 
 from diverse_mha.benchmark import __main__ as command
 from diverse_mha.benchmark import checks
-from diverse_mha.benchmark.batches import batches_for, draw_lengths, make_batches, stand_in_task
+from diverse_mha.benchmark.batches import (
+    batches_for,
+    draw_lengths,
+    make_batches,
+    rounds_of,
+    stand_in_task,
+)
 from diverse_mha.benchmark.checks import Evidence, judge
 from diverse_mha.benchmark.memory import peak_memory
 from diverse_mha.benchmark.rounds import bootstrap_median, run_rounds, summarise, turns
@@ -18,6 +24,7 @@ from diverse_mha.benchmark.shapes import SHAPES, LanguageModelShape, Shape
 from diverse_mha.benchmark.training import Trainee, train_twice
 from diverse_mha.benchmark.variants import STOCK, VARIANTS, choose, variants_of
 from diverse_mha.common.errors import UserError
+from diverse_mha.models import compiled
 
 CPU = torch.device("cpu")
 TOY = Shape(16, 24, 2, 4, vocabulary=40, batch_tokens=100, mean_length=8)
@@ -98,6 +105,28 @@ def test_rounds_share_the_batch_and_leave_out_the_warm_up():
 
 
 # Figures
+
+
+def test_on_a_gpu_every_shape_is_met_in_the_warm_up():
+    make = lambda count: [{"number": number} for number in range(count)]  # noqa: E731
+    numbers = [b["number"] for b in rounds_of(make, 5, 2, torch.device("cuda"))]
+    assert numbers == [0, 1, 0, 1, 0, 1, 0]
+    for device, warm_up in (("cpu", 2), ("cuda", 0)):
+        numbers = [b["number"] for b in rounds_of(make, 5, warm_up, torch.device(device))]
+        assert numbers == list(range(5 + warm_up))
+
+
+@pytest.mark.integration
+def test_no_figures_of_compiled_layers_that_are_not(monkeypatch, capsys):
+    monkeypatch.setitem(SHAPES, "base", TOY)
+    monkeypatch.setattr(command, "peak_memory", lambda *args, **options: 3 * 2**20)
+    monkeypatch.setattr(compiled, "_BACKEND", "none of this name")
+    compiled._compiled_call.cache_clear()
+    words = ["--shape", "base", "--variants", "plain", "--rounds", "2", "--warm-up", "1"]
+    assert command.main([*words, "--device", "cpu", "--compile"]) == 1
+    compiled._compiled_call.cache_clear()
+    captured = capsys.readouterr()
+    assert "plain: --compile did not work" in captured.err and "|" not in captured.out
 
 
 def test_ratio_is_the_median_within_rounds():
@@ -221,12 +250,12 @@ def test_language_models_compute_what_they_should(cutoffs):
 
 def test_compile_goes_to_the_models_that_have_it():
     task = stand_in_task(TOY.vocabulary)
-    for name, compiled in (("plain", True), ("em-1-2", True), ("coda", False)):
+    for name, expected in (("plain", True), ("em-1-2", True), ("coda", False)):
         trainee = Trainee(
             *(VARIANTS[name], TOY.options(), task),
             **{"device": CPU, "precision": "fp32", "seed": 1, "compile": True},
         )
-        assert trainee.model.encoder.call_layer.compiled is compiled
+        assert trainee.model.encoder.call_layer.compiled is expected
     Trainee(
         VARIANTS[STOCK], TOY.options(), task, device=CPU, precision="fp32", seed=1, compile=True
     )

@@ -22,7 +22,8 @@ from tests.toy import build_ours, log_probs, toy_batch
 
 pytestmark = MARKS
 SHAPE = {
-    "translation": replace(SHAPES["tiny"], embed_dim=32, ffn_embed_dim=64),
+    # Stock waits once a layer, so models have as many as real ones.
+    "translation": replace(SHAPES["tiny"], embed_dim=32, ffn_embed_dim=64, layers=6),
     "lm": LanguageModelShape(32, 64, 2, 4, vocabulary=200, batch_tokens=200, mean_length=20),
 }
 # Operations whose result has a size, or a place on the host, that only their values decide.
