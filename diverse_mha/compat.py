@@ -13,9 +13,9 @@
 4. Warnings about fairseq's own use of Hydra and torch, which its users can do
    nothing about, are silenced. Ours are not.
 5. A training is looked at once more before it starts, where fairseq hands out all of
-   it: a checkpoint to start from that is not there or does not fit, a model that cannot
-   give the loss what it asks for. One that lacks a part of ours may be fine-tuned
-   (:mod:`diverse_mha.models.warm_start`).
+   it: a checkpoint to start from that is not there or does not fit, or has all updates that
+   were asked for, a model that cannot give the loss what it asks for. One that lacks a part
+   of ours may be fine-tuned (:mod:`diverse_mha.models.warm_start`).
 6. Whole splits. fairseq-fixed leaves out the last sentences of a validation or test
    split if their number is not a multiple of ``--required-batch-size-multiple`` (8 by
    default): 1,008 of 1,014. In training they only come in another epoch.
@@ -33,13 +33,15 @@
 import argparse
 import collections
 import functools
+import logging
+import math
 import os
 import pickle
 import shutil
 import typing
 import warnings
 import zipfile
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import numpy as np
 import torch
@@ -55,6 +57,8 @@ from diverse_mha.common.errors import OptionError, describe_os_error
 from diverse_mha.common.files import whole_file
 from diverse_mha.common.old_checkpoints import mend_language_model
 from diverse_mha.common.starting_point import FINETUNE, LAST, check_start
+
+logger = logging.getLogger(__name__)
 
 #: What loading a file raises that is cut off, no checkpoint, or refused.
 LOADING_ERRORS = (
@@ -227,12 +231,26 @@ def check_before_training() -> None:
         if hasattr(criterion, "check_model"):
             criterion.check_model(trainer.get_model())
         option, path = start or (None, os.path.join(cfg.save_dir, LAST))
-        if not hasattr(trainer.get_model(), "loading"):
-            return load(cfg, trainer, **passed)
-        with trainer.get_model().loading(path, warm=option == FINETUNE):
-            return load(cfg, trainer, **passed)
+        loading = getattr(trainer.get_model(), "loading", None)
+        with loading(path, warm=option == FINETUNE) if loading else nullcontext():
+            loaded = load(cfg, trainer, **passed)
+        _stop_if_done(trainer, path)
+        return loaded
 
     checkpoint_utils.load_checkpoint = check_and_load
+
+
+def _stop_if_done(trainer, path: str) -> None:
+    """Let a training that has all its updates end: fairseq would make one more, and save it."""
+    optimization = trainer.cfg.optimization
+    if 0 < optimization.max_update <= trainer.get_num_updates():
+        logger.warning(
+            "%s has all %s updates of --max-update: nothing is left to train; for another training "
+            "name another --save-dir",
+            path,
+            f"{optimization.max_update:,}",
+        )
+        optimization.stop_min_lr = math.inf  # the one thing that fairseq looks at beforehand
 
 
 def keep_whole_splits() -> None:

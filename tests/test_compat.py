@@ -190,6 +190,7 @@ def test_the_best_score_of_a_training_is_not_that_of_the_next(tmp_path):
     checkpoint_utils.save_checkpoint.best = 1.0
     config = CheckpointConfig(save_dir=str(tmp_path))
     trainer = mock.MagicMock(checkpoint_suffix="")
+    trainer.cfg.optimization.max_update = 0
     trainer.load_checkpoint.return_value = None
     checkpoint_utils.load_checkpoint(config, trainer)
     assert not hasattr(checkpoint_utils.save_checkpoint, "best")

@@ -62,3 +62,12 @@ def test_half_precision_goes_on_from_the_weights_in_float32(precision, data, tmp
     masters = again["extra_state"]["SentenceClassificationTask"]["fp32_params"]
     half = torch.bfloat16 if precision == ["--bf16"] else torch.float16
     assert any(not torch.equal(p, p.to(half).float()) for p in masters)
+
+
+def test_a_finished_run_given_again_changes_nothing(data, tmp_path):
+    run = words("transformer_coda", data, tmp_path, "--max-update", 3)
+    before, _ = resume.whole_run(run, tmp_path)
+    stamps = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.pt")}
+    again, said = resume.whole_run(run, tmp_path)
+    assert resume.differences(before, again) == []
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.pt")} == stamps
