@@ -37,7 +37,9 @@ def stoppable() -> Iterator[Callable[[], None]]:
         if came:
             raise Interrupted(came[0])
 
-    before = {n: signal.signal(n, lambda number, _: came.append(number)) for n in CAUGHT}
+    # What nohup, or a shell for its background, ignores stays ignored.
+    caught = [n for n in CAUGHT if signal.getsignal(n) is not signal.SIG_IGN]
+    before = {n: signal.signal(n, lambda number, _: came.append(number)) for n in caught}
     try:
         yield check
     finally:

@@ -16,6 +16,7 @@ With GPUs fairseq starts its processes itself, and only the number is handed on.
 
 import glob
 import os
+import re
 import socket
 import sys
 import time
@@ -87,7 +88,7 @@ class Job:
             name, separator, text = word.lstrip("+").partition("=")
             if separator and name == f"{group}.{key}":
                 quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "'\""
-                value = text[1:-1] if quoted else text
+                value = re.sub(r"\\(.)", r"\1", text[1:-1]) if quoted else text
         return None if value is None else str(value)
 
     def flag(self, group: str, key: str) -> bool:
@@ -346,7 +347,7 @@ def _fairseq(job: Job, settings: dict) -> list[str]:
         return command
     # Hydra warns of its own age in five places before the plugin can quieten it.
     command = [sys.executable, "-W", "ignore::UserWarning", "-m", "diverse_mha.training.recipe"]
-    command += ["--config-dir", str(job.config.resolve().parent), "--config-name", job.config.stem]
+    command += ["--config-dir", str(job.config.absolute().parent), "--config-name", job.config.stem]
     command += job.arguments
     given = {word.lstrip("+").partition("=")[0] for word in job.arguments}
     # A recipe names the plugin of the folder it is run from, which need not be a clone.

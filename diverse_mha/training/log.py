@@ -10,6 +10,7 @@ from diverse_mha.common.errors import UserError
 
 TRAIN_LOG = "train.log"  # what a recipe leaves beside its checkpoints
 _LOADED = re.compile(r"Loaded checkpoint .* @ (\d+) updates\)")
+_FROM_SCRATCH = "No existing checkpoint found"
 _PARAMETERS = re.compile(r"num\. shared model params: ([\d,]+)")
 
 
@@ -52,8 +53,8 @@ def read_log(path: Path) -> dict:
 def validations(lines: Iterable[str], subset: str = "valid") -> list[dict]:
     """Find the validations in a log of fairseq-train, in its json or its simple format.
 
-    A log may hold several attempts. Where a later one starts again from fewer updates, what it
-    left behind is dropped, so that every number of updates has one validation at most.
+    A log may hold several attempts. Where a later one starts again from fewer updates, what those
+    before it had beyond these is dropped: every number of updates has one validation at most.
 
     Args:
         lines: The lines of the log; those that are no validation are passed over.
@@ -68,6 +69,10 @@ def validations(lines: Iterable[str], subset: str = "valid") -> list[dict]:
     """
     found: list[dict] = []
     for line in lines:
+        if _FROM_SCRATCH in line:
+            found = []
+        elif match := _LOADED.search(line):
+            found = [entry for entry in found if entry["num_updates"] <= int(match[1])]
         entry = _of_json(line, subset) or _of_simple(line, subset)
         if not {"epoch", "num_updates", "loss"} <= entry.keys():
             continue

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import diverse_mha
 from diverse_mha.common.errors import UserError, run_cli
+from diverse_mha.common.places import CONFIGS
 from diverse_mha.training import launch
 from diverse_mha.training.user_dir import USER_DIR, import_plugin
 
@@ -79,6 +80,7 @@ def main() -> None:
     job = job_of(sys.argv[1:])
     check_added(job)
     plugin = str(job.setting("common", "user_dir") or "")
+    plugin = plugin.replace("${hydra:runtime.cwd}", os.getcwd())
     if plugin and "${" not in plugin and Path(plugin).name != USER_DIR.name:
         import_plugin(plugin)  # before Hydra looks up its keys
     try:
@@ -106,7 +108,9 @@ def check_added(job: launch.Job) -> None:
     from fairseq.dataclass.configs import FairseqConfig
 
     folder = job.config.parent
-    groups = {path.name for path in folder.iterdir() if path.is_dir()}
+    # Where Hydra looks: beside the recipe, and in the recipes of this project.
+    places = [place for place in (folder, CONFIGS) if place.is_dir()]
+    groups = {path.name for place in places for path in place.iterdir() if path.is_dir()}
     known = {f.name for f in dataclasses.fields(FairseqConfig)} | {"hydra"}
     for word in job.arguments:
         name = word.partition("=")[0]

@@ -11,7 +11,9 @@ import pytest
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.places import ROOT
+from diverse_mha.common.processes import Interrupted, stoppable
 from diverse_mha.training import launch
+from diverse_mha.training.reproduce import steps
 
 
 @pytest.fixture
@@ -95,6 +97,23 @@ def test_a_recipe_outside_the_clone_finds_the_plugin(named, ours, tmp_path):
     recipe.write_text(f"common: {{user_dir: '{named}'}}\n")
     ((command, _),) = launch.commands(launch.parse(["--config", str(recipe)]), gpus=0, port=1)
     assert (f"++common.user_dir='{launch.USER_DIR}'" in command) == ours
+
+
+def test_a_link_to_a_recipe_is_a_recipe_of_its_own_name(tmp_path):
+    (tmp_path / "links").mkdir()
+    link = tmp_path / "links/mine.yaml"
+    link.symlink_to(launch.CONFIGS / "multi30k_small.yaml")
+    ((command, _),) = launch.commands(launch.parse(["--config", str(link)]), gpus=0, port=1)
+    assert option(command, "--config-dir") == str(tmp_path / "links")
+    assert option(command, "--config-name") == "mine"
+
+
+def test_a_quoted_path_is_read_as_hydra_reads_it(tmp_path):
+    recipe = tmp_path / "my.yaml"
+    recipe.write_text("task: {data: a}\n")
+    words = ["--config", str(recipe), r"task.data='it\'s/a \\ folder'"]
+    assert launch.parse(words).setting("task", "data") == r"it's/a \ folder"
+    assert steps._spell("été") == "'été'" and steps._spell("it's") == r"'it\'s'"
 
 
 def test_a_start_that_lies_in_the_save_folder_alone_is_refused(data, tmp_path, monkeypatch):
@@ -277,3 +296,17 @@ def test_a_recipe_is_found_by_its_name(tmp_path, monkeypatch):
         UserError, match="nosuch: no such file; configs/ has recipes by name: demo, demo_lm"
     ):
         launch.parse(["--config", "nosuch"])
+
+
+def test_what_nohup_ignores_stays_ignored():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with stoppable() as check:
+            os.kill(os.getpid(), signal.SIGHUP)
+            check()
+            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+            os.kill(os.getpid(), signal.SIGTERM)
+            with pytest.raises(Interrupted):
+                check()
+    finally:
+        signal.signal(signal.SIGHUP, before)

@@ -2,7 +2,7 @@
 
 import json
 
-from diverse_mha.training.log import Progress, best_validation, read_log
+from diverse_mha.training.log import Progress, best_validation, read_log, validations
 
 
 def line(**values):
@@ -50,6 +50,20 @@ def test_updates_of_the_last_start(tmp_path):
     assert read_log(path)["updates_of_last_start"] == 10
     path.write_text("\n".join([*LOG[:10], resumed]) + "\n")
     assert read_log(path)["updates_of_last_start"] == 0, "there was nothing left to do"
+
+
+def test_what_an_abandoned_start_left_is_dropped():
+    def validated(*updates):
+        return [line(epoch=1, valid_loss=5, valid_num_updates=n) for n in updates]
+
+    def numbers(lines):
+        return [entry["num_updates"] for entry in validations(lines)]
+
+    scratch = "INFO No existing checkpoint found runs/a/checkpoint_last.pt"
+    resumed = "INFO Loaded checkpoint runs/a/checkpoint_last.pt (epoch 2 @ 60 updates)"
+    first = [scratch, *validated(60, 120, 180)]
+    assert numbers([*first, scratch, *validated(100)]) == [100]
+    assert numbers([*first, resumed, *validated(100)]) == [60, 100]
 
 
 def test_an_empty_log_says_nothing(tmp_path):

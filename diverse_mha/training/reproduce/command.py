@@ -159,9 +159,10 @@ def _items(args: argparse.Namespace) -> list[Item]:
 
 def _seeds(text: str) -> tuple[int, ...]:
     words = split_list(text)
-    if not all(word.isdecimal() and int(word) for word in words) or len(set(words)) < len(words):
+    seeds = [int(word) if word.isdecimal() else 0 for word in words]
+    if not all(seeds) or len(set(seeds)) < len(seeds):
         raise UserError(f"--seeds {text}: give different whole numbers from 1 up, as in 1,2,3")
-    return tuple(map(int, words))
+    return tuple(seeds)
 
 
 def _place(args: argparse.Namespace) -> Place:
@@ -258,9 +259,9 @@ def _dry_run(
     gpus: int,
 ) -> int:
     """Print the commands of all runs, each run once, as they can be pasted into a terminal."""
-    python = shlex.quote(sys.executable)
+    python, folder = sys.executable, str(Path(sys.executable).parent)
     print(f"cd {shlex.quote(str(ROOT))}")
-    print(f"export DIVERSE_MHA_PYTHON={python} PATH={shlex.quote(str(Path(python).parent))}:$PATH")
+    print(f"export DIVERSE_MHA_PYTHON={shlex.quote(python)} PATH={shlex.quote(folder)}:$PATH")
     seen = set()
     for item in items:
         print(f"# {item.paper} {item.name}: {item.title}")

@@ -51,7 +51,9 @@ class Choices:
 
     @property
     def _precision(self) -> dict[str, bool]:
-        return {} if self.bf16 is None else {"common.bf16": self.bf16}
+        if self.bf16 is None:
+            return {}
+        return {"common.bf16": self.bf16, "common.fp16": False}
 
     def need(self, item: Item, seed: int, cell: Cell) -> Need:
         """Turn a cell into what it needs of a run."""

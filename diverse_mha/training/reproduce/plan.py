@@ -129,7 +129,11 @@ def plan(
     # As recipes have them: an experiment holds lists as tuples.
     wanted = {n: list(v) if isinstance(v, tuple) else v for n, v in wanted.items()}
     base = compose(recipe.config, choices, {})
-    changed = {name: value for name, value in wanted.items() if lookup(base, name) != value}
+    changed = {}
+    for name, value in wanted.items():
+        there = lookup(base, name)
+        if there != value and (there is not None or value is not False):  # off is the default
+            changed[name] = value
     composed = compose(recipe.config, choices, changed)
     average = [recipe.average, "update"] if recipe.average else 0
     evaluation = [recipe.beam, recipe.lenpen, average, list(recipe.evaluate)]

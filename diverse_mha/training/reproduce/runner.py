@@ -259,6 +259,8 @@ class Runner:
                 yield Waiting(command, head, f"{steps.heads_file(need, place).stem} ...")
         except UserError as error:
             say(head + f"FAILED: {error}")
+        except OSError as error:
+            say(head + f"FAILED: {describe_os_error(error)}")
 
     def _execute(self, step: Step, log: Path, share: Mapping[str, str]) -> Iterator[Command]:
         """Start a step's command, and yield it until it has ended.

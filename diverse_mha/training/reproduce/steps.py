@@ -6,13 +6,14 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from diverse_mha.common.errors import UserError
 from diverse_mha.common.places import CONFIGS, ROOT
 from diverse_mha.training.reproduce.compose import compose, groups_of, lookup
 from diverse_mha.training.reproduce.corpora import DATA
 from diverse_mha.training.reproduce.plan import Need, Run
 
 # Words that Hydra's grammar takes without quotes, and takes as words.
-_PLAIN = re.compile(r"[A-Za-z/][\w./-]*")
+_PLAIN = re.compile(r"[A-Za-z/][\w./-]*", re.ASCII)
 # Settings of the log, which is read for speed and validation scores.
 _LOG = {"common.log_format": "json"}
 
@@ -106,6 +107,8 @@ def train(run: Run, place: Place) -> Step:
     settings = dict(run.settings) | _LOG
     if place.gpus:
         settings["optimization.update_freq"] = [run.batches // place.gpus]
+    elif lookup(run.composed, "common.fp16"):
+        raise UserError("common.fp16 needs a GPU; give --no-bf16 for float32 on the CPU, or --bf16")
     else:
         settings["common.cpu"] = True
     if data_folder(run, place) != _data_of(run):

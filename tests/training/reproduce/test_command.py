@@ -186,6 +186,11 @@ def test_every_table_has_commands_that_the_launcher_reads(scale, capsys):
         (["li2018", "all", "--scale", "smoke", "--rows", "x"], "--rows x: name one table"),
         (["li2021", "figure-3", "--scale", "smoke", "--rows", "x"], "is a figure and has no rows"),
         (["li2018", "1", "--scale", "smoke", "--seeds", "1,1"], "--seeds 1,1: give different"),
+        (["li2018", "1", "--scale", "smoke", "--seeds", "1,01"], "--seeds 1,01: give different"),
+        (
+            ["li2018", "1", "--scale", "paper", "--gpus", "0", "--dry-run"],
+            "fp16 needs a GPU; give --no-bf16",
+        ),
         (["li2018", "1", "--scale", "smoke", "--seeds", "a"], "--seeds a: give different"),
         (["li2018", "1", "--scale", "smoke", "--updates", "0"], "--updates 0: must be at least 1"),
         (["li2018", "1", "--scale", "smoke", "--jobs", "2", "--dry-run"], "--jobs 2 has no effect"),

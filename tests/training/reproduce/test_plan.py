@@ -45,6 +45,13 @@ def test_bfloat16_is_another_run_of_the_same_experiment():
     assert plain != brief and plain.key != brief.key
 
 
+def test_bfloat16_and_float32_are_instead_of_a_recipes_float16():
+    for bf16 in (True, False):
+        run, *_ = runs("li2018", "1", "paper", bf16=bf16)
+        assert lookup(run.composed, "common.fp16") is False
+        assert bool(lookup(run.composed, "common.bf16")) is bf16
+
+
 def test_no_two_rows_are_the_same_run_unless_the_papers_are():
     for paper, table, count in (("yun2021", "5", 10), ("li2021", "3", 7), ("zheng2021", "4", 4)):
         assert len(runs(paper, table)) == count
