@@ -1,7 +1,7 @@
 """What the command lines share: mistakes are said in one line."""
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -79,14 +79,38 @@ def add_evaluation(parser: argparse.ArgumentParser, default: str) -> None:
     parser.add_argument("--cpu", action="store_true", help="leave GPUs alone")
 
 
-def evaluation_output(args: argparse.Namespace, checkpoint: str | Path, default: str) -> Path:
+def refuse_taken(extra: Sequence[str], taken: Mapping[str, str]) -> None:
+    """Refuse options of fairseq's that a script of ours gives itself.
+
+    Args:
+        extra: what goes on to fairseq.
+        taken: our own option by fairseq's.
+
+    Raises:
+        UserError: naming both.
+    """
+    for word in extra:
+        name = word.partition("=")[0]
+        if name in taken:
+            raise UserError(f"{name}: is given by this script; use {taken[name]}")
+
+
+def evaluation_output(
+    args: argparse.Namespace, checkpoints: str | Path | Sequence[str], default: str
+) -> Path:
     """Return ``--output`` of :func:`add_evaluation`, given or by default.
+
+    Args:
+        args: the options.
+        checkpoints: beside which it goes by default; of several, an ensemble, all in its name.
+        default: what its name says behind theirs.
 
     Raises:
         UserError: if it could not be written.
     """
-    checkpoint = Path(checkpoint)
-    output = args.output or checkpoint.with_name(f"{checkpoint.stem}.{default}.json")
+    several = [checkpoints] if isinstance(checkpoints, str | Path) else checkpoints
+    stem = "+".join(Path(one).stem for one in several)
+    output = args.output or Path(several[0]).with_name(f"{stem}.{default}.json")
     check_file("--output", output, ".json")
     return output
 

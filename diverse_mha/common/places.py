@@ -28,6 +28,8 @@ def check_file(option: str, path: str | Path, ending: str = "") -> None:
     path = Path(path)
     if path.is_dir():
         raise UserError(f"{option} {path}: is a folder; give a file name")
+    if path.exists() and not path.is_file():
+        raise UserError(f"{option} {path}: is no regular file, and would be replaced; name another")
     if not path.name.endswith(ending):
         raise UserError(f"{option} {path}: must end in {ending}")
     _check_above(option, path, path.parent)

@@ -87,11 +87,20 @@ def average_checkpoints(paths: Sequence[str | Path]) -> dict:
         raise UserError("no checkpoint to average; name files, or a folder with --last N")
     sums: dict[str, torch.Tensor] = {}
     shapes: dict[str, torch.Size] = {}
+    options: dict = {}
     for path in paths:
         state = load_checkpoint(path)
         model = state["model"]
+        own = _options(state)
         if path is not paths[0]:
             _check_same(shapes, model, paths[0], path)
+            for name in sorted(options.keys() & own.keys()):
+                if options[name] != own[name]:
+                    raise UserError(
+                        f"{path}: its option {name} is {own[name]}, in {paths[0]} {options[name]}; "
+                        "do not mix models"
+                    )
+        options = options or own
         shapes = {name: value.shape for name, value in model.items()}
         for name, value in model.items():
             if not value.is_floating_point():
@@ -142,8 +151,12 @@ def run(args: argparse.Namespace) -> int:
         raise UserError(f"{paths[0]} is a folder: add --last N, or name the files in it")
     elif args.by is not None:
         raise UserError(f"--by {args.by} has no effect without --last N; leave it out, or add that")
+    resolved = [path.resolve() for path in paths]
+    for path, place in zip(paths, resolved, strict=True):
+        if resolved.count(place) > 1:
+            raise UserError(f"{path}: is named twice, and would count twice; name it once")
     check_file("--output", args.output)
-    if Path(args.output).resolve() in [path.resolve() for path in paths]:
+    if Path(args.output).resolve() in resolved:
         raise UserError(f"--output {args.output}: is averaged itself; give another name")
     save_checkpoint(average_checkpoints(paths), args.output)
     print(f"{args.output}: the average of {', '.join(path.name for path in paths)}")
@@ -177,6 +190,18 @@ def _ends_of_epochs(found: dict[int, Path]) -> dict[int, Path]:
                 if before < updates < before + gap and (updates - before) % min(gaps) == 0:
                     ends[updates] = path
     return ends
+
+
+def _options(state: dict) -> dict:
+    """Return the options that say how a model computes and that no shape shows."""
+    cfg, args = state.get("cfg"), state.get("args")
+    given = dict(cfg.get("model") or {}) if cfg is not None else vars(args) if args else {}
+    return {
+        name: value
+        for name, value in given.items()
+        if name.endswith(("attention_heads", "normalize_before", "activation_fn"))
+        or name.startswith(("aggregation", "routing_", "cascade"))
+    }
 
 
 def _check_same(shapes: dict, model: dict, first: str | Path, path: str | Path) -> None:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import write_json, write_text
 
 _COMPOUND = re.compile(r"(\S)-(\S)")
@@ -25,6 +26,23 @@ def split_compounds(line: str) -> str:
     data do it to be comparable with it (Zheng et al. 2021, appendix A.1). It adds easy matches.
     """
     return _COMPOUND.sub(r"\1 ##AT##-##AT## \2", line)
+
+
+def check_scorer(language: str, tokenize: str | None = None) -> None:
+    """Refuse a language, or a tokeniser, that sacreBLEU lacks the software for.
+
+    Raises:
+        UserError: with what to install.
+    """
+    from sacrebleu.metrics import BLEU
+
+    try:
+        BLEU(trg_lang=language) if tokenize is None else BLEU(tokenize=tokenize)
+    except RuntimeError as error:
+        name, why = tokenize or language, str(error).splitlines()[0]
+        raise UserError(
+            f'sacreBLEU cannot tokenise {name} here ({why}); pip install "sacrebleu[{name[:2]}]"'
+        ) from error
 
 
 def bleu_scores(

@@ -62,6 +62,16 @@ def save_checkpoint(state: dict, output: str | Path) -> None:
         torch.save(state, file)
 
 
+def trained_direction(state: dict) -> tuple[str, str] | None:
+    """Return the source and target language that a checkpoint was trained on, if it says so."""
+    if state.get("cfg") is not None:
+        settings = dict(state["cfg"].get("task") or {})
+    else:
+        settings = vars(state["args"]) if state.get("args") is not None else {}
+    found = settings.get("source_lang"), settings.get("target_lang")
+    return found if all(isinstance(language, str) for language in found) else None
+
+
 def vocabulary_size(dictionary: Path) -> int:
     """Return the number of types of a dictionary with fairseq's four special ones."""
     return 4 + count_lines(dictionary)

@@ -23,6 +23,7 @@ from diverse_mha.common.options import parse_names, split_list
 from diverse_mha.common.places import check_file
 from diverse_mha.common.tables import to_text, write_texts
 from diverse_mha.corpora.text import read_parallel
+from diverse_mha.evaluation.bleu import check_scorer
 from diverse_mha.evaluation.comparison.runs import check_alike, read_run
 from diverse_mha.evaluation.comparison.systems import RESAMPLES, SEED, System, compare_systems
 from diverse_mha.evaluation.comparison.tables import lay_out, to_json
@@ -257,4 +258,5 @@ def _metric(tokenize: str, **more):
     known = sorted(BLEU.TOKENIZERS)
     if tokenize not in known:
         raise UserError(f"--tokenize {tokenize}: unknown; choose from {', '.join(known)}")
+    check_scorer("", tokenize)
     return BLEU(tokenize=tokenize, **more)

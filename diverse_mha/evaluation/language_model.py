@@ -23,6 +23,7 @@ from diverse_mha.common.arguments import (
     called,
     evaluation_output,
     one_line,
+    refuse_taken,
 )
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.files import write_json
@@ -158,6 +159,7 @@ def score(args: argparse.Namespace, settings: Mapping) -> tuple[float, int]:
 def main(words: Sequence[str]) -> int:
     """Score as the command line says, and return the exit code."""
     args, args.extra = build_parser().parse_known_args(words)
+    refuse_taken(args.extra, {"--gen-subset": "--subset", "--results-path": "--output"})
     checkpoint, data = Path(args.checkpoint), Path(args.data)
     tokens = count_tokens(data, args.subset)
     state = load_checkpoint(checkpoint, mmap=True)
@@ -183,7 +185,15 @@ def main(words: Sequence[str]) -> int:
     start = time.monotonic()
     loss, evaluated = score(args, settings)
     seconds = time.monotonic() - start
-    if evaluated != tokens and not args.extra:
+    if not loss < 1024:  # 2**loss would be no number; also where loss is NaN
+        raise UserError(
+            f"{checkpoint}: its loss is {loss:g} bits a token, so there is no perplexity; take one "
+            "from before its training diverged"
+        )
+    if settings.get("add_bos_token") and evaluated > tokens:
+        evaluated = tokens  # fairseq counts the first token of each block, which has no score
+    part = any(word.startswith(("--num-shards", "--shard-id")) for word in args.extra)
+    if evaluated != tokens and not part:
         raise UserError(
             f"fairseq-eval-lm scored {evaluated:,} of the {tokens:,} tokens of {args.subset}: "
             f"some lines are longer than --tokens-per-sample {args.tokens_per_sample}"

@@ -24,12 +24,17 @@ from diverse_mha.common.arguments import (
     called,
     evaluation_output,
     one_line,
+    refuse_taken,
 )
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.places import USER_DIR
 from diverse_mha.corpora.text import read_lines, read_parallel
-from diverse_mha.evaluation.bleu import detokenise, report
-from diverse_mha.evaluation.checkpoints import load_checkpoint, vocabulary_size
+from diverse_mha.evaluation.bleu import check_scorer, detokenise, report
+from diverse_mha.evaluation.checkpoints import (
+    load_checkpoint,
+    trained_direction,
+    vocabulary_size,
+)
 from diverse_mha.evaluation.deploy.evaluate_text import evaluate_text
 from diverse_mha.evaluation.deploy.translator import add_beam_arguments
 from diverse_mha.tasks.data_files import check_split, dictionaries_named
@@ -62,7 +67,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--target-lang",
         metavar="LANG",
-        help="default: the second in the file names of data_bin; the first turns the pair round",
+        help="default: what the model was trained to translate into, if it is one of data_bin's",
     )
     add_beam_arguments(parser)
     parser.add_argument(
@@ -125,6 +130,25 @@ def language_pair(data: Path, subset: str, target: str | None = None) -> tuple[s
     if target not in (None, source, default):
         raise UserError(f"--target-lang {target}: {data} is for {source} and {default}")
     return (default, source) if target == source else (source, default)
+
+
+def direction(data: Path, subset: str, target: str | None, checkpoint: str) -> str | None:
+    """Return the language that a checkpoint was trained to translate into, unless one is given.
+
+    Where it was trained on other languages, or does not say, None: the second of the data.
+    """
+    if not Path(checkpoint).is_file():
+        return target  # said where it is opened
+    trained = trained_direction(load_checkpoint(checkpoint, mmap=True))
+    if trained is None or set(trained) != set(language_pair(data, subset)):
+        return target
+    if target not in (None, trained[1]):
+        print(
+            f"note: {checkpoint} was trained to translate into {trained[1]}, "
+            f"--target-lang {target} asks for the other direction",
+            file=sys.stderr,
+        )
+    return target or trained[1]
 
 
 def subwords_of(dictionary: Path) -> str | None:
@@ -191,8 +215,10 @@ def generate(args: argparse.Namespace, post_process: str | None, folder: str) ->
     try:
         with dictionaries_named(args.data):
             fairseq_generate.main(parsed)
-    except RuntimeError as error:
-        if "state_dict" not in str(error):
+    except Exception as error:
+        if type(error) is Exception and "is invalid" in str(error):  # a sample's size
+            raise UserError(f"{args.data}: {str(error).partition(', skip')[0]}") from error
+        if not (isinstance(error, RuntimeError) and "state_dict" in str(error)):
             raise
         raise UserError(
             f"{args.checkpoint}: its parameters are not those of its options; give a whole one, "
@@ -204,13 +230,18 @@ def generate(args: argparse.Namespace, post_process: str | None, folder: str) ->
 def main(words: Sequence[str]) -> int:
     """Translate and score as the command line says, and return the exit code."""
     args, args.extra = build_parser().parse_known_args(words)
+    refuse_taken(args.extra, {"--gen-subset": "--subset", "--results-path": "--output"})
     if (args.source is None) != (args.reference is None):
         raise UserError("--source and --reference belong together; give both, or neither")
     data = Path(args.data)
     if args.source is not None:
         return evaluate_text(args)
     args.subset = args.subset or "test"
+    language_pair(data, args.subset, args.target_lang)  # refuses, before a model is opened
+    checkpoints = args.checkpoint.split(os.pathsep)
+    args.target_lang = direction(data, args.subset, args.target_lang, checkpoints[0])
     args.source_lang, language = language_pair(data, args.subset, args.target_lang)
+    check_scorer(language)
     side = 1 if language == language_pair(data, args.subset)[1] else 0
     args.target_lang = language
     name = f"{args.subset}.{language}"
@@ -225,10 +256,9 @@ def main(words: Sequence[str]) -> int:
     post_process = args.post_process
     if post_process == "auto":
         post_process = subwords_of(dictionary)
-    checkpoints = args.checkpoint.split(os.pathsep)
     for checkpoint in checkpoints:
         _check_fit(checkpoint, dictionary)
-    output = evaluation_output(args, checkpoints[0], args.subset)
+    output = evaluation_output(args, checkpoints, args.subset)
     check_split(data, args.subset)
     languages, lowercased = _preparation(data)
     args.lowercase |= lowercased

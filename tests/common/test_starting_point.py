@@ -32,6 +32,7 @@ class Trainer:
 
     def __init__(self, suffix):
         self.checkpoint_suffix, self.loaded = suffix, None
+        self.cfg = SimpleNamespace(optimization=SimpleNamespace(max_update=0))
 
     def load_checkpoint(self, path, *args, **kwargs):
         self.loaded = path

@@ -150,6 +150,22 @@ def test_a_gap_is_refused(tmp_path, names, count, by, message):
         averaging.newest_checkpoints(tmp_path, count, by)
 
 
+def test_models_that_differ_in_their_heads_alone_are_refused(tmp_path):
+    paths = [
+        write(
+            tmp_path / f"{n}.pt", [1.0], cfg={"model": {"encoder_attention_heads": n, "dropout": n}}
+        )
+        for n in (2, 4)
+    ]
+    with pytest.raises(
+        UserError, match="4.pt: its option encoder_attention_heads is 4, in .*2.pt 2"
+    ):
+        averaging.average_checkpoints(paths)
+    twice = ["average", str(paths[0]), str(paths[0]), "-o", str(tmp_path / "out.pt")]
+    with pytest.raises(UserError, match="2.pt: is named twice"):
+        cli.run(twice)
+
+
 def test_different_models_are_refused_by_name(tmp_path):
     first = write(tmp_path / "a.pt", [1.0])
     shape = write(tmp_path / "b.pt", [1.0, 2.0])

@@ -94,6 +94,7 @@ def test_other_options_reach_fairseq(data, checkpoint, scored, tmp_path):
         (["--tokens-per-sample", "17"], "--tokens-per-sample 17: must be from 1 to 16"),
         (["--tokens-per-sample", "0"], "--tokens-per-sample: 0 is not a whole number from 1 up"),
         (["--output", "x.txt"], "--output x.txt: must end in .json"),
+        (["--gen-subset", "valid"], "--gen-subset: is given by this script; use --subset"),
     ],
 )
 def test_options_out_of_range_are_refused(data, checkpoint, scored, options, message):

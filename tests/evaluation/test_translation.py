@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import torch
 
 from diverse_mha.common import files
 from diverse_mha.common.errors import UserError
@@ -69,6 +70,39 @@ def test_languages_from_file_names(tmp_path):
         evaluate.language_pair(data, "valid")
     with pytest.raises(UserError, match="nowhere: no such data folder"):
         evaluate.language_pair(tmp_path / "nowhere", "test")
+
+
+@pytest.mark.parametrize(
+    ("trained", "given", "expected"),
+    [
+        (("en", "de"), None, "de"),
+        (("en", "de"), "en", "en"),
+        (("de", "en"), None, "en"),
+        (("fr", "en"), None, None),
+        (None, None, None),
+    ],
+)
+def test_the_direction_is_that_of_the_training(tmp_path, capsys, trained, given, expected):
+    data = binarised(tmp_path / "bin")  # de-en
+    task = dict(zip(("source_lang", "target_lang"), trained or (), strict=False))
+    path = tmp_path / "model.pt"
+    torch.save({"model": {}, "cfg": {"task": task}}, path)
+    assert evaluate.direction(data, "test", given, str(path)) == expected
+    assert ("asks for the other direction" in capsys.readouterr().err) == (given == "en")
+
+
+def test_a_language_that_cannot_be_scored_is_refused_at_once(monkeypatch):
+    def missing(*args, **options):
+        raise RuntimeError("Japanese tokenization requires extra dependencies\nmore")
+
+    monkeypatch.setattr("sacrebleu.metrics.BLEU", missing)
+    with pytest.raises(UserError, match=r'cannot tokenise ja here .*"sacrebleu\[ja\]"'):
+        bleu.check_scorer("ja")
+
+
+def test_options_that_the_script_gives_are_refused():
+    with pytest.raises(UserError, match="--gen-subset: is given by this script; use --subset"):
+        evaluate.main(["model.pt", "bin", "--gen-subset=valid"])
 
 
 def test_detokenising_undoes_moses():

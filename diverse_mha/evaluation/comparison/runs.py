@@ -14,6 +14,8 @@ from diverse_mha.evaluation.comparison.metrics import METRICS, sentence_statisti
 
 _SEED = re.compile(r"seed[=_-]?(\d+)")
 _SIGNATURE = re.compile(r"(\w+):([^|]*)")
+#: What tells one perplexity's text, and how it was cut up, from another's.
+_TEXT_SCORED = ("subset", "tokens", "context_window", "tokens_per_sample", "sample_break_mode")
 Found = tuple[dict[str, float], dict[str, np.ndarray], object]  # scores, statistics, test
 
 
@@ -83,11 +85,13 @@ def _scored(file: Path, result: dict, reference: Path | None, tokenize: str | No
     if reference is not None:
         raise UserError(f"--reference {reference}: {file} is no translation; leave it out")
     if "perplexity" in result:
-        return {"perplexity": result["perplexity"]}, {}, "perplexity"
+        said = tuple(result.get(name) for name in _TEXT_SCORED)
+        return {"perplexity": result["perplexity"]}, {}, ("perplexity", *said)
     subsets = {k: v for k, v in result["subsets"].items() if k.startswith("test")}
     if not subsets:
         raise UserError(f"{file}: holds no test set, only {', '.join(result['subsets'])}")
-    return {"accuracy": accuracy(subsets)}, {}, tuple(subsets)
+    counts = tuple((name, subset["examples"]) for name, subset in subsets.items())
+    return {"accuracy": accuracy(subsets)}, {}, counts
 
 
 def _content(file: Path) -> dict | None:

@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     sys.stdout.reconfigure(encoding="utf-8")
     with tqdm(unit=" lines", leave=False, disable=None) as bar:
         for count, line in enumerate(translator.translate(plain_lines(sys.stdin.buffer)), 1):  # noqa: B007
-            print(line.text, flush=args.buffer == 1)
+            print(line.text, flush=count % args.buffer == 0)  # somebody may wait for a portion
             bar.update()
     seconds = time.monotonic() - start
     print(f"{count:,} lines in {seconds:.1f} s ({count / seconds:.0f} a second)", file=sys.stderr)

@@ -158,6 +158,30 @@ def test_other_scores_are_compared_over_seeds(tmp_path, content, measure, capsys
     assert "Welch's t over seeds" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"perplexity": 9, "tokens": 100}, {"perplexity": 8, "tokens": 200}),
+        ({"perplexity": 9, "context_window": 0}, {"perplexity": 8, "context_window": 96}),
+        (
+            {"subsets": {"test": {"accuracy": 50, "examples": 10}}},
+            {"subsets": {"test": {"accuracy": 60, "examples": 20}}},
+        ),
+    ],
+)
+def test_scores_of_other_texts_are_not_compared(tmp_path, one, other):
+    for name, content in (("a-seed1", one), ("b-seed1", other)):
+        (tmp_path / f"{name}.json").write_text(json.dumps(content))
+    words = [
+        "--baseline",
+        str(tmp_path / "a-seed1.json"),
+        "--system",
+        str(tmp_path / "b-seed1.json"),
+    ]
+    with pytest.raises(UserError, match="b-seed1.json: scored on another test set or otherwise"):
+        cli.run(["compare", *words])
+
+
 def spoil(folder):
     (folder / "data/raw/test.en").write_text("other words here\n" * 60)
 
