@@ -27,6 +27,12 @@ class Loaded(NamedTuple):
     architecture: str  # the name the checkpoint was trained under
     model: nn.Module  # at evaluation, on its device
     task: Any
+    limit: Any = None  # lengths up to which sentences count, where it is less than the model reads
+
+    def longest(self) -> Any:
+        """Lengths up to which sentences count, as fairseq has them."""
+        own = utils.resolve_max_positions(self.task.max_positions(), self.model.max_positions())
+        return own if self.limit is None else self.limit
 
 
 def load(path: str, data: str, *, cpu: bool = False) -> Loaded:
@@ -113,12 +119,15 @@ def iterate_batches(
     except FileNotFoundError as error:
         there = splits_in(folder)
         raise UserError(f"--subset {subset}: not in {folder}; there: {there}") from error
-    batches = task.get_batch_iterator(
-        task.dataset(subset),
-        max_tokens=max_tokens,
-        max_positions=utils.resolve_max_positions(task.max_positions(), model.max_positions()),
-        ignore_invalid_inputs=True,
-    ).next_epoch_itr(shuffle=False)
+    try:
+        batches = task.get_batch_iterator(
+            task.dataset(subset),
+            max_tokens=max_tokens,
+            max_positions=loaded.longest(),
+            ignore_invalid_inputs=True,
+        ).next_epoch_itr(shuffle=False)
+    except AssertionError as error:  # fairseq's, of a sentence that no batch can hold
+        raise UserError(f"--max-tokens {max_tokens}: {error}; give more") from error
     if not len(batches):
         raise UserError(f"--subset {subset}: holds no sentence that fits the model")
     device = next(model.parameters()).device

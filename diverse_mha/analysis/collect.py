@@ -114,7 +114,10 @@ class HeadsMeter:
             for number, states in layers.items():
                 if number not in meters:
                     meters[number] = ModuleMeter(self.selection.measures, self.selection.threshold)
-                meters[number].update(states)
+                try:
+                    meters[number].update(states)
+                except ValueError as error:
+                    raise ValueError(f"{component}, layer {number}: {error}") from error
 
     def head_means(self) -> dict[str, "Tensor"]:
         """Outputs of each head averaged over words and layers, by component: (H, D) float64.

@@ -5,6 +5,7 @@ from diverse_mha.analysis.tables import headings_of, summary_rows
 NOTABLE = 0.01  # all measures named here have a range of 1, or nearly
 ALIKE = ("SVCCA", "CKA", "CKA-RBF")  # higher: heads more alike
 DIFFER = ("JSD/row", "Sub.", "Pos.", "Out.")  # higher: heads differ more
+BY_HEADS = ("Sub.", "Pos.", "Out.")  # of unrelated heads the higher, the more heads there are
 
 
 def contradictions(results: list[dict]) -> list[str]:
@@ -29,6 +30,8 @@ def contradictions(results: list[dict]) -> list[str]:
             before = first.get(heading)
             if before is None or value is None or abs(value - before) < NOTABLE:
                 continue
+            if heading in BY_HEADS and _heads(result) != _heads(results[0]):
+                continue
             apart = (value > before) == (heading in DIFFER)
             (more if apart else less).append(f"{heading} ({before:.3f} to {value:.3f})")
         if more and less:
@@ -38,6 +41,10 @@ def contradictions(results: list[dict]) -> list[str]:
                 f"{_listed(less)}; name the measure with whatever is said of them."
             )
     return sentences
+
+
+def _heads(result: dict) -> dict[str, int]:
+    return {name: component["heads"] for name, component in result["components"].items()}
 
 
 def _means(result: dict) -> dict[str, float | None]:

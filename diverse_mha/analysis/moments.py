@@ -53,7 +53,10 @@ class Moments:
                 f"moments of vectors of {width} numbers: got {tuple(x.shape)} of {x.dtype}, "
                 f"expected (N, {width}) of a floating-point dtype"
             )
-        self._resolution = max(self._resolution, torch.finfo(x.dtype).eps)
+        # A sum of weights over a long sentence is rounded more than once, but not in half
+        # precision, where it is rounded when it is stored.
+        times = 4 if x.dtype in (torch.float32, torch.float64) else 1
+        self._resolution = max(self._resolution, times * torch.finfo(x.dtype).eps)
         rows = max(CHUNK // width, 1)
         for chunk in x.detach().to(self.mean.device).split(rows):
             if chunk.size(0):

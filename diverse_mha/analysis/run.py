@@ -2,12 +2,14 @@
 
 from typing import NamedTuple
 
+from fairseq import utils
 from torch import Tensor
 
 from diverse_mha.analysis.against import AgainstMeter, check_same_data
 from diverse_mha.analysis.checkpoints import Loaded, head_states, iterate_batches, load
 from diverse_mha.analysis.collect import HeadsMeter, Selection, check_selection
 from diverse_mha.analysis.sentence import SentenceAttention, check_sentence, find_sentence
+from diverse_mha.common.errors import UserError
 
 
 class Analysis(NamedTuple):
@@ -50,8 +52,11 @@ def open_models(
         models.append(loaded)
     for path in paths:
         check_selection(selection, layers_of[path], path)
+    # All of them are measured on the sentences that every one can read.
+    limit = utils.resolve_max_positions(*(loaded.longest() for loaded in models))
+    models = [loaded._replace(limit=limit) for loaded in models]
     for loaded in models:
-        check_sentence(selection.sentence, loaded.task.dataset(subset), subset)
+        check_sentence(selection.sentence, loaded.task.dataset(subset), subset, loaded.longest())
     if not against:
         return models, None
     for loaded in models[:-1]:
@@ -81,9 +86,12 @@ def analyze(
         place = find_sentence(sample, selection.sentence)
         wanted = selection.states if place is None else (*selection.states, "weights")
         states = head_states(loaded.model, sample, tuple(dict.fromkeys(wanted)))
-        meter.update(states)
-        if comparison is not None:
-            comparison.update(states, head_states(against.model, sample, ("outputs",)))
+        try:
+            meter.update(states)
+            if comparison is not None:
+                comparison.update(states, head_states(against.model, sample, ("outputs",)))
+        except ValueError as error:  # of NaN
+            raise UserError(f"{loaded.path}: {error}") from error
         if place is not None:
             attention = SentenceAttention.take(loaded.task, sample, place, states, selection)
         sentences += len(sample["id"])

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 from torch import Tensor
 
 from diverse_mha.analysis.collect import Selection
@@ -69,8 +70,8 @@ def find_sentence(sample: dict, number: int | None) -> int | None:
     return ids.index(number) if number in ids else None
 
 
-def check_sentence(number: int | None, dataset: Any, subset: str) -> None:
-    """Refuse the number of a sentence that the split does not have.
+def check_sentence(number: int | None, dataset: Any, subset: str, longest: Any = None) -> None:
+    """Refuse the number of a sentence that the split does not have, or the models cannot read.
 
     Raises:
         UserError: then.
@@ -80,6 +81,10 @@ def check_sentence(number: int | None, dataset: Any, subset: str) -> None:
             f"--sentence {number}: {subset!r} has sentences 0 to {len(dataset) - 1}, numbered as "
             "fairseq-generate does"
         )
+    if number and longest is not None:  # the first is only a default
+        _, too_long = dataset.filter_indices_by_size(np.array([number]), longest)
+        if too_long:
+            raise UserError(f"--sentence {number}: is longer than the models read; name another")
 
 
 def _real(padding: Tensor | None, row: int, length: int) -> list[int]:

@@ -8,6 +8,7 @@ import re
 import shlex
 from html.parser import HTMLParser
 
+import numpy as np
 import pytest
 import torch
 from fairseq import checkpoint_utils
@@ -131,6 +132,37 @@ def test_several_models_beside_a_single_head_one(save, checkpoint, data, capsys)
         assert found["cka"] == pytest.approx(1)
         assert found["svcca"] == pytest.approx(1)
         assert found["svcca_heads"] == pytest.approx([1, 1, 1, 1])
+
+
+def test_models_are_measured_on_what_all_can_read(save, checkpoint, data, tmp_path, capsys):
+    texts = load(str(checkpoint), str(data), cpu=True).task
+    texts.load_dataset("valid")
+    sizes = texts.dataset("valid").src_sizes
+    some = str(int(np.median(sizes)))
+    short = save("short", "transformer_disagree", "--max-source-positions", some)
+    both = scores(capsys, checkpoint, short, data)["models"]
+    alone = scores(capsys, short, data)["models"][0]
+    assert [one["sentences"] for one in both] == [alone["sentences"]] * 2
+    assert 0 < alone["sentences"] < scores(capsys, checkpoint, data)["models"][0]["sentences"]
+    learned = save(
+        "learned", "transformer_disagree", "--max-source-positions", some, "--encoder-learned-pos"
+    )
+    assert scores(capsys, checkpoint, data, "--against", learned)["against"]["name"] == "learned"
+    longest = int(sizes.argmax())
+    with pytest.raises(UserError, match=f"--sentence {longest}: is longer than the models read"):
+        words = ["--cpu", "--sentence", str(longest), "--output", str(tmp_path / "out")]
+        run(["analyze", str(short), str(data), *words])
+
+
+def test_what_cannot_be_measured_is_named(save, checkpoint, data):
+    with pytest.raises(UserError, match="--max-tokens 2: .*; give more"):
+        run(["analyze", str(checkpoint), str(data), "--cpu", "--max-tokens", "2"])
+    broken = save("broken", "transformer_disagree")
+    state = torch.load(broken, weights_only=False)
+    state["model"]["encoder.layers.1.self_attn.v_proj.weight"][0, 0] = float("nan")
+    torch.save(state, broken)
+    with pytest.raises(UserError, match="broken/checkpoint_best.pt: encoder, layer 2: .*NaN"):
+        run(["analyze", str(broken), str(data), "--cpu"])
 
 
 def test_a_single_head_has_dashes(save, data, tmp_path, capsys):

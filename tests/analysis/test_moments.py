@@ -50,6 +50,15 @@ def test_what_varies_by_rounding_only_counts_as_constant():
     assert (scatter.diagonal()[[0, 2]] > 1).all()
 
 
+@pytest.mark.parametrize("length", [10, 60, 500])
+def test_attention_to_constant_values_varies_by_rounding_only(length):
+    """Outputs are sums of weights times values: the longer the sentence, the more they round."""
+    torch.manual_seed(length)
+    weights = torch.randn(400, length).softmax(dim=-1)
+    outputs = weights @ torch.randn(8).expand(length, 8)
+    assert (gathered([outputs], 8).scatter() == 0).all()
+
+
 def test_bad_vectors_are_refused():
     with pytest.raises(ValueError, match=r"vectors of 3 numbers: got \(2, 4\)"):
         Moments(3).update(torch.zeros(2, 4))

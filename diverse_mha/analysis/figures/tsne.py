@@ -55,10 +55,12 @@ def head_map(models: list[tuple[str, dict[str, Tensor]]], seed: int = 1) -> Plot
             for i, (name, _) in enumerate(models)
         ]
         if len(models) > 1:
-            figure.legend(
+            legend = figure.legend(
                 handles=handles, loc="outside lower center", ncols=min(len(models), 5),
                 frameon=False, fontsize=8,
             )  # fmt: skip
+            for text in legend.get_texts():
+                text.set_parse_math(False)  # a model's name may have a $ in it
     return Plot("heads-tsne", "Map of the heads", CAPTION, figure)
 
 
