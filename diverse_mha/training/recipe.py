@@ -100,16 +100,19 @@ def main() -> None:
 
 
 def check_added(job: launch.Job) -> None:
-    """Refuse ``+GROUP=NAME`` where there is no such group: Hydra adds it, and nobody reads it.
+    """Refuse ``+GROUP=NAME`` or ``++GROUP.KEY=VALUE`` of nothing: Hydra adds it, nobody reads it.
+
+    The keys of models, tasks, criterions and optimizers are checked when these are built.
 
     Raises:
-        UserError: naming the group.
+        UserError: naming the group, or the key and the nearest ones.
     """
     from fairseq.dataclass.configs import FairseqConfig
 
     folder = job.config.parent
-    # Where Hydra looks: beside the recipe, and in the recipes of this project.
-    places = [place for place in (folder, CONFIGS) if place.is_dir()]
+    # Where Hydra looks: beside the recipe, and where scripts/train.sh tells it to.
+    told = any(word.startswith("hydra.searchpath=") for word in job.arguments)
+    places = [folder, CONFIGS] if told and CONFIGS.is_dir() else [folder]
     groups = {path.name for place in places for path in place.iterdir() if path.is_dir()}
     known = {f.name for f in dataclasses.fields(FairseqConfig)} | {"hydra"}
     for word in job.arguments:
@@ -121,6 +124,18 @@ def check_added(job: launch.Job) -> None:
                 f"{word}: fairseq has no group {group}, nor has {folder} a folder of that name; "
                 f"choose from {', '.join(sorted(known))}; folders: {there}"
             )
+        options = _fixed_options(FairseqConfig, group)
+        key = name.rpartition(".")[2]
+        if name.startswith("+") and name.count(".") == 1 and options and key not in options:
+            close = difflib.get_close_matches(key, options, n=3) or sorted(options)[:8]
+            raise UserError(f"{word}: {group} has no {key}; the nearest are {', '.join(close)}")
+
+
+def _fixed_options(config: type, group: str) -> set[str]:
+    """Name the keys of a group that is the same whatever is trained; empty of others."""
+    kinds = {f.name: f.type for f in dataclasses.fields(config)}
+    kind = kinds.get(group)
+    return {f.name for f in dataclasses.fields(kind)} if dataclasses.is_dataclass(kind) else set()
 
 
 def job_of(words: Sequence[str]) -> launch.Job:

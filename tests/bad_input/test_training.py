@@ -117,6 +117,7 @@ RECIPES = [
     Row("criterion", RECIPE.format("criterion"), "'no_such'", "cross_entropy"),
     Row("optimizer", RECIPE.format("optimizer"), "'adamm'", "adam"),
     Row("method", RECIPE.format("good") + "+method=magic", "+method=magic", "choose from"),
+    Row("added", RECIPE.format("good") + "++dataset.max_token=9", "max_token", "max_tokens"),
     Row("override", RECIPE.format("good") + "'optimization.lr=[a'", "[a", "correct it"),
     Row("language", RECIPE.format("good") + "task.source_lang=xx", "dict.xx.txt", "check"),
     Row("data", RECIPE.format("good") + "task.data=no", "no", "data-prep/"),

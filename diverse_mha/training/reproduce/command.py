@@ -207,8 +207,21 @@ def _one(item: Item, names: str | None, choices: Choices, runner: Runner) -> boo
     if isinstance(item, Figure):
         return draw(item, choices, found, runner, folder / name)
     filled = fill(item, rows, choices, found, runner)
-    layout = lay_out(item, filled, choices.scale, _signatures(found.values()), bf16=choices.bf16)
+    if runner.collect and not found:
+        print("nothing is finished yet\n", flush=True)
+        return False
+    layout = lay_out(
+        item,
+        filled,
+        choices.scale,
+        _signatures(found.values()),
+        bf16=choices.bf16,
+        updates=choices.updates,
+    )
+    # What is not all of the table as it is meant goes into files of its own.
     name += "" if names is None else "-rows"
+    name += {None: "", True: "-bf16", False: "-float32"}[choices.bf16]
+    name += "" if choices.updates is None else f"-{choices.updates}-updates"
     print("\n" + to_text(layout))
     files = write_all(layout, folder, name, filled)
     if item.tested is not None:

@@ -37,6 +37,7 @@ def lay_out(
     signatures: Sequence[str] = (),
     *,
     bf16: bool | None = None,
+    updates: int | None = None,
 ) -> Layout:
     """Put paper's and our numbers side by side.
 
@@ -50,6 +51,7 @@ def lay_out(
         scale: The scale of our numbers.
         signatures: Of the BLEU scores, for the notes.
         bf16: Whether the runs were trained in bfloat16; None for what their recipe says.
+        updates: After how many updates each was stopped, in a trial.
     """
     baseline = next((numbers for row, numbers in filled if row.name == table.baseline), None)
     headings, lines = [""], [[row.label] for row, _ in filled]
@@ -75,7 +77,7 @@ def lay_out(
         title=f"{table.paper}, {table.name}: {table.title}",
         headings=tuple(headings),
         lines=tuple(map(tuple, lines)),
-        notes=_notes(table, filled, scale, signatures, bf16),
+        notes=(*_trial(updates), *_notes(table, filled, scale, signatures, bf16)),
     )
 
 
@@ -116,6 +118,12 @@ def _ours(number: Number | None) -> str:
 
 def _ratio(value: float | None, base: float | None) -> str:
     return f"{value / base:.2f}" if value and base else "-"
+
+
+def _trial(updates: int | None) -> tuple[str, ...]:
+    if updates is None:
+        return ()
+    return (f"A trial: every training was stopped after {updates:,} updates.",)
 
 
 def _notes(

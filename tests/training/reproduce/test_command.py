@@ -214,3 +214,10 @@ def test_the_document_lists_every_table():
     text = (ROOT / "docs" / "reproduce.md").read_text(encoding="utf-8")
     for line in listing().splitlines():
         assert line in text
+
+
+def test_collecting_nothing_writes_nothing(tmp_path, capsys):
+    words = ["li2018", "1", "--scale", "smoke", "--collect", "--out", str(tmp_path / "out")]
+    assert reproduce(*words) == 1
+    assert "nothing is finished yet" in capsys.readouterr().out
+    assert not list(tmp_path.rglob("*.md"))

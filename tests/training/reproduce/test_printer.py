@@ -78,6 +78,7 @@ def test_smoke_says_what_its_numbers_are_worth(layout):
     assert SMOKE not in lay_out(TABLE, FILLED, "paper").notes
     for bf16, said in ((True, "in bfloat16"), (False, "in float32,")):
         assert said in " ".join(lay_out(TABLE, FILLED, "paper", bf16=bf16).notes)
+    assert lay_out(TABLE, FILLED, "paper", updates=2000).notes[0].endswith("after 2,000 updates.")
     assert "far from" in " ".join(lay_out(TABLE, FILLED, "small").notes)
     assert any("nrefs:1" in note for note in layout.notes)
     assert any("2 seeds" in note for note in layout.notes)
