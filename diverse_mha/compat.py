@@ -28,6 +28,7 @@
    training holds a gigabyte of them, for nothing: a new update has new shapes, some forty. Those
    of one update are kept here. oneDNN reads its settings from the environment when it is first
    used.
+11. ``--sample-break-mode eos`` asks numpy for ``np.compat.long``, which numpy 2 has not got.
 """
 
 import argparse
@@ -38,6 +39,7 @@ import math
 import os
 import pickle
 import shutil
+import types
 import typing
 import warnings
 import zipfile
@@ -299,6 +301,8 @@ def quiet_fairseq() -> None:
         warnings.filterwarnings("ignore", category=category, **where)
 
 
+if not hasattr(np, "compat"):
+    np.compat = types.SimpleNamespace(long=int)
 allow_fairseq_checkpoints()
 name_checkpoint_errors()
 checkpoint_guard.install()

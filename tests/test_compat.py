@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 from fairseq import checkpoint_utils, options
-from fairseq.data import FairseqDataset
+from fairseq.data import FairseqDataset, TokenBlockDataset
 from fairseq.dataclass.configs import CheckpointConfig
 from fairseq.tasks import TASK_REGISTRY, FairseqTask
 from fairseq.trainer import Trainer
@@ -204,3 +204,10 @@ def test_validation_parses_its_options_without_a_task(monkeypatch):
     assert (parsed.task, parsed.data) == ("translation", "bin")
     given = options.parse_args_and_arch(options.get_validation_parser(), suppress_defaults=True)
     assert not hasattr(given, "task"), "only what is given is put over the checkpoint's"
+
+
+def test_text_can_be_cut_at_line_ends_on_numpy_2():
+    sizes = np.array([3, 2])
+    texts = [torch.tensor([4, 5, 2]), torch.tensor([6, 2])]
+    blocks = TokenBlockDataset(texts, sizes, block_size=None, pad=1, eos=2, break_mode="eos")
+    assert [block.tolist() for block in blocks] == [[4, 5, 2], [6, 2]]

@@ -140,6 +140,27 @@ def test_every_layer_has_a_panel_and_a_band_of_its_own():
     assert all(len(axis.collections) == 1 for axis in drawn)
 
 
+def test_a_pair_with_few_coefficients_does_not_cut_the_others():
+    pairs = {"1-2": [0.9, 0.5, 0.3], "1-3": [0.5], "2-3": []}
+    layer = {"svcca": {"coefficients": pairs}}
+    found = {"name": "m", "components": {"encoder": {"layers": {"1": layer}}}}
+    for plot in (curves_of_layers(found), curves_of_models([found, found | {"name": "n"}])):
+        line = next(axis for axis in plot.figure.axes if axis.get_title()).lines[-1]
+        assert line.get_ydata() == pytest.approx([0.7, 0.5, 0.3])
+
+
+def test_the_legend_has_every_model_and_no_two_look_alike():
+    layers = {"1": {"svcca": {"coefficients": {"1-2": [0.9, 0.5]}}}}
+    models = [
+        {"name": f"m{n}", "components": {"decoder" if n else "encoder": {"layers": layers}}}
+        for n in range(12)
+    ]
+    (legend,) = curves_of_models(models).figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == [f"m{n}" for n in range(12)]
+    looks = {(line.get_color(), line.get_linestyle()) for line in legend.get_lines()}
+    assert len(looks) == 12
+
+
 def test_heads_are_mapped_only_if_there_are_enough_of_one_width():
     four, wide = torch.randn(4, 6), torch.randn(4, 8)
     assert head_map([("a", {"encoder": four})]) is None

@@ -14,10 +14,11 @@ from diverse_mha.analysis.names import COMPONENT_TITLES, file_name
 
 CAPTION = (
     "Canonical correlations between the leading directions of two heads' outputs, sorted "
-    "(SVCCA, as in Figs. 2-4 of Yun et al. 2021); the thick line is the mean over pairs of heads"
+    "(SVCCA, as in Figs. 2-4 of Yun et al. 2021); the thick line is the mean over the pairs of heads that have so many"
 )
 LOWER = " Lower: the heads answer differently."
 COLUMNS = 6  # layers in a row
+LINES = ("-", "--", ":")  # where there are more models than colours
 
 
 def curves_of_layers(result: dict) -> Plot | None:
@@ -65,24 +66,33 @@ def curves_of_models(results: list[dict]) -> Plot | None:
             layer = list(entry["layers"].values())[-1]
             if _has_curves(layer):
                 lines = panels.setdefault(component, {})
-                lines[result["name"]] = _curves(layer["svcca"]["coefficients"]).mean(axis=0)
+                curves = _curves(layer["svcca"]["coefficients"])
+                lines[result["name"]] = np.nanmean(curves, axis=0)
     if not panels:
         return None
-    colours = {result["name"]: COLOURS[i % len(COLOURS)] for i, result in enumerate(results)}
+    looks = {
+        result["name"]: {
+            "color": COLOURS[i % len(COLOURS)],
+            "linestyle": LINES[i // len(COLOURS) % len(LINES)],
+            "linewidth": 1.6,
+        }
+        for i, result in enumerate(results)
+    }
     with matplotlib.rc_context(STYLE):
         figure = new_figure(2.8 * len(panels) + 1.6, 2.9)
         axes = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
         for axis, (component, lines) in zip(axes, panels.items(), strict=True):
             for name, curve in lines.items():
                 places = np.arange(1, len(curve) + 1)
-                axis.plot(places, curve, color=colours[name], linewidth=1.6, label=name)
+                axis.plot(places, curve, **looks[name])
             axis.set_title(COMPONENT_TITLES.get(component, component))
             axis.set_xlabel("number of the coefficient")
             _axes(axis, max(map(len, lines.values())))
         axes[0].set_ylabel("canonical correlation")
         # Beside the panels: curves that hug the top leave no corner free.
-        lines = axes[0].get_legend_handles_labels()
-        legend = figure.legend(*lines, frameon=False, fontsize=8, loc="outside right upper")
+        named = [name for name in looks if any(name in lines for lines in panels.values())]
+        handles = [matplotlib.lines.Line2D([], [], **looks[name]) for name in named]
+        legend = figure.legend(handles, named, frameon=False, fontsize=8, loc="outside right upper")
         for text in legend.get_texts():
             text.set_parse_math(False)
     caption = f"{CAPTION} at the last layer of each component.{LOWER}"
@@ -95,22 +105,24 @@ def _has_curves(layer: dict) -> bool:
 
 
 def _curves(pairs: dict[str, list[float]]) -> np.ndarray:
-    """Coefficients of every pair, (pairs, k); heads that keep more than others are cut."""
-    shortest = min(len(values) for values in pairs.values())
-    return np.array([values[:shortest] for values in pairs.values()])
+    """Coefficients of every pair that has some, (pairs, k); NaN where it has fewer than others."""
+    there = [values for values in pairs.values() if values]
+    curves = np.full((len(there), max(map(len, there))), np.nan)
+    for row, values in zip(curves, there, strict=True):
+        row[: len(values)] = values
+    return curves
 
 
 def _panel(axis, chosen: str, means: dict[str, np.ndarray]) -> None:
     for number, curves in means.items():
         places = np.arange(1, curves.shape[1] + 1)
         if number != chosen:
-            axis.plot(places, curves.mean(axis=0), color="#bdbdbd", linewidth=0.7)
+            axis.plot(places, np.nanmean(curves, axis=0), color="#bdbdbd", linewidth=0.7)
     curves = means[chosen]
     places = np.arange(1, curves.shape[1] + 1)
-    axis.fill_between(
-        places, curves.min(axis=0), curves.max(axis=0), color=COLOURS[0], alpha=0.25, linewidth=0
-    )
-    axis.plot(places, curves.mean(axis=0), color=COLOURS[0], linewidth=1.6)
+    low, high = np.nanmin(curves, axis=0), np.nanmax(curves, axis=0)
+    axis.fill_between(places, low, high, color=COLOURS[0], alpha=0.25, linewidth=0)
+    axis.plot(places, np.nanmean(curves, axis=0), color=COLOURS[0], linewidth=1.6)
     axis.set_title(f"layer {chosen}", fontsize=8)
     axis.tick_params(labelsize=7)
     _axes(axis, max(curves.shape[1] for curves in means.values()))
