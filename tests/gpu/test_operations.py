@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from diverse_mha.aggregation import em_routing, fused_routing, simple_routing
+from diverse_mha.aggregation import chunks, em_routing, fused_routing, simple_routing
 from diverse_mha.aggregation.routing import RoutingAggregation
 from diverse_mha.attention import MultiheadAttention, drop_heads
 from diverse_mha.attention.cascade import build_cascade
@@ -23,7 +23,18 @@ from tests.gpu.device import DEVICE, DTYPES, MARKS, ON_GPU, TOLERANCE, distance,
 
 pytestmark = MARKS
 B, H, T, D = 4, 8, 30, 16
+CHUNK = (
+    12_288  # numbers of votes at a time: a full chunk, which is compiled, has fewer than B T tokens
+)
 MASK = torch.arange(T)[None, :] >= torch.tensor([T, 12, 0, 1])[:, None]  # True = padding
+
+
+@pytest.fixture(autouse=True)
+def compiled_routing(monkeypatch):
+    """Let the routing's compiled form run, which takes chunks that are nearly full."""
+    monkeypatch.setattr(chunks, "DEVICE_CHUNK", CHUNK)
+    yield
+    assert not chunks._compile_failed, "the routing fell back to its plain form"
 
 
 def heads(generator):

@@ -14,7 +14,8 @@ from diverse_mha.analysis.names import COMPONENT_TITLES, file_name
 
 CAPTION = (
     "Canonical correlations between the leading directions of two heads' outputs, sorted "
-    "(SVCCA, as in Figs. 2-4 of Yun et al. 2021); the thick line is the mean over the pairs of heads that have so many"
+    "(SVCCA, as in Figs. 2-4 of Yun et al. 2021); the thick line is the mean over the pairs of "
+    "heads that have so many"
 )
 LOWER = " Lower: the heads answer differently."
 COLUMNS = 6  # layers in a row
