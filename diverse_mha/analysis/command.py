@@ -19,6 +19,7 @@ from diverse_mha.common.arguments import add_number
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import sha256_of, write_json
 from diverse_mha.common.options import parse_names
+from diverse_mha.common.plugins import add_user_dir, import_plugin
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -74,6 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     parser.add_argument("--cpu", action="store_true", help="stay on the CPU")
+    add_user_dir(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -85,6 +87,7 @@ def run(args: argparse.Namespace) -> int:
         check_writable(output)
     if in_folder:
         check_libraries()
+    import_plugin(args.user_dir)
     logging.getLogger().setLevel(logging.WARNING)  # fairseq tells of every file it opens
     models, against = open_models(
         args.checkpoints, args.data, selection, against=args.against, cpu=args.cpu

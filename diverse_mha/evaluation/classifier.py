@@ -23,6 +23,7 @@ from diverse_mha.common.arguments import (
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.files import write_json
 from diverse_mha.common.options import split_list
+from diverse_mha.common.plugins import add_user_dir, import_plugin
 from diverse_mha.evaluation.checkpoints import fitting, load_checkpoint
 from diverse_mha.models import SentenceClassifier
 
@@ -46,6 +47,7 @@ def build_parser() -> argparse.ArgumentParser:
         help="folder of the data that sorts examples into groups (default: as in training)",
     )
     add_number(parser, "batch-size", 256, "examples")
+    add_user_dir(parser)
     add_evaluation(parser, "accuracy")
     return parser
 
@@ -174,6 +176,7 @@ def main(words: Sequence[str] | None = None) -> int:
     if not (data / "label").is_dir():
         raise UserError(f"{data}: no such data, or no labels in it; make it with data-prep/")
     output = evaluation_output(args, args.checkpoint, "accuracy")
+    import_plugin(args.user_dir)
     subsets = subsets_of(data, args.subset)
     logging.getLogger("fairseq").setLevel(logging.WARNING)  # it names every file it reads
     model, task = load(args.checkpoint, data, accuracy_by=args.accuracy_by, cpu=args.cpu)

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import diverse_mha
 from diverse_mha.common.errors import UserError, run_cli
-from diverse_mha.common.places import CONFIGS
+from diverse_mha.common.places import CONFIGS, USER_DIR
+from diverse_mha.common.plugins import import_plugin
 from diverse_mha.training import launch
-from diverse_mha.training.user_dir import USER_DIR, import_plugin
 
 CURE = "correct it in the recipe or on the command line; configs/ and docs/options.md have the keys"
 _NOT_SAID = re.compile(r"(full_key|\w+_type)\b|Set the|To append")

@@ -14,6 +14,7 @@ from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import write_json
 from diverse_mha.common.options import split_list
 from diverse_mha.common.places import ROOT, check_folder
+from diverse_mha.common.plugins import import_plugin
 from diverse_mha.common.processes import Interrupted
 from diverse_mha.common.tables import to_text, write_texts
 from diverse_mha.evaluation.comparison.tables import to_json
@@ -25,7 +26,6 @@ from diverse_mha.training.reproduce.papers import PAPERS, check_scale, choose_ro
 from diverse_mha.training.reproduce.printer import lay_out, write_all
 from diverse_mha.training.reproduce.runner import Runner
 from diverse_mha.training.reproduce.steps import Place, usable
-from diverse_mha.training.user_dir import import_plugin
 
 PAPER_GPUS = 8
 
@@ -88,8 +88,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Carry out ``diverse-mha reproduce``; the exit code is 1 if a row failed."""
-    if args.user_dir is not None:
-        import_plugin(args.user_dir)
+    import_plugin(args.user_dir)
     if args.list:
         print(listing())
         return 0
@@ -183,6 +182,7 @@ def _place(args: argparse.Namespace) -> Place:
     if args.local is not None and args.scale == "smoke":
         raise UserError(f"--from {args.local}: the smoke scale makes its own corpora; leave it out")
     return Place(
+        plugin=Path(args.user_dir).absolute() if args.user_dir else None,
         out=out,
         data=args.data.absolute() if args.data else data,
         local=args.local.absolute() if args.local else None,

@@ -57,12 +57,14 @@ class Place:
         gpus: GPUs to use, a number that can share the batches of an update; 0 for the CPU,
             whatever GPUs there are.
         local: A folder with the corpora as downloaded, or None.
+        plugin: A package of the user's own that every command imports, or None.
     """
 
     out: Path
     data: Path
     gpus: int = 0
     local: Path | None = None
+    plugin: Path | None = None
 
 
 def usable(batches: int, processes: int) -> int:
@@ -113,6 +115,8 @@ def train(run: Run, place: Place) -> Step:
         settings["common.cpu"] = True
     if data_folder(run, place) != _data_of(run):
         settings["task.data"] = str(data_folder(run, place))
+    if place.plugin is not None:
+        settings["common.user_dir"] = str(place.plugin)
     settings["checkpoint.save_dir"] = _short(run.folder(place.out))
     there = compose(run.recipe.config, run.choices, {})
     for name, value in settings.items():
@@ -130,6 +134,7 @@ def finish(run: Run, place: Place) -> list[Step]:
         words += ["--by", "update", "--output", _short(folder / "averaged.pt")]
         steps.append(Step("average", "", "diverse_mha.cli", tuple(words)))
     words = [_short(checkpoint(run, place)), _short(data_folder(run, place)), *_device(place)]
+    words += _plugin(place)
     if recipe.kind == "translation":
         words += ["--target-lang", run.languages[1]]
         words += ["--beam", str(recipe.beam), "--lenpen", f"{recipe.lenpen:g}", *recipe.evaluate]
@@ -165,6 +170,7 @@ def analyze(need: Need, place: Place) -> Step:
     """Measure the heads of a run's checkpoint over the validation set."""
     checkpoints = [_short(checkpoint(run, place)) for run in need.runs]
     words = ["analyze", checkpoints[0], _short(data_folder(need.run, place)), *_device(place)]
+    words += _plugin(place)
     for name, value in need.heads.items():
         words += [f"--{name}", value]
     for other in checkpoints[1:]:
@@ -175,6 +181,10 @@ def analyze(need: Need, place: Place) -> Step:
 
 def _device(place: Place) -> list[str]:
     return [] if place.gpus else ["--cpu"]
+
+
+def _plugin(place: Place) -> list[str]:
+    return ["--user-dir", str(place.plugin)] if place.plugin else []
 
 
 def _data_of(run: Run) -> Path:

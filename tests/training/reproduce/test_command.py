@@ -221,3 +221,24 @@ def test_collecting_nothing_writes_nothing(tmp_path, capsys):
     assert reproduce(*words) == 1
     assert "nothing is finished yet" in capsys.readouterr().out
     assert not list(tmp_path.rglob("*.md"))
+
+
+def test_a_plugin_is_handed_on_to_every_command(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "handed").mkdir()
+    (tmp_path / "handed/__init__.py").write_text("import diverse_mha\n")
+    words = ["yun2021", "5", "--scale", "small", "--rows", "baseline", "--dry-run"]
+    assert reproduce(*words, "--user-dir", "handed") == 0
+    lines = capsys.readouterr().out.splitlines()
+    train, evaluate, analyze = (
+        next(line for line in lines if sign in line)
+        for sign in ("scripts/train.sh", "scripts/evaluate.sh", " analyze ")
+    )
+    assert f"common.user_dir={tmp_path}/handed" in train
+    assert (
+        f"--user-dir {tmp_path}/handed" in evaluate and f"--user-dir {tmp_path}/handed" in analyze
+    )
+    with pytest.raises(UserError, match="--user-dir .*json: another package has this name"):
+        (tmp_path / "json").mkdir()
+        (tmp_path / "json/__init__.py").touch()
+        reproduce(*words, "--user-dir", str(tmp_path / "json"))

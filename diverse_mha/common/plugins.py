@@ -1,0 +1,33 @@
+"""Plugins of the user's own, beside ours."""
+
+import argparse
+from pathlib import Path
+
+from diverse_mha.common.errors import UserError
+
+
+def add_user_dir(parser: argparse.ArgumentParser) -> None:
+    """Declare ``--user-dir``."""
+    parser.add_argument(
+        "--user-dir", metavar="FOLDER", help="import this package first (docs/extending.md)"
+    )
+
+
+def import_plugin(folder: str | None) -> None:
+    """Import a plugin, as fairseq does with its ``--user-dir``; None is none.
+
+    Raises:
+        UserError: if there is no package, or one of its name is imported already.
+    """
+    if folder is None:
+        return
+    if not (Path(folder) / "__init__.py").is_file():
+        raise UserError(f"--user-dir {folder}: no package; give a folder with __init__.py")
+    from fairseq.utils import import_user_module
+
+    try:
+        import_user_module(argparse.Namespace(user_dir=folder))
+    except ImportError as error:
+        if "globally unique" not in str(error):
+            raise
+        raise UserError(f"--user-dir {folder}: another package has this name; rename it") from error
