@@ -125,4 +125,4 @@ def test_a_table_of_ones_own_is_filled(tmp_path):
     done = follow("pairs", tmp_path, "--out", tmp_path / "out")
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     assert "== pairs table-1: Drophead with output disagreement" in done.stdout
-    assert (tmp_path / "out/smoke/tables/pairs-table-1.md").is_file()
+    assert (tmp_path / "out/smoke/tables/pairs-table-1-2-updates.md").is_file()
