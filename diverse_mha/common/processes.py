@@ -37,8 +37,9 @@ def stoppable() -> Iterator[Callable[[], None]]:
         if came:
             raise Interrupted(came[0])
 
-    # What nohup, or a shell for its background, ignores stays ignored.
-    caught = [n for n in CAUGHT if signal.getsignal(n) is not signal.SIG_IGN]
+    # What nohup ignores stays ignored.
+    hung_up = signal.SIGHUP if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else None
+    caught = [n for n in CAUGHT if n is not hung_up]
     before = {n: signal.signal(n, lambda number, _: came.append(number)) for n in caught}
     try:
         yield check

@@ -106,7 +106,7 @@ ROWS = [
     Row("benchmark-rounds", "benchmark --rounds 0", "--rounds: 0", "from 1 up"),
     Row("benchmark-device", "benchmark --device tpu", "--device tpu", "choose cpu or cuda"),
     Row("benchmark-length", "benchmark --mean-length nan", "--mean-length nan", "between 2"),
-    Row("benchmark-output", "benchmark --output save", "--output save", "name a file"),
+    Row("benchmark-output", "benchmark --output save", "--output save", "file name"),
 ]  # fmt: skip
 
 
