@@ -1,9 +1,12 @@
 """``diverse-mha reproduce``: a paper's table or figure, by one command."""
 
 import argparse
+import contextlib
+import logging
 import shlex
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,21 +14,19 @@ import torch
 
 from diverse_mha.common.arguments import add_number
 from diverse_mha.common.errors import UserError
-from diverse_mha.common.files import write_json
 from diverse_mha.common.options import split_list
 from diverse_mha.common.places import ROOT, check_folder
 from diverse_mha.common.plugins import import_plugin
 from diverse_mha.common.processes import Interrupted
-from diverse_mha.common.tables import to_text, write_texts
-from diverse_mha.evaluation.comparison.tables import to_json
-from diverse_mha.training.reproduce import steps, study
-from diverse_mha.training.reproduce.experiments import SCALES, Figure, Item, Row, Table
-from diverse_mha.training.reproduce.figures import draw
+from diverse_mha.common.tables import to_text
+from diverse_mha.evaluation.comparison import tables as comparison
+from diverse_mha.training.reproduce import printer, steps, study
+from diverse_mha.training.reproduce.experiments import SCALES, Figure, Item, Table
 from diverse_mha.training.reproduce.fill import Choices, fill, needs_of
 from diverse_mha.training.reproduce.papers import PAPERS, check_scale, choose_rows, find, items_of
-from diverse_mha.training.reproduce.printer import lay_out, write_all
 from diverse_mha.training.reproduce.runner import Runner
 from diverse_mha.training.reproduce.steps import Place, usable
+from diverse_mha.training.reproduce.terminal import failure_told
 
 PAPER_GPUS = 8
 
@@ -149,10 +150,7 @@ def _items(args: argparse.Namespace) -> list[Item]:
             raise UserError(f"--rows {args.rows}: name one table with it")
         return [item for item in items if args.scale in item.scales]
     check_scale(items[0], args.scale)
-    if isinstance(items[0], Table):
-        choose_rows(items[0], args.rows)
-    elif args.rows is not None:
-        raise UserError(f"--rows {args.rows}: {items[0].name} is a figure and has no rows")
+    choose_rows(items[0], args.rows)
     return items
 
 
@@ -198,43 +196,45 @@ def _gpus_to_print(args: argparse.Namespace) -> int:
 def _one(item: Item, names: str | None, choices: Choices, runner: Runner) -> bool:
     """Run one table or figure and print it; True if it is complete."""
     print(f"== {item.paper} {item.name}: {item.title} ==", flush=True)
-    rows = _rows(item, names)
+    rows = choose_rows(item, names)
     needs = needs_of(item, rows, choices)
     found = runner.run_all([run for need in needs for run in need.runs])
     runner.measure([n for n in needs if n.heads and found.keys() >= set(n.runs)])
     folder = runner.place.out / choices.scale / "tables"
     name = f"{item.paper}-{item.name}"
     if isinstance(item, Figure):
-        return draw(item, choices, found, runner, folder / name)
+        with _drawing(item):
+            from diverse_mha.training.reproduce.figures import draw  # matplotlib takes a second
+
+            return draw(item, choices, found, runner, folder / name)
+        return False
     filled = fill(item, rows, choices, found, runner)
     if runner.collect and not found:
         print("nothing is finished yet\n", flush=True)
         return False
-    layout = lay_out(
-        item,
-        filled,
-        choices.scale,
-        _signatures(found.values()),
-        bf16=choices.bf16,
-        updates=choices.updates,
-    )
+    layout = printer.lay_out(item, filled, choices, found.values())
     # What is not all of the table as it is meant goes into files of its own.
     name += "" if names is None else "-rows"
     name += {None: "", True: "-bf16", False: "-float32"}[choices.bf16]
     name += "" if choices.updates is None else f"-{choices.updates}-updates"
     print("\n" + to_text(layout))
-    files = write_all(layout, folder, name, filled)
+    files = printer.write_all(layout, folder, name, printer.to_json(layout, filled))
     if item.tested is not None:
         finished = study.runs_by_row(item, rows, choices, found)
         systems = study.tested_rows(item, finished, runner.place)
-        tests = study.lay_out_tests(item, systems)
-        if tests is not None:
+        if systems:
+            tests = study.lay_out_tests(item, systems)
             print("\n" + to_text(tests))
-            files += write_texts(tests, folder, f"{name}.tests")
-            files.append(folder / f"{name}.tests.json")
-            write_json(files[-1], {"systems": to_json(systems)})
-        if study.draw(item, filled, choices.scale, finished, systems, runner, folder / name):
-            files += sorted((folder / name).glob("*.svg"))
+            content = {"systems": comparison.to_json(systems)}
+            files += printer.write_all(tests, folder, f"{name}.tests", content)
+        if any(finished.values()):
+            to = folder / name
+            with _drawing(item):
+                from diverse_mha.training.reproduce.draw_study import draw_study
+                from diverse_mha.training.reproduce.figures import save
+
+                plots = draw_study(item, filled, finished, systems, runner.place.out, to)
+                files += save(item, choices.scale, plots, to)
     print("written: " + ", ".join(str(path) for path in files) + "\n", flush=True)
     if runner.collect:
         return bool(found)
@@ -246,30 +246,19 @@ def _one(item: Item, names: str | None, choices: Choices, runner: Runner) -> boo
     )
 
 
-def _rows(item: Item, names: str | None) -> tuple[Row, ...]:
-    return choose_rows(item, names) if isinstance(item, Table) else ()
-
-
-def _signatures(results: Sequence[dict]) -> list[str]:
-    found = {}
-    for result in results:
-        test = result["scores"].get("test", {})
-        for key, name in (
-            ("tokenised_signature", "tokenised"),
-            ("compound_split_signature", "compound-split"),
-            ("sacrebleu_signature", "sacreBLEU"),
-        ):
-            if key in test:
-                found[f"{name} {test[key]}"] = None
-    return list(found)
+@contextlib.contextmanager
+def _drawing(item: Item) -> Iterator[None]:
+    """Say why a drawing failed, if it does, and nothing of what the packages log meanwhile."""
+    logging.disable(logging.WARNING)  # fairseq lets all loggers speak
+    try:
+        with failure_told(f"      {item.name}: "), warnings.catch_warnings(action="ignore"):
+            yield
+    finally:
+        logging.disable(logging.NOTSET)
 
 
 def _dry_run(
-    items: Sequence[Item],
-    names: str | None,
-    choices: Choices,
-    place: Place,
-    gpus: int,
+    items: Sequence[Item], names: str | None, choices: Choices, place: Place, gpus: int
 ) -> int:
     """Print the commands of all runs, each run once, as they can be pasted into a terminal."""
     python, folder = sys.executable, str(Path(sys.executable).parent)
@@ -278,7 +267,7 @@ def _dry_run(
     seen = set()
     for item in items:
         print(f"# {item.paper} {item.name}: {item.title}")
-        needs = needs_of(item, _rows(item, names), choices)
+        needs = needs_of(item, choose_rows(item, names), choices)
         for run in dict.fromkeys(run for need in needs for run in need.runs):
             if run in seen:
                 print(f"#   {run.name}: as above")
@@ -286,15 +275,9 @@ def _dry_run(
             seen.add(run)
             here = replace(place, gpus=usable(run.batches, gpus))
             print(f"\n# {run.name}")
-            for step in (
-                steps.prepare(run, here),
-                steps.train(run, here),
-                *steps.finish(run, here),
-            ):
+            for step in (steps.prepare(run, here), *steps.carry_out(run, here)):
                 print(step.shell())
         here = replace(place, gpus=gpus)
         analyses = [steps.analyze(need, here).shell() for need in needs if need.heads]
-        for line in dict.fromkeys(analyses):
-            print(line)
-        print()
+        print(*dict.fromkeys(analyses), "", sep="\n")
     return 0

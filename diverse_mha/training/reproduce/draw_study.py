@@ -1,6 +1,7 @@
 """The two figures of a study: learning curves, and quality against the diversity of heads."""
 
 import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import matplotlib
@@ -9,7 +10,13 @@ from matplotlib.ticker import SymmetricalLogLocator
 from diverse_mha.analysis.figures.style import COLOURS, MARKERS, STYLE, Plot, new_figure
 from diverse_mha.common.files import write_text
 from diverse_mha.common.tables import csv_text
+from diverse_mha.evaluation.comparison.systems import System
+from diverse_mha.training.log import TRAIN_LOG, read_log
+from diverse_mha.training.reproduce.experiments import Row, Table
+from diverse_mha.training.reproduce.fill import Filled
+from diverse_mha.training.reproduce.plan import Run
 
+#: The measures of heads that quality is drawn against.
 _AXES = {
     "heads.svcca": "SVCCA (higher = more alike)",
     "heads.cka": "CKA (higher = more alike)",
@@ -21,45 +28,80 @@ _GREY = "#bbbbbb"
 RUINED = 10.0
 
 
-def draw_study(spec: dict, folder: Path) -> list[Plot]:
-    """Draw a study's figures from its specification, and write the curves as CSV."""
-    rows = [
-        (row["label"], run, updates, f"{value:.4f}")
-        for row in spec["rows"]
-        for run, curve in enumerate(row["curves"], start=1)
+Curves = list[list[tuple[int, float]]]  # of a row: by run, updates and validation
+
+
+def draw_study(
+    table: Table,
+    filled: Filled,
+    finished: Mapping[Row, Sequence[Run]],
+    systems: Sequence[System],
+    out: Path,
+    folder: Path,
+) -> list[Plot]:
+    """Draw a study's figures, and write the learning curves as CSV into a folder.
+
+    Args:
+        table: The study's table.
+        filled: Its rows with their numbers.
+        finished: The runs of each row, below ``out``.
+        systems: The rows compared with the baseline, it first; empty where it is missing.
+        out: The output folder of the runs.
+        folder: Where the CSV file goes.
+    """
+    curves = {
+        row: [_curve(run.folder(out) / TRAIN_LOG) for run in runs]
+        for row, runs in finished.items()
+        if runs
+    }
+    points = [
+        (row.label, run, updates, f"{value:.4f}")
+        for row, runs in curves.items()
+        for run, curve in enumerate(runs, start=1)
         for updates, value in curve
     ]
-    write_text(folder / "curves.csv", csv_text([("row", "run", "updates", "value"), *rows]))
+    write_text(folder / "curves.csv", csv_text([("row", "run", "updates", "value"), *points]))
     with matplotlib.rc_context(STYLE):
-        plots = [_learning_curves(spec), _quality_against_diversity(spec)]
+        plots = _learning_curves(table, curves), _quality_against_diversity(table, filled, systems)
     return [plot for plot in plots if plot is not None]
 
 
-def _learning_curves(spec: dict) -> Plot | None:
+def _curve(log: Path) -> list[tuple[int, float]]:
+    """Read a validation score against updates: nll in bits, or accuracy in percent."""
+    points = []
+    for entry in read_log(log)["validation"]:
+        value = math.log2(entry["ppl"]) if "ppl" in entry else entry.get("accuracy")
+        if value is not None:
+            points.append((int(entry["num_updates"]), value))
+    return points
+
+
+def _learning_curves(table: Table, by_row: Mapping[Row, Curves]) -> Plot | None:
     """Draw a panel a row, in colour, the baseline in black and all others behind in grey."""
-    rows = [row for row in spec["rows"] if any(row["curves"])]
+    by_row = {row: [curve for curve in curves if curve] for row, curves in by_row.items()}
+    rows = [row for row, curves in by_row.items() if curves]
     if not rows:
         return None
-    baseline = next((row for row in rows if row["baseline"]), None)
+    baseline = next((row for row in rows if row.name == table.baseline), None)
     columns = min(4, len(rows))
     lines = math.ceil(len(rows) / columns)
     figure = new_figure(2.3 * columns, 1.9 * lines + 0.6)
     axes = figure.subplots(lines, columns, sharex=True, sharey=True, squeeze=False)
     for number, (axis, row) in enumerate(zip(axes.flat, rows, strict=False)):
         for other in rows:
-            _lines(axis, other, color=_GREY, linewidth=0.5, zorder=1)
+            _lines(axis, by_row[other], color=_GREY, linewidth=0.5, zorder=1)
         if baseline is not None:
-            _lines(axis, baseline, color="black", linewidth=0.9, zorder=2)
+            _lines(axis, by_row[baseline], color="black", linewidth=0.9, zorder=2)
         if row is not baseline:
-            _lines(axis, row, color=COLOURS[number % 8], linewidth=1.1, zorder=3)
-        axis.set_title(row["label"], fontsize=8)
+            _lines(axis, by_row[row], color=COLOURS[number % 8], linewidth=1.1, zorder=3)
+        axis.set_title(row.label, fontsize=8)
     for axis in list(axes.flat)[len(rows) :]:
         axis.set_visible(False)
     for axis in list(axes.flat)[len(rows) - columns : len(rows)]:
         axis.tick_params(labelbottom=True)  # also where the one below it is not shown
-    accuracy = spec["tested"] == "accuracy"
-    values = [value for row in rows for curve in row["curves"] for _, value in curve]
-    ends = [curve[-1][1] for row in rows for curve in row["curves"] if curve]
+    accuracy = table.tested == "accuracy"
+    values = [value for row in rows for curve in by_row[row] for _, value in curve]
+    ends = [curve[-1][1] for row in rows for curve in by_row[row]]
     if not accuracy and max(values) > 2 * max(ends):
         # The first validations are far off, and would press the rest together.
         axes.flat[0].set_ylim(0.97 * min(values), 1.25 * max(ends))
@@ -74,16 +116,23 @@ def _learning_curves(spec: dict) -> Plot | None:
     return Plot("learning-curves", "Learning curves", caption, figure)
 
 
-def _lines(axis, row: dict, **style) -> None:
-    for curve in row["curves"]:
-        axis.plot(*zip(*curve, strict=True), **style) if curve else None
+def _lines(axis, curves: Curves, **style) -> None:
+    for curve in curves:
+        axis.plot(*zip(*curve, strict=True), **style)
 
 
-def _quality_against_diversity(spec: dict) -> Plot | None:
+def _quality_against_diversity(
+    table: Table, filled: Filled, systems: Sequence[System]
+) -> Plot | None:
     """Draw the difference to the baseline, with its interval, against each measure of heads."""
-    rows = [row for row in spec["rows"] if row["baseline"] or row["difference"] is not None]
-    measures = [name for name in _AXES if any(row["heads"][name] is not None for row in rows)]
-    if not measures or len(rows) < 2:
+    differences = {one.name: one.measures[table.tested].difference for one in systems}
+    heads = {
+        row: {number.measure: number.mean for number in numbers if number is not None}
+        for row, numbers in filled
+        if row.label in differences
+    }
+    measures = [name for name in _AXES if any(h.get(name) is not None for h in heads.values())]
+    if not measures:
         return None
     columns = min(2, len(measures))
     lines = math.ceil(len(measures) / columns)
@@ -93,12 +142,13 @@ def _quality_against_diversity(spec: dict) -> Plot | None:
         axis.set_visible(False)
     for axis, name in zip(axes.flat, measures, strict=False):
         axis.axhline(0, color=_GREY, linewidth=0.8, zorder=1)
-        for number, row in enumerate(rows):
-            place, value = row["heads"][name], row["difference"] or 0.0
+        for number, row in enumerate(heads):
+            place, found = heads[row].get(name), differences[row.label]
             if place is None:
                 continue
-            low, high = row["interval"] or (value, value)
-            colour = "black" if row["baseline"] else COLOURS[number % 8]
+            value = found.value if found else 0.0
+            low, high = found and found.interval or (value, value)
+            colour = "black" if row.name == table.baseline else COLOURS[number % 8]
             axis.errorbar(
                 place,
                 value,
@@ -109,10 +159,10 @@ def _quality_against_diversity(spec: dict) -> Plot | None:
                 markerfacecolor=colour if number < 8 else "white",
                 markersize=5,
                 elinewidth=0.7,
-                label=row["label"],
+                label=row.label,
             )
         axis.set_xlabel(_AXES[name], fontsize=8)
-    ruined = max(abs(row["difference"] or 0.0) for row in rows) > RUINED
+    ruined = any(found and abs(found.value) > RUINED for found in differences.values())
     if ruined:
         # One such row would press all others into a line.
         axes.flat[0].set_yscale("symlog", linthresh=1.0)
@@ -124,10 +174,10 @@ def _quality_against_diversity(spec: dict) -> Plot | None:
     axes.flat[0].set_ylim(min(low, -0.1), max(high, 0.1))  # where nothing differs, say so
     handles, labels = axes.flat[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside right center", frameon=False, fontsize=7)
-    lower = ", lower is better" if spec["tested"] == "perplexity" else ""
-    figure.supylabel(f"difference in {spec['tested']} to the baseline{lower}", fontsize=9)
+    lower = ", lower is better" if table.tested == "perplexity" else ""
+    figure.supylabel(f"difference in {table.tested} to the baseline{lower}", fontsize=9)
     caption = (
-        f"Difference in {spec['tested']} to the baseline with its 95 % interval, not corrected for "
+        f"Difference in {table.tested} to the baseline with its 95 % interval, not corrected for "
         "the number of rows, against how alike the heads of each row are; means over seeds."
         + (" The scale is linear from -1 to 1, logarithmic beyond." if ruined else "")
     )

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from diverse_mha.training.reproduce.measures import KINDS
+
 SCALES = ("smoke", "small", "paper")
 
 
@@ -93,7 +95,7 @@ class Item:
     """One table or figure of a paper.
 
     Attributes:
-        paper: The paper's key, such as ``li2018``.
+        paper: The paper's key, such as ``li2018``; those in ``papers/`` get their module's name.
         name: Its name on the command line.
         title: What it shows.
         scales: The scales at which it can be run.
@@ -101,12 +103,17 @@ class Item:
         notes: What a reader must know to compare the numbers.
     """
 
-    paper: str
+    paper: str = ""
     name: str
     title: str
     scales: tuple[str, ...] = SCALES
     settings: dict[str, dict] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+
+    @property
+    def heading(self) -> str:
+        """What stands over it."""
+        return f"{self.paper}, {self.name}: {self.title}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,3 +153,12 @@ class Figure(Item):
     curves: tuple[tuple[str, Experiment], ...]
     against: Experiment | None = None
     panels: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """A row a curve, with the cell that the curve is drawn from."""
+        measure = KINDS[self.kind]
+        return tuple(
+            Row(label, label, (Cell(experiment, measure, against=self.against),))
+            for label, experiment in self.curves
+        )

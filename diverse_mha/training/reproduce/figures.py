@@ -1,17 +1,45 @@
-"""The papers' figures: what they need is measured run by run, then drawn by ``draw``."""
+"""The papers' figures, drawn from the runs' results and what was measured of their heads."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
+import matplotlib
+
+from diverse_mha.analysis.collect import Selection
+from diverse_mha.analysis.figures.curves import curves_of_models
+from diverse_mha.analysis.figures.heat_maps import heat_maps
+from diverse_mha.analysis.figures.style import COLOURS, MARKERS, STYLE, Plot, drawn, new_figure
+from diverse_mha.analysis.names import file_name
+from diverse_mha.analysis.run import analyze, open_models
+from diverse_mha.common.errors import UserError
+from diverse_mha.common.files import write_files, write_text
+from diverse_mha.common.tables import csv_text
 from diverse_mha.training.reproduce import steps
-from diverse_mha.training.reproduce.experiments import Figure
+from diverse_mha.training.reproduce.experiments import Figure, Item, Table
 from diverse_mha.training.reproduce.fill import Choices, needs_of
 from diverse_mha.training.reproduce.plan import Run
 from diverse_mha.training.reproduce.runner import Runner
 
+WARNING = {
+    "smoke": "smoke scale: shows that it runs, and means nothing else",
+    "small": "small scale: not the paper's corpus",
+}
+
+
+class Curve(NamedTuple):
+    """What a figure shows of one run."""
+
+    label: str
+    result: Mapping
+    heads: Mapping  # what ``diverse-mha analyze`` says of the model; empty where nothing is asked
+    checkpoint: Path
+    data: Path
+
 
 def draw(
-    figure: Figure, choices: Choices, found: Mapping[Run, dict], runner: Runner, output: Path
+    figure: Figure, choices: Choices, found: Mapping[Run, dict], runner: Runner, folder: Path
 ) -> bool:
     """Draw a figure from the runs that were found and measured.
 
@@ -19,35 +47,148 @@ def draw(
         figure: The figure.
         choices: Scale and seeds.
         found: By run, its result; runs that failed are missing.
-        runner: Has measured the heads, and draws.
-        output: The folder of the pictures.
+        runner: Has measured the heads.
+        folder: Where the pictures go.
 
     Returns:
         Whether every curve is there.
+
+    Raises:
+        UserError: if there is nothing to draw.
     """
     curves = []
-    needs = needs_of(figure, (), choices)
+    needs = needs_of(figure, figure.rows, choices)
     for (label, _), need in zip(figure.curves, needs, strict=True):
-        if not found.keys() >= set(need.runs) or (need.heads and not runner.is_measured(need)):
+        heads = runner.heads(need) if need.heads else {}
+        if heads is None or not found.keys() >= set(need.runs):
             continue
-        curve = {"label": label, "folder": str(need.run.folder(runner.place.out))}
-        curve["checkpoint"] = str(steps.checkpoint(need.run, runner.place))
-        if need.heads:
-            curve["heads"] = str(steps.heads_file(need, runner.place))
-        curves.append(curve)
+        model = heads and heads["models"][0] | {"name": label}
+        checkpoint = steps.checkpoint(need.run, runner.place)
+        data = steps.data_folder(need.run, runner.place)
+        curves.append(Curve(label, found[need.run], model, checkpoint, data))
     if not curves:
         return False
-    if not runner.draw(
-        figure,
-        figure.kind,
-        choices.scale,
-        output,
-        data=str(steps.data_folder(needs[0].run, runner.place)),
-        curves=curves,
-        panels=figure.panels,
-        notes=figure.notes,
-    ):
-        return False
-    pictures = sorted(path.name for path in output.glob("*.svg"))
-    print(f"written: {output}: {', '.join(pictures)}\n", flush=True)
+    pictures = save(figure, choices.scale, _DRAWERS[figure.kind](figure, curves, folder), folder)
+    print(f"written: {folder}: {', '.join(path.name for path in pictures)}\n", flush=True)
     return len(curves) == len(needs)
+
+
+def save(item: Item, scale: str, plots: Sequence[Plot], folder: Path) -> list[Path]:
+    """Write the pictures of a figure or a study, and a page with all of them.
+
+    Returns:
+        The pictures, as SVG.
+
+    Raises:
+        UserError: if there are none.
+    """
+    if not plots:
+        raise UserError(f"{folder}: there is nothing to draw; the runs have too few heads")
+    # A study is at home on small corpora, and its notes are under its table.
+    study = isinstance(item, Table)
+    warning = None if study and scale == "small" else WARNING.get(scale)
+    for plot in plots:
+        plot.figure.suptitle("\n".join(filter(None, [plot.title, warning])), fontsize=8)
+        for ending in ("svg", "png"):
+            write_files({folder / f"{plot.name}.{ending}": drawn(plot, ending)})
+    text = [f"**{item.heading}**", *dict.fromkeys(plot.caption for plot in plots)]
+    text += [] if study else item.notes
+    text += [f"![{plot.title}]({plot.name}.png)" for plot in plots]
+    write_text(folder / "figure.md", "\n\n".join(text) + "\n")
+    return sorted(folder / f"{plot.name}.svg" for plot in plots)
+
+
+def _heat_maps(figure: Figure, curves: Sequence[Curve], folder: Path) -> list[Plot]:
+    plots = [heat_maps(curve.heads, "jsd") for curve in curves]
+    return [plot for plot in plots if plot is not None]
+
+
+def _coefficients(figure: Figure, curves: Sequence[Curve], folder: Path) -> list[Plot]:
+    """Draw the encoder-decoder attention alone: the module of Yun et al. 2021's Figs. 3 and 4."""
+    cross = [{"cross": curve.heads["components"]["cross"]} for curve in curves]
+    return _panels(figure, curves, cross)
+
+
+def _coefficients_against(figure: Figure, curves: Sequence[Curve], folder: Path) -> list[Plot]:
+    # In the form that pairs of heads have: one "pair", the two models.
+    pairs = [
+        {
+            component: {"layers": {"last": {"svcca": {"coefficients": {"": c["coefficients"]}}}}}
+            for component, c in curve.heads["against"].items()
+            if c["coefficients"]
+        }
+        for curve in curves
+    ]
+    return _panels(figure, curves, pairs)
+
+
+def _panels(figure: Figure, curves: Sequence[Curve], components: Sequence[dict]) -> list[Plot]:
+    """Draw curves of coefficients, those that share a panel in one picture."""
+    models = {
+        curve.label: curve.heads | {"components": shown}
+        for curve, shown in zip(curves, components, strict=True)
+    }
+    plots = []
+    for title, labels in figure.panels or [("", tuple(models))]:
+        plot = curves_of_models([models[label] for label in labels if label in models])
+        if plot is not None:
+            name = file_name(f"{plot.name}{title and '-'}{title}").replace("=", "")
+            heading = " ".join(filter(None, [title, plot.title]))
+            plots.append(plot._replace(name=re.sub("-+", "-", name), title=heading))
+    return plots
+
+
+def _tsne(figure: Figure, curves: Sequence[Curve], folder: Path) -> list[Plot]:
+    from diverse_mha.analysis.figures.tsne import head_map  # which takes scikit-learn
+
+    selection = Selection(components=("encoder",), measures=("cka",))
+    models, _ = open_models([str(c.checkpoint) for c in curves], str(curves[0].data), selection)
+    means = [
+        (curve.label, analyze(loaded, selection, name=curve.label).head_means)
+        for curve, loaded in zip(curves, models, strict=True)
+    ]
+    plot = head_map(means)
+    if plot is None:
+        return []
+    plot.figure.set_size_inches(5.4, 4.2)  # room for a legend of four models under one panel
+    return [plot]
+
+
+def _accuracy_by_length(figure: Figure, curves: Sequence[Curve], folder: Path) -> list[Plot]:
+    by_label = {
+        curve.label: {
+            int(name.removeprefix("test")): subset["accuracy"]
+            for name, subset in curve.result["scores"]["accuracy"]["subsets"].items()
+            if re.fullmatch(r"test\d+", name)
+        }
+        for curve in curves
+    }
+    lengths = sorted({length for curve in by_label.values() for length in curve})
+    rows = [["operators", *by_label]]
+    rows += [[n, *(curve.get(n, "") for curve in by_label.values())] for n in lengths]
+    write_text(folder / "accuracy.csv", csv_text(rows))
+    with matplotlib.rc_context(STYLE):
+        picture = new_figure(4.6, 3.2)
+        axis = picture.subplots()
+        looks = zip(COLOURS, MARKERS, strict=True)
+        for (label, curve), (colour, marker) in zip(by_label.items(), looks, strict=False):
+            style = {"color": colour, "marker": marker, "markersize": 4}
+            axis.plot(list(curve), list(curve.values()), label=label, **style)
+        axis.set_xlabel("number of operators")
+        axis.set_ylabel("accuracy, %")
+        axis.set_xticks(lengths)
+        axis.legend(frameon=False, fontsize=8)
+    caption = (
+        "Accuracy of logical inference by the number of operators of the longer sentence (Li et "
+        "al. 2021, Fig. 4); models are trained on up to six."
+    )
+    return [Plot("accuracy-by-length", "Logical inference", caption, picture)]
+
+
+_DRAWERS = {
+    "tsne": _tsne,
+    "heat_maps": _heat_maps,
+    "coefficients": _coefficients,
+    "coefficients_against": _coefficients_against,
+    "accuracy_by_length": _accuracy_by_length,
+}

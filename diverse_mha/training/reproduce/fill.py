@@ -14,7 +14,7 @@ from diverse_mha.training.reproduce.experiments import (
     Table,
     freeze,
 )
-from diverse_mha.training.reproduce.measures import KINDS, MEASURES
+from diverse_mha.training.reproduce.measures import MEASURES
 from diverse_mha.training.reproduce.plan import Need, Run, plan
 from diverse_mha.training.reproduce.results import had_to_share
 from diverse_mha.training.reproduce.runner import Runner
@@ -45,15 +45,11 @@ class Choices:
 
     def run(self, experiment: Experiment, item: Item, seed: int) -> Run:
         """Turn an experiment of a table or figure into a run."""
-        settings = item.settings.get(self.scale, {}) | self._precision
+        settings = dict(item.settings.get(self.scale, {}))
+        if self.bf16 is not None:
+            settings |= {"common.bf16": self.bf16, "common.fp16": False}
         settings = freeze(settings.items())
         return _planned(experiment, self.scale, seed, settings, self.updates)
-
-    @property
-    def _precision(self) -> dict[str, bool]:
-        if self.bf16 is None:
-            return {}
-        return {"common.bf16": self.bf16, "common.fp16": False}
 
     def need(self, item: Item, seed: int, cell: Cell) -> Need:
         """Turn a cell into what it needs of a run."""
@@ -103,23 +99,21 @@ class Number:
         return len(self.ours) + len(self.disturbed)
 
 
+#: Rows, each with a number a cell.
+Filled = Sequence[tuple[Row, list[Number | None]]]
+
+
 def needs_of(item: Item, rows: Sequence[Row], choices: Choices) -> list[Need]:
-    """Name what rows of a table, or the curves of a figure, need, seed by seed."""
-    seeds, cells = choices.seeds, [cell for row in rows for cell in row.cells if cell]
-    if isinstance(item, Figure):  # it shows one seed
-        measure, seeds = KINDS[item.kind], seeds[:1]
-        cells = [Cell(experiment, measure, against=item.against) for _, experiment in item.curves]
-    return [choices.need(item, s, cell) for s in seeds for cell in cells if cell.experiment]
+    """Name what rows of a table or figure need, seed by seed; a figure shows one seed."""
+    seeds = choices.seeds[:1] if isinstance(item, Figure) else choices.seeds
+    cells = [cell for row in rows for cell in row.cells if cell and cell.experiment]
+    return [choices.need(item, seed, cell) for seed in seeds for cell in cells]
 
 
 def fill(
-    table: Table,
-    rows: Sequence[Row],
-    choices: Choices,
-    found: Mapping[Run, dict],
-    runner: Runner,
-) -> list[tuple[Row, list[Number | None]]]:
-    """Fill rows.
+    table: Table, rows: Sequence[Row], choices: Choices, found: Mapping[Run, dict], runner: Runner
+) -> Filled:
+    """Fill rows of a table.
 
     Args:
         table: The table.

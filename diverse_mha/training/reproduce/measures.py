@@ -4,6 +4,8 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from diverse_mha.evaluation.comparison.runs import accuracy
+
 Reader = Callable[[Mapping], float | None]
 
 
@@ -21,7 +23,6 @@ class Measure:
             analyze`` says of the model.
         decimals: How many are written; None for a number in millions.
         heads: The options of ``diverse-mha analyze`` that give it, or empty.
-        against: Whether it compares a run with another one.
         relative: Whether its ratio to the baseline row is printed, too.
         notes: What must be known to compare it with the papers'.
     """
@@ -29,7 +30,6 @@ class Measure:
     take: Reader
     decimals: int | None = 3
     heads: Mapping[str, str] = field(default_factory=dict)
-    against: bool = False
     relative: bool = False
     notes: tuple[str, ...] = ()
 
@@ -66,9 +66,7 @@ def _test_accuracy(first: int, last: int) -> Reader:
         subsets = result["scores"].get("accuracy", {}).get("subsets", {})
         lengths = {n: re.fullmatch(r"test(\d*)", n) for n in subsets}
         wanted = [n for n, m in lengths.items() if m and first <= int(m[1] or first) <= last]
-        test = [subsets[name] for name in wanted]
-        examples = sum(s["examples"] for s in test)
-        return sum(s["accuracy"] * s["examples"] for s in test) / examples if test else None
+        return accuracy({name: subsets[name] for name in wanted}) if wanted else None
 
     return read
 
@@ -161,7 +159,7 @@ MEASURES: dict[str, Measure] = {
 }
 for _name in ("encoder", "cross", "decoder"):
     _against = _path("against", _name, "svcca")
-    MEASURES[f"against.{_name}"] = Measure(_against, heads=_SVCCA, against=True)
+    MEASURES[f"against.{_name}"] = Measure(_against, heads=_SVCCA)
 for _name in ("subspace", "position", "output"):
     MEASURES[f"exp_d.{_name}"] = Measure(_exp_d(_name), heads=_EXP_D, notes=(_EXP_D_NOTE,))
 for _number in range(1, 7):

@@ -1,15 +1,13 @@
 """Our numbers beside the papers', cell by cell."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from diverse_mha.common.files import write_json
 from diverse_mha.common.tables import Layout, write_texts
-from diverse_mha.training.reproduce.experiments import Row, Table
-from diverse_mha.training.reproduce.fill import Number
+from diverse_mha.training.reproduce.experiments import Table
+from diverse_mha.training.reproduce.fill import Choices, Filled, Number
 from diverse_mha.training.reproduce.measures import MEASURES
-
-Filled = Sequence[tuple[Row, list[Number | None]]]
 
 SMOKE = (
     "Smoke scale: tiny models after a few updates on a made-up corpus. Our numbers show that the "
@@ -30,14 +28,16 @@ SHARED = (
 LEFT_OUT = "Speed leaves out seeds that had less than 90 % of a core, as other programs ran."
 
 
+#: In a test's result the signature of a BLEU score, and what kind of score that is.
+SIGNATURES = {
+    "tokenised_signature": "tokenised",
+    "compound_split_signature": "compound-split",
+    "sacrebleu_signature": "sacreBLEU",
+}
+
+
 def lay_out(
-    table: Table,
-    filled: Filled,
-    scale: str,
-    signatures: Sequence[str] = (),
-    *,
-    bf16: bool | None = None,
-    updates: int | None = None,
+    table: Table, filled: Filled, choices: Choices, results: Iterable[Mapping] = ()
 ) -> Layout:
     """Put paper's and our numbers side by side.
 
@@ -48,10 +48,8 @@ def lay_out(
     Args:
         table: The table.
         filled: Its rows with their numbers.
-        scale: The scale of our numbers.
-        signatures: Of the BLEU scores, for the notes.
-        bf16: Whether the runs were trained in bfloat16; None for what their recipe says.
-        updates: After how many updates each was stopped, in a trial.
+        choices: How our runs were made, for the notes.
+        results: Of our runs, which have the signatures of the BLEU scores.
     """
     baseline = next((numbers for row, numbers in filled if row.name == table.baseline), None)
     headings, lines = [""], [[row.label] for row, _ in filled]
@@ -74,16 +72,22 @@ def lay_out(
                 doubtful = base.doubtful or (number is not None and number.doubtful)
                 line += [_ratio(number and number.mean, base.mean) + "*" * doubtful]
     return Layout(
-        title=f"{table.paper}, {table.name}: {table.title}",
+        title=table.heading,
         headings=tuple(headings),
         lines=tuple(map(tuple, lines)),
-        notes=(*_trial(updates), *_notes(table, filled, scale, signatures, bf16)),
+        notes=tuple(dict.fromkeys(_notes(table, filled, choices, results))),
     )
 
 
-def write_all(layout: Layout, folder: Path, name: str, filled: Filled) -> list[Path]:
-    """Write the table in every form, and the bare numbers as JSON; return the files."""
-    files = write_texts(layout, folder, name)
+def write_all(layout: Layout, folder: Path, name: str, content: dict) -> list[Path]:
+    """Write a table in every form, and its bare numbers as JSON; return the files."""
+    files = [*write_texts(layout, folder, name), folder / f"{name}.json"]
+    write_json(files[-1], content)
+    return files
+
+
+def to_json(layout: Layout, filled: Filled) -> dict:
+    """Return the bare numbers of a table for a JSON file."""
     numbers = {
         row.name: [
             number
@@ -93,9 +97,7 @@ def write_all(layout: Layout, folder: Path, name: str, filled: Filled) -> list[P
         ]
         for row, row_numbers in filled
     }
-    files.append(folder / f"{name}.json")
-    write_json(files[-1], {"title": layout.title, "notes": layout.notes, "rows": numbers})
-    return files
+    return {"title": layout.title, "notes": layout.notes, "rows": numbers}
 
 
 def _paper(number: Number | None) -> str:
@@ -120,33 +122,33 @@ def _ratio(value: float | None, base: float | None) -> str:
     return f"{value / base:.2f}" if value and base else "-"
 
 
-def _trial(updates: int | None) -> tuple[str, ...]:
-    if updates is None:
-        return ()
-    return (f"A trial: every training was stopped after {updates:,} updates.",)
-
-
 def _notes(
-    table: Table, filled: Filled, scale: str, signatures: Sequence[str], bf16: bool | None
-) -> tuple[str, ...]:
+    table: Table, filled: Filled, choices: Choices, results: Iterable[Mapping]
+) -> Iterator[str]:
     numbers = [number for _, numbers in filled for number in numbers if number]
     measures = {number.measure for number in numbers}
-    published = any(number.paper is not None for number in numbers)
-    notes = [{"smoke": SMOKE, "small": SMALL * published}.get(scale, "")]
+    if choices.updates is not None:
+        yield f"A trial: every training was stopped after {choices.updates:,} updates."
+    if choices.scale == "smoke":
+        yield SMOKE
+    elif choices.scale == "small" and any(number.paper is not None for number in numbers):
+        yield SMALL
     seeds = sorted({number.count for number in numbers if number.count})
     if seeds and seeds[-1] > 1:
         said = f"{seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else seeds[0]
-        notes.append(f"Ours: mean and standard deviation over {said} seeds.")
-    if bf16 is not None:
-        notes.append(f"Ours: trained in {'bfloat16' if bf16 else 'float32'}, decoded in float32.")
+        yield f"Ours: mean and standard deviation over {said} seeds."
+    if choices.bf16 is not None:
+        precision = "bfloat16" if choices.bf16 else "float32"
+        yield f"Ours: trained in {precision}, decoded in float32."
     if "speed" in measures:
-        notes.append(SPEED)
+        yield SPEED
     if any(number.doubtful for number in numbers):
-        notes.append(SHARED)
+        yield SHARED
     if any(number.disturbed and number.ours for number in numbers):
-        notes.append(LEFT_OUT)
-    notes += [note for name in sorted(measures) for note in MEASURES[name].notes]
-    notes += table.notes
+        yield LEFT_OUT
+    for name in sorted(measures):
+        yield from MEASURES[name].notes
+    yield from table.notes
     if "bleu" in measures:
-        notes += [f"BLEU: {signature}" for signature in signatures]
-    return tuple(dict.fromkeys(note for note in notes if note))
+        for test in (result["scores"].get("test", {}) for result in results):
+            yield from (f"BLEU: {SIGNATURES[k]} {test[k]}" for k in SIGNATURES if k in test)

@@ -5,6 +5,7 @@ that is a Python module can be run in a fork of this process, which has imported
 is the same command, started half way.
 """
 
+import contextlib
 import os
 import runpy
 import signal
@@ -15,12 +16,11 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from subprocess import DEVNULL, STDOUT
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import torch
 
 import diverse_mha
-from diverse_mha.common.errors import UserError
 from diverse_mha.common.places import ROOT
 from diverse_mha.common.processes import CAUGHT, Command, end, stoppable
 from diverse_mha.training import launch
@@ -97,6 +97,7 @@ def import_everything() -> None:
     from sacrebleu.metrics import BLEU  # noqa: F401
 
     diverse_mha.register()
+    torch.set_num_threads(1)  # a fork would wait for the threads that this process has started
 
 
 def start_logged(words: Sequence[str], log: Path, environment: Mapping[str, str]) -> Command:
@@ -128,7 +129,7 @@ def start_forked(
     In all else it is :func:`start_logged`. The launcher would become another program; the module
     that it starts is run in its place.
     """
-    if module == "diverse_mha.training.launch":
+    if module == launch.__name__:
         module, arguments = _started_by_launch(arguments)
     with log.open("ab") as output:
         _say(output, ["python", "-m", module, *arguments])
@@ -141,12 +142,8 @@ def start_forked(
 
 
 def _started_by_launch(arguments: Sequence[str]) -> tuple[str, list[str]]:
-    before = os.getcwd()
-    os.chdir(ROOT)  # the recipe's name is relative to it
-    try:
+    with contextlib.chdir(ROOT):  # the recipe's name is relative to it
         ((command, _),) = launch.commands(launch.parse(arguments), gpus=0, port=0)
-    finally:
-        os.chdir(before)
     place = command.index("-m")  # what comes before is options of Python, for its warnings
     return command[place + 1], command[place + 2 :]
 
@@ -186,21 +183,14 @@ def _be(module: str, arguments: Sequence[str], output: int, environment: Mapping
         os._exit(code)
 
 
-def _say(output, command: Sequence[str]) -> None:
+def _say(output: BinaryIO, command: Sequence[str]) -> None:
     output.write(f"\n$ {' '.join(map(str, command))}\n".encode())
     output.flush()
 
 
 def last_line(log: Path) -> str:
-    """Return the last line of a log that says something, for a one-line message.
-
-    Raises:
-        UserError: if the log cannot be read.
-    """
-    try:
-        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError as error:
-        raise UserError(f"{log}: {error.strerror}") from error
+    """Return the last line of a log that says something, for a one-line message."""
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     said = [line.strip() for line in lines if line.strip()]
     errors = [line for line in said if line.startswith("error: ")]
     return (errors or said or [""])[-1]

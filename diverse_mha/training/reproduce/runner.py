@@ -7,12 +7,13 @@ import os
 import signal
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from diverse_mha.common.errors import UserError, describe_os_error
+from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import write_json, write_text
 from diverse_mha.common.machine import IMITATED_BFLOAT16, computes_in_bfloat16, cores
 from diverse_mha.common.options import split_list
@@ -22,7 +23,6 @@ from diverse_mha.evaluation.averaging import newest_checkpoints
 from diverse_mha.training.log import TRAIN_LOG, Progress, finished
 from diverse_mha.training.reproduce import results, steps
 from diverse_mha.training.reproduce.compose import lookup
-from diverse_mha.training.reproduce.experiments import Item
 from diverse_mha.training.reproduce.measures import MEASURES
 from diverse_mha.training.reproduce.plan import Need, Run
 from diverse_mha.training.reproduce.process import (
@@ -35,7 +35,9 @@ from diverse_mha.training.reproduce.process import (
 )
 from diverse_mha.training.reproduce.results import GPUS, LOG, RESULT, THREADS, visible_gpus
 from diverse_mha.training.reproduce.steps import Place, Step, usable
-from diverse_mha.training.reproduce.terminal import can_replace, say
+from diverse_mha.training.reproduce.terminal import can_replace, failure_told, say
+
+DATA_MARK = "data.sha256"  # in a run's folder: what it was trained on
 
 
 @dataclass
@@ -69,11 +71,10 @@ class Runner:
             found = {run: result for run, result in loaded.items() if result is not None}
             say(f"{len(found)} of {len(distinct)} runs are finished")
             return found
-        if self.fork and not all(
-            (run.folder(self.place.out) / RESULT).is_file() for run in distinct
-        ):
+        waiting = [r for r in distinct if not (r.folder(self.place.out) / RESULT).is_file()]
+        if self.fork and waiting:
             import_everything()
-        if any(self._imitates_bfloat16(run) for run in distinct):
+        if any(self._imitates_bfloat16(run) for run in waiting):
             say(f"warning: {IMITATED_BFLOAT16}; --no-bf16 trains in float32")
         found = {}
         heads = [f"[{n}/{len(distinct)}] {run.name}: " for n, run in enumerate(distinct, start=1)]
@@ -100,58 +101,26 @@ class Runner:
             return None
         return json.loads(steps.heads_file(need, self.place).read_text(encoding="utf-8"))
 
-    def draw(self, item: Item, kind: str, scale: str, folder: Path, **spec: object) -> bool:
-        """Draw figures of a table or figure into a folder, which keeps what they are drawn from.
-
-        Args:
-            item: What they belong to.
-            kind: How they are drawn, a name that ``draw`` knows.
-            scale: The scale of the runs.
-            folder: Where they go.
-            **spec: What ``draw`` needs for figures of that kind.
-
-        Returns:
-            Whether that worked; if not, why was said.
-        """
-        title = f"{item.paper}, {item.name}: {item.title}"
-        write_json(folder / "figure.json", {"kind": kind, "title": title, "scale": scale, **spec})
-        step = Step("draw", "", "diverse_mha.training.reproduce.draw", (str(folder),))
-
-        def task(slot: int) -> Iterator[Waiting]:
-            for command in self._execute(step, folder / LOG, {}):
-                yield Waiting(command, f"{item.name}: ", "drawing ...")
-
-        try:
-            side_by_side([task], 1)
-        except UserError as error:
-            say(f"      {item.name}: FAILED: {error}")
-            return False
-        return True
-
     def _run(self, run: Run, head: str, found: dict[Run, dict], slot: int) -> Iterator[Waiting]:
         """Carry out a run, and add its result to those found."""
-        folder = run.folder(self.place.out)
-        try:
-            result = results.load(folder)
+        with failure_told(head):
+            result = results.load(run.folder(self.place.out))
             if result is not None:
                 say(head + f"{summary(result)} (already done)")
             else:
-                with sole_use(folder):
-                    result = yield from self._carry_out(run, folder, head, self._share(slot))
+                with sole_use(run.folder(self.place.out)):
+                    result = yield from self._carry_out(run, head, self._share(slot))
             found[run] = result
-        except UserError as error:
-            say(head + f"FAILED: {error}")
-        except OSError as error:
-            say(head + f"FAILED: {describe_os_error(error)}")
 
     def _carry_out(
-        self, run: Run, folder: Path, head: str, share: dict[str, str]
+        self, run: Run, head: str, share: dict[str, str]
     ) -> Generator[Waiting, None, dict]:
+        folder = run.folder(self.place.out)
         yield from self._prepare(run, head, share)
-        self._check_data(run, folder)
-        seconds, commands, processor = {}, [], 0.0
+        write_text(folder / DATA_MARK, self._check_data(run, folder))
+        seconds, commands, processor = defaultdict(float), [], 0.0
         place = replace(self.place, gpus=self._gpus(run, share))
-        for step in [steps.train(run, place), *steps.finish(run, place)]:
+        for step in steps.carry_out(run, place):
             commands.append(step.shell())
             if step.name == "train" and finished(folder / TRAIN_LOG):
                 continue
@@ -160,7 +129,7 @@ class Runner:
             processor += used
             if step.name == "train":
                 results.note_cost(folder, used)
-            seconds[step.name] = seconds.get(step.name, 0.0) + time.monotonic() - start
+            seconds[step.name] += time.monotonic() - start
         all_seconds = seconds | {"processor": processor}
         result = results.collect(run, folder, all_seconds, commands, share)
         write_json(folder / RESULT, result)
@@ -194,7 +163,6 @@ class Runner:
             lookup(run.composed, "common.bf16") is True
             and computes_in_bfloat16() is False
             and self._gpus(run, {}) == 0
-            and not (run.folder(self.place.out) / RESULT).is_file()
         )
 
     def _prepare(self, run: Run, head: str, share: dict[str, str]) -> Iterator[Waiting]:
@@ -210,13 +178,13 @@ class Runner:
                 log = logs / f"{run.recipe.folder.partition('/')[0]}.log"
                 yield from self._step(run, steps.prepare(run, self.place), log, head, share)
 
-    def _check_data(self, run: Run, folder: Path) -> None:
-        """Refuse to go on with a training on data other than those it was started on."""
+    def _check_data(self, run: Run, folder: Path) -> str:
+        """Refuse data other than those that a training was started on; return their mark."""
         data = steps.data_folder(run, self.place)
-        mark, now = folder / "data.sha256", data_mark(data)
+        mark, now = folder / DATA_MARK, data_mark(data)
         if mark.is_file() and mark.read_text(encoding="utf-8") != now:
             raise UserError(f"{folder}: begun on other data than {data} now holds; move it away")
-        write_text(mark, now)
+        return now
 
     def _tidy(self, run: Run, folder: Path) -> None:
         """Remove the checkpoints of an average; at the smoke scale all but the one that counts."""
@@ -254,13 +222,8 @@ class Runner:
         share = self._share(slot)
         place = replace(self.place, gpus=self._gpus(need.run, share))
         log, head = need.run.folder(place.out) / "heads.log", f"      {need.run.name}: "
-        try:
-            for command in self._execute(steps.analyze(need, place), log, share):
-                yield Waiting(command, head, f"{steps.heads_file(need, place).stem} ...")
-        except UserError as error:
-            say(head + f"FAILED: {error}")
-        except OSError as error:
-            say(head + f"FAILED: {describe_os_error(error)}")
+        with failure_told(head):
+            yield from self._step(need.run, steps.analyze(need, place), log, head, share)
 
     def _execute(self, step: Step, log: Path, share: Mapping[str, str]) -> Iterator[Command]:
         """Start a step's command, and yield it until it has ended.
@@ -277,7 +240,7 @@ class Runner:
         if self.fork and step.module:
             command = start_forked(step.module, step.arguments, log, environment)
         else:
-            command = start_logged(step.command(), log, environment)
+            command = start_logged(step.words(sys.executable), log, environment)
         yield command
         while not command.ended():
             yield command
@@ -304,14 +267,12 @@ def data_mark(data: Path) -> str:
 
 def summary(result: Mapping) -> str:
     """Say a run's score in a few words."""
-    scores = result["scores"]
-    if "accuracy" in scores:
-        test = [v for k, v in scores["accuracy"]["subsets"].items() if k.startswith("test")]
-        right = sum(v["accuracy"] * v["examples"] for v in test)
-        return f"accuracy {right / max(1, sum(v['examples'] for v in test)):.2f} %"
-    test = scores.get("test", {})
-    if "perplexity" in test:
-        return f"test perplexity {test['perplexity']:.2f}"
-    if "tokenised_bleu" in test:
-        return f"BLEU {MEASURES['bleu'].read(result):.2f}, sacreBLEU {test['sacrebleu']:.2f}"
+    for name, words in (
+        ("accuracy", "accuracy {:.2f} %"),
+        ("perplexity", "test perplexity {:.2f}"),
+        ("bleu", "BLEU {:.2f}, sacreBLEU {:.2f}"),
+    ):
+        score = MEASURES[name].read(result)
+        if score is not None:
+            return words.format(score, MEASURES["sacrebleu"].read(result))
     return "finished"

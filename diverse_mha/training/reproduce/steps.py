@@ -2,7 +2,7 @@
 
 import re
 import shlex
-import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,16 +35,14 @@ class Step:
     module: str
     arguments: tuple[str, ...]
 
-    def shell(self) -> str:
-        """Spell the command for a terminal in the project's folder."""
-        words = ["bash", self.script] if self.script else ["python", "-m", self.module]
-        return shlex.join([*words, *self.arguments])
+    def words(self, python: str = "python") -> list[str]:
+        """Spell the command, as it is given in the project's folder, with a Python."""
+        start = ["bash", self.script] if self.script else [python, "-m", self.module]
+        return [*start, *self.arguments]
 
-    def command(self) -> list[str]:
-        """Spell the command for a subprocess with this Python."""
-        if self.script:
-            return ["bash", str(ROOT / self.script), *self.arguments]
-        return [sys.executable, "-m", self.module, *self.arguments]
+    def shell(self) -> str:
+        """Spell the command for a terminal."""
+        return shlex.join(self.words())
 
 
 @dataclass(frozen=True)
@@ -113,7 +111,8 @@ def train(run: Run, place: Place) -> Step:
         raise UserError("common.fp16 needs a GPU; give --no-bf16 for float32 on the CPU, or --bf16")
     else:
         settings["common.cpu"] = True
-    if data_folder(run, place) != _data_of(run):
+    data = str(lookup(run.composed, "task.data")).replace("${hydra:runtime.cwd}", str(ROOT))
+    if data_folder(run, place) != Path(data):
         settings["task.data"] = str(data_folder(run, place))
     if place.plugin is not None:
         settings["common.user_dir"] = str(place.plugin)
@@ -125,31 +124,32 @@ def train(run: Run, place: Place) -> Step:
     return Step("train", "scripts/train.sh", "diverse_mha.training.launch", tuple(words))
 
 
-def finish(run: Run, place: Place) -> list[Step]:
-    """Average, if the paper does, and evaluate."""
+#: By kind of model: the script that scores it, its module, and the names of its results.
+_EVALUATIONS = {
+    "translation": ("evaluate.sh", "translation", ("test",)),
+    "language_model": ("evaluate-lm.sh", "language_model", ("valid", "test")),
+    "classifier": ("evaluate-classifier.sh", "classifier", ("accuracy",)),
+}
+
+
+def carry_out(run: Run, place: Place) -> list[Step]:
+    """Train, average, if the paper does, and evaluate."""
     folder, recipe = run.folder(place.out), run.recipe
-    steps = []
+    steps = [train(run, place)]
     if recipe.average:
         words = ["average", _short(folder), "--last", str(recipe.average)]
         words += ["--by", "update", "--output", _short(folder / "averaged.pt")]
         steps.append(Step("average", "", "diverse_mha.cli", tuple(words)))
-    words = [_short(checkpoint(run, place)), _short(data_folder(run, place)), *_device(place)]
-    words += _plugin(place)
-    if recipe.kind == "translation":
-        words += ["--target-lang", run.languages[1]]
-        words += ["--beam", str(recipe.beam), "--lenpen", f"{recipe.lenpen:g}", *recipe.evaluate]
-        words += ["--output", _short(folder / "test.json")]
-        script, module = "scripts/evaluate.sh", "diverse_mha.evaluation.translation"
-        steps.append(Step("evaluate", script, module, tuple(words)))
-    elif recipe.kind == "language_model":
-        for subset in ("valid", "test"):
-            more = ["--subset", subset, *recipe.evaluate]
-            more += ["--output", _short(folder / f"{subset}.json")]
-            script, module = "scripts/evaluate-lm.sh", "diverse_mha.evaluation.language_model"
-            steps.append(Step("evaluate", script, module, tuple(words + more)))
-    else:
-        words += ["--output", _short(folder / "accuracy.json")]
-        script, module = "scripts/evaluate-classifier.sh", "diverse_mha.evaluation.classifier"
+    script, module, names = _EVALUATIONS[recipe.kind]
+    script, module = f"scripts/{script}", f"diverse_mha.evaluation.{module}"
+    for name in names:
+        words = [*_model_and_data(run, place)]
+        if recipe.kind == "translation":
+            words += ["--target-lang", run.languages[1]]
+            words += ["--beam", str(recipe.beam), "--lenpen", f"{recipe.lenpen:g}"]
+        elif recipe.kind == "language_model":
+            words += ["--subset", name]
+        words += [*recipe.evaluate, "--output", _short(folder / f"{name}.json")]
         steps.append(Step("evaluate", script, module, tuple(words)))
     return steps
 
@@ -168,28 +168,22 @@ def heads_file(need: Need, place: Place) -> Path:
 
 def analyze(need: Need, place: Place) -> Step:
     """Measure the heads of a run's checkpoint over the validation set."""
-    checkpoints = [_short(checkpoint(run, place)) for run in need.runs]
-    words = ["analyze", checkpoints[0], _short(data_folder(need.run, place)), *_device(place)]
-    words += _plugin(place)
+    words = ["analyze", *_model_and_data(need.run, place)]
     for name, value in need.heads.items():
         words += [f"--{name}", value]
-    for other in checkpoints[1:]:
-        words += ["--against", other]
+    if need.against is not None:
+        words += ["--against", _short(checkpoint(need.against, place))]
     words += ["--output", _short(heads_file(need, place))]
     return Step("analyze", "", "diverse_mha.cli", tuple(words))
 
 
-def _device(place: Place) -> list[str]:
-    return [] if place.gpus else ["--cpu"]
-
-
-def _plugin(place: Place) -> list[str]:
-    return ["--user-dir", str(place.plugin)] if place.plugin else []
-
-
-def _data_of(run: Run) -> Path:
-    text = str(lookup(run.composed, "task.data")).replace("${hydra:runtime.cwd}", str(ROOT))
-    return Path(text)
+def _model_and_data(run: Run, place: Place) -> Iterator[str]:
+    """Spell what every command that loads a run's model begins with."""
+    yield from (_short(checkpoint(run, place)), _short(data_folder(run, place)))
+    if not place.gpus:
+        yield "--cpu"
+    if place.plugin is not None:
+        yield from ("--user-dir", str(place.plugin))
 
 
 def _short(path: Path) -> str:

@@ -1,26 +1,19 @@
-"""What a study adds to a table: a table of tests against the baseline, and two figures."""
+"""What a study adds to a table: a table of tests against the baseline."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from diverse_mha.common.tables import Layout
 from diverse_mha.evaluation.comparison.runs import Scored, check_alike, read_run
 from diverse_mha.evaluation.comparison.systems import RESAMPLES, System, compare_systems
 from diverse_mha.evaluation.comparison.tables import lay_out
-from diverse_mha.training.log import TRAIN_LOG, read_log
 from diverse_mha.training.reproduce import steps
 from diverse_mha.training.reproduce.experiments import Row, Table
 from diverse_mha.training.reproduce.fill import Choices
 from diverse_mha.training.reproduce.plan import Run
-from diverse_mha.training.reproduce.printer import Filled
 from diverse_mha.training.reproduce.results import valid_nll
-from diverse_mha.training.reproduce.runner import Runner
 from diverse_mha.training.reproduce.steps import Place
 
-#: The measures of heads that quality is drawn against.
-DIVERSITY = ("heads.svcca", "heads.cka", "heads.exp_d.output", "heads.jsd")
 VALID = "valid nll"
 VALID_NOTE = (
     "valid nll: token loss on the validation set, bits a token, lower is better; it also chose the "
@@ -72,10 +65,8 @@ def _scored(run: Run, place: Place) -> Scored:
     return found if loss is None else replace(found, scores=found.scores | {VALID: loss})
 
 
-def lay_out_tests(table: Table, systems: Sequence[System]) -> Layout | None:
-    """Lay out what :func:`tested_rows` returned; None where that is nothing."""
-    if not systems:
-        return None
+def lay_out_tests(table: Table, systems: Sequence[System]) -> Layout:
+    """Lay out what :func:`tested_rows` returned, where that is not empty."""
     return lay_out(
         systems,
         f"{table.title}: is the difference more than chance?",
@@ -83,51 +74,3 @@ def lay_out_tests(table: Table, systems: Sequence[System]) -> Layout | None:
         tested=(table.tested, VALID),
         more=(VALID_NOTE,) if VALID in systems[0].measures else (),
     )
-
-
-def draw(
-    table: Table,
-    filled: Filled,
-    scale: str,
-    finished: Mapping[Row, list[Run]],
-    systems: Sequence[System],
-    runner: Runner,
-    folder: Path,
-) -> bool:
-    """Draw learning curves, and quality against the diversity of heads, into a folder.
-
-    Returns:
-        Whether that worked.
-    """
-    tests = {one.name: one.measures[table.tested].difference for one in systems}
-    rows = []
-    for row, numbers in filled:
-        if not finished[row]:
-            continue
-        tested = tests.get(row.label)
-        heads = {number.measure: number.mean for number in numbers if number is not None}
-        logs = [run.folder(runner.place.out) / TRAIN_LOG for run in finished[row]]
-        rows.append(
-            {
-                "label": row.label,
-                "baseline": row.name == table.baseline,
-                "difference": tested and tested.value,
-                "interval": tested and tested.interval,
-                "heads": {name: heads.get(name) for name in DIVERSITY},
-                "curves": [_curve(log) for log in logs],
-            }
-        )
-    if not rows:
-        return False
-    return runner.draw(table, "study", scale, folder, tested=table.tested, rows=rows, notes=[])
-
-
-def _curve(log: Path) -> list[tuple[int, float]]:
-    """Read a validation score against updates: nll in bits, or accuracy in percent."""
-    points = []
-    for entry in read_log(log)["validation"]:
-        if "ppl" in entry:
-            points.append((int(entry["num_updates"]), math.log2(entry["ppl"])))
-        elif "accuracy" in entry:
-            points.append((int(entry["num_updates"]), entry["accuracy"]))
-    return points

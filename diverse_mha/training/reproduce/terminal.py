@@ -1,6 +1,10 @@
 """What ``reproduce`` says: lines that stay, and on a terminal one that the next replaces."""
 
+import contextlib
 import sys
+from collections.abc import Iterator
+
+from diverse_mha.common.errors import UserError, describe_os_error
 
 WIDTH = 140  # of the line that is replaced; a longer one would wrap and stay
 
@@ -24,3 +28,14 @@ def show(text: str) -> None:
 def can_replace() -> bool:
     """Tell whether a line can replace another: only on a terminal."""
     return sys.stderr.isatty()
+
+
+@contextlib.contextmanager
+def failure_told(head: str) -> Iterator[None]:
+    """Where what is done fails, say why in one line that begins with ``head``, and go on."""
+    try:
+        yield
+    except UserError as error:
+        say(f"{head}FAILED: {error}")
+    except OSError as error:
+        say(f"{head}FAILED: {describe_os_error(error)}")

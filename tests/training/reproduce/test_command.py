@@ -1,6 +1,8 @@
 """The command: listing, dry runs, refusals."""
 
+import logging
 import shlex
+import warnings
 
 import pytest
 import torch
@@ -10,9 +12,9 @@ from diverse_mha.common.errors import UserError
 from diverse_mha.common.places import ROOT
 from diverse_mha.training import launch
 from diverse_mha.training.reproduce import runner
-from diverse_mha.training.reproduce.command import listing
+from diverse_mha.training.reproduce.command import _drawing, listing
 from diverse_mha.training.reproduce.measures import MEASURES
-from diverse_mha.training.reproduce.papers import PAPERS
+from diverse_mha.training.reproduce.papers import PAPERS, find
 
 
 def reproduce(*words):
@@ -221,6 +223,17 @@ def test_collecting_nothing_writes_nothing(tmp_path, capsys):
     assert reproduce(*words) == 1
     assert "nothing is finished yet" in capsys.readouterr().out
     assert not list(tmp_path.rglob("*.md"))
+
+
+def test_a_drawing_that_fails_is_one_line_and_its_packages_are_silent(capsys):
+    logging.getLogger("matplotlib").setLevel(logging.DEBUG)
+    with _drawing(find("li2021", "figure-3")):
+        logging.getLogger("matplotlib").warning("where the fonts are")
+        warnings.warn("of a library", UserWarning, stacklevel=1)
+        raise UserError("nothing to draw")
+    said = capsys.readouterr()
+    assert (said.out, said.err) == ("      figure-3: FAILED: nothing to draw\n", "")
+    assert logging.root.manager.disable == logging.NOTSET
 
 
 def test_a_plugin_is_handed_on_to_every_command(tmp_path, monkeypatch, capsys):

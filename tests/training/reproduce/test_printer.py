@@ -8,12 +8,13 @@ import pytest
 
 from diverse_mha.common.tables import to_csv, to_latex, to_markdown, to_text
 from diverse_mha.training.reproduce.experiments import Cell, Experiment, Row, Table
-from diverse_mha.training.reproduce.fill import Number
+from diverse_mha.training.reproduce.fill import Choices, Number
 from diverse_mha.training.reproduce.printer import (
     LEFT_OUT,
     SHARED,
     SMOKE,
     lay_out,
+    to_json,
     write_all,
 )
 
@@ -51,7 +52,8 @@ HEADINGS = (
 
 @pytest.fixture
 def layout():
-    return lay_out(TABLE, FILLED, "smoke", ["tokenised nrefs:1"])
+    results = [{"scores": {"test": {"tokenised_signature": "nrefs:1"}}}, {"scores": {}}]
+    return lay_out(TABLE, FILLED, Choices("smoke"), results)
 
 
 def test_numbers_stand_side_by_side(layout):
@@ -66,7 +68,7 @@ def test_numbers_stand_side_by_side(layout):
 
 def test_a_column_without_a_published_number_is_ours_alone():
     filled = [(TABLE.rows[0], [*FILLED[0][1][:2], Number("parameters", None, (9e6,))])]
-    found = lay_out(TABLE, filled, "small")
+    found = lay_out(TABLE, filled, Choices("small"))
     assert found.headings[-3:] == ("BLEU, paper", "BLEU, ours", "parameters, ours")
     assert found.lines[0][-1] == "9.00M"
 
@@ -75,12 +77,13 @@ def test_smoke_says_what_its_numbers_are_worth(layout):
     assert SMOKE in layout.notes and "mean nothing" in SMOKE
     for text in (to_text(layout), to_markdown(layout), to_latex(layout, "tab:t")):
         assert "mean nothing" in text
-    assert SMOKE not in lay_out(TABLE, FILLED, "paper").notes
+    assert SMOKE not in lay_out(TABLE, FILLED, Choices("paper")).notes
     for bf16, said in ((True, "in bfloat16"), (False, "in float32,")):
-        assert said in " ".join(lay_out(TABLE, FILLED, "paper", bf16=bf16).notes)
-    assert lay_out(TABLE, FILLED, "paper", updates=2000).notes[0].endswith("after 2,000 updates.")
-    assert "far from" in " ".join(lay_out(TABLE, FILLED, "small").notes)
-    assert any("nrefs:1" in note for note in layout.notes)
+        assert said in " ".join(lay_out(TABLE, FILLED, Choices("paper", bf16=bf16)).notes)
+    trial = lay_out(TABLE, FILLED, Choices("paper", updates=2000))
+    assert trial.notes[0].endswith("after 2,000 updates.")
+    assert "far from" in " ".join(lay_out(TABLE, FILLED, Choices("small")).notes)
+    assert "BLEU: tokenised nrefs:1" in layout.notes
     assert any("2 seeds" in note for note in layout.notes)
 
 
@@ -108,25 +111,26 @@ def test_latex_escapes_and_has_as_many_cells(layout):
 
 
 def test_without_the_baseline_row_there_are_no_ratios():
-    assert "speed / baseline, ours" not in lay_out(TABLE, FILLED[1:], "smoke").headings
+    assert "speed / baseline, ours" not in lay_out(TABLE, FILLED[1:], Choices("smoke")).headings
 
 
 def test_speeds_of_a_shared_machine_are_marked_and_count_only_for_want_of_others(tmp_path):
     mixed = [(TABLE.rows[0], [Number("speed", 2.0, (4.0,), (1.0,)), *FILLED[0][1][1:]])]
     doubtful = [(TABLE.rows[1], [Number("speed", 1.5, (), (3.0, 1.0)), *FILLED[1][1][1:]])]
-    layout = lay_out(TABLE, mixed + doubtful, "small")
+    choices = Choices("small")
+    layout = lay_out(TABLE, mixed + doubtful, choices)
     assert layout.lines[0][2:5:2] == ("4.00", "1.00")
     assert layout.lines[1][2:5:2] == ("2.00 ± 1.41*", "0.50*")
     assert {SHARED, LEFT_OUT} <= set(layout.notes)
-    assert not {SHARED, LEFT_OUT} & set(lay_out(TABLE, FILLED, "small").notes)
-    assert SHARED not in lay_out(TABLE, mixed, "small").notes
-    write_all(layout, tmp_path, "t", mixed)
+    assert not {SHARED, LEFT_OUT} & set(lay_out(TABLE, FILLED, choices).notes)
+    assert SHARED not in lay_out(TABLE, mixed, choices).notes
+    write_all(layout, tmp_path, "t", to_json(layout, mixed))
     cell = json.loads((tmp_path / "t.json").read_text())["rows"]["none"][0]
     assert cell == {"measure": "speed", "paper": 2.0, "ours": [4.0], "disturbed": [1.0]}
 
 
 def test_all_files_are_written(layout, tmp_path):
-    files = write_all(layout, tmp_path / "new", "t", FILLED)
+    files = write_all(layout, tmp_path / "new", "t", to_json(layout, FILLED))
     assert sorted(path.name for path in files) == ["t.csv", "t.json", "t.md", "t.tex"]
     numbers = json.loads((tmp_path / "new/t.json").read_text())["rows"]
     assert numbers["none"][1] == {"measure": "bleu", "paper": 24.13, "ours": [30.0, 32.0]}

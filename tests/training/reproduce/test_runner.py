@@ -200,7 +200,7 @@ def test_what_a_failed_command_said_is_told(place, tmp_path, end, code):
     script = f"echo first; echo error: the reason; echo last; {end}"
     step = steps.Step("train", "", "", ())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(steps.Step, "command", lambda self: ["bash", "-c", script])
+        patch.setattr(steps.Step, "words", lambda self, python: ["bash", "-c", script])
         with pytest.raises(UserError, match=f"train ended with exit code {code}: the reason"):
             for _ in Runner(place)._execute(step, tmp_path / "log", {}):
                 time.sleep(0.01)

@@ -3,6 +3,7 @@
 import csv
 import json
 import random
+from dataclasses import replace
 
 import pytest
 from sacrebleu.metrics import BLEU
@@ -15,7 +16,6 @@ from diverse_mha.training.reproduce.draw_study import draw_study
 from diverse_mha.training.reproduce.fill import Choices, Number
 from diverse_mha.training.reproduce.papers import PAPERS
 from diverse_mha.training.reproduce.printer import SMALL, lay_out
-from diverse_mha.training.reproduce.runner import Runner
 from diverse_mha.training.reproduce.steps import Place, data_folder
 
 TABLE = PAPERS["study"]["translation"]
@@ -106,7 +106,7 @@ def test_every_row_is_tested_with_the_seeds_it_has(rows, place, found):
     assert lines["Out., encoder"][8] == f"+0.505 [{low:+.3f}, {high:+.3f}]"
     assert lines["Out., encoder"][9] == p_value(nll.pvalue)
     assert lines["CODA"][8:] == ("-0.100", ""), "beside seed 3 of the baseline, not its mean"
-    main = lay_out(TABLE, filled(rows), "small")
+    main = lay_out(TABLE, filled(rows), Choices("small"))
     assert SMALL not in main.notes, "there is no paper's number"
     assert not any("paper" in heading or "ours" in heading for heading in main.headings)
     text = to_text(layout)
@@ -117,36 +117,29 @@ def test_without_the_baseline_there_is_no_test(rows, place, found):
     others = {run: result for run, result in found.items() if "baseline" not in run.name}
     finished = study.runs_by_row(TABLE, rows, CHOICES, others)
     assert study.tested_rows(TABLE, finished, place) == []
-    assert study.lay_out_tests(TABLE, []) is None
 
 
-def test_the_figures_show_every_row_that_ran(rows, place, found, monkeypatch, tmp_path):
+def test_the_figures_show_every_row_that_ran(rows, place, found, tmp_path):
     finished = study.runs_by_row(TABLE, rows, CHOICES, found)
     systems = study.tested_rows(TABLE, finished, place)
-    drawn = []
-    execute = lambda self, step, *_: iter(drawn.append(*step.arguments) or ())  # noqa: E731
-    monkeypatch.setattr(Runner, "_execute", execute)
-    folder = tmp_path / "figures"
-    arguments = (TABLE, filled(rows), "smoke", finished, systems, Runner(place), folder)
-    assert study.draw(*arguments) and drawn == [str(folder)]
-    spec = json.loads((folder / "figure.json").read_text())
-    labels = [row["label"] for row in spec["rows"]]
-    assert labels == ["Baseline", "Out., encoder", "CODA"]
-    assert spec["rows"][0]["curves"] == [[[100, 8.0], [200, 4.0], [400, 2.0]]] * 3
-    assert spec["rows"][1]["heads"]["heads.svcca"] == 0.45
-    curves, diversity = draw_study(spec, folder)
+    labels = ["Baseline", "Out., encoder", "CODA"]
+    curves, diversity = draw_study(TABLE, filled(rows), finished, systems, place.out, tmp_path)
     assert [a.get_title() for a in curves.figure.axes if a.get_visible()] == labels
     own = [line for line in curves.figure.axes[1].lines if line.get_linewidth() == 1.1]
     assert len(own) == 2, "a line a seed"
     assert list(own[0].get_xdata()) == [100, 200, 400]
-    shown = [axis for axis in diversity.figure.axes if axis.get_visible()]
-    assert len(shown) == 2, "two of the four measures have values"
+    assert list(own[0].get_ydata()) == [8.0, 4.0, 2.0]
+    panels = [axis for axis in diversity.figure.axes if axis.get_visible()]
+    assert len(panels) == 2, "two of the four measures have values"
+    assert panels[0].containers[1].lines[0].get_xdata() == [0.45]
     assert [text.get_text() for text in diversity.figure.legends[0].get_texts()] == labels
     for value, scale in ((-1.0, "linear"), (-30.0, "symlog")):
-        for row in spec["rows"][1:]:
-            row.update(difference=value, interval=[value - 1, value + 1])
-        plot = draw_study(spec, folder)[1]
+        bleu = systems[1].measures["BLEU"]
+        difference = replace(bleu.difference, value=value, interval=(value - 1, value + 1))
+        spoilt = replace(systems[1], measures={"BLEU": replace(bleu, difference=difference)})
+        two = (filled(rows), finished, [systems[0], spoilt], place.out, tmp_path)
+        plot = draw_study(TABLE, *two)[1]
         assert plot.figure.axes[0].get_yscale() == scale, "others stay apart beside a ruined row"
         assert ("logarithmic" in plot.caption) == (scale == "symlog")
-    table = list(csv.reader((folder / "curves.csv").open()))
+    table = list(csv.reader((tmp_path / "curves.csv").open()))
     assert table[0] == ["row", "run", "updates", "value"] and len(table) == 1 + 6 * 3

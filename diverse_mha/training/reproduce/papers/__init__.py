@@ -1,20 +1,21 @@
 """The tables and figures of the papers, a module a paper, and of our own study."""
 
+from dataclasses import replace
+
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.options import split_list
-from diverse_mha.training.reproduce.experiments import SCALES, Item, Row, Table
+from diverse_mha.training.reproduce.experiments import SCALES, Figure, Item, Row, Table
 from diverse_mha.training.reproduce.papers import li2018, li2021, study, yun2021, zheng2021
 
 PAPERS: dict[str, dict[str, Item]] = {
-    module.__name__.rpartition(".")[2]: {
-        item.name: item for item in (*module.TABLES, *module.FIGURES)
-    }
+    paper: {item.name: replace(item, paper=paper) for item in (*module.TABLES, *module.FIGURES)}
     for module in (li2018, li2021, yun2021, zheng2021, study)
+    for paper in (module.__name__.rpartition(".")[2],)
 }
 
 
 def add_table(table: Table) -> None:
-    """Add a table of one's own, under the key it has as its paper.
+    """Add a table of one's own, under the key it gives as its paper.
 
     Raises:
         ValueError: if there is one of that name.
@@ -66,20 +67,22 @@ def check_scale(item: Item, scale: str) -> None:
         )
 
 
-def choose_rows(table: Table, names: str | None) -> tuple[Row, ...]:
-    """Return the rows that a comma list names, in the table's order; None: all.
+def choose_rows(item: Item, names: str | None) -> tuple[Row, ...]:
+    """Return the rows of a table that a comma list names, in its order; None: all.
 
     Raises:
         UserError: for a name that is no row.
     """
     if names is None:
-        return table.rows
+        return item.rows
+    if isinstance(item, Figure):
+        raise UserError(f"--rows {names}: {item.name} is a figure and has no rows")
     wanted = split_list(names.lower())
-    known = {row.name.lower() for row in table.rows}
+    known = {row.name.lower() for row in item.rows}
     for name in wanted:
         if name not in known:
             raise UserError(
-                f"--rows {names}: {table.paper} {table.name} has no row {name!r}; choose from "
-                f"{', '.join(row.name for row in table.rows)}"
+                f"--rows {names}: {item.paper} {item.name} has no row {name!r}; choose from "
+                f"{', '.join(row.name for row in item.rows)}"
             )
-    return tuple(row for row in table.rows if row.name.lower() in wanted)
+    return tuple(row for row in item.rows if row.name.lower() in wanted)

@@ -1,0 +1,67 @@
+"""The papers' figures: which modules they show, and what becomes of those that cannot be drawn."""
+
+from dataclasses import replace
+
+import pytest
+
+from diverse_mha.common.errors import UserError
+from diverse_mha.common.files import write_json
+from diverse_mha.training.reproduce import fill, steps
+from diverse_mha.training.reproduce.experiments import Experiment
+from diverse_mha.training.reproduce.figures import draw
+from diverse_mha.training.reproduce.papers import find
+from diverse_mha.training.reproduce.runner import Runner
+from diverse_mha.training.reproduce.steps import Place
+
+FIGURE = replace(
+    find("yun2021", "figure-3"),
+    curves=(("one", Experiment("ptb")), ("two", Experiment("ptb", method="hsic"))),
+    panels=(("(a) both", ("one", "two")),),
+    notes=("only this module",),
+)
+CHOICES = fill.Choices("small", (1, 2))
+
+
+@pytest.fixture
+def runner(tmp_path):
+    return Runner(Place(out=tmp_path / "out", data=tmp_path / "data"))
+
+
+def measured(runner, coefficients):
+    """Write what analyze says of the heads of both runs; return the runs' results."""
+    layer = {"6": {"svcca": {"coefficients": {"1-2": coefficients}}}}
+    components = {name: {"layers": layer} for name in ("encoder", "cross", "decoder")}
+    found = {}
+    for need in fill.needs_of(FIGURE, FIGURE.rows, CHOICES):
+        file = steps.heads_file(need, runner.place)
+        write_json(file, {"models": [{"name": "a checkpoint", "components": components}]})
+        found[need.run] = {}
+    assert len(found) == 2, "a figure shows one seed"
+    return found
+
+
+def test_coefficients_are_of_the_encoder_decoder_attention_alone(runner, tmp_path, capsys):
+    found = measured(runner, [0.9, 0.5, 0.1])
+    assert draw(FIGURE, CHOICES, found, runner, tmp_path / "figures")
+    (picture,) = tmp_path.glob("figures/*.svg")
+    assert picture.name in capsys.readouterr().out
+    drawn = picture.read_text()
+    assert "<!-- encoder-decoder attention -->" in drawn
+    assert "self-attention" not in drawn
+    assert "small scale: not the paper" in drawn and "<!-- one -->" in drawn
+    assert "only this module" in (tmp_path / "figures/figure.md").read_text()
+
+
+def test_a_figure_is_complete_with_all_its_curves(runner, tmp_path):
+    found = measured(runner, [0.9, 0.5, 0.1])
+    found.popitem()
+    assert draw(FIGURE, CHOICES, found, runner, tmp_path) is False
+    assert "<!-- two -->" not in next(tmp_path.glob("*.svg")).read_text()
+    assert draw(FIGURE, CHOICES, {}, runner, tmp_path / "none") is False
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_figure_without_anything_in_it_is_refused(runner, tmp_path):
+    found = measured(runner, [])
+    with pytest.raises(UserError, match="nothing to draw; the runs have too few heads"):
+        draw(FIGURE, CHOICES, found, runner, tmp_path)
