@@ -4,7 +4,7 @@ import gzip
 import random
 from pathlib import Path
 
-from diverse_mha.training.reproduce.papers.li2021 import PROBING_TASKS
+from diverse_mha.corpora.probing import TASKS
 from diverse_mha.training.reproduce.stand_in import SPLITS, probing_lines
 from tests.corpora.miniature import publish
 
@@ -35,7 +35,7 @@ def write(folder: Path) -> None:
         types = [f"w{number}" for number in range(6000)]
         lines = "".join(" ".join(types[n : n + 20]) + "\n" for n in range(0, 6000, 20))
         (folder / "ptb" / f"{split}.txt").write_text(lines)
-    for task in PROBING_TASKS:
+    for task in TASKS:
         lines = [
             line
             for seed, (split, count) in enumerate(PAIRS.items())

@@ -5,15 +5,15 @@
 """
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from diverse_mha.common.arguments import OneLineParser
 from diverse_mha.common.errors import run_cli
-from diverse_mha.corpora import prepare, prepare_lm
+from diverse_mha.corpora import prepare, prepare_lm, prepare_probing
+from diverse_mha.corpora.probing import TASKS
 from diverse_mha.corpora.text import read_lines, write_lines
 from diverse_mha.training.reproduce.corpora import CORPORA, DATA
-from diverse_mha.training.reproduce.papers.li2021 import PROBING_TASKS
 
 SPLITS = {"train": "tr", "valid": "va", "test": "te"}
 
@@ -27,10 +27,7 @@ def main(words: Sequence[str]) -> int:
     recipe = CORPORA["iwslt17_de_en"]["smoke"]
     options = [word.replace(DATA, str(args.data)) for word in recipe.prepare[1:]]
     prepare.main(["demo", *options])
-    if args.what == "language-model":
-        _language_model(args.data)
-    else:
-        _probing(args.data)
+    {"language-model": _language_model, "probing": _probing}[args.what](args.data)
     return 0
 
 
@@ -46,51 +43,30 @@ def _language_model(data: Path) -> None:
     prepare_lm.main(["own", "--from", str(text), "--out", str(data / "demo_lm")])
 
 
-def _cut(value: int, *edges: int) -> str:
-    return str(sum(value >= edge for edge in edges))
-
-
-# Labels that the surface of a sentence gives. The real tasks ask for more; two of them change
-# the sentence, and so do theirs.
-_LABELS: dict[str, Callable[[list[str]], str]] = {
-    "sentence_length": lambda words: _cut(len(words), 6, 8, 10, 12, 14),
-    "word_content": lambda words: max(words, key=len)[:1],
-    "tree_depth": lambda words: _cut(sum(word == "," for word in words), 1, 2),
-    "top_constituents": lambda words: words[0][:1],
-    "past_present": lambda words: _cut(len(words[-2]) if len(words) > 1 else 0, 6),
-    "subj_number": lambda words: str(words[0].endswith("a")),
-    "obj_number": lambda words: str(any(word.endswith("an") for word in words)),
-}
-_CHANGES: dict[str, Callable[[list[str]], list[str]]] = {
-    "bigram_shift": lambda words: [*words[:1], *words[1:3][::-1], *words[3:]],
-    "odd_man_out": lambda words: [*words[:2], "odd", *words[3:]],
-    "coordination_inversion": lambda words: words[len(words) // 2 :] + words[: len(words) // 2],
-}
+#: Tasks that change sentences, as these stand-ins do.
+_CHANGED = ("bigram_shift", "odd_man_out", "coordination_inversion")
 
 
 def probing_lines(task: str, split: str, sentences: Sequence[list[str]]) -> list[str]:
     """Write sentences as a probing task: split, label and sentence, separated by tabs.
 
-    In a task that changes sentences every second one is changed, and the label says so.
+    In a task that changes sentences two words of every second one change places, and the label
+    says so; in the others the label is the length in words, in six classes.
     """
     lines = []
     for number, words in enumerate(sentences):
-        if task in _CHANGES:
-            changed = number % 2 == 1
-            label = "I" if changed else "O"
-            words = _CHANGES[task](words) if changed else words
-        else:
-            label = _LABELS[task](words)
+        label = str(sum(len(words) >= edge for edge in (6, 8, 10, 12, 14)))
+        if task in _CHANGED:
+            label = "OI"[number % 2]
+            words = [*words[:1], *words[1:3][::-1], *words[3:]] if label == "I" else words
         lines.append("\t".join((SPLITS[split], label, " ".join(words))))
     return lines
 
 
 def _probing(data: Path) -> None:
-    from diverse_mha.corpora import prepare_probing
-
     text = data / "probing.text"
     text.mkdir(parents=True, exist_ok=True)
-    for task in PROBING_TASKS:
+    for task in TASKS:
         lines = []
         for split in SPLITS:
             lines += probing_lines(task, split, _sentences(data, split))

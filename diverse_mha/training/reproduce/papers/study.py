@@ -1,12 +1,10 @@
 """Our own study (docs/study.md): the papers' methods trained to the end, with tests."""
 
 from diverse_mha.training.reproduce.experiments import Experiment, Table, cells, rows
+from diverse_mha.training.reproduce.papers.li2018 import ENCODER
 
 _HEADS = ("heads.svcca", "heads.cka", "heads.exp_d.subspace", "heads.exp_d.output", "heads.jsd")
 _HEADINGS = ("SVCCA", "CKA", "exp(D) Sub.", "exp(D) Out.", "JSD")
-_ENCODER = {"criterion.disagreement_on": "encoder"}
-
-
 _TRANSLATION = ("sacrebleu", "valid_perplexity", "parameters", *_HEADS, "cost")
 
 
@@ -21,9 +19,9 @@ def _translation(name: str, corpus: str, title: str, late: int) -> Table:
     from_late = {"criterion.diversity_start": late}
     methods = (
         ("baseline", "Baseline", plain),
-        ("sub", "Sub., encoder", plain.but(_ENCODER, method="disagreement_subspace")),
-        ("pos", "Pos., encoder", plain.but(_ENCODER, method="disagreement_position")),
-        ("out", "Out., encoder", plain.but(_ENCODER, method="disagreement_output")),
+        ("sub", "Sub., encoder", plain.but(ENCODER, method="disagreement_subspace")),
+        ("pos", "Pos., encoder", plain.but(ENCODER, method="disagreement_position")),
+        ("out", "Out., encoder", plain.but(ENCODER, method="disagreement_output")),
         ("out-all", "Out., all", plain.but(method="disagreement_output")),
         (
             "out-late",
@@ -42,7 +40,6 @@ def _translation(name: str, corpus: str, title: str, late: int) -> Table:
         ("realformer", "RealFormer", plain.but(method="realformer")),
     )
     return Table(
-        paper="study",
         name=name,
         title=f"All methods, {title} (Multi30k De-En, test_2016)",
         columns=("BLEU", "valid ppl", "parameters", *_HEADINGS, "cost"),
@@ -59,7 +56,6 @@ TRANSLATION_SMALL = _translation("translation-small", "multi30k_small", "ten epo
 
 _PTB = ("perplexity", "lm_valid_perplexity", "parameters", *_HEADS, "cost")
 PTB = Table(
-    paper="study",
     name="ptb",
     title="Controlling methods of Yun et al. 2021, Table 7, trained to the end (Penn Treebank)",
     columns=("test ppl", "valid ppl", "parameters", *_HEADINGS, "cost"),
@@ -78,7 +74,6 @@ PTB = Table(
 
 _LOGIC = ("accuracy", "accuracy.seen", "accuracy.unseen", "parameters", *_HEADS, "cost")
 LOGIC = Table(
-    paper="study",
     name="logic",
     title="Methods of Li et al. 2021, Fig. 4, trained to the end (logical inference)",
     columns=("accuracy", "up to 6", "over 6", "parameters", *_HEADINGS, "cost"),

@@ -9,7 +9,6 @@ WMT14 = Experiment("wmt14_en_de_google")
 
 
 TABLE_1 = Table(
-    paper="zheng2021",
     name="table-1",
     title="Language modelling (WikiText-103)",
     columns=("parameters", "valid ppl", "test ppl"),
@@ -29,7 +28,6 @@ TABLE_1 = Table(
 
 
 TABLE_2 = Table(
-    paper="zheng2021",
     name="table-2",
     title="Translation (WMT14 En-De, IWSLT14 De-En)",
     columns=("WMT14 parameters", "WMT14 BLEU", "IWSLT14 parameters", "IWSLT14 BLEU"),
@@ -46,7 +44,6 @@ TABLE_2 = Table(
 )
 
 TABLE_3 = Table(
-    paper="zheng2021",
     name="table-3",
     title="Number of heads (IWSLT14 De-En): test BLEU and validation perplexity",
     columns=("Transformer BLEU", "CODA BLEU", "Transformer ppl", "CODA ppl"),
@@ -72,7 +69,6 @@ _ABLATIONS = (
 )
 
 TABLE_4 = Table(
-    paper="zheng2021",
     name="table-4",
     title="Ablations (IWSLT14 De-En)",
     columns=("average JSD", "BLEU"),
@@ -86,7 +82,6 @@ TABLE_4 = Table(
 
 def _heat_map(number: int, title: str, curves: tuple[tuple[str, Experiment], ...]) -> Figure:
     return Figure(
-        paper="zheng2021",
         name=f"figure-{number}",
         title=f"JSD of every pair of heads, by layer ({title})",
         kind="heat_maps",
