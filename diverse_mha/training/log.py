@@ -118,12 +118,17 @@ def finished(path: Path) -> bool:
 
     fairseq, started again, would make one update more than ``max_update`` before it looks.
     """
-    if not path.is_file():
-        return False
-    with path.open("rb") as log:
-        log.seek(max(0, log.seek(0, 2) - 4000))
-        lines = log.read().splitlines()
-    return bool(lines) and lines[-1].startswith(b"done training in ")
+    lines = _last_lines(path)
+    return bool(lines) and lines[-1].startswith("done training in ")
+
+
+def _last_lines(log: Path, since: int = 0) -> list[str]:
+    """Read the end of a log, from so many bytes on; nothing if it is not there."""
+    if not log.is_file():
+        return []
+    with log.open("rb") as file:
+        file.seek(max(since, file.seek(0, 2) - 4000))
+        return file.read().decode("utf-8", errors="replace").splitlines()
 
 
 class Progress:
@@ -171,12 +176,7 @@ class Progress:
 
     def _last(self) -> tuple[int, float] | None:
         """Return the updates and epochs that the last line of this start reports."""
-        if not self.log.is_file():
-            return None
-        with self.log.open("rb") as log:
-            size = log.seek(0, 2)
-            log.seek(max(self._size, size - 4000))
-            lines = log.read().decode("utf-8", errors="replace").splitlines()
+        lines = _last_lines(self.log, self._size)
         for entry in filter(None, map(json_entry, reversed(lines))):
             if "num_updates" in entry and "update" in entry:
                 return int(entry["num_updates"]), entry["update"]
