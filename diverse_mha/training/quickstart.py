@@ -13,6 +13,7 @@ from diverse_mha.analysis.run import analyze
 from diverse_mha.common.arguments import OneLineParser
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.files import write_json
+from diverse_mha.common.tables import Layout, to_text
 
 
 def heads_alike(checkpoint: str, data: str, subset: str) -> dict[str, float]:
@@ -25,29 +26,26 @@ def heads_alike(checkpoint: str, data: str, subset: str) -> dict[str, float]:
     }
 
 
-def table(rows: dict[str, dict]) -> str:
+def table(rows: dict[str, dict]) -> Layout:
     """Lay out the results of several models.
 
     Args:
         rows: By the model's name, ``tokenised_bleu``, ``sacrebleu`` and ``heads``, the last
             as ``heads_alike`` returns it.
     """
-    width = max(len(name) for name in rows)
-    names = "".join(f"{component:>9}" for component in COMPONENT_ORDER)
-    lines = [
-        f"{'':{width}}{'tokenised':>11}{'sacreBLEU':>11}   CKA of the heads' outputs",
-        f"{'':{width}}{'BLEU':>11}{'':>11}{names}",
-    ]
-    for name, row in rows.items():
-        scores = "".join(f"{row['heads'][c]:>9.3f}" for c in COMPONENT_ORDER)
-        lines.append(
-            f"{name:{width}}{row['tokenised_bleu']:>11.2f}{row['sacrebleu']:>11.2f}{scores}"
-        )
-    lines += [
-        "CKA: 1 if two heads say the same, 0 if what they say is unrelated. One seed of a toy",
-        "corpus: this shows what HSIC does to heads, not that it translates better elsewhere.",
-    ]
-    return "\n".join(lines)
+    return Layout(
+        "BLEU, and CKA of the heads' outputs",
+        ("", "tokenised BLEU", "sacreBLEU", *(f"CKA {name}" for name in COMPONENT_ORDER)),
+        tuple(
+            (name, f"{row['tokenised_bleu']:.2f}", f"{row['sacrebleu']:.2f}")
+            + tuple(f"{row['heads'][component]:.3f}" for component in COMPONENT_ORDER)
+            for name, row in rows.items()
+        ),
+        (
+            "CKA: 1 if two heads say the same, 0 if what they say is unrelated. One seed of a toy",
+            "corpus: this shows what HSIC does to heads, not that it translates better elsewhere.",
+        ),
+    )
 
 
 def main(words: Sequence[str]) -> int:
@@ -73,7 +71,7 @@ def main(words: Sequence[str]) -> int:
         if not kept.exists() or kept.stat().st_mtime < Path(file).stat().st_mtime:
             write_json(kept, heads_alike(row["checkpoint"], str(args.data), row["subset"]))
         rows[name] = row | {"heads": json.loads(kept.read_text(encoding="utf-8"))}
-    print(table(rows))
+    print(to_text(table(rows)))
     return 0
 
 

@@ -10,6 +10,7 @@ import torch
 
 from diverse_mha.common import files
 from diverse_mha.common.errors import UserError
+from diverse_mha.common.tables import to_text
 from diverse_mha.evaluation import bleu
 from diverse_mha.evaluation import translation as evaluate
 from diverse_mha.training.quickstart import table
@@ -223,8 +224,8 @@ def test_quickstart_table_lines_up():
         "base": {"tokenised_bleu": 90.0, "sacrebleu": 89.5, "heads": heads},
         "longer name": {"tokenised_bleu": 100.0, "sacrebleu": 9.25, "heads": heads},
     }
-    lines = table(rows).splitlines()
-    assert lines[2] == "base             90.00      89.50    0.500    0.250    1.000"
+    assert table(rows).lines[0] == ("base", "90.00", "89.50", "0.500", "0.250", "1.000")
+    lines = to_text(table(rows)).splitlines()
     assert len({len(line) for line in lines[1:4]}) == 1
 
 
