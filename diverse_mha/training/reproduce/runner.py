@@ -67,7 +67,7 @@ class Runner:
         """
         distinct = list(dict.fromkeys(runs))
         if self.collect:
-            loaded = {run: results.load(run.folder(self.place.out)) for run in distinct}
+            loaded = {run: self._finished(run) for run in distinct}
             found = {run: result for run, result in loaded.items() if result is not None}
             say(f"{len(found)} of {len(distinct)} runs are finished")
             return found
@@ -104,13 +104,25 @@ class Runner:
     def _run(self, run: Run, head: str, found: dict[Run, dict], slot: int) -> Iterator[Waiting]:
         """Carry out a run, and add its result to those found."""
         with failure_told(head):
-            result = results.load(run.folder(self.place.out))
+            result = self._finished(run)
             if result is not None:
                 say(head + f"{summary(result)} (already done)")
             else:
                 with sole_use(run.folder(self.place.out)):
                     result = yield from self._carry_out(run, head, self._share(slot))
             found[run] = result
+
+    def _finished(self, run: Run) -> dict | None:
+        """Return the result of a run that is done; None of one that is not.
+
+        Raises:
+            UserError: if the result is damaged, or is not of the data that are there now.
+        """
+        folder = run.folder(self.place.out)
+        result = results.load(folder)
+        if result is not None and steps.data_folder(run, self.place).is_dir():
+            self._check_data(run, folder)
+        return result
 
     def _carry_out(
         self, run: Run, head: str, share: dict[str, str]
@@ -179,11 +191,18 @@ class Runner:
                 yield from self._step(run, steps.prepare(run, self.place), log, head, share)
 
     def _check_data(self, run: Run, folder: Path) -> str:
-        """Refuse data other than those that a training was started on; return their mark."""
+        """Refuse data other than those that a training was started on; return their mark.
+
+        The key of a run leaves out where its data are, and so what they are. A folder without a
+        mark, as of the published runs, is not checked.
+        """
         data = steps.data_folder(run, self.place)
         mark, now = folder / DATA_MARK, data_mark(data)
         if mark.is_file() and mark.read_text(encoding="utf-8") != now:
-            raise UserError(f"{folder}: begun on other data than {data} now holds; move it away")
+            raise UserError(
+                f"{folder}: begun on other data than {data} now holds; give --data with its own, "
+                "or move it away"
+            )
         return now
 
     def _tidy(self, run: Run, folder: Path) -> None:

@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import shutil
 import sys
 import time
 from dataclasses import replace
@@ -21,7 +22,7 @@ from diverse_mha.training.reproduce.process import (
     start_forked,
     start_logged,
 )
-from diverse_mha.training.reproduce.runner import Runner
+from diverse_mha.training.reproduce.runner import DATA_MARK, Runner
 from diverse_mha.training.reproduce.steps import Place, data_folder
 
 LOG = '{"epoch": 1, "ups": "2.0", "num_updates": "5"}\n' * 2
@@ -158,6 +159,25 @@ def test_a_run_begun_on_other_data_is_refused(place, runs, started, capsys):
     (data_folder(runs[0], place) / "dict.txt").write_text("b 2\n")
     Runner(place).run_all(runs[1:])
     assert "begun on other data" in capsys.readouterr().out.splitlines()[-1]
+
+
+def test_a_finished_run_is_of_its_own_data(place, runs, started, capsys):
+    """The key of a run leaves out its data, so --data could name others than it was trained on."""
+    first = Runner(place).run_all(runs[:1])
+    other = replace(place, data=place.out / "other data")
+    data_folder(runs[0], other).mkdir(parents=True)
+    (data_folder(runs[0], other) / "dict.txt").write_text("b 2\n")
+    assert Runner(other).run_all(runs[:1]) == {} and len(started) == 3
+    said = f"FAILED: {runs[0].folder(place.out)}: begun on other data than {other.data}"
+    assert said in capsys.readouterr().out
+    with pytest.raises(UserError, match="now holds; give --data with its own, or move it away"):
+        Runner(other, collect=True).run_all(runs[:1])
+    same = replace(place, data=place.out / "a copy")
+    shutil.copytree(place.data, same.data)
+    for elsewhere in (same, replace(place, data=place.out / "none yet")):
+        assert Runner(elsewhere).run_all(runs[:1]) == first and len(started) == 3
+    (runs[0].folder(place.out) / DATA_MARK).unlink()  # as the published runs are
+    assert Runner(other, collect=True).run_all(runs[:1]) == first
 
 
 def test_a_run_that_another_process_holds_is_left_alone(place, runs, started, capsys):
