@@ -173,7 +173,8 @@ def _append(path: Path, side: Side, places: Mapping[str, Path]) -> dict[str, int
             count = 0
             try:
                 for line in READERS[side.markup](text.read_lines(place, name)):
-                    file.write(line + "\n")
+                    # To fairseq a carriage return ends a line, wherever it stands.
+                    file.write(line.replace("\r", " ") + "\n")
                     count += 1
             except ValueError as error:
                 raise UserError(f"{name}: {error}") from None

@@ -2,7 +2,8 @@
 
 Each writes one folder below the output folder::
 
-    raw/    train, valid and test as published: sentence by sentence, untouched.
+    raw/    train, valid and test as published: sentence by sentence, untouched, but for carriage
+            returns within one, which are blanks here, since they end a line for many a program.
             raw/test.<target> is the reference for sacreBLEU.
     tok/    tokenised; tok/test.<target> is the reference for tokenised BLEU.
     clean/  the training pairs that pass the length filter.

@@ -14,7 +14,7 @@ import pytest
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.corpora import pipeline
-from diverse_mha.corpora.catalogue import CORPORA
+from diverse_mha.corpora.catalogue import CORPORA, own_corpus
 from diverse_mha.corpora.corpus import SPLITS, Corpus
 from diverse_mha.corpora.pipeline import Job, prepare
 from diverse_mha.corpora.published import Member, PublishedFile
@@ -158,6 +158,21 @@ def test_parts_of_a_split_are_joined_in_order(corpus, tmp_path, preprocess):
     prepare(job)
     lines = (tmp_path / "out/raw/train.en").read_text().splitlines()
     assert lines[0] == "A dog runs." and lines[-1] == "Two dogs' owners run." and len(lines) == 32
+
+
+def test_a_carriage_return_parts_no_pairs(tmp_path, preprocess):
+    """Neither within a line of one side nor at the end of each."""
+    for name, content in TEXTS.items():
+        if name.endswith(".de"):
+            content = content.replace(" ", "\r", 1).replace("\n", "\r\n")
+        (tmp_path / name).write_bytes(content.encode())
+    job = Job(own_corpus("de", "en"), tmp_path / "out", local=tmp_path)
+    prepare(changed(job, merges=10))
+    for folder, lines in (("raw", 30), ("tok", 30), ("clean", 20), ("bpe", 20)):
+        for language in ("de", "en"):
+            with open(job.out / folder / f"train.{language}", encoding="utf-8") as file:
+                assert sum(1 for _ in file) == lines  # by Python's habit, which is fairseq's
+    assert (job.out / "raw/train.de").read_bytes().startswith("Ein Mann läuft.\n".encode())
 
 
 @pytest.mark.parametrize("corpus", CORPORA.values(), ids=CORPORA)

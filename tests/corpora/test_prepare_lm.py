@@ -309,6 +309,15 @@ def test_own_text_that_cannot_be_used_is_named(own, content, message):
     assert left_over(own / "x") == []
 
 
+def test_a_carriage_return_ends_no_line(own, preprocess, capsys):
+    r"""Only \n and \r\n do. fairseq reads in Python's text mode, where a lone \r would, too."""
+    (own / "train.txt").write_bytes(b"a\rb\r\nc\n\rd")
+    prepare_lm.main(["own", "--from", f"{own}", "--out", f"{own / 'x'}"])
+    assert "fetch: 3 train, 2 valid, 1 test lines; 7 train tokens" in capsys.readouterr().out
+    with open(own / "x/raw/train.txt") as file:
+        assert list(file) == ["a b\n", "c\n", " d\n"]
+
+
 def test_failing_preprocess_is_one_line_and_leaves_no_bin(own, monkeypatch):
     failed = SimpleNamespace(returncode=1, stderr="Traceback\n  ...\nMemoryError\n", stdout="")
     monkeypatch.setattr(subprocess, "run", lambda command, **_: failed)
