@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from diverse_mha.corpora import demo
 from diverse_mha.corpora.counts import PaperCount
-from diverse_mha.corpora.demo import corpus as demo
 from diverse_mha.corpora.published import Member, PublishedFile, file_of, unchecked
 
 SPLITS = ("train", "valid", "test")

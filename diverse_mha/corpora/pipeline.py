@@ -22,11 +22,10 @@ from pathlib import Path
 
 from diverse_mha.common.files import write_json
 from diverse_mha.common.processes import sole_use
-from diverse_mha.corpora import chinese, subwords, text
+from diverse_mha.corpora import chinese, demo, subwords, text
 from diverse_mha.corpora.binarise import preprocess
 from diverse_mha.corpora.corpus import SPLITS
 from diverse_mha.corpora.counts import comparison
-from diverse_mha.corpora.demo import corpus as demo
 from diverse_mha.corpora.fetch import (
     describe,
     fetch,

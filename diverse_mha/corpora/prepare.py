@@ -9,10 +9,9 @@ from dataclasses import fields, replace
 from diverse_mha.common.arguments import OneLineParser, add_from, add_number, add_out
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.machine import cores
-from diverse_mha.corpora import subwords
+from diverse_mha.corpora import demo, subwords
 from diverse_mha.corpora.catalogue import CORPORA, OWN, own_corpus, own_text
 from diverse_mha.corpora.corpus import Corpus
-from diverse_mha.corpora.demo import corpus as demo
 from diverse_mha.corpora.dry_run import describe_job
 from diverse_mha.corpora.job import Job
 from diverse_mha.corpora.pipeline import prepare

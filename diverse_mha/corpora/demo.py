@@ -1,0 +1,275 @@
+"""The corpus that comes with the project: sentences of two invented languages, Lumi and Qorun.
+
+It is generated, seeded, and small, but asks of a translator what real languages ask:
+
+- agreement: of article, noun and adjective in gender, number and case; of the verb with its
+  subject in number and, in the past, gender. Lumi shows only number.
+- another word order: adjectives follow the noun in Qorun, a place stands before its preposition,
+  an adverb moves to the front and draws the verb after it, a question opens with the verb, and a
+  subordinate clause closes with it.
+- inflection: Qorun glues prefixes and endings to its stems, so the test set has word forms
+  that the training set does not have, made of parts that it has.
+- context: a pronoun takes its gender from a noun in another clause.
+
+"ze" is feminine here because "sozo" is::
+
+    la soz-o mur-o-s la limul-o kar ze pigiv-i-s.
+    h-ia brükhud-a vü-kokh-it  h-u juköth-e,   vol     s-ia ge-jokhad-ia.
+    the  soz.F     will-mur-it the limul.N.acc because she  did-pigiv-she
+
+The verb shows it, too, before its subject comes::
+
+    un soz-o doban-i-s mav-e.
+    thob-li ge-khob-ia    ek-a brükhud-a.
+    mav-ly  did-doban-she a    soz.F
+
+(Real text has no hyphens.) The functions are the rules of a synchronous grammar: each draws a part
+of a sentence and puts it into both languages at once.
+"""
+
+import argparse
+import functools
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from diverse_mha.common.arguments import add_number
+from diverse_mha.common.errors import UserError
+from diverse_mha.corpora.text import write_lines
+
+PAIRS, SEED = 5000, 1
+MOST_PAIRS = 1_000_000
+MIN_WORDS, MAX_WORDS = 4, 20
+VERSION = 2  # raised when the same seed comes to give other sentences
+SOURCE, TARGET = "lm", "qo"
+
+NOMINATIVE, ACCUSATIVE, OBLIQUE = range(3)  # the place of a case in the rows of endings
+PLURAL = "plural"
+# Of nouns, by gender and number; "a" (ek-) has the endings of the singular.
+NOUN = {
+    ("m", False): ("", "en", "um"),
+    ("f", False): ("a", "an", "as"),
+    ("n", False): ("e", "e", "et"),
+    ("m", True): ("ar", "aren", "arum"),
+    ("f", True): ("ir", "iren", "irim"),
+    ("n", True): ("u", "u", "utum"),
+}
+# Of adjectives, "the" (h-) and the pronoun (s-), by gender; the plural has no genders.
+AGREEING = {
+    "m": ("or", "on", "om"),
+    "f": ("ia", "in", "im"),
+    "n": ("u", "u", "um"),
+    PLURAL: ("es", "ens", "ems"),
+}
+PREFIX = {"a": "", "i": "ge", "o": "vü"}  # of verbs, by the ending of tense in Lumi; i is past
+# How many stems there are of each kind. "do", "go" and "say" are verbs: with an object, without
+# one, and with a clause.
+WORDS = {"noun": 180, "adjective": 40, "relation": 5, "adverb": 8, "do": 40, "go": 14, "say": 6}
+WORDS_SEED = 20  # the languages are the same in every corpus; its seed decides what is said
+# What stems begin with, their vowels, and what they end with.
+LUMI = ("b d f g k l m n p r s t v fl pr st".split(), "aeiou", "klmnrtvz")
+QORUN = (
+    "b d g h j k q r w y br dr gh kh sh th".split(),
+    "aeiouöü",
+    "b d g kh lm nd rk sh th".split(),
+)
+
+
+class Chance:
+    """Seeded choices, made of ``random()`` alone, whose values Python guarantees."""
+
+    def __init__(self, seed: int):
+        self._random = random.Random(seed).random
+
+    def happens(self, probability: float) -> bool:
+        """Return True with this probability."""
+        return self._random() < probability
+
+    def pick(self, items: Sequence):
+        """Return one of the items, each as likely."""
+        return items[int(self._random() * len(items))]
+
+    def pick_early(self, items: Sequence):
+        """Return one of the items, the n-th of N with a chance of about 1 / (2 sqrt(nN)).
+
+        So few words are frequent and many rare, as in natural languages.
+        """
+        place = self._random()
+        return items[int(place * place * len(items))]
+
+
+class Word(NamedTuple):
+    """A stem in each language, and of a noun its gender in Qorun."""
+
+    lumi: str
+    qorun: str
+    gender: str
+
+
+class Part(NamedTuple):
+    """A part of a sentence in each language; of a subject, its gender in Qorun or "plural"."""
+
+    lumi: list[str]
+    qorun: list[str]
+    agrees: str = ""
+
+
+@functools.cache
+def lexicon() -> dict[str, list[Word]]:
+    """Return the words of each kind, the frequent ones first. No stem is there twice."""
+    chance, taken = Chance(WORDS_SEED), set()
+
+    def stem(starts: Sequence[str], vowels: str, ends: Sequence[str]) -> str:
+        while True:
+            syllables = range(1 + chance.happens(0.6))
+            made = "".join(chance.pick(starts) + chance.pick(vowels) for _ in syllables)
+            made += chance.pick(ends)
+            if made not in taken:
+                taken.add(made)
+                return made
+
+    return {
+        kind: [Word(stem(*LUMI), stem(*QORUN), chance.pick("mfn")) for _ in range(size)]
+        for kind, size in WORDS.items()
+    }
+
+
+def noun_phrase(chance: Chance, case: int) -> Part:
+    """Draw article, noun and perhaps an adjective; Qorun has no "a" in the plural."""
+    noun = chance.pick_early(lexicon()["noun"])
+    plural, definite = chance.happens(0.35), chance.happens(0.6)
+    agrees, number = (PLURAL, "i") if plural else (noun.gender, "")
+    lumi, qorun = ["la" if definite else "un" + number], []
+    if definite:
+        qorun.append("h" + AGREEING[agrees][case])
+    elif not plural:
+        qorun.append("ek" + NOUN[noun.gender, False][case])
+    qorun.append(noun.qorun + NOUN[noun.gender, plural][case])
+    if chance.happens(0.3):
+        adjective = chance.pick(lexicon()["adjective"])
+        lumi.append(adjective.lumi + "a" + number)
+        qorun.append(adjective.qorun + AGREEING[agrees][case])
+    return Part([*lumi, noun.lumi + "o" + number], qorun, agrees)
+
+
+def pronoun(noun: Part) -> Part:
+    """Refer to a subject: "ze" or "zen", and in Qorun with its gender."""
+    lumi = "zen" if noun.agrees == PLURAL else "ze"
+    return Part([lumi], ["s" + AGREEING[noun.agrees][NOMINATIVE]], noun.agrees)
+
+
+def verb(chance: Chance, kind: str, agrees: str) -> Part:
+    """Draw a verb, its tense, and whether it is denied."""
+    word, tense = chance.pick_early(lexicon()[kind]), chance.pick("aio")
+    ending = AGREEING[agrees][NOMINATIVE] if tense == "i" else "it"
+    number = "s"
+    if agrees == PLURAL:
+        ending, number = "ent", "n"
+    lumi, qorun = [word.lumi + tense + number], PREFIX[tense] + word.qorun + ending
+    if chance.happens(0.12):
+        return Part(["ne", *lumi], [qorun + "nek"])
+    return Part(lumi, [qorun])
+
+
+def clause(chance: Chance, form: str, subject: Part | None = None) -> tuple[Part, Part]:
+    """Draw a clause; return it and its subject.
+
+    Args:
+        chance: the stream of choices.
+        form: "statement", "question" or "subordinate", of which each has its order in Qorun.
+        subject: what it is about, if that is not drawn.
+    """
+    subject = subject or noun_phrase(chance, NOMINATIVE)
+    transitive = chance.happens(0.7)
+    action = verb(chance, "do" if transitive else "go", subject.agrees)
+    lumi, rest, adverb = [*subject.lumi, *action.lumi], [], []
+    if transitive:
+        thing = noun_phrase(chance, ACCUSATIVE)
+        lumi += thing.lumi
+        rest += thing.qorun
+    if chance.happens(0.3):
+        relation, place = chance.pick(lexicon()["relation"]), noun_phrase(chance, OBLIQUE)
+        lumi += [relation.lumi + "u", *place.lumi]
+        rest += [*place.qorun, relation.qorun + "ö"]
+    if chance.happens(0.3):
+        word = chance.pick(lexicon()["adverb"])
+        lumi.append(word.lumi + "e")
+        adverb = [word.qorun + "li"]
+    if form == "subordinate":
+        qorun = [*subject.qorun, *rest, *adverb, *action.qorun]
+    elif form == "question":
+        qorun = [*action.qorun, *subject.qorun, *adverb, *rest]
+    elif adverb:
+        qorun = [*adverb, *action.qorun, *subject.qorun, *rest]
+    else:
+        qorun = [*subject.qorun, *action.qorun, *rest]
+    return Part(lumi, qorun), subject
+
+
+def sentence(chance: Chance) -> tuple[str, str]:
+    """Draw a report ("that ..."), a question, or a statement, perhaps with a reason."""
+    if chance.happens(0.2):
+        speaker = noun_phrase(chance, NOMINATIVE)
+        says, (said, _) = verb(chance, "say", speaker.agrees), clause(chance, "subordinate")
+        lumi = [*speaker.lumi, *says.lumi, "ke", *said.lumi]
+        qorun = [*speaker.qorun, *says.qorun, ",", "dash", *said.qorun]
+    elif chance.happens(0.15):
+        main, _ = clause(chance, "question")
+        return " ".join(["cu", *main.lumi]) + "?", " ".join(main.qorun) + "?"
+    else:
+        (lumi, qorun, _), subject = clause(chance, "statement")
+        if chance.happens(0.3):
+            reason, _ = clause(chance, "subordinate", pronoun(subject))
+            lumi += ["kar", *reason.lumi]
+            qorun += [",", "vol", *reason.qorun]
+    return " ".join(lumi) + ".", " ".join(qorun).replace(" ,", ",") + "."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare ``--pairs`` and ``--seed``."""
+    text = "training pairs; valid and test get a twentieth each"
+    add_number(parser, "pairs", PAIRS, text, least=20)
+    add_number(parser, "seed", SEED, "seed of the sentences", least=0)
+
+
+def sentence_pairs(count: int, seed: int) -> list[tuple[str, str]]:
+    """Return sentence pairs (Lumi, Qorun) of 4 to 20 words a side, no Lumi sentence twice.
+
+    Args:
+        count: Number of pairs.
+        seed: Decides what is said; a larger count with the same seed only adds pairs.
+    """
+    chance, pairs = Chance(seed), {}
+    while len(pairs) < count:
+        source, target = sentence(chance)
+        lengths = len(source.split()), len(target.split())
+        if MIN_WORDS <= min(lengths) and max(lengths) <= MAX_WORDS:
+            pairs.setdefault(source, target)
+    return list(pairs.items())
+
+
+def write_corpus(out: Path, *, pairs: int = PAIRS, seed: int = SEED) -> dict[str, int]:
+    """Write train, valid and test as ``SPLIT.lm`` and ``SPLIT.qo``.
+
+    Args:
+        out: Folder for the six files; made if need be.
+        pairs: Number of training pairs; valid and test get a twentieth of it each.
+        seed: Seed of the generator.
+
+    Returns:
+        The number of pairs of each split.
+
+    Raises:
+        UserError: If the number of pairs is out of range.
+    """
+    if not 20 <= pairs <= MOST_PAIRS:
+        raise UserError(f"--pairs {pairs} is out of range; choose 20 to {MOST_PAIRS:,}")
+    counts = {"train": pairs, "valid": pairs // 20, "test": pairs // 20}
+    everything = iter(sentence_pairs(sum(counts.values()), seed))
+    out.mkdir(parents=True, exist_ok=True)
+    for split, count in counts.items():
+        sources, targets = zip(*(next(everything) for _ in range(count)), strict=True)
+        write_lines(out / f"{split}.{SOURCE}", sources)
+        write_lines(out / f"{split}.{TARGET}", targets)
+    return counts

@@ -1,1 +1,0 @@
-"""Tests of diverse_mha.corpora.demo."""
