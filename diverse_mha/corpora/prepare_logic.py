@@ -15,7 +15,7 @@ import argparse
 import random
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from diverse_mha.common.arguments import OneLineParser, add_from, add_number, add_out, called
@@ -24,7 +24,6 @@ from diverse_mha.common.files import sha256_of, write_json
 from diverse_mha.common.processes import sole_use
 from diverse_mha.corpora.binarise import binarise, read_columns
 from diverse_mha.corpora.logic import RELATIONS
-from diverse_mha.corpora.logic.check import complaint
 from diverse_mha.corpora.logic.formula import TOKENS
 from diverse_mha.corpora.logic.generate import DRAWS, SEED, VERSION, generate
 from diverse_mha.corpora.logic.pairs import LONGEST, Pair, by_length, published_files, read_pairs
@@ -74,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         if args.local:
             files = published_files(args.local)
             options = {"files": [[path.name, sha256_of(path)] for path in files]}
-            title, pairs = "read", _read(files)
+            title, pairs = "read", (pair for path in files for _, pair in read_pairs(path))
         else:
             options = {"version": VERSION, "draws": draws, "seed": args.seed}
             title, pairs = "generate", generate(draws, args.seed)
@@ -83,15 +82,6 @@ def main(argv: Sequence[str] | None = None) -> None:
         steps.run("split", options, lambda folder: _split(args.out / "pairs", folder, options))
         steps.run("binarise", {}, lambda folder: _binarise(args.out / "split", folder, options))
     print(f"ready: fairseq-train {shlex.quote(str(args.out / 'bin'))}")
-
-
-def _read(files: Iterable[Path]) -> Iterator[Pair]:
-    for path in files:
-        for number, pair in read_pairs(path):
-            problem = complaint(pair)
-            if problem:
-                raise UserError(f"{path}:{number}: {problem}")
-            yield pair
 
 
 def _write_pairs(folder: Path, pairs: Iterable[Pair]) -> str:

@@ -33,8 +33,6 @@ class Row(NamedTuple):
 #: Modules that take their words from ``sys.argv``.
 MODULES = {
     "quickstart-table": "diverse_mha.training.quickstart",
-    "logic.check": "diverse_mha.corpora.logic.check",
-    "logic.compare": "diverse_mha.corpora.logic.compare",
     "recipe": "diverse_mha.training.recipe",
 }
 FAIRSEQ = {

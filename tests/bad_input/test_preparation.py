@@ -36,6 +36,7 @@ ROWS = [
     Row("logic-operators", "prepare-logic --out save --train-operators 13", "--train-operators 13",
         "at most 12"),
     Row("logic-from", "prepare-logic --out save --from no", "no: no such folder", "train0.gz"),
+    Row("logic-lacks", "prepare-logic --out save --from own", "own lacks train1", "add them"),
     Row("logic-line", "prepare-logic --out save --from logic", "logic/train1:1", "expected 3"),
     Row("logic-out", "prepare-logic --out file/x --draws 900", "file", "another place"),
     Row("probing-task", "prepare-probing --out save --tasks depht", "depht", "depth"),

@@ -95,11 +95,6 @@ ROWS = [
     Row("curve-twice", "learning-curve A=train.log A=train.log", "'A'", "give another"),
     Row("curve-output", "learning-curve train.log --output file/x", "file", "another"),
     Row("curve-option", "learning-curve train.log --outptu x", "--outptu", HELP),
-    # logic
-    Row("logic-check-missing", "logic.check no", "no: no such folder", "train0.gz"),
-    Row("logic-check-lacks", "logic.check own", "own lacks train1", "add them"),
-    Row("logic-check-line", "logic.check logic", "logic/train1:1: 2 fields", "expected 3"),
-    Row("logic-compare-draws", "logic.compare logic --draws 0", "--draws: 0", "from 1 up"),
     # the benchmark
     Row("benchmark-shape", "benchmark --shape huge", "'huge'", "small"),
     Row("benchmark-variant", "benchmark --variants stok", "stok", "stock"),

@@ -22,8 +22,7 @@ PLACEHOLDERS = {
     },
     "README.md": {"DATA ...": "data/multi30k/bin"},
     "docs/classification.md": {
-        "prepare-logic.sh --from FOLDER": "prepare-logic.sh --from published",
-        "FOLDER": "published",
+        "prepare-logic.sh --from FOLDER": "prepare-logic.sh --from published"
     },
     "docs/results.md": {"prepare-logic.sh --from FOLDER": "prepare-logic.sh --from published"},
 }
@@ -66,7 +65,6 @@ SHORTER = [
     (r"^bash data-prep/prepare-own\.sh", "--merges 150 --workers 1"),
     (r"^bash data-prep/prepare-logic\.sh(?!.*--from)", "--draws 3000"),
     (r"^bash data-prep/prepare-probing\.sh(?!.*--from)", "--from archives"),
-    (r"^python -m diverse_mha\.logic\.compare", "--draws 3000"),
     (r"^bash scripts/benchmark\.sh", BENCHMARK),
     (r"^bash scripts/benchmark\.sh .*--add-to", "--rounds 20 --variants plain"),
     (r"^bash scripts/check-gpu\.sh", "--device cpu --minutes 0.3"),

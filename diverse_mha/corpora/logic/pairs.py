@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.corpora.logic.formula import Formula, parse
-from diverse_mha.corpora.logic.relations import RELATIONS
+from diverse_mha.corpora.logic.relations import RELATIONS, relation
 from diverse_mha.corpora.text import parse_lines
 
 LONGEST = 12
@@ -38,10 +38,10 @@ class Pair(NamedTuple):
 
 
 def parse_pair(line: str) -> Pair:
-    """Read a line of a published file.
+    """Read a line of a published file, and decide its relation over all 64 worlds.
 
     Raises:
-        ValueError: saying what is wrong with it.
+        ValueError: saying what is wrong with it; also if its relation is not the one found.
     """
     fields = line.split("\t")
     if len(fields) != 3:
@@ -49,7 +49,11 @@ def parse_pair(line: str) -> Pair:
     sign, left, right = fields
     if sign not in RELATIONS:
         raise ValueError(f"unknown relation {sign!r}; the relations are {' '.join(RELATIONS)}")
-    return Pair(sign, parse(left), parse(right))
+    pair = Pair(sign, parse(left), parse(right))
+    found = relation(pair.left, pair.right)
+    if found != sign:
+        raise ValueError(f"the file says {sign}, the 64 worlds say {found}: {line}")
+    return pair
 
 
 def read_pairs(path: Path) -> Iterator[tuple[int, Pair]]:
@@ -59,7 +63,7 @@ def read_pairs(path: Path) -> Iterator[tuple[int, Pair]]:
         path: a published file, plain or gzip whatever its name.
 
     Raises:
-        UserError: naming the file and the line that is not a pair.
+        UserError: naming the file and the line that is not a pair, or not one of that relation.
     """
     return parse_lines(path, parse_pair)
 

@@ -1,11 +1,10 @@
-"""Published files: reading them, checking them, and comparing a generated set."""
+"""Published files: reading and checking them."""
 
 import gzip
 
 import pytest
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.corpora.logic import check, compare
 from diverse_mha.corpora.logic.generate import generate
 from diverse_mha.corpora.logic.pairs import by_length, published_files, read_pairs
 
@@ -38,25 +37,16 @@ def test_files_are_read_by_length(folder):
     assert [number for number, _ in read_pairs(files[3])][:2] == [1, 2]
 
 
-def test_check_finds_no_disagreement_in_right_files(folder, capsys):
-    assert check.main([str(folder)]) == 0
-    assert "pairs, 0 disagreements, 0 of another length" in capsys.readouterr().out.splitlines()[-1]
-
-
-def test_check_finds_what_is_wrong(folder, capsys):
+def test_a_relation_that_is_not_the_computed_one_is_named(folder):
     lines = (folder / "train3").read_text().splitlines()
-    sign = next(s for s in "<#" if s != lines[6][0])
-    lines[6] = sign + lines[6][1:]
-    lines[8] = "#\ta\tb"
-    lines[9] = "#\t( a ( or ( not a ) ) )\tb"
+    right, *sides = lines[6].split("\t")
+    wrong = next(sign for sign in "<#" if sign != right)
+    lines[6] = "\t".join((wrong, *sides))
     (folder / "train3").write_text("\n".join(lines) + "\n")
-    assert check.main([str(folder)]) == 1
-    told = capsys.readouterr()
-    # The tautology has two operators: wrong and misplaced.
-    assert "train3: " in told.out and "2 disagreements, 2 of another length" in told.out
-    assert f"train3:7: the file says {sign}, the 64 worlds say" in told.err
-    assert "train3:10: the left side is a tautology" in told.err
-    assert "train3:9: a pair of length 0" in told.err
+    with pytest.raises(UserError) as error:
+        list(read_pairs(folder / "train3"))
+    said = f"train3:7: the file says {wrong}, the 64 worlds say {right}: {lines[6]}"
+    assert str(error.value).endswith(said)
 
 
 @pytest.mark.parametrize(
@@ -65,6 +55,8 @@ def test_check_finds_what_is_wrong(folder, capsys):
         ("#\ta", "2 fields separated by tabs, expected 3"),
         ("~\ta\tb", "unknown relation '~'; the relations are < > = \\^ | v #"),
         ("#\ta\t( b", "the formula breaks off"),
+        ("#\t( a ( or ( not a ) ) )\tb", "the left side is a tautology"),
+        ("#\ta\t( a ( and ( not a ) ) )", "the right side is a contradiction"),
     ],
 )
 def test_a_malformed_line_is_named(folder, line, message):
@@ -88,13 +80,3 @@ def test_missing_double_and_damaged_files_are_named(folder):
         published_files(folder)
     with pytest.raises(UserError, match="nowhere: no such folder"):
         published_files(folder / "nowhere")
-
-
-def test_compare_prints_both_distributions(folder, capsys):
-    compare.main([str(folder), "--draws", "4000", "--seed", "2"])
-    tables = capsys.readouterr().out.split("\n\n")
-    rows = [line.strip("| ").split(" | ") for line in tables[0].splitlines()]
-    assert [row[0] for row in rows[2:]] == [*map(str, range(13)), "all"]
-    for row in rows[2:-1]:  # the same seed: the same set
-        assert row[1] == row[3] and row[2] == row[4]
-    assert "| \\| |" in tables[1] and "| v |" in tables[1]
