@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from diverse_mha.corpora import demo
 from diverse_mha.corpora.counts import PaperCount
 from diverse_mha.corpora.published import Member, PublishedFile, file_of, unchecked
 
@@ -75,8 +74,8 @@ class Corpus:
     segmented: Parts = field(default_factory=dict)
     codes: Side | None = None
     generated: bool = False
-    pairs: int = demo.PAIRS
-    seed: int = demo.SEED
+    pairs: int = 5000
+    seed: int = 1
     moses_languages: tuple[str, str] | None = None
     aggressive_dashes: bool = False
     normalise: bool = True

@@ -27,18 +27,15 @@ The verb shows it, too, before its subject comes::
 of a sentence and puts it into both languages at once.
 """
 
-import argparse
 import functools
 import random
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from diverse_mha.common.arguments import add_number
 from diverse_mha.common.errors import UserError
 from diverse_mha.corpora.text import write_lines
 
-PAIRS, SEED = 5000, 1
 MOST_PAIRS = 1_000_000
 MIN_WORDS, MAX_WORDS = 4, 20
 VERSION = 2  # raised when the same seed comes to give other sentences
@@ -226,13 +223,6 @@ def sentence(chance: Chance) -> tuple[str, str]:
     return " ".join(lumi) + ".", " ".join(qorun).replace(" ,", ",") + "."
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare ``--pairs`` and ``--seed``."""
-    text = "training pairs; valid and test get a twentieth each"
-    add_number(parser, "pairs", PAIRS, text, least=20)
-    add_number(parser, "seed", SEED, "seed of the sentences", least=0)
-
-
 def sentence_pairs(count: int, seed: int) -> list[tuple[str, str]]:
     """Return sentence pairs (Lumi, Qorun) of 4 to 20 words a side, no Lumi sentence twice.
 
@@ -249,7 +239,7 @@ def sentence_pairs(count: int, seed: int) -> list[tuple[str, str]]:
     return list(pairs.items())
 
 
-def write_corpus(out: Path, *, pairs: int = PAIRS, seed: int = SEED) -> dict[str, int]:
+def write_corpus(out: Path, *, pairs: int, seed: int) -> dict[str, int]:
     """Write train, valid and test as ``SPLIT.lm`` and ``SPLIT.qo``.
 
     Args:

@@ -9,7 +9,7 @@ from dataclasses import fields, replace
 from diverse_mha.common.arguments import OneLineParser, add_from, add_number, add_out
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.machine import cores
-from diverse_mha.corpora import demo, subwords
+from diverse_mha.corpora import subwords
 from diverse_mha.corpora.catalogue import CORPORA, OWN, own_corpus, own_text
 from diverse_mha.corpora.corpus import Corpus
 from diverse_mha.corpora.dry_run import describe_job
@@ -107,7 +107,9 @@ def _add_corpus(corpora: argparse._SubParsersAction, corpus: Corpus) -> argparse
         add_number(parser, "sample", corpus.sample, "training pairs to draw at random")
         add_number(parser, "sample-seed", corpus.sample_seed, "seed of the draw", least=0)
     if corpus.generated:
-        demo.add_arguments(parser)
+        text = "training pairs; valid and test get a twentieth each"
+        add_number(parser, "pairs", corpus.pairs, text, least=20)
+        add_number(parser, "seed", corpus.seed, "seed of the sentences", least=0)
     return parser
 
 
