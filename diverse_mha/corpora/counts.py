@@ -49,10 +49,6 @@ def comparison(stated: Iterable[PaperCount], counts: Mapping[str, int]) -> Itera
         if low <= count <= high:
             yield f"{line}: fits"
             continue
-        difference = count - (high if count > high else low)
+        off = f"{count - high:,.0f} too many" if count > high else f"{low - count:,.0f} too few"
         note = f" ({statement.note})" if statement.note else ""
-        yield f"warning: {line}: {abs(difference):,.0f} too {_direction(difference)}{note}"
-
-
-def _direction(difference: float) -> str:
-    return "many" if difference > 0 else "few"
+        yield f"warning: {line}: {off}{note}"

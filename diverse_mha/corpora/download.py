@@ -54,10 +54,7 @@ def require_local(
     """
     if not folder.is_dir():
         raise UserError(f"{folder}, given by --from, is not a folder")
-    missing = []
-    for file in files:
-        if not file.in_folder(folder):
-            missing.append(" or ".join(file.local_names))
+    missing = [" or ".join(file.local_names) for file in files if not file.in_folder(folder)]
     if missing:
         what = "it" if len(missing) == 1 else "them"
         instead = f", or {cure}" if files[0].urls else ""
@@ -126,26 +123,21 @@ def _try_address(file: PublishedFile, url: str, part: Path) -> str | None:
     return reason
 
 
-def _open(url: str, start: int):
-    """Ask a server for a file from a byte on; it may send all of it, and over FTP it does."""
-    request = urllib.request.Request(url, headers={"User-Agent": "diverse-mha"})
-    if start:
-        request.add_header("Range", f"bytes={start}-")
-    return urllib.request.urlopen(request, timeout=TIMEOUT)
-
-
 def _transfer(url: str, part: Path, published: PublishedFile) -> None:
     """Append to ``part`` what is missing of the file at ``url``."""
     have = part.stat().st_size if part.exists() else 0
+    request = urllib.request.Request(url, headers={"User-Agent": "diverse-mha"})
+    if have:
+        request.add_header("Range", f"bytes={have}-")
     try:
-        response = _open(url, have)
+        response = urllib.request.urlopen(request, timeout=TIMEOUT)
     except urllib.error.HTTPError as error:
         if error.code == 416 and have:  # nothing lies beyond what we have
             return
         raise
     with response:
         if response.status != 206:
-            have = 0  # the server sends the whole file
+            have = 0  # the server sends the whole file; over FTP it always does
         rest = response.headers.get("Content-Length")
         total = have + int(rest) if rest is not None else published.size
         bar = tqdm(

@@ -4,10 +4,11 @@ import dataclasses
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import IO, ClassVar
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.corpora.archives import BLOCK, open_unpacked
+from diverse_mha.corpora.archives import open_unpacked
+from diverse_mha.corpora.text import count_lines
 
 
 @dataclass(frozen=True)
@@ -93,28 +94,17 @@ def verify(file: PublishedFile, path: Path) -> None:
         raise UserError(f"{path} has {path.stat().st_size:,} bytes, expected {file.size:,}")
     if file.checksum is not None:
         with open(path, "rb") as copy:
-            digest = hashlib.file_digest(copy, file.checksum.partition(":")[0])
-        _compare(path, "file", file.checksum, digest.hexdigest())
-    if file.lines is None and file.text_checksum is None:
-        return
-    lines, last, digest = 0, b"\n", None
-    if file.text_checksum is not None:
-        digest = hashlib.new(file.text_checksum.partition(":")[0])
-    with open_unpacked(path) as text:
-        while block := text.read(BLOCK):
-            lines += block.count(b"\n")
-            last = block[-1:]
-            if digest is not None:
-                digest.update(block)
-    lines += last != b"\n"
-    if file.lines is not None and lines != file.lines:
+            _compare(path, "file", copy, file.checksum)
+    if file.lines is not None and (lines := count_lines(path)) != file.lines:
         raise UserError(f"{path} has {lines:,} lines, expected {file.lines:,}")
-    if digest is not None:
-        _compare(path, "text", file.text_checksum, digest.hexdigest())
+    if file.text_checksum is not None:
+        with open_unpacked(path) as copy:
+            _compare(path, "text", copy, file.text_checksum)
 
 
-def _compare(path: Path, what: str, expected: str, actual: str) -> None:
+def _compare(path: Path, what: str, copy: IO[bytes], expected: str) -> None:
     method, _, value = expected.partition(":")
+    actual = hashlib.file_digest(copy, method).hexdigest()
     if actual != value:
         raise UserError(
             f"{path} is not the published {what}: its {method} is {actual}, expected {value}"

@@ -50,7 +50,7 @@ def write_lines(path: Path, lines: Iterable[str]) -> int:
 def count_lines(path: Path) -> int:
     r"""Count lines as :func:`read_lines` yields them: a last line without ``\n`` counts too."""
     count, last = 0, b"\n"
-    with open(path, "rb") as file:
+    with open_unpacked(path) as file:
         while block := file.read(BLOCK):
             count += block.count(b"\n")
             last = block[-1:]
