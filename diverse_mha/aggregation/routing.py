@@ -3,6 +3,7 @@
 import inspect
 import math
 from dataclasses import asdict, dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -201,13 +202,14 @@ def _check(options: RoutingOptions, place: Place) -> None:
         )
 
 
-def _method(kind: str, text: str, options: type) -> Method:
-    def build(options: RoutingOptions, place: Place) -> RoutingAggregation:
-        given = {k.removeprefix("routing_"): v for k, v in asdict(options).items()}
-        given["dropout"] = place.activation_dropout
-        return RoutingAggregation(place.embed_dim, place.num_heads, kind=kind, **given)
+def _build(kind: str, options: RoutingOptions, place: Place) -> RoutingAggregation:
+    given = {k.removeprefix("routing_"): v for k, v in asdict(options).items()}
+    given["dropout"] = place.activation_dropout
+    return RoutingAggregation(place.embed_dim, place.num_heads, kind=kind, **given)
 
-    return Method(kind, text, build, options, _check)
+
+def _method(kind: str, text: str, options: type) -> Method:
+    return Method(kind, text, partial(_build, kind), options, _check)
 
 
 AGGREGATION.register(_method("simple-routing", "simple-routing", SimpleRoutingOptions))

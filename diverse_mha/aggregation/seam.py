@@ -30,6 +30,9 @@ AGGREGATION = Seam(
 place: from the concatenated outputs of the heads (B, T, C) to (B, T, C). With a class attribute
 ``sees_input = True`` the module is called with the layer's input (B, T, C) as well."""
 
-AGGREGATION.register(
-    Method("linear", "linear (concatenate and project)", lambda options, place: None, stock=True)
-)
+
+def _projection(options, place) -> None:
+    """Nothing: attention has its output projection."""
+
+
+AGGREGATION.register(Method("linear", "linear (concatenate and project)", _projection, stock=True))

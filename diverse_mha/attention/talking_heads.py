@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from diverse_mha.common.methods import Method
+from diverse_mha.common.methods import Method, Place
 from diverse_mha.common.options import COUNT
 
 from .logits import LOGITS, LogitMap
@@ -54,11 +54,15 @@ def _mix(x: Tensor, across: Tensor) -> Tensor:
     return torch.einsum("bhts,hk->bkts", x, across.to(x.dtype))
 
 
+def _build(options, place: Place) -> TalkingHeads:
+    return TalkingHeads(place.num_heads)
+
+
 LOGITS.register(
     Method(
         "talking-heads",
         "talking-heads (nothing; its logits and weights are mixed across its heads, Shazeer et "
         "al. 2020)",
-        lambda options, place: TalkingHeads(place.num_heads),
+        _build,
     )
 )

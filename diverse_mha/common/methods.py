@@ -50,7 +50,7 @@ class Method:
         name: what selects it.
         help: how the option's help names it, such as "em-routing (Li et al. 2021)".
         build: from an instance of ``options`` and a ``Place`` to the module, or to None where
-            attention needs none.
+            attention needs none; a function of its file, so that models can be pickled.
         options: dataclass of its options.
         check: refuses options, by an ``OptionError``, that do not go with a place; called for
             every component before anything is built.

@@ -8,6 +8,7 @@ the dataclass. So the same name gives the same model through ``fairseq-train --a
 Hydra's ``model._name``, where fairseq's architecture functions do nothing.
 """
 
+import sys
 from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import field, fields, make_dataclass
@@ -102,6 +103,7 @@ def register_family(
         config = with_defaults(model.config, class_name + "Config", {**(defaults or {}), **shape})
         own = {"config": config, "declared": model.config, "add_args": classmethod(_add_args)}
         cls = type(class_name, (model,), {**own, "__module__": model.__module__})
+        setattr(sys.modules[model.__module__], class_name, cls)  # where pickle looks for it
         _REGISTERED[name + suffix] = register_model(name + suffix, dataclass=config)(cls)
         ARCH_CONFIG_REGISTRY[name + suffix] = partial(
             _complete, model=cls, stock=stocks.get(suffix)

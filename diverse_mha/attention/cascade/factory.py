@@ -1,6 +1,7 @@
 """From the options of a model to the cascade of one of its attention modules."""
 
 from dataclasses import asdict, dataclass
+from functools import partial
 
 from diverse_mha.common.methods import Method, Place
 from diverse_mha.common.options import COUNT, NOT_NEGATIVE, option
@@ -34,15 +35,16 @@ class NetworkOptions(NoiseOptions):
     cascade_depth: int = option(2, "number of hidden layers of the cascade's network", legal=COUNT)
 
 
-def _method(kind: str, text: str, options: type = NoiseOptions) -> Method:
-    def build(options: NoiseOptions, place: Place) -> Cascade | None:
-        given = {k.removeprefix("cascade_"): v for k, v in asdict(options).items()}
-        given["noise"] = given.pop("attention_noise")
-        # The first layer has no layer before it, only the noise.
-        return build_cascade(kind if place.number > 1 else "none", place.num_heads, **given)
+def _build(kind: str, options: NoiseOptions, place: Place) -> Cascade | None:
+    given = {k.removeprefix("cascade_"): v for k, v in asdict(options).items()}
+    given["noise"] = given.pop("attention_noise")
+    # The first layer has no layer before it, only the noise.
+    return build_cascade(kind if place.number > 1 else "none", place.num_heads, **given)
 
+
+def _method(kind: str, text: str, options: type = NoiseOptions) -> Method:
     plain = kind == "none"
-    return Method(kind, text, build, options, stock=plain, carries=not plain)
+    return Method(kind, text, partial(_build, kind), options, stock=plain, carries=not plain)
 
 
 LOGITS.register(_method("none", "none"))

@@ -9,6 +9,10 @@ NEGATIVE_SLOPE = 0.2
 """Slope of the LeakyReLU left of zero."""
 
 
+class _Layer(nn.Linear):
+    """A type of its own: torch's quantisation of ``nn.Linear`` would hide weights from kernels."""
+
+
 class HeadNetwork(nn.Module):
     """A perceptron from H heads to H heads, the same at every (query, key) pair.
 
@@ -33,7 +37,7 @@ class HeadNetwork(nn.Module):
         super().__init__()
         widths = [num_heads] + [hidden_ratio * num_heads] * depth + [num_heads]
         pairs = zip(widths[:-1], widths[1:], strict=True)
-        self.layers = nn.ModuleList(nn.Linear(before, after) for before, after in pairs)
+        self.layers = nn.ModuleList(_Layer(before, after) for before, after in pairs)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

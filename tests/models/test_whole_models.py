@@ -1,0 +1,61 @@
+"""Models as Python objects: pickled, copied, and quantised, as far as fairseq's own can be."""
+
+import copy
+import pickle
+
+import pytest
+import torch
+
+from tests.models.test_language_model import TOKENS
+from tests.models.test_language_model import build as build_lm
+from tests.toy import build_ours, log_probs, step_by_step, toy_batch
+from tests.toy_classification import build_classifier
+from tests.toy_classification import toy_batch as sentences
+
+VARIANTS = {
+    "plain": {},
+    "gate": {"aggregation": "headwise-gate", "aggregation_encoder_layers": "all"},
+    "em-routing": {"aggregation": "em-routing", "aggregation_encoder_layers": "1"},
+    "simple-routing": {"aggregation": "simple-routing", "aggregation_decoder_layers": "1"},
+    "mlp": {"cascade": "mlp", "attention_noise": 1.0},
+    "residual": {"cascade": "residual"},
+    "talking-heads": {"cascade": "talking-heads"},
+    "scheduled": {"drophead": 0.1, "drophead_method": "scheduled"},
+    "compile": {"compile": True},
+}
+OTHERS = {
+    "language-model": (build_lm, {"src_tokens": TOKENS}),
+    "classifier": (build_classifier, sentences()["net_input"]),
+}
+
+
+def pickled(model):
+    return pickle.loads(pickle.dumps(model))
+
+
+@pytest.mark.parametrize("options", VARIANTS.values(), ids=list(VARIANTS))
+def test_a_model_can_be_pickled_whole(options):
+    model, batch = build_ours(**options).eval(), toy_batch()
+    other = pickled(model)
+    assert type(other) is type(model)
+    torch.testing.assert_close(log_probs(other, batch), log_probs(model, batch), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("copied", [pickled, copy.deepcopy])
+@pytest.mark.parametrize(("build", "batch"), OTHERS.values(), ids=list(OTHERS))
+def test_the_other_kinds_can_be_pickled_and_copied(build, batch, copied):
+    model = build().eval()
+    torch.testing.assert_close(copied(model)(**batch)[0], model(**batch)[0], rtol=0, atol=0)
+
+
+@pytest.mark.filterwarnings("ignore:.*:DeprecationWarning", "ignore:.*:UserWarning")
+@pytest.mark.parametrize("name", ["plain", "gate", "em-routing", "mlp"])
+def test_linear_layers_can_be_quantised(name):
+    model, batch = build_ours(**VARIANTS[name]).eval(), toy_batch()
+    small = torch.ao.quantization.quantize_dynamic(model, {torch.nn.Linear}, dtype=torch.qint8)
+    replaced = [m for m in small.modules() if "quantized" in type(m).__module__]
+    assert len(replaced) > 20
+    expected = log_probs(model, batch)
+    # 8 bits a weight; activations are rounded by the batch, so steps differ from the whole, too.
+    for scores in (log_probs(small, batch), step_by_step(small, batch)):
+        assert 0 < (scores - expected)[batch["target"].ne(1)].abs().max() < 0.3
