@@ -66,5 +66,6 @@ AGGREGATION.register(
         "headwise-gate (project, each head scaled by a sigmoid of the layer's input, Qiu et al. "
         "2025)",
         _build,
+        compiles=True,
     )
 )

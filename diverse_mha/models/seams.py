@@ -98,7 +98,7 @@ class Seams:
                 )
                 part.method.check(part.options, seams._place(component, 1, width, heads))
         if seams.compile:
-            _check_compile(args, logits, {c: layers[c] for c in components})
+            _check_compile(args, aggregation, logits, {c: layers[c] for c in components})
         return seams
 
     def _place(self, component: str, number: int, embed_dim: int, num_heads: int) -> Place:
@@ -177,17 +177,19 @@ def _refuse_pruning(args) -> None:
             raise OptionError(f"--{side}-layers-to-keep {kept}: goes with {defaults} only")
 
 
-def _check_compile(args, logits: Chosen, layers: dict[str, frozenset[int]]) -> None:
+def _check_compile(
+    args, aggregation: Chosen, logits: Chosen, layers: dict[str, frozenset[int]]
+) -> None:
     """Refuse ``--compile`` where it could do nothing, or not what is asked beside it."""
     if args.checkpoint_activations:
         name = "offload" if args.offload_activations else "checkpoint"
         raise OptionError(f"--compile: not together with --{name}-activations; leave one out")
-    plain = any(
+    some = aggregation.method.compiles or any(
         number not in {n for c, numbers in layers.items() if SIDES[c] == side for n in numbers}
         for side in {SIDES[component] for component in layers}
         for number in range(1, getattr(args, f"{side}_layers") + 1)
     )
-    if logits.method.name != LOGITS.default or not plain:
+    if logits.method.name != LOGITS.default or not some:
         raise OptionError(
             "--compile: every layer has a cascade or routing, whose kernels it leaves as they "
             "are; leave it out"

@@ -15,6 +15,8 @@ pytestmark = pytest.mark.integration
 # Chance is drawn in another order by compiled code.
 STILL = {"dropout": 0.0, "attention_dropout": 0.0, "activation_dropout": 0.0}
 ROUTED = {"aggregation": "em-routing", "aggregation_encoder_layers": "1"}
+EVERYWHERE = {f"aggregation_{name}_layers": "all" for name in ("encoder", "cross", "decoder")}
+GATED = {"aggregation": "headwise-gate", **EVERYWHERE}
 
 
 @pytest.fixture
@@ -44,14 +46,14 @@ def training_step(model, batch):
     return loss.detach(), {name: p.grad for name, p in model.named_parameters()}
 
 
-@pytest.mark.parametrize("options", [{}, ROUTED], ids=["plain", "routed"])
+@pytest.mark.parametrize("options", [{}, ROUTED, GATED], ids=["plain", "routed", "gated"])
 def test_loss_and_gradients_are_those_without(compiler, options):
     batch = toy_batch()
     loss, gradients = training_step(build_ours(**STILL, **options), batch)
     fast, found = training_step(build_ours(compile=True, **STILL, **options), batch)
     torch.testing.assert_close(fast, loss)
     torch.testing.assert_close(found, gradients)
-    plain = len(build_ours(**options).encoder.layers) - bool(options)
+    plain = len(build_ours(**options).encoder.layers) - (options is ROUTED)
     assert sum(hasattr(layer, "encoder_attn") is False for layer in compiler) == plain
 
 
