@@ -2,9 +2,12 @@
 
 import math
 from dataclasses import fields
+from functools import partial
 
 from fairseq.criterions.adaptive_loss import AdaptiveLoss
 from fairseq.logging import metrics
+from fairseq.logging.meters import MetersDict, safe_round
+from fairseq.modules import LayerDropModuleList
 from torch import Tensor
 
 from diverse_mha.attention import Wanted
@@ -19,7 +22,8 @@ from diverse_mha.criterions.schedule import updates_done
 from diverse_mha.criterions.terms import DiversityTerms
 
 # Terms travel in fairseq's logging output under the first prefix, summed over workers, and under
-# the second the sample sizes of the batches that they are of.
+# the second the sample sizes of the batches that they are of. Under layer drop "/COMPONENT" is
+# added: a component without a layer in some batches has a mean over the others of its own.
 _PREFIX, _SIZE = "term/", "term_size/"
 # HSIC may be far below 1; fairseq prints six significant digits of what is left.
 _DIGITS = 10
@@ -137,7 +141,12 @@ class DiversityMixin:
             return loss, sample_size, logging_output
         zero = loss.new_zeros(())
         measured = self.diversity.measure(recorder.head_states, sample_size, self.training)
-        logged = {name: term.value for name, term in measured.items()}
+        logged = {}
+        for name, term in measured.items():
+            if _drops_layers(model):
+                logged.update({f"{name}/{c}": mean for c, mean in term.means.items()})
+            else:
+                logged[name] = sum(term.means.values())
         if reduce:
             added = {name: factor * term.loss for name, term in measured.items()}
             if self.training:
@@ -168,11 +177,28 @@ class DiversityMixin:
         """Log fairseq's metrics, and every active term averaged over the batches."""
         super().reduce_metrics(logging_outputs)
         names = sorted({key for log in logging_outputs for key in log if key.startswith(_PREFIX)})
+        parts: dict[str, list[str]] = {}
         for key in names:
             name = key.removeprefix(_PREFIX)
             total, size = (
                 sum(log.get(prefix + name, 0) for log in logging_outputs)
                 for prefix in (_PREFIX, _SIZE)
             )
+            whole, _, component = name.partition("/")
+            if component:
+                name = f"_{name}"  # not shown
+                parts.setdefault(whole, []).append(name)
             if size:
                 metrics.log_scalar(name, total / size, size, round=_DIGITS)
+        for whole, of in parts.items():
+            metrics.log_derived(whole, partial(_sum_of_means, of))
+
+
+def _sum_of_means(names: list[str], meters: MetersDict) -> float | None:
+    """Sum of means over batches; None, as fairseq has it, where one has no batch yet."""
+    means = [meters.get_smoothed_value(name) if name in meters else None for name in names]
+    return None if None in means else safe_round(sum(means), _DIGITS)
+
+
+def _drops_layers(model) -> bool:
+    return any(isinstance(module, LayerDropModuleList) for module in model.modules())

@@ -210,8 +210,3 @@ def check_components(option: str, components: tuple[str, ...], there: Collection
                 f"{option} {','.join(components)}: the model has no {name!r} attention; "
                 f"choose from {', '.join(there)}"
             )
-
-
-def mean_of_layers(values: Layers) -> Tensor | None:
-    """Mean over the layers of each component, summed over the components; None without any."""
-    return sum(sum(layers) / len(layers) for layers in values.values()) if values else None

@@ -8,19 +8,19 @@ from torch import Tensor
 from diverse_mha.attention import HeadStates
 from diverse_mha.common.errors import OptionError
 from diverse_mha.criterions.schedule import Schedule, updates_done
-from diverse_mha.criterions.terms.base import TERMS, Term, check_components, mean_of_layers
+from diverse_mha.criterions.terms.base import TERMS, Term, check_components
 
 
 class Measured(NamedTuple):
     """One value of a term in one batch.
 
     Attributes:
-        value: as it is logged: layers averaged, components added, not weighed; None if layer
-            drop left no layer to look at.
+        means: of every component that it is of the mean over its layers, not weighed; None if
+            layer drop left no layer to look at. Logged is their sum.
         loss: what it adds to the mean loss.
     """
 
-    value: Tensor | None
+    means: dict[str, Tensor | None]
     loss: Tensor | float
 
 
@@ -128,7 +128,14 @@ class DiversityTerms:
             OptionError: if a named component is not part of the model.
         """
         return {
-            name: Measured(mean_of_layers(values), term.loss(values, sample_size))
+            name: Measured(
+                {c: _mean(values.get(c)) for c in term.components or head_states},
+                term.loss(values, sample_size),
+            )
             for term in self.terms
             for name, values in term.values(head_states, training).items()
         }
+
+
+def _mean(layers: list[Tensor] | None) -> Tensor | None:
+    return sum(layers) / len(layers) if layers else None
