@@ -108,8 +108,8 @@ class ModuleMeter:
         ``{"cka": {"mean": m, "pairs": (H, H) nested lists}, "svcca": {..., "top_mean",
         "pairs_top", "coefficients": {"1-2": [...]}, "kept": [k of each head], "threshold"},
         "jsd": {"mean", "per_row", "pairs", "pairs_per_row"}, "cka-rbf": {..., "positions"}}``.
-        A mean over pairs i < j is None with one head; all of SVCCA is None where there are too
-        few positions for it.
+        A mean over pairs i < j is None with one head; all of SVCCA, or of CKA-RBF, is None where
+        there are too few positions for it.
         """
         blocks = split_heads(self.moments.scatter().cpu(), self.num_heads)
         found = {
@@ -167,8 +167,10 @@ def svcca_pairs(blocks: Tensor, count: int, threshold: float) -> dict | None:
     }
 
 
-def rbf_pairs(rows: Tensor, num_heads: int) -> dict:
+def rbf_pairs(rows: Tensor, num_heads: int) -> dict | None:
     """CKA with the RBF kernel of every pair of heads, from sampled rows (N, H * D)."""
+    if rows.size(0) < 2:  # between which there is no distance
+        return None
     kernels = [centred_rbf(head) for head in rows.chunk(num_heads, dim=1)]
     pairs = torch.zeros(num_heads, num_heads, dtype=torch.float64)
     for i in range(num_heads):

@@ -1,5 +1,7 @@
 """All measures of a model's modules: batches, padding, order, and what is asked for."""
 
+import json
+
 import pytest
 import torch
 
@@ -187,3 +189,15 @@ def test_options_that_name_what_is_not_there_are_refused():
         with pytest.raises(UserError, match="give all, last, or numbers"):
             parse_layers(bad)
     assert parse_layers("3,1,3") == (1, 3) and parse_layers("last") == "last"
+
+
+def test_one_position_has_no_kernel():
+    states = states_of(build_ours().eval(), toy_batch((1,), (1,)))
+    result = measure([states])
+    assert all(
+        layer["cka-rbf"] is None
+        for component in result["components"].values()
+        for layer in component["layers"].values()
+    )
+    assert result["summary"]["cka-rbf"] == {"last": None, "mean": None}
+    json.dumps(result, allow_nan=False)
