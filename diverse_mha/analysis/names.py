@@ -1,5 +1,6 @@
 """Names of models and components, for tables, legends and files."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 COMPONENT_TITLES = {
@@ -12,6 +13,23 @@ COMPONENT_TITLES = {
 def file_name(text: str) -> str:
     """Turn a model's name into part of a file name."""
     return "".join(c if c.isalnum() or c in "-_." else "-" for c in text).strip("-.") or "model"
+
+
+def apart(names: list[str], same: Callable[[str], str] = str) -> list[str]:
+    """Number names that would be one: the second ``a-b`` is ``a-b-2``.
+
+    Args:
+        names: the names.
+        same: names are one if this is equal of them.
+    """
+    taken: dict[str, str] = {}
+    for first in names:
+        name, number = first, 1
+        while same(name) in taken:
+            number += 1
+            name = f"{first}-{number}"
+        taken[same(name)] = name
+    return list(taken.values())
 
 
 def short_names(paths: list[str]) -> list[str]:

@@ -1,8 +1,10 @@
 """Write an analysis into a folder: numbers, figures and one page to look at."""
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from diverse_mha.analysis.names import apart
 from diverse_mha.analysis.writers import latex_tables, layers_csv, pairs_csv
 from diverse_mha.common.files import write_files, write_json, write_text
 from diverse_mha.common.places import check_file, check_folder
@@ -35,7 +37,8 @@ def write_folder(folder: Path, content: dict, analyses: list["Analysis"], settin
     """Write ``scores.json``, two CSV files, ``tables.tex``, the figures and ``report.html``.
 
     Args:
-        folder: made if it is not there; files of the same names are replaced.
+        folder: made if it is not there; files of the same names are replaced, and figures that
+            its ``scores.json`` says an earlier run drew are removed.
         content: what goes into the JSON, with the results under ``models``.
         analyses: what the results came from, in the same order.
         settings: what the report says of how it was made, by heading.
@@ -44,7 +47,11 @@ def write_folder(folder: Path, content: dict, analyses: list["Analysis"], settin
     from diverse_mha.analysis.report import render
 
     folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / "scores.json", content)
+    plots = all_plots(analyses)
+    for path in _earlier_figures(folder):
+        path.unlink()
+    drawings = [f"{plot.name}.{ending}" for _, plot in plots for ending in FORMATS]
+    write_json(folder / "scores.json", {**content, "figures": drawings})
     results = content["models"]
     write_text(folder / "layers.csv", layers_csv(results))
     write_text(folder / "pairs.csv", pairs_csv(results))
@@ -52,12 +59,22 @@ def write_folder(folder: Path, content: dict, analyses: list["Analysis"], settin
     figures = folder / "figures"
     figures.mkdir(exist_ok=True)
     sections: dict[str, list] = {}
-    for section, plot in all_plots(analyses):
+    for section, plot in plots:
         pictures = {ending: drawn(plot, ending) for ending in FORMATS}
         for ending, picture in pictures.items():
             write_files({figures / f"{plot.name}.{ending}": picture})
         sections.setdefault(section, []).append((plot, pictures["svg"]))
     write_text(folder / "report.html", render(content, sections, settings))
+
+
+def _earlier_figures(folder: Path) -> list[Path]:
+    """What is there of the figures that the record of an earlier run names."""
+    try:
+        names = json.loads((folder / "scores.json").read_text("utf-8"))["figures"]
+        paths = [folder / "figures" / Path(name).name for name in names]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+    return [path for path in dict.fromkeys(paths) if path.is_file()]
 
 
 def all_plots(analyses: list["Analysis"]) -> list[tuple[str, "Plot"]]:
@@ -91,13 +108,6 @@ def all_plots(analyses: list["Analysis"]) -> list[tuple[str, "Plot"]]:
 
 def _with_own_names(plots: list[tuple[str, "Plot"]]) -> list[tuple[str, "Plot"]]:
     """Number what would be the same file: models ``a/b`` and ``a-b``, or letters of two cases."""
-    taken: set[str] = set()
-    named = []
-    for section, plot in plots:
-        name, number = plot.name, 1
-        while name.lower() in taken:
-            number += 1
-            name = f"{plot.name}-{number}"
-        taken.add(name.lower())
-        named.append((section, plot._replace(name=name)))
-    return named
+    names = apart([plot.name for _, plot in plots], str.lower)
+    own = zip(plots, names, strict=True)
+    return [(section, plot._replace(name=name)) for (section, plot), name in own]

@@ -3,7 +3,7 @@
 import textwrap
 
 from diverse_mha.analysis.contradictions import contradictions
-from diverse_mha.analysis.names import COMPONENT_TITLES
+from diverse_mha.analysis.names import COMPONENT_TITLES, apart
 from diverse_mha.analysis.tables import (
     Table,
     against_table,
@@ -69,6 +69,10 @@ def latex_tables(content: dict) -> str:
         named = f"{result['name']} ({result['architecture']})"
         for table in model_tables(result, COMPONENT_TITLES):
             tables.append((table, f"{table.title}, by layer: {named}"))
+    labels = apart([table.label for table, _ in tables])  # of models "a b" and "a-b"
+    tables = [
+        (t._replace(label=label), title) for label, (t, title) in zip(labels, tables, strict=True)
+    ]
     return "\n".join([head, *(_latex(*both, where, legend(results[0])) for both in tables)])
 
 

@@ -15,6 +15,7 @@ from fairseq import checkpoint_utils
 
 from diverse_mha.analysis.checkpoints import load
 from diverse_mha.analysis.figures.style import FORMATS
+from diverse_mha.analysis.output import _earlier_figures
 from diverse_mha.cli import run
 from diverse_mha.common.errors import UserError
 from diverse_mha.training.quickstart import heads_alike
@@ -335,6 +336,22 @@ def test_without_attention(checkpoint, data, tmp_path):
     assert run([*command, *more]) == 0
     figures = {path.name for path in (tmp_path / "figures").iterdir()}
     assert figures == {f"cka-baseline.{ending}" for ending in FORMATS}
+
+    # What is drawn no more goes, what somebody else put there stays.
+    mine = tmp_path / "figures" / "cka-mine.png"
+    mine.write_bytes(b"")
+    assert run([*command, *more, "--measures", "jsd"]) == 0
+    figures = {path.name for path in (tmp_path / "figures").iterdir()}
+    assert figures == {f"jsd-baseline.{ending}" for ending in FORMATS} | {mine.name}
+
+
+@pytest.mark.parametrize("record", ["[]", "{", '{"figures": 1}', '{"figures": ["../x", 1]}'])
+def test_a_record_of_somebody_else_removes_nothing(record, tmp_path):
+    (tmp_path / "figures").mkdir()
+    for path in (tmp_path / "x", tmp_path / "figures" / "a.png"):
+        path.write_text("")
+    (tmp_path / "scores.json").write_text(record)
+    assert _earlier_figures(tmp_path) == []
 
 
 def test_tables_for_latex(folder):
