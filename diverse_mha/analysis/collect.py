@@ -179,3 +179,16 @@ def mean(values: list[float | None]) -> float | None:
     """Mean of the values that are there; None if none is."""
     there = [value for value in values if value is not None]
     return sum(there) / len(there) if there else None
+
+
+def last_layer(results: list[dict]) -> str:
+    """What to call the last of the chosen layers of every component: "last", if it is."""
+    entries = [entry for result in results for entry in result["components"].values()]
+    return "last" if all(str(e["depth"]) in e["layers"] for e in entries) else "last chosen"
+
+
+def all_layers(results: list[dict]) -> str:
+    """What to call the chosen layers of every component: "all layers", if they are."""
+    entries = [entry for result in results for entry in result["components"].values()]
+    whole = all(e["depth"] == len(e["layers"]) for e in entries)
+    return "all layers" if whole else "the chosen layers"

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from itertools import groupby
 from typing import NamedTuple
 
-from diverse_mha.analysis.collect import COMPONENT_ORDER, KEYS, mean
+from diverse_mha.analysis.collect import COMPONENT_ORDER, KEYS, all_layers, last_layer, mean
 from diverse_mha.analysis.names import file_name
 from diverse_mha.analysis.similarity import THRESHOLD
 
@@ -63,7 +63,7 @@ class Part(NamedTuple):
 class Table(NamedTuple):
     """A table as it is shown: on a terminal, in the report and in LaTeX."""
 
-    label: str  # no two tables of an analysis have the same
+    label: str  # for LaTeX
     title: str
     names: int  # columns at the left that hold words
     headings: list[str]
@@ -137,18 +137,21 @@ def summary_rows(result: dict) -> dict[str, list[float | None]]:
 
     ``cross``: the last chosen layer of the encoder-decoder attention, where there is one;
     ``last``: the mean of every component's last chosen layer; ``mean``: of all modules. Scores
-    exp(D) are exp of the mean of D, here as there.
+    exp(D) are exp of the mean of D, here as there. A component with one head has no pairs, and
+    is left out of every column if another has some.
     """
     rows = {}
     if "cross" in result["components"]:
         # The last but one row; the last is the component's mean.
         rows["cross"] = [v for part, _, v in _component_rows(result) if part == "cross"][-2]
+    components = result["components"]
+    compared = [part for part in components if components[part]["heads"] > 1] or components
     for label, chosen in (("last", slice(-1, None)), ("mean", slice(None))):
         values = []
         for column in columns_of(result):
             ending = KEYS.get(column.measure, {}).get(column.key, "")
             values.append(result["summary"][column.measure][label + ending])
-        by_score = zip(*(_scores(result, part) for part in result["components"]), strict=True)
+        by_score = zip(*(_scores(result, part) for part in compared), strict=True)
         for scores in by_score:
             values.append(_exp_of_mean([x for entry in scores for x in entry["layers"][chosen]]))
         rows[label] = values
@@ -172,13 +175,12 @@ def _exp_of_mean(scores: list[float | None]) -> float | None:
 
 
 def _titles(results: list[dict]) -> dict[str, str]:
-    entries = [entry for result in results for entry in result["components"].values()]
-    last = "last" if all(str(e["depth"]) in e["layers"] for e in entries) else "last chosen"
+    last, every = last_layer(results), all_layers(results)
     papers = " (as Yun et al. 2021, Tables 3 and 5)" if last == "last" else ""
     return {
         "cross": f"Encoder-decoder attention, {last} layer{papers}",
         "last": f"Mean over the components' {last} layers",
-        "mean": "Mean over all layers and components",
+        "mean": f"Mean over {every} and components",
     }
 
 
@@ -256,7 +258,8 @@ def legend(result: dict) -> list[str]:
             "Sub., Pos., Out. i≠j: the same without the pairs i = j; perpendicular heads give 1 "
             "in Sub. and Out. (most likely the 0.999 of Yun et al. 2021, section 6.2)"
         )
-    lines.append("all, last: mean of the components' last layers; all, mean: of all layers")
+    last, every = last_layer([result]), all_layers([result])
+    lines.append(f"all, last: mean of the components' {last} layers; all, mean: of {every}")
     return lines
 
 

@@ -107,6 +107,17 @@ def test_two_models_beside_each_other():
     assert beside_maps(two_layers("one", 0.2), two_layers("two", 0.5, heads=3), "cka") == []
 
 
+@pytest.mark.parametrize(
+    ("apart", "title", "cell"),
+    [(0.35, "+0.35", ".35"), (0.03, "+0.030", ".030"), (0.002, "+0.0020", ".0020")],
+)
+def test_small_differences_have_digits(apart, title, cell):
+    (plot,) = beside_maps(two_layers("one", 0.2), two_layers("two", 0.2 + apart), "cka")
+    last = [axis for axis in plot.figure.axes if axis.get_title().startswith("layer 1")][-1]
+    assert last.get_title() == f"layer 1, mean {title}"
+    assert {text.get_text() for text in last.texts} == {cell}
+
+
 def test_maps_name_measure_model_and_heads():
     figure = heat_maps(two_layers("one", 0.2), "cka").figure
     labels = [axis.get_ylabel() for axis in figure.axes] + [a.get_xlabel() for a in figure.axes]
@@ -122,7 +133,7 @@ def test_coefficients_are_numbered_by_whole_numbers(count):
     curve = [1 - i / 100 for i in range(count)]
     layer = {"svcca": {"coefficients": {"1-2": curve, "1-3": curve, "2-3": curve}}}
     layers = {str(n): layer for n in range(1, 7)}
-    found = {"name": "m", "components": {"encoder": {"layers": layers}}}
+    found = {"name": "m", "components": {"encoder": {"depth": 6, "layers": layers}}}
     for plot in (curves_of_layers(found), curves_of_models([found, found | {"name": "n"}])):
         for axis in plot.figure.axes:
             ticks = axis.get_xticks().tolist()
@@ -143,7 +154,7 @@ def test_every_layer_has_a_panel_and_a_band_of_its_own():
 def test_a_pair_with_few_coefficients_does_not_cut_the_others():
     pairs = {"1-2": [0.9, 0.5, 0.3], "1-3": [0.5], "2-3": []}
     layer = {"svcca": {"coefficients": pairs}}
-    found = {"name": "m", "components": {"encoder": {"layers": {"1": layer}}}}
+    found = {"name": "m", "components": {"encoder": {"depth": 1, "layers": {"1": layer}}}}
     for plot in (curves_of_layers(found), curves_of_models([found, found | {"name": "n"}])):
         line = next(axis for axis in plot.figure.axes if axis.get_title()).lines[-1]
         assert line.get_ydata() == pytest.approx([0.7, 0.5, 0.3])
@@ -151,11 +162,15 @@ def test_a_pair_with_few_coefficients_does_not_cut_the_others():
 
 def test_the_legend_has_every_model_and_no_two_look_alike():
     layers = {"1": {"svcca": {"coefficients": {"1-2": [0.9, 0.5]}}}}
+    entry = {"depth": 1, "layers": layers}
     models = [
-        {"name": f"m{n}", "components": {"decoder" if n else "encoder": {"layers": layers}}}
-        for n in range(12)
+        {"name": f"m{n}", "components": {"decoder" if n else "encoder": entry}} for n in range(12)
     ]
-    (legend,) = curves_of_models(models).figure.legends
+    plot = curves_of_models(models)
+    assert "at the last layer of each" in plot.caption
+    entry["depth"] = 2
+    assert "at the last chosen layer of each" in curves_of_models(models).caption
+    (legend,) = plot.figure.legends
     assert [text.get_text() for text in legend.get_texts()] == [f"m{n}" for n in range(12)]
     looks = {(line.get_color(), line.get_linestyle()) for line in legend.get_lines()}
     assert len(looks) == 12

@@ -1,11 +1,19 @@
 """What the tables say of several models: which modules, and where measures contradict."""
 
+import re
+
 import pytest
 
 from diverse_mha.analysis.collect import summarise
 from diverse_mha.analysis.contradictions import contradictions
-from diverse_mha.analysis.tables import comparison_tables, headings_of, parts_of, summary_rows
-from diverse_mha.analysis.writers import format_tables
+from diverse_mha.analysis.tables import (
+    comparison_tables,
+    headings_of,
+    legend,
+    parts_of,
+    summary_rows,
+)
+from diverse_mha.analysis.writers import format_tables, latex_tables
 from diverse_mha.training.reproduce.measures import MEASURES
 
 SCORES = ("subspace", "position", "output")
@@ -61,6 +69,42 @@ def test_reproduce_compares_the_papers_module():
     assert MEASURES["svcca.all"].read(content) == 0.9
     assert MEASURES["cka"].read(content) == pytest.approx(0.3)
     assert MEASURES["cka.all"].read(content) == pytest.approx(0.3)
+
+
+def test_all_means_are_over_the_modules_that_have_pairs():
+    found = result("a", 0.0, 0.5)
+    found["components"]["decoder"]["heads"] = 1
+    for layer in found["components"]["decoder"]["layers"].values():
+        layer.update(cka={"mean": None}, svcca={"mean": None, "top_mean": None})
+    found["summary"] = summarise(found["components"])
+    found["disagreement"]["decoder"] = {s: score([0.1, 0.1]) for s in SCORES}
+    for row in ("last", "mean"):
+        values = dict(zip(headings_of(found), summary_rows(found)[row], strict=True))
+        assert values["CKA"] == pytest.approx({"last": 0.25, "mean": 0.2}[row])
+        assert values["Out."] == values["Out. i≠j"] == pytest.approx(0.5)
+    for component in found["components"].values():
+        component["heads"] = 1
+    assert summary_rows(found)["mean"][headings_of(found).index("Out.")] < 0.4, "none has pairs"
+
+
+def test_what_was_chosen_is_not_called_last_or_all():
+    whole, some = result("a", 0.0, 0.5), result("a", 0.0, 0.5, depth=6)
+    said = "all, last: mean of the components' {} layers; all, mean: of {}"
+    assert legend(whole)[-1] == said.format("last", "all layers")
+    assert legend(some)[-1] == said.format("last chosen", "the chosen layers")
+    titles = [table.title for table in comparison_tables([whole, whole])]
+    assert "Mean over all layers and components" in titles
+    titles = [table.title for table in comparison_tables([whole, some])]
+    assert "Mean over the chosen layers and components" in titles
+
+
+def test_models_of_like_names_have_labels_of_their_own():
+    made = {"command": "", "date": "", "versions": {"diverse_mha": ""}}
+    models = [result("a b", 0.0, 0.5), result("a-b", 0.1, 0.5)]
+    text = latex_tables({"models": models, "made": made, "subset": "valid", "data": "d"})
+    labels = re.findall(r"\\label\{tab:heads-layers-(.*?)\}", text)
+    parts = ("similarity", "scores")
+    assert labels == [f"{part}-a-b{number}" for number in ("", "-2") for part in parts]
 
 
 def test_one_sentence_where_measures_contradict():

@@ -6,6 +6,7 @@ import numpy as np
 from diverse_mha.analysis.figures.heat_maps import (
     COLUMNS,
     MEASURES,
+    decimals,
     draw_rows,
     empty_maps,
     pairs_by_layer,
@@ -72,7 +73,7 @@ def _beside_figure(
         both = [(name, _titled(numbers, row, ".2f")) for name, row in zip(names, rows, strict=True)]
         image = draw_rows(axes[:2], both, (0, limit), colours)
         side_bar(figure, image, axes[:2], label)
-        last = [("difference", _titled(numbers, differences, "+.2f"))]
+        last = [("difference", _titled(numbers, differences, f"+.{max(decimals(end), 2)}f"))]
         image = draw_rows(axes[2:], last, (-end, end), "PuOr")
         side_bar(figure, image, axes[2:], "difference")
     return figure

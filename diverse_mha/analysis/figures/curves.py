@@ -3,6 +3,7 @@
 import matplotlib
 import numpy as np
 
+from diverse_mha.analysis.collect import last_layer
 from diverse_mha.analysis.figures.style import (
     COLOURS,
     PAGE,
@@ -60,7 +61,7 @@ def curves_of_layers(result: dict) -> Plot | None:
 
 
 def curves_of_models(results: list[dict]) -> Plot | None:
-    """Draw a line for every model, at the last layer of each component; None without SVCCA."""
+    """Draw a line for every model, at each component's last chosen layer; None without SVCCA."""
     panels: dict[str, dict] = {}
     for result in results:
         for component, entry in result["components"].items():
@@ -96,7 +97,7 @@ def curves_of_models(results: list[dict]) -> Plot | None:
         legend = figure.legend(handles, named, frameon=False, fontsize=8, loc="outside right upper")
         for text in legend.get_texts():
             text.set_parse_math(False)
-    caption = f"{CAPTION} at the last layer of each component.{LOWER}"
+    caption = f"{CAPTION} at the {last_layer(results)} layer of each component.{LOWER}"
     return Plot("svcca-curves-models", "Canonical correlations by model", caption, figure)
 
 

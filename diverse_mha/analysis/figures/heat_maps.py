@@ -166,13 +166,19 @@ def _draw_pairs(axis, pairs: np.ndarray, limits: tuple[float, float], colours: s
     return image
 
 
+def decimals(limit: float) -> int:
+    """Digits after the point that tell numbers up to ``limit`` apart, from 1 to 4."""
+    return 1 if limit > 1 else min(max(2, 1 - math.floor(math.log10(limit) + 1e-9)), 4)
+
+
 def _digits(axis, pairs: np.ndarray, limit: float) -> None:
     """Write the values into the cells, where there is room to read them."""
-    decimals = 2 if limit <= 1 else 1
+    places = decimals(limit)
+    most = min(7 if len(pairs) <= 4 else 5.5, 132 / len(pairs) / (places + 2))  # points
     for i, j in zip(*np.nonzero(~np.eye(len(pairs), dtype=bool)), strict=True):
-        digits = f"{pairs[i, j]:.{decimals}f}"
+        digits = f"{pairs[i, j]:.{places}f}"
         axis.text(
-            j, i, digits.replace("0.", ".", 1) if decimals == 2 else digits,
-            ha="center", va="center", fontsize=7 if len(pairs) <= 4 else 5.5,
+            j, i, digits.replace("0.", ".", 1) if places > 1 else digits,
+            ha="center", va="center", fontsize=most,
             color="white" if abs(pairs[i, j]) > 0.6 * limit else DARK,
         )  # fmt: skip
