@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import numpy as np
 from torch import Tensor
 
 from diverse_mha.regularizers import (
@@ -18,6 +19,7 @@ if TYPE_CHECKING:  # the attention module imports fairseq
 
 SCORES = ("subspace", "position", "output")
 STATES = ("values", "weights", "outputs")
+OFF_DIAGONAL = ("off-diagonal",)
 
 
 class DisagreementMeter:
@@ -31,24 +33,18 @@ class DisagreementMeter:
     """
 
     def __init__(self):
-        self._sums = defaultdict(float)  # (component, layer, score) -> D * count
-        self._own = defaultdict(float)  # the same of the pairs i = j
-        self._counts = defaultdict(int)
-        self._heads: dict[tuple[str, int, str], int] = {}
+        # By component, layer and score: D and D off the diagonal, times count; count.
+        self._sums = defaultdict(lambda: np.zeros(3))
 
     def update(self, head_states: dict[str, list["HeadStates"]]) -> None:
         """Add the states of a batch; ``STATES`` names what must be in them."""
         for component, layers in head_states.items():
             for layer, states in enumerate(layers):
-                heads = states.outputs.size(1)
-                for score, mean, count in _terms(states):
-                    key = (component, layer, score)
-                    self._sums[key] += mean * count
-                    self._counts[key] += count
-                    self._heads[key] = heads
-                # Where every head is a sentence of its own, its only pair is that with itself.
-                for score, mean, count in _terms(_one_by_one(states)):
-                    self._own[component, layer, score] += mean * count / heads**2
+                one_head = states.outputs.size(1) == 1
+                terms = zip(SCORES, _terms(states), _terms(states, OFF_DIAGONAL), strict=True)
+                for score, (both, count), (others, _) in terms:
+                    others = math.nan if one_head else others
+                    self._sums[component, layer, score] += (both * count, others * count, count)
 
     def result(self) -> dict[str, dict[str, dict]]:
         """Return ``{component: {score: {"layers", "all", "off_diagonal": {"layers", "all"}}}}``.
@@ -58,9 +54,9 @@ class DisagreementMeter:
         over the pairs i != j, in (0, exp(1 / (H - 1))]; None with one head.
         """
         d = defaultdict(lambda: defaultdict(list))
-        for key in sorted(self._sums):
-            component, _, score = key
-            d[component][score].append((self._mean(key), self._off_diagonal(key)))
+        for component, layer, score in sorted(self._sums):
+            *sums, count = self._sums[component, layer, score].tolist()
+            d[component][score].append([value / count for value in sums])
         return {
             component: {
                 score: _scores([both for both, _ in values])
@@ -70,49 +66,21 @@ class DisagreementMeter:
             for component, scores in d.items()
         }
 
-    def _mean(self, key: tuple[str, int, str]) -> float:
-        return self._sums[key] / self._counts[key]
 
-    def _off_diagonal(self, key: tuple[str, int, str]) -> float | None:
-        heads = self._heads[key]
-        if heads == 1:
-            return None
-        others = self._sums[key] - self._own[key]  # of -1/H^2 sum_{i != j}
-        return others / self._counts[key] * heads / (heads - 1)
-
-
-def _terms(states: "HeadStates") -> Iterator[tuple[str, float, int]]:
-    """Each score's D of a batch, and of how many positions or sentences it is the mean."""
+def _terms(states: "HeadStates", form: tuple[str, ...] = ()) -> Iterator[tuple[float, int]]:
+    """D of a batch by ``SCORES``, and of how many positions or sentences it is the mean."""
     queries, keys = states.query_padding_mask, states.key_padding_mask
-    subspace = subspace_disagreement(states.values, keys)
-    position = position_disagreement(states.weights, queries, keys, reduction="sentence")
-    output = output_disagreement(states.outputs, queries)
-    yield "subspace", float(subspace), _real(keys, states.values)
-    yield "position", float(position), states.weights.size(0)
-    yield "output", float(output), _real(queries, states.outputs)
+    subspace = subspace_disagreement(states.values, keys, form=form)
+    position = position_disagreement(states.weights, queries, keys, "sentence", form)
+    output = output_disagreement(states.outputs, queries, form=form)
+    yield float(subspace), _real(keys, states.values)
+    yield float(position), states.weights.size(0)
+    yield float(output), _real(queries, states.outputs)
 
 
-def _one_by_one(states: "HeadStates") -> "HeadStates":
-    """Every head as a sentence of its own: (B, H, ...) to (B * H, 1, ...), the masks too."""
-
-    def split(x: Tensor) -> Tensor:
-        return x.flatten(0, 1).unsqueeze(1)
-
-    def repeat(mask: Tensor | None) -> Tensor | None:
-        return None if mask is None else mask.repeat_interleave(states.outputs.size(1), dim=0)
-
-    return states._replace(
-        values=split(states.values),
-        weights=split(states.weights),
-        outputs=split(states.outputs),
-        query_padding_mask=repeat(states.query_padding_mask),
-        key_padding_mask=repeat(states.key_padding_mask),
-    )
-
-
-def _scores(d: list[float | None]) -> dict:
-    """exp(D) of each layer, and exp of their mean."""
-    if None in d:
+def _scores(d: list[float]) -> dict:
+    """exp(D) of each layer, and exp of their mean; None where there is no D."""
+    if any(map(math.isnan, d)):
         return {"layers": [None] * len(d), "all": None}
     return {"layers": [math.exp(value) for value in d], "all": math.exp(sum(d) / len(d))}
 
