@@ -5,7 +5,7 @@ from collections.abc import Container
 from typing import TYPE_CHECKING, NamedTuple
 
 from diverse_mha.analysis.disagreement import DisagreementMeter
-from diverse_mha.analysis.meters import MEASURES, ModuleMeter
+from diverse_mha.analysis.meters import DEFAULT_MEASURES, MEASURES, ModuleMeter
 from diverse_mha.analysis.similarity import THRESHOLD
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.options import split_list
@@ -28,7 +28,7 @@ class Selection(NamedTuple):
 
     components: tuple[str, ...] | None = None  # None: all that the model has
     layers: str | tuple[int, ...] = "all"  # "all", "last", or numbers from 1
-    measures: tuple[str, ...] = ("cka", "svcca", "jsd", "disagreement")
+    measures: tuple[str, ...] = DEFAULT_MEASURES
     threshold: float = THRESHOLD
     subset: str = "valid"  # name of the split
     max_tokens: int = 4000  # in a batch
@@ -101,21 +101,19 @@ class HeadsMeter:
 
     def update(self, head_states: dict[str, list["HeadStates"]]) -> None:
         """Add the head states of a batch."""
-        chosen = {
-            component: {n: layers[n - 1] for n in self.selection.numbers(len(layers))}
-            for component in self.selection.chosen(head_states)
-            for layers in [head_states[component]]
-        }
-        if "disagreement" in self.selection.measures:
-            self._disagreement.update({c: list(layers.values()) for c, layers in chosen.items()})
-        for component, layers in chosen.items():
-            self._depths[component] = len(head_states[component])
+        measures, threshold = self.selection.measures, self.selection.threshold
+        for component in self.selection.chosen(head_states):
+            layers = head_states[component]
+            self._depths[component] = len(layers)
+            numbers = self.selection.numbers(len(layers))
+            if "disagreement" in measures:
+                self._disagreement.update({component: [layers[n - 1] for n in numbers]})
             meters = self.modules.setdefault(component, {})
-            for number, states in layers.items():
+            for number in numbers:
                 if number not in meters:
-                    meters[number] = ModuleMeter(self.selection.measures, self.selection.threshold)
+                    meters[number] = ModuleMeter(measures, threshold)
                 try:
-                    meters[number].update(states)
+                    meters[number].update(layers[number - 1])
                 except ValueError as error:
                     raise ValueError(f"{component}, layer {number}: {error}") from error
 

@@ -7,10 +7,11 @@ import torch
 from torch import Tensor
 
 from diverse_mha.analysis.divergence import divergence_sums
-from diverse_mha.analysis.kernels import alignment, centred_rbf
 from diverse_mha.analysis.moments import Moments
 from diverse_mha.analysis.similarity import (
     THRESHOLD,
+    alignment,
+    centred_rbf,
     cka_from_scatter,
     kept_directions,
     svcca_from_scatter,

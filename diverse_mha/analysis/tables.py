@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from itertools import groupby
 from typing import NamedTuple
 
-from diverse_mha.analysis.collect import COMPONENT_ORDER, KEYS, all_layers, last_layer, mean
+from diverse_mha.analysis.collect import COMPONENT_ORDER, all_layers, last_layer, mean
 from diverse_mha.analysis.names import file_name
 from diverse_mha.analysis.similarity import THRESHOLD
 
@@ -140,21 +140,17 @@ def summary_rows(result: dict) -> dict[str, list[float | None]]:
     exp(D) are exp of the mean of D, here as there. A component with one head has no pairs, and
     is left out of every column if another has some.
     """
-    rows = {}
-    if "cross" in result["components"]:
-        # The last but one row; the last is the component's mean.
-        rows["cross"] = [v for part, _, v in _component_rows(result) if part == "cross"][-2]
-    components = result["components"]
+    components, plain = result["components"], len(columns_of(result))
+    by_component = {
+        component: [values for _, _, values in rows][:-1]  # the last is the component's mean
+        for component, rows in groupby(_component_rows(result), key=lambda row: row[0])
+    }
+    rows = {"cross": by_component["cross"][-1]} if "cross" in components else {}
     compared = [part for part in components if components[part]["heads"] > 1] or components
     for label, chosen in (("last", slice(-1, None)), ("mean", slice(None))):
-        values = []
-        for column in columns_of(result):
-            ending = KEYS.get(column.measure, {}).get(column.key, "")
-            values.append(result["summary"][column.measure][label + ending])
-        by_score = zip(*(_scores(result, part) for part in compared), strict=True)
-        for scores in by_score:
-            values.append(_exp_of_mean([x for entry in scores for x in entry["layers"][chosen]]))
-        rows[label] = values
+        modules = [values for part in compared for values in by_component[part][chosen]]
+        columns = list(map(list, zip(*modules, strict=True)))
+        rows[label] = [*map(mean, columns[:plain]), *map(_exp_of_mean, columns[plain:])]
     return rows
 
 
