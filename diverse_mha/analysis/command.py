@@ -3,7 +3,9 @@
 import argparse
 import json
 import logging
+import shlex
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 from diverse_mha.analysis.collect import COMPONENT_ORDER, Selection, parse_layers
@@ -11,13 +13,13 @@ from diverse_mha.analysis.libraries import check_libraries
 from diverse_mha.analysis.meters import DEFAULT_MEASURES, MEASURES
 from diverse_mha.analysis.names import short_names
 from diverse_mha.analysis.output import check_writable, is_json, write_folder
-from diverse_mha.analysis.provenance import described, made_by
 from diverse_mha.analysis.run import analyze, open_models
 from diverse_mha.analysis.similarity import THRESHOLD, check_threshold
 from diverse_mha.analysis.writers import format_tables
 from diverse_mha.common.arguments import add_number
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import sha256_of, write_json
+from diverse_mha.common.machine import versions
 from diverse_mha.common.options import parse_names
 from diverse_mha.common.plugins import add_user_dir, import_plugin
 
@@ -103,7 +105,11 @@ def run(args: argparse.Namespace) -> int:
     content = {
         "subset": args.subset,
         "data": args.data,
-        "made": made_by(args.words),
+        "made": {
+            "command": shlex.join(["diverse-mha", *args.words]),  # to paste into a shell
+            "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
+            "versions": versions(),
+        },
         "models": results,
     }
     if against:
@@ -153,8 +159,13 @@ def read_selection(args: argparse.Namespace, in_folder: bool) -> Selection:
 
 def describe(args: argparse.Namespace, selection: Selection, content: dict) -> dict[str, str]:
     """Say how a report was made, by heading."""
+    made = content["made"]
+    others = {name: value for name, value in made["versions"].items() if name != "git_commit"}
     said = {
-        **described(content["made"]),
+        "command": made["command"],
+        "date": made["date"],
+        "commit of diverse-mha": made["versions"].get("git_commit", "not a git checkout"),
+        "versions": ", ".join(f"{name} {version}" for name, version in others.items()),
         "data": args.data,
         "split": args.subset,
         "measures": ", ".join(selection.measures),
