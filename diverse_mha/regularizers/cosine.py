@@ -88,27 +88,15 @@ class MeanPairwiseCosine(torch.autograd.Function):
 
     The double sum equals ||sum_h x_h / ||x_h|| ||^2 / H^2, so the cost is linear in H. Plain
     autograd reads and writes the (B, H, S, D) tensor some ten times and keeps two copies of it;
-    this form keeps only the input, the (B, H, S) inverse norms and one (B, S, D) sum, reads the
-    input twice forward and once backward, and works on a few heads at a time on the CPU so that
-    the intermediate values stay in cache.
+    this form keeps the input, its inverse norms and one (B, S, D) sum, and on the CPU works on a
+    few heads at a time, which stay in cache.
     """
 
     @staticmethod
     def forward(
         ctx, x: Tensor, position_weights: Tensor, padding_mask: Tensor | None, off_diagonal: bool
     ) -> Tensor:
-        """Computes the weighted mean.
-
-        Args:
-            ctx: autograd's context.
-            x: (B, H, S, D), any floating-point dtype, any strides.
-            position_weights: (B, S), float32 or float64: the dtype to compute in.
-            padding_mask: (B, S) bool, True = padding, where ``x`` may hold anything, even NaN.
-            off_diagonal: leave the pairs i = j out.
-
-        Returns:
-            Scalar of the dtype of ``position_weights``.
-        """
+        """As ``mean_pairwise_cosine``, in the dtype of the weights (B, S) of the positions."""
         dtype = position_weights.dtype
         bsz, num_heads, length, head_dim = x.shape
         norms = torch.linalg.vector_norm(x, dim=-1, dtype=dtype)  # (B, H, S)

@@ -29,20 +29,10 @@ def hsic(
 
         trace: tr(K_i C K_j C)        mean: tr(K_i C K_j C) / (N-1)^2, which is Eq. 4
 
-    Linear kernel, k(x, y) = x.y: tr(K_i C K_j C) = ||X_i^T C X_j||_F^2, so all pairs are the
-    off-diagonal blocks of one product of the concatenated heads, 2 N (H D)^2 operations forward
-    and as many backward. Where that is more than by the kernel matrices, that is with many heads,
-    they are (||sum_i C K_i C||^2 - sum_i ||X_i^T C X_i||^2) / 2, 2 N^2 H D + 2 N H D^2 operations
-    each way: linear in the number of heads. ``mean`` is a sum of squared covariances of samples,
-    whose size does not depend on N; ``trace`` grows with N^2.
-
-    RBF kernel, k(x, y) = exp(-||x - y||^2 / (2 s^2)), with s = ``bandwidth`` times the median
-    distance between two samples of the head, as Kornblith et al. 2019 choose it; the median
-    counts as a constant for the gradient. All pairs are (||sum_i C K_i C||^2 - sum_i
-    ||C K_i C||^2) / 2. Kernel matrices are H x N x N.
-
-    The gradient with respect to the samples is computed in the forward pass, so that the
-    backward pass only scales it and puts it in place; differentiable once.
+    Linear kernel: k(x, y) = x.y. RBF kernel: k(x, y) = exp(-||x - y||^2 / (2 s^2)), with s =
+    ``bandwidth`` times the median distance between two samples of the head, a constant for the
+    gradient; in memory H x N x N. docs/equations.md has the forms that are computed. The gradient
+    is made in the forward pass; differentiable once.
 
     Args:
         x: (B, H, L, D), vectors of each head; any floating-point dtype and any strides.

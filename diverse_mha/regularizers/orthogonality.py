@@ -27,22 +27,10 @@ def srip(
     D x H, one column a head, at one position; sigma(W) is the largest absolute eigenvalue of
     the symmetric W = V^T V - I. It is 0 where the heads' vectors are orthonormal.
 
-    For an eigenvector u of W, sigma = | ||V u||^2 - 1 |, whose gradient with u held fixed is
-    that of sigma (where the eigenvalue is simple; else it is one of the subgradients). So
-    u is found without a gradient on the H x H matrices, and V is read once forward, once
-    backward.
-
-    ``"exact"`` takes u from a full eigendecomposition. ``"power"`` starts from the column of W
-    with the largest norm, so nothing is drawn, runs power iterations, and takes the best vector
-    u in the span of the last iterate p and W p (the Rayleigh-Ritz step): without that step
-    eigenvalues of nearly opposite sign and equal size, the rule near orthonormality, would
-    spoil the estimate. Its sigma never exceeds the exact one but for rounding. Measured
-    mean relative error over 2000 random V, 2 iterations: 8 heads of 32 or 64, entries N(0, 1):
-    1.0 and 1.4%; columns of norm about 1: 1.0 and 1.1%; with a component that heads share:
-    below 0.1%; 16 heads of 64: 2.3%. The same without that step: 3 and 4%, 16 and 20%, below
-    0.1%, 6 to 14%. The gradient is further off, for eigenvalues that are close leave u a mix of
-    their vectors: its cosine with the exact one is 0.88 at 8 heads of 64 and 0.80 at 16 (entries
-    N(0, 1)), with 8 iterations 0.97 and 0.93, with a component that heads share 1.00.
+    The eigenvector u is found without a gradient: that of sigma = | ||V u||^2 - 1 | with u held
+    fixed is the same. ``"exact"`` takes it from all eigenvalues, ``"power"`` from power
+    iterations that nothing is drawn for, and a Rayleigh-Ritz step; docs/equations.md says how
+    near it comes.
 
     Args:
         x: (B, H, L, D), vectors of each head; any floating-point dtype and any strides.

@@ -25,14 +25,11 @@ LEAKY_BACKWARD = torch.ops.aten.leaky_relu_backward.grad_input
 class ChunkedNetwork(torch.autograd.Function):
     """x + sigma(x) + noise with x = logits + previous, and 0 at masked cells.
 
-    The straight form permutes the logits to (B, T, S, H), keeps four tensors of 4 H x B T S and
-    a copy of x for the backward pass, and goes through memory for each of them. This form keeps
-    x alone. Heads are the rows of a matrix and pairs its columns, which is how the logits lie in
-    memory, so ``W x`` is a matrix product without any transpose; a chunk of columns runs through
-    all layers before the next one starts, and the backward pass runs the layers again. On a CPU
-    the layers of a model in half precision run in float32: so narrow a product takes half as long
-    there, and oneDNN compiles none for every new number of columns. And there cells that are masked
-    for all sentences and heads, half of them under a causal mask, are left out.
+    Kept for the backward pass is x alone. Heads are the rows of a matrix and pairs its columns,
+    which is how the logits lie in memory, so ``W x`` is a matrix product without any transpose; a
+    chunk of columns runs through all layers before the next one starts, and the backward pass runs
+    the layers again. On a CPU half precision runs in float32, which takes half as long there, and
+    cells that are masked for all sentences and heads are left out.
     """
 
     @staticmethod
