@@ -7,11 +7,7 @@ import torch
 from diverse_mha.analysis.collect import Selection, mean
 from diverse_mha.analysis.meters import real_rows
 from diverse_mha.analysis.moments import Moments
-from diverse_mha.analysis.similarity import (
-    cka_from_scatter,
-    kept_directions,
-    svcca_from_scatter,
-)
+from diverse_mha.analysis.similarity import cka_from_scatter, kept_directions, svcca_from_scatter
 from diverse_mha.common.errors import UserError
 
 if TYPE_CHECKING:  # these import fairseq

@@ -5,11 +5,7 @@ Nothing in this folder imports fairseq.
 
 from .centring import centre
 from .cosine import mean_pairwise_cosine
-from .disagreement import (
-    output_disagreement,
-    position_disagreement,
-    subspace_disagreement,
-)
+from .disagreement import output_disagreement, position_disagreement, subspace_disagreement
 from .hsic import hsic, sample_positions
 from .orthogonality import srip
 from .scores import disagreement_scores

@@ -68,7 +68,7 @@ def attention_maps(name: str, attention: SentenceAttention) -> list[Plot]:
         page = max(int((HEIGHT - sizes.labels) / sizes.height), 1)
         of_layer = -(-heads // columns)
         page = max(page // of_layer * of_layer, min(page, of_layer))
-        title = f"Attention of the {COMPONENT_TITLES.get(component, component)}: {name}"
+        title = f"Attention of the {COMPONENT_TITLES[component]}: {name}"
         for first in range(0, len(lines), page):
             chosen = lines[first : first + page]
             parted = len(lines) > page
@@ -113,7 +113,7 @@ def attention_beside(
             plots.append(
                 Plot(
                     f"attention-{component}-beside{ending}",
-                    f"Attention of the {COMPONENT_TITLES.get(component, component)}, mean over "
+                    f"Attention of the {COMPONENT_TITLES[component]}, mean over "
                     f"heads: {one}, {two} and the difference{of}",
                     _caption(maps, component, maps_of_one.number)
                     + " Means over heads, for the heads of two models do not correspond. Last "
@@ -207,10 +207,7 @@ def _draw(axes, lines: list[list], queries, keys, sizes: Sizes, colours: str, li
             names = keys if below else []
             axis.set_xticks(range(len(names)), names, fontsize=font, rotation=90, parse_math=False)
             axis.tick_params(length=0, pad=2)
-            for spine in axis.spines.values():
-                spine.set_visible(True)
-                spine.set_color("#bbbbbb")
-                spine.set_linewidth(0.5)
+            axis.spines[:].set(visible=True, color="#bbbbbb", linewidth=0.5)
     return image
 
 

@@ -12,13 +12,7 @@ from diverse_mha.analysis.figures.heat_maps import (
     pairs_by_layer,
     scale_end,
 )
-from diverse_mha.analysis.figures.style import (
-    STYLE,
-    Plot,
-    difference_limit,
-    in_rows,
-    side_bar,
-)
+from diverse_mha.analysis.figures.style import STYLE, Plot, difference_limit, in_rows, side_bar
 from diverse_mha.analysis.names import COMPONENT_TITLES
 
 
@@ -41,7 +35,7 @@ def beside_maps(first: dict, second: dict, measure: str) -> list[Plot]:
         heads = [r["components"].get(component, {}).get("heads") for r in (first, second)]
         if not layers or layers.keys() != others.keys() or heads[0] != heads[1] or heads[0] < 2:
             continue
-        named = COMPONENT_TITLES.get(component, component)
+        named = COMPONENT_TITLES[component]
         for numbers, ending, of in in_rows(list(layers), COLUMNS):
             rows = [[layers[n] for n in numbers], [others[n] for n in numbers]]
             names = first["name"], second["name"]

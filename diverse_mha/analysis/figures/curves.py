@@ -4,13 +4,7 @@ import matplotlib
 import numpy as np
 
 from diverse_mha.analysis.collect import last_layer
-from diverse_mha.analysis.figures.style import (
-    COLOURS,
-    PAGE,
-    STYLE,
-    Plot,
-    new_figure,
-)
+from diverse_mha.analysis.figures.style import COLOURS, PAGE, STYLE, Plot, new_figure
 from diverse_mha.analysis.names import COMPONENT_TITLES, file_name
 
 CAPTION = (
@@ -48,7 +42,7 @@ def curves_of_layers(result: dict) -> Plot | None:
                     axis.axis("off")
                     continue
                 _panel(axis, numbers[column], means)
-            line[0].set_ylabel(COMPONENT_TITLES.get(component, component), fontsize=8)
+            line[0].set_ylabel(COMPONENT_TITLES[component], fontsize=8)
         figure.supxlabel("number of the coefficient", fontsize=8)
         figure.supylabel("canonical correlation", fontsize=8)
     return Plot(
@@ -87,7 +81,7 @@ def curves_of_models(results: list[dict]) -> Plot | None:
             for name, curve in lines.items():
                 places = np.arange(1, len(curve) + 1)
                 axis.plot(places, curve, **looks[name])
-            axis.set_title(COMPONENT_TITLES.get(component, component))
+            axis.set_title(COMPONENT_TITLES[component])
             axis.set_xlabel("number of the coefficient")
             _axes(axis, max(map(len, lines.values())))
         axes[0].set_ylabel("canonical correlation")

@@ -5,12 +5,7 @@ import math
 import matplotlib
 import numpy as np
 
-from diverse_mha.analysis.figures.style import (
-    STYLE,
-    Plot,
-    new_figure,
-    side_bar,
-)
+from diverse_mha.analysis.figures.style import STYLE, Plot, new_figure, side_bar
 from diverse_mha.analysis.names import COMPONENT_TITLES, file_name
 
 COLUMNS = 6  # maps in a row
@@ -98,7 +93,7 @@ def _rows(result: dict, measure: str) -> list[tuple[str, list[tuple[str, np.ndar
             average = entry["layers"][number][measure]["mean"]
             mean = "" if average is None else f", mean {average:.2f}"
             maps.append((f"layer {number}{mean}", pairs))
-        label = COMPONENT_TITLES.get(component, component)
+        label = COMPONENT_TITLES[component]
         rows += [(label, maps[i : i + COLUMNS]) for i in range(0, len(maps), COLUMNS)]
     return rows
 
@@ -159,8 +154,7 @@ def _draw_pairs(axis, pairs: np.ndarray, limits: tuple[float, float], colours: s
     axis.set_xticks(ticks, [str(tick + 1) for tick in ticks], fontsize=7)
     axis.set_yticks(ticks, [str(tick + 1) for tick in ticks], fontsize=7)
     axis.tick_params(length=0, pad=2)
-    for spine in axis.spines.values():
-        spine.set_visible(False)
+    axis.spines[:].set_visible(False)
     if heads <= 6:
         _digits(axis, pairs, limits[1])
     return image

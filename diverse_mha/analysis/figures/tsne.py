@@ -5,13 +5,7 @@ import numpy as np
 from sklearn.manifold import TSNE
 from torch import Tensor
 
-from diverse_mha.analysis.figures.style import (
-    COLOURS,
-    MARKERS,
-    STYLE,
-    Plot,
-    new_figure,
-)
+from diverse_mha.analysis.figures.style import COLOURS, MARKERS, STYLE, Plot, new_figure
 from diverse_mha.analysis.names import COMPONENT_TITLES
 
 FEWEST = 8  # heads, as Li et al. 2021 have of each model; of fewer t-SNE says nothing
@@ -84,9 +78,7 @@ def _draw(axis, groups: list[tuple[int, Tensor]], seed: int) -> None:
     axis.set_xticks([])
     axis.set_yticks([])
     axis.margins(0.15)
-    for spine in axis.spines.values():
-        spine.set_visible(True)
-        spine.set_color("#bbbbbb")
+    axis.spines[:].set(visible=True, color="#bbbbbb")
 
 
 def _colour(i: int) -> str:
