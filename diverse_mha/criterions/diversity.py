@@ -191,7 +191,7 @@ class DiversityMixin:
             if size:
                 metrics.log_scalar(name, total / size, size, round=_DIGITS)
         for whole, of in parts.items():
-            metrics.log_derived(whole, partial(_sum_of_means, of))
+            metrics.log_derived(whole, partial(_sum_of_means, of), priority=10)  # that of scalars
 
 
 def _sum_of_means(names: list[str], meters: MetersDict) -> float | None:
