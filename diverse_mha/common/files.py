@@ -21,17 +21,23 @@ def write_text(path: Path, text: str) -> None:
 
 def write_files(files: Mapping[Path, bytes]) -> None:
     """Write files, all of them or none; those of the same names are replaced, each in one step."""
-    parts = {path: path.with_name(f".{path.name}.{os.getpid()}.tmp") for path in files}
+    targets = {path: link_target(path) for path in files}
+    parts = {path: at.with_name(f".{at.name}.{os.getpid()}.tmp") for path, at in targets.items()}
     try:
         for path, part in parts.items():
-            path.parent.mkdir(parents=True, exist_ok=True)
+            part.parent.mkdir(parents=True, exist_ok=True)
             with named(path):
                 part.write_bytes(files[path])
         for path, part in parts.items():
-            os.replace(part, path)
+            os.replace(part, targets[path])
     finally:
         for part in parts.values():
             part.unlink(missing_ok=True)
+
+
+def link_target(path: str | os.PathLike) -> Path:
+    """Return where the bytes of a file go: behind a symbolic link, which stays one."""
+    return Path(os.path.realpath(path) if os.path.islink(path) else path)
 
 
 @contextmanager
@@ -52,10 +58,12 @@ def named(path: str | os.PathLike) -> Iterator[None]:
 def whole_file(path: str | os.PathLike) -> Iterator[BinaryIO]:
     """Open ``path`` for writing bytes; a file of that name is replaced once all are on the disk.
 
-    They go to ``path`` + ``.tmp`` first. On an error that is removed, and ``path`` stays as it
-    was; a process killed in between leaves it behind, to be overwritten the next time.
+    They go to ``path`` + ``.tmp`` first, where ``path`` is a symbolic link to what it points to.
+    On an error that is removed, and ``path`` stays as it was; a process killed in between leaves
+    it behind, to be overwritten the next time.
     """
-    part = f"{os.fspath(path)}.tmp"
+    path = link_target(path)
+    part = Path(f"{path}.tmp")
     try:
         with open(part, "wb") as file:
             yield file
@@ -63,7 +71,7 @@ def whole_file(path: str | os.PathLike) -> Iterator[BinaryIO]:
             os.fsync(file.fileno())  # else a power cut could leave the name without the content
         os.replace(part, path)
     except BaseException:
-        Path(part).unlink(missing_ok=True)
+        part.unlink(missing_ok=True)
         raise
 
 

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 from diverse_mha.common.errors import UserError
+from diverse_mha.common.files import link_target
 
 #: The package, which is what fairseq's ``--user-dir`` takes, and the folder it lies in: in a clone
 #: that of ``configs/`` and ``scripts/``.
@@ -32,7 +33,7 @@ def check_file(option: str, path: str | Path, ending: str = "") -> None:
         raise UserError(f"{option} {path}: is no regular file, and would be replaced; name another")
     if not path.name.endswith(ending):
         raise UserError(f"{option} {path}: must end in {ending}")
-    _check_above(option, path, path.parent)
+    _check_above(option, path, link_target(path).parent)
 
 
 def check_folder(option: str, path: str | Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.common.files import write_json, write_text
+from diverse_mha.common.files import link_target, write_json, write_text
 
 _COMPOUND = re.compile(r"(\S)-(\S)")
 
@@ -139,7 +139,7 @@ def report(
 
 def write_results(output: Path, tokenised: list[str], plain: list[str], results: dict) -> None:
     """Write translations and scores; the JSON comes last, so where it is, all is."""
-    output.unlink(missing_ok=True)
+    link_target(output).unlink(missing_ok=True)
     stem = output.with_suffix("")
     for ending, lines in ((".hyp.tok", tokenised), (".hyp.detok", plain)):
         write_text(stem.with_name(stem.name + ending), "".join(f"{line}\n" for line in lines))

@@ -6,7 +6,7 @@ import pytest
 
 from diverse_mha.common import places
 from diverse_mha.common.errors import UserError
-from diverse_mha.common.files import whole_file
+from diverse_mha.common.files import whole_file, write_text
 from diverse_mha.common.places import check_file
 
 
@@ -19,6 +19,27 @@ def test_a_file_gets_its_name_when_it_is_complete(tmp_path):
         assert path.read_bytes() == b"before"
     assert path.read_bytes() == b"after"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_symbolic_link_is_written_through(there, tmp_path):
+    (tmp_path / "kept").mkdir()
+    kept, link = tmp_path / "kept" / "file", tmp_path / "link"
+    if there:
+        kept.write_bytes(b"before")
+    link.symlink_to(Path("kept") / "file")
+    with whole_file(link) as file:
+        file.write(b"after")
+    assert link.is_symlink() and kept.read_bytes() == b"after"
+    write_text(link, "again")
+    assert link.is_symlink() and kept.read_bytes() == b"again"
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["file", "kept", "link"]
+
+
+def test_a_link_to_a_place_that_cannot_be_written_to_is_refused(tmp_path):
+    (tmp_path / "link.json").symlink_to("/proc/x.json")
+    with pytest.raises(UserError, match="link.json: /proc cannot be written to"):
+        check_file("--output", tmp_path / "link.json", ".json")
 
 
 @pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
