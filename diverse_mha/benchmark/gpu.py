@@ -33,7 +33,7 @@ from diverse_mha.common.files import write_json, write_text
 from diverse_mha.common.machine import cores
 from diverse_mha.common.options import parse_names
 from diverse_mha.common.places import check_folder
-from diverse_mha.common.processes import end_groups
+from diverse_mha.common.processes import end_groups, ended_in_order
 
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = "tests/gpu"
@@ -342,10 +342,6 @@ def _heed_interrupts() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def _stop(number: int, _) -> None:
-    raise SystemExit(128 + number)
-
-
 def _read(path: Path) -> dict:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
@@ -382,11 +378,8 @@ def main(arguments: Sequence[str]) -> int:
     check_folder("--out", args.out)
     parts = parse_names("--parts", args.parts, PARTS)
     check = Check(args.out.absolute(), device)
-    before = signal.signal(signal.SIGTERM, _stop)  # the job is ended, as by an interrupt
-    try:
+    with ended_in_order():  # the job too, as by an interrupt
         check.run(args.minutes, lambda text: print(text, file=sys.stderr, flush=True), parts)
-    finally:
-        signal.signal(signal.SIGTERM, before)
     print(check.report())
     return int(check.failed())
 

@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.places import check_folder
@@ -37,12 +38,32 @@ def stoppable() -> Iterator[Callable[[], None]]:
         if came:
             raise Interrupted(came[0])
 
+    with _handled(CAUGHT, lambda number, _: came.append(number)):
+        yield check
+
+
+@contextlib.contextmanager
+def ended_in_order() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP end this process as an exception does, so that it tidies up.
+
+    Raises:
+        SystemExit: when one comes, with the code that a shell gives a process it ended.
+    """
+
+    def end_now(number: int, _) -> NoReturn:
+        raise SystemExit(128 + number)
+
+    with _handled(CAUGHT[1:], end_now):
+        yield
+
+
+@contextlib.contextmanager
+def _handled(numbers: Sequence[int], handler: Callable) -> Iterator[None]:
     # What nohup ignores stays ignored.
     hung_up = signal.SIGHUP if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else None
-    caught = [n for n in CAUGHT if n is not hung_up]
-    before = {n: signal.signal(n, lambda number, _: came.append(number)) for n in caught}
+    before = {n: signal.signal(n, handler) for n in numbers if n is not hung_up}
     try:
-        yield check
+        yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -11,6 +11,7 @@ from pathlib import Path
 from fairseq.data.data_utils import infer_language_pair
 
 from diverse_mha.common.errors import UserError
+from diverse_mha.common.processes import ended_in_order
 from diverse_mha.evaluation.checkpoints import save_checkpoint
 from diverse_mha.evaluation.deploy.prepared_text import Side, read_side
 from diverse_mha.evaluation.deploy.stock_form import stock_state
@@ -129,7 +130,10 @@ def convert(path: str, state: dict, data: str, output: Path, quantization: str |
         files = [source.segmenter["model"]]
         files += [source.segmenter["vocabulary"]] if source.segmenter["threshold"] else []
     output.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{output.name}.", dir=output.parent) as folder:
+    with (
+        ended_in_order(),
+        tempfile.TemporaryDirectory(prefix=f".{output.name}.", dir=output.parent) as folder,
+    ):
         checkpoint, made = Path(folder, "stock.pt"), Path(folder, "model")
         save_checkpoint(stock, checkpoint)
         try:
