@@ -1,12 +1,13 @@
 """What the command lines share: mistakes are said in one line."""
 
 import argparse
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.common.places import ROOT, check_file
+from diverse_mha.common.places import ROOT
 
 
 class OneLineParser(argparse.ArgumentParser):
@@ -68,53 +69,6 @@ def add_number(
     parser.add_argument(f"--{name}", type=at_least(least), default=default, metavar="N", help=said)
 
 
-def add_evaluation(parser: argparse.ArgumentParser, default: str) -> None:
-    """Declare what every command that scores a checkpoint takes: ``--output`` and ``--cpu``."""
-    parser.add_argument(
-        "--output",
-        type=Path,
-        metavar="FILE.json",
-        help=f"default: CHECKPOINT.{default}.json beside the checkpoint",
-    )
-    parser.add_argument("--cpu", action="store_true", help="leave GPUs alone")
-
-
-def refuse_taken(extra: Sequence[str], taken: Mapping[str, str]) -> None:
-    """Refuse options of fairseq's that a script of ours gives itself.
-
-    Args:
-        extra: what goes on to fairseq.
-        taken: our own option by fairseq's.
-
-    Raises:
-        UserError: naming both.
-    """
-    for word in extra:
-        name = word.partition("=")[0]
-        if name in taken:
-            raise UserError(f"{name}: is given by this script; use {taken[name]}")
-
-
-def evaluation_output(
-    args: argparse.Namespace, checkpoints: str | Path | Sequence[str], default: str
-) -> Path:
-    """Return ``--output`` of :func:`add_evaluation`, given or by default.
-
-    Args:
-        args: the options.
-        checkpoints: beside which it goes by default; of several, an ensemble, all in its name.
-        default: what its name says behind theirs.
-
-    Raises:
-        UserError: if it could not be written.
-    """
-    several = [checkpoints] if isinstance(checkpoints, str | Path) else checkpoints
-    stem = "+".join(Path(one).stem for one in several)
-    output = args.output or Path(several[0]).with_name(f"{stem}.{default}.json")
-    check_file("--output", output, ".json")
-    return output
-
-
 def at_least(minimum: int) -> Callable[[str], int]:
     """Make a reader of whole numbers from ``minimum`` up, for ``type`` of an argument."""
 
@@ -128,3 +82,18 @@ def at_least(minimum: int) -> Callable[[str], int]:
         return value
 
     return integer
+
+
+def between(least: float, most: float) -> Callable[[str], float]:
+    """Make a reader of numbers from ``least`` to ``most``, for ``type`` of an argument."""
+
+    def number(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not least <= value <= most:
+            raise argparse.ArgumentTypeError(f"{text} is not a number from {least:g} to {most:g}")
+        return value
+
+    return number

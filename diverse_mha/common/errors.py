@@ -40,7 +40,8 @@ def run_cli(main: Callable[[], int | None]) -> None:
     """
     try:
         code = main() or 0
-        sys.stdout.flush()
+        if sys.stdout is not None:  # closed by the shell
+            sys.stdout.flush()
     except UserError as error:
         code = _complain(str(error))
     except KeyboardInterrupt:

@@ -1,5 +1,6 @@
 """Checkpoints: read by torch's safe loader, opened as models, written whole."""
 
+import re
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,8 +16,15 @@ from diverse_mha.compat import (
     checkpoint_error,
     refusals_named,
 )
-from diverse_mha.corpora.text import count_lines
 from diverse_mha.tasks.data_files import dictionaries_named
+
+SCORERS = (
+    "scripts/evaluate.sh scores translations, scripts/evaluate-lm.sh language models, "
+    "scripts/evaluate-classifier.sh classifiers"
+)
+_BOTH_SIDES = {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight"}
+#: What torch says of a parameter of another shape.
+_OTHER_SIZE = re.compile(r"size mismatch for (\S+): .*?torch.Size\((.*?)\).*?torch.Size\((.*?)\)")
 
 
 def load_checkpoint(path: str | Path, *, mmap: bool = False) -> dict:
@@ -62,19 +70,45 @@ def save_checkpoint(state: dict, output: str | Path) -> None:
         torch.save(state, file)
 
 
-def trained_direction(state: dict) -> tuple[str, str] | None:
-    """Return the source and target language that a checkpoint was trained on, if it says so."""
+def settings(state: dict, group: str = "task") -> dict:
+    """Return the options of a group; before fairseq had groups, all that a checkpoint holds."""
     if state.get("cfg") is not None:
-        settings = dict(state["cfg"].get("task") or {})
-    else:
-        settings = vars(state["args"]) if state.get("args") is not None else {}
-    found = settings.get("source_lang"), settings.get("target_lang")
-    return found if all(isinstance(language, str) for language in found) else None
+        return dict(state["cfg"].get(group) or {})
+    found = vars(state["args"]) if state.get("args") is not None else {}
+    return {"_name": found.get(group)} | found
 
 
-def vocabulary_size(dictionary: Path) -> int:
-    """Return the number of types of a dictionary with fairseq's four special ones."""
-    return 4 + count_lines(dictionary)
+def check_task(checkpoint: str | Path, state: dict, wanted: str) -> dict:
+    """Return the settings of the task that a checkpoint was trained on.
+
+    Args:
+        checkpoint: the file, for the message.
+        state: what it holds.
+        wanted: what the task's name must have in it.
+
+    Raises:
+        UserError: if it has not.
+    """
+    task = settings(state)
+    if wanted not in str(task.get("_name")):
+        raise UserError(
+            f"{checkpoint}: trained on the task {task.get('_name')}, not {wanted}; {SCORERS}"
+        )
+    return task
+
+
+def check_translates(checkpoint: str) -> dict:
+    """Return what a checkpoint holds, unless it is of no translation model, or without options.
+
+    Raises:
+        UserError: if so, or if it cannot be read.
+    """
+    state = load_checkpoint(checkpoint, mmap=True)
+    if not _BOTH_SIDES <= state["model"].keys():
+        raise UserError(f"{checkpoint}: no translation model; {SCORERS}")
+    if state.get("cfg") is None and state.get("args") is None:
+        raise UserError(f"{checkpoint}: holds no options; give one that fairseq-train wrote")
+    return state
 
 
 @contextmanager
@@ -82,7 +116,8 @@ def fitting(checkpoint: str | Path, data: str | Path) -> Iterator[None]:
     """Say in one line that a model and its data do not fit, when it is built and filled inside.
 
     Raises:
-        UserError: naming the data folder, or the dictionary in it that is damaged.
+        UserError: naming the data folder, the dictionary in it that is damaged, or the checkpoint
+            whose parameters are not all there.
     """
     try:
         with dictionaries_named(data):
@@ -93,9 +128,15 @@ def fitting(checkpoint: str | Path, data: str | Path) -> Iterator[None]:
         why = error or "no such dictionary"
         raise UserError(f"{data}: does not fit {checkpoint}: {why}") from error
     except RuntimeError as error:
-        if "size mismatch" not in str(error) and "state_dict" not in str(error):
+        if other_size := _OTHER_SIZE.search(str(error)):
+            name, there, here = other_size.groups()
+            raise UserError(
+                f"{data}: its dictionaries do not fit {checkpoint} ({name} is {there} there, and "
+                f"they make {here}); give the data the model was trained on"
+            ) from error
+        if "state_dict" not in str(error):
             raise
         raise UserError(
-            f"{data}: its dictionaries do not fit {checkpoint}; give the data the model was "
-            "trained on"
+            f"{checkpoint}: its parameters are not those of its options; give a whole one, as "
+            "fairseq-train or diverse-mha average wrote it"
         ) from error

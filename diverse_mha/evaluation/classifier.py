@@ -13,42 +13,37 @@ from fairseq import checkpoint_utils, utils
 from tqdm import tqdm
 
 import diverse_mha
-from diverse_mha.common.arguments import (
-    OneLineParser,
-    add_evaluation,
-    add_number,
-    called,
-    evaluation_output,
-)
+from diverse_mha.common.arguments import add_number
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.files import write_json
 from diverse_mha.common.options import split_list
 from diverse_mha.common.plugins import add_user_dir, import_plugin
-from diverse_mha.evaluation.checkpoints import fitting, load_checkpoint
+from diverse_mha.evaluation.checkpoints import check_task, fitting, load_checkpoint
+from diverse_mha.evaluation.command_line import evaluation_output, evaluation_parser
 from diverse_mha.models import SentenceClassifier
 
 
 def build_parser() -> argparse.ArgumentParser:
     """Build the parser of the command line."""
-    parser = OneLineParser(
-        prog=called("evaluate-classifier"),
-        allow_abbrev=False,
-        description="Classify the splits of a data set and report the accuracy of each.",
-        epilog="Writes one JSON file: for every split its examples, accuracy, the share of its "
+    parser = evaluation_parser(
+        "evaluate-classifier",
+        "Classify the splits of a data set and report the accuracy of each.",
+        "Writes one JSON file: for every split its examples, accuracy, the share of its "
         "most frequent class, and the accuracy of every group (--accuracy-by).",
+        model="the model, a checkpoint of task sentence_classification",
+        data="the data that a script of data-prep made",
+        output="accuracy",
     )
-    add = parser.add_argument
-    add("checkpoint", help="the model, a checkpoint of task sentence_classification")
-    add("data", metavar="data_bin", help="the data that a script of data-prep made")
-    add("--subset", metavar="NAMES", help="splits, comma list (default: all but train)")
-    add(
+    parser.add_argument(
+        "--subset", metavar="NAMES", help="splits, comma list (default: all but train)"
+    )
+    parser.add_argument(
         "--accuracy-by",
         metavar="FOLDER",
         help="folder of the data that sorts examples into groups (default: as in training)",
     )
     add_number(parser, "batch-size", 256, "examples")
     add_user_dir(parser)
-    add_evaluation(parser, "accuracy")
     return parser
 
 
@@ -63,9 +58,9 @@ def subsets_of(data: Path, wanted: str | None) -> list[str]:
         UserError: for a split that is not there.
     """
     there = sorted((path.stem for path in (data / "label").glob("*.idx")), key=_natural)
-    if wanted is None:
-        return [name for name in there if name != "train"]
-    names = split_list(wanted)
+    names = [name for name in there if name != "train"] if wanted is None else split_list(wanted)
+    if not names:
+        raise UserError(f"{data}: has no split but train; score that with --subset train")
     for name in names:
         if name not in there:
             raise UserError(f"--subset {name}: not in {data}; there: {', '.join(there) or 'none'}")
@@ -84,12 +79,7 @@ def load(checkpoint: str, data: Path, *, accuracy_by: str | None = None, cpu: bo
     """
     diverse_mha.register()
     state = load_checkpoint(checkpoint, mmap=True)  # its complaints are of one line
-    task = str(((state.get("cfg") or {}).get("task") or {}).get("_name"))
-    if task != "sentence_classification":
-        raise UserError(
-            f"{checkpoint}: trained on the task {task}, not sentence_classification; "
-            "scripts/evaluate.sh scores translations, scripts/evaluate-lm.sh language models"
-        )
+    check_task(checkpoint, state, "sentence_classification")
     overrides = {"data": str(data)}
     if accuracy_by is not None:
         overrides["accuracy_by"] = accuracy_by
@@ -99,36 +89,38 @@ def load(checkpoint: str, data: Path, *, accuracy_by: str | None = None, cpu: bo
         )
     model = models[0]
     if not isinstance(model, SentenceClassifier):
-        raise UserError(
-            f"{checkpoint}: a {type(model).__name__}, not a sentence_classifier; "
-            "scripts/evaluate.sh scores translations"
-        )
+        raise UserError(f"{checkpoint}: a {type(model).__name__}, not a sentence_classifier")
     model.eval()
     return (model.cuda() if torch.cuda.is_available() and not cpu else model), task
 
 
+def load_split(model, task, subset: str) -> None:
+    """Load a split that can be scored into the task.
+
+    Raises:
+        UserError: if it is empty, or a sentence longer than the model reads.
+    """
+    task.load_dataset(subset)
+    sizes, limit = task.dataset(subset).sizes, model.max_positions()
+    longest = int(sizes.argmax())
+    if sizes[longest] > limit:
+        raise UserError(
+            f"{subset}: example {longest + 1} has a sentence of {sizes[longest]} tokens, "
+            f"and the model reads {limit}; leave it out, or train with --max-source-positions"
+        )
+
+
 @torch.no_grad()
 def predict(model, task, subset: str, batch_size: int) -> list[tuple[int, int, int | None]]:
-    """Classify a split.
+    """Classify a split that was loaded.
 
     Returns:
         For every example, in the order of the data, predicted class, right class and group
         (None without groups).
-
-    Raises:
-        UserError: if a sentence is longer than the model reads.
     """
-    task.load_dataset(subset)
-    dataset, limit = task.dataset(subset), model.max_positions()
-    longest = int(dataset.sizes.argmax())
-    if dataset.sizes[longest] > limit:
-        raise UserError(
-            f"{subset}: example {longest + 1} has a sentence of {dataset.sizes[longest]} tokens, "
-            f"and the model reads {limit}; leave it out, or train with --max-source-positions"
-        )
-    batches = task.get_batch_iterator(dataset, max_sentences=batch_size).next_epoch_itr(
-        shuffle=False
-    )
+    batches = task.get_batch_iterator(
+        task.dataset(subset), max_sentences=batch_size
+    ).next_epoch_itr(shuffle=False)
     device = next(model.parameters()).device
     found = {}
     for sample in tqdm(batches, desc=subset, unit="batch", leave=False, disable=None):
@@ -175,11 +167,13 @@ def main(words: Sequence[str] | None = None) -> int:
     data = Path(args.data)
     if not (data / "label").is_dir():
         raise UserError(f"{data}: no such data, or no labels in it; make it with data-prep/")
-    output = evaluation_output(args, args.checkpoint, "accuracy")
+    output = evaluation_output(args, [args.checkpoint], "accuracy")
     import_plugin(args.user_dir)
     subsets = subsets_of(data, args.subset)
     logging.getLogger("fairseq").setLevel(logging.WARNING)  # it names every file it reads
     model, task = load(args.checkpoint, data, accuracy_by=args.accuracy_by, cpu=args.cpu)
+    for subset in subsets:
+        load_split(model, task, subset)
     start = time.monotonic()
     results = {}
     for subset in subsets:

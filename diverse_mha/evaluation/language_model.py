@@ -15,97 +15,54 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import diverse_mha
-from diverse_mha.common.arguments import (
-    OneLineParser,
-    add_evaluation,
-    add_number,
-    called,
-    evaluation_output,
-    one_line,
-    refuse_taken,
-)
+from diverse_mha.common.arguments import add_number
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.files import write_json
 from diverse_mha.common.machine import versions
-from diverse_mha.common.places import USER_DIR
-from diverse_mha.evaluation.checkpoints import load_checkpoint, vocabulary_size
+from diverse_mha.evaluation.checkpoints import check_task, load_checkpoint
+from diverse_mha.evaluation.command_line import (
+    evaluation_output,
+    evaluation_parser,
+    parse_with_fairseqs,
+    run_fairseq,
+)
 from diverse_mha.tasks.data_files import check_split, splits_in
 
 _EVALUATED = re.compile(r"Evaluated ([\d,]+) tokens")
-_EMBEDDING = re.compile(r"decoder\.embed_tokens\.(embeddings\.\d+\.0\.)?weight")
 SOFTMAX_BATCH = 1024  # tokens whose probabilities are held at a time
 
 
 def build_parser() -> argparse.ArgumentParser:
     """Build the parser of the command line."""
-    parser = OneLineParser(
-        prog=called("evaluate-lm"),
-        allow_abbrev=False,
-        description="Loss and perplexity of a language model. "
+    parser = evaluation_parser(
+        "evaluate-lm",
+        "Loss and perplexity of a language model. "
         "Options that are not listed go to fairseq-eval-lm.",
-        epilog="Writes FILE.json with loss, perplexity, number of tokens and versions.",
+        "Writes FILE.json with loss, perplexity, number of tokens and versions.",
+        model="the model",
+        data="the data that fairseq-preprocess made",
+        output="SUBSET",
     )
-    parser.add_argument("checkpoint", help="the model")
-    parser.add_argument("data", metavar="data_bin", help="the data that fairseq-preprocess made")
     parser.add_argument("--subset", default="test", help="what to score (default: test)")
     text = "tokens of a block that are context only"
     add_number(parser, "context-window", 0, text, least=0)
     text = "tokens in a block, context included (default: as in training)"
     add_number(parser, "tokens-per-sample", None, text)
-    add_evaluation(parser, "SUBSET")
     return parser
-
-
-def training_settings(checkpoint: Path, state: Mapping) -> dict:
-    """Return the settings of the task that a checkpoint was trained on.
-
-    Raises:
-        UserError: If the checkpoint is not of a language model.
-    """
-    if state.get("cfg") is not None:
-        settings = dict(state["cfg"].get("task") or {})
-        name = settings.get("_name")
-    else:
-        settings = vars(state.get("args") or argparse.Namespace())
-        name = settings.get("task")
-    if "language_modeling" not in str(name):
-        raise UserError(
-            f"{checkpoint}: trained on the task {name}, not language modelling; "
-            f"for translation there is scripts/evaluate.sh"
-        )
-    return settings
-
-
-def check_fit(checkpoint: Path, parameters: Mapping, data: Path) -> None:
-    """Refuse a checkpoint that was made for another vocabulary.
-
-    Raises:
-        UserError: With both sizes.
-    """
-    dictionary = data / "dict.txt"
-    if not dictionary.is_file():
-        raise UserError(f"{data}: no dict.txt in it; give data for language modelling")
-    # With adaptive input each band of the vocabulary has an embedding of its own.
-    size = sum(len(value) for name, value in parameters.items() if _EMBEDDING.fullmatch(name))
-    found = vocabulary_size(dictionary)
-    if size and size != found:
-        raise UserError(
-            f"{checkpoint}: made for a vocabulary of {size:,}, {dictionary} makes {found:,}; "
-            f"give the data it was trained on"
-        )
 
 
 def count_tokens(data: Path, subset: str) -> int:
     """Return the number of tokens in a binarised text, line ends included.
 
     Raises:
-        UserError: If the folder or the subset is not there.
+        UserError: If the folder, its dictionary or the subset is not there, or it is empty.
     """
     from fairseq.data.indexed_dataset import MMapIndexedDataset
 
     if not data.is_dir():
         raise UserError(f"{data}: no such data folder; make it with a script of data-prep/")
+    if not (data / "dict.txt").is_file():
+        raise UserError(f"{data}: no dict.txt in it; give data for language modelling")
     if not (data / f"{subset}.idx").is_file():
         raise UserError(f"--subset {subset}: not in {data}; there: {splits_in(data)}")
     check_split(data, subset)
@@ -113,42 +70,35 @@ def count_tokens(data: Path, subset: str) -> int:
     return int(text.sizes.sum())  # text must live on: the sizes are a view of its mapped file
 
 
-def score(args: argparse.Namespace, settings: Mapping) -> tuple[float, int]:
+def score(args: argparse.Namespace, trained: Mapping) -> tuple[float, int]:
     """Run fairseq-eval-lm in this process.
+
+    Args:
+        args: the options.
+        trained: those of the task in training.
 
     Returns:
         The loss in bits per token, and the number of tokens it is a mean of.
     """
-    import torch
     from fairseq import options
-    from fairseq.dataclass.utils import convert_namespace_to_omegaconf
     from fairseq_cli import eval_lm
 
-    words = [str(args.data), "--path", args.checkpoint, "--gen-subset", args.subset]
-    words += ["--user-dir", str(USER_DIR), "--num-workers", "0"]
-    words += ["--tokens-per-sample", str(args.tokens_per_sample)]
+    words = ["--tokens-per-sample", str(args.tokens_per_sample)]
     words += ["--context-window", str(args.context_window)]
     words += ["--max-tokens", str(max(4096, args.tokens_per_sample))]
     words += ["--softmax-batch", str(SOFTMAX_BATCH)]
-    if settings.get("sample_break_mode"):
+    if trained.get("sample_break_mode"):
         # In one word: what a checkpoint says must not become an option of its own.
-        words.append(f"--sample-break-mode={settings['sample_break_mode']}")
-    if settings.get("add_bos_token"):
+        words.append(f"--sample-break-mode={trained['sample_break_mode']}")
+    if trained.get("add_bos_token"):
         words.append("--add-bos-token")
-    if args.cpu or not torch.cuda.is_available():
-        words.append("--cpu")
-    diverse_mha.register()
-    # Importing fairseq made the root logger print; what matters is in the result.
-    logging.getLogger().handlers.clear()
     messages = _Messages()
     logger = logging.getLogger(eval_lm.logger.name)
     logger.addHandler(messages)
     level = logger.level
     logger.setLevel(logging.INFO)  # whatever LOGLEVEL says: the numbers are read from its lines
     try:
-        parser = one_line(options.get_eval_lm_parser(), "fairseq-eval-lm")
-        parsed = options.parse_args_and_arch(parser, input_args=words + args.extra)
-        result = eval_lm.main(convert_namespace_to_omegaconf(parsed))
+        result = run_fairseq(eval_lm, options.get_eval_lm_parser(), args, words)
     finally:
         logger.setLevel(level)
         logger.removeHandler(messages)
@@ -158,14 +108,12 @@ def score(args: argparse.Namespace, settings: Mapping) -> tuple[float, int]:
 
 def main(words: Sequence[str]) -> int:
     """Score as the command line says, and return the exit code."""
-    args, args.extra = build_parser().parse_known_args(words)
-    refuse_taken(args.extra, {"--gen-subset": "--subset", "--results-path": "--output"})
-    checkpoint, data = Path(args.checkpoint), Path(args.data)
+    args = parse_with_fairseqs(build_parser(), words)
+    checkpoint, data = args.checkpoint, Path(args.data)
     tokens = count_tokens(data, args.subset)
     state = load_checkpoint(checkpoint, mmap=True)
-    settings = training_settings(checkpoint, state)
-    check_fit(checkpoint, state["model"], data)
-    trained_on = settings.get("tokens_per_sample") or 1024  # fairseq's default
+    trained = check_task(checkpoint, state, "language_modeling")
+    trained_on = trained.get("tokens_per_sample") or 1024  # fairseq's default
     if not isinstance(trained_on, int):
         raise UserError(f"{checkpoint}: its option tokens_per_sample {trained_on!r}: no number")
     if args.tokens_per_sample is None:
@@ -180,17 +128,17 @@ def main(words: Sequence[str]) -> int:
             f"--context-window {args.context_window}: must be from 0 to "
             f"{args.tokens_per_sample - 1}, less than --tokens-per-sample {args.tokens_per_sample}"
         )
-    output = evaluation_output(args, checkpoint, args.subset)
+    output = evaluation_output(args, [checkpoint], args.subset)
 
     start = time.monotonic()
-    loss, evaluated = score(args, settings)
+    loss, evaluated = score(args, trained)
     seconds = time.monotonic() - start
     if not loss < 1024:  # 2**loss would be no number; also where loss is NaN
         raise UserError(
             f"{checkpoint}: its loss is {loss:g} bits a token, so there is no perplexity; take one "
             "from before its training diverged"
         )
-    if settings.get("add_bos_token") and evaluated > tokens:
+    if trained.get("add_bos_token") and evaluated > tokens:
         evaluated = tokens  # fairseq counts the first token of each block, which has no score
     part = any(word.startswith(("--num-shards", "--shard-id")) for word in args.extra)
     if evaluated != tokens and not part:
@@ -206,10 +154,10 @@ def main(words: Sequence[str]) -> int:
         "subset": args.subset,
         "context_window": args.context_window,
         "tokens_per_sample": args.tokens_per_sample,
-        "sample_break_mode": settings.get("sample_break_mode"),
+        "sample_break_mode": trained.get("sample_break_mode"),
         "eval_lm_options": args.extra,
-        "checkpoint": args.checkpoint,
-        "updates": _updates(state),
+        "checkpoint": checkpoint,
+        "updates": (state.get("optimizer_history") or [{}])[-1].get("num_updates"),
         "data": str(data),
         "seconds": round(seconds, 2),
         "versions": versions(),
@@ -234,11 +182,6 @@ class _Messages(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         self.texts.append(record.getMessage())
-
-
-def _updates(state: Mapping) -> int | None:
-    history = state.get("optimizer_history") or [{}]
-    return history[-1].get("num_updates")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ and its signature says how it was made.
 
 import argparse
 import json
-import logging
 import os
 import re
 import sys
@@ -17,43 +16,36 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-import diverse_mha
-from diverse_mha.common.arguments import (
-    OneLineParser,
-    add_evaluation,
-    called,
-    evaluation_output,
-    one_line,
-    refuse_taken,
-)
 from diverse_mha.common.errors import UserError, run_cli
-from diverse_mha.common.places import USER_DIR
+from diverse_mha.common.processes import ended_in_order
 from diverse_mha.corpora.text import read_lines, read_parallel
 from diverse_mha.evaluation.bleu import check_scorer, detokenise, report
-from diverse_mha.evaluation.checkpoints import (
-    load_checkpoint,
-    trained_direction,
-    vocabulary_size,
+from diverse_mha.evaluation.checkpoints import check_translates, load_checkpoint, settings
+from diverse_mha.evaluation.command_line import (
+    evaluation_output,
+    evaluation_parser,
+    parse_with_fairseqs,
+    run_fairseq,
 )
 from diverse_mha.evaluation.deploy.evaluate_text import evaluate_text
 from diverse_mha.evaluation.deploy.translator import add_beam_arguments
-from diverse_mha.tasks.data_files import check_split, dictionaries_named
+from diverse_mha.tasks.data_files import check_split
 
 _HYPOTHESIS = re.compile(r"H-(\d+)\t[^\t]*\t(.*)", re.DOTALL)
 
 
 def build_parser() -> argparse.ArgumentParser:
     """Build the parser of the command line."""
-    parser = OneLineParser(
-        prog=called("evaluate"),
-        allow_abbrev=False,
-        description="Translate with beam search; score with tokenised BLEU and with sacreBLEU. "
+    parser = evaluation_parser(
+        "evaluate",
+        "Translate with beam search; score with tokenised BLEU and with sacreBLEU. "
         "Options that are not listed go to fairseq-generate.",
-        epilog="Writes FILE.json with both scores, FILE.hyp.tok (tokenised translations) and "
+        "Writes FILE.json with both scores, FILE.hyp.tok (tokenised translations) and "
         "FILE.hyp.detok (plain text).",
+        model="the model; several joined by ':' form an ensemble",
+        data="the data that fairseq-preprocess made",
+        output="SUBSET",
     )
-    parser.add_argument("checkpoint", help="the model; several joined by ':' form an ensemble")
-    parser.add_argument("data", metavar="data_bin", help="the data that fairseq-preprocess made")
     parser.add_argument("--subset", help="what to translate (default: test)")
     parser.add_argument(
         "--source",
@@ -100,7 +92,6 @@ def build_parser() -> argparse.ArgumentParser:
         help="also score with hyphenated words split, as Vaswani et al. 2017 and Zheng et al. "
         "2021 report tokenised BLEU",
     )
-    add_evaluation(parser, "SUBSET")
     return parser
 
 
@@ -139,16 +130,17 @@ def direction(data: Path, subset: str, target: str | None, checkpoint: str) -> s
     """
     if not Path(checkpoint).is_file():
         return target  # said where it is opened
-    trained = trained_direction(load_checkpoint(checkpoint, mmap=True))
-    if trained is None or set(trained) != set(language_pair(data, subset)):
+    task = settings(load_checkpoint(checkpoint, mmap=True))
+    source, trained = task.get("source_lang"), task.get("target_lang")
+    if {source, trained} != set(language_pair(data, subset)):
         return target
-    if target not in (None, trained[1]):
+    if target not in (None, trained):
         print(
-            f"note: {checkpoint} was trained to translate into {trained[1]}, "
+            f"note: {checkpoint} was trained to translate into {trained}, "
             f"--target-lang {target} asks for the other direction",
             file=sys.stderr,
         )
-    return target or trained[1]
+    return target or trained
 
 
 def subwords_of(dictionary: Path) -> str | None:
@@ -194,43 +186,19 @@ def read_hypotheses(generated: Path, count: int) -> list[str]:
 
 def generate(args: argparse.Namespace, post_process: str | None, folder: str) -> Path:
     """Run fairseq-generate in this process; its output is a file in ``folder``."""
-    import torch
     from fairseq import options
     from fairseq_cli import generate as fairseq_generate
 
-    words = [str(args.data), "--path", args.checkpoint, "--gen-subset", args.subset]
-    words += ["--user-dir", str(USER_DIR), "--results-path", folder]
-    words += ["--source-lang", args.source_lang, "--target-lang", args.target_lang]
-    words += ["--num-workers", "0"]
-    words += ["--beam", str(args.beam), "--lenpen", str(args.lenpen)]
-    if post_process:
-        words += ["--post-process", post_process]
-    if args.cpu or not torch.cuda.is_available():
-        words.append("--cpu")
-    diverse_mha.register()
-    # Importing fairseq made the root logger print; cleared, it logs to the results file.
-    logging.getLogger().handlers.clear()
-    parser = one_line(options.get_generation_parser(), "fairseq-generate")
-    parsed = options.parse_args_and_arch(parser, input_args=words + args.extra)
-    try:
-        with dictionaries_named(args.data):
-            fairseq_generate.main(parsed)
-    except Exception as error:
-        if type(error) is Exception and "is invalid" in str(error):  # a sample's size
-            raise UserError(f"{args.data}: {str(error).partition(', skip')[0]}") from error
-        if not (isinstance(error, RuntimeError) and "state_dict" in str(error)):
-            raise
-        raise UserError(
-            f"{args.checkpoint}: its parameters are not those of its options; give a whole one, "
-            "as fairseq-train or diverse-mha average wrote it"
-        ) from error
+    words = ["--source-lang", args.source_lang, "--target-lang", args.target_lang]
+    words += ["--beam", str(args.beam), "--lenpen", str(args.lenpen), "--results-path", folder]
+    words += ["--post-process", post_process] if post_process else []
+    run_fairseq(fairseq_generate, options.get_generation_parser(), args, words)
     return Path(folder, f"generate-{args.subset}.txt")
 
 
 def main(words: Sequence[str]) -> int:
     """Translate and score as the command line says, and return the exit code."""
-    args, args.extra = build_parser().parse_known_args(words)
-    refuse_taken(args.extra, {"--gen-subset": "--subset", "--results-path": "--output"})
+    args = parse_with_fairseqs(build_parser(), words)
     if (args.source is None) != (args.reference is None):
         raise UserError("--source and --reference belong together; give both, or neither")
     data = Path(args.data)
@@ -252,12 +220,11 @@ def main(words: Sequence[str]) -> int:
             "--tok-reference": args.tok_reference or prepared / "tok" / name,
         }
     )
-    dictionary = data / f"dict.{language}.txt"
     post_process = args.post_process
     if post_process == "auto":
-        post_process = subwords_of(dictionary)
+        post_process = subwords_of(data / f"dict.{language}.txt")
     for checkpoint in checkpoints:
-        _check_fit(checkpoint, dictionary)
+        check_translates(checkpoint)
     output = evaluation_output(args, checkpoints, args.subset)
     check_split(data, args.subset)
     languages, lowercased = _preparation(data)
@@ -265,7 +232,7 @@ def main(words: Sequence[str]) -> int:
 
     start = time.monotonic()
     # Elsewhere, so that what an interruption leaves is never mistaken for a result.
-    with tempfile.TemporaryDirectory(prefix="evaluate-") as folder:
+    with ended_in_order(), tempfile.TemporaryDirectory(prefix="evaluate-") as folder:
         generated = generate(args, None if post_process == "none" else post_process, folder)
         tokenised = read_hypotheses(generated, len(tok))
     args.seconds = time.monotonic() - start
@@ -288,26 +255,6 @@ def _preparation(data: Path) -> tuple[list[str | None], bool]:
         raise UserError(
             f"{note}: damaged, or not of data-prep; delete it and give --moses-language"
         ) from error
-
-
-def _check_fit(checkpoint: str, dictionary: Path) -> None:
-    """Refuse a checkpoint that cannot be read, does not translate, or has another vocabulary."""
-    state = load_checkpoint(checkpoint, mmap=True)
-    model = state["model"]
-    embedding = model.get("decoder.embed_tokens.weight")
-    size = vocabulary_size(dictionary)
-    if embedding is not None and embedding.shape[0] != size:
-        raise UserError(
-            f"{checkpoint}: made for a target vocabulary of {embedding.shape[0]}, "
-            f"{dictionary} makes {size}; give the data it was trained on"
-        )
-    if embedding is None or "encoder.embed_tokens.weight" not in model:
-        raise UserError(
-            f"{checkpoint}: no translation model; scripts/evaluate-lm.sh scores language models, "
-            "scripts/evaluate-classifier.sh classifiers"
-        )
-    if state.get("cfg") is None and state.get("args") is None:
-        raise UserError(f"{checkpoint}: holds no options; give one that fairseq-train wrote")
 
 
 if __name__ == "__main__":

@@ -45,7 +45,7 @@ def dictionaries_named(folder: str | Path) -> Iterator[None]:
 
 
 def check_split(folder: str | Path, split: str) -> None:
-    """Refuse a split whose text is shorter than its index says, or whose index is cut off.
+    """Refuse a split that is empty, whose index is cut off, or whose text is shorter than that.
 
     Args:
         folder: what fairseq-preprocess wrote; folders joined by ``:`` are looked at in turn.
@@ -78,7 +78,9 @@ def _check_index(index: Path) -> None:
         if index.stat().st_size < start + 12 * count or code not in _code_to_dtype:
             raise OptionError(f"{index}: damaged or cut off; {CURE}")
         if not count:
-            return
+            raise OptionError(
+                f"{index}: holds no sentence; name another split, or binarise a text that has some"
+            )
         file.seek(start + 4 * (count - 1))
         (last_size,) = struct.unpack("<i", file.read(4))
         file.seek(start + 12 * count - 8)

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from fairseq.data import Dictionary
 
-from tests.analysis.conftest import data, pairs, save  # noqa: F401 (fixtures)
+from tests.analysis.conftest import data, pairs, save, write_split  # noqa: F401 (fixtures)
 
 ROOT = Path(__file__).resolve().parents[2]
 SENTENCES = 40  # in the test set
@@ -87,11 +88,23 @@ def _texts(folder):
 
 def _data(folder):
     """Data folders, each with one thing wrong."""
-    for name in ("nodict", "emptydict", "baddict", "badnote", "cutidx", "cutbin"):
+    for name in (
+        "nodict",
+        "emptydict",
+        "otherdict",
+        "baddict",
+        "badnote",
+        "cutidx",
+        "cutbin",
+        "hollow",
+    ):
         shutil.copytree(folder / "bin", folder / name)
     for path in (folder / "nodict").glob("dict*"):
         path.unlink()
     (folder / "emptydict/dict.tgt.txt").write_text("")
+    for path in (folder / "otherdict").glob("dict*"):
+        with path.open("a") as file:
+            file.write("more 1\n")
     for language in ("src", "tgt"):
         (folder / f"baddict/dict.{language}.txt").write_text("word count\nword\n")
     (folder / "baddict/dict.txt").write_text("word count\nword\n")
@@ -100,7 +113,11 @@ def _data(folder):
         path.write_bytes(path.read_bytes()[:20])
     for path in (folder / "cutbin").glob("*.bin"):
         path.write_bytes(path.read_bytes()[:20])
-    shutil.copytree(folder / "pairs", folder / "badpairs")
+    write_split(folder / "hollow/none", Dictionary(), [])
+    for name in ("badpairs", "hollowpairs"):
+        shutil.copytree(folder / "pairs", folder / name)
+    for name in ("input0", "input1", "label"):
+        write_split(folder / "hollowpairs" / name / "none", Dictionary(), [])
     (folder / "badpairs/label/dict.txt").write_text("x one\n")
     own = folder / "own"
     own.mkdir()

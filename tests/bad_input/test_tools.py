@@ -34,6 +34,9 @@ ROWS = [
     # diverse-mha doctor, path and no command at all
     Row("doctor-unknown-option", "doctor --jsn", "--jsn", HELP),
     Row("path-argument", "path here", "here", "--help"),
+    # diverse-mha translate
+    Row("translate-length", "translate best.pt bin --max-len-a -1", "--max-len-a: -1", "0 to 1000"),
+    Row("translate-penalty", "translate best.pt bin --lenpen nan", "--lenpen: nan", "-10 to 10"),
     # diverse-mha compare
     Row("compare-missing", "compare a.txt no.txt --reference b.txt", "no.txt", "check the name"),
     Row("compare-short", "compare a.txt short.txt --reference b.txt", "short.txt", "line n of one"),

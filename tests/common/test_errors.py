@@ -53,3 +53,10 @@ def test_code_is_what_main_returns(result, code, capsys):
 def test_our_own_mistakes_keep_their_traceback():
     with pytest.raises(KeyError):
         run_cli(raising(KeyError("bug")))
+
+
+def test_a_closed_output_is_no_error(monkeypatch):
+    monkeypatch.setattr("sys.stdout", None)  # what Python makes of >&-
+    with pytest.raises(SystemExit) as end:
+        run_cli(lambda: 0)
+    assert end.value.code == 0

@@ -30,6 +30,13 @@ def test_subsets_are_found_in_their_order(tmp_path):
         subsets_of(tmp_path, "valid,dev")
 
 
+def test_a_folder_with_nothing_but_the_training_split_is_refused(tmp_path):
+    (tmp_path / "label").mkdir()
+    (tmp_path / "label" / "train.idx").touch()
+    with pytest.raises(UserError, match="has no split but train; score that with --subset train"):
+        subsets_of(tmp_path, None)
+
+
 def test_wrong_arguments_are_refused(tmp_path):
     (tmp_path / "label").mkdir()
     for words, message in (

@@ -2,7 +2,9 @@
 
 import json
 import os
+import signal
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -101,9 +103,25 @@ def test_a_language_that_cannot_be_scored_is_refused_at_once(monkeypatch):
         bleu.check_scorer("ja")
 
 
-def test_options_that_the_script_gives_are_refused():
-    with pytest.raises(UserError, match="--gen-subset: is given by this script; use --subset"):
-        evaluate.main(["model.pt", "bin", "--gen-subset=valid"])
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("--gen-subset=valid", "--gen-subset: is given by this script; use --subset"),
+        ("--gen-sub=valid", "--gen-sub: is given by this script; use --subset"),
+        ("--path=other.pt", "--path: is given by this script; name the checkpoint"),
+        ("--replace-unk", "--replace-unk: copies words of raw text, .*; leave it out"),
+    ],
+)
+def test_options_that_cannot_go_on_to_fairseq_are_refused(option, message):
+    with pytest.raises(UserError, match=message):
+        evaluate.main(["model.pt", "bin", option])
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "1e9", "-11", "low"])
+def test_a_length_penalty_that_is_no_number_of_use_is_refused(value):
+    message = f"--lenpen: {value} is not a number from -10 to 10; see scripts/evaluate.sh"
+    with pytest.raises(UserError, match=message):
+        evaluate.main(["model.pt", "bin", f"--lenpen={value}"])
 
 
 def test_detokenising_undoes_moses():
@@ -173,6 +191,15 @@ def test_results_are_written_whole_and_last(tmp_path):
     assert json.loads(output.read_text()) == {"sacrebleu": 1.0}
 
 
+def test_a_link_to_results_stays_one(tmp_path):
+    kept, link = tmp_path / "kept.json", tmp_path / "run" / "model.json"
+    kept.write_text("{}")
+    link.parent.mkdir()
+    link.symlink_to(kept)
+    bleu.write_results(link, ["a"], ["a"], {"sacrebleu": 1.0})
+    assert link.is_symlink() and json.loads(kept.read_text()) == {"sacrebleu": 1.0}
+
+
 def test_interrupted_writing_leaves_no_scores(tmp_path, monkeypatch):
     output = tmp_path / "model.json"
     output.write_text("{}")
@@ -184,6 +211,29 @@ def test_interrupted_writing_leaves_no_scores(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="disk full"):
         bleu.write_results(output, ["a"], ["a"], {})
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_what_is_told_to_end_leaves_no_folder(tmp_path, monkeypatch, number):
+    data = binarised(tmp_path / "bin")
+    for folder in ("raw", "tok"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "test.en").write_text("a\n")
+    (tmp_path / "scratch").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
+    folders = []
+
+    def generate(args, post_process, folder):
+        folders.append(folder)
+        os.kill(os.getpid(), number)
+
+    monkeypatch.setattr(evaluate, "check_translates", lambda path: None)
+    monkeypatch.setattr(evaluate, "generate", generate)
+    before = signal.getsignal(number)
+    with pytest.raises(SystemExit) as end:
+        evaluate.main([str(tmp_path / "model.pt"), str(data)])
+    assert end.value.code == 128 + number and signal.getsignal(number) == before
+    assert folders and not os.listdir(tmp_path / "scratch")
 
 
 def test_missing_and_unequal_references_are_refused(tmp_path):
@@ -199,17 +249,6 @@ def test_missing_and_unequal_references_are_refused(tmp_path):
         evaluate.main(["model.pt", str(data), "--target-lang", "fr"])
     with pytest.raises(UserError, match="--beam: 0 is not a whole number from 1 up"):
         evaluate.main(["model.pt", str(data), "--beam", "0"])
-
-
-def test_checkpoint_of_another_vocabulary_is_refused(tmp_path):
-    import torch
-
-    data = binarised(tmp_path / "bin")  # 2 words and 4 special symbols
-    path = tmp_path / "model.pt"
-    torch.save({"model": {"decoder.embed_tokens.weight": torch.ones(9, 2)}}, path)
-    message = "model.pt: made for a target vocabulary of 9, .*dict.en.txt makes 6"
-    with pytest.raises(UserError, match=message):
-        evaluate._check_fit(str(path), data / "dict.en.txt")
 
 
 def test_of_several_translations_the_best_is_scored(tmp_path):

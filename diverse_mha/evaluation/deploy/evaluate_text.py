@@ -4,11 +4,12 @@ import argparse
 import os
 import time
 
-from diverse_mha.common.arguments import OneLineParser, evaluation_output
+from diverse_mha.common.arguments import OneLineParser
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.options import flag
 from diverse_mha.corpora.text import read_parallel
 from diverse_mha.evaluation.bleu import report
+from diverse_mha.evaluation.command_line import evaluation_output
 from diverse_mha.evaluation.deploy.translator import Translator, add_batch_arguments
 
 
@@ -27,7 +28,7 @@ def evaluate_text(args: argparse.Namespace) -> int:
     add_batch_arguments(parser)
     parser.parse_args(args.extra, args)
     source, raw = read_parallel({"--source": args.source, "--reference": args.reference})
-    output = evaluation_output(args, args.checkpoint.split(os.pathsep)[0], args.source.name)
+    output = evaluation_output(args, args.checkpoint.split(os.pathsep), args.source.name)
     start = time.monotonic()
     translator = Translator(args.checkpoint, args.data, args)
     found = list(translator.translate(source))

@@ -11,11 +11,13 @@ from diverse_mha.common.errors import UserError
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``diverse-mha translate``."""
-    from diverse_mha.evaluation.deploy.translator import add_search_arguments
+    from diverse_mha.evaluation.deploy.translator import add_batch_arguments, add_beam_arguments
 
     parser.add_argument("checkpoint", help="the model; several joined by ':' form an ensemble")
     parser.add_argument("data", metavar="DATA", help="the folder bin that data-prep made")
-    add_search_arguments(parser)
+    add_beam_arguments(parser)
+    add_batch_arguments(parser)
+    parser.add_argument("--cpu", action="store_true", help="leave GPUs alone")
 
 
 def plain_lines(stream: BinaryIO) -> Iterator[str]:
@@ -37,6 +39,9 @@ def run(args: argparse.Namespace) -> int:
 
     from diverse_mha.evaluation.deploy.translator import Translator
 
+    for name, stream, cure in (("input", sys.stdin, "< TEXT"), ("output", sys.stdout, "> FILE")):
+        if stream is None:
+            raise UserError(f"standard {name} is closed; give {cure}")
     translator = Translator(args.checkpoint, args.data, args)
     if sys.stdin.isatty():
         args.buffer = 1  # somebody waits for the answer

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import diverse_mha
-from diverse_mha.common.arguments import add_number, at_least
+from diverse_mha.common.arguments import add_number, at_least, between
 from diverse_mha.common.errors import UserError
 from diverse_mha.evaluation.bleu import detokenise
 from diverse_mha.evaluation.deploy.prepared_text import read_side
@@ -22,25 +22,19 @@ class Translation(NamedTuple):
     text: str
 
 
-def add_search_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare how to search, and in which portions."""
-    add_beam_arguments(parser)
-    add_batch_arguments(parser)
-    parser.add_argument("--cpu", action="store_true", help="leave GPUs alone")
-
-
 def add_beam_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare ``--beam`` and ``--lenpen``."""
     add_number(parser, "beam", 5, "beam size")
-    text = "length penalty; over 1 favours long (1)"
-    parser.add_argument("--lenpen", type=float, default=1.0, help=text)
+    # Beyond that a power of the length is no float32.
+    text = "length penalty, -10 to 10; over 1 favours long (1)"
+    parser.add_argument("--lenpen", type=between(-10, 10), default=1.0, metavar="X", help=text)
 
 
 def add_batch_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare in which portions to search, and how long translations may be."""
     parser.add_argument(
         "--max-len-a",
-        type=float,
+        type=between(0, 1000),
         default=0.0,
         metavar="A",
         help="translations have at most A times the source's length + B subwords (default: 0)",
@@ -57,7 +51,7 @@ class Translator:
     Args:
         checkpoint: the file; several joined by ``:``.
         data: the folder that fairseq-preprocess wrote, prepared by a script of data-prep/.
-        options: the namespace of ``add_search_arguments``.
+        options: those of ``add_beam_arguments`` and ``add_batch_arguments``, and ``cpu``.
 
     Raises:
         UserError: if checkpoint and data do not fit, or one of them cannot be used.
@@ -69,15 +63,14 @@ class Translator:
         from fairseq.dataclass.configs import FairseqConfig, GenerationConfig
         from omegaconf import OmegaConf
 
-        from diverse_mha.evaluation.checkpoints import fitting, load_checkpoint
+        from diverse_mha.evaluation.checkpoints import check_translates, fitting
 
         diverse_mha.register()
         logging.getLogger("fairseq").setLevel(logging.WARNING)  # it reports every step
         check_data_folder(str(data))
         paths = utils.split_paths(checkpoint)
         for path in paths:
-            if "encoder.embed_tokens.weight" not in load_checkpoint(path, mmap=True)["model"]:
-                raise UserError(f"{path}: no translation model; give one")
+            check_translates(path)
         with fitting(checkpoint, data):
             self.models, _, self.task = checkpoint_utils.load_model_ensemble_and_task(
                 paths, arg_overrides={"data": str(data)}

@@ -1,0 +1,134 @@
+"""What the commands that score a checkpoint share: their options, and fairseq's own command."""
+
+import argparse
+import logging
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import diverse_mha
+from diverse_mha.common.arguments import OneLineParser, called, one_line
+from diverse_mha.common.errors import UserError
+from diverse_mha.common.places import USER_DIR, check_file
+from diverse_mha.evaluation.checkpoints import fitting
+
+#: Options of fairseq's that do not go on to it, and why.
+_REFUSED = {
+    "--gen-subset": "is given by this script; use --subset",
+    "--results-path": "is given by this script; use --output",
+    "--path": "is given by this script; name the checkpoint as its first argument",
+    "--replace-unk": "copies words of raw text, which binarised data does not hold; leave it out",
+}
+#: Functions of fairseq's in which an error tells of a model and its data, not of options.
+_BUILDING = {"setup_task", "load_model_ensemble"}
+
+
+def evaluation_parser(
+    name: str, text: str, epilog: str, *, model: str, data: str, output: str
+) -> OneLineParser:
+    """Build a parser that takes a checkpoint and its data, ``--output`` and ``--cpu``.
+
+    Args:
+        name: of the command.
+        text: what it does.
+        epilog: what it writes.
+        model: the help of the checkpoint.
+        data: the help of its data.
+        output: what the result's name says behind the checkpoint's, by default.
+    """
+    parser = OneLineParser(prog=called(name), allow_abbrev=False, description=text, epilog=epilog)
+    parser.add_argument("checkpoint", help=model)
+    parser.add_argument("data", metavar="data_bin", help=data)
+    parser.add_argument(
+        "--output",
+        type=Path,
+        metavar="FILE.json",
+        help=f"default: CHECKPOINT.{output}.json beside the checkpoint",
+    )
+    parser.add_argument("--cpu", action="store_true", help="leave GPUs alone")
+    return parser
+
+
+def parse_with_fairseqs(parser: OneLineParser, words: Sequence[str]) -> argparse.Namespace:
+    """Read a command line; what the parser does not know is fairseq's, and stands in ``extra``.
+
+    Raises:
+        UserError: for an option of fairseq's, or the beginning of one, that cannot go on to it.
+    """
+    args, args.extra = parser.parse_known_args(words)
+    for word in args.extra:
+        name = word.partition("=")[0]
+        for refused, why in _REFUSED.items():
+            if name.startswith("--") and refused.startswith(name):
+                raise UserError(f"{name}: {why}")
+    return args
+
+
+def evaluation_output(args: argparse.Namespace, checkpoints: Sequence[str], default: str) -> Path:
+    """Return ``--output``, given or by default.
+
+    Args:
+        args: the options.
+        checkpoints: beside the first of which it goes by default, with all in its name.
+        default: what its name says behind theirs.
+
+    Raises:
+        UserError: if it could not be written.
+    """
+    stem = "+".join(Path(one).stem for one in checkpoints)
+    output = args.output or Path(checkpoints[0]).with_name(f"{stem}.{default}.json")
+    check_file("--output", output, ".json")
+    return output
+
+
+def run_fairseq(
+    command: ModuleType,
+    parser: argparse.ArgumentParser,
+    args: argparse.Namespace,
+    words: Sequence[str],
+) -> Any:
+    """Run fairseq-generate or fairseq-eval-lm in this process.
+
+    Args:
+        command: the module of it.
+        parser: fairseq's parser for it.
+        args: our options: ``checkpoint``, ``data``, ``subset``, ``cpu``, and ``extra``, the
+            options of the user's that go on to fairseq.
+        words: what goes there beside these.
+
+    Returns:
+        What its ``main`` returns.
+
+    Raises:
+        UserError: if the model does not fit the data, or fairseq stumbles over ``extra``.
+    """
+    import torch
+    from fairseq import options
+    from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+
+    name = f"fairseq-{command.__name__.rpartition('.')[2].replace('_', '-')}"
+    words = [str(args.data), "--path", args.checkpoint, "--gen-subset", args.subset, *words]
+    words += ["--user-dir", str(USER_DIR), "--num-workers", "0"]
+    if args.cpu or not torch.cuda.is_available():
+        words.append("--cpu")
+    diverse_mha.register()
+    # Importing fairseq made the root logger print; what matters is in the result.
+    logging.getLogger().handlers.clear()
+    parsed = options.parse_args_and_arch(one_line(parser, name), input_args=[*words, *args.extra])
+    with fitting(args.checkpoint, args.data):
+        try:
+            return command.main(convert_namespace_to_omegaconf(parsed))
+        except (UserError, OSError):
+            raise
+        except Exception as error:
+            if type(error) is Exception and "is invalid" in str(error):  # a sample's size
+                raise UserError(f"{args.data}: {str(error).partition(', skip')[0]}") from error
+            places = {frame.name for frame in traceback.extract_tb(error.__traceback__)}
+            if not args.extra or places & _BUILDING:
+                raise
+            raise UserError(
+                f"{name} stumbles over {' '.join(args.extra)} ({type(error).__name__}: {error}); "
+                "leave these options out, or give them other values"
+            ) from error

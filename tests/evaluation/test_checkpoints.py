@@ -1,0 +1,49 @@
+"""Checkpoints and data that do not belong together, and tasks that a command is not for."""
+
+import argparse
+import re
+
+import pytest
+import torch
+
+from diverse_mha.common.errors import UserError
+from diverse_mha.evaluation.checkpoints import check_task, check_translates, fitting
+
+
+@pytest.mark.parametrize("name", ["embed_tokens", "embed_tokens.embeddings.0.0"])
+def test_another_vocabulary_is_refused_with_both_sizes(tmp_path, name):
+    outer = torch.nn.Module()
+    module = outer
+    for part in name.split("."):
+        child = torch.nn.Embedding(6, 2) if part == name.rpartition(".")[2] else torch.nn.Module()
+        module.add_module(part, child)
+        module = child
+    message = f"bin: its dictionaries do not fit x.pt ({name}.weight is [9, 2] there, and they "
+    with pytest.raises(UserError, match=re.escape(message) + ".*6, 2.*give the data"):
+        with fitting("x.pt", tmp_path / "bin"):
+            outer.load_state_dict({f"{name}.weight": torch.zeros(9, 2)})
+
+
+def test_a_checkpoint_that_lacks_parameters_is_named(tmp_path):
+    with pytest.raises(UserError, match="^x.pt: its parameters are not those .*; give a whole one"):
+        with fitting("x.pt", tmp_path):
+            torch.nn.Embedding(6, 2).load_state_dict({})
+
+
+def test_other_errors_are_none_of_a_model_that_does_not_fit(tmp_path):
+    with pytest.raises(RuntimeError, match="out of luck"), fitting("x.pt", tmp_path):
+        raise RuntimeError("out of luck")
+
+
+def test_older_checkpoints_say_their_task_in_args():
+    args = argparse.Namespace(task="language_modeling", tokens_per_sample=32)
+    assert check_task("x.pt", {"args": args}, "language_modeling")["tokens_per_sample"] == 32
+    with pytest.raises(UserError, match="x.pt: trained on the task None, not language_modeling"):
+        check_task("x.pt", {}, "language_modeling")
+
+
+def test_a_model_without_an_encoder_does_not_translate(tmp_path):
+    path = tmp_path / "x.pt"
+    torch.save({"model": {"decoder.embed_tokens.weight": torch.ones(9, 2)}}, path)
+    with pytest.raises(UserError, match="no translation model; .*evaluate-lm.sh language"):
+        check_translates(str(path))
