@@ -6,7 +6,21 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
+
+from diverse_mha.common.errors import UserError
+
+
+def read_json(path: Path, cure: str) -> Any:
+    """Read a JSON file.
+
+    Raises:
+        UserError: naming it and the cure, if it is none.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise UserError(f"{path}: not readable as JSON ({error}); {cure}") from None
 
 
 def write_json(path: Path, content: dict) -> None:

@@ -25,11 +25,11 @@ class Difference:
     """
 
     value: float
-    interval: tuple[float, float] | None
-    p: float | None
-    standard_error: float | None
-    degrees: float | None
-    over_seeds: bool
+    interval: tuple[float, float] | None = None
+    p: float | None = None
+    standard_error: float | None = None
+    degrees: float | None = None
+    over_seeds: bool = False
     by_seed: bool = False
 
 
@@ -69,7 +69,7 @@ def welch(baseline: Sequence[float], system: Sequence[float]) -> Difference:
     """Compare means over seeds (Welch 1947); without an interval under two seeds on a side."""
     value = mean(system) - mean(baseline)
     if min(len(baseline), len(system)) < 2:
-        return Difference(value, None, None, None, None, False)
+        return Difference(value)
     parts = [(variance(side) / len(side), len(side) - 1) for side in (baseline, system)]
     total = sum(part for part, _ in parts)
     return by_t(value, math.sqrt(total), satterthwaite(total, parts), over_seeds=True)
@@ -112,11 +112,10 @@ def by_rows_and_seeds(scores: Sequence[Mapping[int, float]]) -> list[Difference 
         if not np.allclose(weights @ design, contrast):
             found.append(None)
         elif noise is None or min(len(scores[0]), len(scores[place])) < 2:
-            found.append(Difference(value, None, None, None, None, False, by_seed=True))
+            found.append(Difference(value, by_seed=True))
         else:
             error = math.sqrt(noise * np.square(weights).sum())
-            tested = by_t(value, error, int(degrees), over_seeds=True)
-            found.append(replace(tested, by_seed=True))
+            found.append(replace(by_t(value, error, int(degrees), over_seeds=True), by_seed=True))
     return found
 
 

@@ -27,28 +27,17 @@ def draws(sentences: int, resamples: int, seed: int) -> Iterator[np.ndarray]:
         yield generator.multinomial(sentences, shares, size=size).astype(np.float64)
 
 
-def scores_of(statistics: np.ndarray, counts: np.ndarray, metric: Metric) -> np.ndarray:
-    """Score models on resampled test sets.
-
-    Args:
-        statistics: (models, sentences, K).
-        counts: (resamples, sentences), how often each sentence was drawn.
-        metric: From sums of statistics to scores.
-
-    Returns:
-        (resamples, models).
-    """
-    models, sentences, size = statistics.shape
-    side_by_side = statistics.transpose(1, 0, 2).reshape(sentences, models * size)
-    return metric.score((counts @ side_by_side).reshape(len(counts), models, size))
-
-
 def resampled_scores(
     statistics: np.ndarray, metric: Metric, *, resamples: int, seed: int
 ) -> np.ndarray:
     """Score models (models, sentences, K) on the same resampled test sets: (resamples, models)."""
-    counted = draws(statistics.shape[1], resamples, seed)
-    return np.concatenate([scores_of(statistics, counts, metric) for counts in counted])
+    models, sentences, size = statistics.shape
+    side_by_side = statistics.transpose(1, 0, 2).reshape(sentences, models * size)
+    scores = [
+        metric((counts @ side_by_side).reshape(-1, models, size))
+        for counts in draws(sentences, resamples, seed)
+    ]
+    return np.concatenate(scores)
 
 
 def means_over_seeds(scores: np.ndarray, seed: int) -> np.ndarray:

@@ -1,6 +1,5 @@
 """What a run scored: read from what the evaluations of this package leave in its folder."""
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -9,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from diverse_mha.common.errors import UserError
+from diverse_mha.common.files import read_json
 from diverse_mha.corpora.text import read_parallel
 from diverse_mha.evaluation.comparison.metrics import METRICS, sentence_statistics
 
@@ -50,12 +50,9 @@ def read_run(path: Path, *, reference: Path | None = None, tokenize: str | None 
     Raises:
         UserError: if there is no result, several, or its translations do not fit.
     """
-    if path.is_dir():
-        file = _only_result(path)
-    elif path.is_file():
-        file = path
-    else:
+    if not path.is_dir() and not path.is_file():
         raise UserError(f"{path}: no such run; name a folder, or the file of an evaluation")
+    file = _only_result(path) if path.is_dir() else path
     if file.suffix != ".json":
         if reference is None:
             raise UserError(f"{file}: is text, so give --reference FILE")
@@ -96,34 +93,27 @@ def _scored(file: Path, result: dict, reference: Path | None, tokenize: str | No
 
 def _content(file: Path) -> dict | None:
     """Read a JSON file; None if it is not a score on a test set."""
-    content = _json(file)
+    content = read_json(file, "evaluate again")
     if not isinstance(content, dict) or content.get("subset", "test") == "valid":
         return None
     found = {"sacrebleu", "perplexity", "subsets"} & content.keys()
     return content if found else None
 
 
-def _json(file: Path) -> object:
-    try:
-        return json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise UserError(f"{file}: not readable as JSON ({error}); evaluate again") from None
-
-
 def _only_result(folder: Path) -> Path:
     found = [file for file in sorted(folder.glob("*.json")) if _content(file) is not None]
-    if len(found) != 1:
-        there = ", ".join(file.name for file in found)
-        if found:
-            raise UserError(f"{folder}: has several results, {there}; name one of these files")
+    if not found:
         raise UserError(f"{folder}: no result of an evaluation in it; evaluate its model first")
+    if len(found) > 1:
+        there = ", ".join(file.name for file in found)
+        raise UserError(f"{folder}: has several results, {there}; name one of these files")
     return found[0]
 
 
 def _seed(path: Path) -> int | None:
     result = path / "result.json"
     if result.is_file():
-        content = _json(result)
+        content = read_json(result, "run it again")
         return content.get("seed") if isinstance(content, dict) else None
     found = _SEED.findall(path.name) or _SEED.findall(path.parent.name)
     return int(found[-1]) if found else None
@@ -154,7 +144,7 @@ def _evaluated(file: Path, result: dict, reference: Path | None, tokenize: str |
 def _translation(text: Path, reference: Path, tokenize: str, lowercase: bool) -> Found:
     hypotheses, lines = read_parallel({"translations": text, "--reference": reference})
     statistics = sentence_statistics(hypotheses, lines, tokenize=tokenize, lowercase=lowercase)
-    scores = {m.name: float(m.score(statistics[m.name].sum(axis=0))) for m in METRICS}
+    scores = {name: float(score(statistics[name].sum(axis=0))) for name, score in METRICS.items()}
     return scores, statistics, (tuple(lines), tokenize, lowercase)
 
 

@@ -12,7 +12,7 @@ from diverse_mha.evaluation.comparison.inference import (
     holm,
     welch,
 )
-from diverse_mha.evaluation.comparison.metrics import METRICS, Metric
+from diverse_mha.evaluation.comparison.metrics import METRICS
 from diverse_mha.evaluation.comparison.resampling import difference, resampled_scores
 from diverse_mha.evaluation.comparison.runs import Scored
 
@@ -82,12 +82,11 @@ def compare_systems(
     for name in baseline.runs[0].scores:
         values = [tuple(run.scores[name] for run in one.runs) for one in everyone]
         seeds = _over_seeds(name, everyone)
-        metric = next((metric for metric in METRICS if metric.name == name), None)
-        if metric is None:
+        if name in METRICS:
+            differences = _resampled(name, everyone, values, resamples, seed)
+        else:
             differences = seeds or [welch(values[0], others) for others in values[1:]]
             seeds = None
-        else:
-            differences = _resampled(metric, everyone, values, resamples, seed)
         measures[0][name] = Measured(values[0])
         more = seeds or [None] * len(differences)
         corrected = [holm([found and found.p for found in side]) for side in (differences, more)]
@@ -109,14 +108,14 @@ def _over_seeds(name: str, everyone: Sequence[System]) -> list[Difference] | Non
 
 
 def _resampled(
-    metric: Metric,
+    name: str,
     everyone: Sequence[System],
     values: Sequence[Sequence[float]],
     resamples: int,
     seed: int,
 ) -> list[Difference]:
-    models = [run.statistics[metric.name] for one in everyone for run in one.runs]
-    scores = resampled_scores(np.stack(models), metric, resamples=resamples, seed=seed)
+    models = np.stack([run.statistics[name] for one in everyone for run in one.runs])
+    scores = resampled_scores(models, METRICS[name], resamples=resamples, seed=seed)
     ends = np.cumsum([len(one.runs) for one in everyone])
     own = np.split(scores, ends[:-1], axis=1)
     return [

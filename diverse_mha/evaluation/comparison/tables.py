@@ -78,7 +78,7 @@ def _both(name: str, systems: Sequence[System]) -> bool:
 def _notes(systems: Sequence[System], resamples: int, measures: Sequence[str]) -> tuple[str, ...]:
     """Say how the differences in some measures were found."""
     first = {name: [one.measures[name].difference for one in systems[1:]] for name in measures}
-    resampled = {metric.name for metric in METRICS} & first.keys()
+    resampled = METRICS.keys() & first.keys()
     by_seed = [name for name in measures if _both(name, systems) or first[name][0].by_seed]
     welch = [name for name in measures if name not in resampled and name not in by_seed]
     said = [BOOTSTRAP.format(resamples=resamples)] if resampled else []

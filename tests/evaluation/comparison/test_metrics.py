@@ -34,14 +34,14 @@ def test_resampled_scores_are_those_of_resampled_text(lowercase):
     counts = np.concatenate(list(draws(25, 40, seed=3)))
     assert (counts.sum(axis=1) == 25).all() and len(counts) == 40
     slow = {"BLEU": BLEU(lowercase=lowercase), "chrF": CHRF(lowercase=lowercase)}
-    for metric in METRICS:
-        statistics = np.stack([found[metric.name] for found in counted])
+    for name, metric in METRICS.items():
+        statistics = np.stack([found[name] for found in counted])
         fast = resampled_scores(statistics, metric, resamples=40, seed=3)
         for row, drawn in zip(fast, counts, strict=True):
             places = np.repeat(np.arange(25), drawn.astype(int))
             for score, system in zip(row, systems, strict=True):
                 text = [system[place] for place in places]
-                expected = slow[metric.name].corpus_score(text, [[reference[p] for p in places]])
+                expected = slow[name].corpus_score(text, [[reference[p] for p in places]])
                 assert score == pytest.approx(expected.score, rel=1e-12, abs=1e-12)
 
 
