@@ -28,8 +28,12 @@ from diverse_mha.evaluation.comparison.runs import check_alike, read_run
 from diverse_mha.evaluation.comparison.systems import RESAMPLES, SEED, System, compare_systems
 from diverse_mha.evaluation.comparison.tables import lay_out, to_json
 
-BOOTSTRAP = 1000  # resamples, as sacreBLEU's default
-RANDOMISATION = 10000
+#: sacreBLEU's tests: what it calls them, what we do, and samples, of the first as its default.
+_PAIRED = {
+    "bootstrap": ("bs", "paired bootstrap resampling (sacreBLEU)", 1000),
+    "randomisation": ("ar", "approximate randomisation (sacreBLEU)", 10000),
+}
+_TESTS = (*_PAIRED, "sign")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -137,28 +141,32 @@ def _two_files(args: argparse.Namespace) -> int:
     if args.resamples is not None:
         raise UserError(f"--resamples {args.resamples}: is for --baseline and --system")
     tokenize = args.tokenize or "13a"
-    texts = {"HYP_A": args.hyp_a, "HYP_B": args.hyp_b, "--reference": args.reference}
-    texts = {option: Path(path) for option, path in texts.items()}
-    hypothesis_a, hypothesis_b, reference = read_parallel(texts)
-    names = parse_names("--tests", args.tests, tuple(_TESTS)) or _TESTS
+    files = {"HYP_A": args.hyp_a, "HYP_B": args.hyp_b, "--reference": args.reference}
+    texts = read_parallel({option: Path(path) for option, path in files.items()})
+    *hypotheses, reference = texts
+    names = parse_names("--tests", args.tests, _TESTS) or _TESTS
     metric = _metric(tokenize)
+    bleu_a, bleu_b = (metric.corpus_score(lines, [reference]).score for lines in hypotheses)
     results = {
         "a": args.hyp_a,
         "b": args.hyp_b,
         "reference": args.reference,
         "sentences": len(reference),
-        "bleu_a": metric.corpus_score(hypothesis_a, [reference]).score,
-        "bleu_b": metric.corpus_score(hypothesis_b, [reference]).score,
+        "bleu_a": bleu_a,
+        "bleu_b": bleu_b,
         "signature": str(metric.get_signature()),
         "tests": {},
     }
-    print(f"A  {results['bleu_a']:6.2f}  {args.hyp_a}")
-    print(f"B  {results['bleu_b']:6.2f}  {args.hyp_b}")
+    print(f"A  {bleu_a:6.2f}  {args.hyp_a}")
+    print(f"B  {bleu_b:6.2f}  {args.hyp_b}")
     print(f"BLEU of {len(reference):,} sentences, {results['signature']}")
     for name in names:
-        found = _TESTS[name](hypothesis_a, hypothesis_b, reference, tokenize, args.seed)
+        if name == "sign":
+            found, more = _sign(texts, _metric(tokenize, effective_order=True))
+        else:
+            found, more = _paired(name, texts, metric, args.seed)
         results["tests"][name] = found
-        print(f"{found['name']}: p = {found['p']:.4g}, n = {found['n']:,}{_more(found)}")
+        print(f"{found['name']}: p = {found['p']:.4g}, n = {found['n']:,}{more}")
     if args.output is not None:
         write_json(args.output, results)
     return 0
@@ -179,77 +187,43 @@ def sign_test(better: int, worse: int) -> float:
     return min(1.0, 2 * tail / 2**n)  # whole numbers to the end, so exact
 
 
-def _sign(a: Sequence[str], b: Sequence[str], reference: Sequence[str], tokenize: str, seed: int):
-    metric = _metric(tokenize, effective_order=True)
-    better = worse = 0
-    for line_a, line_b, line in zip(a, b, reference, strict=True):
-        score_a = metric.sentence_score(line_a, [line]).score
-        score_b = metric.sentence_score(line_b, [line]).score
-        better += score_b > score_a
-        worse += score_b < score_a
-    return {
+def _sign(texts: Sequence[Sequence[str]], metric) -> tuple[dict, str]:
+    """Make the sign test of two translations and their reference; the result, and it in words."""
+    differences = [
+        metric.sentence_score(b, [line]).score - metric.sentence_score(a, [line]).score
+        for a, b, line in zip(*texts, strict=True)
+    ]
+    better, worse = sum(x > 0 for x in differences), sum(x < 0 for x in differences)
+    ties = len(differences) - better - worse
+    found = {
         "name": "sign test on sentence BLEU, exact binomial, two-sided",
         "p": sign_test(better, worse),
         "n": better + worse,
         "b_better": better,
         "a_better": worse,
-        "ties": len(reference) - better - worse,
+        "ties": ties,
     }
+    return found, f" (B better in {better:,}, A in {worse:,}, {ties:,} ties left out)"
 
 
-def _paired(kind: str, name: str, samples: int):
-    def test(
-        a: Sequence[str], b: Sequence[str], reference: Sequence[str], tokenize: str, seed: int
-    ) -> dict:
-        from sacrebleu.significance import PairedTest
+def _paired(test: str, texts: Sequence[Sequence[str]], metric, seed: int) -> tuple[dict, str]:
+    """Make one of sacreBLEU's tests likewise."""
+    from sacrebleu.significance import PairedTest
 
-        metric = _metric(tokenize)
-        before = os.environ.get("SACREBLEU_SEED")
-        os.environ["SACREBLEU_SEED"] = str(seed)  # the only way sacreBLEU takes it
-        try:
-            _, scores = PairedTest(
-                named_systems=[("A", list(a)), ("B", list(b))],
-                metrics={"BLEU": metric},
-                references=[list(reference)],
-                test_type=kind,
-                n_samples=samples,
-            )()
-        finally:
-            if before is None:
-                del os.environ["SACREBLEU_SEED"]
-            else:
-                os.environ["SACREBLEU_SEED"] = before
-        result = scores["BLEU"][1]
-        # sacreBLEU counts the samples that differ by more than the translations do. Where these
-        # have the same score that leaves out all that differ as little, and p comes out tiny.
-        same = result.score == scores["BLEU"][0].score
-        found = {
-            "name": name,
-            "p": 1.0 if same else result.p_value,
-            "n": len(reference),
-            "samples": samples,
-        }
-        if result.ci is not None:
-            found |= {"bleu_b_mean": result.mean, "bleu_b_ci95": result.ci}
-        return found
-
-    return test
-
-
-_TESTS = {
-    "bootstrap": _paired("bs", "paired bootstrap resampling (sacreBLEU)", BOOTSTRAP),
-    "randomisation": _paired("ar", "approximate randomisation (sacreBLEU)", RANDOMISATION),
-    "sign": _sign,
-}
-
-
-def _more(found: dict) -> str:
-    if "ties" in found:
-        return (
-            f" (B better in {found['b_better']:,}, A in {found['a_better']:,}, "
-            f"{found['ties']:,} ties left out)"
-        )
-    return f", {found['samples']:,} samples"
+    kind, name, samples = _PAIRED[test]
+    a, b, reference = map(list, texts)
+    os.environ["SACREBLEU_SEED"] = str(seed)  # the only way sacreBLEU takes it
+    _, scores = PairedTest(
+        [("A", a), ("B", b)], {"BLEU": metric}, [reference], test_type=kind, n_samples=samples
+    )()
+    first, result = scores["BLEU"]
+    # sacreBLEU counts the samples that differ by more than the translations do. Where these
+    # have the same score that leaves out all that differ as little, and p comes out tiny.
+    p = 1.0 if result.score == first.score else result.p_value
+    found = {"name": name, "p": p, "n": len(reference), "samples": samples}
+    if result.ci is not None:
+        found |= {"bleu_b_mean": result.mean, "bleu_b_ci95": result.ci}
+    return found, f", {samples:,} samples"
 
 
 def _metric(tokenize: str, **more):
