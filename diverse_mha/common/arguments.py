@@ -1,6 +1,7 @@
 """What the command lines share: mistakes are said in one line."""
 
 import argparse
+import functools
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -35,11 +36,7 @@ def one_line(parser: argparse.ArgumentParser, who: str) -> argparse.ArgumentPars
         parser: the parser, changed in place.
         who: the command whose ``--help`` lists its options.
     """
-
-    def error(message: str) -> NoReturn:
-        raise UserError(f"{message}; see {who} --help")
-
-    parser.error = error
+    parser.prog, parser.error = who, functools.partial(OneLineParser.error, parser)
     return parser
 
 

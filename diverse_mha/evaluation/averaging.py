@@ -8,13 +8,14 @@ no optimizer state, because an average of those means nothing.
 import argparse
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import torch
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.places import check_file
-from diverse_mha.evaluation.checkpoints import load_checkpoint, save_checkpoint
+from diverse_mha.evaluation.checkpoints import load_checkpoint, save_checkpoint, settings
 
 _EPOCH = re.compile(r"checkpoint(\d+)\.pt")
 _UPDATE = re.compile(r"checkpoint_(\d+)_(\d+)\.pt")
@@ -53,16 +54,15 @@ def newest_checkpoints(folder: str | Path, count: int, by: str = "epoch") -> lis
     if len(found) < count:
         raise UserError(f"{folder}: --last {count}, but only {len(found)} files {shape} are there")
     numbers = sorted(found)[-count:]
-    gaps = [after - before for before, after in zip(numbers, numbers[1:], strict=False)]
     # Epochs count by one; updates by --save-interval-updates, which the smallest gap shows.
-    interval = 1 if by == "epoch" else min(gaps, default=0)
-    for before, gap in zip(numbers, gaps, strict=False):
-        epochs = _epochs_between(found[before], found[before + gap]) if by == "update" else []
-        unsaved = sum(not _of_epoch(folder, epoch).exists() for epoch in epochs)
-        if gap % interval or gap // interval - 1 > unsaved:
+    interval = 1 if by == "epoch" else _interval(numbers)
+    for before, after in pairwise(numbers):
+        ends = _ends_between(found[before], found[after]) if by == "update" else []
+        unsaved = sum(not path.exists() for path in ends)
+        if (after - before) % interval or (after - before) // interval - 1 > unsaved:
             raise UserError(
                 f"{folder}: {by} {before + interval} is missing between {found[before].name} "
-                f"and {found[before + gap].name}; list the checkpoints to average by name"
+                f"and {found[after].name}; list the checkpoints to average by name"
             )
     return [found[number] for number in numbers]
 
@@ -163,42 +163,38 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _of_epoch(folder: Path, epoch: int) -> Path:
-    return folder / f"checkpoint{epoch}.pt"
+def _interval(numbers: Sequence[int]) -> int:
+    return min((after - before for before, after in pairwise(numbers)), default=0)
 
 
-def _epochs_between(before: Path, after: Path) -> range:
-    """Numbers of the epochs that ended between two checkpoints named by their updates."""
+def _ends_between(before: Path, after: Path) -> list[Path]:
+    """Name checkpoints of the epochs that ended between two that are named by their updates."""
     first, last = (
         int((_UPDATE.fullmatch(path.name) or _EPOCH.fullmatch(path.name)).group(1))
         for path in (before, after)
     )
-    return range(first, last)
+    return [before.with_name(f"checkpoint{epoch}.pt") for epoch in range(first, last)]
 
 
 def _ends_of_epochs(found: dict[int, Path]) -> dict[int, Path]:
     """Checkpoints of epochs that ended where one named by its updates is missing."""
     numbers = sorted(found)
-    gaps = [after - before for before, after in zip(numbers, numbers[1:], strict=False)]
-    ends = {}
-    for before, gap in zip(numbers, gaps, strict=False):
-        for epoch in _epochs_between(found[before], found[before + gap]) if gap > min(gaps) else ():
-            path = _of_epoch(found[before].parent, epoch)
+    interval, ends = _interval(numbers), {}
+    for before, after in pairwise(numbers):
+        for path in _ends_between(found[before], found[after]) if after - before > interval else ():
             if path.exists():
                 history = load_checkpoint(path, mmap=True).get("optimizer_history") or [{}]
                 updates = history[-1].get("num_updates", before)
-                if before < updates < before + gap and (updates - before) % min(gaps) == 0:
+                if before < updates < after and (updates - before) % interval == 0:
                     ends[updates] = path
     return ends
 
 
 def _options(state: dict) -> dict:
     """Return the options that say how a model computes and that no shape shows."""
-    cfg, args = state.get("cfg"), state.get("args")
-    given = dict(cfg.get("model") or {}) if cfg is not None else vars(args) if args else {}
     return {
         name: value
-        for name, value in given.items()
+        for name, value in settings(state, "model").items()
         if name.endswith(("attention_heads", "normalize_before", "activation_fn"))
         or name.startswith(("aggregation", "routing_", "cascade"))
     }

@@ -60,7 +60,8 @@ def subsets_of(data: Path, wanted: str | None) -> list[str]:
     there = sorted((path.stem for path in (data / "label").glob("*.idx")), key=_natural)
     names = [name for name in there if name != "train"] if wanted is None else split_list(wanted)
     if not names:
-        raise UserError(f"{data}: has no split but train; score that with --subset train")
+        found = ", ".join(there) or "no split"
+        raise UserError(f"--subset is missing: {data} has {found}; name what to score")
     for name in names:
         if name not in there:
             raise UserError(f"--subset {name}: not in {data}; there: {', '.join(there) or 'none'}")
@@ -179,11 +180,9 @@ def main(words: Sequence[str] | None = None) -> int:
     for subset in subsets:
         results[subset] = score(predict(model, task, subset, args.batch_size), task.groups)
         told = results[subset]
-        print(
-            f"{subset}: accuracy {told['accuracy']:.2f} % of {told['examples']:,} "
-            f"(most frequent class: {told['majority']:.2f} %)",
-            flush=True,
-        )
+        share = f"most frequent class: {told['majority']:.2f} %"
+        said = f"{subset}: accuracy {told['accuracy']:.2f} % of {told['examples']:,} ({share})"
+        print(said, flush=True)
         groups = told.get("groups", {})
         if len(groups) > 1:
             shares = (f"{name} {group['accuracy']:.2f} %" for name, group in groups.items())

@@ -13,6 +13,7 @@ import re
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from logging.handlers import BufferingHandler
 from pathlib import Path
 
 from diverse_mha.common.arguments import add_number
@@ -92,17 +93,16 @@ def score(args: argparse.Namespace, trained: Mapping) -> tuple[float, int]:
         words.append(f"--sample-break-mode={trained['sample_break_mode']}")
     if trained.get("add_bos_token"):
         words.append("--add-bos-token")
-    messages = _Messages()
-    logger = logging.getLogger(eval_lm.logger.name)
-    logger.addHandler(messages)
-    level = logger.level
+    said = BufferingHandler(10**6)  # keeps so many messages
+    logger, level = eval_lm.logger, eval_lm.logger.level
+    logger.addHandler(said)
     logger.setLevel(logging.INFO)  # whatever LOGLEVEL says: the numbers are read from its lines
     try:
         result = run_fairseq(eval_lm, options.get_eval_lm_parser(), args, words)
     finally:
         logger.setLevel(level)
-        logger.removeHandler(messages)
-    counts = [match.group(1) for text in messages.texts if (match := _EVALUATED.search(text))]
+        logger.removeHandler(said)
+    counts = _EVALUATED.findall("\n".join(record.getMessage() for record in said.buffer))
     return float(result["loss"]), int(counts[-1].replace(",", ""))
 
 
@@ -171,17 +171,6 @@ def main(words: Sequence[str]) -> int:
     print(f"  perplexity  {2**loss:8.2f} a token")
     print(f"written: {output}")
     return 0
-
-
-class _Messages(logging.Handler):
-    """Keeps what is logged."""
-
-    def __init__(self):
-        super().__init__()
-        self.texts: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.texts.append(record.getMessage())
 
 
 if __name__ == "__main__":

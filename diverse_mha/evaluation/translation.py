@@ -16,7 +16,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from diverse_mha.common.arguments import OneLineParser
 from diverse_mha.common.errors import UserError, run_cli
+from diverse_mha.common.options import flag
 from diverse_mha.common.processes import ended_in_order
 from diverse_mha.corpora.text import read_lines, read_parallel
 from diverse_mha.evaluation.bleu import check_scorer, detokenise, report
@@ -27,8 +29,11 @@ from diverse_mha.evaluation.command_line import (
     parse_with_fairseqs,
     run_fairseq,
 )
-from diverse_mha.evaluation.deploy.evaluate_text import evaluate_text
-from diverse_mha.evaluation.deploy.translator import add_beam_arguments
+from diverse_mha.evaluation.deploy.translator import (
+    Translator,
+    add_batch_arguments,
+    add_beam_arguments,
+)
 from diverse_mha.tasks.data_files import check_split
 
 _HYPOTHESIS = re.compile(r"H-(\d+)\t[^\t]*\t(.*)", re.DOTALL)
@@ -101,8 +106,7 @@ def language_pair(data: Path, subset: str, target: str | None = None) -> tuple[s
     Args:
         data: What fairseq-preprocess wrote.
         subset: The split.
-        target: The language to translate into; default: the second of the pair. The first
-            turns the direction round, for a model that was trained that way.
+        target: The language to translate into, if one is given.
 
     Raises:
         UserError: If the folder or the subset is not there, or ``target`` is neither language.
@@ -117,30 +121,33 @@ def language_pair(data: Path, subset: str, target: str | None = None) -> tuple[s
     if subset not in found:
         there = ", ".join(sorted(found)) or "none"
         raise UserError(f"--subset {subset}: not in {data}; there: {there}")
-    source, default = found[subset]
-    if target not in (None, source, default):
-        raise UserError(f"--target-lang {target}: {data} is for {source} and {default}")
-    return (default, source) if target == source else (source, default)
+    if target not in (None, *found[subset]):
+        raise UserError(f"--target-lang {target}: {data} is for {' and '.join(found[subset])}")
+    return found[subset]
 
 
-def direction(data: Path, subset: str, target: str | None, checkpoint: str) -> str | None:
-    """Return the language that a checkpoint was trained to translate into, unless one is given.
+def direction(pair: tuple[str, str], target: str | None, checkpoint: str) -> tuple[str, str]:
+    """Return the source and the target language of a translation.
 
-    Where it was trained on other languages, or does not say, None: the second of the data.
+    Args:
+        pair: those of the data.
+        target: the language to translate into, if one is given. Else it is the one that the
+            checkpoint was trained to translate into; where it was trained on others, or does
+            not say, the second of the data.
+        checkpoint: the file; what is wrong with it is said where it is opened.
     """
-    if not Path(checkpoint).is_file():
-        return target  # said where it is opened
-    task = settings(load_checkpoint(checkpoint, mmap=True))
-    source, trained = task.get("source_lang"), task.get("target_lang")
-    if {source, trained} != set(language_pair(data, subset)):
-        return target
-    if target not in (None, trained):
+    task = settings(load_checkpoint(checkpoint, mmap=True)) if Path(checkpoint).is_file() else {}
+    trained = task.get("target_lang")
+    if {task.get("source_lang"), trained} != set(pair):
+        trained = None
+    if trained and target not in (None, trained):
         print(
             f"note: {checkpoint} was trained to translate into {trained}, "
             f"--target-lang {target} asks for the other direction",
             file=sys.stderr,
         )
-    return target or trained
+    target = target or trained or pair[1]
+    return pair[1 - pair.index(target)], target
 
 
 def subwords_of(dictionary: Path) -> str | None:
@@ -196,6 +203,34 @@ def generate(args: argparse.Namespace, post_process: str | None, folder: str) ->
     return Path(folder, f"generate-{args.subset}.txt")
 
 
+def evaluate_text(args: argparse.Namespace) -> int:
+    """Translate ``--source`` as ``diverse-mha translate`` does, and score it.
+
+    Raises:
+        UserError: for options that mean something for a subset only, or files that do not fit.
+    """
+    for name in ("subset", "target_lang", "raw_reference", "tok_reference", "moses_language"):
+        if getattr(args, name) is not None:
+            raise UserError(f"{flag(name)} {getattr(args, name)}: has no effect with --source")
+    if args.post_process != "auto":
+        raise UserError(f"--post-process {args.post_process}: has no effect with --source")
+    parser = OneLineParser(prog="diverse-mha translate", add_help=False, allow_abbrev=False)
+    add_batch_arguments(parser)
+    parser.parse_args(args.extra, args)
+    source, raw = read_parallel({"--source": args.source, "--reference": args.reference})
+    output = evaluation_output(args, args.checkpoint.split(os.pathsep), args.source.name)
+    start = time.monotonic()
+    translator = Translator(args.checkpoint, args.data, args)
+    found = list(translator.translate(source))
+    args.seconds = time.monotonic() - start
+    target = translator.target
+    args.target_lang, args.post_process = target.language, target.post_process
+    args.lowercase |= target.tokeniser["lowercase"]
+    translations = [line.tokens for line in found], [line.text for line in found]
+    report(args, output, args.source.name, translations, ([*map(target.tokenise(), raw)], raw))
+    return 0
+
+
 def main(words: Sequence[str]) -> int:
     """Translate and score as the command line says, and return the exit code."""
     args = parse_with_fairseqs(build_parser(), words)
@@ -205,13 +240,11 @@ def main(words: Sequence[str]) -> int:
     if args.source is not None:
         return evaluate_text(args)
     args.subset = args.subset or "test"
-    language_pair(data, args.subset, args.target_lang)  # refuses, before a model is opened
+    pair = language_pair(data, args.subset, args.target_lang)
     checkpoints = args.checkpoint.split(os.pathsep)
-    args.target_lang = direction(data, args.subset, args.target_lang, checkpoints[0])
-    args.source_lang, language = language_pair(data, args.subset, args.target_lang)
-    check_scorer(language)
-    side = 1 if language == language_pair(data, args.subset)[1] else 0
+    args.source_lang, language = direction(pair, args.target_lang, checkpoints[0])
     args.target_lang = language
+    check_scorer(language)
     name = f"{args.subset}.{language}"
     prepared = data.absolute().parent
     raw, tok = read_parallel(
@@ -236,7 +269,9 @@ def main(words: Sequence[str]) -> int:
         generated = generate(args, None if post_process == "none" else post_process, folder)
         tokenised = read_hypotheses(generated, len(tok))
     args.seconds = time.monotonic() - start
-    plain = detokenise(tokenised, args.moses_language or languages[side] or language)
+    plain = detokenise(
+        tokenised, args.moses_language or languages[pair.index(language)] or language
+    )
     args.post_process = post_process
     report(args, output, args.subset, (tokenised, plain), (tok, raw))
     return 0

@@ -33,12 +33,13 @@ def test_subsets_are_found_in_their_order(tmp_path):
 def test_a_folder_with_nothing_but_the_training_split_is_refused(tmp_path):
     (tmp_path / "label").mkdir()
     (tmp_path / "label" / "train.idx").touch()
-    with pytest.raises(UserError, match="has no split but train; score that with --subset train"):
+    with pytest.raises(UserError, match="--subset is missing: .* has train; name what to score"):
         subsets_of(tmp_path, None)
 
 
 def test_wrong_arguments_are_refused(tmp_path):
     (tmp_path / "label").mkdir()
+    (tmp_path / "label" / "valid.idx").touch()
     for words, message in (
         (["c.pt", "nowhere"], "nowhere: no such data, or no labels in it"),
         (["c.pt", str(tmp_path), "--output", "x.txt"], "--output x.txt: must end in .json"),

@@ -131,6 +131,8 @@ def test_tokens_left_out_are_not_passed_over(data, checkpoint, monkeypatch):
     assert not checkpoint.with_name("best.test.json").exists()
 
 
+# fairseq's commands rely on that behaviour of Hydra's.
+@pytest.mark.filterwarnings(r"ignore:\s*'\w+' is validated against ConfigStore")
 def test_the_numbers_are_read_whatever_loglevel_says(data, checkpoint, monkeypatch):
     from fairseq_cli import eval_lm
 

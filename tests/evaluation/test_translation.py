@@ -67,8 +67,9 @@ def test_subwords_show_in_the_dictionary(tmp_path, words, expected):
 def test_languages_from_file_names(tmp_path):
     data = binarised(tmp_path / "bin")
     assert evaluate.language_pair(data, "test") == ("de", "en")
-    assert evaluate.language_pair(data, "test", "en") == ("de", "en")
-    assert evaluate.language_pair(data, "test", "de") == ("en", "de"), "the pair turned round"
+    assert evaluate.language_pair(data, "test", "de") == ("de", "en")
+    with pytest.raises(UserError, match="--target-lang fr: .*bin is for de and en"):
+        evaluate.language_pair(data, "test", "fr")
     with pytest.raises(UserError, match="--subset valid: not in .*bin; there: test"):
         evaluate.language_pair(data, "valid")
     with pytest.raises(UserError, match="nowhere: no such data folder"):
@@ -78,19 +79,19 @@ def test_languages_from_file_names(tmp_path):
 @pytest.mark.parametrize(
     ("trained", "given", "expected"),
     [
-        (("en", "de"), None, "de"),
-        (("en", "de"), "en", "en"),
-        (("de", "en"), None, "en"),
-        (("fr", "en"), None, None),
-        (None, None, None),
+        (("en", "de"), None, ("en", "de")),
+        (("en", "de"), "en", ("de", "en")),
+        (("de", "en"), None, ("de", "en")),
+        (("fr", "en"), None, ("de", "en")),
+        (("fr", "en"), "de", ("en", "de")),
+        (None, None, ("de", "en")),
     ],
 )
 def test_the_direction_is_that_of_the_training(tmp_path, capsys, trained, given, expected):
-    data = binarised(tmp_path / "bin")  # de-en
     task = dict(zip(("source_lang", "target_lang"), trained or (), strict=False))
     path = tmp_path / "model.pt"
     torch.save({"model": {}, "cfg": {"task": task}}, path)
-    assert evaluate.direction(data, "test", given, str(path)) == expected
+    assert evaluate.direction(("de", "en"), given, str(path)) == expected
     assert ("asks for the other direction" in capsys.readouterr().err) == (given == "en")
 
 
@@ -228,6 +229,7 @@ def test_what_is_told_to_end_leaves_no_folder(tmp_path, monkeypatch, number):
         os.kill(os.getpid(), number)
 
     monkeypatch.setattr(evaluate, "check_translates", lambda path: None)
+    monkeypatch.setattr(evaluate, "check_split", lambda folder, split: None)
     monkeypatch.setattr(evaluate, "generate", generate)
     before = signal.getsignal(number)
     with pytest.raises(SystemExit) as end:

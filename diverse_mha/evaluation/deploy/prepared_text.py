@@ -32,13 +32,9 @@ class Side(NamedTuple):
         """Build the function from plain text to tokens."""
         return make_tokeniser(self.moses, **self.tokeniser)
 
-    def segment(self) -> Callable[[str], str]:
-        """Build the function from tokens to subwords."""
-        return subwords.make_segmenter(**self.segmenter)
-
     def encode(self) -> Callable[[str], str]:
         """Build the function from plain text to subwords."""
-        tokenise, segment = self.tokenise(), self.segment()
+        tokenise, segment = self.tokenise(), subwords.make_segmenter(**self.segmenter)
         return lambda line: segment(tokenise(line))
 
 
