@@ -12,14 +12,14 @@ import statistics
 import sys
 from collections.abc import Sequence
 
-import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import nn
 
 from diverse_mha.analysis.checkpoints import iterate_batches, load
 from diverse_mha.common.arguments import OneLineParser, add_number
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.criterions.config import DiversityConfig
+from diverse_mha.criterions.gradient_share import gradient_norm
 from diverse_mha.criterions.terms import DiversityTerms
 
 _MEAN = {"orthogonality_weight": 1.0, "orthogonality_normalization": "mean-loss"}
@@ -33,29 +33,20 @@ TERMS = {
 }
 
 
-def token_loss(model: nn.Module, sample: dict, net_output: tuple, padding: int) -> Tensor:
-    """Mean negative log-likelihood of the real target tokens, in nats."""
-    log_probs = model.get_normalized_probs(net_output, log_probs=True)
-    target = model.get_targets(sample, net_output)
-    return F.nll_loss(log_probs.flatten(0, -2).float(), target.flatten(), ignore_index=padding)
-
-
 def gradient_norms(model: nn.Module, sample: dict, padding: int) -> dict[str, float]:
     """Norm of the gradient of the token loss, under ``token loss``, and of every term."""
     terms = {name: DiversityTerms.from_config(DiversityConfig(**o)) for name, o in TERMS.items()}
     wanted = tuple(dict.fromkeys(state for term in terms.values() for state in term.wanted))
     net_output = model(**sample["net_input"], return_head_states=wanted)
     states = net_output[1]["head_states"]
-    losses = {"token loss": token_loss(model, sample, net_output, padding)}
-    size = int(model.get_targets(sample, net_output).ne(padding).sum())
+    target = model.get_targets(sample, net_output)
+    log_probs = model.get_normalized_probs(net_output, log_probs=True).flatten(0, -2).float()
+    losses = {"token loss": F.nll_loss(log_probs, target.flatten(), ignore_index=padding)}
+    size = int(target.ne(padding).sum())
     for name, term in terms.items():
         losses[name] = sum(value.loss for value in term.measure(states, size).values())
     parameters = [p for p in model.parameters() if p.requires_grad]
-    norms = {}
-    for name, loss in losses.items():
-        grads = torch.autograd.grad(loss, parameters, retain_graph=True, allow_unused=True)
-        norms[name] = float(torch.stack([g.norm() for g in grads if g is not None]).norm())
-    return norms
+    return {name: float(gradient_norm(loss, parameters)) for name, loss in losses.items()}
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -38,14 +38,15 @@ def gradient_shares(losses: dict[str, Tensor], model: nn.Module) -> dict[str, Te
         all 0 if no loss has a gradient.
     """
     parameters = [p for p in model.parameters() if p.requires_grad]
-    norms = {name: _norm(loss, parameters) for name, loss in losses.items()}
+    norms = {name: gradient_norm(loss, parameters) for name, loss in losses.items()}
     total = sum(norms.values())
     return {
         name: norm / total.clamp_min(torch.finfo(total.dtype).tiny) for name, norm in norms.items()
     }
 
 
-def _norm(loss: Tensor | float, parameters: list[Tensor]) -> Tensor:
+def gradient_norm(loss: Tensor | float, parameters: list[Tensor]) -> Tensor:
+    """Norm of a loss's gradient with respect to parameters, in float32; the graph stays."""
     zero = parameters[0].new_zeros((), dtype=torch.float32)
     if not (isinstance(loss, Tensor) and loss.requires_grad):
         return zero
