@@ -24,13 +24,12 @@ from diverse_mha.benchmark.options import (
     add_output,
     add_rounds,
     carry_out,
-    check_output,
     check_precision,
-    find_device,
+    result_of,
 )
-from diverse_mha.benchmark.ranges import LEAST_ROUNDS, add, check_rounds, format_ranges, read
+from diverse_mha.benchmark.ranges import LEAST_ROUNDS, add, format_ranges, read
 from diverse_mha.benchmark.report import MIB, describe_machine, format_table, ratio
-from diverse_mha.benchmark.rounds import bar, clock_for, run_rounds, summarise
+from diverse_mha.benchmark.rounds import bar, clock_for, run_rounds
 from diverse_mha.benchmark.shapes import SHAPES
 from diverse_mha.benchmark.training import Outcome, Trainee, train_twice
 from diverse_mha.benchmark.variants import (
@@ -92,8 +91,7 @@ def check_options(args: argparse.Namespace) -> None:
     """
     shape = SHAPES[args.shape]
     args.variants = choose(args.variants, variants_of(shape))
-    if args.batch_tokens is None:
-        args.batch_tokens = shape.batch_tokens
+    args.batch_tokens = args.batch_tokens or shape.batch_tokens
     if args.mean_length is None:
         args.mean_length = shape.mean_length
     if not (math.isfinite(args.mean_length) and 2 <= args.mean_length <= args.batch_tokens):
@@ -101,11 +99,12 @@ def check_options(args: argparse.Namespace) -> None:
             f"--mean-length {args.mean_length:g}: must lie between 2 and --batch-tokens, "
             f"{args.batch_tokens}"
         )
-    args.device = find_device(args.device)
     check_precision(args.precision, args.device)
-    check_output(args.output)
     if args.add_to is not None:
-        check_rounds(args.rounds)
+        if args.rounds < LEAST_ROUNDS:
+            raise UserError(
+                f"--rounds {args.rounds}: a range is made of runs of at least {LEAST_ROUNDS} rounds"
+            )
         check_folder("--add-to", args.add_to)
         read(args.add_to)
 
@@ -162,25 +161,19 @@ def measure(args: argparse.Namespace) -> dict:
     for name, trainee in trainees.items():
         if trainee.compiled() != compiled[name]:
             raise CheckError(f"{name}: --compile did not work; the line above says why")
-    summaries = summarise(seconds, STOCK, args.seed)
-    return {
-        "options": {**vars(args), "device": device.type, "output": None, "add_to": None},
-        "model": {**asdict(shape), "layout": shape.layout},
-        "machine": machine,
-        "baseline": STOCK,
+    rows = {
+        name: {
+            **asdict(variants_of(shape)[name]),
+            "parameters": trainees[name].parameters(),
+            "peak_memory_bytes": memory[name],
+        }
+        for name in names
+    }
+    return result_of(args, machine, seconds, rows) | {
         "batches": [describe(batch) for batch in drawn[args.warm_up :]],
         "check": {name: asdict(found) for name, found in evidence.items()},
         "updates_skipped": skipped,
         "stock_operations_per_target_token": operations,
-        "variants": {
-            name: {
-                **asdict(variants_of(shape)[name]),
-                "parameters": trainees[name].parameters(),
-                "peak_memory_bytes": memory[name],
-                **summaries[name],
-            }
-            for name in names
-        },
     }
 
 

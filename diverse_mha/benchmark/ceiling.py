@@ -7,13 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from diverse_mha.benchmark.options import (
-    add_device,
-    add_output,
-    carry_out,
-    check_output,
-    find_device,
-)
+from diverse_mha.benchmark.options import add_device, add_output, carry_out
 from diverse_mha.benchmark.report import describe_machine
 from diverse_mha.benchmark.rounds import clock_for
 from diverse_mha.benchmark.training import DTYPES, Trainee
@@ -65,9 +59,7 @@ def main(arguments: Sequence[str]) -> int:
     add_device(parser)
     add_output(parser)
     args = parser.parse_args(arguments)
-    device = find_device(args.device)
-    check_output(args.output)
-    return carry_out(lambda: measure(device), lay_out, args.output)
+    return carry_out(lambda: measure(args.device), lay_out, args.output)
 
 
 def lay_out(result: dict) -> str:

@@ -10,25 +10,23 @@ import argparse
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
-from dataclasses import asdict
 from statistics import median
 
 import torch
 from fairseq.sequence_generator import SequenceGenerator
 
-from diverse_mha.benchmark.batches import make_batches, rounds_of, stand_in_task, to_device
+from diverse_mha.benchmark.batches import make_batches, rounds_of, stand_in_task
 from diverse_mha.benchmark.checks import CheckError
 from diverse_mha.benchmark.options import (
     add_models,
     add_output,
     add_rounds,
     carry_out,
-    check_output,
     check_precision,
-    find_device,
+    result_of,
 )
 from diverse_mha.benchmark.report import describe_machine, format_table, ratio
-from diverse_mha.benchmark.rounds import clock_for, run_rounds, summarise
+from diverse_mha.benchmark.rounds import clock_for, run_rounds
 from diverse_mha.benchmark.shapes import SHAPES, LanguageModelShape
 from diverse_mha.benchmark.training import DTYPES, build_model, copy_shared
 from diverse_mha.benchmark.variants import STOCK, VARIANTS, choose
@@ -66,9 +64,7 @@ def check_options(args: argparse.Namespace) -> None:
         UserError: naming the option, its value and what would do.
     """
     args.variants = choose(args.variants)
-    args.device = find_device(args.device)
     check_precision(args.precision, args.device)
-    check_output(args.output)
 
 
 class Decoder:
@@ -133,7 +129,11 @@ def measure(args: argparse.Namespace) -> dict:
         args.warm_up,
         device,
     )
-    batches = [to_device(_first_sentences(batch, args.sentences), device) for batch in drawn]
+    inputs = ("src_tokens", "src_lengths")
+    batches = [
+        {"net_input": {key: batch["net_input"][key][: args.sentences].to(device) for key in inputs}}
+        for batch in drawn
+    ]
     expected = decoders[STOCK].translate(batches[0])
     for name, decoder in decoders.items():
         fault = decoder.like_stock and disagreement(decoder.translate(batches[0]), expected)
@@ -149,26 +149,11 @@ def measure(args: argparse.Namespace) -> dict:
         name: median(n / s for n, s in zip(sentences, times, strict=True))
         for name, times in seconds.items()
     }
-    return {
-        "options": {**vars(args), "device": device.type, "output": None},
-        "model": asdict(shape),
-        "machine": machine,
-        "baseline": STOCK,
-        "variants": {
-            name: {
-                "text": VARIANTS[name].text,
-                "sentences_per_second": speeds[name],
-                **summary,
-            }
-            for name, summary in summarise(seconds, STOCK, args.seed).items()
-        },
+    rows = {
+        name: {"text": VARIANTS[name].text, "sentences_per_second": speed}
+        for name, speed in speeds.items()
     }
-
-
-def _first_sentences(batch: dict, count: int) -> dict:
-    """Keep the first sentences of a batch: what a search needs of it."""
-    net = batch["net_input"]
-    return {"net_input": {key: net[key][:count] for key in ("src_tokens", "src_lengths")}}
+    return result_of(args, machine, seconds, rows)
 
 
 def format_markdown(result: dict) -> str:

@@ -8,7 +8,6 @@ what is missing. ``--device cpu`` runs all of it, in miniature, where there is n
 import argparse
 import contextlib
 import ctypes
-import json
 import os
 import signal
 import subprocess
@@ -17,7 +16,6 @@ import tempfile
 import time
 import xml.etree.ElementTree
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,7 +27,7 @@ from diverse_mha.benchmark.options import find_device
 from diverse_mha.benchmark.report import describe_machine
 from diverse_mha.common.arguments import OneLineParser, called
 from diverse_mha.common.errors import UserError, run_cli
-from diverse_mha.common.files import write_json, write_text
+from diverse_mha.common.files import read_json, write_json, write_text
 from diverse_mha.common.machine import cores
 from diverse_mha.common.options import parse_names
 from diverse_mha.common.places import check_folder
@@ -65,7 +63,15 @@ LANGUAGE_MODEL_GROUPS = ("plain,output,all-three,em-1-2", "coda,hsic,orthogonali
 TOKENS = (4096, 16384, 65536)
 
 
-PARTS = ("same", "resume", "speed", "trainings", "study", "table")
+#: By name, most telling first: the title, and a share of the time beside the parts that follow.
+PARTS = {
+    "same": ("The results of the CPU", 5),
+    "resume": ("Resumed trainings", 3),
+    "speed": ("Speed beside fairseq", 8),
+    "trainings": ("Half precision, and two processes", 3),
+    "study": ("The study", 3),
+    "table": ("What the study has found", 0.5),
+}
 #: What a job says of parts of ours that it had to do without: it did, but not what it was to show.
 FALLBACKS = ("torch.compile", "is not used", "without compiled code")
 
@@ -85,16 +91,6 @@ class Job(NamedTuple):
     command: list[str]
     result: str = "text"
     always: bool = False
-
-
-@dataclass(frozen=True)
-class Part:
-    """Some jobs and their share of the time, relative to the parts that follow."""
-
-    name: str
-    title: str
-    share: float
-    jobs: list[Job]
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -122,8 +118,8 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def parts_for(device: str, out: Path) -> list[Part]:
-    """List everything that is to be done, most telling first."""
+def jobs_for(device: str, out: Path) -> dict[str, list[Job]]:
+    """List everything that is to be done, by part."""
     tiny = device == "cpu"
     same = [Job("doctor", ["-m", "diverse_mha.cli", "doctor"])]
     same += [_tests(name, f"test_{name}.py") for name in ("operations", "models", "steps")]
@@ -134,14 +130,14 @@ def parts_for(device: str, out: Path) -> list[Part]:
         file = "test_trainings.py::test_"
         return [_tests(name, *(f"{file}{test}[{name}]" for test in tests)) for name in chosen]
 
-    return [
-        Part("same", "The results of the CPU", 5, same),
-        Part("resume", "Resumed trainings", 3, trainings(RESUMED)),
-        Part("speed", "Speed beside fairseq", 8, _speed(device, tiny)),
-        Part("trainings", "Half precision, and two processes", 3, trainings(HALF, TWO)),
-        Part("study", "The study", 3, [_study(out, tiny)]),
-        Part("table", "What the study has found", 0.5, [_study(out, tiny, collect=True)]),
-    ]
+    return {
+        "same": same,
+        "resume": trainings(RESUMED),
+        "speed": _speed(device, tiny),
+        "trainings": trainings(HALF, TWO),
+        "study": [_study(out, tiny)],
+        "table": [_study(out, tiny, collect=True)],
+    }
 
 
 def _tests(name: str, *chosen: str) -> Job:
@@ -150,29 +146,23 @@ def _tests(name: str, *chosen: str) -> Job:
 
 
 def _speed(device: str, tiny: bool) -> list[Job]:
-    jobs = [Job("ceiling", ["-m", "diverse_mha.benchmark.ceiling"], "json")]
+    jobs = {}
+
+    def add(name: str, module: str, options: str = "", *more: str) -> None:
+        command = ["-m", f"diverse_mha.benchmark{module}", *options.split(), *more]
+        jobs.setdefault(name, Job(name, [*command, "--device", device], "json"))
 
     def training(shape: str, precision: str, tokens: int, group: str, *more: str) -> None:
-        name = " ".join([shape, precision, str(tokens), *more, group])
-        rounds = ("2", "1") if tiny else ("20", "5")
-        jobs.append(
-            Job(
-                name,
-                ["-m", "diverse_mha.benchmark", "--shape", shape, "--precision", precision,
-                 "--batch-tokens", str(tokens), "--variants", group, *more,
-                 "--rounds", rounds[0], "--warm-up", rounds[1]],
-                "json",
-            )
-        )  # fmt: skip
+        options = f"--shape {shape} --precision {precision} --batch-tokens {tokens}"
+        options += f" --variants {group} --rounds {2 if tiny else 20} --warm-up {1 if tiny else 5}"
+        add(" ".join([shape, precision, str(tokens), *more, group]), "", options, *more)
 
     def decoding(shape: str, precision: str) -> None:
-        sizes = {"--sentences": 2, "--length": 4, "--rounds": 2} if tiny else {"--sentences": 64}
-        words = [str(word) for pair in sizes.items() for word in pair]
-        command = ["-m", "diverse_mha.benchmark.decoding", "--shape", shape]
-        jobs.append(
-            Job(f"search {shape} {precision}", [*command, "--precision", precision, *words], "json")
-        )
+        sizes = "--sentences 2 --length 4 --rounds 2" if tiny else "--sentences 64"
+        options = f"--shape {shape} --precision {precision} {sizes}"
+        add(f"search {shape} {precision}", ".decoding", options)
 
+    add("ceiling", ".ceiling")
     if tiny:
         training("tiny", "fp32", 200, "output,coda")
         training("tiny", "bf16", 200, "plain")
@@ -193,8 +183,7 @@ def _speed(device: str, tiny: bool) -> list[Job]:
         for shape in shapes[:3]:
             decoding(shape, "bf16")
             decoding(shape, "fp16")
-    once = {job.name: job for job in jobs}
-    return [Job(job.name, [*job.command, "--device", device], job.result) for job in once.values()]
+    return list(jobs.values())
 
 
 def _study(out: Path, tiny: bool, collect: bool = False) -> Job:
@@ -219,11 +208,11 @@ class Check:
     def __init__(self, out: Path, device: str):
         self.out, self.device = out, device
         machine = describe_machine(torch.device(device), torch.get_num_threads())
-        self.parts = parts_for(device, out)
+        self.jobs = jobs_for(device, out)
         path = out / "report.json"
         self.state = {"machine": machine, "minutes": 0.0, "jobs": {}}
         if path.exists():
-            self.state = _read(path)
+            self.state = read_json(path, "remove it")
             if not self.state.keys() >= {"machine", "minutes", "jobs"}:
                 raise UserError(f"{path}: is no report of this command; name another folder")
             before, now = (
@@ -249,24 +238,24 @@ class Check:
             return now == "out of time" or before.get(key) == "failed"
 
         for wanted in (is_open, is_worth_another_try):
-            todo = [
-                (part, [job for job in part.jobs if wanted(f"{part.name}: {job.name}", job)])
-                for part in self.parts
-                if not parts or part.name in parts
-            ]
-            todo = [(part, jobs) for part, jobs in todo if jobs]
-            for number, (part, jobs) in enumerate(todo):
-                shares = sum(other.share for other, _ in todo[number:])
-                now = time.monotonic()
-                until = now + (end - now) * part.share / shares
-                for place, job in enumerate(jobs):
+            todo = {
+                part: [job for job in jobs if wanted(f"{part}: {job.name}", job)]
+                for part, jobs in self.jobs.items()
+                if not parts or part in parts
+            }
+            shares = {part: PARTS[part][1] for part, jobs in todo.items() if jobs}
+            while shares:
+                part, now = next(iter(shares)), time.monotonic()
+                until = now + (end - now) * shares[part] / sum(shares.values())
+                del shares[part]
+                for place, job in enumerate(todo[part]):
                     left = until - time.monotonic()
                     if left < 1:
                         break
                     # No job takes what several others wait for.
-                    limit = min(left, max(LEAST_SECONDS, 3 * left / (len(jobs) - place)))
-                    say(f"{part.name}: {job.name} ({limit:.0f} s at most)")
-                    self.state["jobs"][f"{part.name}: {job.name}"] = self._do(job, limit)
+                    limit = min(left, max(LEAST_SECONDS, 3 * left / (len(todo[part]) - place)))
+                    say(f"{part}: {job.name} ({limit:.0f} s at most)")
+                    self.state["jobs"][f"{part}: {job.name}"] = self._do(job, limit)
                     self.state["minutes"] = spent + (time.monotonic() - begun) / 60
                     self.write()
         self.write()
@@ -274,49 +263,46 @@ class Check:
     def _do(self, job: Job, limit: float) -> dict:
         """Run a job and return its row of the report."""
         with tempfile.TemporaryDirectory() as scratch:
-            output = Path(scratch) / "result"
+            output, log = Path(scratch, "result"), Path(scratch, "log")
             option = {"tests": "--junitxml", "json": "--output"}.get(job.result)
             command = [sys.executable, *job.command, *([option, str(output)] if option else [])]
             begun = time.monotonic()
-            code, said = self._call(command, limit)
+            code = self._call(command, log, limit)
+            said = log.read_text(errors="replace")
             row = {"seconds": round(time.monotonic() - begun, 1), "status": "done", "result": None}
             if output.exists() and output.stat().st_size:
-                read = _read_tests if job.result == "tests" else _read
-                row["result"] = read(output)
+                tests = job.result == "tests"
+                row["result"] = _read_tests(output) if tests else read_json(output, "remove it")
         if code is None:
             row["status"] = "out of time"
         elif code and not job.always:
             row["status"] = "too large" if TOO_LARGE in said else "failed"
-        elif any(sign in said for sign in FALLBACKS) and job.result == "json":
-            row["fallbacks"] = [
-                line for line in said.splitlines() if any(sign in line for sign in FALLBACKS)
-            ]
+        elif job.result == "json":
+            lines = said.splitlines()
+            row["fallbacks"] = [x for x in lines if any(sign in x for sign in FALLBACKS)]
         if code != 0 or job.result == "text":
             row["said"] = said.replace(str(ROOT) + "/", "").replace(str(self.out), "OUT")[-TOLD:]
         return row
 
-    def _call(self, command: list[str], limit: float) -> tuple[int | None, str]:
-        """Run a command; the exit code is None if it had to be stopped."""
+    def _call(self, command: list[str], log: Path, limit: float) -> int | None:
+        """Run a command and return its exit code, None if it had to be stopped."""
         environment = os.environ | {
             "DIVERSE_MHA_TEST_DEVICE": self.device,
             "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
         }
-        with tempfile.TemporaryFile("w+", errors="replace") as log:
+        with log.open("wb") as output:
             process = subprocess.Popen(
-                command, cwd=ROOT, env=environment, stdout=log, stderr=subprocess.STDOUT,
+                command, cwd=ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT,
                 start_new_session=True, preexec_fn=_heed_interrupts,
             )  # fmt: skip
-            code = None
-            try:
-                code = process.wait(limit)
-            except subprocess.TimeoutExpired:
-                pass
-            finally:  # also when the user interrupts: nothing is left behind
-                # pytest and the study put away what they have when they are interrupted.
-                ended = lambda: process.poll() is not None  # noqa: E731
-                end_groups([process.pid], ended, grace=GRACE_SECONDS, gently=signal.SIGINT)
-            log.seek(0)
-            return code, log.read()
+        try:
+            return process.wait(limit)
+        except subprocess.TimeoutExpired:
+            return None
+        finally:  # also when the user interrupts: nothing is left behind
+            # pytest and the study put away what they have when they are interrupted.
+            ended = lambda: process.poll() is not None  # noqa: E731
+            end_groups([process.pid], ended, grace=GRACE_SECONDS, gently=signal.SIGINT)
 
     def write(self) -> None:
         """Write ``report.json`` and ``report.md``."""
@@ -325,9 +311,8 @@ class Check:
 
     def report(self) -> str:
         """Lay everything out as Markdown."""
-        return format_report(
-            self.state, [(p.name, p.title, [j.name for j in p.jobs]) for p in self.parts]
-        )
+        parts = [(part, PARTS[part][0], [j.name for j in jobs]) for part, jobs in self.jobs.items()]
+        return format_report(self.state, parts)
 
     def failed(self) -> bool:
         """Whether a job failed; one that time did not suffice for has not."""
@@ -340,13 +325,6 @@ def _heed_interrupts() -> None:
     # Where the check itself is killed, nothing of it goes on beside what is measured next.
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def _read(path: Path) -> dict:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise UserError(f"{path}: not readable ({error}); remove it") from None
 
 
 def _read_tests(path: Path) -> dict:
@@ -376,7 +354,7 @@ def main(arguments: Sequence[str]) -> int:
     if not (ROOT / TESTS).is_dir():
         raise UserError(f"{ROOT}: has no {TESTS}; the check needs a clone of the project")
     check_folder("--out", args.out)
-    parts = parse_names("--parts", args.parts, PARTS)
+    parts = parse_names("--parts", args.parts, tuple(PARTS))
     check = Check(args.out.absolute(), device)
     with ended_in_order():  # the job too, as by an interrupt
         check.run(args.minutes, lambda text: print(text, file=sys.stderr, flush=True), parts)

@@ -35,51 +35,41 @@ def format_report(state: dict, parts: list[tuple[str, str, list[str]]]) -> str:
     machine, found = state["machine"], state["jobs"]
     versions = ", ".join(f"{name} {value}" for name, value in machine["versions"].items())
     rehearsal = "" if machine["gpu"] else " A rehearsal without a GPU: its figures mean nothing."
-    lines = [
+    blocks = [
         f"## What {where(machine)} does",
-        "",
         f"By `scripts/check-gpu.sh` in {state['minutes']:.1f} minutes; {versions}.{rehearsal}",
     ]
     for number, (part, title, names) in enumerate(parts, 1):
         rows = {name: found[f"{part}: {name}"] for name in names if f"{part}: {name}" in found}
-        lines += ["", f"### {number}. {title}", ""]
-        lines += _section(part, rows) or ["Nothing yet."]
-        missing = [name for name in names if name not in rows]
-        if missing:
-            lines += ["", f"Not tried, for time: {'; '.join(missing)}."]
+        blocks += [f"### {number}. {title}", *(_section(part, rows) or ["Nothing yet."])]
+        left = {"Not tried, for time": [name for name in names if name not in rows]}
         for status, text in UNFINISHED.items():
-            names = [name for name, row in rows.items() if row["status"] == status]
-            if names:
-                lines += ["", f"{text}: {'; '.join(names)}."]
+            left[text] = [name for name, row in rows.items() if row["status"] == status]
+        blocks += [f"{text}: {'; '.join(names)}." for text, names in left.items() if names]
         for name, row in rows.items():
             if row.get("fallbacks"):
-                lines += [
-                    "",
-                    f"**{name} did without**:",
-                    "",
-                    *_quoted("\n".join(row["fallbacks"]), 4),
-                ]
+                blocks += [f"**{name} did without**:", _quoted("\n".join(row["fallbacks"]), 4)]
             if row["status"] == "failed":
-                lines += ["", f"**{name} failed**:", "", *_quoted(row["said"], 12)]
-    return "\n".join(lines) + "\n"
+                blocks += [f"**{name} failed**:", _quoted(row["said"], 12)]
+    return "\n\n".join(block.rstrip("\n") for block in blocks) + "\n"
 
 
 def _section(part: str, rows: dict[str, dict]) -> list[str]:
     results = {name: row["result"] for name, row in rows.items() if row["result"]}
-    lines = (_speed if part == "speed" else _tests)(results) if results else []
+    blocks = (_speed if part == "speed" else _tests)(results) if results else []
     for name, row in rows.items():
         if name == "doctor" and row["status"] == "done":
-            lines.insert(0, f"doctor: {row['said'].strip().splitlines()[-1]}\n")
+            blocks.insert(0, f"doctor: {row['said'].strip().splitlines()[-1]}")
         elif part == "study" and row["status"] != "failed":  # a line for every run that ended
             ended = [line for line in row["said"].splitlines() if line.startswith("[")]
-            lines += _quoted("\n".join(ended), 40)
+            blocks.append(_quoted("\n".join(ended), 40))
         elif part == "table":
-            lines += _quoted(row["said"], 40)
-    return lines
+            blocks.append(_quoted(row["said"], 40))
+    return blocks
 
 
-def _quoted(text: str, count: int) -> list[str]:
-    return ["```", *text.replace("```", "").strip().splitlines()[-count:], "```"]
+def _quoted(text: str, count: int) -> str:
+    return "\n".join(["```", *text.replace("```", "").strip().splitlines()[-count:], "```"])
 
 
 def _tests(results: dict[str, dict]) -> list[str]:
@@ -93,9 +83,8 @@ def _tests(results: dict[str, dict]) -> list[str]:
         passed = sum(test["outcome"] == "passed" for test in tests)
         text = name.removeprefix("test_").replace("_", " ")
         lines.append((text, str(len(tests)), str(passed), _largest(tests)))
-    headings = ("check", "cases", "passed", "measured, at most")
-    table = markdown_table(headings, lines)
-    return [table, *(["Failed:", "", *faults] if faults else [])]
+    table = markdown_table(("check", "cases", "passed", "measured, at most"), lines)
+    return [table, *(["Failed:", "\n".join(faults)] if faults else [])]
 
 
 def _largest(tests: list[dict]) -> str:
@@ -121,7 +110,7 @@ def _speed(results: dict[str, dict]) -> list[str]:
         rates = ", ".join(f"{name} {rate / 1e12:.3g}" for name, rate in peak.items())
         lines.append(
             f"Peak, measured: matrix products of random numbers {rates} TFLOP/s; copies "
-            f"{ceiling['bytes_per_second'] / 1e12:.3g} TB/s, read and written.\n"
+            f"{ceiling['bytes_per_second'] / 1e12:.3g} TB/s, read and written."
         )
     for result in results.values():
         options = result["options"]
@@ -146,7 +135,7 @@ def _speed(results: dict[str, dict]) -> list[str]:
                 )
             )
     if training:
-        lines += [markdown_table(TRAINING, training, names=4), SHARE + "\n"]
+        lines += [markdown_table(TRAINING, training, names=4), SHARE]
     if search:
         lines.append(markdown_table(SEARCH, search, names=3))
     return lines

@@ -2,14 +2,17 @@
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import torch
 
 from diverse_mha.benchmark.checks import CheckError
+from diverse_mha.benchmark.rounds import summarise
 from diverse_mha.benchmark.shapes import SHAPES
 from diverse_mha.benchmark.training import DTYPES
+from diverse_mha.benchmark.variants import STOCK
 from diverse_mha.common.arguments import add_number
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import write_json
@@ -32,8 +35,13 @@ def add_models(
 
 
 def add_device(parser: argparse.ArgumentParser) -> None:
-    """Declare ``--device``."""
-    parser.add_argument("--device", help="cpu or cuda (default: cuda where there is a GPU)")
+    """Declare ``--device``; what is read is a ``torch.device``."""
+    parser.add_argument(
+        "--device",
+        type=find_device,
+        default="cuda" if torch.cuda.is_available() else "cpu",
+        help="cpu or cuda (default: cuda where there is a GPU)",
+    )
 
 
 def add_rounds(parser: argparse.ArgumentParser, rounds: int, warm_up: int) -> None:
@@ -45,18 +53,23 @@ def add_rounds(parser: argparse.ArgumentParser, rounds: int, warm_up: int) -> No
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:
-    """Declare ``--output``."""
-    parser.add_argument("--output", type=Path, metavar="FILE.json", help="also write everything")
+    """Declare ``--output``, which is refused at once if it could not be written."""
+
+    def to_write(name: str) -> Path:
+        check_file("--output", name)
+        return Path(name)
+
+    parser.add_argument(
+        "--output", type=to_write, metavar="FILE.json", help="also write everything"
+    )
 
 
-def find_device(name: str | None) -> torch.device:
-    """Return the device of that name, by default the GPU where there is one.
+def find_device(name: str) -> torch.device:
+    """Return the device of that name.
 
     Raises:
         UserError: if it is neither cpu nor cuda, or there is no GPU.
     """
-    if name is None:
-        name = "cuda" if torch.cuda.is_available() else "cpu"
     if name not in ("cpu", "cuda"):
         raise UserError(f"--device {name}: choose cpu or cuda")
     if name == "cuda" and not torch.cuda.is_available():
@@ -74,16 +87,6 @@ def check_precision(precision: str, device: torch.device) -> None:
         raise UserError("--precision fp16: needs a GPU; on the CPU choose fp32 or bf16")
     if precision == "bf16" and device.type == "cuda" and not torch.cuda.is_bf16_supported():
         raise UserError("--precision bf16: this GPU has no bfloat16; choose fp32 or fp16")
-
-
-def check_output(output: Path | None) -> None:
-    """Refuse a file that could not be written, before anything is measured.
-
-    Raises:
-        UserError: naming it.
-    """
-    if output is not None:
-        check_file("--output", output)
 
 
 def carry_out(
@@ -105,3 +108,28 @@ def carry_out(
     if output is not None:
         write_json(output, result)
     return 0
+
+
+def result_of(
+    args: argparse.Namespace,
+    machine: dict,
+    seconds: Mapping[str, Sequence[float]],
+    rows: Mapping[str, dict],
+) -> dict:
+    """Put together what a benchmark of variants found.
+
+    Args:
+        args: the options.
+        machine: see ``describe_machine``.
+        seconds: by variant, of its steps.
+        rows: by variant, what else stands in its row.
+    """
+    summaries, shape = summarise(seconds, STOCK, args.seed), SHAPES[args.shape]
+    options = {k: None if k in ("output", "add_to") else v for k, v in vars(args).items()}
+    return {
+        "options": options | {"device": args.device.type},
+        "model": asdict(shape) | {"layout": shape.layout},
+        "machine": machine,
+        "baseline": STOCK,
+        "variants": {name: {**row, **summaries[name]} for name, row in rows.items()},
+    }

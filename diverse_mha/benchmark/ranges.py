@@ -15,18 +15,6 @@ LEAST_ROUNDS = 20
 SHARED = ("shape", "batch_tokens", "mean_length", "precision", "compile", "device")
 
 
-def check_rounds(rounds: int) -> None:
-    """Refuse a run too short to count.
-
-    Raises:
-        UserError: if it has fewer than ``LEAST_ROUNDS`` rounds.
-    """
-    if rounds < LEAST_ROUNDS:
-        raise UserError(
-            f"--rounds {rounds}: a range is made of runs of at least {LEAST_ROUNDS} rounds"
-        )
-
-
 def add(folder: Path, result: dict) -> list[dict]:
     """Keep a run in a folder of runs, and return all of the same options, by time.
 

@@ -46,12 +46,13 @@ class Shape:
             "layers": self.layers,
             "attention_heads": self.heads,
         }
-        options = {f"{side}_{k}": v for side in ("encoder", "decoder") for k, v in sides.items()}
-        options["dropout"] = self.dropout if dropout is None else dropout
-        options["attention_dropout"] = 0.0
-        options["share_all_embeddings"] = self.share_all
-        options["share_decoder_input_output_embed"] = True
-        return options
+        return {
+            **{f"{side}_{k}": v for side in ("encoder", "decoder") for k, v in sides.items()},
+            "dropout": self.dropout if dropout is None else dropout,
+            "attention_dropout": 0.0,
+            "share_all_embeddings": self.share_all,
+            "share_decoder_input_output_embed": True,
+        }
 
 
 @dataclass(frozen=True)

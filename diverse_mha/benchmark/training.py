@@ -11,7 +11,7 @@ from fairseq.dataclass.configs import FairseqConfig
 from fairseq.models import MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
 from fairseq.optim.adam import FairseqAdamConfig
 from fairseq.optim.fp16_optimizer import FP16Optimizer
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 from torch import Tensor
 
 import diverse_mha
@@ -138,19 +138,13 @@ def _build_criterion(variant: Variant, task: Namespace) -> torch.nn.Module:
 
 
 def _build_optimizer(parameters: list, precision: str):
-    cfg = _optimizer_config(precision)
-    if precision == "fp32":
-        return optim.build_optimizer(cfg.optimizer, parameters)
-    return FP16Optimizer.build_optimizer(cfg, parameters)
-
-
-def _optimizer_config(precision: str) -> DictConfig:
     cfg = OmegaConf.structured(FairseqConfig)
     adam = FairseqAdamConfig(adam_betas="(0.9, 0.98)", adam_eps=1e-9, lr=[1e-4], tpu=False)
     adam._name = "adam"
     cfg.optimizer = adam
-    cfg.common.fp16 = precision == "fp16"
-    cfg.common.bf16 = precision == "bf16"
+    cfg.common.fp16, cfg.common.bf16 = precision == "fp16", precision == "bf16"
     cfg.optimization.update_freq = [1]
     cfg.distributed_training.distributed_world_size = 1
-    return cfg
+    if precision == "fp32":
+        return optim.build_optimizer(cfg.optimizer, parameters)
+    return FP16Optimizer.build_optimizer(cfg, parameters)

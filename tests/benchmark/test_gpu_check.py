@@ -59,11 +59,9 @@ def check(monkeypatch, tmp_path):
 
     def run(*names, minutes="1", device="cpu", more=()):
         # A job that leaves JSON is one of the speeds.
-        parts = [
-            gpu.Part("speed" if name == "falls back" else name, name.title(), 1, [JOBS[name]])
-            for name in names
-        ]
-        monkeypatch.setattr(gpu, "parts_for", lambda device, out: parts)
+        parts = {"speed" if name == "falls back" else name: [JOBS[name]] for name in names}
+        monkeypatch.setattr(gpu, "PARTS", {part: (part.title(), 1) for part in parts})
+        monkeypatch.setattr(gpu, "jobs_for", lambda device, out: parts)
         words = ["--device", device, "--minutes", minutes, "--out", str(tmp_path / "out"), *more]
         code = gpu.main(words)
         state = json.loads((tmp_path / "out" / "report.json").read_text())
@@ -98,8 +96,7 @@ def test_a_job_without_end_leaves_time_for_the_others(check, capsys):
     assert "Stopped before the end, for time: sleeps." in capsys.readouterr().out
 
 
-def test_parts_can_be_chosen(check, monkeypatch):
-    monkeypatch.setattr(gpu, "PARTS", ("counts", "always"))
+def test_parts_can_be_chosen(check):
     assert list(check("counts", "always", more=["--parts", "always"])[1]) == ["always"]
     with pytest.raises(UserError, match="--parts speed: unknown 'speed'; choose from counts, alwa"):
         check("counts", "always", more=["--parts", "speed"])
@@ -237,7 +234,9 @@ def test_every_job_is_one_that_can_start(tmp_path):
     assert set(gpu.ARCHITECTURES) == set(runs.RUNS)
     counts = []
     for device in ("cpu", "cuda"):
-        jobs = [job for part in gpu.parts_for(device, tmp_path) for job in part.jobs]
+        parts = gpu.jobs_for(device, tmp_path)
+        assert list(parts) == list(gpu.PARTS)
+        jobs = [job for part in parts.values() for job in part]
         counts.append(len(jobs))
         for job in jobs:
             module, words = job.command[1], job.command[2:]
@@ -266,7 +265,7 @@ def test_a_rehearsal_gives_a_report(tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == (out / "report.md").read_text().strip()
     assert [line for line in done.stdout.splitlines() if line.startswith("### ")] == [
-        f"### {number}. {part.title}" for number, part in enumerate(gpu.parts_for("cpu", out), 1)
+        f"### {number}. {title}" for number, (title, _) in enumerate(gpu.PARTS.values(), 1)
     ]
     found = json.loads((out / "report.json").read_text())["jobs"]
     # How far it comes depends on the machine; what it comes to works.

@@ -303,9 +303,8 @@ def test_impossible_options_are_refused(options, message):
 
 def test_a_gpu_that_is_not_there(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    args = command.build_parser().parse_args(["--device", "cuda"])
     with pytest.raises(UserError, match="--device cuda: torch finds no GPU here"):
-        command.check_options(args)
+        command.build_parser().parse_args(["--device", "cuda"])
     args = command.build_parser().parse_args([])
     command.check_options(args)
     assert args.device == CPU
