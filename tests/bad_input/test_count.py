@@ -18,4 +18,7 @@ def test_the_document_says_how_many_there_are():
     commands = [row.command for table in TABLES for row in table.ROWS]
     assert len(commands) >= 60
     assert len(set(commands)) == len(commands), "one command is listed twice"
-    assert f"{len(commands)} wrong inputs" in DOCUMENT.read_text(encoding="utf-8")
+    document = DOCUMENT.read_text(encoding="utf-8")
+    assert f"{len(commands)} wrong inputs" in document
+    for table in TABLES:
+        assert f"`{table.__name__.rpartition('.')[2]}.py` | {len(table.ROWS)} |" in document
