@@ -102,6 +102,8 @@ def register_family(
         class_name = "".join(part.capitalize() for part in (name + suffix).split("_"))
         config = with_defaults(model.config, class_name + "Config", {**(defaults or {}), **shape})
         own = {"config": config, "declared": model.config, "add_args": classmethod(_add_args)}
+        if class_name == model.__name__:
+            class_name += "Base"  # the family's own class keeps its name
         cls = type(class_name, (model,), {**own, "__module__": model.__module__})
         setattr(sys.modules[model.__module__], class_name, cls)  # where pickle looks for it
         _REGISTERED[name + suffix] = register_model(name + suffix, dataclass=config)(cls)

@@ -110,10 +110,14 @@ def _coefficients(figure: Figure, curves: Sequence[Curve], folder: Path) -> list
 
 
 def _coefficients_against(figure: Figure, curves: Sequence[Curve], folder: Path) -> list[Plot]:
-    # In the form that pairs of heads have: one "pair", the two models.
+    def last(coefficients: Sequence[float]) -> dict:
+        # In the form that pairs of heads have: one "pair", the two models.
+        layer = {"svcca": {"coefficients": {"": coefficients}}}
+        return {"depth": "last", "layers": {"last": layer}}
+
     pairs = [
         {
-            component: {"layers": {"last": {"svcca": {"coefficients": {"": c["coefficients"]}}}}}
+            component: last(c["coefficients"])
             for component, c in curve.heads["against"].items()
             if c["coefficients"]
         }

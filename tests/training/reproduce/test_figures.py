@@ -30,7 +30,7 @@ def runner(tmp_path):
 def measured(runner, coefficients):
     """Write what analyze says of the heads of both runs; return the runs' results."""
     layer = {"6": {"svcca": {"coefficients": {"1-2": coefficients}}}}
-    components = {name: {"layers": layer} for name in ("encoder", "cross", "decoder")}
+    components = {name: {"depth": 6, "layers": layer} for name in ("encoder", "cross", "decoder")}
     found = {}
     for need in fill.needs_of(FIGURE, FIGURE.rows, CHOICES):
         file = steps.heads_file(need, runner.place)
