@@ -59,6 +59,19 @@ def test_the_page_has_their_scores(head, bf16):
     assert found == {(label, column): by_label[label][column] for label, column in found}
 
 
+def test_the_page_has_their_perplexities():
+    by_label = rows(page("docs/results.md"), "| row, Penn Treebank |")
+    found = {}
+    for folder in PUBLISHED:
+        table, row, _, seed = planned()[folder]
+        if table.name == "ptb":
+            scores = json.loads((folder / "result.json").read_text(encoding="utf-8"))["scores"]
+            for column, split in (("test", "test"), ("validation", "valid")):
+                found[row.label, f"{column}, seed {seed}"] = f"{scores[split]['perplexity']:.2f}"
+    assert found
+    assert found == {(label, column): by_label[label][column] for label, column in found}
+
+
 #: Rows that are not in the analysis of variance (docs/study.md, Deviations).
 RUINED = ("Sub., encoder", "Out., all")
 
