@@ -301,8 +301,12 @@ class Check:
             return None
         finally:  # also when the user interrupts: nothing is left behind
             # pytest and the study put away what they have when they are interrupted.
-            ended = lambda: process.poll() is not None  # noqa: E731
-            end_groups([process.pid], ended, grace=GRACE_SECONDS, gently=signal.SIGINT)
+            end_groups(
+                [process.pid],
+                lambda: process.poll() is not None,
+                grace=GRACE_SECONDS,
+                gently=signal.SIGINT,
+            )
 
     def write(self) -> None:
         """Write ``report.json`` and ``report.md``."""

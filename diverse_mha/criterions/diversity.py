@@ -141,12 +141,10 @@ class DiversityMixin:
             return loss, sample_size, logging_output
         zero = loss.new_zeros(())
         measured = self.diversity.measure(recorder.head_states, sample_size, self.training)
-        logged = {}
-        for name, term in measured.items():
-            if _drops_layers(model):
-                logged.update({f"{name}/{c}": mean for c, mean in term.means.items()})
-            else:
-                logged[name] = sum(term.means.values())
+        if _drops_layers(model):
+            logged = {f"{n}/{c}": mean for n, t in measured.items() for c, mean in t.means.items()}
+        else:
+            logged = {name: sum(term.means.values()) for name, term in measured.items()}
         if reduce:
             added = {name: factor * term.loss for name, term in measured.items()}
             if self.training:
