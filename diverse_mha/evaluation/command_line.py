@@ -20,6 +20,9 @@ _REFUSED = {
     "--results-path": "is given by this script; use --output",
     "--path": "is given by this script; name the checkpoint as its first argument",
     "--replace-unk": "copies words of raw text, which binarised data does not hold; leave it out",
+    "--quiet": "hides what is to be scored; leave it out",
+    "--num-shards": "leaves out a part of what is to be scored; leave it out",
+    "--skip-invalid-size-inputs-valid-test": "leaves out what is to be scored; leave it out",
 }
 #: Functions of fairseq's in which an error tells of a model and its data, not of options.
 _BUILDING = {"setup_task", "load_model_ensemble"}

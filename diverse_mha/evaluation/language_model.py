@@ -140,8 +140,7 @@ def main(words: Sequence[str]) -> int:
         )
     if trained.get("add_bos_token") and evaluated > tokens:
         evaluated = tokens  # fairseq counts the first token of each block, which has no score
-    part = any(word.startswith(("--num-shards", "--shard-id")) for word in args.extra)
-    if evaluated != tokens and not part:
+    if evaluated != tokens:
         raise UserError(
             f"fairseq-eval-lm scored {evaluated:,} of the {tokens:,} tokens of {args.subset}: "
             f"some lines are longer than --tokens-per-sample {args.tokens_per_sample}"

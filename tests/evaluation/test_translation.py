@@ -111,6 +111,9 @@ def test_a_language_that_cannot_be_scored_is_refused_at_once(monkeypatch):
         ("--gen-sub=valid", "--gen-sub: is given by this script; use --subset"),
         ("--path=other.pt", "--path: is given by this script; name the checkpoint"),
         ("--replace-unk", "--replace-unk: copies words of raw text, .*; leave it out"),
+        ("--quiet", "--quiet: hides what is to be scored; leave it out"),
+        ("--num-shards=2", "--num-shards: leaves out a part of what is to be scored; leave it"),
+        ("--skip-invalid", "--skip-invalid: leaves out what is to be scored; leave it out"),
     ],
 )
 def test_options_that_cannot_go_on_to_fairseq_are_refused(option, message):
