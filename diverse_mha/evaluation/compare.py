@@ -220,6 +220,10 @@ def _paired(test: str, texts: Sequence[Sequence[str]], metric, seed: int) -> tup
     # sacreBLEU counts the samples that differ by more than the translations do. Where these
     # have the same score that leaves out all that differ as little, and p comes out tiny.
     p = 1.0 if result.score == first.score else result.p_value
+    if test == "randomisation":
+        # Nor does it count those that differ as much. Of all ways to swap k lines two always do:
+        # none, and all of them. It is 0.5 where two lines differ, and nothing where many do.
+        p = min(1.0, p + 2.0 ** (1 - sum(x != y for x, y in zip(a, b, strict=True))))
     found = {"name": name, "p": p, "n": len(reference), "samples": samples}
     if result.ci is not None:
         found |= {"bleu_b_mean": result.mean, "bleu_b_ci95": result.ci}

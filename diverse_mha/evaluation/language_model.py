@@ -18,7 +18,7 @@ from pathlib import Path
 
 from diverse_mha.common.arguments import add_number
 from diverse_mha.common.errors import UserError, run_cli
-from diverse_mha.common.files import write_json
+from diverse_mha.common.files import sha256_of, write_json
 from diverse_mha.common.machine import versions
 from diverse_mha.evaluation.checkpoints import check_task, load_checkpoint
 from diverse_mha.evaluation.command_line import (
@@ -158,6 +158,7 @@ def main(words: Sequence[str]) -> int:
         "checkpoint": checkpoint,
         "updates": (state.get("optimizer_history") or [{}])[-1].get("num_updates"),
         "data": str(data),
+        "dictionary": sha256_of(data / "dict.txt"),
         "seconds": round(seconds, 2),
         "versions": versions(),
     }

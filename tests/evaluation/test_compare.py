@@ -65,6 +65,20 @@ def test_a_clear_difference_and_none_at_all(files, capsys):
     assert [test["p"] for test in tests.values()] == [1, 1, 1]
 
 
+@pytest.mark.parametrize(("differ", "exact"), [(1, 1.0), (2, 0.5)])
+def test_randomisation_counts_swaps_that_change_nothing(files, differ, exact):
+    good, bad = ((files / name).read_text().splitlines() for name in ("good", "bad"))
+    places = [n for n, pair in enumerate(zip(good, bad, strict=True)) if len(set(pair)) > 1]
+    for place in places[:differ]:
+        good[place] = bad[place]
+    (files / "near").write_text("\n".join(good) + "\n")
+    output = files / "out.json"
+    call(files, "near", "good", "--tests", "randomisation", "--output", str(output))
+    assert json.loads(output.read_text())["tests"]["randomisation"]["p"] == pytest.approx(
+        exact, abs=0.02
+    )
+
+
 def test_the_same_seed_gives_the_same_p(files):
     found = []
     for seed in ("7", "7", "8"):

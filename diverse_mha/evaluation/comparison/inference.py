@@ -41,13 +41,16 @@ def by_t(value: float, error: float, degrees: float, *, over_seeds: bool) -> Dif
         error: Its standard error.
         degrees: Degrees of freedom; infinity for the normal distribution.
         over_seeds: Whether the error holds the spread over seeds.
+
+    Returns:
+        The difference; without either where it is not 0 and its error is, which is not certainty
+        but too few numbers, or too coarse ones, to see an error.
     """
     from scipy.stats import t
 
-    if error == 0:
-        p = 1.0 if value == 0 else 0.0
-    else:
-        p = float(2 * t.sf(abs(value) / error, degrees))
+    if error == 0 and value != 0:
+        return Difference(value, over_seeds=over_seeds)
+    p = float(2 * t.sf(abs(value) / error, degrees)) if error else 1.0
     width = float(t.ppf((1 + LEVEL) / 2, degrees)) * error
     return Difference(value, (value - width, value + width), p, error, degrees, over_seeds)
 
@@ -75,7 +78,9 @@ def welch(baseline: Sequence[float], system: Sequence[float]) -> Difference:
     return by_t(value, math.sqrt(total), satterthwaite(total, parts), over_seeds=True)
 
 
-def by_rows_and_seeds(scores: Sequence[Mapping[int, float]]) -> list[Difference | None]:
+def by_rows_and_seeds(
+    scores: Sequence[Mapping[int, float]], step: float = 0.0
+) -> list[Difference | None]:
     """Compare rows with the first one over seeds, by an analysis of variance.
 
     score = row + seed + noise by least squares, and the variance of the noise is that of all
@@ -84,6 +89,8 @@ def by_rows_and_seeds(scores: Sequence[Mapping[int, float]]) -> list[Difference 
 
     Args:
         scores: By row, its score by seed. Rows may lack seeds that others have.
+        step: What scores were rounded to multiples of. The noise is at least that of rounding,
+            step^2 / 12: rounded scores may happen to differ alike.
 
     Returns:
         The difference of every row but the first: without interval where it or the first has one
@@ -102,7 +109,7 @@ def by_rows_and_seeds(scores: Sequence[Mapping[int, float]]) -> list[Difference 
     degrees = len(cells) - np.linalg.matrix_rank(design)
     rest = np.square(values - design @ effects).sum()
     # Scores are of the order of 1 to 1,000: what is smaller than this is rounding, not noise.
-    noise = round(float(rest) / int(degrees), 20) if degrees else None
+    noise = max(round(float(rest) / int(degrees), 20), step**2 / 12) if degrees else None
     found: list[Difference | None] = []
     for place in range(1, len(scores)):
         contrast = np.zeros(design.shape[1])

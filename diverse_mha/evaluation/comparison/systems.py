@@ -1,6 +1,6 @@
 """Methods beside a baseline: every measure's mean, difference, interval and corrected p-value."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import mean, stdev
 
@@ -59,7 +59,12 @@ class System:
 
 
 def compare_systems(
-    baseline: System, systems: Sequence[System], *, resamples: int = RESAMPLES, seed: int = SEED
+    baseline: System,
+    systems: Sequence[System],
+    *,
+    resamples: int = RESAMPLES,
+    seed: int = SEED,
+    steps: Mapping[str, float] | None = None,
 ) -> list[System]:
     """Compare methods with a baseline.
 
@@ -73,6 +78,7 @@ def compare_systems(
         systems: The others.
         resamples: Of the bootstrap.
         seed: Of its drawing.
+        steps: By measure, what its scores were rounded to multiples of, if they were.
 
     Returns:
         The baseline and the others with their measures.
@@ -81,7 +87,7 @@ def compare_systems(
     measures: list[dict[str, Measured]] = [{} for _ in everyone]
     for name in baseline.runs[0].scores:
         values = [tuple(run.scores[name] for run in one.runs) for one in everyone]
-        seeds = _over_seeds(name, everyone)
+        seeds = _over_seeds(name, everyone, (steps or {}).get(name, 0.0))
         if name in METRICS:
             differences = _resampled(name, everyone, values, resamples, seed)
         else:
@@ -96,14 +102,14 @@ def compare_systems(
     return [replace(one, measures=found) for one, found in zip(everyone, measures, strict=True)]
 
 
-def _over_seeds(name: str, everyone: Sequence[System]) -> list[Difference] | None:
+def _over_seeds(name: str, everyone: Sequence[System], step: float) -> list[Difference] | None:
     """Compare seed by seed; None unless every run's seed is known and links it to the baseline."""
     rows = [{run.seed: run.scores[name] for run in one.runs} for one in everyone]
     if any(
         None in row or len(row) < len(one.runs) for row, one in zip(rows, everyone, strict=True)
     ):
         return None
-    found = by_rows_and_seeds(rows)
+    found = by_rows_and_seeds(rows, step)
     return None if None in found else found
 
 

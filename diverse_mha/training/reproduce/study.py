@@ -15,6 +15,7 @@ from diverse_mha.training.reproduce.results import valid_nll
 from diverse_mha.training.reproduce.steps import Place
 
 VALID = "valid nll"
+VALID_STEP = 0.001  # fairseq logs it to three decimals
 VALID_NOTE = (
     "valid nll: token loss on the validation set, bits a token, lower is better; it also chose the "
     "checkpoints, of all rows alike."
@@ -53,7 +54,7 @@ def tested_rows(table: Table, finished: Mapping[Row, list[Run]], place: Place) -
         scored = tuple(_scored(run, place) for run in finished[row])
         systems.append(System(row.label, scored))
     check_alike([(one.name, one.runs) for one in systems])
-    return compare_systems(systems[0], systems[1:])
+    return compare_systems(systems[0], systems[1:], steps={VALID: VALID_STEP})
 
 
 def _scored(run: Run, place: Place) -> Scored:
