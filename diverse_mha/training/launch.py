@@ -305,9 +305,8 @@ def _there(name: str) -> bool:
 
 def _recipe_path(value: str) -> Path:
     """Return the file that ``--config`` names: a path, or the name of a recipe of ours."""
-    path = Path(value)
     ours = CONFIGS / f"{value}.yaml"
-    return path if path.is_file() or path.name != value or not ours.is_file() else ours
+    return ours if Path(value).name == value and ours.is_file() else Path(value)
 
 
 def _read_recipe(path: Path) -> dict:
@@ -316,6 +315,8 @@ def _read_recipe(path: Path) -> dict:
     if not path.is_file():
         names = ", ".join(sorted(recipe.stem for recipe in CONFIGS.glob("*.yaml")))
         raise UserError(f"--config {path}: no such file; configs/ has recipes by name: {names}")
+    if path.suffix != ".yaml":
+        raise UserError(f"--config {path}: Hydra reads no other names than *.yaml; rename it")
     try:
         recipe = yaml.safe_load(path.read_text(encoding="utf-8"))
     except UnicodeDecodeError as error:
@@ -348,7 +349,7 @@ def _fairseq(job: Job, settings: dict) -> list[str]:
     # Hydra warns of its own age in five places before the plugin can quieten it.
     command = [sys.executable, "-W", "ignore::UserWarning", "-m", "diverse_mha.training.recipe"]
     command += ["--config-dir", str(job.config.absolute().parent), "--config-name", job.config.stem]
-    command += job.arguments
+    command += map(_hydra_word, job.arguments)
     given = {word.lstrip("+").partition("=")[0] for word in job.arguments}
     # A recipe names the plugin of the folder it is run from, which need not be a clone.
     user_dir = Path(job.setting("common", "user_dir") or USER_DIR)
@@ -368,6 +369,13 @@ def _fairseq(job: Job, settings: dict) -> list[str]:
 def _quote(text: str) -> str:
     """Quote a value for Hydra's grammar, in which a path may hold no blank."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _hydra_word(word: str) -> str:
+    """Quote the value of ``key=value`` if Hydra's grammar takes its letters in quotes only."""
+    key, _, value = word.partition("=")
+    bare = not value.isascii() and not set(value) & set("'\"[]{}$")
+    return f"{key}={_quote(value)}" if bare else word
 
 
 def _free_port() -> int:

@@ -116,6 +116,17 @@ def test_a_quoted_path_is_read_as_hydra_reads_it(tmp_path):
     assert steps._spell("été") == "'été'" and steps._spell("it's") == r"'it\'s'"
 
 
+def test_a_path_of_other_letters_is_quoted_for_hydra(tmp_path):
+    recipe = tmp_path / "my.yaml"
+    recipe.write_text("task: {data: a}\n")
+    words = ["checkpoint.save_dir=runs/größe", "task.data='d/é'", "model.x=${a}", "common.seed=2"]
+    ((command, _),) = launch.commands(
+        launch.parse(["--config", str(recipe), *words]), gpus=0, port=1
+    )
+    assert "checkpoint.save_dir='runs/größe'" in command
+    assert set(words[1:]) < set(command)
+
+
 def test_a_start_that_lies_in_the_save_folder_alone_is_refused(data, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "run").mkdir()
@@ -290,12 +301,17 @@ def alive(pid):
 def test_a_recipe_is_found_by_its_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert launch.parse(["--config", "demo"]).config == launch.CONFIGS / "demo.yaml"
-    (tmp_path / "demo").write_text("common: {}\n")
-    assert launch.parse(["--config", "demo"]).config == Path("demo")
+    (tmp_path / "demo").touch()  # no recipe: Hydra reads *.yaml alone
+    assert launch.parse(["--config", "demo"]).config == launch.CONFIGS / "demo.yaml"
+    (tmp_path / "demo.yaml").write_text("common: {}\n")
+    assert launch.parse(["--config", "demo.yaml"]).config == Path("demo.yaml")
     with pytest.raises(
         UserError, match="nosuch: no such file; configs/ has recipes by name: demo, demo_lm"
     ):
         launch.parse(["--config", "nosuch"])
+    (tmp_path / "mine.yml").write_text("common: {}\n")
+    with pytest.raises(UserError, match=r"mine.yml: Hydra reads no other names than \*.yaml"):
+        launch.parse(["--config", "mine.yml"])
 
 
 def test_what_nohup_ignores_stays_ignored():
