@@ -113,14 +113,18 @@ def average_checkpoints(paths: Sequence[str | Path]) -> dict:
         model[name] = (total / len(paths)).to(model[name].dtype)
     # fairseq reads both with .get, and with None starts a fresh optimizer.
     state["last_optimizer_state"] = None
-    # What tasks keep is of the last checkpoint's training: ours the float32 weights of a run in
-    # half precision, which are not the average's.
+    # What tasks keep is of the last checkpoint's training: ours, under their names, the float32
+    # weights of a run in half precision, which are not the average's.
     state["task_state"] = {}
     extra = state.get("extra_state") or {}
-    extra = {key: value for key, value in extra.items() if not key.startswith("ema")}
+    extra = {k: v for k, v in extra.items() if not k.startswith("ema") and not _of_training(v)}
     extra["averaged_from"] = [Path(path).name for path in paths]
     state["extra_state"] = extra
     return state
+
+
+def _of_training(kept: object) -> bool:
+    return isinstance(kept, dict) and bool(kept.keys() & {"fp32_params", "scaler"})
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

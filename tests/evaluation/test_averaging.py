@@ -23,7 +23,11 @@ def write(path, weight, *, count=0, dtype=torch.float32, **extra):
         "model": model,
         "cfg": {"model": {"_name": "m"}},
         "args": None,
-        "extra_state": {"train_iterator": {"epoch": 3}, "ema": {"w": torch.ones(2)}},
+        "extra_state": {
+            "train_iterator": {"epoch": 3},
+            "ema": {"w": torch.ones(2)},
+            "DiverseTranslationTask": {"fp32_params": [torch.ones(9)], "scaler": {}},
+        },
         "optimizer_history": [{"num_updates": count}],
         "last_optimizer_state": {"state": {0: torch.ones(9)}},
         "task_state": {"DiverseTranslationTask": {"fp32_params": [torch.ones(9)]}},
@@ -42,8 +46,11 @@ def test_mean_by_hand(tmp_path):
     assert state["cfg"] == {"model": {"_name": "m"}}
     assert state["last_optimizer_state"] is None
     assert state["task_state"] == {}, "the float32 weights of the last update are no average"
-    assert "ema" not in state["extra_state"], "an average of the model, not of its EMA"
-    assert state["extra_state"]["averaged_from"] == ["0.pt", "1.pt", "2.pt"]
+    # An average of the model, not of its EMA nor of its float32 weights.
+    assert state["extra_state"] == {
+        "train_iterator": {"epoch": 3},
+        "averaged_from": ["0.pt", "1.pt", "2.pt"],
+    }
 
 
 def test_half_precision_is_summed_in_double(tmp_path):
