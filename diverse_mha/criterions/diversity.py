@@ -102,13 +102,19 @@ class DiversityMixin:
 
         Raises:
             OptionError: if the model shows no heads, lacks a component that is named, has one
-                head where heads are compared, or an adaptive softmax that the loss does not take.
+                head where heads are compared, or an adaptive softmax where the loss takes none,
+                or none where it takes one.
         """
         softmax = getattr(getattr(model, "decoder", None), "adaptive_softmax", None)
         if softmax is not None and not isinstance(self, AdaptiveLoss):
             raise OptionError(
                 "--adaptive-softmax-cutoff: goes with --criterion adaptive_loss_with_diversity "
                 "only; other losses cannot train it"
+            )
+        if softmax is None and isinstance(self, AdaptiveLoss):
+            raise OptionError(
+                "--criterion adaptive_loss_with_diversity: needs --adaptive-softmax-cutoff; give "
+                "that, or --criterion cross_entropy_with_diversity"
             )
         if not self.diversity.wanted:
             return
@@ -144,7 +150,8 @@ class DiversityMixin:
         if _drops_layers(model):
             logged = {f"{n}/{c}": mean for n, t in measured.items() for c, mean in t.means.items()}
         else:
-            logged = {name: sum(term.means.values()) for name, term in measured.items()}
+            means = {name: term.means.values() for name, term in measured.items()}
+            logged = {n: sum(m for m in found if m is not None) for n, found in means.items()}
         if reduce:
             added = {name: factor * term.loss for name, term in measured.items()}
             if self.training:

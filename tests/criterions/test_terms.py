@@ -1,5 +1,6 @@
 """HSIC and orthogonality in the loss of every criterion, alone and in combination."""
 
+import math
 from types import SimpleNamespace
 
 import pytest
@@ -317,12 +318,20 @@ def test_a_model_that_shows_no_heads_is_refused_by_the_options_given(options, na
         criterion(**options)(build_stock(), toy_batch())
 
 
+def test_a_side_without_layers_adds_nothing_to_what_is_logged():
+    term = criterion(disagreement="output")
+    _, _, log = term(build_ours(encoder_layers=0).train(), toy_batch())
+    assert math.isfinite(log["term/disagreement_output"])
+
+
 @pytest.mark.parametrize("options", [{}, {"disagreement": "output"}])
 def test_an_adaptive_softmax_wants_its_own_loss(options):
     model = build_lm(**ADAPTIVE)
     with pytest.raises(ValueError, match="--adaptive-softmax-cutoff: goes with --criterion adap"):
         criterion("cross_entropy", **options).check_model(model)
     criterion("adaptive_loss", **options).check_model(model)
+    with pytest.raises(ValueError, match="adaptive_loss_with_diversity: needs --adaptive-softmax"):
+        criterion("adaptive_loss", **options).check_model(build_lm())
 
 
 def test_a_component_the_model_lacks_is_refused():
