@@ -13,9 +13,9 @@
 4. Warnings about fairseq's own use of Hydra and torch, which its users can do
    nothing about, are silenced. Ours are not.
 5. A training is looked at once more before it starts, where fairseq hands out all of
-   it: a checkpoint to start from that is not there or does not fit, or has all updates that
-   were asked for, a model that cannot give the loss what it asks for. One that lacks a part
-   of ours may be fine-tuned (:mod:`diverse_mha.models.warm_start`).
+   it: a checkpoint to start from that is not there or does not fit, is of another method or
+   seed, or has all updates that were asked for, a model that cannot give the loss what it asks
+   for. One that lacks a part of ours may be fine-tuned (:mod:`diverse_mha.models.warm_start`).
 6. Whole splits. fairseq-fixed leaves out the last sentences of a validation or test
    split if their number is not a multiple of ``--required-batch-size-multiple`` (8 by
    default): 1,008 of 1,014. In training they only come in another epoch.
@@ -28,7 +28,8 @@
    training holds a gigabyte of them, for nothing: a new update has new shapes, some forty. Those
    of one update are kept here. oneDNN reads its settings from the environment when it is first
    used.
-11. ``--sample-break-mode eos`` asks numpy for ``np.compat.long``, which numpy 2 has not got.
+11. ``--sample-break-mode eos`` asks numpy for ``np.compat.long`` and ``--num-batch-buckets`` for
+   ``percentile(interpolation=...)``, which numpy 2 has not got.
 """
 
 import argparse
@@ -48,6 +49,7 @@ from contextlib import contextmanager, nullcontext
 import numpy as np
 import torch
 from fairseq import checkpoint_utils, options
+from fairseq.data import bucket_pad_length_dataset, data_utils
 from fairseq.distributed import utils as distributed_utils
 from fairseq.file_io import PathManager
 from fairseq.tasks import FairseqTask
@@ -58,7 +60,8 @@ from diverse_mha.common import checkpoint_guard
 from diverse_mha.common.errors import OptionError, describe_os_error
 from diverse_mha.common.files import whole_file
 from diverse_mha.common.old_checkpoints import mend_language_model
-from diverse_mha.common.starting_point import FINETUNE, LAST, check_start
+from diverse_mha.common.options import flag
+from diverse_mha.common.starting_point import FINETUNE, LAST, check_method, check_start
 
 logger = logging.getLogger(__name__)
 
@@ -75,6 +78,8 @@ LOADING_ERRORS = (
 )
 #: How many shapes oneDNN keeps compiled: enough for all the products of one update.
 ONEDNN_CACHED_SHAPES = "64"
+#: The checkpoint read last, and the options in it.
+_last_read: dict = {}
 _NUMPY_DTYPES = ("float64", "float32", "int64", "int32", "bool")
 
 
@@ -145,6 +150,7 @@ def name_checkpoint_errors() -> None:
             with checkpoint_guard.reading(str(path), arg_overrides):
                 state = load(path, arg_overrides, *args, **kwargs)
             mend_language_model(state)
+            _last_read.update(path=str(path), cfg=state.get("cfg"))
             return state
         except OptionError:
             raise
@@ -209,8 +215,8 @@ def check_before_training() -> None:
     """Wrap what fairseq calls last before a training starts.
 
     Raises, when it is called:
-        OptionError: if the checkpoint to start from is not there, or the criterion cannot do
-            with the model.
+        OptionError: if the checkpoint to start from is not there, the last one of the folder is
+            of another method or seed, or the criterion cannot do with the model.
     """
     load = checkpoint_utils.load_checkpoint
     if hasattr(load, "__wrapped__"):
@@ -218,6 +224,7 @@ def check_before_training() -> None:
 
     @functools.wraps(load)
     def check_and_load(cfg, trainer, **passed):
+        _refuse_pruning(trainer.cfg.model)
         # The best score so far outlives a training where several run in one process, as in a
         # sweep; a resumed one finds its own in the checkpoint.
         vars(checkpoint_utils.save_checkpoint).pop("best", None)
@@ -234,12 +241,34 @@ def check_before_training() -> None:
             criterion.check_model(trainer.get_model())
         option, path = start or (None, os.path.join(cfg.save_dir, LAST))
         loading = getattr(trainer.get_model(), "loading", None)
-        with loading(path, warm=option == FINETUNE) if loading else nullcontext():
-            loaded = load(cfg, trainer, **passed)
+        try:
+            with loading(path, warm=option == FINETUNE) if loading else nullcontext():
+                loaded = load(cfg, trainer, **passed)
+        except KeyError as error:
+            # fairseq begins an average of weights that it has let go of.
+            if trainer.cfg.ema.store_ema and error.args == ("model",):
+                raise OptionError(f"--store-ema: {path} has no average to go on with") from error
+            raise
+        if start is None and _last_read.get("path") == path:
+            own = {
+                "criterion": getattr(criterion, "method_options", ()),
+                "model": getattr(trainer.get_model(), "method_options", ()),
+            }
+            check_method(path, _last_read["cfg"], trainer.cfg, own)
         _stop_if_done(trainer, path)
         return loaded
 
     checkpoint_utils.load_checkpoint = check_and_load
+
+
+def _refuse_pruning(model) -> None:
+    """Refuse to train what would be pruned once more whenever its checkpoint is read."""
+    for name in ("encoder_layers_to_keep", "decoder_layers_to_keep"):
+        if getattr(model, name, None):
+            raise OptionError(
+                f"{flag(name)} {getattr(model, name)}: is for --model-overrides of an evaluation; "
+                "train a model of as many layers"
+            )
 
 
 def _stop_if_done(trainer, path: str) -> None:
@@ -301,6 +330,13 @@ def quiet_fairseq() -> None:
         warnings.filterwarnings("ignore", category=category, **where)
 
 
+def bucket_sizes(sizes, num_buckets: int) -> np.ndarray:
+    """Cut sizes into buckets of about as many; returns the largest of each, without repeats."""
+    shares = np.linspace(0, 100, num_buckets + 1)[1:]
+    return np.unique(np.percentile(sizes, shares, method="lower"))
+
+
+data_utils.get_buckets = bucket_pad_length_dataset.get_buckets = bucket_sizes
 if not hasattr(np, "compat"):
     np.compat = types.SimpleNamespace(long=int)
 allow_fairseq_checkpoints()

@@ -14,7 +14,12 @@ import numpy as np
 import pytest
 import torch
 from fairseq import checkpoint_utils, options
-from fairseq.data import FairseqDataset, TokenBlockDataset
+from fairseq.data import (
+    FairseqDataset,
+    TokenBlockDataset,
+    bucket_pad_length_dataset,
+    data_utils,
+)
 from fairseq.dataclass.configs import CheckpointConfig
 from fairseq.tasks import TASK_REGISTRY, FairseqTask
 from fairseq.trainer import Trainer
@@ -186,11 +191,18 @@ def test_the_trainer_says_how_to_shuffle_groups_for_training_alone():
     assert "grouped_shuffling=" in training and "grouped_shuffling=" not in validation
 
 
+def training(tmp_path, **model):
+    """What fairseq's trainer has to say when a training is to begin."""
+    trainer = mock.MagicMock(checkpoint_suffix="")
+    trainer.get_model.return_value = torch.nn.Identity()
+    trainer.cfg.model = argparse.Namespace(**model)
+    trainer.cfg.optimization.max_update = 0
+    return CheckpointConfig(save_dir=str(tmp_path)), trainer
+
+
 def test_the_best_score_of_a_training_is_not_that_of_the_next(tmp_path):
     checkpoint_utils.save_checkpoint.best = 1.0
-    config = CheckpointConfig(save_dir=str(tmp_path))
-    trainer = mock.MagicMock(checkpoint_suffix="")
-    trainer.cfg.optimization.max_update = 0
+    config, trainer = training(tmp_path)
     trainer.load_checkpoint.return_value = None
     checkpoint_utils.load_checkpoint(config, trainer)
     assert not hasattr(checkpoint_utils.save_checkpoint, "best")
@@ -211,3 +223,28 @@ def test_text_can_be_cut_at_line_ends_on_numpy_2():
     texts = [torch.tensor([4, 5, 2]), torch.tensor([6, 2])]
     blocks = TokenBlockDataset(texts, sizes, block_size=None, pad=1, eos=2, break_mode="eos")
     assert [block.tolist() for block in blocks] == [[4, 5, 2], [6, 2]]
+
+
+def test_sizes_fall_into_buckets_on_numpy_2():
+    lengths = np.arange(1, 101)
+    # By hand: 100 lengths have 99 steps between them, of which a quarter goes up to 24.75.
+    assert data_utils.get_buckets(lengths, 4).tolist() == [25, 50, 75, 100]
+    assert bucket_pad_length_dataset.get_buckets(np.array([3, 3, 3, 9]), 2).tolist() == [3, 9]
+
+
+def test_a_model_that_each_reading_would_prune_again_is_not_trained(tmp_path):
+    message = "--decoder-layers-to-keep 0,2: is for --model-overrides of an evaluation; train a"
+    with pytest.raises(ValueError, match=message):
+        checkpoint_utils.load_checkpoint(*training(tmp_path, decoder_layers_to_keep="0,2"))
+
+
+@pytest.mark.parametrize("averaging", [True, False])
+def test_an_average_of_weights_goes_on_from_one_only(averaging, tmp_path):
+    config, trainer = training(tmp_path)
+    trainer.cfg.ema.store_ema = averaging
+    trainer.load_checkpoint.side_effect = KeyError("model")
+    expected = (
+        (ValueError, "--store-ema: .*_last.pt has no average") if averaging else (KeyError, "")
+    )
+    with pytest.raises(expected[0], match=expected[1]):
+        checkpoint_utils.load_checkpoint(config, trainer)

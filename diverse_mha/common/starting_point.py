@@ -6,9 +6,10 @@ is imported, ``compat.py`` for every other way of training.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 
 from diverse_mha.common.errors import OptionError
+from diverse_mha.common.options import flag
 
 #: What ``--restore-file`` is by default, and the one name that fairseq looks up in the save folder.
 LAST = "checkpoint_last.pt"
@@ -61,6 +62,35 @@ def check_start(
         cure = f"give {inside}" if exists(inside) else "check the name, or leave it out"
         raise OptionError(f"{option} {path}: no such checkpoint; {cure}")
     return option, path
+
+
+def check_method(
+    path: str, saved: Mapping | None, now: Mapping, own: Mapping[str, Collection[str]]
+) -> None:
+    """Refuse to go on with another method, or seed, than the run in the folder was begun with.
+
+    fairseq would, and the model would be of both; most often it was the folder that was forgotten.
+
+    Args:
+        path: the last checkpoint of the folder.
+        saved: the options in it; None where it has none by groups.
+        now: those of the training.
+        own: by group, the options that make a method; where there are none, nothing is compared.
+
+    Raises:
+        OptionError: naming the first option that differs, with both values.
+    """
+    if not saved or not any(own.values()):
+        return
+    for group, names in {"common": ("seed",), **own}.items():
+        before, after = saved.get(group) or {}, now[group]
+        for name in names:
+            if name in before and before[name] != after[name]:
+                raise OptionError(
+                    f"{path}: trained with {flag(name)} {before[name]}, which is now "
+                    f"{after[name]}; give another --save-dir, or, if that run is to go on so, "
+                    f"--restore-file {path}"
+                )
 
 
 def _part(name: str, suffix: str) -> str:

@@ -8,7 +8,7 @@ from fairseq.dataclass.configs import CheckpointConfig
 from torch import nn
 
 from diverse_mha.common.errors import OptionError
-from diverse_mha.common.starting_point import LAST, check_start
+from diverse_mha.common.starting_point import LAST, check_method, check_start
 
 OPTIONS = {"restore_file": LAST, "finetune_from_model": None, "continue_once": None}
 CASES = {
@@ -32,7 +32,7 @@ class Trainer:
 
     def __init__(self, suffix):
         self.checkpoint_suffix, self.loaded = suffix, None
-        self.cfg = SimpleNamespace(optimization=SimpleNamespace(max_update=0))
+        self.cfg = SimpleNamespace(optimization=SimpleNamespace(max_update=0), model=None)
 
     def load_checkpoint(self, path, *args, **kwargs):
         self.loaded = path
@@ -81,3 +81,27 @@ def test_a_start_that_is_not_there_is_refused(case, folder):
     checkpoint_utils.load_checkpoint(config, trainer)  # fairseq's, behind ours
     there = (folder / trainer.loaded).exists()
     assert there == (case != "nothing-given"), "this is what fairseq opens"
+
+
+SAVED = {"common": {"seed": 1}, "criterion": {"hsic_weight": 0.0}, "model": {"drophead": 0.1}}
+OWN = {"criterion": ("hsic_weight", "newer"), "model": ("drophead",)}
+
+
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [
+        ({}, None),
+        ({"common": {"seed": 2}}, "last.pt: trained with --seed 1, which is now 2; give another"),
+        ({"criterion": {"hsic_weight": 1e-7, "newer": 1}}, "--hsic-weight 0.0, .* now 1e-07"),
+        ({"model": {"drophead": 0.0}}, "--drophead 0.1, .* or, if .* --restore-file last.pt"),
+    ],
+)
+def test_a_run_does_not_go_on_as_another(changed, named):
+    now = {**SAVED, "criterion": {"hsic_weight": 0, "newer": 5}, **changed}
+    check_method("last.pt", SAVED, now, {"criterion": (), "model": ()})  # stock fairseq's
+    check_method("last.pt", None, now, OWN)  # of before there were groups
+    if named is None:
+        check_method("last.pt", SAVED, now, OWN)
+        return
+    with pytest.raises(OptionError, match=named):
+        check_method("last.pt", SAVED, now, OWN)

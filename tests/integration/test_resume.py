@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from tests.reliability import miniature, resume
+from tests.reliability.children import Child, train
 from tests.reliability.faults import Fault
 from tests.reliability.runs import words
 
@@ -70,4 +71,16 @@ def test_a_finished_run_given_again_changes_nothing(data, tmp_path):
     stamps = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.pt")}
     again, said = resume.whole_run(run, tmp_path)
     assert resume.differences(before, again) == []
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.pt")} == stamps
+
+
+def test_another_method_does_not_go_on_from_the_run_in_the_folder(data, tmp_path):
+    begun = words("transformer_coda", data, tmp_path, "--max-update", 3)
+    resume.whole_run(begun, tmp_path)
+    stamps = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.pt")}
+    for option, value in (("--hsic-weight", "1e-07"), ("--drophead", "0.1"), ("--seed", "7")):
+        other = words("transformer_coda", data, tmp_path, "--max-update", 6, option, value)
+        code, said = Child(train, other).result()
+        assert code == 1 and f"trained with {option} " in said and f"which is now {value};" in said
+        assert said.startswith("error: ") and "\n" not in said
     assert {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.pt")} == stamps
