@@ -17,6 +17,7 @@ sys.exit(not (found("torch") and found("fairseq")))' >/dev/null 2>&1; then
 fi
 # Whatever the folder a script is called from, and whatever Python it uses.
 export PYTHONPATH=$root${PYTHONPATH:+:$PYTHONPATH}
+export DIVERSE_MHA_SCRIPT=${0##*/} # what --help and errors call the command
 export PYTHONSAFEPATH=1 # a folder that holds another copy of the package does not come first
 # torch's threads spin while they wait for each other, and with other programs
 # on the same cores a small model trains many times slower for it.

@@ -3,12 +3,12 @@
 import argparse
 import functools
 import math
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.common.places import ROOT
 
 
 class OneLineParser(argparse.ArgumentParser):
@@ -23,10 +23,12 @@ class OneLineParser(argparse.ArgumentParser):
         raise UserError(f"{message}; see {self.prog} --help")
 
 
-def called(name: str, folder: str = "scripts") -> str:
-    """Say how a subcommand is called: by its script in a clone, elsewhere by its name."""
-    there = (ROOT / folder / f"{name}.sh").is_file()
-    return f"{folder}/{name}.sh" if there else f"diverse-mha {name}"
+def called(command: str, script: str | None = None) -> str:
+    """Name a subcommand as the user typed it: its script, by default of its name, or itself."""
+    script = script or f"scripts/{command}.sh"
+    # scripts/env.sh, which every script reads, leaves the script's name.
+    typed = os.environ.get("DIVERSE_MHA_SCRIPT") == script.rpartition("/")[2]
+    return script if typed else f"diverse-mha {command}"
 
 
 def one_line(parser: argparse.ArgumentParser, who: str) -> argparse.ArgumentParser:

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import fields, replace
 
-from diverse_mha.common.arguments import OneLineParser, add_from, add_number, add_out
+from diverse_mha.common.arguments import OneLineParser, add_from, add_number, add_out, called
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.machine import cores
 from diverse_mha.corpora import subwords
@@ -72,7 +72,10 @@ def _add_corpus(corpora: argparse._SubParsersAction, corpus: Corpus) -> argparse
     epilog = SEGMENTED_EPILOG if corpus.segmented else EPILOG
     parser = corpora.add_parser(
         corpus.name,
-        prog=f"data-prep/prepare-{name}.sh",
+        prog=called(
+            f"{'prepare-lm' if corpus.running_text else 'prepare'} {corpus.name}",
+            f"data-prep/prepare-{name}.sh",
+        ),
         help=corpus.about,
         description=textwrap.fill(f"Prepare {corpus.about}.", 78),
         epilog=TEXT_EPILOG if corpus.running_text else epilog,

@@ -39,7 +39,7 @@ FIELDS = ("label", "input0", "input1", "length")  # in the order of a line of sp
 
 def _parser() -> argparse.ArgumentParser:
     parser = OneLineParser(
-        prog=called("prepare-logic", "data-prep"),
+        prog=called("prepare-logic", "data-prep/prepare-logic.sh"),
         description="Prepare the pairs of logical formulas of Bowman et al. 2014 for "
         "fairseq-train: read the published files, or generate a set by their procedure.",
         epilog="The output folder gets pairs/ (published format, by length), split/ and bin/ (for "

@@ -29,7 +29,7 @@ FOLDERS = ("text", "bin")
 def _parser() -> argparse.ArgumentParser:
     names = "\n".join(f"  {name:24}{table:7}{about}" for name, (table, about) in TASKS.items())
     parser = OneLineParser(
-        prog=called("prepare-probing", "data-prep"),
+        prog=called("prepare-probing", "data-prep/prepare-probing.sh"),
         description="Prepare the probing tasks of Conneau et al. 2018 for fairseq-train, from "
         "SentEval's files\n(about 10 MB each to download, continued where it stopped).",
         epilog=f"tasks:\n{names}\n\nThe output folder gets a folder a task with text/ and bin/ "

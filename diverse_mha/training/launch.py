@@ -24,6 +24,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from diverse_mha.common.arguments import called
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.machine import cores
 from diverse_mha.common.options import flag
@@ -32,8 +33,8 @@ from diverse_mha.common.processes import Command, Interrupted, end, stoppable
 from diverse_mha.common.starting_point import LAST, check_start
 
 USAGE = """\
-usage: scripts/train.sh [--processes N] DATA [options of fairseq-train]
-       scripts/train.sh [--processes N] --config FILE.yaml [key=value ...]
+usage: {train} [--processes N] DATA [options of fairseq-train]
+       {train} [--processes N] --config FILE.yaml [key=value ...]
 
 Trains with fairseq and this plugin. The first form passes all its options on to
 fairseq-train, the second hands the file and the key=value pairs to
@@ -49,8 +50,8 @@ fairseq-hydra-train (task.data=DATA gives the data folder).
 The plugin's --user-dir is added unless you give one.
 
 examples:
-  scripts/train.sh data/demo/bin --arch transformer_disagree_small --optimizer adam ...
-  scripts/train.sh --processes 2 --config configs/multi30k_small.yaml
+  {train} data/demo/bin --arch transformer_disagree_small --optimizer adam ...
+  {train} --processes 2 --config configs/multi30k_small.yaml
 """
 
 CPU_BACKENDS = ("legacy_ddp", "no_c10d")  # two names of the same
@@ -114,7 +115,7 @@ def parse(words: Sequence[str]) -> Job:
             continue
         if not separator:
             if not rest:
-                raise UserError(f"{name}: a value must follow; see scripts/train.sh --help")
+                raise UserError(f"{name}: a value must follow; see {called('train')} --help")
             value = rest.pop(0)
         if name == "--config":
             job.config = _recipe_path(value)
@@ -128,7 +129,7 @@ def parse(words: Sequence[str]) -> Job:
             if "=" not in word:
                 raise UserError(f"{word}: with --config, settings are written key=value")
     elif not job.arguments or job.arguments[0].startswith("-"):
-        raise UserError("the data folder must come first; see scripts/train.sh --help")
+        raise UserError(f"the data folder must come first; see {called('train')} --help")
     if job.flag("common", "cpu"):
         job.processes = job.processes or 1  # fairseq would count the GPUs also with --cpu
     return job
@@ -274,7 +275,7 @@ def _first_failure(running: Sequence[Command], check: Callable[[], None]) -> int
 def main(words: Sequence[str]) -> int:
     """Train as the command line says, and return the exit code."""
     if not words or words[0] in ("-h", "--help"):
-        print(USAGE, end="")
+        print(USAGE.format(train=called("train")), end="")
         return 0 if words else 2
     job = parse(words)
     data = job.arguments[0] if job.config is None else job.setting("task", "data")

@@ -209,7 +209,7 @@ def test_another_device_takes_another_folder(check, tmp_path):
         (["--minutes", "0"], "--minutes 0: must be more than 0"),
         (["--minutes", "nan"], "--minutes nan: must be more than 0"),
         (["--device", "tpu"], "--device tpu: choose cpu or cuda"),
-        (["--fast"], "unrecognized arguments: --fast; see scripts/check-gpu.sh --help"),
+        (["--fast"], "unrecognized arguments: --fast; see diverse-mha check-gpu --help"),
     ],
 )
 def test_impossible_options_are_refused(options, message):

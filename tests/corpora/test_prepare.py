@@ -62,7 +62,7 @@ def test_help_fits_the_screen_and_ends_well(arguments, capsys):
         ("wmt99 --out o", "invalid choice: 'wmt99'"),
         (
             "multi30k --out",
-            "--out: expected one argument; see data-prep/prepare-multi30k.sh --help",
+            "--out: expected one argument; see diverse-mha prepare multi30k --help",
         ),
         ("multi30k --out o --merges 0", "--merges: 0 is not a whole number from 1 up"),
         ("multi30k --out o --workers many", "--workers: many is not a whole number from 1 up"),
@@ -119,6 +119,7 @@ def test_a_script_calls_the_command_whose_help_names_it(script, monkeypatch, cap
     words = shlex.split(script.read_text().partition("exec ")[2].replace("\\\n", ""))
     words = [word for word in words if word != "$@"]
     assert words[1:3] == ["-m", cli.__name__] and words[-2] == "--out"
+    monkeypatch.setenv("DIVERSE_MHA_SCRIPT", script.name)  # as scripts/env.sh does
     folder = words[-1].removeprefix("$root/")
     assert folder == f"data/{script.stem.removeprefix('prepare-')}"
     with pytest.raises(SystemExit) as end:

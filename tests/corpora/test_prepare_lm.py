@@ -339,7 +339,10 @@ def test_help_ends_well(arguments, capsys):
     [
         ("", "required: CORPUS"),
         ("wikitext2 --out o", "invalid choice: 'wikitext2'"),
-        ("ptb --out o --workers 0", "--workers: 0 is not a whole number from 1 up; see data-prep/"),
+        (
+            "ptb --out o --workers 0",
+            "--workers: 0 is not a whole number from 1 up; see diverse-mha prepare-lm ptb --help",
+        ),
         ("ptb --out o --min-count 2", "unrecognized arguments: --min-count 2"),
         ("own --out o", "required: --from"),
         ("own --out o --from f --min-count x", "--min-count: x is not a whole number from 1 up"),

@@ -116,7 +116,7 @@ def test_a_wrong_line_is_named_and_nothing_is_left(tmp_path, line, message):
         ("--draws 5 --from f", "--draws has no effect with --from"),
         (
             "--draws 0",
-            "--draws: 0 is not a whole number from 1 up; see data-prep/prepare-logic.sh --help",
+            "--draws: 0 is not a whole number from 1 up; see diverse-mha prepare-logic --help",
         ),
         ("--train-operators 13", "--train-operators 13: must be at most 12"),
         ("--from nowhere", "nowhere: no such folder"),

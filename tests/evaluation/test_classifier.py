@@ -44,7 +44,7 @@ def test_wrong_arguments_are_refused(tmp_path):
         (["c.pt", "nowhere"], "nowhere: no such data, or no labels in it"),
         (["c.pt", str(tmp_path), "--output", "x.txt"], "--output x.txt: must end in .json"),
         (["c.pt", str(tmp_path), "--batch-size", "0"], "--batch-size: 0 is not a whole number"),
-        (["c.pt"], "required: data_bin; see scripts/evaluate-classifier.sh --help"),
+        (["c.pt"], "required: data_bin; see diverse-mha evaluate-classifier --help"),
         ([str(tmp_path / "c.pt"), str(tmp_path)], "c.pt: no such checkpoint"),
     ):
         with pytest.raises(UserError, match=message):

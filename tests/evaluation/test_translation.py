@@ -123,7 +123,7 @@ def test_options_that_cannot_go_on_to_fairseq_are_refused(option, message):
 
 @pytest.mark.parametrize("value", ["nan", "inf", "1e9", "-11", "low"])
 def test_a_length_penalty_that_is_no_number_of_use_is_refused(value):
-    message = f"--lenpen: {value} is not a number from -10 to 10; see scripts/evaluate.sh"
+    message = f"--lenpen: {value} is not a number from -10 to 10; see diverse-mha evaluate"
     with pytest.raises(UserError, match=message):
         evaluate.main(["model.pt", "bin", f"--lenpen={value}"])
 
