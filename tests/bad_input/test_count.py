@@ -1,4 +1,4 @@
-"""The number of wrong inputs in the tables is the one that the document gives."""
+"""No table of wrong inputs is forgotten, and no input is in two."""
 
 from pathlib import Path
 
@@ -10,15 +10,12 @@ from tests.bad_input import (
     test_training,
 )
 
-DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "reliability.md"
 TABLES = (test_tools, test_evaluation, test_preparation, test_training, test_scripts)
 
 
-def test_the_document_says_how_many_there_are():
+def test_every_table_is_here_and_every_command_once():
+    files = {path.stem for path in Path(__file__).parent.glob("test_*.py")}
+    assert files - {Path(__file__).stem} == {table.__name__.rpartition(".")[2] for table in TABLES}
     commands = [row.command for table in TABLES for row in table.ROWS]
-    assert len(commands) >= 60
+    assert len(commands) > 250, "as docs/reliability.md says"
     assert len(set(commands)) == len(commands), "one command is listed twice"
-    document = DOCUMENT.read_text(encoding="utf-8")
-    assert f"{len(commands)} wrong inputs" in document
-    for table in TABLES:
-        assert f"`{table.__name__.rpartition('.')[2]}.py` | {len(table.ROWS)} |" in document
