@@ -108,7 +108,7 @@ WORLD = {
 MULTI30K = {"data/multi30k": "data/multi30k"}
 GIVEN = {
     "README.md": MULTI30K,
-    "docs/overview.md": MULTI30K,
+    "docs/design.md": MULTI30K,
     "docs/analysis.md": MULTI30K
     | {"data/bin": "data/multi30k/bin", "runs/h1": "runs/h1"}
     | dict.fromkeys(
