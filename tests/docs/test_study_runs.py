@@ -3,10 +3,12 @@
 import itertools
 import json
 import re
+import shutil
 
 import numpy as np
 import pytest
 
+from diverse_mha import cli
 from diverse_mha.evaluation.comparison.inference import by_rows_and_seeds, by_t, holm
 from diverse_mha.training.log import read_log
 from diverse_mha.training.reproduce.fill import Choices
@@ -70,6 +72,28 @@ def test_the_page_has_their_perplexities():
                 found[row.label, f"{column}, seed {seed}"] = f"{scores[split]['perplexity']:.2f}"
     assert found
     assert found == {(label, column): by_label[label][column] for label, column in found}
+
+
+def test_their_tests_are_made_again_whatever_else_was_evaluated(tmp_path, capsys):
+    for folder in (path for path in PUBLISHED if path.name.startswith("ptb.")):
+        shutil.copytree(folder, tmp_path / "small/runs" / folder.name)
+    for name in ("test.json", "checkpoint_best.test.json"):  # by hand, with other options
+        score = {"subset": "test", "perplexity": 99.0}
+        (tmp_path / "small/runs" / folder.name / name).write_text(json.dumps(score))
+    words = ["reproduce", "study", "ptb", "--scale", "small", "--collect", "--out", str(tmp_path)]
+    assert cli.run(words) == 0, capsys.readouterr().out
+    tests = json.loads((tmp_path / "small/tables/study-ptb.tests.json").read_text())["systems"]
+    by_label = rows(page("docs/results.md"), "| row, Penn Treebank |")
+    for one in tests:
+        said = f"{one['measures']['perplexity']['mean']:.2f}"
+        assert said == by_label[one["name"]]["test, seed 1"]
+    assert len(tests) == 5 and (tmp_path / "small/tables/study-ptb/figure.md").is_file()
+    result = json.loads((tmp_path / "small/runs" / folder.name / "result.json").read_text())
+    result["scores"]["test"]["tokens"] += 1
+    (tmp_path / "small/runs" / folder.name / "result.json").write_text(json.dumps(result))
+    assert cli.run(words) == 0, "without tests there are the table and the curves"
+    assert "tests: FAILED: " in (said := capsys.readouterr().out) and "another test set" in said
+    assert said.splitlines()[-2].startswith("written: ") and "learning-curves.svg" in said
 
 
 #: Rows that are not in the analysis of variance (docs/study.md, Deviations).

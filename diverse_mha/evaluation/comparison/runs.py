@@ -68,8 +68,28 @@ def read_run(path: Path, *, reference: Path | None = None, tokenize: str | None 
     result = _content(file)
     if result is None:
         raise UserError(f"{file}: no result of an evaluation script; name one, or a folder")
+    return Scored(str(path), _seed(path), *scores_of(file, result, reference, tokenize))
+
+
+def scores_of(
+    file: Path, result: dict, reference: Path | None = None, tokenize: str | None = None
+) -> Found:
+    """Take the scores out of what an evaluation wrote.
+
+    Args:
+        file: Where it wrote that; beside it lie the translations, if any. Itself it is not read.
+        result: Its content.
+        reference: See :func:`read_run`.
+        tokenize: Likewise.
+
+    Returns:
+        Scores, statistics and test, as :class:`Scored` has them.
+
+    Raises:
+        UserError: if something is missing from it, or its translations do not fit.
+    """
     try:
-        return Scored(str(path), _seed(path), *_scored(file, result, reference, tokenize))
+        return _scored(file, result, reference, tokenize)
     except (LookupError, TypeError, AttributeError) as error:
         raise UserError(
             f"{file}: not as an evaluation writes it ({error!r}); repeat that"

@@ -221,7 +221,9 @@ def _one(item: Item, names: str | None, choices: Choices, runner: Runner) -> boo
     files = printer.write_all(layout, folder, name, printer.to_json(layout, filled))
     if item.tested is not None:
         finished = study.runs_by_row(item, rows, choices, found)
-        systems = study.tested_rows(item, finished, runner.place)
+        systems = []
+        with failure_told("      tests: "):
+            systems = study.tested_rows(item, finished, found, runner.place)
         if systems:
             tests = study.lay_out_tests(item, systems)
             print("\n" + to_text(tests))

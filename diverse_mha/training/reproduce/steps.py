@@ -124,7 +124,8 @@ def train(run: Run, place: Place) -> Step:
     return Step("train", "scripts/train.sh", "diverse_mha.training.launch", tuple(words))
 
 
-#: By kind of model: the script that scores it, its module, and the names of its results.
+#: By kind of model: the script that scores it, its module, and the names of its results, of which
+#: the last is that of the test set.
 _EVALUATIONS = {
     "translation": ("evaluate.sh", "translation", ("test",)),
     "language_model": ("evaluate-lm.sh", "language_model", ("valid", "test")),
@@ -152,6 +153,11 @@ def carry_out(run: Run, place: Place) -> list[Step]:
         words += [*recipe.evaluate, "--output", _short(folder / f"{name}.json")]
         steps.append(Step("evaluate", script, module, tuple(words)))
     return steps
+
+
+def test_file(run: Run, place: Place) -> Path:
+    """Return the file with the scores on the test set."""
+    return run.folder(place.out) / f"{_EVALUATIONS[run.recipe.kind][-1][-1]}.json"
 
 
 def checkpoint(run: Run, place: Place) -> Path:

@@ -1,18 +1,19 @@
 """What a study adds to a table: a table of tests against the baseline."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
+from diverse_mha.common.errors import UserError
 from diverse_mha.common.tables import Layout
-from diverse_mha.evaluation.comparison.runs import Scored, check_alike, read_run
+from diverse_mha.evaluation.comparison.runs import Scored, check_alike, scores_of
 from diverse_mha.evaluation.comparison.systems import RESAMPLES, System, compare_systems
 from diverse_mha.evaluation.comparison.tables import lay_out
 from diverse_mha.training.reproduce import steps
 from diverse_mha.training.reproduce.experiments import Row, Table
 from diverse_mha.training.reproduce.fill import Choices
 from diverse_mha.training.reproduce.plan import Run
-from diverse_mha.training.reproduce.results import valid_nll
+from diverse_mha.training.reproduce.results import RESULT, valid_nll
 from diverse_mha.training.reproduce.steps import Place
+from diverse_mha.training.reproduce.terminal import failure_told
 
 VALID = "valid nll"
 VALID_STEP = 0.001  # fairseq logs it to three decimals
@@ -36,34 +37,46 @@ def runs_by_row(
     }
 
 
-def tested_rows(table: Table, finished: Mapping[Row, list[Run]], place: Place) -> list[System]:
+def tested_rows(
+    table: Table, finished: Mapping[Row, list[Run]], found: Mapping[Run, dict], place: Place
+) -> list[System]:
     """Compare the rows that have a finished run with the baseline row.
 
     By the score that the table tests, and where a validation has one by the token loss, which
-    tells models apart that BLEU on a small test set cannot.
+    tells models apart that BLEU on a small test set cannot. A run without what that takes is left
+    out, and one line says why.
 
     Returns:
         The baseline and the others; empty where the baseline or all others are missing.
+
+    Raises:
+        UserError: if two runs were not scored alike.
     """
-    there = [row for row, runs in finished.items() if runs]
-    ordered = sorted(there, key=lambda row: row.name != table.baseline)
+    scored: dict[Row, list[Scored]] = {}
+    for row, runs in finished.items():
+        for run in runs:
+            with failure_told(f"      tests without {run.name}: "):
+                one = _scored(run, found[run], place)
+                scored.setdefault(row, []).append(one)
+    ordered = sorted(scored, key=lambda row: row.name != table.baseline)
     if len(ordered) < 2 or ordered[0].name != table.baseline:
         return []
-    systems = []
-    for row in ordered:
-        scored = tuple(_scored(run, place) for run in finished[row])
-        systems.append(System(row.label, scored))
+    systems = [System(row.label, tuple(scored[row])) for row in ordered]
     check_alike([(one.name, one.runs) for one in systems])
     return compare_systems(systems[0], systems[1:], steps={VALID: VALID_STEP})
 
 
-def _scored(run: Run, place: Place) -> Scored:
+def _scored(run: Run, result: Mapping, place: Place) -> Scored:
+    """Take a run's score from its result, as the table does: the folder may hold other scores."""
     folder, reference = run.folder(place.out), None
+    file = steps.test_file(run, place)
+    if file.stem not in result["scores"]:
+        raise UserError(f"{folder / RESULT}: has no score on the test set; delete it and run again")
     if run.recipe.kind == "translation":
         reference = steps.data_folder(run, place).parent / "raw" / f"test.{run.languages[1]}"
-    found = read_run(folder, reference=reference)
+    scores, *rest = scores_of(file, result["scores"][file.stem], reference)
     loss = valid_nll(run, folder)
-    return found if loss is None else replace(found, scores=found.scores | {VALID: loss})
+    return Scored(str(folder), run.seed, scores | ({} if loss is None else {VALID: loss}), *rest)
 
 
 def lay_out_tests(table: Table, systems: Sequence[System]) -> Layout:

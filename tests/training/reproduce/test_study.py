@@ -1,7 +1,6 @@
 """What a study adds to its table: seeds, differences, corrected p-values; and its figures."""
 
 import csv
-import json
 import random
 from dataclasses import replace
 
@@ -63,13 +62,12 @@ def found(rows, place):
                 "sacrebleu": BLEU().corpus_score(lines, [reference]).score,
                 "sacrebleu_signature": "case:mixed|tok:13a",
             }
-            (folder / "test.json").write_text(json.dumps(score))
             best = LOSS[row.name] + RISE[row.name] * (seed - 1)
             losses = best + 2, best, best + 1
             points = zip((1, 2, 4), losses, strict=True)
             log = "".join(VALIDATION.format(n, 2 ** (8 / n), loss) for n, loss in points)
             (folder / "train.log").write_text(log)
-            results[run] = {"seed": seed}
+            results[run] = {"scores": {"test": score}}
     return results
 
 
@@ -83,7 +81,7 @@ def filled(rows):
 
 def test_every_row_is_tested_with_the_seeds_it_has(rows, place, found):
     finished = study.runs_by_row(TABLE, rows, CHOICES, found)
-    systems = study.tested_rows(TABLE, finished, place)
+    systems = study.tested_rows(TABLE, finished, found, place)
     assert [one.name for one in systems] == ["Baseline", "Out., encoder", "CODA"]
     counts = {row.label: len(runs) for row, runs in finished.items()}
     assert counts == {"Baseline": 3, "Out., encoder": 2, "EM routing, layers 1-2": 0, "CODA": 1}
@@ -116,12 +114,30 @@ def test_every_row_is_tested_with_the_seeds_it_has(rows, place, found):
 def test_without_the_baseline_there_is_no_test(rows, place, found):
     others = {run: result for run, result in found.items() if "baseline" not in run.name}
     finished = study.runs_by_row(TABLE, rows, CHOICES, others)
-    assert study.tested_rows(TABLE, finished, place) == []
+    assert study.tested_rows(TABLE, finished, others, place) == []
+
+
+def test_a_run_that_cannot_be_tested_is_left_out_and_named(rows, place, found, capsys):
+    out = sorted((run for run in found if "disagreement_output" in run.name), key=lambda r: r.seed)
+    found[out[0]] = {"scores": {}}
+    coda = next(run for run in found if "coda" in run.name)
+    (coda.folder(place.out) / "test.hyp.detok").unlink()
+    finished = study.runs_by_row(TABLE, rows, CHOICES, found)
+    systems = study.tested_rows(TABLE, finished, found, place)
+    assert {one.name: [run.seed for run in one.runs] for one in systems} == {
+        "Baseline": [1, 2, 3],
+        "Out., encoder": [2],
+    }
+    said = capsys.readouterr().out.splitlines()
+    assert len(said) == 2
+    assert said[0].startswith(f"      tests without {out[0].name}: FAILED: ")
+    assert "result.json: has no score on the test set" in said[0]
+    assert f"without {coda.name}: " in said[1] and "translations are gone" in said[1]
 
 
 def test_the_figures_show_every_row_that_ran(rows, place, found, tmp_path):
     finished = study.runs_by_row(TABLE, rows, CHOICES, found)
-    systems = study.tested_rows(TABLE, finished, place)
+    systems = study.tested_rows(TABLE, finished, found, place)
     labels = ["Baseline", "Out., encoder", "CODA"]
     curves, diversity = draw_study(TABLE, filled(rows), finished, systems, place.out, tmp_path)
     assert [a.get_title() for a in curves.figure.axes if a.get_visible()] == labels
