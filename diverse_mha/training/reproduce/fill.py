@@ -16,7 +16,7 @@ from diverse_mha.training.reproduce.experiments import (
 )
 from diverse_mha.training.reproduce.measures import MEASURES
 from diverse_mha.training.reproduce.plan import Need, Run, plan
-from diverse_mha.training.reproduce.results import had_to_share
+from diverse_mha.training.reproduce.results import had_to_share, machine_of
 from diverse_mha.training.reproduce.runner import Runner
 
 
@@ -69,12 +69,14 @@ class Number:
         ours: By seed, those there are.
         disturbed: Speeds of trainings that had to share the machine; they count only where
             there are no others.
+        machines: Names of the hardware that those that count were measured on.
     """
 
     measure: str
     paper: float | None
     ours: tuple[float, ...]
     disturbed: tuple[float, ...] = ()
+    machines: frozenset[str] = frozenset()
 
     @property
     def mean(self) -> float | None:
@@ -128,7 +130,7 @@ def fill(
 
     def number(cell: Cell) -> Number:
         measure = MEASURES[cell.measure]
-        ours, disturbed = [], []
+        ours, disturbed = {}, {}  # with their hardware, by seed
         for seed in choices.seeds if cell.experiment is not None else ():
             need = choices.need(table, seed, cell)
             if not found.keys() >= set(need.runs):
@@ -138,7 +140,9 @@ def fill(
             value = None if content is None else measure.read(content)
             if value is not None:
                 shared = cell.measure == "speed" and had_to_share(result)
-                (disturbed if shared else ours).append(value)
-        return Number(cell.measure, cell.paper, tuple(ours), tuple(disturbed))
+                (disturbed if shared else ours)[seed] = value, machine_of(result)
+        machines = frozenset(machine for _, machine in (ours or disturbed).values())
+        numbers = (tuple(value for value, _ in found.values()) for found in (ours, disturbed))
+        return Number(cell.measure, cell.paper, *numbers, machines)
 
     return [(row, [cell and number(cell) for cell in row.cells]) for row in rows]

@@ -1,6 +1,6 @@
 """Our numbers beside the papers', cell by cell."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from diverse_mha.common.files import write_json
@@ -8,6 +8,7 @@ from diverse_mha.common.tables import Layout, write_texts
 from diverse_mha.training.reproduce.experiments import Table
 from diverse_mha.training.reproduce.fill import Choices, Filled, Number
 from diverse_mha.training.reproduce.measures import MEASURES
+from diverse_mha.training.reproduce.results import code_of, machine_of, torch_of
 
 SMOKE = (
     "Smoke scale: tiny models after a few updates on a made-up corpus. Our numbers show that the "
@@ -25,6 +26,7 @@ SHARED = (
     "* While other programs ran: the training had less than 90 % of a core, and its speed says "
     "little."
 )
+ACROSS = "* On other hardware than the baseline's, or on several: the ratio compares that as well."
 LEFT_OUT = "Speed leaves out seeds that had less than 90 % of a core, as other programs ran."
 
 
@@ -37,7 +39,7 @@ SIGNATURES = {
 
 
 def lay_out(
-    table: Table, filled: Filled, choices: Choices, results: Iterable[Mapping] = ()
+    table: Table, filled: Filled, choices: Choices, results: Collection[Mapping] = ()
 ) -> Layout:
     """Put paper's and our numbers side by side.
 
@@ -49,12 +51,14 @@ def lay_out(
         table: The table.
         filled: Its rows with their numbers.
         choices: How our runs were made, for the notes.
-        results: Of our runs, which have the signatures of the BLEU scores.
+        results: Of our runs, which have the signatures of the BLEU scores, and say by what
+            versions and on what machines they were made.
     """
     baseline = next((numbers for row, numbers in filled if row.name == table.baseline), None)
     headings, lines = [""], [[row.label] for row, _ in filled]
     everyone = [number for _, row_numbers in filled for number in row_numbers]
     # Where a table has none of the paper's numbers, all are ours.
+    across = False  # whether a ratio is of several machines
     ours = ", ours" if any(n and n.paper is not None for n in everyone) else ""
     for place, column in enumerate(table.columns):
         numbers = [row_numbers[place] for _, row_numbers in filled]
@@ -70,12 +74,16 @@ def lay_out(
             if relative:
                 line += [_ratio(number and number.paper, base.paper)] * published
                 doubtful = base.doubtful or (number is not None and number.doubtful)
-                line += [_ratio(number and number.mean, base.mean) + "*" * doubtful]
+                there = number is not None and number.count > 0
+                elsewhere = there and len(number.machines | base.machines) > 1
+                across |= elsewhere
+                mark = "*" * (doubtful or elsewhere)
+                line += [_ratio(number and number.mean, base.mean) + mark]
     return Layout(
         title=table.heading,
         headings=tuple(headings),
         lines=tuple(map(tuple, lines)),
-        notes=tuple(dict.fromkeys(_notes(table, filled, choices, results))),
+        notes=tuple(dict.fromkeys(_notes(table, filled, choices, results, across))),
     )
 
 
@@ -123,7 +131,11 @@ def _ratio(value: float | None, base: float | None) -> str:
 
 
 def _notes(
-    table: Table, filled: Filled, choices: Choices, results: Iterable[Mapping]
+    table: Table,
+    filled: Filled,
+    choices: Choices,
+    results: Collection[Mapping],
+    across: bool,
 ) -> Iterator[str]:
     numbers = [number for _, numbers in filled for number in numbers if number]
     measures = {number.measure for number in numbers}
@@ -140,6 +152,16 @@ def _notes(
     if choices.bf16 is not None:
         precision = "bfloat16" if choices.bf16 else "float32"
         yield f"Ours: trained in {precision}, decoded in float32."
+    for words, name in (
+        ("commits or versions of the code", code_of),
+        ("versions of torch", torch_of),
+        ("machines", machine_of),
+    ):
+        there = sorted(set(map(name, results)))
+        if len(there) > 1:
+            yield f"Ours: runs of several {words}: {'; '.join(there)}."
+    if across:
+        yield ACROSS
     if "speed" in measures:
         yield SPEED
     if any(number.doubtful for number in numbers):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -125,6 +126,24 @@ def had_to_share(result: Mapping) -> bool:
     if used is None or result["hardware"]["gpus"]:
         return False
     return used < 0.9 * sum(seconds.values())
+
+
+def code_of(result: Mapping) -> str:
+    """Name the version of this package that made a result: its commit, if that is known."""
+    made = result["versions"]
+    return re.sub(r"([0-9a-f]{7})[0-9a-f]{33}", r"\1", made.get("git_commit", made["diverse_mha"]))
+
+
+def torch_of(result: Mapping) -> str:
+    """Name the version of torch that made a result."""
+    return result["versions"]["torch"]
+
+
+def machine_of(result: Mapping) -> str:
+    """Name the hardware that a result was measured on."""
+    there = result["hardware"]
+    counted = [f"{name} {there[name]}" for name in ("cores", "threads") if there[name] is not None]
+    return ", ".join([there["processor"], *counted, *there["gpus"]])
 
 
 def hardware(share: Mapping[str, str]) -> dict:

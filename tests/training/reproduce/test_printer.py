@@ -3,13 +3,15 @@
 import csv
 import io
 import json
+from dataclasses import replace
 
 import pytest
 
 from diverse_mha.common.tables import to_csv, to_latex, to_markdown, to_text
 from diverse_mha.training.reproduce.experiments import Cell, Experiment, Row, Table
-from diverse_mha.training.reproduce.fill import Choices, Number
+from diverse_mha.training.reproduce.fill import Choices, Number, fill
 from diverse_mha.training.reproduce.printer import (
+    ACROSS,
     LEFT_OUT,
     SHARED,
     SMOKE,
@@ -50,9 +52,16 @@ HEADINGS = (
 )  # fmt: skip
 
 
+MADE = {
+    "scores": {},
+    "versions": {"diverse_mha": "0.1.0", "torch": "2.9.0"},
+    "hardware": {"processor": "A", "cores": 2, "threads": None, "gpus": []},
+}
+
+
 @pytest.fixture
 def layout():
-    results = [{"scores": {"test": {"tokenised_signature": "nrefs:1"}}}, {"scores": {}}]
+    results = [MADE | {"scores": {"test": {"tokenised_signature": "nrefs:1"}}}, MADE]
     return lay_out(TABLE, FILLED, Choices("smoke"), results)
 
 
@@ -127,6 +136,43 @@ def test_speeds_of_a_shared_machine_are_marked_and_count_only_for_want_of_others
     write_all(layout, tmp_path, "t", to_json(layout, mixed))
     cell = json.loads((tmp_path / "t.json").read_text())["rows"]["none"][0]
     assert cell == {"measure": "speed", "paper": 2.0, "ours": [4.0], "disturbed": [1.0]}
+
+
+def test_versions_and_machines_that_differ_are_told():
+    commit, small = "0123abc" + 33 * "d", Choices("small")
+    newer = {"diverse_mha": "0.1.0", "torch": "2.9.1", "git_commit": f"{commit}-dirty"}
+    gpu = {"processor": "B", "cores": 8, "threads": "4", "gpus": ["a GPU"]}
+    notes = lay_out(TABLE, FILLED, small, [MADE, MADE | {"versions": newer, "hardware": gpu}]).notes
+    assert "Ours: runs of several commits or versions of the code: 0.1.0; 0123abc-dirty." in notes
+    assert "Ours: runs of several versions of torch: 2.9.0; 2.9.1." in notes
+    assert "Ours: runs of several machines: A, cores 2; B, cores 8, threads 4, a GPU." in notes
+    assert ACROSS not in notes, "no ratio is of both"
+    assert "several" not in " ".join(lay_out(TABLE, FILLED, small, [MADE, MADE]).notes)
+
+
+def test_ratios_across_machines_are_marked():
+    here, there = (replace(FILLED[n][1][0], machines=frozenset("AB"[n])) for n in (0, 1))
+    filled = [(row, [n, *rest[1:]]) for (row, rest), n in zip(FILLED, (here, there), strict=True)]
+    layout = lay_out(TABLE, filled, Choices("small"))
+    assert [line[4] for line in layout.lines] == ["1.00", "0.80*"] and ACROSS in layout.notes
+    assert [line[2] for line in layout.lines] == ["5.00 ± 1.41", "4.00"], (
+        "numbers are what they are"
+    )
+
+
+def test_the_machines_of_a_number_are_those_of_the_seeds_that_count():
+    choices = Choices("small", (1, 2, 3))
+    found = {
+        choices.run(E, TABLE, seed): MADE
+        | {"hardware": MADE["hardware"] | {"processor": name}, "steps_per_second": float(seed)}
+        | {"seconds": {"train": 10.0, "processor": used}, "parameters": 7}
+        for seed, name, used in ((1, "A", 9.5), (2, "B", 5.0), (3, "C", 9.5))
+    }
+    (_, (speed, bleu, parameters)), _ = fill(TABLE, TABLE.rows, choices, found, runner=None)
+    assert speed == Number("speed", 1.0, (1.0, 3.0), (2.0,), speed.machines)
+    assert speed.machines == {"A, cores 2", "C, cores 2"}
+    assert parameters.ours == (7, 7, 7) and len(parameters.machines) == 3
+    assert bleu == Number("bleu", 1.0, ())
 
 
 def test_all_files_are_written(layout, tmp_path):
