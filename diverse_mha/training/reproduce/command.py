@@ -202,6 +202,10 @@ def _one(item: Item, names: str | None, choices: Choices, runner: Runner) -> boo
     runner.measure([n for n in needs if n.heads and found.keys() >= set(n.runs)])
     folder = runner.place.out / choices.scale / "tables"
     name = f"{item.paper}-{item.name}"
+    # What is not all of it as it is meant goes into files of its own.
+    name += "" if names is None else "-rows"
+    name += {None: "", True: "-bf16", False: "-float32"}[choices.bf16]
+    name += "" if choices.updates is None else f"-{choices.updates}-updates"
     if isinstance(item, Figure):
         with _drawing(item):
             from diverse_mha.training.reproduce.figures import draw  # matplotlib takes a second
@@ -213,10 +217,6 @@ def _one(item: Item, names: str | None, choices: Choices, runner: Runner) -> boo
         print("nothing is finished yet\n", flush=True)
         return False
     layout = printer.lay_out(item, filled, choices, found.values())
-    # What is not all of the table as it is meant goes into files of its own.
-    name += "" if names is None else "-rows"
-    name += {None: "", True: "-bf16", False: "-float32"}[choices.bf16]
-    name += "" if choices.updates is None else f"-{choices.updates}-updates"
     print("\n" + to_text(layout))
     files = printer.write_all(layout, folder, name, printer.to_json(layout, filled))
     if item.tested is not None:
@@ -236,7 +236,7 @@ def _one(item: Item, names: str | None, choices: Choices, runner: Runner) -> boo
                 from diverse_mha.training.reproduce.figures import save
 
                 plots = draw_study(item, filled, finished, systems, runner.place.out, to)
-                files += save(item, choices.scale, plots, to)
+                files += save(item, choices, plots, to)
     print("written: " + ", ".join(str(path) for path in files) + "\n", flush=True)
     if runner.collect:
         return bool(found)

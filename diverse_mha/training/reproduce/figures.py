@@ -20,6 +20,7 @@ from diverse_mha.training.reproduce import steps
 from diverse_mha.training.reproduce.experiments import Figure, Item, Table
 from diverse_mha.training.reproduce.fill import Choices, needs_of
 from diverse_mha.training.reproduce.plan import Run
+from diverse_mha.training.reproduce.printer import caveats
 from diverse_mha.training.reproduce.runner import Runner
 
 WARNING = {
@@ -45,7 +46,7 @@ def draw(
 
     Args:
         figure: The figure.
-        choices: Scale and seeds.
+        choices: How the runs were made.
         found: By run, its result; runs that failed are missing.
         runner: Has measured the heads.
         folder: Where the pictures go.
@@ -68,12 +69,12 @@ def draw(
         curves.append(Curve(label, found[need.run], model, checkpoint, data))
     if not curves:
         return False
-    pictures = save(figure, choices.scale, _DRAWERS[figure.kind](figure, curves, folder), folder)
+    pictures = save(figure, choices, _DRAWERS[figure.kind](figure, curves, folder), folder)
     print(f"written: {folder}: {', '.join(path.name for path in pictures)}\n", flush=True)
     return len(curves) == len(needs)
 
 
-def save(item: Item, scale: str, plots: Sequence[Plot], folder: Path) -> list[Path]:
+def save(item: Item, choices: Choices, plots: Sequence[Plot], folder: Path) -> list[Path]:
     """Write the pictures of a figure or a study, and a page with all of them.
 
     Returns:
@@ -86,12 +87,14 @@ def save(item: Item, scale: str, plots: Sequence[Plot], folder: Path) -> list[Pa
         raise UserError(f"{folder}: there is nothing to draw; the runs have too few heads")
     # A study is at home on small corpora, and its notes are under its table.
     study = isinstance(item, Table)
-    warning = None if study and scale == "small" else WARNING.get(scale)
+    warning = None if study and choices.scale == "small" else WARNING.get(choices.scale)
+    trial = None if choices.updates is None else f"a trial of {choices.updates:,} updates"
     for plot in plots:
-        plot.figure.suptitle("\n".join(filter(None, [plot.title, warning])), fontsize=8)
+        plot.figure.suptitle("\n".join(filter(None, [plot.title, warning, trial])), fontsize=8)
         for ending in ("svg", "png"):
             write_files({folder / f"{plot.name}.{ending}": drawn(plot, ending)})
     text = [f"**{item.heading}**", *dict.fromkeys(plot.caption for plot in plots)]
+    text += caveats(choices)
     text += [] if study else item.notes
     text += [f"![{plot.title}]({plot.name}.png)" for plot in plots]
     write_text(folder / "figure.md", "\n\n".join(text) + "\n")

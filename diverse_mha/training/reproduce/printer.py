@@ -38,6 +38,19 @@ SIGNATURES = {
 }
 
 
+def caveats(choices: Choices) -> list[str]:
+    """Say how our runs differ from what a recipe is meant for, for the notes of what they show."""
+    said = []
+    if choices.updates is not None:
+        said.append(f"A trial: every training was stopped after {choices.updates:,} updates.")
+    if choices.scale == "smoke":
+        said.append(SMOKE)
+    if choices.bf16 is not None:
+        precision = "bfloat16" if choices.bf16 else "float32"
+        said.append(f"Ours: trained in {precision}, decoded in float32.")
+    return said
+
+
 def lay_out(
     table: Table, filled: Filled, choices: Choices, results: Collection[Mapping] = ()
 ) -> Layout:
@@ -139,19 +152,13 @@ def _notes(
 ) -> Iterator[str]:
     numbers = [number for _, numbers in filled for number in numbers if number]
     measures = {number.measure for number in numbers}
-    if choices.updates is not None:
-        yield f"A trial: every training was stopped after {choices.updates:,} updates."
-    if choices.scale == "smoke":
-        yield SMOKE
-    elif choices.scale == "small" and any(number.paper is not None for number in numbers):
+    yield from caveats(choices)
+    if choices.scale == "small" and any(number.paper is not None for number in numbers):
         yield SMALL
     seeds = sorted({number.count for number in numbers if number.count})
     if seeds and seeds[-1] > 1:
         said = f"{seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else seeds[0]
         yield f"Ours: mean and standard deviation over {said} seeds."
-    if choices.bf16 is not None:
-        precision = "bfloat16" if choices.bf16 else "float32"
-        yield f"Ours: trained in {precision}, decoded in float32."
     for words, name in (
         ("commits or versions of the code", code_of),
         ("versions of torch", torch_of),

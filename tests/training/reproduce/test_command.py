@@ -10,7 +10,7 @@ import torch
 from diverse_mha import cli
 from diverse_mha.common.errors import UserError
 from diverse_mha.training import launch
-from diverse_mha.training.reproduce import runner
+from diverse_mha.training.reproduce import figures, runner
 from diverse_mha.training.reproduce.command import _drawing
 from diverse_mha.training.reproduce.measures import MEASURES
 from diverse_mha.training.reproduce.papers import PAPERS, find
@@ -216,6 +216,18 @@ def test_collecting_nothing_writes_nothing(tmp_path, capsys):
     assert reproduce(*words) == 1
     assert "nothing is finished yet" in capsys.readouterr().out
     assert not list(tmp_path.rglob("*.md"))
+
+
+@pytest.mark.parametrize(
+    ("words", "ending"),
+    [([], ""), (["--updates", "10"], "-10-updates"), (["--no-bf16"], "-float32")],
+)
+def test_a_trial_of_a_figure_leaves_the_figure_alone(words, ending, tmp_path, monkeypatch):
+    folders = []
+    monkeypatch.setattr(figures, "draw", lambda *given: folders.append(given[-1]) or True)
+    out = ["--scale", "smoke", "--collect", "--out", str(tmp_path)]
+    assert reproduce("zheng2021", "figure-2", *out, *words) == 0
+    assert folders == [tmp_path / f"smoke/tables/zheng2021-figure-2{ending}"]
 
 
 def test_a_drawing_that_fails_is_one_line_and_its_packages_are_silent(capsys):

@@ -27,12 +27,12 @@ def runner(tmp_path):
     return Runner(Place(out=tmp_path / "out", data=tmp_path / "data"))
 
 
-def measured(runner, coefficients):
+def measured(runner, coefficients, choices=CHOICES):
     """Write what analyze says of the heads of both runs; return the runs' results."""
     layer = {"6": {"svcca": {"coefficients": {"1-2": coefficients}}}}
     components = {name: {"depth": 6, "layers": layer} for name in ("encoder", "cross", "decoder")}
     found = {}
-    for need in fill.needs_of(FIGURE, FIGURE.rows, CHOICES):
+    for need in fill.needs_of(FIGURE, FIGURE.rows, choices):
         file = steps.heads_file(need, runner.place)
         write_json(file, {"models": [{"name": "a checkpoint", "components": components}]})
         found[need.run] = {}
@@ -50,6 +50,15 @@ def test_coefficients_are_of_the_encoder_decoder_attention_alone(runner, tmp_pat
     assert "self-attention" not in drawn
     assert "small scale: not the paper" in drawn and "<!-- one -->" in drawn
     assert "only this module" in (tmp_path / "figures/figure.md").read_text()
+
+
+def test_a_trial_says_so_in_the_picture_and_under_it(runner, tmp_path):
+    trial = replace(CHOICES, updates=2000, bf16=False)
+    assert draw(FIGURE, trial, measured(runner, [0.9, 0.5, 0.1], trial), runner, tmp_path / "f")
+    text = (tmp_path / "f/figure.md").read_text()
+    assert "A trial: every training was stopped after 2,000 updates." in text
+    assert "trained in float32" in text
+    assert "a trial of 2,000 updates" in next(tmp_path.glob("f/*.svg")).read_text()
 
 
 def test_a_figure_is_complete_with_all_its_curves(runner, tmp_path):
