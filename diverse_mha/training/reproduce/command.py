@@ -225,7 +225,7 @@ def _one(item: Item, names: str | None, choices: Choices, runner: Runner) -> boo
         with failure_told("      tests: "):
             systems = study.tested_rows(item, finished, found, runner.place)
         if systems:
-            tests = study.lay_out_tests(item, systems)
+            tests = study.lay_out_tests(item, systems, choices)
             print("\n" + to_text(tests))
             content = {"systems": comparison.to_json(systems)}
             files += printer.write_all(tests, folder, f"{name}.tests", content)

@@ -11,6 +11,7 @@ from diverse_mha.training.reproduce import steps
 from diverse_mha.training.reproduce.experiments import Row, Table
 from diverse_mha.training.reproduce.fill import Choices
 from diverse_mha.training.reproduce.plan import Run
+from diverse_mha.training.reproduce.printer import caveats
 from diverse_mha.training.reproduce.results import RESULT, valid_nll
 from diverse_mha.training.reproduce.steps import Place
 from diverse_mha.training.reproduce.terminal import failure_told
@@ -79,12 +80,12 @@ def _scored(run: Run, result: Mapping, place: Place) -> Scored:
     return Scored(str(folder), run.seed, scores | ({} if loss is None else {VALID: loss}), *rest)
 
 
-def lay_out_tests(table: Table, systems: Sequence[System]) -> Layout:
+def lay_out_tests(table: Table, systems: Sequence[System], choices: Choices) -> Layout:
     """Lay out what :func:`tested_rows` returned, where that is not empty."""
     return lay_out(
         systems,
         f"{table.title}: is the difference more than chance?",
         resamples=RESAMPLES,
         tested=(table.tested, VALID),
-        more=(VALID_NOTE,) if VALID in systems[0].measures else (),
+        more=(*([VALID_NOTE] if VALID in systems[0].measures else []), *caveats(choices)),
     )

@@ -14,7 +14,7 @@ from diverse_mha.training.reproduce import study
 from diverse_mha.training.reproduce.draw_study import draw_study
 from diverse_mha.training.reproduce.fill import Choices, Number
 from diverse_mha.training.reproduce.papers import PAPERS
-from diverse_mha.training.reproduce.printer import SMALL, lay_out
+from diverse_mha.training.reproduce.printer import SMALL, SMOKE, lay_out
 from diverse_mha.training.reproduce.steps import Place, data_folder
 
 TABLE = PAPERS["study"]["translation"]
@@ -85,7 +85,7 @@ def test_every_row_is_tested_with_the_seeds_it_has(rows, place, found):
     assert [one.name for one in systems] == ["Baseline", "Out., encoder", "CODA"]
     counts = {row.label: len(runs) for row, runs in finished.items()}
     assert counts == {"Baseline": 3, "Out., encoder": 2, "EM routing, layers 1-2": 0, "CODA": 1}
-    layout = study.lay_out_tests(TABLE, systems)
+    layout = study.lay_out_tests(TABLE, systems, replace(CHOICES, updates=50, bf16=True))
     tested = {"BLEU": 2, "chrF": 0, "valid nll": 1}  # chrF is described, not tested
     expected = []
     for name, tests in tested.items():
@@ -109,6 +109,9 @@ def test_every_row_is_tested_with_the_seeds_it_has(rows, place, found):
     assert not any("paper" in heading or "ours" in heading for heading in main.headings)
     text = to_text(layout)
     assert "10,000 resamples" in text and "By seed (BLEU, valid nll)" in text and "† One" in text
+    assert SMOKE in text and "stopped after 50 updates" in text and "in bfloat16" in text
+    layout = study.lay_out_tests(TABLE, systems, Choices("small"))
+    assert layout.notes[-1] == study.VALID_NOTE
 
 
 def test_without_the_baseline_there_is_no_test(rows, place, found):
