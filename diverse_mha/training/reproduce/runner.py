@@ -50,7 +50,7 @@ class Runner:
         gpus: GPUs to use at most; None: all there are. A run takes as many as can share the
             batches of an update.
         jobs: Runs at a time. Several share the cores, and the GPUs, evenly.
-        collect: Whether to train nothing, and give the results that are there.
+        collect: Whether to train and measure nothing, and give the results that are there.
     """
 
     place: Place
@@ -83,14 +83,24 @@ class Runner:
         return {run: found[run] for run in distinct if run in found}
 
     def measure(self, needs: Sequence[Need]) -> None:
-        """Measure the heads of finished runs, unless that is done, and say which fail."""
+        """Measure the heads of finished runs, unless that is done, and say which fail.
+
+        Where results are only collected nothing is measured, and what is there counts.
+        """
+        if self.collect:
+            return
         by_file = {steps.heads_file(need, self.place): need for need in needs}
         waiting = [need for need in by_file.values() if not self.is_measured(need)]
         side_by_side([partial(self._measure, need) for need in waiting], self.jobs)
 
     def is_measured(self, need: Need) -> bool:
-        """Tell whether what :meth:`measure` writes is there, and newer than the checkpoints."""
+        """Tell whether what :meth:`measure` writes is there, and newer than the checkpoints.
+
+        Copies of both may have any times, so that it need not be newer to be collected.
+        """
         output = steps.heads_file(need, self.place)
+        if self.collect:
+            return output.is_file()
         checkpoints = [steps.checkpoint(run, self.place) for run in need.runs]
         newest = max((path.stat().st_mtime for path in checkpoints if path.is_file()), default=0)
         return output.is_file() and output.stat().st_mtime >= newest

@@ -16,7 +16,7 @@ from diverse_mha.common.places import ROOT
 from diverse_mha.training.reproduce import results, steps
 from diverse_mha.training.reproduce.corpora import CORPORA
 from diverse_mha.training.reproduce.experiments import Experiment
-from diverse_mha.training.reproduce.plan import plan
+from diverse_mha.training.reproduce.plan import Need, plan
 from diverse_mha.training.reproduce.process import (
     _started_by_launch,
     start_forked,
@@ -136,6 +136,20 @@ def test_collecting_trains_nothing(place, runs, started, capsys):
     found = Runner(place, collect=True).run_all(runs)
     assert list(found) == runs[:1] and started == []
     assert "1 of 2 runs are finished" in capsys.readouterr().out
+
+
+def test_collecting_measures_nothing_and_takes_what_was_measured(place, runs, started):
+    needs = [Need(run, {"measures": "jsd"}) for run in runs]
+    there, checkpoint = steps.heads_file(needs[0], place), steps.checkpoint(runs[0], place)
+    there.parent.mkdir(parents=True)
+    there.write_text("{}")
+    checkpoint.touch()
+    os.utime(checkpoint, (there.stat().st_mtime + 60,) * 2)  # as cp -r may leave them
+    runner = Runner(place, collect=True)
+    runner.measure(needs)
+    assert started == [] and [runner.heads(need) for need in needs] == [{}, None]
+    Runner(place).measure(needs[:1])
+    assert started == ["analyze"], "a checkpoint that has changed is measured again"
 
 
 def test_a_training_that_has_ended_is_not_started_again(place, runs, started):
