@@ -90,7 +90,12 @@ def preprocess(
     command += ["--destdir", str(folder), "--workers", str(workers)]
     environment = {**os.environ, "PYTHONWARNINGS": "ignore"}  # the last line is to be the error
     result = subprocess.run(
-        command, capture_output=True, text=True, errors="replace", env=environment
+        command,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        env=environment,
+        close_fds=False,  # a lock that the caller made inheritable stays with the command
     )
     if result.returncode != 0:
         lines = (result.stderr.strip() or result.stdout.strip() or "no output").splitlines()

@@ -1,8 +1,15 @@
 """Steps are done once, whole or not at all."""
 
+import os
+import signal
+import subprocess
+import sys
+import time
+
 import pytest
 
 from diverse_mha.common.errors import UserError
+from diverse_mha.common.places import ROOT
 from diverse_mha.common.processes import sole_use
 from diverse_mha.corpora.steps import Steps, read_stamp
 
@@ -94,3 +101,28 @@ def test_two_runs_do_not_share_a_folder(tmp_path):
                 pass
     with sole_use(tmp_path / "out"):
         pass
+
+
+def test_what_a_killed_run_leaves_at_work_keeps_its_folder(tmp_path):
+    """As fairseq-preprocess does, which goes on writing when ``prepare`` gets SIGKILL."""
+    said, python, out = tmp_path / "pid", tmp_path / "python", tmp_path / "out"
+    python.write_text(f"#!/bin/sh\necho $$ > {said}.tmp; mv {said}.tmp {said}; exec sleep 60\n")
+    python.chmod(0o755)
+    code = (
+        "import sys; from pathlib import Path; from diverse_mha.common.processes import sole_use; "
+        f"from diverse_mha.corpora.binarise import preprocess; sys.executable = {str(python)!r}\n"
+        f"with sole_use(Path({str(out)!r})): preprocess({{}}, Path('bin'), 1, [])"
+    )
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    run = subprocess.Popen([sys.executable, "-c", code], env=environment)
+    deadline = time.monotonic() + 60
+    while not said.exists() and run.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    run.kill()
+    run.wait()
+    left = int(said.read_text())
+    try:
+        with pytest.raises(UserError, match="another run is at work in"), sole_use(out):
+            pass
+    finally:
+        os.kill(left, signal.SIGKILL)
