@@ -1,9 +1,11 @@
 """Commands that this process starts, ended when it is told to stop; a folder for one at a time."""
 
 import contextlib
+import errno
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -12,6 +14,8 @@ from typing import NoReturn
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.places import check_folder
 
+_NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)  # some network and FUSE file systems
+_warned: set[int] = set()  # of the file systems with these numbers
 GRACE_SECONDS = 10  # for a process to end after SIGTERM
 CAUGHT = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -144,7 +148,7 @@ def sole_use(folder: Path, *, option: str | None = None) -> Iterator[None]:
 
     The commands inherit the lock: one that outlives this process, because that was killed, keeps
     a second one from writing into the same files. A folder that was made for it and is still
-    empty afterwards goes.
+    empty afterwards goes. On a file system without locks a line of warning takes their place.
 
     Args:
         folder: The folder; made if need be.
@@ -171,6 +175,12 @@ def sole_use(folder: Path, *, option: str | None = None) -> Iterator[None]:
         except BlockingIOError:
             lock.close()
             raise UserError(f"another run is at work in {folder}; wait for it to end") from None
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                lock.close()
+                raise
+            _warn_of_no_locks(folder, error)
+            break
         # Whoever held it before may have removed the file since it was opened here.
         if path.exists() and os.path.samestat(path.stat(), os.fstat(lock.fileno())):
             break
@@ -183,3 +193,13 @@ def sole_use(folder: Path, *, option: str | None = None) -> Iterator[None]:
             with contextlib.suppress(OSError):  # the first that is not empty ends it
                 for place in made:
                     place.rmdir()
+
+
+def _warn_of_no_locks(folder: Path, error: OSError) -> None:
+    if (device := folder.stat().st_dev) not in _warned:
+        _warned.add(device)
+        print(
+            f"warning: {folder}: no locks on this file system ({error.strerror}); see to it that "
+            "no second run works in the same folder",
+            file=sys.stderr,
+        )

@@ -1,5 +1,7 @@
 """Steps are done once, whole or not at all."""
 
+import errno
+import fcntl
 import os
 import signal
 import subprocess
@@ -8,6 +10,7 @@ import time
 
 import pytest
 
+from diverse_mha.common import processes
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.places import ROOT
 from diverse_mha.common.processes import sole_use
@@ -100,6 +103,24 @@ def test_two_runs_do_not_share_a_folder(tmp_path):
             with sole_use(tmp_path / "out"):
                 pass
     with sole_use(tmp_path / "out"):
+        pass
+
+
+@pytest.mark.parametrize("number", [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP])
+def test_without_locks_there_is_one_warning(number, tmp_path, monkeypatch, capsys):
+    def fail(*_):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", fail)
+    monkeypatch.setattr(processes, "_warned", set())
+    for _ in range(2):
+        with sole_use(tmp_path / "new/out"):
+            assert (tmp_path / "new/out").is_dir()
+        assert not (tmp_path / "new").exists(), "what stayed empty goes"
+    (said,) = capsys.readouterr().err.splitlines()
+    assert said.startswith(f"warning: {tmp_path}/new/out: no locks") and "no second run" in said
+    number = errno.EIO  # which is no lack of locks
+    with pytest.raises(OSError, match=os.strerror(number)), sole_use(tmp_path):
         pass
 
 
