@@ -16,7 +16,7 @@ from diverse_mha.training.reproduce.compose import lookup
 from diverse_mha.training.reproduce.plan import Run
 
 RESULT = "result.json"
-COST = "cost.json"  # of the last start of the training that made an update
+COST = "cost.json"  # of the training, over all its starts that made an update
 THREADS, GPUS = "OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES"  # a command's share of the machine
 LOG = "log.txt"  # the commands and all they print
 _SCORES = ("test.json", "valid.json", "accuracy.json")
@@ -45,7 +45,8 @@ def collect(
     Args:
         run: The run.
         folder: Its folder.
-        seconds: Duration of each step of the last start, and their processor time.
+        seconds: Duration of each step after the training, and their processor time; added is
+            that of the training over all starts, as its speed is.
         commands: The commands, for a terminal.
         share: What was added to their environment, which may leave them a part of the machine.
 
@@ -57,6 +58,10 @@ def collect(
     if log["updates"] is None:
         raise UserError(f"{path}: no training in it; delete {folder} and run again")
     best = _best(run, log["validation"])
+    cost = _cost(folder)
+    if cost is not None:
+        processor = seconds["processor"] + cost["processor_seconds"]
+        seconds = {"train": cost["seconds"], **seconds, "processor": processor}
     scores = {}
     for name in _SCORES:
         if (folder / name).is_file():
@@ -75,7 +80,8 @@ def collect(
         "updates": log["updates"],
         "parameters": log["parameters"],
         "steps_per_second": log["steps_per_second"],
-        "processor_seconds_per_update": _per_update(folder),
+        "processor_seconds_per_update": cost
+        and round(cost["processor_seconds"] / cost["updates"], 6),
         "valid_perplexity": best and best["ppl"],
         "scores": scores,
         "seconds": {name: round(value, 1) for name, value in seconds.items()},
@@ -99,19 +105,20 @@ def _best(run: Run, validation: list[dict]) -> dict | None:
     return best_validation(validation, metric, maximize)
 
 
-def note_cost(folder: Path, seconds: float) -> None:
-    """Keep the processor time of a training, and the updates it made in this start."""
-    updates = read_log(folder / TRAIN_LOG)["updates_of_last_start"]
-    if updates:  # else an earlier start had finished it
-        write_json(folder / COST, {"processor_seconds": round(seconds, 2), "updates": updates})
+def note_cost(folder: Path, processor: float, seconds: float) -> None:
+    """Add a start of a training: processor time, duration, and the updates it made."""
+    log = folder / TRAIN_LOG
+    updates = read_log(log)["updates_of_last_start"] if log.is_file() else 0
+    if not updates:  # an earlier start had finished it, or this one failed before the first
+        return
+    start = {"processor_seconds": processor, "seconds": seconds, "updates": updates}
+    before = _cost(folder) or {}
+    write_json(folder / COST, {k: round(v + before.get(k, 0), 2) for k, v in start.items()})
 
 
-def _per_update(folder: Path) -> float | None:
+def _cost(folder: Path) -> dict | None:
     path = folder / COST
-    if not path.is_file():
-        return None
-    cost = json.loads(path.read_text(encoding="utf-8"))
-    return round(cost["processor_seconds"] / cost["updates"], 6)
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
 
 
 def had_to_share(result: Mapping) -> bool:

@@ -140,7 +140,7 @@ class Runner:
         folder = run.folder(self.place.out)
         yield from self._prepare(run, head, share)
         write_text(folder / DATA_MARK, self._check_data(run, folder))
-        seconds, commands, processor = defaultdict(float), [], 0.0
+        seconds, commands = defaultdict(float), []
         place = replace(self.place, gpus=self._gpus(run, share))
         for step in steps.carry_out(run, place):
             commands.append(step.shell())
@@ -148,16 +148,16 @@ class Runner:
                 continue
             start = time.monotonic()
             used = yield from self._step(run, step, folder / LOG, head, share)
-            processor += used
-            if step.name == "train":
-                results.note_cost(folder, used)
-            seconds[step.name] += time.monotonic() - start
-        all_seconds = seconds | {"processor": processor}
-        result = results.collect(run, folder, all_seconds, commands, share)
+            if step.name != "train":  # which may have had other starts
+                seconds[step.name] += time.monotonic() - start
+                seconds["processor"] += used
+        result = results.collect(run, folder, seconds, commands, share)
         write_json(folder / RESULT, result)
         self._tidy(run, folder)
+        taken = dict(result["seconds"])
+        processor = taken.pop("processor")
         say(
-            head + f"{summary(result)}, {sum(seconds.values()):.0f} s "
+            head + f"{summary(result)}, {sum(taken.values()):.0f} s "
             f"({processor:.0f} s of processor time)"
         )
         return result
@@ -234,17 +234,22 @@ class Runner:
         path = run.folder(self.place.out) / TRAIN_LOG
         progress = Progress(path, run.updates, run.epochs) if step.name == "train" else None
         tenth, words = 0, f"{step.name} ..."
-        for command in self._execute(step, log, share):
-            now = time.monotonic()
-            if now > looked + 0.5:
-                looked, words, done = now, f"{step.name}, {now - begun:.0f} s", None
-                if progress is not None:
-                    done, words = progress.look(now)
-                # Where no line can replace another, not too many: at most ten a run, one a minute.
-                if done and not can_replace() and int(10 * done) > tenth and now - said >= 60:
-                    say(head + words)
-                    tenth, said = int(10 * done), now
-            yield Waiting(command, head, words)
+        command = None
+        try:
+            for command in self._execute(step, log, share):
+                now = time.monotonic()
+                if now > looked + 0.5:
+                    looked, words, done = now, f"{step.name}, {now - begun:.0f} s", None
+                    if progress is not None:
+                        done, words = progress.look(now)
+                    # Where no line can replace another, not too many: ten a run, one a minute.
+                    if done and not can_replace() and int(10 * done) > tenth and now - said >= 60:
+                        say(head + words)
+                        tenth, said = int(10 * done), now
+                yield Waiting(command, head, words)
+        finally:  # also where it failed or was interrupted, which ended it
+            if progress is not None and command is not None:
+                results.note_cost(path.parent, command.seconds, time.monotonic() - begun)
         return command.seconds
 
     def _measure(self, need: Need, slot: int) -> Iterator[Waiting]:

@@ -120,14 +120,39 @@ def test_the_checkpoints_of_an_average_are_removed_once_the_run_is_finished(
     assert left == ["averaged.pt", "checkpoint_best.pt", "checkpoint_last.pt"]
 
 
-def test_the_cost_is_that_of_an_update_of_the_last_start_that_made_one(tmp_path):
+def test_cost_and_duration_are_those_of_all_starts_that_made_an_update(tmp_path):
+    """As the speed is, which is judged by them: a median over all starts."""
     log = tmp_path / "train.log"
+    results.note_cost(tmp_path, 9.0, 9.0)
+    assert not (tmp_path / "cost.json").exists(), "it failed before there was a log"
     log.write_text(LOG)
-    results.note_cost(tmp_path, 10.0)
-    assert results._per_update(tmp_path) == 2.0, "10 seconds, 5 updates"
-    log.write_text(LOG + "$ again\nINFO Loaded checkpoint a (epoch 1 @ 5 updates)\n")
-    results.note_cost(tmp_path, 3.0)
-    assert results._per_update(tmp_path) == 2.0, "the second start had nothing to do"
+    results.note_cost(tmp_path, 10.0, 30.0)
+    loaded = "$ again\nINFO Loaded checkpoint a (epoch 1 @ 5 updates)\n"
+    log.write_text(LOG + loaded)
+    results.note_cost(tmp_path, 3.0, 3.0)  # the second start had nothing to do
+    log.write_text(LOG + loaded + '{"epoch": 2, "ups": "2.0", "num_updates": "8"}\n')
+    results.note_cost(tmp_path, 6.0, 6.5)
+    assert json.loads((tmp_path / "cost.json").read_text()) == {
+        "processor_seconds": 16.0,
+        "seconds": 36.5,
+        "updates": 8,
+    }
+
+
+def test_a_disturbed_start_is_not_forgotten_for_a_later_one(place, runs, started, monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    run, folder = runs[0], runs[0].folder(place.out)
+    task = Runner(place)._run(run, "", found := {}, slot=0)
+    next(task)  # the training has begun, and nothing of it has run so far
+    clock[0] += 50.0  # of which a second on the processor
+    (folder / "train.log").write_text(LOG)
+    task.close()  # interrupted
+    Runner(place).run_all(runs[:1])
+    result = results.load(folder)
+    assert result["seconds"] == {"train": 50.0, "evaluate": 0.0, "processor": 4.0}
+    assert result["processor_seconds_per_update"] == 2.0 / 10 and results.had_to_share(result)
+    assert found == {}
 
 
 def test_collecting_trains_nothing(place, runs, started, capsys):
