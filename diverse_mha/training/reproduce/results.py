@@ -61,7 +61,8 @@ def collect(
     cost = _cost(folder)
     if cost is not None:
         processor = seconds["processor"] + cost["processor_seconds"]
-        seconds = {"train": cost["seconds"], **seconds, "processor": processor}
+        # Files of before this was kept have no seconds.
+        seconds = {"train": cost.get("seconds", 0.0), **seconds, "processor": processor}
     scores = {}
     for name in _SCORES:
         if (folder / name).is_file():
