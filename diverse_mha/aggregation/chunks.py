@@ -3,6 +3,7 @@
 import functools
 import logging
 from collections.abc import Callable
+from types import FunctionType
 
 import torch
 from torch import Tensor
@@ -16,7 +17,7 @@ CPU_CHUNK = 2**18
 DEVICE_CHUNK = 2**24
 """Elements of the votes routed at once elsewhere: keeps a GPU busy, is little of its memory."""
 
-_compile_failed = False
+_failed: set[tuple] = set()  # variants that torch.compile failed on
 
 
 class ChunkedRouting:
@@ -25,8 +26,9 @@ class ChunkedRouting:
     Args:
         routing: :func:`em_routing` or :func:`simple_routing`.
         options: the keyword arguments of ``routing``; hashable values.
-        compiled: compile the work on a full chunk with torch.compile. Where that fails, a
-            warning is logged once and the plain form does that work.
+        compiled: compile the work on a full chunk with torch.compile, once for every routing,
+            dtype and shape of votes. Where that fails, a warning is logged once and the plain
+            form does that work.
     """
 
     def __init__(self, routing: Callable[..., Tensor], options: dict, compiled: bool):
@@ -54,21 +56,18 @@ class ChunkedRouting:
         Compiled code exists for full chunks only, so that no batch size compiles anew: a
         shorter chunk is filled up with zeros, or done by the plain form if that is less.
         """
-        global _compile_failed
-        tokens = tensors[0].size(0)
-        if self.compiled and not _compile_failed and 2 * tokens >= size:
+        votes, tokens = tensors[0], tensors[0].size(0)
+        variant = work, *self.call, votes.dtype, votes.shape[1:], votes.device
+        if self.compiled and variant not in _failed and 2 * tokens >= size:
             try:
                 full = [_fill_up(tensor, size) for tensor in tensors]
-                return _compile(work)(*self.call, *full)[:tokens]
+                return _compile(*variant)(*self.call, *full)[:tokens]
             except torch.OutOfMemoryError:
                 raise  # fairseq skips such a batch and goes on
             except Exception as error:  # whatever the compiler raises, there is another way
-                _compile_failed = True
-                logger.warning(
-                    "routing runs uncompiled, and slower: torch.compile failed (%s: %s)",
-                    type(error).__name__,
-                    next(iter(str(error).strip().splitlines()), ""),
-                )
+                _failed.add(variant)
+                reason = next(iter(str(error).strip().splitlines()), "")
+                _warn(f"{type(error).__name__}: {reason}")
         return work(*self.call, *tensors)
 
 
@@ -82,9 +81,16 @@ def _fill_up(tensor: Tensor, size: int) -> Tensor:
     return F.pad(tensor, (0, 0) * (tensor.dim() - 1) + (0, missing)) if missing else tensor
 
 
-@functools.lru_cache(maxsize=2)
-def _compile(work: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    return torch.compile(work, fullgraph=True, dynamic=False)
+@functools.cache
+def _compile(work: Callable[..., Tensor], *variant) -> Callable[..., Tensor]:
+    # torch compiles a piece of code for 8 cases at most, so each variant has a copy of its own.
+    own = FunctionType(work.__code__.replace(), globals())
+    return torch.compile(own, fullgraph=True, dynamic=False)
+
+
+@functools.cache  # one line for all variants that fail alike
+def _warn(reason: str) -> None:
+    logger.warning("routing runs uncompiled, and slower: torch.compile failed (%s)", reason)
 
 
 def _forward(routing: Callable[..., Tensor], options: tuple, votes: Tensor) -> Tensor:

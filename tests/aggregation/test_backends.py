@@ -1,5 +1,6 @@
 """Which form of routing runs, and what happens where one cannot."""
 
+import functools
 import logging
 import sys
 
@@ -91,20 +92,67 @@ def test_without_a_compiler_the_plain_form_runs_and_says_so_once(
 def test_where_torch_compile_fails_the_plain_form_runs_and_says_so_once(monkeypatch, caplog):
     """The compiler is replaced by one that fails; three calls, one warning."""
 
-    def broken(work):
+    def broken(*variant):
         raise RuntimeError("no compiler")
 
     monkeypatch.setattr(chunks, "_compile", broken)
-    monkeypatch.setattr(chunks, "_compile_failed", False)
+    monkeypatch.setattr(chunks, "_failed", set())
+    chunks._warn.cache_clear()
     monkeypatch.setattr(chunks, "CPU_CHUNK", 16 * 4 * 6)
-    votes = votes_of((40, 4, 6, 1))
+    votes = votes_of((40, 4, 6, 1)).requires_grad_()
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
             value = fused_routing(em_routing, votes, {"iterations": 2}, backend="compiled")
+            value.sum().backward()
     torch.testing.assert_close(value, em_routing(votes, 2), **EXACT)
     assert [r.getMessage() for r in caplog.records] == [
         "routing runs uncompiled, and slower: torch.compile failed (RuntimeError: no compiler)"
     ]
+
+
+@pytest.fixture
+def graphs(monkeypatch):
+    """Dynamo with a backend that runs the graph as it is, and counts."""
+    found, compile = [], torch.compile
+
+    def backend(graph, inputs):
+        found.append(graph)
+        return graph
+
+    monkeypatch.setattr(torch, "compile", functools.partial(compile, backend=backend))
+    monkeypatch.setattr(chunks, "_failed", set())
+    monkeypatch.setattr(chunks, "CPU_CHUNK", 16 * 4 * 6)
+    torch._dynamo.reset()
+    chunks._compile.cache_clear()
+    chunks._warn.cache_clear()
+    yield found
+    chunks._compile.cache_clear()
+
+
+@pytest.mark.integration
+def test_no_variant_uses_up_the_cases_of_another(graphs):
+    """Torch compiles a function for 8 cases, and then raises; here 9, twice."""
+    votes = votes_of((16, 4, 6, 1)).requires_grad_()
+    for count in [*range(9)] * 2:
+        options = {"iterations": count}
+        fused_routing(mean_routing, votes, options, backend="compiled").sum().backward()
+    assert not chunks._failed
+    assert len(graphs) == 2 * 9, "forward and backward"
+
+
+@pytest.mark.integration
+def test_a_variant_that_does_not_compile_leaves_the_others_compiled(graphs, monkeypatch, caplog):
+    def unheard_of(votes):
+        return mean_routing(votes) + int(str(torch.ones(()))[7])  # no graph can hold that
+
+    votes = votes_of((16, 4, 6, 1), torch.float32)
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            value = fused_routing(unheard_of, votes, {}, backend="compiled")
+    torch.testing.assert_close(value, votes.mean(dim=1) + 1)
+    assert not graphs and len(caplog.records) == 1
+    fused_routing(mean_routing, votes, {}, backend="compiled")
+    assert len(graphs) == 1
 
 
 @pytest.mark.integration
@@ -117,7 +165,7 @@ def test_torch_compile(routing, monkeypatch):
         expected = value_and_grad(routing, votes)
         result = value_and_grad(lambda v: fused_routing(routing, v, {}, backend="compiled"), votes)
         torch.testing.assert_close(result, expected, **EXACT)
-    assert not chunks._compile_failed
+    assert not chunks._failed
 
 
 def test_a_cache_folder_that_others_may_write_to_is_not_trusted(monkeypatch, tmp_path):
