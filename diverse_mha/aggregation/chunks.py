@@ -37,11 +37,13 @@ class ChunkedRouting:
 
     def forward(self, votes: Tensor) -> Tensor:
         """Routes (K, H, N, D) votes; returns the capsules, (K, N, D)."""
+        votes = votes.detach()  # as a filled-up chunk is: to Dynamo the others were another case
         size = _tokens_at_once(votes)
         return torch.cat([self._run(_forward, size, chunk) for chunk in votes.split(size)])
 
     def backward(self, votes: Tensor, grad: Tensor) -> Tensor:
         """Gradient for the votes, (K, H, N, D), from that for the capsules, (K, N, D)."""
+        votes = votes.detach()
         size = _tokens_at_once(votes)
         grad_votes = votes.new_empty(votes.shape)  # (K, H, N, D)
         for chunk, grad_chunk, out in zip(

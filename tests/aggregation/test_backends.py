@@ -141,6 +141,14 @@ def test_no_variant_uses_up_the_cases_of_another(graphs):
 
 
 @pytest.mark.integration
+def test_a_chunk_that_is_filled_up_is_no_case_of_its_own(graphs):
+    """A full chunk is a view of the votes, which need a gradient; a filled-up one is a copy."""
+    votes = votes_of((28, 4, 6, 1)).requires_grad_()
+    fused_routing(mean_routing, votes, {}, backend="compiled").sum().backward()
+    assert len(graphs) == 2, "forward and backward"
+
+
+@pytest.mark.integration
 def test_a_variant_that_does_not_compile_leaves_the_others_compiled(graphs, monkeypatch, caplog):
     def unheard_of(votes):
         return mean_routing(votes) + int(str(torch.ones(()))[7])  # no graph can hold that
