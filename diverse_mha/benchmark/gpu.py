@@ -1,8 +1,8 @@
 """Everything that a GPU has to show, by one command: ``bash scripts/check-gpu.sh``.
 
-Five parts, each a list of jobs. A job is a process of its own, so that nothing it does harms the
-next; its result is in the report before the next one starts, and the same command goes on with
-what is missing. ``--device cpu`` runs all of it, in miniature, where there is no GPU.
+A job (``gpu_jobs.py``) is a process of its own, so that nothing it does harms the next; its result
+is in the report before the next one starts, and the same command goes on with what is missing.
+``--device cpu`` runs all of it, in miniature, where there is no GPU.
 """
 
 import argparse
@@ -17,10 +17,10 @@ import time
 import xml.etree.ElementTree
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
 
+from diverse_mha.benchmark.gpu_jobs import PARTS, TESTS, Job, jobs_for
 from diverse_mha.benchmark.gpu_report import format_report
 from diverse_mha.benchmark.memory import TOO_LARGE
 from diverse_mha.benchmark.options import find_device
@@ -28,69 +28,18 @@ from diverse_mha.benchmark.report import describe_machine
 from diverse_mha.common.arguments import OneLineParser, called
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.files import read_json, write_json, write_text
-from diverse_mha.common.machine import cores
 from diverse_mha.common.options import parse_names
 from diverse_mha.common.places import check_folder
 from diverse_mha.common.processes import end_groups, ended_in_order
 
 ROOT = Path(__file__).resolve().parents[2]
-TESTS = "tests/gpu"
-ARCHITECTURES = (
-    "transformer_disagree",
-    "transformer_routing",
-    "transformer_coda",
-    "transformer_lm_disagree",
-    "transformer_lm_routing",
-    "transformer_lm_coda",
-    "sentence_classifier",
-)
-RESUMED = "a_resumed_run_is_an_uninterrupted_one_bit_for_bit"
-HALF = "half_precision_with_loss_scaling_to_the_end_of_an_epoch"
-TWO = "two_processes_on_one_device"
 # A job may have that much, if its part has it, before others of the part are thought of.
 LEAST_SECONDS = 180
 GRACE_SECONDS = 20  # for a job to put away what it has, once it is told to stop
 _PR_SET_PDEATHSIG = 1  # of prctl(2) on Linux
 TOLD = 4000  # characters of the end of a failed job's output that are kept
-# Of the methods, those that fit a GPU's memory together; stock is measured with each group.
-GROUPS = (
-    "plain,output,all-three,em-1-2,coda",
-    "output-encoder,all-terms,all-terms-encoder,em-all-encoder,both",
-    "hsic,orthogonality,drophead,plain-stock-loss,output-stock-loss",
-)
-LANGUAGE_MODEL_GROUPS = ("plain,output,all-three,em-1-2", "coda,hsic,orthogonality,drophead")
-# The second and third are the largest that fit on a card of some 20 and of some 100 GiB.
-TOKENS = (4096, 16384, 65536)
-
-
-#: By name, most telling first: the title, and a share of the time beside the parts that follow.
-PARTS = {
-    "same": ("The results of the CPU", 5),
-    "resume": ("Resumed trainings", 3),
-    "speed": ("Speed beside fairseq", 8),
-    "trainings": ("Half precision, and two processes", 3),
-    "study": ("The study", 3),
-    "table": ("What the study has found", 0.5),
-}
 #: What a job says of parts of ours that it had to do without: it did, but not what it was to show.
 FALLBACKS = ("torch.compile", "is not used", "without compiled code")
-
-
-class Job(NamedTuple):
-    """One process of a part.
-
-    Attributes:
-        name: what it is called in the report; unique in its part.
-        command: arguments of Python.
-        result: how its result is read: ``tests``, ``json`` or ``text``.
-        always: it is done in every run, for it tells of what other jobs left; its exit code, which
-            says that there is more to come, is no failure.
-    """
-
-    name: str
-    command: list[str]
-    result: str = "text"
-    always: bool = False
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -116,82 +65,6 @@ def build_parser() -> argparse.ArgumentParser:
         "--device", default="cuda", help="cuda, or cpu for a rehearsal in miniature (cuda)"
     )
     return parser
-
-
-def jobs_for(device: str, out: Path) -> dict[str, list[Job]]:
-    """List everything that is to be done, by part."""
-    tiny = device == "cpu"
-    same = [Job("doctor", ["-m", "diverse_mha.cli", "doctor"])]
-    same += [_tests(name, f"test_{name}.py") for name in ("operations", "models", "steps")]
-    # On a CPU the others would take minutes and show nothing more.
-    chosen = [name for name in ARCHITECTURES if not tiny or name == "transformer_coda"]
-
-    def trainings(*tests: str) -> list[Job]:
-        file = "test_trainings.py::test_"
-        return [_tests(name, *(f"{file}{test}[{name}]" for test in tests)) for name in chosen]
-
-    return {
-        "same": same,
-        "resume": trainings(RESUMED),
-        "speed": _speed(device, tiny),
-        "trainings": trainings(HALF, TWO),
-        "study": [_study(out, tiny)],
-        "table": [_study(out, tiny, collect=True)],
-    }
-
-
-def _tests(name: str, *chosen: str) -> Job:
-    files = [f"{TESTS}/{words}" for words in chosen]
-    return Job(name, ["-m", "pytest", "-q", "-m", "gpu", *files], "tests")
-
-
-def _speed(device: str, tiny: bool) -> list[Job]:
-    jobs = {}
-
-    def add(name: str, module: str, options: str = "", *more: str) -> None:
-        command = ["-m", f"diverse_mha.benchmark{module}", *options.split(), *more]
-        jobs.setdefault(name, Job(name, [*command, "--device", device], "json"))
-
-    def training(shape: str, precision: str, tokens: int, group: str, *more: str) -> None:
-        options = f"--shape {shape} --precision {precision} --batch-tokens {tokens}"
-        options += f" --variants {group} --rounds {2 if tiny else 20} --warm-up {1 if tiny else 5}"
-        add(" ".join([shape, precision, str(tokens), *more, group]), "", options, *more)
-
-    def decoding(shape: str, precision: str) -> None:
-        sizes = "--sentences 2 --length 4 --rounds 2" if tiny else "--sentences 64"
-        options = f"--shape {shape} --precision {precision} {sizes}"
-        add(f"search {shape} {precision}", ".decoding", options)
-
-    add("ceiling", ".ceiling")
-    if tiny:
-        training("tiny", "fp32", 200, "output,coda")
-        training("tiny", "bf16", 200, "plain")
-        decoding("tiny", "bf16")
-    else:
-        training("base", "bf16", TOKENS[0], GROUPS[0])
-        training("base", "bf16", TOKENS[0], "plain,output,all-three", "--compile")
-        decoding("base", "fp16")
-        training("base", "fp16", TOKENS[0], GROUPS[0])
-        shapes = ("iwslt", "base", "big", "wiki103")
-        for number in range(len(GROUPS)):
-            for tokens in TOKENS:
-                for precision in ("bf16", "fp16"):
-                    for shape in shapes:
-                        groups = LANGUAGE_MODEL_GROUPS if shape == "wiki103" else GROUPS
-                        if number < len(groups):
-                            training(shape, precision, tokens, groups[number])
-        for shape in shapes[:3]:
-            decoding(shape, "bf16")
-            decoding(shape, "fp16")
-    return list(jobs.values())
-
-
-def _study(out: Path, tiny: bool, collect: bool = False) -> Job:
-    scale = ["smoke", "--updates", "2", "--rows", "baseline"] if tiny else ["small"]
-    side_by_side = 1 if tiny else max(1, min(8, cores() // 2))
-    how = ["--collect"] if collect else ["--jobs", str(side_by_side)]
-    command = ["-m", "diverse_mha.cli", "reproduce", "study", "translation", "--scale", *scale]
-    return Job("translation", [*command, *how, "--out", str(out / "study")], always=collect)
 
 
 class Check:

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from diverse_mha.benchmark import gpu
+from diverse_mha.benchmark import gpu, gpu_jobs
 from diverse_mha.common.errors import UserError
 from tests.reliability import runs
 
@@ -231,7 +231,7 @@ def test_every_job_is_one_that_can_start(tmp_path):
     from diverse_mha.benchmark import __main__ as training
     from diverse_mha.benchmark import decoding
 
-    assert set(gpu.ARCHITECTURES) == set(runs.RUNS)
+    assert set(gpu_jobs.ARCHITECTURES) == set(runs.RUNS)
     counts = []
     for device in ("cpu", "cuda"):
         parts = gpu.jobs_for(device, tmp_path)
