@@ -112,7 +112,10 @@ class Check:
 
         for wanted in (is_open, is_worth_another_try):
             todo = {
-                part: [job for job in jobs if wanted(f"{part}: {job.name}", job)]
+                part: sorted(  # what was never tried comes before what the time did not suffice for
+                    (job for job in jobs if wanted(f"{part}: {job.name}", job)),
+                    key=lambda job, part=part: before.get(f"{part}: {job.name}") == "out of time",
+                )
                 for part, jobs in self.jobs.items()
                 if not parts or part in parts
             }
@@ -127,11 +130,21 @@ class Check:
                         break
                     # No job takes what several others wait for.
                     limit = min(left, max(LEAST_SECONDS, 3 * left / (len(todo[part]) - place)))
+                    if self._is_in_vain(f"{part}: {job.name}", job, limit):
+                        continue
                     say(f"{part}: {job.name} ({limit:.0f} s at most)")
                     self.state["jobs"][f"{part}: {job.name}"] = self._do(job, limit)
                     self.state["minutes"] = spent + (time.monotonic() - begun) / 60
                     self.write()
         self.write()
+
+    def _is_in_vain(self, key: str, job: Job, limit: float) -> bool:
+        """Whether a job ran out of time before and would again: it may have no more of it now."""
+        row = self.state["jobs"].get(key, {"status": "not tried"})
+        # What goes on where it stopped may have less, but has to start and to stop once more.
+        return row["status"] == "out of time" and limit <= (
+            GRACE_SECONDS if job.goes_on else row["seconds"]
+        )
 
     def _do(self, job: Job, limit: float) -> dict:
         """Run a job and return its row of the report."""

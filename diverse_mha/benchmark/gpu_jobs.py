@@ -48,12 +48,14 @@ class Job(NamedTuple):
         result: how its result is read: ``tests``, ``json`` or ``text``.
         always: it is done in every run, for it tells of what other jobs left; its exit code, which
             says that there is more to come, is no failure.
+        goes_on: another try goes on where the last one stopped.
     """
 
     name: str
     command: list[str]
     result: str = "text"
     always: bool = False
+    goes_on: bool = False
 
 
 def jobs_for(device: str, out: Path) -> dict[str, list[Job]]:
@@ -129,4 +131,5 @@ def _study(out: Path, tiny: bool, collect: bool = False) -> Job:
     side_by_side = 1 if tiny else max(1, min(8, cores() // 2))
     how = ["--collect"] if collect else ["--jobs", str(side_by_side)]
     command = ["-m", "diverse_mha.cli", "reproduce", "study", "translation", "--scale", *scale]
-    return Job("translation", [*command, *how, "--out", str(out / "study")], always=collect)
+    command += [*how, "--out", str(out / "study")]
+    return Job("translation", command, always=collect, goes_on=True)

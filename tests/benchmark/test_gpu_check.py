@@ -6,6 +6,7 @@ import signal
 import subprocess
 import threading
 import time
+import types
 
 import pytest
 
@@ -143,17 +144,44 @@ def test_a_failure_is_not_repeated_in_the_same_run(check, monkeypatch):
     assert calls == ["fails", "fails"]
 
 
-def test_what_ran_out_of_time_comes_first_the_next_time(check, monkeypatch):
-    monkeypatch.setattr(gpu.Check, "_do", lambda *args: {"status": "out of time", "result": None})
-    assert check("sleeps")[1]["sleeps"]["status"] == "out of time"
-    calls = []
-    monkeypatch.setattr(
-        gpu.Check,
-        "_do",
-        lambda *args: calls.append(args[1].name) or {"status": "done", "result": None, "said": ""},
-    )
-    check("sleeps", "counts")
-    assert calls == ["sleeps", "counts"]
+@pytest.fixture
+def pieces(monkeypatch, tmp_path):
+    """Run jobs of one part for some minutes by a clock of its own; what was tried, how long."""
+    clock = types.SimpleNamespace(now=0.0, monotonic=lambda: clock.now)
+    monkeypatch.setattr(gpu, "time", clock)
+    monkeypatch.setattr(gpu, "PARTS", {"part": ("Part", 1)})
+
+    def run(minutes, needed, **options):
+        tried = {}
+
+        def do(check, job, limit):
+            tried[job.name] = round(limit)
+            took = min(limit, needed[job.name])
+            clock.now += took
+            status = "out of time" if took < needed[job.name] else "done"
+            return {"status": status, "seconds": took, "result": None, "said": ""}
+
+        jobs = {"part": [gpu.Job(name, [], **options) for name in needed]}
+        monkeypatch.setattr(gpu, "jobs_for", lambda device, out: jobs)
+        monkeypatch.setattr(gpu.Check, "_do", do)
+        gpu.Check(tmp_path, "cpu").run(minutes, lambda text: None)
+        return tried
+
+    return run
+
+
+def test_what_ran_out_of_time_comes_last_the_next_time(pieces):
+    """Were it first, it would run out of the same time again, and the others never come up."""
+    needed = {"long": 300, "short": 100, "shorter": 60}
+    assert pieces(3, needed) == {"long": 180}
+    assert list(pieces(3, needed).items()) == [("short", 180), ("shorter", 80)]
+    assert pieces(3, needed) == {}, "no more time than it has run out of"
+    assert pieces(6, needed) == {"long": 360}
+
+
+def test_what_goes_on_where_it_stopped_is_tried_every_time(pieces):
+    for _ in range(2):
+        assert pieces(3, {"study": 3600}, goes_on=True) == {"study": 180}
 
 
 @pytest.mark.integration
