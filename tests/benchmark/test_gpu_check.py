@@ -179,6 +179,15 @@ def test_what_ran_out_of_time_comes_last_the_next_time(pieces):
     assert pieces(6, needed) == {"long": 360}
 
 
+def test_a_failure_outlives_another_try_that_runs_out_of_time(check, monkeypatch, capsys):
+    assert check("fails")[0] == 1
+    row = {"status": "out of time", "seconds": 1, "result": None, "said": ""}
+    monkeypatch.setattr(gpu.Check, "_do", lambda *args: row)
+    code, jobs = check("fails")
+    assert code == 1 and jobs["fails"]["status"] == "failed"
+    assert capsys.readouterr().out.count("no luck") == 2
+
+
 def test_what_goes_on_where_it_stopped_is_tried_every_time(pieces):
     for _ in range(2):
         assert pieces(3, {"study": 3600}, goes_on=True) == {"study": 180}
