@@ -223,10 +223,14 @@ def _heed_interrupts() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def _read_tests(path: Path) -> dict:
-    """Read a file of pytest's: what each test measured, and what failed and why."""
+def _read_tests(path: Path) -> dict | None:
+    """Read a file of pytest's: what each test measured, what failed and why; None if cut off."""
+    try:
+        document = xml.etree.ElementTree.parse(path)
+    except xml.etree.ElementTree.ParseError:  # pytest was killed while it wrote
+        return None
     tests = []
-    for case in xml.etree.ElementTree.parse(path).iter("testcase"):
+    for case in document.iter("testcase"):
         if case.get("name") is None:  # pytest was told to stop in the midst of this one
             continue
         outcome, why = "passed", None

@@ -235,6 +235,13 @@ def test_cases_are_counted_and_the_largest_measure_is_told(check, capsys):
     assert "- equals[float32-b]: too far apart" in printed
 
 
+def test_a_file_of_tests_that_is_cut_off_ends_nothing(check, monkeypatch):
+    cut = gpu.Job("cut", ["-c", WRITES % TESTED[:200]], "tests")
+    monkeypatch.setitem(JOBS, "cut", cut)
+    code, jobs = check("cut", "counts")
+    assert code == 0 and jobs["cut"]["result"] is None and jobs["counts"]["status"] == "done"
+
+
 def test_another_device_takes_another_folder(check, tmp_path):
     check("counts")
     path = tmp_path / "out" / "report.json"
