@@ -47,7 +47,16 @@ def _compiled_call(kind: tuple[str, ...]):
     # and a length or a batch of 1 is a case of its own. torch leaves a function uncompiled that
     # has had 8 cases, so each kind of call is a function with code of its own.
     own = FunctionType(_call.__code__.replace(co_name=f"_call_{'_'.join(kind)}"), globals())
-    return torch.compile(own, dynamic=True, backend=_BACKEND)
+    return torch.compile(own, dynamic=True, backend=_compile_both_passes)
+
+
+def _compile_both_passes(graph: torch.fx.GraphModule, inputs: list):
+    from torch._functorch import config  # seconds to import
+
+    # By itself torch compiles the backward pass when that begins, where nothing catches what fails.
+    known = hasattr(config, "force_non_lazy_backward_lowering")  # older releases lack it
+    with config.patch({"force_non_lazy_backward_lowering": True} if known else {}):
+        return torch._dynamo.lookup_backend(_BACKEND)(graph, inputs)
 
 
 def _kind(layer: nn.Module, options: dict) -> tuple[str, ...]:

@@ -5,6 +5,8 @@ import logging
 
 import pytest
 import torch
+from functorch.compile import make_boxed_func
+from torch._dynamo.backends.common import aot_autograd
 
 from diverse_mha.common.errors import OptionError
 from diverse_mha.models import compiled
@@ -108,6 +110,26 @@ def test_a_compiler_that_fails_costs_one_line(monkeypatch, caplog):
     lines = [r.getMessage() for r in caplog.records if "--compile" in r.getMessage()]
     assert len(lines) == 1, "for encoder and decoder together"
     assert "no C++ compiler found" in lines[0] and "\n" not in lines[0]
+
+
+def test_a_backward_pass_that_does_not_compile_costs_one_line(compiler, monkeypatch, caplog):
+    def broken(graph, inputs):
+        raise RuntimeError("no such kernel")
+
+    def as_it_is(graph, inputs):
+        return make_boxed_func(graph.forward)
+
+    backend = aot_autograd(fw_compiler=as_it_is, bw_compiler=broken)
+    monkeypatch.setattr(compiled, "_BACKEND", backend)
+    compiled._warn.cache_clear()
+    batch = toy_batch()
+    expected = training_step(build_ours(**STILL), batch)
+    model = build_ours(compile=True, **STILL)
+    with caplog.at_level(logging.WARNING, compiled.__name__):
+        torch.testing.assert_close(training_step(model, batch), expected)
+    lines = [r.getMessage() for r in caplog.records if "--compile" in r.getMessage()]
+    assert len(lines) == 1 and "no such kernel" in lines[0]
+    assert not model.encoder.call_layer.compiled
 
 
 def test_an_error_of_the_layer_itself_is_not_taken_for_the_compilers(compiler):
