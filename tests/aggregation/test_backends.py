@@ -10,6 +10,7 @@ import torch
 from diverse_mha.aggregation import RoutingAggregation, chunks, em_routing, fused_routing, kernel
 from diverse_mha.aggregation.routing import ROUTINGS
 from diverse_mha.benchmark.memory import peak_memory
+from diverse_mha.benchmark.shapes import SHAPES
 from tests.aggregation.test_routing_algorithms import EXACT, ORACLES, value_and_grad, votes_of
 
 
@@ -108,6 +109,13 @@ def test_where_torch_compile_fails_the_plain_form_runs_and_says_so_once(monkeypa
     assert [r.getMessage() for r in caplog.records] == [
         "routing runs uncompiled, and slower: torch.compile failed (RuntimeError: no compiler)"
     ]
+
+
+@pytest.mark.parametrize("shape", ["iwslt", "base", "big", "wiki103"])
+def test_a_batch_of_4096_tokens_is_compiled_on_a_gpu(shape):
+    """For less than half a chunk the plain form runs; padding takes less than half of a batch."""
+    heads, width = SHAPES[shape].heads, SHAPES[shape].embed_dim
+    assert chunks._tokens_at_once(torch.empty(4096, heads, width, 1, device="meta")) <= 4096
 
 
 @pytest.fixture
