@@ -179,11 +179,12 @@ class TiledNetwork(torch.autograd.Function):
         shape, tiles, sizes = _sizes("forward", logits, parameters[0])
         mask, strides = _mask(masked, logits)
         if tiles:
-            _forward[(logits.size(0) * tiles,)](
-                logits, previous, x, result, mask, *parameters,
-                *shape, NEGATIVE_SLOPE, *_lengths(logits), tiles, *strides,
-                MASKED=masked is not None, NOISE=bool(noise), **sizes, num_warps=WARPS,
-            )  # fmt: skip
+            with torch.cuda.device_of(logits):  # Triton launches on the current device
+                _forward[(logits.size(0) * tiles,)](
+                    logits, previous, x, result, mask, *parameters,
+                    *shape, NEGATIVE_SLOPE, *_lengths(logits), tiles, *strides,
+                    MASKED=masked is not None, NOISE=bool(noise), **sizes, num_warps=WARPS,
+                )  # fmt: skip
         return result
 
     @staticmethod
@@ -197,11 +198,12 @@ class TiledNetwork(torch.autograd.Function):
         size, total = sum(p.numel() for p in parameters), x.size(0) * tiles
         sums = torch.zeros(max(min(PROGRAMS, total), 1), size, device=x.device)
         if total:
-            _backward[(len(sums),)](
-                x, grad, grad_x, sums, mask, *parameters[:-1],
-                *shape, size, NEGATIVE_SLOPE, *_lengths(x), tiles, total, *strides,
-                MASKED=masked is not None, **sizes, num_warps=WARPS,
-            )  # fmt: skip
+            with torch.cuda.device_of(x):
+                _backward[(len(sums),)](
+                    x, grad, grad_x, sums, mask, *parameters[:-1],
+                    *shape, size, NEGATIVE_SLOPE, *_lengths(x), tiles, total, *strides,
+                    MASKED=masked is not None, **sizes, num_warps=WARPS,
+                )  # fmt: skip
         parts = sums.sum(dim=0).split([p.numel() for p in parameters])
         grads = (s.view_as(p).to(p.dtype) for s, p in zip(parts, parameters, strict=True))
         return grad_x, grad_x, None, None, *grads

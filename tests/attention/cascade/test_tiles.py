@@ -105,6 +105,16 @@ def test_noise_and_strides_are_those_of_the_network_in_chunks(tiles):
     torch.testing.assert_close(*results)
 
 
+def test_the_kernel_runs_on_the_device_of_its_tensors(tiles, monkeypatch):
+    """Triton launches on the current device, which may be another GPU."""
+    _, parameters, (logits, previous, along) = example(4, 2, 5, 7, torch.float32)
+    guarded, guard = [], torch.cuda.device_of
+    monkeypatch.setattr(torch.cuda, "device_of", lambda x: guarded.append(x.shape) or guard(x))
+    logits.requires_grad_()
+    tiles.TiledNetwork.apply(logits, previous, None, 0.0, *parameters).backward(along)
+    assert guarded == [logits.shape] * 2, "forward and backward"
+
+
 def test_the_kernel_is_taken_where_it_is_right(tiles, gpu, caplog):
     module, parameters, (logits, previous, _) = example(4, 2, 5, 7, torch.float32)
     state = torch.get_rng_state()
