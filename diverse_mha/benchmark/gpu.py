@@ -38,6 +38,9 @@ LEAST_SECONDS = 180
 GRACE_SECONDS = 20  # for a job to put away what it has, once it is told to stop
 _PR_SET_PDEATHSIG = 1  # of prctl(2) on Linux
 TOLD = 4000  # characters of the end of a failed job's output that are kept
+NO_DATA = (
+    "cannot download"  # what a job says that has no corpus and gets none (corpora/download.py)
+)
 #: What a job says of parts of ours that it had to do without: it did, but not what it was to show.
 FALLBACKS = ("torch.compile", "torch._dynamo hit", "is not used", "without compiled code")
 
@@ -62,6 +65,11 @@ def build_parser() -> argparse.ArgumentParser:
         "--parts", metavar="NAMES", help=f"comma list (default: all): {', '.join(PARTS)}"
     )
     parser.add_argument(
+        "--data", type=Path, metavar="FOLDER",
+        help="prepared corpora, of which the study takes Multi30k or puts it there (default: data; "
+        "a rehearsal makes its own)",
+    )  # fmt: skip
+    parser.add_argument(
         "--device", default="cuda", help="cuda, or cpu for a rehearsal in miniature (cuda)"
     )
     return parser
@@ -73,15 +81,16 @@ class Check:
     Args:
         out: the folder.
         device: ``cpu`` or ``cuda``.
+        data: the folder of prepared corpora, if not the project's.
 
     Raises:
         UserError: if the folder holds the report of another machine or device.
     """
 
-    def __init__(self, out: Path, device: str):
+    def __init__(self, out: Path, device: str, data: Path | None = None):
         self.out, self.device = out, device
         machine = describe_machine(torch.device(device), torch.get_num_threads())
-        self.jobs = jobs_for(device, out)
+        self.jobs = jobs_for(device, out, data)
         path = out / "report.json"
         self.state = {"machine": machine, "minutes": 0.0, "jobs": {}}
         if path.exists():
@@ -104,7 +113,7 @@ class Check:
         before = {key: row["status"] for key, row in self.state["jobs"].items()}
 
         def is_open(key: str, job: Job) -> bool:
-            return job.always or before.get(key, "out of time") == "out of time"
+            return job.always or before.get(key, "out of time") in ("out of time", "no data")
 
         def is_worth_another_try(key: str, job: Job) -> bool:
             now = self.state["jobs"].get(key, {}).get("status")
@@ -149,7 +158,7 @@ class Check:
     def _keep(self, key: str, row: dict) -> None:
         """Put a row into the report, unless it says less than the one that is there."""
         before = self.state["jobs"].get(key, row)
-        if row["status"] != "out of time" or before["status"] == "out of time":
+        if row["status"] != "out of time" or before["status"] in ("out of time", "no data"):
             self.state["jobs"][key] = row
 
     def _do(self, job: Job, limit: float) -> dict:
@@ -168,7 +177,10 @@ class Check:
         if code is None:
             row["status"] = "out of time"
         elif code and not job.always:
-            row["status"] = "too large" if TOO_LARGE in said else "failed"
+            signs = {"too large": TOO_LARGE, "no data": NO_DATA}
+            row["status"] = next((key for key, sign in signs.items() if sign in said), "failed")
+            if row["status"] == "no data":
+                said = next(line for line in said.splitlines() if NO_DATA in line)
         elif job.result == "json":
             lines = said.splitlines()
             row["fallbacks"] = [x for x in lines if any(sign in x for sign in FALLBACKS)]
@@ -211,7 +223,7 @@ class Check:
         return format_report(self.state, parts)
 
     def failed(self) -> bool:
-        """Whether a job failed; one that time did not suffice for has not."""
+        """Whether a job failed; one that time, memory or data did not suffice for has not."""
         return any(row["status"] == "failed" for row in self.state["jobs"].values())
 
 
@@ -255,7 +267,7 @@ def main(arguments: Sequence[str]) -> int:
         raise UserError(f"{ROOT}: has no {TESTS}; the check needs a clone of the project")
     check_folder("--out", args.out)
     parts = parse_names("--parts", args.parts, tuple(PARTS))
-    check = Check(args.out.absolute(), device)
+    check = Check(args.out.absolute(), device, args.data and args.data.absolute())
     with ended_in_order():  # the job too, as by an interrupt
         check.run(args.minutes, lambda text: print(text, file=sys.stderr, flush=True), parts)
     print(check.report())

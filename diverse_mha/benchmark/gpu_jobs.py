@@ -58,8 +58,8 @@ class Job(NamedTuple):
     goes_on: bool = False
 
 
-def jobs_for(device: str, out: Path) -> dict[str, list[Job]]:
-    """List everything that is to be done, by part."""
+def jobs_for(device: str, out: Path, data: Path | None = None) -> dict[str, list[Job]]:
+    """List everything that is to be done, by part; ``data`` has the study's corpus."""
     tiny = device == "cpu"
     same = [Job("doctor", ["-m", "diverse_mha.cli", "doctor"])]
     same += [_tests(name, f"test_{name}.py") for name in ("operations", "models", "steps")]
@@ -75,8 +75,8 @@ def jobs_for(device: str, out: Path) -> dict[str, list[Job]]:
         "resume": trainings(RESUMED),
         "speed": _speed(device, tiny),
         "trainings": trainings(HALF, TWO),
-        "study": [_study(out, tiny)],
-        "table": [_study(out, tiny, collect=True)],
+        "study": [_study(out, tiny, data)],
+        "table": [_study(out, tiny, data, collect=True)],
     }
 
 
@@ -126,10 +126,12 @@ def _speed(device: str, tiny: bool) -> list[Job]:
     return list(jobs.values())
 
 
-def _study(out: Path, tiny: bool, collect: bool = False) -> Job:
+def _study(out: Path, tiny: bool, data: Path | None, collect: bool = False) -> Job:
     scale = ["smoke", "--updates", "2", "--rows", "baseline"] if tiny else ["small"]
     side_by_side = 1 if tiny else max(1, min(8, cores() // 2))
     how = ["--collect"] if collect else ["--jobs", str(side_by_side)]
     command = ["-m", "diverse_mha.cli", "reproduce", "study", "translation", "--scale", *scale]
     command += [*how, "--out", str(out / "study")]
+    if data is not None and not tiny:
+        command += ["--data", str(data)]
     return Job("translation", command, always=collect, goes_on=True)

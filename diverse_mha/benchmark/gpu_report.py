@@ -49,6 +49,8 @@ def format_report(state: dict, parts: list[tuple[str, str, list[str]]]) -> str:
         for name, row in rows.items():
             if row.get("fallbacks"):
                 blocks += [f"**{name} did without**:", _quoted("\n".join(row["fallbacks"]), 4)]
+            if row["status"] == "no data":
+                blocks += [f"**{name} not tried: no data**:", _quoted(row["said"], 1)]
             if row["status"] == "failed":
                 blocks += [f"**{name} failed**:", _quoted(row["said"], 12)]
     return "\n\n".join(block.rstrip("\n") for block in blocks) + "\n"
@@ -60,7 +62,7 @@ def _section(part: str, rows: dict[str, dict]) -> list[str]:
     for name, row in rows.items():
         if name == "doctor" and row["status"] == "done":
             blocks.insert(0, f"doctor: {row['said'].strip().splitlines()[-1]}")
-        elif part == "study" and row["status"] != "failed":  # a line for every run that ended
+        elif part == "study" and row["status"] in ("done", "out of time"):  # a line a finished run
             ended = [line for line in row["said"].splitlines() if line.startswith("[")]
             blocks.append(_quoted("\n".join(ended), 40))
         elif part == "table":

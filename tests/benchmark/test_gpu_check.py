@@ -12,6 +12,8 @@ import pytest
 
 from diverse_mha.benchmark import gpu, gpu_jobs
 from diverse_mha.common.errors import UserError
+from diverse_mha.corpora.download import download
+from diverse_mha.corpora.published import PublishedFile
 from tests.reliability import runs
 
 ROOT = gpu.ROOT
@@ -57,7 +59,7 @@ def check(monkeypatch, tmp_path):
         # A job that leaves JSON is one of the speeds.
         parts = {"speed" if name == "falls back" else name: [JOBS[name]] for name in names}
         monkeypatch.setattr(gpu, "PARTS", {part: (part.title(), 1) for part in parts})
-        monkeypatch.setattr(gpu, "jobs_for", lambda device, out: parts)
+        monkeypatch.setattr(gpu, "jobs_for", lambda *args: parts)
         words = ["--device", device, "--minutes", minutes, "--out", str(tmp_path / "out"), *more]
         code = gpu.main(words)
         state = json.loads((tmp_path / "out" / "report.json").read_text())
@@ -167,7 +169,7 @@ def pieces(monkeypatch, tmp_path):
             return {"status": status, "seconds": took, "result": None, "said": ""}
 
         jobs = {"part": [gpu.Job(name, [], **options) for name in needed]}
-        monkeypatch.setattr(gpu, "jobs_for", lambda device, out: jobs)
+        monkeypatch.setattr(gpu, "jobs_for", lambda *args: jobs)
         monkeypatch.setattr(gpu.Check, "_do", do)
         gpu.Check(tmp_path, "cpu").run(minutes, lambda text: None)
         return tried
@@ -221,6 +223,34 @@ def test_a_batch_that_does_not_fit_is_no_failure(check, capsys):
     code, _ = check("large")
     assert code == 0
     assert "Does not fit into the memory: large." in capsys.readouterr().out
+
+
+def test_a_study_without_data_is_no_failure(check, capsys, monkeypatch, tmp_path):
+    """What a download says that cannot be; once there are data the study has a row of its own."""
+    with pytest.raises(UserError) as error:
+        download(PublishedFile("corpus", ("file:///nowhere/corpus",)), tmp_path)
+    script = f"print({str(error.value)!r}); exit(9 * 'a line of the table\\n')"
+    monkeypatch.setitem(JOBS, "study", gpu.Job("study", ["-c", script], goes_on=True))
+    code, jobs = check("study")
+    assert code == 0 and jobs["study"]["status"] == "no data"
+    printed = capsys.readouterr().out
+    assert "**study not tried: no data**" in printed and "file:///nowhere/corpus" in printed
+    assert "a line of the table" not in printed
+    row = {"status": "out of time", "seconds": 1, "result": None, "said": ""}
+    monkeypatch.setattr(gpu.Check, "_do", lambda *args: row)
+    assert check("study")[1]["study"]["status"] == "out of time"
+
+
+def test_the_study_takes_data_from_elsewhere(tmp_path, monkeypatch):
+    made = []
+    monkeypatch.setattr(gpu, "jobs_for", lambda *args: made.append(args) or {})
+    monkeypatch.setattr(gpu.torch.cuda, "is_available", lambda: False)
+    monkeypatch.chdir(tmp_path)
+    assert gpu.main(["--device", "cpu", "--out", str(tmp_path / "out"), "--data", "corpora"]) == 0
+    assert made == [("cpu", tmp_path / "out", tmp_path / "corpora")]
+    for part in ("study", "table"):
+        (job,) = gpu_jobs.jobs_for("cuda", tmp_path, tmp_path / "corpora")[part]
+        assert job.command[-2:] == ["--data", str(tmp_path / "corpora")]
 
 
 def test_what_is_not_tried_is_named(check, capsys):
