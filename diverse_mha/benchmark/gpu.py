@@ -172,10 +172,11 @@ class Check:
             said = log.read_text(errors="replace")
             row = {"seconds": round(time.monotonic() - begun, 1), "status": "done", "result": None}
             if output.exists() and output.stat().st_size:
-                tests = job.result == "tests"
-                row["result"] = _read_tests(output) if tests else read_json(output, "remove it")
+                row["result"] = _read(output, job)
         if code is None:
-            row["status"] = "out of time"
+            tests = (row["result"] or {}).get("tests", ())
+            found = any(test["outcome"] in ("failure", "error") for test in tests)
+            row["status"] = "failed" if found else "out of time"
         elif code and not job.always:
             signs = {"too large": TOO_LARGE, "no data": NO_DATA}
             row["status"] = next((key for key, sign in signs.items() if sign in said), "failed")
@@ -235,12 +236,17 @@ def _heed_interrupts() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def _read_tests(path: Path) -> dict | None:
-    """Read a file of pytest's: what each test measured, what failed and why; None if cut off."""
+def _read(path: Path, job: Job) -> dict | None:
+    """Read what a job leaves; None if it was killed while it wrote."""
     try:
-        document = xml.etree.ElementTree.parse(path)
-    except xml.etree.ElementTree.ParseError:  # pytest was killed while it wrote
+        return _read_tests(path) if job.result == "tests" else read_json(path, "remove it")
+    except (xml.etree.ElementTree.ParseError, UserError):
         return None
+
+
+def _read_tests(path: Path) -> dict:
+    """Read a file of pytest's: what each test measured, what failed and why."""
+    document = xml.etree.ElementTree.parse(path)
     tests = []
     for case in document.iter("testcase"):
         if case.get("name") is None:  # pytest was told to stop in the midst of this one

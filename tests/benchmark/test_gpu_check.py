@@ -205,9 +205,10 @@ def test_what_was_interrupted_puts_away_what_it_has(check, monkeypatch, capsys):
     """Also where interrupts are ignored, as in a shell's background."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        check("tidies", minutes="0.1")
+        code, jobs = check("tidies", minutes="0.1")
     finally:
         signal.signal(signal.SIGINT, before)
+    assert code == 1 and jobs["tidies"]["status"] == "failed", "what it found before it was stopped"
     assert "| equals | 2 | 1 |" in capsys.readouterr().out
 
 
@@ -265,8 +266,9 @@ def test_cases_are_counted_and_the_largest_measure_is_told(check, capsys):
     assert "- equals[float32-b]: too far apart" in printed
 
 
-def test_a_file_of_tests_that_is_cut_off_ends_nothing(check, monkeypatch):
-    cut = gpu.Job("cut", ["-c", WRITES % TESTED[:200]], "tests")
+@pytest.mark.parametrize(("content", "kind"), [(TESTED, "tests"), (RESULT, "json")])
+def test_a_result_that_is_cut_off_ends_nothing(check, monkeypatch, content, kind):
+    cut = gpu.Job("cut", ["-c", WRITES % content[:-5]], kind)
     monkeypatch.setitem(JOBS, "cut", cut)
     code, jobs = check("cut", "counts")
     assert code == 0 and jobs["cut"]["result"] is None and jobs["counts"]["status"] == "done"
