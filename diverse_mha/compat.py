@@ -13,9 +13,10 @@
 4. Warnings about fairseq's own use of Hydra and torch, which its users can do
    nothing about, are silenced. Ours are not.
 5. A training is looked at once more before it starts, where fairseq hands out all of
-   it: a checkpoint to start from that is not there or does not fit, is of another method or
-   seed, or has all updates that were asked for, a model that cannot give the loss what it asks
-   for. One that lacks a part of ours may be fine-tuned (:mod:`diverse_mha.models.warm_start`).
+   it: a folder that another training is writing to, a checkpoint to start from that is not there
+   or does not fit, is of another method or seed, or has all updates that were asked for, a model
+   that cannot give the loss what it asks for. One that lacks a part of ours may be fine-tuned
+   (:mod:`diverse_mha.models.warm_start`).
 6. Whole splits. fairseq-fixed leaves out the last sentences of a validation or test
    split if their number is not a multiple of ``--required-batch-size-multiple`` (8 by
    default): 1,008 of 1,014. In training they only come in another epoch.
@@ -61,6 +62,7 @@ from diverse_mha.common.errors import OptionError, describe_os_error
 from diverse_mha.common.files import whole_file
 from diverse_mha.common.old_checkpoints import mend_language_model
 from diverse_mha.common.options import flag
+from diverse_mha.common.processes import hold
 from diverse_mha.common.starting_point import FINETUNE, LAST, check_method, check_start
 
 logger = logging.getLogger(__name__)
@@ -215,8 +217,9 @@ def check_before_training() -> None:
     """Wrap what fairseq calls last before a training starts.
 
     Raises, when it is called:
-        OptionError: if the checkpoint to start from is not there, the last one of the folder is
-            of another method or seed, or the criterion cannot do with the model.
+        OptionError: if another training is at work in the folder, the checkpoint to start from is
+            not there, the last one of the folder is of another method or seed, or the criterion
+            cannot do with the model.
     """
     load = checkpoint_utils.load_checkpoint
     if hasattr(load, "__wrapped__"):
@@ -225,6 +228,11 @@ def check_before_training() -> None:
     @functools.wraps(load)
     def check_and_load(cfg, trainer, **passed):
         _refuse_pruning(trainer.cfg.model)
+        if trainer.is_data_parallel_master and not cfg.no_save and not hold(cfg.save_dir):
+            raise OptionError(
+                f"--save-dir {cfg.save_dir}: another training is at work there; wait for it to "
+                "end, or name another"
+            )
         # The best score so far outlives a training where several run in one process, as in a
         # sweep; a resumed one finds its own in the checkpoint.
         vars(checkpoint_utils.save_checkpoint).pop("best", None)

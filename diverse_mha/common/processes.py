@@ -11,10 +11,16 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NoReturn
 
+try:
+    import fcntl
+except ImportError:  # not a Unix: no such lock, and fairseq does not run there either
+    fcntl = None
+
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.places import check_folder
 
 _NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)  # some network and FUSE file systems
+_held: dict[str, int] = {}  # what :func:`hold` keeps open, by folder
 _warned: set[int] = set()  # of the file systems with these numbers
 GRACE_SECONDS = 10  # for a process to end after SIGTERM
 CAUGHT = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -159,9 +165,7 @@ def sole_use(folder: Path, *, option: str | None = None) -> Iterator[None]:
     """
     if option is not None:
         check_folder(option, folder)
-    try:
-        import fcntl
-    except ImportError:  # not a Unix: no such lock, and fairseq does not run there either
+    if fcntl is None:
         yield
         return
     made = [place for place in (folder, *folder.parents) if not place.exists()]
@@ -193,6 +197,37 @@ def sole_use(folder: Path, *, option: str | None = None) -> Iterator[None]:
             with contextlib.suppress(OSError):  # the first that is not empty ends it
                 for place in made:
                     place.rmdir()
+
+
+def hold(folder: str | os.PathLike) -> bool:
+    """Hold a folder, without a file in it, for this process and to its end.
+
+    Its forks do not hold it on. Where the file system has no locks, or it is no folder of this
+    machine, nothing is held.
+
+    Returns:
+        False if another process holds it so.
+    """
+    path = os.path.realpath(folder)
+    if fcntl is None or path in _held or not os.path.isdir(path):
+        return True
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(handle)
+        return not isinstance(error, BlockingIOError)
+    _held[path] = handle
+    return True
+
+
+def _let_go() -> None:
+    while _held:
+        os.close(_held.popitem()[1])
+
+
+if fcntl is not None:
+    os.register_at_fork(after_in_child=_let_go)
 
 
 def _warn_of_no_locks(folder: Path, error: OSError) -> None:

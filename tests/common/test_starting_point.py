@@ -30,6 +30,8 @@ CASES = {
 class Trainer:
     """Stands in for fairseq's: keeps the name of the file that it is told to load."""
 
+    is_data_parallel_master = True
+
     def __init__(self, suffix):
         self.checkpoint_suffix, self.loaded = suffix, None
         self.cfg = SimpleNamespace(optimization=SimpleNamespace(max_update=0), model=None)

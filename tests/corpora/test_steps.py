@@ -136,7 +136,7 @@ def test_what_a_killed_run_leaves_at_work_keeps_its_folder(tmp_path):
     )
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     run = subprocess.Popen([sys.executable, "-c", code], env=environment)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 600
     while not said.exists() and run.poll() is None and time.monotonic() < deadline:
         time.sleep(0.01)
     run.kill()

@@ -81,12 +81,20 @@ def test_their_tests_are_made_again_whatever_else_was_evaluated(tmp_path, capsys
         score = {"subset": "test", "perplexity": 99.0}
         (tmp_path / "small/runs" / folder.name / name).write_text(json.dumps(score))
     words = ["reproduce", "study", "ptb", "--scale", "small", "--collect", "--out", str(tmp_path)]
+    words += ["--seeds", "1,2,3"]
     assert cli.run(words) == 0, capsys.readouterr().out
     tests = json.loads((tmp_path / "small/tables/study-ptb.tests.json").read_text())["systems"]
     by_label = rows(page("docs/results.md"), "| row, Penn Treebank |")
-    for one in tests:
-        said = f"{one['measures']['perplexity']['mean']:.2f}"
-        assert said == by_label[one["name"]]["test, seed 1"]
+    for one in tests[1:]:
+        for measure, column, p, digits in (
+            ("perplexity", "difference of test (95 %)", "p", 2),
+            ("valid nll", "difference of loss (95 %)", "p of loss", 3),
+        ):
+            said = re.findall(r"[-+][0-9.]+", by_label[one["name"]][column])
+            found, holm_p = one["measures"][measure]["difference"], one["measures"][measure]["holm"]
+            exact = [found["value"], *found["interval"]]
+            assert list(map(float, said)) == pytest.approx(exact, abs=0.6 * 10**-digits)
+            assert float(by_label[one["name"]][p].strip("<")) == pytest.approx(holm_p, abs=1e-3)
     assert len(tests) == 5 and (tmp_path / "small/tables/study-ptb/figure.md").is_file()
     result = json.loads((tmp_path / "small/runs" / folder.name / "result.json").read_text())
     result["scores"]["test"]["tokens"] += 1

@@ -1,0 +1,66 @@
+"""A folder held by a process, and let go with it."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from fairseq import checkpoint_utils
+from fairseq.dataclass.configs import CheckpointConfig
+
+from diverse_mha.common.errors import OptionError
+from diverse_mha.common.processes import hold
+from tests.common.test_starting_point import Trainer
+
+#: A process that holds a folder, says whether it does, and waits; with "fork" it leaves a child.
+HOLDS = """
+import os, sys
+from diverse_mha.common.processes import hold
+held = hold(sys.argv[1])
+if "fork" in sys.argv and os.fork() == 0:
+    os.close(1)
+    sys.stdin.read()
+    os._exit(0)
+print(held, flush=True)
+sys.stdin.read()
+"""
+
+
+def start(*arguments):
+    words = [sys.executable, "-c", HOLDS, *map(str, arguments)]
+    other = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert other.stdout.readline() == "True\n"
+    return other
+
+
+@pytest.fixture
+def holder(tmp_path):
+    with start(tmp_path) as other:
+        yield other
+
+
+def test_a_folder_is_held_by_one_process_and_to_its_end(holder, tmp_path):
+    assert not hold(tmp_path)
+    assert hold(tmp_path / "elsewhere"), "what is not there has nothing to hold"
+    holder.kill()
+    holder.wait()
+    assert hold(tmp_path) and hold(tmp_path), "again by the same process, as several trainings do"
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_a_process_forks_does_not_hold_on(tmp_path):
+    with start(tmp_path, "fork") as other:
+        assert not hold(tmp_path)
+        other.kill()
+        other.wait()
+        assert hold(tmp_path), "its child lives on"
+
+
+@pytest.mark.usefixtures("holder")
+def test_two_trainings_do_not_write_into_one_folder(tmp_path):
+    trainer = Trainer("")
+    with pytest.raises(OptionError, match=f"--save-dir {tmp_path}: another training is at work"):
+        checkpoint_utils.load_checkpoint(CheckpointConfig(save_dir=str(tmp_path)), trainer)
+    config = CheckpointConfig(save_dir=str(tmp_path), no_save=True)
+    checkpoint_utils.load_checkpoint(config, trainer)
+    assert trainer.loaded == os.path.join(tmp_path, "checkpoint_last.pt")
