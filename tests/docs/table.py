@@ -29,6 +29,8 @@ PLACEHOLDERS = {
 # Variables of the shell that a page describes in words.
 VARIABLES = {
     "model": "coda",
+    "method": "hsic",
+    "seed": "1",
     "heads": "4",
     "row": "hsic",
     "weight": "1.0",
@@ -110,10 +112,10 @@ GIVEN = {
     "README.md": MULTI30K,
     "docs/design.md": MULTI30K,
     "docs/analysis.md": MULTI30K
-    | {"data/bin": "data/multi30k/bin", "runs/h1": "runs/h1"}
+    | {"data/bin": "data/multi30k/bin", "data/ptb/bin": "data/multi30k/bin", "runs/h1": "runs/h1"}
     | dict.fromkeys(
         ("runs/toy", "runs/baseline", "runs/coda", "runs/h2", "runs/h8")
-        + tuple(f"runs/multi30k_small/{row}" for row in ("baseline", "orthogonality")),
+        + tuple(f"runs/ptb/{row}" for row in ("baseline", "hsic")),
         "runs/toy",
     ),
     "docs/classification.md": {"published": "published"},

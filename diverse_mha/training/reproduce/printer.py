@@ -15,8 +15,8 @@ SMOKE = (
     "row runs to its end, and mean nothing else."
 )
 SMALL = (
-    "Small scale: a small model on a small corpus (Multi30k, Penn Treebank or logic), far from "
-    "the paper's; compare our rows with each other, not with the paper's."
+    "Small scale: Multi30k, Penn Treebank or logic, and settings of our own; compare our rows with "
+    "each other, not with the paper's."
 )
 SPEED = (
     "Speed: updates a second of each training by itself; for ratios in one interleaved run see "
