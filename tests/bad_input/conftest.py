@@ -77,7 +77,8 @@ def _texts(folder):
     (folder / "a.txt").write_text("a small house\n" * 3)
     (folder / "b.txt").write_text("a little house\n" * 3)
     (folder / "short.txt").write_text("a house\n" * 2)
-    (folder / "latin1.txt").write_bytes("ein schönes Haus\n".encode("latin-1") * 3)
+    for name in ("latin1.txt", "latin1.yaml"):
+        (folder / name).write_bytes("ein schönes Haus\n".encode("latin-1") * 3)
     (folder / "blank.txt").write_text("\n\n\n")
     (folder / "file").write_text("in the way\n")
     (folder / "train.log").write_text(LOG)
