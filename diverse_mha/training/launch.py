@@ -355,19 +355,19 @@ def _fairseq(job: Job, settings: dict) -> list[str]:
     # A recipe names the plugin of the folder it is run from, which need not be a clone.
     user_dir = Path(job.setting("common", "user_dir") or USER_DIR)
     if "common.user_dir" not in given and user_dir.name == USER_DIR.name:
-        command.append(f"++common.user_dir={_quote(str(USER_DIR))}")
+        command.append(f"++common.user_dir={hydra_quoted(str(USER_DIR))}")
     if "hydra.job.chdir" not in given:
         # Else Hydra changes the folder, and every relative path in the recipe is wrong.
         command.append("hydra.job.chdir=False")
     if "hydra.searchpath" not in given and CONFIGS.is_dir():
         # A copy of a recipe, changed and kept elsewhere, still finds its methods and sizes.
-        command.append(f"hydra.searchpath=[{_quote(f'file://{CONFIGS}')}]")
+        command.append(f"hydra.searchpath=[{hydra_quoted(f'file://{CONFIGS}')}]")
     for key, value in settings.items():
         command.append(f"++distributed_training.{key}={value}")
     return command
 
 
-def _quote(text: str) -> str:
+def hydra_quoted(text: str) -> str:
     """Quote a value for Hydra's grammar, in which a path may hold no blank."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
@@ -376,7 +376,7 @@ def _hydra_word(word: str) -> str:
     """Quote the value of ``key=value`` if Hydra's grammar takes its letters in quotes only."""
     key, _, value = word.partition("=")
     bare = not value.isascii() and not set(value) & set("'\"[]{}$")
-    return f"{key}={_quote(value)}" if bare else word
+    return f"{key}={hydra_quoted(value)}" if bare else word
 
 
 def _free_port() -> int:

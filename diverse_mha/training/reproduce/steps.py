@@ -8,6 +8,7 @@ from pathlib import Path
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.places import CONFIGS, ROOT
+from diverse_mha.training.launch import hydra_quoted
 from diverse_mha.training.reproduce.compose import compose, groups_of, lookup
 from diverse_mha.training.reproduce.corpora import DATA
 from diverse_mha.training.reproduce.plan import Need, Run
@@ -200,7 +201,7 @@ def _short(path: Path) -> str:
 def _spell(value: object) -> str:
     """Spell a value for Hydra's grammar."""
     if isinstance(value, str) and not _PLAIN.fullmatch(value):
-        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+        return hydra_quoted(value)
     if isinstance(value, list | tuple):
         return "[" + ",".join(map(_spell, value)) + "]"
     if isinstance(value, bool):
