@@ -5,14 +5,11 @@ from torch import Tensor
 
 from diverse_mha.common.first_order import first_order_only
 
-from .checks import check_heads, check_padding_mask, compute_dtype
+from .checks import check_heads, check_padding_mask, compute_dtype, full_precision
 from .weights import real_position_weights
 
 ZERO_NORM = 1e-12
 """A head vector whose norm is not above this counts as the zero vector."""
-
-CPU_CHUNK = 2**18
-"""Elements of the input handled at once on the CPU."""
 
 
 def inverse_of(norms: Tensor) -> Tensor:
@@ -88,8 +85,7 @@ class MeanPairwiseCosine(torch.autograd.Function):
 
     The double sum equals ||sum_h x_h / ||x_h|| ||^2 / H^2, so the cost is linear in H. Plain
     autograd reads and writes the (B, H, S, D) tensor some ten times and keeps two copies of it;
-    this form keeps the input, its inverse norms and one (B, S, D) sum, and on the CPU works on a
-    few heads at a time, which stay in cache.
+    this form reads it twice each way, and keeps it, its inverse norms and one (B, S, D) sum.
     """
 
     @staticmethod
@@ -97,16 +93,15 @@ class MeanPairwiseCosine(torch.autograd.Function):
         ctx, x: Tensor, position_weights: Tensor, padding_mask: Tensor | None, off_diagonal: bool
     ) -> Tensor:
         """As ``mean_pairwise_cosine``, in the dtype of the weights (B, S) of the positions."""
-        dtype = position_weights.dtype
-        bsz, num_heads, length, head_dim = x.shape
-        norms = torch.linalg.vector_norm(x, dim=-1, dtype=dtype)  # (B, H, S)
+        heads, num_heads = x.to(position_weights.dtype), x.size(1)
+        norms = torch.linalg.vector_norm(heads, dim=-1)  # (B, H, S)
         inverse = inverse_of(norms)
-        total = x.new_zeros((bsz, length, head_dim), dtype=dtype)
-        for heads, scale in _by_heads(x, inverse):
-            if heads.size(1) == 1:
-                total.addcmul_(heads[:, 0].to(dtype), scale[:, 0])
-            else:
-                total += (heads.to(dtype) * scale).sum(dim=1)  # (B, S, D)
+        if x.device.type == "cpu":  # head by head, so that the sum stays in cache
+            total = heads.new_zeros(x.shape[:1] + x.shape[2:])  # (B, S, D)
+            for head, scale in zip(heads.unbind(1), inverse.unbind(1), strict=True):
+                total.addcmul_(head, scale.unsqueeze(-1))
+        else:
+            total = (heads * inverse.unsqueeze(-1)).sum(dim=1)
         # At padding the weight 0 is enough unless a value there is NaN or inf; to look is cheaper
         # than to fill on the CPU, and would wait for the device elsewhere.
         if x.device.type == "cpu" and bool(norms.sum().isfinite()):
@@ -126,34 +121,15 @@ class MeanPairwiseCosine(torch.autograd.Function):
     def backward(ctx, grad: Tensor):
         """Gradient for ``x``: (g - u (u.g)) / ||x||, with u the unit vector, g that for u."""
         x, inverse, total, position_weights, padding_mask = ctx.saved_tensors
-        dtype = position_weights.dtype
+        # In (B, S, H, D): projections lie so in memory.
+        heads, inverse = x.transpose(1, 2).to(total.dtype), inverse.transpose(1, 2).unsqueeze(-1)
         scale = position_weights * (grad * (2.0 / ctx.pairs))  # (B, S)
-        grad_unit = (total * scale.unsqueeze(-1)).unsqueeze(1)  # (B, 1, S, D)
-        grad_x = torch.empty_like(x)
-        step = _heads_at_once(x)
-        for (heads, inv), out in zip(_by_heads(x, inverse), grad_x.split(step, dim=1), strict=True):
-            heads = heads.to(dtype)
-            # Multiplied one by one because inv ** 3 alone may overflow.
-            along = torch.linalg.vecdot(heads, grad_unit).unsqueeze(-1)  # (B, h, S, 1)
-            along = along.mul_(inv).mul_(inv).mul_(inv)
-            result = torch.mul(grad_unit, inv, out=out if x.dtype == dtype else None)
-            result.addcmul_(heads, along, value=-1.0)
-            if padding_mask is not None:
-                result.masked_fill_(padding_mask[:, None, :, None], 0.0)
-            if result is not out:
-                out.copy_(result)
-        return grad_x, None, None, None
-
-
-def _heads_at_once(x: Tensor) -> int:
-    """Heads handled at once: as many as stay in cache on the CPU, all elsewhere."""
-    if x.device.type != "cpu":
-        return x.size(1)
-    per_head = x.numel() // x.size(1)
-    return min(x.size(1), max(1, CPU_CHUNK // max(1, per_head)))
-
-
-def _by_heads(x: Tensor, inverse: Tensor):
-    """Pairs of (B, h, S, D) slices of ``x`` and (B, h, S, 1) slices of ``inverse``."""
-    step = _heads_at_once(x)
-    return zip(x.split(step, dim=1), inverse.unsqueeze(-1).split(step, dim=1), strict=True)
+        grad_unit = (total * scale.unsqueeze(-1)).unsqueeze(2)  # (B, S, 1, D)
+        with full_precision(x):
+            along = heads @ grad_unit.transpose(2, 3)  # (B, S, H, 1)
+        # Multiplied one by one because inverse ** 3 alone may overflow.
+        along = along.mul_(inverse).mul_(inverse).mul_(inverse)
+        grad_x = (grad_unit * inverse).addcmul_(heads, along, value=-1.0)
+        if padding_mask is not None:
+            grad_x.masked_fill_(padding_mask[:, :, None, None], 0.0)
+        return grad_x.to(x.dtype).transpose(1, 2), None, None, None
