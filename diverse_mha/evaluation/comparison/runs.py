@@ -36,6 +36,7 @@ class Scored:
         scores: By measure, such as ``BLEU``, the score on the test set.
         statistics: By metric, (sentences, K) counts of a translation; empty for other models.
         test: What tells one test set from another.
+        decoding: Beam, length penalty and fairseq's other options, in words; "" if not known.
     """
 
     path: str
@@ -43,6 +44,7 @@ class Scored:
     scores: dict[str, float]
     statistics: dict[str, np.ndarray] = field(default_factory=dict, compare=False)
     test: object = None
+    decoding: str = ""
 
 
 def read_run(path: Path, *, reference: Path | None = None, tokenize: str | None = None) -> Scored:
@@ -68,7 +70,8 @@ def read_run(path: Path, *, reference: Path | None = None, tokenize: str | None 
     result = _content(file)
     if result is None:
         raise UserError(f"{file}: no result of an evaluation script; name one, or a folder")
-    return Scored(str(path), _seed(path), *scores_of(file, result, reference, tokenize))
+    found = scores_of(file, result, reference, tokenize)
+    return Scored(str(path), _seed(path), *found, _decoding(result))
 
 
 def scores_of(
@@ -144,6 +147,12 @@ def _seed(path: Path) -> int | None:
         return content.get("seed") if isinstance(content, dict) else None
     found = _SEED.findall(path.name) or _SEED.findall(path.parent.name)
     return int(found[-1]) if found else None
+
+
+def _decoding(result: dict) -> str:
+    said = [f"{name} {result[name]}" for name in ("beam", "lenpen") if name in result]
+    more = result.get("generate_options")
+    return ", ".join([*said, " ".join(map(str, more))] if more else said)
 
 
 def _evaluated(file: Path, result: dict, reference: Path | None, tokenize: str | None) -> Found:

@@ -87,6 +87,12 @@ def _notes(systems: Sequence[System], resamples: int, measures: Sequence[str]) -
     said += [HOLM] if any(found.p is not None for one in first.values() for found in one) else []
     said += [ONE_SEED] if not all(f.over_seeds for name in resampled for f in first[name]) else []
     said += [LOWER] if "perplexity" in measures else []
+    ways = {}  # of decoding, and whose
+    for name, run in ((one.name, run) for one in systems for run in one.runs if run.decoding):
+        ways.setdefault(run.decoding, []).append(name)
+    if len(ways) > 1:
+        each = (f"{', '.join(dict.fromkeys(names))}: {way}" for way, names in ways.items())
+        said.append(f"Not decoded alike, which may be the difference: {'; '.join(each)}.")
     return tuple(said)
 
 

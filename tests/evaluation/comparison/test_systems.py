@@ -52,6 +52,23 @@ def compare(folder, *words):
     return json.loads((folder / "out.json").read_text())["systems"]
 
 
+def test_another_beam_is_noted(folder, capsys):
+    def decoded(method, **how):
+        for file in folder.glob(f"runs/{method}.*/test.json"):
+            file.write_text(json.dumps(json.loads(file.read_text()) | how))
+
+    words = ["--baseline", *runs(folder, "base"), "--system", *runs(folder, "good")]
+    decoded("base", beam=5, lenpen=1.0, generate_options=[])
+    compare(folder, *words)  # an evaluation that does not say
+    decoded("good", beam=5, lenpen=1.0, generate_options=[])
+    compare(folder, *words)
+    assert "decoded alike" not in capsys.readouterr().out
+    decoded("good", beam=1, generate_options=["--unkpen", "3"])
+    compare(folder, *words)
+    said = "Not decoded alike, which may be the difference: base: beam 5, lenpen 1.0; "
+    assert said + "good: beam 1, lenpen 1.0, --unkpen 3." in capsys.readouterr().out
+
+
 def test_means_intervals_and_tests(folder, capsys):
     words = ["--baseline", *runs(folder, "base"), "--system", *runs(folder, "good")]
     words += ["--system", "no change=" + ",".join(runs(folder, "same"))]
