@@ -135,6 +135,10 @@ def test_position_term_off_the_diagonal(reduction):
         position_disagreement, reference.position_disagreement, weights, *masks,
         reduction=reduction, form=form,
     )  # fmt: skip
+    assert_same(  # weights that no mask made
+        position_disagreement, reference.position_disagreement, attention(), *masks,
+        reduction=reduction, form=form,
+    )  # fmt: skip
     weights = attention().requires_grad_()
     assert torch.autograd.gradcheck(lambda w: position_disagreement(w, form=form), weights)
 
@@ -165,6 +169,24 @@ def test_a_centred_term_ignores_what_all_positions_share():
             subspace_disagreement(x, mask, form=form),
             **EXACT,
         )
+
+
+def test_a_centred_term_of_one_head_has_nothing_to_do_with_the_length_of_another():
+    mask, x, form = padding([5, 2, 1], 5), vectors(), ("centred",)
+    scale = torch.tensor([1e-9, 1.0, 1e9, 1e18], dtype=torch.float64)[None, :, None, None]
+    torch.testing.assert_close(
+        output_disagreement(scale * x, mask, form=form),
+        output_disagreement(x, mask, form=form),
+        **EXACT,
+    )
+
+
+@pytest.mark.parametrize("length", [3, 5, 7])
+def test_the_rounding_of_a_mean_is_no_direction(length):
+    """One vector at all positions, whose mean is not that vector to the last digit."""
+    x = vectors(bsz=1, length=1, dtype=torch.float32).expand(2, -1, length, -1)
+    value, grad = value_and_grad(subspace_disagreement, x, form=("centred",))
+    assert value == 0 and not grad.any()
 
 
 def test_unknown_forms_are_refused():

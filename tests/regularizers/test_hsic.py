@@ -100,6 +100,14 @@ def test_constant_heads_give_zero(kernel, dtype):
     assert abs(float(value)) < 1e-10 and float(grad.abs().max()) < 1e-5
 
 
+def test_samples_that_differ_by_rounding_alone_are_one_sample():
+    """The median of their distances is no scale, or two heads of noise were alike or not."""
+    x = (1000 + 5e-5 * vectors()).to(torch.float32)
+    assert x.flatten(2).std(dim=2).min() > 0
+    value, grad = value_and_grad(hsic, x, kernel="rbf")
+    assert value == 0 and not grad.any()
+
+
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_padding_is_never_read(kernel):
     mask, x = padding([5, 2, 1]), vectors()

@@ -104,18 +104,20 @@ def test_zero_heads_and_identical_heads(method):
     assert float(srip(one.expand(-1, 8, -1, -1), method=method)) == pytest.approx(7.0)
 
 
+@pytest.mark.parametrize("unit_vectors", [False, True])
 @pytest.mark.parametrize("method", ["exact", "power"])
-def test_padding_changes_nothing_and_gets_no_gradient(method):
+def test_padding_changes_nothing_and_gets_no_gradient(method, unit_vectors):
+    options = {"method": method, "unit_vectors": unit_vectors}
     mask, x = padding([5, 0, 1]), vectors()
     spoilt = x.masked_fill(mask[:, None, :, None], float("nan"))
     wide = torch.cat([spoilt, torch.full_like(spoilt, float("inf"))], dim=2)
     wide_mask = torch.cat([mask, torch.ones_like(mask)], dim=1)
-    value, grad = value_and_grad(lambda y: srip(y, mask, method=method), x)
-    value2, grad2 = value_and_grad(lambda y: srip(y, wide_mask, method=method), wide)
+    value, grad = value_and_grad(lambda y: srip(y, mask, **options), x)
+    value2, grad2 = value_and_grad(lambda y: srip(y, wide_mask, **options), wide)
     torch.testing.assert_close(value, value2, **EXACT)
     torch.testing.assert_close(grad, grad2[:, :, :5], **EXACT)
     assert not grad2[:, :, 5:].any()
-    assert float(srip(wide, torch.ones_like(wide_mask), method=method)) == 0
+    assert float(srip(wide, torch.ones_like(wide_mask), **options)) == 0
 
 
 @settings(max_examples=30, deadline=None)
@@ -130,12 +132,13 @@ def test_order_of_heads_and_rotations_change_nothing(data, method):
     )
 
 
+@pytest.mark.parametrize("unit_vectors", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
-def test_computes_in_float32_even_under_autocast(dtype):
-    x = vectors().to(dtype)
-    expected, expected_grad = value_and_grad(srip, x.double())
+def test_computes_in_float32_even_under_autocast(dtype, unit_vectors):
+    x, options = vectors().to(dtype), {"unit_vectors": unit_vectors}
+    expected, expected_grad = value_and_grad(srip, x.double(), **options)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        value, grad = value_and_grad(srip, x)
+        value, grad = value_and_grad(srip, x, **options)
     assert value.dtype == torch.float32 and grad.dtype == dtype
     torch.testing.assert_close(value.double(), expected, rtol=1e-5, atol=1e-6)
     eps = torch.finfo(dtype).eps
