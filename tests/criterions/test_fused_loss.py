@@ -217,6 +217,13 @@ def test_auto_is_fused_with_and_without_a_term(monkeypatch):
         calls.clear()
         ours(**options)(model, batch)
         assert len(calls) == expected, options
+    calls.clear()
+    torch.set_autocast_enabled("cuda", True)  # as fairseq's --amp does
+    try:
+        ours()(model, batch)
+    finally:
+        torch.set_autocast_enabled("cuda", False)
+    assert not calls
 
 
 def test_impossible_wishes_are_refused():

@@ -48,6 +48,7 @@ BAD = {
     f"--orthogonality-normalization {OTHER_LOSS} has no effect": {
         "orthogonality_normalization": OTHER_LOSS
     },
+    "--disagreement : unknown ''; choose from subspace": {"disagreement": ""},
     "--disagreement-form squared has no effect without --disagreement": {
         "disagreement_form": "squared"
     },

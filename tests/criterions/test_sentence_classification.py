@@ -73,6 +73,20 @@ def test_workers_add_up():
     assert reduced(logs)["accuracy"] == pytest.approx(expected, abs=0.01)
 
 
+def test_batches_of_a_validation_count_by_their_examples():
+    """One of 1 right in the first batch and none of 3 in the second: 25 %."""
+    logs = [
+        {"loss": 2.0, "sample_size": 4, "correct": 4, "correct/length_1": 1, "total/length_1": 1},
+        {"loss": 2.0, "sample_size": 4, "correct": 2, "correct/length_1": 0, "total/length_1": 3},
+    ]
+    with metrics.aggregate(new_root=True) as in_turn:
+        for log in logs:
+            SentenceClassificationWithDiversity.reduce_metrics([log])
+    shown = in_turn.get_smoothed_values()
+    assert shown == reduced(logs)
+    assert (shown["accuracy"], shown["accuracy_length_1"]) == (75, 25)
+
+
 def test_groups_are_counted_in_validation_only():
     model, criterion = build_classifier(), build()
     assert not any("length" in key for key in criterion(model, BATCHES[0])[2])

@@ -61,8 +61,13 @@ OPTIONS = {
         "orthogonality_cosine_projections": "none",
         "orthogonality_method": "exact",
     },
+    "unit-vectors": {
+        "orthogonality_weight": 0.7,
+        "orthogonality_unit_vectors": True,
+        "orthogonality_method": "exact",
+    },
     "summed-loss": {
-        "orthogonality_weight": "encoder=0.7,decoder=0.2",
+        "orthogonality_weight": "decoder=0.2,encoder=0.7",
         "orthogonality_normalization": "summed-loss",
         "orthogonality_method": "exact",
     },
@@ -124,6 +129,8 @@ def by_hand(head_states, options, size) -> dict[str, tuple[torch.Tensor, torch.T
             rows = torch.stack(
                 reference_diversity.real_rows(getattr(s, state), mask(s, state)), dim=1
             )  # (N, H, D)
+            if options.get("orthogonality_unit_vectors"):
+                rows = rows / rows.norm(dim=2, keepdim=True)
             gap = rows @ rows.transpose(1, 2) - torch.eye(rows.size(1))
             return torch.linalg.eigvalsh(gap).abs().amax(dim=1).mean()
 
@@ -183,7 +190,7 @@ def normalization(options) -> str:
 def test_loss_and_gradients_are_the_token_loss_plus_weight_times_the_literal_terms(name, case):
     options, (build, make_batch) = OPTIONS[case], CASES[name]
     if "adaptive" in name or name == "cross_entropy":  # language models have one component
-        options = {k: str(v).replace("encoder=0.5,", "").replace("encoder=0.7,", "")
+        options = {k: str(v).replace("encoder=0.5,", "").replace(",encoder=0.7", "")
                    if k.endswith("_weight") else v for k, v in options.items()}  # fmt: skip
     model, batch = build().double(), make_batch()
     loss, size, log, grads = run(criterion(name, **options), model, batch)
@@ -243,7 +250,8 @@ def test_every_term_is_logged_under_its_name_however_small():
     with torch.no_grad():
         model.decoder.layers[0].self_attn.v_proj.weight.mul_(0.01)
         model.decoder.layers[0].self_attn.v_proj.bias.mul_(0.01)
-        logs = [everything(model, batch)[2], everything(model, toy_batch(seed=9))[2]]
+        other = toy_batch(target_lengths=(9, 7, 8), seed=9)
+        logs = [everything(model, batch)[2], everything(model, other)[2]]
     with metrics.aggregate() as meters:
         type(everything).reduce_metrics(logs)
     logged = meters.get_smoothed_values()
@@ -251,6 +259,12 @@ def test_every_term_is_logged_under_its_name_however_small():
     for name in ("disagreement_output", "hsic", "orthogonality", "orthogonality_cosine"):
         mean = sum(float(log["term/" + name]) for log in logs) / sizes
         assert mean != 0 and float(logged[name]) == pytest.approx(mean, rel=1e-5)
+    with metrics.aggregate(new_root=True) as in_turn:  # as over the updates of an epoch
+        for log in logs:
+            type(everything).reduce_metrics([log])
+    shown = in_turn.get_smoothed_values()
+    for name in ("disagreement_output", "hsic", "orthogonality"):
+        assert float(shown[name]) == pytest.approx(float(logged[name]), rel=1e-5)
 
 
 @pytest.mark.parametrize("case", ["hsic", "orthogonality"])
@@ -359,6 +373,16 @@ def test_weights_may_be_numbers_in_yaml_and_in_older_checkpoints():
     written = {"disagreement": "output", "disagreement_weight": 0.5, "hsic_weight": 1e-7}
     config = merge_with_parent(DiversityConfig(), OmegaConf.create(written))
     assert [t.weights.of("cross") for t in DiversityTerms.from_config(config).terms] == [0.5, 1e-7]
+    off = {"hsic_weight": 0, "orthogonality_weight": 0.0, "disagreement_weight": 1}  # the defaults
+    config = merge_with_parent(DiversityConfig(), OmegaConf.create(off))
+    assert not DiversityTerms.from_config(config).terms, "and none of them an idle option"
+
+
+def test_a_term_whose_weights_are_all_zero_is_off():
+    terms = DiversityTerms.from_config(DiversityConfig(hsic_weight="encoder=0,decoder=0.0"))
+    assert not terms.terms and not terms.some_weight
+    given = {**OUTPUT, "disagreement_weight": "encoder=0"}  # which is logged
+    assert not DiversityTerms.from_config(DiversityConfig(**given)).some_weight
 
 
 OTHER = next(n for n in NORMALIZATIONS if n != DEFAULT_NORMALIZATION)
