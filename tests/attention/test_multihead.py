@@ -188,6 +188,18 @@ def test_a_query_that_may_see_no_key_is_harmless():
     assert output.isfinite().all() and all(x.grad.isfinite().all() for x in xs)
 
 
+def test_two_masks_that_hide_all_keys_are_finite_together_in_half_precision():
+    module = MultiheadAttention(C, H, batch_first=True).half()
+    x = torch.randn(B, T, C).half()
+    nothing = torch.ones(T, T, dtype=torch.bool)
+    options = {"attn_mask": nothing, "key_padding_mask": torch.ones(B, T, dtype=torch.bool)}
+    for negative in (-1, 1):  # logits far from 0, in one of the two towards the lowest number
+        with torch.no_grad():
+            module.in_proj_bias[: 2 * C] = 20.0
+            module.in_proj_bias[:C] *= negative
+        assert module(x, x, x, **options)[0].isfinite().all()
+
+
 def test_dropout_and_drophead_are_for_training():
     module = MultiheadAttention(C, H, dropout=0.5, drophead=0.5, batch_first=True).double()
     xs = inputs()

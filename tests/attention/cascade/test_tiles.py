@@ -156,6 +156,10 @@ def test_what_the_kernel_has_no_form_for_goes_in_chunks(gpu, monkeypatch):
     by_head = torch.zeros(1, 4, 5, 7, dtype=torch.bool)
     assert choice.network_function(logits, by_head, parameters) is ChunkedNetwork
     assert choice.network_function(logits, None, parameters[:4]) is ChunkedNetwork
+    # Twice as wide as the widest that fits: 16 heads and --cascade-hidden-ratio 8.
+    wide = NetworkCascade(16, hidden_ratio=8).network.flat_parameters()
+    logits = torch.zeros(1, 16, 2, 3)
+    assert choice.network_function(logits, None, wide) is ChunkedNetwork
 
 
 def test_a_cpu_is_no_gpu():
