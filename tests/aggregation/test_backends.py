@@ -111,6 +111,20 @@ def test_where_torch_compile_fails_the_plain_form_runs_and_says_so_once(monkeypa
     ]
 
 
+def test_a_batch_that_does_not_fit_is_no_failure_of_the_compiler(monkeypatch, caplog):
+    """Skipped by fairseq, or its end; the next is compiled as before."""
+
+    def full(*variant):
+        raise torch.OutOfMemoryError("no memory")
+
+    monkeypatch.setattr(chunks, "_compile", full)
+    monkeypatch.setattr(chunks, "_failed", set())
+    monkeypatch.setattr(chunks, "CPU_CHUNK", 16 * 4 * 6)
+    with pytest.raises(torch.OutOfMemoryError, match="no memory"):
+        fused_routing(em_routing, votes_of((40, 4, 6, 1)), {}, backend="compiled")
+    assert not chunks._failed and not caplog.messages
+
+
 @pytest.mark.parametrize("shape", ["iwslt", "base", "big", "wiki103"])
 def test_a_batch_of_4096_tokens_is_compiled_on_a_gpu(shape):
     """For less than half a chunk the plain form runs; padding takes less than half of a batch."""

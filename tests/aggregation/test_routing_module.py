@@ -1,5 +1,7 @@
 """The capsule network and the factory: parameter counts, values, refusals."""
 
+import math
+
 import pytest
 import torch
 from torch import nn
@@ -45,6 +47,15 @@ def test_capsules_do_not_change_the_count_and_norms_do():
     assert added_by(512, 8, capsules=64) == base
     assert added_by(512, 8, pre_norm=True) == base + 2 * 512
     assert added_by(512, 8, pre_norm=True, post_norm=True) == base + 4 * 512
+
+
+def test_votes_start_as_layers_of_their_own_head_by_head():
+    """Xavier uniform of C -> C: bounds of sqrt(6 / (C + C)) whatever the number of heads."""
+    module = RoutingAggregation(32, 8)
+    bound = math.sqrt(6 / (32 + 32))
+    for weight in (module.hidden.weight, *module.votes.weight.chunk(8)):
+        assert 0.95 * bound < float(weight.abs().max()) <= bound
+    assert not module.votes.bias.any() and not module.hidden.bias.any()
 
 
 @pytest.mark.parametrize("capsules", [None, 4, 1])
