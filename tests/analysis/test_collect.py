@@ -113,7 +113,9 @@ def test_every_pair_is_that_of_the_tensor_functions(states):
         for number, s in enumerate(states[component], start=1):
             layer = result["components"][component]["layers"][str(number)]
             heads = real_rows(s).chunk(4, dim=1)
-            divergence = jensen_shannon(s.weights, s.query_padding_mask, s.key_padding_mask)
+            masks = s.query_padding_mask, s.key_padding_mask
+            divergence = jensen_shannon(s.weights, *masks)
+            by_row = jensen_shannon(s.weights, *masks, reduction="row")
             for i in range(4):
                 for j in range(4):
                     assert layer["cka"]["pairs"][i][j] == pytest.approx(
@@ -121,7 +123,11 @@ def test_every_pair_is_that_of_the_tensor_functions(states):
                     )
                     similar = svcca(heads[i], heads[j], 0.9)
                     assert layer["svcca"]["pairs"][i][j] == pytest.approx(similar.mean, abs=1e-7)
+                    top = layer["svcca"]["pairs_top"][i][j]
+                    assert top == pytest.approx(similar.top_mean, abs=1e-7)
                     assert layer["jsd"]["pairs"][i][j] == pytest.approx(float(divergence[i, j]))
+                    row = layer["jsd"]["pairs_per_row"][i][j]
+                    assert row == pytest.approx(float(by_row[i, j]))
                     assert layer["cka-rbf"]["pairs"][i][j] == pytest.approx(
                         cka(heads[i], heads[j], kernel="rbf"), abs=1e-9
                     )
@@ -140,6 +146,15 @@ def test_summary_is_the_last_layers_and_all_layers(states):
     summary = result["summary"]["jsd"]
     assert summary["last_per_row"] == pytest.approx(sum(last) / 3)
     assert summary["mean_per_row"] == pytest.approx(sum(every) / 6)
+
+
+def test_head_means_are_over_words_and_layers(states):
+    meter = HeadsMeter(ALL)
+    meter.update(states)
+    for component, means in meter.head_means().items():
+        layers = [real_rows(s).mean(dim=0) for s in states[component]]
+        torch.testing.assert_close(means.flatten(), sum(layers) / 2)
+        assert means.size(0) == 4
 
 
 def test_only_what_is_asked_for(model, batch):
@@ -183,6 +198,8 @@ def test_options_that_name_what_is_not_there_are_refused():
     with pytest.raises(UserError, match="--layers 3: the decoder of x.pt has 2 layers"):
         check_selection(Selection(layers=(1, 3)), depths, "x.pt")
     check_selection(Selection(layers=(1, 2)), depths, "x.pt")
+    with pytest.raises(UserError, match="--layers 3: the decoder of x.pt has 2 layers"):
+        check_selection(Selection(layers=(3,)), {"encoder": 6, **depths}, "x.pt")
     with pytest.raises(UserError, match="unknown 'encodr'; choose from encoder, cross"):
         parse_names("--components", "cross,encodr", ("encoder", "cross"))
     for bad in ("0", "1,,2", "first", "-1", ""):

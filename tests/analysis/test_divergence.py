@@ -60,8 +60,13 @@ def test_padding_changes_nothing_even_where_it_is_nan():
     padded = torch.full((3, 4, 8, 9), float("nan"), dtype=torch.float64)
     padded[:, :, :5, :6] = weights
     more = [torch.nn.functional.pad(mask, (0, 3), value=True) for mask in (queries, keys)]
+    padded.masked_fill_(more[1][:, None, None], float("nan"))  # each sentence's own keys
     again = jensen_shannon(padded, more[0], more[1])
     torch.testing.assert_close(again[..., :], found, rtol=1e-12, atol=1e-12, check_dtype=True)
+    with_none = [torch.nn.functional.pad(x, (0, 0, 0, 1), value=True) for x in more]
+    padded = torch.cat((padded, padded[:1]))  # a sentence of padding alone, which is none
+    again = jensen_shannon(padded, *with_none)
+    torch.testing.assert_close(again, found, rtol=1e-12, atol=1e-12)
 
 
 def test_without_a_real_query_or_a_second_head():

@@ -50,6 +50,15 @@ def test_what_varies_by_rounding_only_counts_as_constant():
     assert (scatter.diagonal()[[0, 2]] > 1).all()
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_neighbouring_numbers_of_half_precision_count_as_constant(dtype):
+    x = stream(50, 2, 0.0).to(dtype)
+    x[:, 1] = 1.0
+    x[::2, 1] = 1.0 + torch.finfo(dtype).eps
+    scatter = gathered([x], 2).scatter()
+    assert (scatter[1] == 0).all() and scatter[0, 0] > 1
+
+
 @pytest.mark.parametrize("length", [10, 60, 500])
 def test_attention_to_constant_values_varies_by_rounding_only(length):
     """Outputs are sums of weights times values: the longer the sentence, the more they round."""

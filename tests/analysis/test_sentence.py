@@ -1,9 +1,12 @@
 """The attention of a chosen sentence, and the tokens beside it."""
 
+import pytest
 import torch
 
 from diverse_mha.analysis.collect import Selection
-from diverse_mha.analysis.sentence import SentenceAttention, find_sentence
+from diverse_mha.analysis.sentence import SentenceAttention, check_sentence, find_sentence
+from diverse_mha.attention import HeadStates
+from diverse_mha.common.errors import UserError
 from tests.toy import build_ours, toy_batch, toy_task
 
 
@@ -31,3 +34,20 @@ def test_tokens_and_weights_of_one_sentence_without_padding():
         torch.testing.assert_close(weights.sum(dim=-1), torch.ones(weights.shape[:2]))
         if component == "decoder":
             assert (weights.triu(1) == 0).all()
+
+
+def test_of_a_pair_the_first_sentence_is_shown():
+    source = torch.tensor([[4, 5, 2], [6, 7, 2], [8, 9, 2], [10, 11, 2]])  # two pairs
+    weights = torch.arange(4.0).view(4, 1, 1, 1).expand(4, 2, 3, 3)
+    sample = {"id": torch.tensor([0, 1]), "net_input": {"src_tokens": source}}
+    states = {"encoder": [HeadStates(weights=weights)]}
+    taken = SentenceAttention.take(toy_task(), sample, 1, states, Selection())
+    words = toy_task().source_dictionary
+    assert taken.components["encoder"].queries == [words[n] for n in (8, 9, 2)]
+    assert (taken.components["encoder"].layers[1] == 2).all()
+
+
+def test_the_last_sentence_is_the_last_that_there_is():
+    check_sentence(2, [0, 1, 2], "valid")
+    with pytest.raises(UserError, match="--sentence 3: 'valid' has sentences 0 to 2"):
+        check_sentence(3, [0, 1, 2], "valid")

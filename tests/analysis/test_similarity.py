@@ -122,7 +122,10 @@ def test_a_set_that_does_not_vary_is_like_nothing():
         assert cka(other, still) == 0.0
         found = svcca(other, still)
         assert found.mean == 0.0 and found.coefficients.numel() == 0
-    assert cka(x, still, kernel="rbf") == 0.0
+    rounded = (1000 + 5e-5 * x).float()  # two or three numbers beside each other
+    assert rounded.unique().numel() > 1
+    for constant in (still, rounded):
+        assert cka(x, constant, kernel="rbf") == cka(constant, constant, kernel="rbf") == 0.0
 
 
 def test_one_dead_dimension_is_left_out():
@@ -130,6 +133,20 @@ def test_one_dead_dimension_is_left_out():
     dead = torch.cat((y, torch.full((50, 1), 7.0, dtype=torch.float64)), dim=1)
     assert svcca(x, dead, 1.0).kept == (4, 4)
     assert svcca(x, dead, 1.0).mean == pytest.approx(svcca(x, y, 1.0).mean, abs=1e-9)
+
+
+def test_scale_is_nothing_to_cka():
+    x, y = responses(40, 6, 5, offset=0.0)
+    for scale in (1e-6, 1e6):
+        assert cka(scale * x, y) == pytest.approx(cka(x, y), rel=1e-9)
+        assert cka(scale * x, scale * y) == pytest.approx(cka(x, y), rel=1e-9)
+
+
+def test_sides_of_two_dtypes_keep_their_own_digits():
+    x, y = responses(40, 6, 5)
+    half = x.bfloat16()
+    expected = cka(half.double(), y.float().double())
+    assert cka(half, y.float()) == cka(y.float(), half) == pytest.approx(expected, abs=1e-12)
 
 
 def test_float32_and_bfloat16_are_computed_in_float64():
@@ -145,6 +162,10 @@ def test_too_few_positions_are_refused():
     with pytest.raises(ValueError, match="12 positions are too few for 8 and 8 dimensions"):
         svcca(x, y, threshold=1.0)
     assert 0 < cka(x, y) <= 1
+    # Of k + k' = N centred directions one is common to both whatever the data.
+    with pytest.raises(ValueError, match="16 positions are too few"):
+        svcca(*responses(16, 8, 8), threshold=1.0)
+    assert svcca(*responses(17, 8, 8), threshold=1.0).kept == (8, 8)
     with pytest.raises(ValueError, match="at least 2"):
         cka(x[:1], y[:1])
 
@@ -161,5 +182,7 @@ def test_bad_arguments_are_refused():
         svcca(x.unsqueeze(0), y)
     with pytest.raises(ValueError, match="NaN or infinity"):
         cka(x, y * float("nan"))
+    with pytest.raises(ValueError, match="NaN or infinity"):
+        cka(x, y * float("nan"), kernel="rbf")
     with pytest.raises(ValueError, match="width -1"):
         cka(x, y, kernel="rbf", width=-1)

@@ -11,6 +11,7 @@ from diverse_mha.analysis.tables import (
     headings_of,
     legend,
     parts_of,
+    rows_of,
     summary_rows,
 )
 from diverse_mha.analysis.writers import format_tables, latex_tables
@@ -87,6 +88,21 @@ def test_all_means_are_over_the_modules_that_have_pairs():
     assert summary_rows(found)["mean"][headings_of(found).index("Out.")] < 0.4, "none has pairs"
 
 
+def test_each_layer_has_its_own_score_and_their_mean_is_that_of_d():
+    found = result("a", 0.0, 0.5)
+    found["disagreement"]["encoder"]["output"] = score([0.2, 0.6]) | {"all": 0.3}
+    place = headings_of(found).index("Out.")
+    rows = {row[:2]: row[2][place] for row in rows_of(found)}
+    assert [rows["encoder", name] for name in ("1", "2", "mean")] == [0.2, 0.6, 0.3]
+    assert legend(found)[0].startswith("SVCCA: ") and "cover 90 % of the" in legend(found)[0]
+
+
+def test_what_one_model_lacks_has_no_table_of_several():
+    models = [result("a", 0.0, 0.5), result("lm", 0.0, 0.5, ("decoder",))]
+    labels = [table.label for table in comparison_tables(models)]
+    assert labels == ["last-similarity", "last-scores", "mean-similarity", "mean-scores"]
+
+
 def test_what_was_chosen_is_not_called_last_or_all():
     whole, some = result("a", 0.0, 0.5), result("a", 0.0, 0.5, depth=6)
     said = "all, last: mean of the components' {} layers; all, mean: of {}"
@@ -96,6 +112,7 @@ def test_what_was_chosen_is_not_called_last_or_all():
     assert "Mean over all layers and components" in titles
     titles = [table.title for table in comparison_tables([whole, some])]
     assert "Mean over the chosen layers and components" in titles
+    assert "Mean over the components' last chosen layers" in titles
 
 
 def test_models_of_like_names_have_labels_of_their_own():
