@@ -54,14 +54,14 @@ def test_mean_by_hand(tmp_path):
 
 
 def test_half_precision_is_summed_in_double(tmp_path):
-    # In float16, 2048 + 1 is 2048, so a running sum would lose every 1.
-    values = [2048.0, 1.0, 1.0, 2048.0]
+    # In float16, 2048 + 1 is 2048, so a running sum would lose every 1: 2050 / 4 is 512.5.
+    values = [2048.0, 1.0, 1.0, 2.0]
     paths = [
         write(tmp_path / f"{i}.pt", [value], dtype=torch.float16) for i, value in enumerate(values)
     ]
     weight = averaging.average_checkpoints(paths)["model"]["w"]
     assert weight.dtype == torch.float16
-    assert weight.item() == torch.tensor(sum(values) / 4, dtype=torch.float16).item()
+    assert weight.item() == sum(values) / 4 == 513
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -146,6 +146,12 @@ def test_an_epoch_that_ends_elsewhere_is_not(tmp_path):
             "update",
             "update 30 is missing between checkpoint_1_20.pt and checkpoint_2_50.pt",
         ),
+        (
+            ["checkpoint_1_10.pt", "checkpoint_1_20.pt", "checkpoint_1_35.pt"],
+            3,
+            "update",
+            "update 30 is missing between checkpoint_1_20.pt and checkpoint_1_35.pt",
+        ),
         (["checkpoint1.pt"], 2, "epoch", "--last 2, but only 1 files checkpoint<epoch>.pt"),
         (["checkpoint1.pt"], 0, "epoch", "--last 0: must be at least 1"),
     ],
@@ -157,20 +163,25 @@ def test_a_gap_is_refused(tmp_path, names, count, by, message):
         averaging.newest_checkpoints(tmp_path, count, by)
 
 
-def test_models_that_differ_in_their_heads_alone_are_refused(tmp_path):
+@pytest.mark.parametrize(
+    "name",
+    ["encoder_attention_heads", "decoder_normalize_before", "activation_fn", "cascade_depth"]
+    + ["aggregation_encoder_layers", "routing_iterations"],
+)
+def test_models_that_differ_in_what_no_shape_shows_are_refused(tmp_path, name):
     paths = [
-        write(
-            tmp_path / f"{n}.pt", [1.0], cfg={"model": {"encoder_attention_heads": n, "dropout": n}}
-        )
-        for n in (2, 4)
+        write(tmp_path / f"{n}.pt", [1.0], cfg={"model": {name: n, "dropout": n}}) for n in (2, 4)
     ]
-    with pytest.raises(
-        UserError, match="4.pt: its option encoder_attention_heads is 4, in .*2.pt 2"
-    ):
+    with pytest.raises(UserError, match=f"4.pt: its option {name} is 4, in .*2.pt 2"):
         averaging.average_checkpoints(paths)
-    twice = ["average", str(paths[0]), str(paths[0]), "-o", str(tmp_path / "out.pt")]
-    with pytest.raises(UserError, match="2.pt: is named twice"):
-        cli.run(twice)
+
+
+def test_a_checkpoint_named_twice_is_refused(tmp_path):
+    path = write(tmp_path / "2.pt", [1.0])
+    for again in (path, tmp_path / "runs" / ".." / "2.pt"):
+        words = ["average", str(path), str(again), "-o", str(tmp_path / "out.pt")]
+        with pytest.raises(UserError, match="2.pt: is named twice"):
+            cli.run(words)
 
 
 def test_different_models_are_refused_by_name(tmp_path):
