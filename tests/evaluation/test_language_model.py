@@ -131,12 +131,25 @@ def test_tokens_left_out_are_not_passed_over(data, checkpoint, monkeypatch):
     assert not checkpoint.with_name("best.test.json").exists()
 
 
+@pytest.mark.parametrize("loss", [math.nan, math.inf])
+def test_a_loss_that_is_no_number_is_no_perplexity(data, checkpoint, monkeypatch, loss):
+    monkeypatch.setattr(evaluate_lm, "score", lambda args, settings: (loss, 16))
+    with pytest.raises(UserError, match=f"its loss is {loss} bits a token, so there is no perpl"):
+        evaluate_lm.main([f"{checkpoint}", f"{data}"])
+    assert not checkpoint.with_name("best.test.json").exists()
+
+
 # fairseq's commands rely on that behaviour of Hydra's.
 @pytest.mark.filterwarnings(r"ignore:\s*'\w+' is validated against ConfigStore")
 def test_the_numbers_are_read_whatever_loglevel_says(data, checkpoint, monkeypatch):
     from fairseq_cli import eval_lm
 
+    save(checkpoint, TASK | {"sample_break_mode": "eos", "add_bos_token": True})
+
     def main(cfg):
+        # The text is cut as in training.
+        assert (cfg.task.sample_break_mode, cfg.task.add_bos_token) == ("eos", True)
+        assert (cfg.task.tokens_per_sample, cfg.eval_lm.context_window) == (16, 0)
         eval_lm.logger.info("Evaluated 16 tokens in 0.1s (160.00 tokens/s)")
         return {"loss": 3.0}
 

@@ -56,6 +56,9 @@ def test_by_seed_with_seeds_missing():
     assert found[0].degrees == 1 and found[0].over_seeds
     assert found[1].interval is None and not found[1].over_seeds
     assert by_rows_and_seeds([{1: 3.0}, {1: 4.0}])[0].p is None, "nothing is left for the noise"
+    # The others say what the noise is, but the baseline has one seed.
+    found = by_rows_and_seeds([{2: 25.0}, baseline, other])
+    assert [one.interval for one in found] == [None, None]
 
 
 def test_alike_by_seed_is_no_difference():
@@ -86,6 +89,7 @@ def test_holm_by_hand():
     # Sorted 0.01, 0.02, 0.03, 0.3 times 4, 3, 2, 1 = 0.04, 0.06, 0.06, 0.3, never falling.
     assert holm([0.02, 0.3, 0.01, 0.03]) == pytest.approx([0.06, 0.3, 0.04, 0.06])
     assert holm([0.9, None, 0.6]) == [1.0, None, 1.0]
+    assert holm([0.02, None, 0.01]) == pytest.approx([0.02, None, 0.02]), "two tests, not three"
     assert holm([]) == [] and holm([None]) == [None]
 
 

@@ -18,7 +18,8 @@ def texts(sentences=25, models=3, seed=1):
     ]
 
     def spoil(line, share):
-        return " ".join(w for w in line.split() if generator.random() > share)
+        words = [w.upper() if generator.random() < 0.2 else w for w in line.split()]
+        return " ".join(w for w in words if generator.random() > share)
 
     return reference, [[spoil(x, 0.1 * (n + 1)) for x in reference] for n in range(models)]
 

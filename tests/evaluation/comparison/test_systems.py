@@ -2,6 +2,7 @@
 
 import json
 import random
+import shutil
 from pathlib import Path
 
 import pytest
@@ -118,6 +119,37 @@ def test_two_methods_are_paired_over_the_seeds_of_both(folder):
     base, good = (one["measures"]["BLEU"] for one in compare(folder, *words))
     expected = stats.ttest_rel(good["values"], base["values"][1:]).pvalue
     assert good["over_seeds"]["p"] == good["over_seeds_holm"] == pytest.approx(expected)
+
+
+def test_seeds_are_drawn_for_each_method_by_itself(folder):
+    """Else a method would be certain to be as good as its own copy."""
+    for seed in (1, 2, 3):
+        shutil.copytree(folder / f"runs/base.seed{seed}.ab", folder / f"runs/copy.seed{seed}.ab")
+    words = ["--baseline", *runs(folder, "base"), "--system", *runs(folder, "copy")]
+    found = compare(folder, *words)[1]["measures"]["BLEU"]["difference"]
+    assert found["value"] == 0 and found["standard_error"] > 0
+
+
+def test_two_runs_of_one_seed_are_no_pair(folder):
+    result = folder / "runs/good.seed3.ab/result.json"
+    result.write_text(json.dumps({"seed": 2, "scores": {}}))
+    words = ["--baseline", *runs(folder, "base"), "--system", *runs(folder, "good")]
+    assert compare(folder, *words)[1]["measures"]["BLEU"]["over_seeds"] is None
+
+
+def test_lowercased_evaluations_are_counted_again_without_case(folder):
+    metric = BLEU(lowercase=True)
+    reference = (folder / "data/raw/test.en").read_text().splitlines()
+    for run in map(Path, runs(folder, "base") + runs(folder, "good")):
+        text = (run / "test.hyp.detok").read_text().upper()
+        (run / "test.hyp.detok").write_text(text)
+        result = json.loads((run / "test.json").read_text())
+        result["sacrebleu"] = round(metric.corpus_score(text.splitlines(), [reference]).score, 4)
+        result["sacrebleu_signature"] = str(metric.get_signature())
+        (run / "test.json").write_text(json.dumps(result))
+    words = ["--baseline", *runs(folder, "base"), "--system", *runs(folder, "good")]
+    good = compare(folder, *words)[1]["measures"]
+    assert good["BLEU"]["values"][2] == pytest.approx(result["sacrebleu"], abs=1e-3)
 
 
 def test_translation_files_and_results_by_name(folder):
