@@ -1,6 +1,7 @@
 """Learning and applying subwords."""
 
 import pytest
+import sentencepiece
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.corpora import subwords
@@ -27,7 +28,7 @@ def test_pieces_are_smaller_than_words_and_join_to_the_text(train, tmp_path, cap
     model = tmp_path / subwords.MODEL_FILE[method]
     subwords.learn(method, train, model, size)
     segment = subwords.make_segmenter(method, model)
-    for line in (WORDS, "höher lowerest", "sel\u2028we"):
+    for line in (WORDS, "höher lowerest", "ﬁne", "sel\u2028we"):
         pieces = segment(line)
         assert len(pieces.split(" ")) > len(line.split(" "))
         if "\u2028" not in line:
@@ -45,6 +46,8 @@ def test_threshold_splits_what_the_other_language_brought_in(train, tmp_path):
     bound = subwords.make_segmenter("bpe", tmp_path / "codes", tmp_path / "vocab", 3)
     assert free("low höher") == "low höher"
     assert bound("low höher").startswith("low h@@")
+    once = subwords.make_segmenter("bpe", tmp_path / "codes", tmp_path / "vocab", 1)
+    assert once("low höher") == bound("low höher"), "1 is seen at all"
     with pytest.raises(UserError, match="--vocabulary-threshold 4: no subword of .*vocab is that"):
         subwords.make_segmenter("bpe", tmp_path / "codes", tmp_path / "vocab", 4)
 
@@ -59,3 +62,10 @@ def test_too_many_pieces_are_refused_in_one_line(train, tmp_path):
     with pytest.raises(UserError, match="cannot learn 9,000 pieces") as info:
         subwords.learn("sentencepiece", train, tmp_path / "model", 9000)
     assert "\n" not in str(info.value)
+
+
+def test_a_letter_that_is_rare_has_a_piece(tmp_path):
+    write_lines(tmp_path / "train.a", [WORDS] * 200 + ["日"])
+    subwords.learn("sentencepiece", [tmp_path / "train.a"], tmp_path / "model", 40)
+    model = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "model"))
+    assert model.piece_to_id("日") != model.unk_id()

@@ -56,6 +56,7 @@ def test_empty_sides_are_refused(tmp_path):
         ({"aggressive": True}, "ein grau-weißer Hund", "ein grau @-@ weißer Hund"),
         ({"lowercase": True}, "Zwei Männer.", "zwei männer ."),
         ({"normalise": False}, "„Ja“", "„ Ja “"),
+        ({"normalise": False}, "a\x01b", "ab"),
         ({}, "a\u2028b\rc\td\x00e\xa0f", "a b c d e f"),
         ({}, "", ""),
     ],
