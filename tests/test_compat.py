@@ -2,6 +2,7 @@
 
 import argparse
 import inspect
+import math
 import os
 import pickle
 import resource
@@ -207,6 +208,44 @@ def test_the_best_score_of_a_training_is_not_that_of_the_next(tmp_path):
     checkpoint_utils.load_checkpoint(config, trainer)
     assert not hasattr(checkpoint_utils.save_checkpoint, "best")
     trainer.get_criterion().check_model.assert_called_once_with(trainer.get_model())
+
+
+def test_a_folder_is_held_by_the_process_that_writes_to_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(compat, "hold", lambda folder: False)
+    config, trainer = training(tmp_path)
+    trainer.load_checkpoint.return_value = None
+    with pytest.raises(ValueError, match="another training is at work there"):
+        checkpoint_utils.load_checkpoint(config, trainer)
+    trainer.is_data_parallel_master = False
+    checkpoint_utils.load_checkpoint(config, trainer)
+    trainer.is_data_parallel_master, config.no_save = True, True
+    checkpoint_utils.load_checkpoint(config, trainer)
+
+
+@pytest.mark.parametrize(("done", "stops"), [(4, False), (5, True), (6, True)])
+def test_a_training_that_has_its_updates_makes_no_more(done, stops, tmp_path, caplog):
+    config, trainer = training(tmp_path)
+    trainer.load_checkpoint.return_value = None
+    trainer.get_num_updates.return_value = done
+    trainer.cfg.optimization.max_update = 5
+    trainer.cfg.optimization.stop_min_lr = -1.0
+    checkpoint_utils.load_checkpoint(config, trainer)
+    assert trainer.cfg.optimization.stop_min_lr == (math.inf if stops else -1.0)
+    assert len(caplog.messages) == stops
+
+
+def test_a_run_that_goes_on_is_compared_with_its_checkpoint(tmp_path, monkeypatch):
+    config, trainer = training(tmp_path)
+    trainer.load_checkpoint.return_value = None
+    read = {"path": str(tmp_path / "checkpoint_last.pt"), "cfg": {"common": {"seed": 1}}}
+    monkeypatch.setattr(compat, "_last_read", read)
+    compared = []
+    monkeypatch.setattr(compat, "check_method", lambda *words: compared.append(words[:3]))
+    checkpoint_utils.load_checkpoint(config, trainer)
+    assert compared == [(read["path"], read["cfg"], trainer.cfg)]
+    read["path"] = "another.pt"  # of an evaluation, say
+    checkpoint_utils.load_checkpoint(config, trainer)
+    assert len(compared) == 1
 
 
 def test_validation_parses_its_options_without_a_task(monkeypatch):

@@ -67,6 +67,11 @@ def test_the_float32_weights_survive(flat, dtype):
     step(resumed, after)
     for a, b in zip(values(after), values(before), strict=True):
         assert torch.equal(a, b)
+        a.data.add_(1.0)  # an update
+    now = resumed.get_checkpoint_dict()["Task"]["fp32_params"]
+    assert all(torch.equal(p, kept) for p, kept in zip(values(after), now, strict=True)), (
+        "what is saved next is of now, not of the checkpoint"
+    )
 
 
 def test_weights_of_another_model_are_left_alone():
@@ -89,6 +94,9 @@ def test_the_counters_of_the_loss_scaler_survive():
     step(resumed, optimizer(scaler=fresh))
     assert fresh._iter == 5 and fresh._last_rescale_iter == scaler._last_rescale_iter
     assert fresh.loss_scale == 2.0**15, "fairseq saves and loads that one"
+    fresh.update()
+    step(resumed, optimizer(scaler=fresh))
+    assert fresh._iter == 6, "restored once"
 
 
 def test_nothing_is_saved_in_float32_or_before_a_step():

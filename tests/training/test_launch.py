@@ -46,6 +46,15 @@ def test_own_user_dir_is_kept(data):
     assert "--user-dir" not in command
 
 
+def test_on_the_cpu_it_is_one_process_unless_told(data, tmp_path):
+    """Else fairseq would count GPUs, also with --cpu."""
+    recipe = tmp_path / "my.yaml"
+    recipe.write_text("task: {data: a}\n")
+    for words in ([str(data), "--cpu"], ["--config", str(recipe), "+common.cpu=true"]):
+        assert launch.parse(words).processes == 1
+        assert launch.parse(["--processes", "3", *words]).processes == 3
+
+
 def test_gpus_are_left_to_fairseq(data):
     job = launch.parse(["--processes", "2", str(data)])
     ((command, environment),) = launch.commands(job, gpus=4, port=1)
@@ -146,6 +155,13 @@ def test_a_start_that_lies_in_the_save_folder_alone_is_refused(data, tmp_path, m
     (tmp_path / "run/parts-shard0.pt").touch()
     words = [str(data), "--save-dir", "run", "--restore-file", "run/parts.pt"]
     launch.check_job_start(launch.parse(words))
+    (tmp_path / "run [2]").mkdir()
+    (tmp_path / "run [2]/parts-shard0.pt").touch()
+    words = [str(data), "--restore-file", "run [2]/parts.pt"]
+    launch.check_job_start(launch.parse(words))
+    words = [str(data), "--restore-file", "run/parts.pt", "--checkpoint-suffix=-shard1"]
+    with pytest.raises(UserError, match="run/parts-shard1.pt: no such checkpoint"):
+        launch.check_job_start(launch.parse(words))
 
 
 def test_command_line_wins_over_recipe(tmp_path):
