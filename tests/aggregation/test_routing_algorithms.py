@@ -167,6 +167,19 @@ def test_kernel_where_agreement_weights_underflow():
     assert_kernel_is_right(simple_routing, {"iterations": 3}, votes, rtol=1e-4, atol=1e-4)
 
 
+def test_kernel_where_a_capsule_gets_no_mass():
+    """Capsule 0 is so wide that its activation is 0, and with it every C.
+
+    No mass costs nothing: after the next M-step its activation is logistic(0), 1/2.
+    """
+    votes = votes_of((5, 16, 2, 1), torch.float32)
+    votes[:, :, 0] *= 1e4
+    expected = em_routing(votes.double(), 2)
+    value = fused_routing(em_routing, votes, {"iterations": 2}, backend="kernel")
+    torch.testing.assert_close(value, expected.float(), rtol=1e-4, atol=1e-4)
+    assert (expected[:, 0].abs() > 1).any()
+
+
 def test_kernel_takes_strided_votes_and_gradients():
     votes = votes_of((6, 4, 10, 1), torch.float32)
     strided = votes.transpose(0, 2).contiguous().transpose(0, 2).requires_grad_()
