@@ -21,6 +21,8 @@ def test_shares_by_hand():
     assert {name: float(share) for name, share in shares.items()} == pytest.approx(
         {"a": 1 / 3, "b": 2 / 3, "none": 0.0}
     )
+    model.frozen = nn.Parameter(torch.ones(1), requires_grad=False)
+    assert gradient_shares(losses, model) == shares
     assert model.weight.grad is None
     assert float(gradient_shares({"none": 0.0}, model)["none"]) == 0.0
 

@@ -77,14 +77,14 @@ def test_batches_of_a_validation_count_by_their_examples():
     """One of 1 right in the first batch and none of 3 in the second: 25 %."""
     logs = [
         {"loss": 2.0, "sample_size": 4, "correct": 4, "correct/length_1": 1, "total/length_1": 1},
-        {"loss": 2.0, "sample_size": 4, "correct": 2, "correct/length_1": 0, "total/length_1": 3},
+        {"loss": 2.0, "sample_size": 8, "correct": 2, "correct/length_1": 0, "total/length_1": 3},
     ]
     with metrics.aggregate(new_root=True) as in_turn:
         for log in logs:
             SentenceClassificationWithDiversity.reduce_metrics([log])
     shown = in_turn.get_smoothed_values()
     assert shown == reduced(logs)
-    assert (shown["accuracy"], shown["accuracy_length_1"]) == (75, 25)
+    assert (shown["accuracy"], shown["accuracy_length_1"]) == (50, 25)
 
 
 def test_groups_are_counted_in_validation_only():

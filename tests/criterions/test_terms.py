@@ -207,6 +207,7 @@ def test_loss_and_gradients_are_the_token_loss_plus_weight_times_the_literal_ter
     assert log.keys() - plain_log.keys() == added
     for key, (value, _) in values.items():
         # fairseq's softmax and layer norms round to float32
+        assert not log[f"term/{key}"].requires_grad, "a log holds no graph"
         assert float(log[f"term/{key}"]) == pytest.approx(size * float(value), rel=1e-6), key
     torch.testing.assert_close(loss, expected.detach(), rtol=1e-6, atol=0)
     for parameter, grad in zip(model.parameters(), grads, strict=True):
