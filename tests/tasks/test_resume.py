@@ -1,9 +1,12 @@
 """The tasks: options, and a data folder that is not one."""
 
+from types import SimpleNamespace
+
 import pytest
 from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
 
-from diverse_mha.tasks.resume import check_data_folder
+from diverse_mha.tasks import resume
+from diverse_mha.tasks.resume import ExactResume, check_data_folder
 
 
 @pytest.mark.parametrize("name", ["diverse_translation", "diverse_language_modeling"])
@@ -19,3 +22,25 @@ def test_data_folder_is_checked(tmp_path):
         check_data_folder(str(tmp_path))
     (tmp_path / "dict.en.txt").write_text("a 1\n")
     assert check_data_folder(f"{tmp_path}:{tmp_path}/second") == tmp_path
+
+
+@pytest.mark.parametrize(
+    ("said", "kind", "message"),
+    [
+        ("same number of examples", ValueError, "split 'test' in bin has source and target sides"),
+        ("a mistake of ours", AssertionError, "a mistake of ours"),
+    ],
+)
+def test_only_what_is_said_of_lengths_is_about_lengths(said, kind, message, monkeypatch):
+    class Stock:
+        cfg = SimpleNamespace(data="bin")
+
+        def load_dataset(self, split, epoch, combine):
+            raise AssertionError(said)
+
+    class Task(ExactResume, Stock):
+        pass
+
+    monkeypatch.setattr(resume, "check_split", lambda data, split: None)
+    with pytest.raises(kind, match=message):
+        Task().load_dataset("test")
