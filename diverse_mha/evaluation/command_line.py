@@ -3,7 +3,7 @@
 import argparse
 import logging
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -22,6 +22,8 @@ _REFUSED = {
     "--replace-unk": "copies words of raw text, which binarised data does not hold; leave it out",
     "--quiet": "hides what is to be scored; leave it out",
     "--num-shards": "leaves out a part of what is to be scored; leave it out",
+    "--score-reference": "scores the references themselves; use fairseq-generate",
+    "--prefix-size": "puts words of the reference into what is scored; use fairseq-generate",
     "--skip-invalid-size-inputs-valid-test": "leaves out what is to be scored; leave it out",
 }
 #: Functions of fairseq's in which an error tells of a model and its data, not of options.
@@ -54,8 +56,15 @@ def evaluation_parser(
     return parser
 
 
-def parse_with_fairseqs(parser: OneLineParser, words: Sequence[str]) -> argparse.Namespace:
+def parse_with_fairseqs(
+    parser: OneLineParser, words: Sequence[str], refused: Mapping[str, str] | None = None
+) -> argparse.Namespace:
     """Read a command line; what the parser does not know is fairseq's, and stands in ``extra``.
+
+    Args:
+        parser: of our options.
+        words: the command line.
+        refused: further options of fairseq's that do not go on to it, and why.
 
     Raises:
         UserError: for an option of fairseq's, or the beginning of one, that cannot go on to it.
@@ -63,8 +72,8 @@ def parse_with_fairseqs(parser: OneLineParser, words: Sequence[str]) -> argparse
     args, args.extra = parser.parse_known_args(words)
     for word in args.extra:
         name = word.partition("=")[0]
-        for refused, why in _REFUSED.items():
-            if name.startswith("--") and refused.startswith(name):
+        for option, why in (_REFUSED | dict(refused or {})).items():
+            if name.startswith("--") and option.startswith(name):
                 raise UserError(f"{name}: {why}")
     return args
 
@@ -74,14 +83,19 @@ def evaluation_output(args: argparse.Namespace, checkpoints: Sequence[str], defa
 
     Args:
         args: the options.
-        checkpoints: beside the first of which it goes by default, with all in its name.
+        checkpoints: beside the first of which it goes by default, with all in its name, and
+            their folders where the names repeat.
         default: what its name says behind theirs.
 
     Raises:
         UserError: if it could not be written.
     """
-    stem = "+".join(Path(one).stem for one in checkpoints)
-    output = args.output or Path(checkpoints[0]).with_name(f"{stem}.{default}.json")
+    stems = [Path(one).stem for one in checkpoints]
+    if len(set(stems)) < len(stems):
+        folders = (Path(one).absolute().parent.name for one in checkpoints)
+        stems = [f"{folder}-{stem}" for folder, stem in zip(folders, stems, strict=True)]
+    name = f"{'+'.join(stems)}.{default}.json"
+    output = args.output or Path(checkpoints[0]).with_name(name)
     check_file("--output", output, ".json")
     return output
 

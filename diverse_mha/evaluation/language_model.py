@@ -30,6 +30,18 @@ from diverse_mha.evaluation.command_line import (
 from diverse_mha.tasks.data_files import check_split, splits_in
 
 _EVALUATED = re.compile(r"Evaluated ([\d,]+) tokens")
+_EXAMPLES = re.compile(r" ([\d,]+) examples$", re.MULTILINE)
+_AS_TRAINED = "is that of the training, so that the text is cut up alike; leave it out"
+_BY_WORD = "would make it the perplexity of another unit; use fairseq-eval-lm"
+_HIDDEN = "prints what is not shown here; use fairseq-eval-lm"
+_REFUSED = {
+    "--sample-break-mode": _AS_TRAINED,
+    "--add-bos-token": _AS_TRAINED,
+    "--remove-bpe": _BY_WORD,
+    "--post-process": _BY_WORD,
+    "--output-word-probs": _HIDDEN,
+    "--output-word-stats": _HIDDEN,
+}
 SOFTMAX_BATCH = 1024  # tokens whose probabilities are held at a time
 
 
@@ -102,13 +114,16 @@ def score(args: argparse.Namespace, trained: Mapping) -> tuple[float, int]:
     finally:
         logger.setLevel(level)
         logger.removeHandler(said)
-    counts = _EVALUATED.findall("\n".join(record.getMessage() for record in said.buffer))
-    return float(result["loss"]), int(counts[-1].replace(",", ""))
+    lines = "\n".join(record.getMessage() for record in said.buffer)
+    count = int(_EVALUATED.findall(lines)[-1].replace(",", ""))
+    if trained.get("add_bos_token"):  # counted is the first token of each block, without a score
+        count -= int(_EXAMPLES.findall(lines)[-1].replace(",", ""))
+    return float(result["loss"]), count
 
 
 def main(words: Sequence[str]) -> int:
     """Score as the command line says, and return the exit code."""
-    args = parse_with_fairseqs(build_parser(), words)
+    args = parse_with_fairseqs(build_parser(), words, _REFUSED)
     checkpoint, data = args.checkpoint, Path(args.data)
     tokens = count_tokens(data, args.subset)
     state = load_checkpoint(checkpoint, mmap=True)
@@ -138,8 +153,6 @@ def main(words: Sequence[str]) -> int:
             f"{checkpoint}: its loss is {loss:g} bits a token, so there is no perplexity; take one "
             "from before its training diverged"
         )
-    if trained.get("add_bos_token") and evaluated > tokens:
-        evaluated = tokens  # fairseq counts the first token of each block, which has no score
     if evaluated != tokens:
         raise UserError(
             f"fairseq-eval-lm scored {evaluated:,} of the {tokens:,} tokens of {args.subset}: "

@@ -77,10 +77,10 @@ def test_result_is_written_beside_the_checkpoint(data, checkpoint, scored, capsy
 
 def test_other_options_reach_fairseq(data, checkpoint, scored, tmp_path):
     words = [f"{checkpoint}", f"{data}", "--output", f"{tmp_path / 'new/x.json'}"]
-    evaluate_lm.main([*words, "--output-word-stats"])
-    assert scored[0].extra == ["--output-word-stats"]
+    evaluate_lm.main([*words, "--no-progress-bar"])
+    assert scored[0].extra == ["--no-progress-bar"]
     results = json.loads((tmp_path / "new/x.json").read_text())
-    assert results["eval_lm_options"] == ["--output-word-stats"]
+    assert results["eval_lm_options"] == ["--no-progress-bar"]
 
 
 @pytest.mark.parametrize(
@@ -93,6 +93,9 @@ def test_other_options_reach_fairseq(data, checkpoint, scored, tmp_path):
         (["--tokens-per-sample", "0"], "--tokens-per-sample: 0 is not a whole number from 1 up"),
         (["--output", "x.txt"], "--output x.txt: must end in .json"),
         (["--gen-subset", "valid"], "--gen-subset: is given by this script; use --subset"),
+        (["--sample-break-mode", "eos"], "--sample-break-mode: is that of the training"),
+        (["--remove-bpe"], "--remove-bpe: would make it the perplexity of another unit"),
+        (["--output-word-probs"], "--output-word-probs: prints what is not shown here"),
     ],
 )
 def test_options_out_of_range_are_refused(data, checkpoint, scored, options, message):
@@ -150,7 +153,8 @@ def test_the_numbers_are_read_whatever_loglevel_says(data, checkpoint, monkeypat
         # The text is cut as in training.
         assert (cfg.task.sample_break_mode, cfg.task.add_bos_token) == ("eos", True)
         assert (cfg.task.tokens_per_sample, cfg.eval_lm.context_window) == (16, 0)
-        eval_lm.logger.info("Evaluated 16 tokens in 0.1s (160.00 tokens/s)")
+        eval_lm.logger.info("bin test 3 examples")  # each with a first token that has no score
+        eval_lm.logger.info(f"Evaluated {counted} tokens in 0.1s (160.00 tokens/s)")
         return {"loss": 3.0}
 
     root = logging.getLogger()
@@ -159,6 +163,10 @@ def test_the_numbers_are_read_whatever_loglevel_says(data, checkpoint, monkeypat
     root.setLevel(logging.WARNING)
     monkeypatch.setattr(eval_lm, "main", main)
     try:
+        counted = 17  # a line of two tokens was left out
+        with pytest.raises(UserError, match="scored 14 of the 16 tokens of test: some lines are"):
+            evaluate_lm.main([f"{checkpoint}", f"{data}"])
+        counted = 19
         assert evaluate_lm.main([f"{checkpoint}", f"{data}"]) == 0
     finally:
         root.setLevel(before)

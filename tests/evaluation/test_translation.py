@@ -1,5 +1,6 @@
 """Evaluation: reading what fairseq wrote, undoing the pre-processing, scoring, refusing."""
 
+import argparse
 import json
 import os
 import signal
@@ -13,7 +14,7 @@ import torch
 from diverse_mha.common import files
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.tables import to_text
-from diverse_mha.evaluation import bleu
+from diverse_mha.evaluation import bleu, command_line
 from diverse_mha.evaluation import translation as evaluate
 from diverse_mha.training.quickstart import table
 from tests import warm
@@ -113,12 +114,28 @@ def test_a_language_that_cannot_be_scored_is_refused_at_once(monkeypatch):
         ("--replace-unk", "--replace-unk: copies words of raw text, .*; leave it out"),
         ("--quiet", "--quiet: hides what is to be scored; leave it out"),
         ("--num-shards=2", "--num-shards: leaves out a part of what is to be scored; leave it"),
+        ("--score-reference", "--score-reference: scores the references themselves"),
+        ("--prefix-size=1", "--prefix-size: puts words of the reference into what is scored"),
         ("--skip-invalid", "--skip-invalid: leaves out what is to be scored; leave it out"),
     ],
 )
 def test_options_that_cannot_go_on_to_fairseq_are_refused(option, message):
     with pytest.raises(UserError, match=message):
         evaluate.main(["model.pt", "bin", option])
+
+
+def test_ensembles_of_other_runs_have_files_of_their_own(tmp_path):
+    args = argparse.Namespace(output=None)
+
+    def name(*checkpoints):
+        paths = [str(tmp_path / one) for one in checkpoints]
+        return command_line.evaluation_output(args, paths, "test").relative_to(tmp_path)
+
+    for run in "abc":
+        (tmp_path / run).mkdir()
+    assert name("a/best.pt", "a/last.pt") == Path("a/best+last.test.json")
+    assert name("a/best.pt", "b/best.pt") == Path("a/a-best+b-best.test.json")
+    assert name("a/best.pt", "c/best.pt") == Path("a/a-best+c-best.test.json")
 
 
 @pytest.mark.parametrize("value", ["nan", "inf", "1e9", "-11", "low"])
