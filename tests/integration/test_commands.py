@@ -75,6 +75,20 @@ def test_hub_interface(trained, data, tmp_path):
     assert "TRANSLATION" in done.stdout
 
 
+def test_hub_interface_of_an_exported_model_needs_no_plugin(trained, data, tmp_path):
+    run(
+        "diverse_mha.cli", "export", trained / "checkpoint_last.pt",
+        tmp_path / "stock.pt", "--format", "fairseq",
+    )  # fmt: skip
+    code = (
+        "from fairseq.models.transformer import TransformerModel\n"
+        f"m = TransformerModel.from_pretrained('.', 'stock.pt', {str(data)!r})\n"
+        "print('TRANSLATION', m.translate('1 2 3', beam=2, max_len_b=9))\n"
+    )
+    (tmp_path / "hub_check.py").write_text(code)
+    assert "TRANSLATION" in run("hub_check", cwd=tmp_path).stdout
+
+
 def test_average_loads_in_generate(trained, data, tmp_path):
     averaged = tmp_path / "averaged.pt"
     run("diverse_mha.cli", "average", "--last", 2, "--output", averaged, trained)

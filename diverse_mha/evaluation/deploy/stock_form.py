@@ -100,7 +100,9 @@ def stock_state(path: str, state: dict, *, namespace: bool = False) -> dict:
         own = OmegaConf.to_container(state["cfg"], enum_to_str=True)
         cfg = {group: own[group] for group in _GROUPS if own.get(group)}
         cfg["common"]["user_dir"] = None
-        cfg |= {"model": model, "task": task}
+        # fairseq's hub interface wants the last two, be there any or not.
+        cfg |= {"model": model, "task": task, "tokenizer": own.get("tokenizer")}
+        cfg["bpe"] = own.get("bpe")
     history = {"criterion_name": "", "optimizer_name": "", "lr_scheduler_state": {}}
     return {
         "args": args,
