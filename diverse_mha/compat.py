@@ -15,11 +15,12 @@
 5. A training is looked at once more before it starts, where fairseq hands out all of
    it: a folder that another training is writing to, a checkpoint to start from that is not there
    or does not fit, is of another method or seed, or has all updates that were asked for, a model
-   that cannot give the loss what it asks for. One that lacks a part of ours may be fine-tuned
-   (:mod:`diverse_mha.models.warm_start`).
+   that cannot give the loss what it asks for, checkpoints that would be refused when read. One
+   that lacks a part of ours may be fine-tuned (:mod:`diverse_mha.models.warm_start`).
 6. Whole splits. fairseq-fixed leaves out the last sentences of a validation or test
    split if their number is not a multiple of ``--required-batch-size-multiple`` (8 by
-   default): 1,008 of 1,014. In training they only come in another epoch.
+   default): 1,008 of 1,014. In training they only come in another epoch. Nor are their batches
+   drawn anew with each validation, as those of training are with ``--rebuild-batches``.
 7. fairseq-validate has no default task, and ends in a KeyError without ``--task``.
 8. No evaluation, and checked options: :mod:`diverse_mha.common.checkpoint_guard`.
 9. Hydra cuts tracebacks, and so prints one where an error of ours is a single line.
@@ -31,6 +32,10 @@
    used.
 11. ``--sample-break-mode eos`` asks numpy for ``np.compat.long`` and ``--num-batch-buckets`` for
    ``percentile(interpolation=...)``, which numpy 2 has not got.
+12. With ``--curriculum`` fairseq goes on in the order of its first epochs until it is started
+   again. Each epoch is shuffled as its number says.
+13. fairseq looks for the module in which a NaN arises with backward hooks that today's torch
+   refuses, and dies of that. It looks in the forward pass alone, and says what it had to say.
 """
 
 import argparse
@@ -41,6 +46,7 @@ import math
 import os
 import pickle
 import shutil
+import sys
 import types
 import typing
 import warnings
@@ -49,8 +55,8 @@ from contextlib import contextmanager, nullcontext
 
 import numpy as np
 import torch
-from fairseq import checkpoint_utils, options
-from fairseq.data import bucket_pad_length_dataset, data_utils
+from fairseq import checkpoint_utils, nan_detector, options
+from fairseq.data import bucket_pad_length_dataset, data_utils, iterators
 from fairseq.distributed import utils as distributed_utils
 from fairseq.file_io import PathManager
 from fairseq.tasks import FairseqTask
@@ -58,12 +64,18 @@ from omegaconf import AnyNode, DictConfig, ListConfig
 from omegaconf.base import ContainerMetadata, Metadata
 
 from diverse_mha.common import checkpoint_guard
+from diverse_mha.common.checkpoint_options import check_readable
 from diverse_mha.common.errors import OptionError, describe_os_error
 from diverse_mha.common.files import whole_file
 from diverse_mha.common.old_checkpoints import mend_language_model
-from diverse_mha.common.options import flag
 from diverse_mha.common.processes import hold
-from diverse_mha.common.starting_point import FINETUNE, LAST, check_method, check_start
+from diverse_mha.common.starting_point import (
+    FINETUNE,
+    LAST,
+    check_method,
+    check_settings,
+    check_start,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -227,7 +239,10 @@ def check_before_training() -> None:
 
     @functools.wraps(load)
     def check_and_load(cfg, trainer, **passed):
-        _refuse_pruning(trainer.cfg.model)
+        criterion = trainer.get_criterion()
+        ours = hasattr(criterion, "check_model")
+        check_settings(trainer.cfg, cfg.best_checkpoint_metric, ours)
+        check_readable(trainer.cfg)
         if trainer.is_data_parallel_master and not cfg.no_save and not hold(cfg.save_dir):
             raise OptionError(
                 f"--save-dir {cfg.save_dir}: another training is at work there; wait for it to "
@@ -236,6 +251,9 @@ def check_before_training() -> None:
         # The best score so far outlives a training where several run in one process, as in a
         # sweep; a resumed one finds its own in the checkpoint.
         vars(checkpoint_utils.save_checkpoint).pop("best", None)
+        for module in ("fairseq_cli.train", "__main__"):  # likewise what --patience counts
+            stop = getattr(sys.modules.get(module), "should_stop_early", None)
+            vars(stop).clear() if stop else None
         start = check_start(
             cfg.save_dir,
             cfg.restore_file,
@@ -244,8 +262,7 @@ def check_before_training() -> None:
             suffix=trainer.checkpoint_suffix or "",
             exists=PathManager.exists,
         )
-        criterion = trainer.get_criterion()
-        if hasattr(criterion, "check_model"):
+        if ours:
             criterion.check_model(trainer.get_model())
         option, path = start or (None, os.path.join(cfg.save_dir, LAST))
         loading = getattr(trainer.get_model(), "loading", None)
@@ -267,16 +284,6 @@ def check_before_training() -> None:
         return loaded
 
     checkpoint_utils.load_checkpoint = check_and_load
-
-
-def _refuse_pruning(model) -> None:
-    """Refuse to train what would be pruned once more whenever its checkpoint is read."""
-    for name in ("encoder_layers_to_keep", "decoder_layers_to_keep"):
-        if getattr(model, name, None):
-            raise OptionError(
-                f"{flag(name)} {getattr(model, name)}: is for --model-overrides of an evaluation; "
-                "train a model of as many layers"
-            )
 
 
 def _stop_if_done(trainer, path: str) -> None:
@@ -301,11 +308,34 @@ def keep_whole_splits() -> None:
     @functools.wraps(get)
     def get_whole(self, dataset, **settings):
         # How to shuffle groups is said by fairseq's Trainer for the training subset alone.
-        if "grouped_shuffling" not in settings:
-            settings["required_batch_size_multiple"] = 1
-        return get(self, dataset, **settings)
+        if "grouped_shuffling" in settings:
+            return get(self, dataset, **settings)
+        settings["required_batch_size_multiple"] = 1
+        rebuilt = getattr(self.cfg, "rebuild_batches", None)
+        if rebuilt:
+            self.cfg.rebuild_batches = False
+        try:
+            return get(self, dataset, **settings)
+        finally:
+            if rebuilt:
+                self.cfg.rebuild_batches = rebuilt
 
     FairseqTask.get_batch_iterator = get_whole
+
+
+def shuffle_after_a_curriculum() -> None:
+    """Let an epoch be shuffled, or not, as in a training that starts with it."""
+    get = iterators.EpochBatchIterator._get_iterator_for_epoch
+    if hasattr(get, "__wrapped__"):
+        return
+
+    @functools.wraps(get)
+    def get_shuffled(self, epoch, shuffle, *args, **kwargs):
+        if self.dataloader is not None:
+            self.epoch_batch_sampler.shuffle = shuffle
+        return get(self, epoch, shuffle, *args, **kwargs)
+
+    iterators.EpochBatchIterator._get_iterator_for_epoch = get_shuffled
 
 
 def give_validation_a_task() -> None:
@@ -353,6 +383,8 @@ checkpoint_guard.install()
 save_whole_checkpoints()
 check_before_training()
 keep_whole_splits()
+shuffle_after_a_curriculum()
+nan_detector.NanDetector.__init__.__defaults__ = (True, False)
 give_validation_a_task()
 quiet_fairseq()
 os.environ.setdefault("HYDRA_FULL_ERROR", "1")

@@ -8,18 +8,19 @@ import pickle
 import resource
 import sys
 import zipfile
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from unittest import mock
 
 import numpy as np
 import pytest
 import torch
-from fairseq import checkpoint_utils, options
+from fairseq import checkpoint_utils, nan_detector, options
 from fairseq.data import (
     FairseqDataset,
     TokenBlockDataset,
     bucket_pad_length_dataset,
     data_utils,
+    iterators,
 )
 from fairseq.dataclass.configs import CheckpointConfig
 from fairseq.tasks import TASK_REGISTRY, FairseqTask
@@ -192,6 +193,53 @@ def test_the_trainer_says_how_to_shuffle_groups_for_training_alone():
     assert "grouped_shuffling=" in training and "grouped_shuffling=" not in validation
 
 
+def test_validation_has_the_same_batches_each_time(monkeypatch):
+    task = TASK_REGISTRY["diverse_translation"].__new__(TASK_REGISTRY["diverse_translation"])
+    FairseqTask.__init__(task, argparse.Namespace(rebuild_batches=True))
+    batches = task.get_batch_iterator(Samples(), max_tokens=4)
+    assert not callable(batches.batch_sampler) and task.cfg.rebuild_batches
+    batches = task.get_batch_iterator(Samples(), max_tokens=4, grouped_shuffling=False)
+    assert callable(batches.batch_sampler)
+
+
+def test_an_epoch_after_a_curriculum_is_shuffled():
+    def order(*epochs):
+        batches = [[i] for i in range(50)]
+        made = iterators.EpochBatchIterator(
+            Samples(), list, batches, disable_shuffling=False, reuse_dataloader=True
+        )
+        for epoch in epochs:
+            made.epoch = epoch
+            made._get_iterator_for_epoch(epoch, shuffle=epoch > 1)
+        return list(made.epoch_batch_sampler.batches)
+
+    assert order(1) == [[i] for i in range(50)] != order(1, 2) == order(2)
+
+
+def test_a_nan_is_looked_for_in_the_forward_pass_alone():
+    model = torch.nn.Linear(2, 2)
+    with nan_detector.NanDetector(model):  # today's torch refuses its backward hooks
+        assert model._forward_hooks and not model._backward_hooks
+
+
+@pytest.mark.parametrize(
+    ("metric", "task", "message"),
+    [
+        ("bleu", {"eval_bleu": False}, "--best-checkpoint-metric bleu: is measured with --eval"),
+        ("loss", {"load_alignments": True}, "--load-alignments: has no effect with a criterion"),
+        ("loss", {"_name": "masked_lm"}, "--task masked_lm: its checkpoints could not be read"),
+        ("bleu", {"_name": "diverse_translation", "eval_bleu": True}, None),
+    ],
+)
+def test_what_would_cost_a_training_is_said_before_it(metric, task, message, tmp_path):
+    config, trainer = training(tmp_path)
+    trainer.load_checkpoint.return_value = None
+    config.best_checkpoint_metric, trainer.cfg.task = metric, argparse.Namespace(**task)
+    expected = pytest.raises(ValueError, match=message) if message else nullcontext()
+    with expected:
+        checkpoint_utils.load_checkpoint(config, trainer)
+
+
 def training(tmp_path, **model):
     """What fairseq's trainer has to say when a training is to begin."""
     trainer = mock.MagicMock(checkpoint_suffix="")
@@ -202,11 +250,14 @@ def training(tmp_path, **model):
 
 
 def test_the_best_score_of_a_training_is_not_that_of_the_next(tmp_path):
-    checkpoint_utils.save_checkpoint.best = 1.0
+    from fairseq_cli.train import should_stop_early
+
+    checkpoint_utils.save_checkpoint.best = should_stop_early.best = 1.0
     config, trainer = training(tmp_path)
     trainer.load_checkpoint.return_value = None
     checkpoint_utils.load_checkpoint(config, trainer)
     assert not hasattr(checkpoint_utils.save_checkpoint, "best")
+    assert not hasattr(should_stop_early, "best")
     trainer.get_criterion().check_model.assert_called_once_with(trainer.get_model())
 
 

@@ -119,6 +119,24 @@ def check_options(path: str, options: Any, given: Collection[str] = ()) -> None:
         _forget(options if flat else options.get(group), group, given)
 
 
+def check_readable(options: Mapping) -> None:
+    """Refuse a training whose checkpoints could not be read again.
+
+    Args:
+        options: its configuration, by groups.
+
+    Raises:
+        OptionError: naming the first name in it that a checkpoint may not give.
+    """
+    for group in ALLOWED:
+        for _, name in _names(group, _plain(getattr(options, group, None)), flat=False):
+            if _registered(group, name) is None:
+                raise OptionError(
+                    f"--{'arch' if group == 'model' else group} {name}: its checkpoints could not "
+                    f"be read again; of fairseq's they may name {', '.join(ALLOWED[group])}"
+                )
+
+
 def _plain(value: Any) -> Any:
     """Return options as dictionaries and lists, with references as they are written."""
     if OmegaConf.is_config(value):

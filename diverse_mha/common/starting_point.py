@@ -7,6 +7,7 @@ is imported, ``compat.py`` for every other way of training.
 
 import os
 from collections.abc import Callable, Collection, Mapping
+from typing import Any
 
 from diverse_mha.common.errors import OptionError
 from diverse_mha.common.options import flag
@@ -91,6 +92,31 @@ def check_method(
                     f"{after[name]}; give another --save-dir, or, if that run is to go on so, "
                     f"--restore-file {path}"
                 )
+
+
+def check_settings(options: Any, metric: str, ours: bool) -> None:
+    """Refuse options that would do nothing, or end a training with its first epoch.
+
+    Args:
+        options: the configuration, by groups.
+        metric: value of ``--best-checkpoint-metric``.
+        ours: whether the criterion is one of this package.
+
+    Raises:
+        OptionError: naming the option.
+    """
+    for name in ("encoder_layers_to_keep", "decoder_layers_to_keep"):
+        if getattr(options.model, name, None):  # pruned once more whenever it is read
+            raise OptionError(
+                f"{flag(name)} {getattr(options.model, name)}: is for --model-overrides of an "
+                "evaluation; train a model of as many layers"
+            )
+    if metric == "bleu" and getattr(options.task, "eval_bleu", None) is False:
+        raise OptionError("--best-checkpoint-metric bleu: is measured with --eval-bleu; add it")
+    if ours and getattr(options.task, "load_alignments", None) is True:
+        raise OptionError(
+            "--load-alignments: has no effect with a criterion of this package; leave it out"
+        )
 
 
 def _part(name: str, suffix: str) -> str:
