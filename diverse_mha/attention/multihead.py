@@ -155,7 +155,7 @@ class MultiheadAttention(OpenHeads, nn.MultiheadAttention):
             keys of ``add_bias_kv`` and ``add_zero_attn``, which come last.
 
         Raises:
-            ValueError: for an unknown name of a head state.
+            ValueError: for an unknown name of a head state, and a mask of integers.
         """
         check_state_names(wanted)
         if not self.batch_first:
@@ -197,18 +197,20 @@ class MultiheadAttention(OpenHeads, nn.MultiheadAttention):
         """Merge the masks into one that is added; the ``extra`` last keys are always seen."""
         bias = None
         if attn_mask is not None:
-            bias = _additive(attn_mask, q.dtype)
+            bias = _additive("attn_mask", attn_mask, q.dtype)
             bias = bias.unflatten(0, (-1, self.num_heads)) if bias.dim() == 3 else bias
         if key_padding_mask is not None:
-            padding = _additive(key_padding_mask, q.dtype)[:, None, None, :]
+            padding = _additive("key_padding_mask", key_padding_mask, q.dtype)[:, None, None, :]
             bias = padding if bias is None else bias + padding
         if bias is None:
             return None
         return F.pad(bias.clamp(min=lowest_bias(q.dtype)), (0, extra))
 
 
-def _additive(mask: Tensor, dtype: torch.dtype) -> Tensor:
+def _additive(name: str, mask: Tensor, dtype: torch.dtype) -> Tensor:
     if mask.dtype != torch.bool:
+        if not mask.is_floating_point():
+            raise ValueError(f"{name} has dtype {mask.dtype}; expected bool or floating point")
         return mask.to(dtype).clamp(min=lowest_bias(dtype))
     zeros = torch.zeros(mask.shape, dtype=dtype, device=mask.device)
     return zeros.masked_fill_(mask, lowest_bias(dtype))

@@ -217,6 +217,17 @@ def test_refusals_name_the_values():
         pair()[0](*inputs(), is_causal=True)
 
 
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int64])
+@pytest.mark.parametrize("masks", ["padding", "causal"])
+def test_masks_of_integers_are_refused_as_by_torch(masks, dtype):
+    name, mask = next(iter(MASKS[masks].items()))
+    ours, stock = pair()
+    with pytest.raises(AssertionError, match="only bool and floating types"):
+        stock(*inputs(), **{name: mask.to(dtype)})
+    with pytest.raises(ValueError, match=f"{name} has dtype {dtype}; expected bool or floating"):
+        ours(*inputs(), **{name: mask.to(dtype)})
+
+
 @pytest.mark.integration
 def test_everything_works_where_fairseq_does_not():
     code = (
