@@ -155,11 +155,12 @@ class MultiheadAttention(OpenHeads, nn.MultiheadAttention):
             keys of ``add_bias_kv`` and ``add_zero_attn``, which come last.
 
         Raises:
-            ValueError: for an unknown name of a head state, and a mask of integers.
+            ValueError: for an unknown name of a head state, a mask of integers, and other shapes.
         """
         check_state_names(wanted)
         if not self.batch_first:
             query, key, value = (x.transpose(0, 1) for x in (query, key, value))
+        self._check_shapes(query, key, value, key_padding_mask, attn_mask)
         q, k, v = self._project(query, key, value)
         bias = self._bias(key_padding_mask, attn_mask, q, k.size(1) - key.size(1))
         attended = self.attend_heads(
@@ -173,6 +174,28 @@ class MultiheadAttention(OpenHeads, nn.MultiheadAttention):
         )
         output = attended.output
         return attended._replace(output=output if self.batch_first else output.transpose(0, 1))
+
+    def _check_shapes(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        key_padding_mask: Tensor | None,
+        attn_mask: Tensor | None,
+    ) -> None:
+        """Refuse, batch first, what would broadcast to a result for other inputs."""
+        batch, length, keys = query.size(0), query.size(1), key.size(1)
+        layout = "" if self.batch_first else ", batch first,"
+        for name, x, *shapes in (
+            ("query" + layout, query, (batch, length, self.embed_dim)),
+            ("key" + layout, key, (batch, keys, self.kdim)),
+            ("value" + layout, value, (batch, keys, self.vdim)),
+            ("key_padding_mask", key_padding_mask, (batch, keys)),
+            ("attn_mask", attn_mask, (length, keys), (batch * self.num_heads, length, keys)),
+        ):
+            if x is not None and x.shape not in shapes:
+                expected = " or ".join(map(str, shapes))
+                raise ValueError(f"{name} has shape {tuple(x.shape)}; expected {expected}")
 
     def _project(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
         """Queries (B, T, C), keys and values (B, S, C) with those that are always there."""
