@@ -155,9 +155,12 @@ class MultiheadAttention(OpenHeads, nn.MultiheadAttention):
             keys of ``add_bias_kv`` and ``add_zero_attn``, which come last.
 
         Raises:
-            ValueError: for an unknown name of a head state, a mask of integers, and other shapes.
+            ValueError: for an unknown name of a head state, a mask of integers, other shapes, and
+                ``previous_logits`` without a cascade.
         """
         check_state_names(wanted)
+        if previous_logits is not None and self.cascade is None:
+            raise ValueError("previous_logits go with a cascade; build the module with one")
         if not self.batch_first:
             query, key, value = (x.transpose(0, 1) for x in (query, key, value))
         self._check_shapes(query, key, value, key_padding_mask, attn_mask)

@@ -215,6 +215,8 @@ def test_refusals_name_the_values():
         MultiheadAttention(16, 4, drophead=1)
     with pytest.raises(ValueError, match="is_causal=True says what attn_mask is"):
         pair()[0](*inputs(), is_causal=True)
+    with pytest.raises(ValueError, match="previous_logits go with a cascade"):
+        pair()[0].attend(*inputs(), previous_logits=torch.zeros(B, H, T, S))
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int64])
