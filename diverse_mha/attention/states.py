@@ -27,7 +27,7 @@ class HeadStates(NamedTuple):
 
 
 STATE_NAMES = HeadStates._fields[:6]
-
+COMPONENTS = ("encoder", "cross", "decoder")
 
 Wanted = tuple[str, ...] | Mapping[str, tuple[str, ...]]
 """Names of head states, of every component or by component."""
@@ -37,9 +37,14 @@ def check_state_names(names: Wanted) -> Wanted:
     """Return ``names``, a tuple or a mapping.
 
     Raises:
-        ValueError: if a name is not a tensor of ``HeadStates``.
+        ValueError: if a name is not a tensor of ``HeadStates``, or no component.
     """
     if isinstance(names, Mapping):
+        for component in names:
+            if component not in COMPONENTS:
+                raise ValueError(
+                    f"head states: unknown component {component!r}; choose from {COMPONENTS}"
+                )
         return {component: check_state_names(own) for component, own in names.items()}
     for name in names:
         if name not in STATE_NAMES:

@@ -2,10 +2,9 @@
 
 from dataclasses import dataclass, field
 
+from diverse_mha.attention.states import COMPONENTS
 from diverse_mha.common.errors import OptionError
 from diverse_mha.common.options import parse_names, split_list
-
-COMPONENTS = ("encoder", "cross", "decoder")
 
 
 @dataclass(frozen=True)

@@ -249,6 +249,8 @@ def test_refusals_name_the_values():
         DiverseAttention(16, 3)
     with pytest.raises(ValueError, match="unknown 'wights'; choose from"):
         check_state_names(("wights",))
+    with pytest.raises(ValueError, match="unknown component 'encodr'; choose from"):
+        check_state_names({"encodr": ("weights",)})
     ours, _ = pair(encoder_decoder_attention=True)
     query, key = inputs()
     with pytest.raises(ValueError, match="value must be the same tensor as key"):
