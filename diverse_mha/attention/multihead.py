@@ -69,6 +69,20 @@ class MultiheadAttention(OpenHeads, nn.MultiheadAttention):
         self._qkv_same_embed_dim = False
         self.open_heads(aggregation, cascade, carry_logits, drophead)
 
+    def _reset_parameters(self):
+        """Draw initial values as torch's module does, which goes by ``_qkv_same_embed_dim``."""
+        projections = (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
+        for weight in (self.in_proj_weight, *projections):
+            if weight is not None:
+                nn.init.xavier_uniform_(weight)
+        projects = isinstance(self.out_proj, nn.Linear)  # rather than a routing
+        for bias in (self.in_proj_bias, self.out_proj.bias if projects else None):
+            if bias is not None:
+                nn.init.zeros_(bias)
+        for extra in (self.bias_k, self.bias_v):
+            if extra is not None:
+                nn.init.xavier_normal_(extra)
+
     def forward(
         self,
         query: Tensor,

@@ -76,12 +76,23 @@ def test_state_dicts_are_torchs_both_ways(options):
     start, other = ours.state_dict(), stock.state_dict()
     assert list(start) == list(other)
     assert all(torch.equal(start[name], other[name]) for name in start), "same seed, same start"
+    for module in (ours, stock):
+        torch.manual_seed(2)
+        module._reset_parameters()
+    assert all(torch.equal(start[name], other[name]) for name in start), "and anew"
     for p in stock.parameters():
         nn.init.normal_(p)
     ours.load_state_dict(stock.state_dict(), strict=True)
     stock.load_state_dict(ours.state_dict(), strict=True)
     xs = inputs(**MODULES[options])
     torch.testing.assert_close(ours(*xs)[0], stock(*xs)[0])
+
+
+def test_initial_values_are_drawn_anew_with_parts_too():
+    module = MultiheadAttention(C, H, aggregation=RoutingAggregation(C, H))
+    kept = {name: p.clone() for name, p in module.out_proj.named_parameters()}
+    module._reset_parameters()
+    assert kept and all(torch.equal(p, kept[n]) for n, p in module.out_proj.named_parameters())
 
 
 def test_without_a_batch():
