@@ -89,7 +89,7 @@ class OpenHeads:
         Returns:
             Output (B, T, C), the states asked for, and with ``carry_logits`` the logits.
         """
-        fold = q.size(0) // k.size(0)
+        fold = rows_per_key(q, k)
         if fold > 1:
             q = _fold_beams(q, fold)
             if previous_logits is not None:
@@ -158,6 +158,11 @@ def check_heads(embed_dim: int, num_heads: int) -> None:
     """
     if num_heads < 1 or embed_dim % num_heads:
         raise ValueError(f"num_heads {num_heads} does not divide embed_dim {embed_dim}")
+
+
+def rows_per_key(queries: Tensor, keys: Tensor) -> int:
+    """How many neighbouring rows of queries share one of keys; 1 in an empty batch."""
+    return queries.size(0) // keys.size(0) if keys.size(0) else 1
 
 
 def _fold_beams(x: Tensor, fold: int) -> Tensor:

@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor
 
+from diverse_mha.attention.core import rows_per_key
+
 
 class CachedKeys:
     """The decoding state of an attention module; goes before fairseq's among the bases.
@@ -41,7 +43,7 @@ class CachedKeys:
             if self.encoder_decoder_attention and self.beam_size > 1:
                 key, key_padding_mask = self._one_per_sentence(query, key, key_padding_mask)
             new_k, new_v = self.project_keys(query if self.self_attention else key)
-            cache["fold"] = query.size(0) // new_k.size(0)
+            cache["fold"] = rows_per_key(query, new_k)
             k = new_k if k is None else torch.cat([k, new_k], dim=2)
             v = new_v if v is None else torch.cat([v, new_v], dim=2)
         mask = self._append_prev_key_padding_mask(

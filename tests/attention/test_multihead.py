@@ -95,6 +95,12 @@ def test_initial_values_are_drawn_anew_with_parts_too():
     assert kept and all(torch.equal(p, kept[n]) for n, p in module.out_proj.named_parameters())
 
 
+def test_an_empty_batch_gives_an_empty_output():
+    ours, stock = pair()
+    none = [x[:0] for x in inputs()]
+    torch.testing.assert_close(ours(*none), stock(*none))
+
+
 def test_without_a_batch():
     ours, stock = pair(batch_first=False)
     xs = [x[:, 0] for x in inputs(batch_first=False)]

@@ -234,6 +234,14 @@ def test_shared_beams_return_weights_per_beam():
     torch.testing.assert_close(folded, expected)
 
 
+@pytest.mark.parametrize("state", [None, {}], ids=["full", "incremental"])
+def test_an_empty_batch_gives_an_empty_output(state):
+    ours, stock = pair(self_attention=True)
+    none = inputs()[0][:, :0]
+    outputs = stock(none, none, none)
+    torch.testing.assert_close(ours(none, none, none, incremental_state=state), outputs)
+
+
 def test_merged_bias_holds_both_masks():
     mask = key_padding(T)
     boolean = CAUSAL.isinf()
