@@ -263,6 +263,9 @@ def test_refusals_name_the_values():
     query, key = inputs()
     with pytest.raises(ValueError, match="value must be the same tensor as key"):
         ours(query, key, key.clone())
+    for given in (key[:, :1], key.repeat(1, 2, 1)):
+        with pytest.raises(ValueError, match="key has batch size [16]; expected that of query, 3"):
+            ours(query, given, given)
 
 
 def test_beam_size_of_an_earlier_search_does_no_harm():
