@@ -81,7 +81,8 @@ class CachedKeys:
         cache = self._get_input_buffer(incremental_state)
         if cache.get("prev_key") is None:
             return incremental_state
-        fold, rows = cache["fold"], cache["prev_key"].size(0)
+        # A state that was set through fairseq's _set_input_buffer has a key for every row.
+        fold, rows = cache.get("fold", 1), cache["prev_key"].size(0)
         source = new_order // fold  # which of the stored keys each row needs, (B',)
         together = len(source) % fold == 0 and torch.equal(
             source, source[::fold].repeat_interleave(fold)

@@ -297,6 +297,17 @@ def test_beams_leave_with_their_sentence():
     torch.testing.assert_close(*outputs)
 
 
+def test_a_state_of_ones_own_is_reordered():
+    ours, _ = pair(self_attention=True)
+    keys = torch.arange(B * H * 2 * C // H, dtype=torch.float64).view(B, H, 2, C // H)
+    state, order = {}, torch.tensor([2, 0, 0])
+    ours._set_input_buffer(state, {"prev_key": keys, "prev_value": -keys})
+    ours.reorder_incremental_state(state, order)
+    kept = ours._get_input_buffer(state)
+    assert torch.equal(kept["prev_key"], keys[order])
+    assert torch.equal(kept["prev_value"], -keys[order])
+
+
 @pytest.mark.parametrize("causal", [False, True])
 def test_bfloat16_takes_the_faster_path_to_the_same_outputs(monkeypatch, causal):
     torch.manual_seed(1)
