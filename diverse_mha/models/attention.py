@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from diverse_mha.attention import Attended
 from diverse_mha.attention.core import OpenHeads, check_heads
-from diverse_mha.attention.masks import merge_bias, padding_bias
+from diverse_mha.attention.masks import lowest_bias, merge_bias, padding_bias
 from diverse_mha.models.cached_keys import CachedKeys
 
 
@@ -85,7 +85,8 @@ class DiverseAttention(OpenHeads, CachedKeys, MultiheadAttention):
             incremental_state: fairseq's decoding state, or None.
             need_weights: return the weights, averaged over heads.
             static_kv: keys do not change over decoding steps.
-            attn_mask: (T, S); bool with True = may not attend, or float bias.
+            attn_mask: (T, S); bool with True = may not attend, or float bias. In incremental
+                self-attention S counts the cached keys, and a mask of another size is left out.
             before_softmax: return masked logits and values instead.
             need_head_weights: return the weights of every head.
 
@@ -100,9 +101,11 @@ class DiverseAttention(OpenHeads, CachedKeys, MultiheadAttention):
         if value is not key and not self.self_attention:
             raise ValueError("value must be the same tensor as key")
         wanted = ("weights",) if need_weights or need_head_weights else ()
+        own = self.self_attention and incremental_state is not None
         bias = None
         if attn_mask is not None:
-            bias = merge_bias(attn_mask, key_padding_mask, query.dtype)
+            # The padding of cached keys is added below, where it is known.
+            bias = merge_bias(attn_mask, None if own else key_padding_mask, query.dtype)
         attended = self.attend(
             query.transpose(0, 1),
             None if key is None else key.transpose(0, 1),
@@ -115,8 +118,11 @@ class DiverseAttention(OpenHeads, CachedKeys, MultiheadAttention):
         states = attended.states
         if before_softmax:
             logits = states.logits
-            if bias is None and key_padding_mask is not None:
-                bias = merge_bias(None, key_padding_mask, logits.dtype)
+            if incremental_state is not None:
+                key_padding_mask = self.cached_padding(incremental_state)
+            if own and attn_mask is not None and not _is_for(attn_mask, *logits.shape[-2:]):
+                attn_mask = None
+            bias = merge_bias(attn_mask, key_padding_mask, logits.dtype)
             logits = logits if bias is None else logits + bias
             return logits.flatten(0, 1), states.values.flatten(0, 1)
         output = attended.output.transpose(0, 1)
@@ -144,7 +150,8 @@ class DiverseAttention(OpenHeads, CachedKeys, MultiheadAttention):
             key: (B, S, Ck), keys and values; ignored by self-attention, None
                 with cached static keys.
             bias: additive mask that broadcasts to (B, H, T, S) and already
-                holds ``key_padding_mask``; see ``diverse_mha.attention.masks``.
+                holds ``key_padding_mask``; see ``diverse_mha.attention.masks``. In incremental
+                self-attention S counts the cached keys, and a bias of another size is left out.
             causal: query t sees keys up to t; excludes ``bias``.
             key_padding_mask: (B, S), non-zero = padding; goes into the
                 incremental state, and becomes the bias if none is given.
@@ -172,10 +179,15 @@ class DiverseAttention(OpenHeads, CachedKeys, MultiheadAttention):
                 query, key, key_padding_mask, incremental_state, static_kv
             )
         shared = k.size(0) < q.size(0)  # by the beams of a sentence
-        if shared or (self.self_attention and incremental_state is not None):
+        cached = self.self_attention and incremental_state is not None
+        if bias is not None and (shared or (cached and not _is_for(bias, q.size(2), k.size(2)))):
             bias = None  # made for other keys than the cache holds
-        if bias is None and not causal and key_padding_mask is not None:
-            bias = padding_bias(key_padding_mask.to(torch.bool), q.dtype)
+        if key_padding_mask is not None:
+            padding = key_padding_mask.to(torch.bool)
+            if bias is None and not causal:
+                bias = padding_bias(padding, q.dtype)
+            elif cached and bias is not None:
+                bias = bias.masked_fill(padding[:, None, None, :], lowest_bias(bias.dtype))
         module = self.dropout_module
         dropping = module.training or module.apply_during_inference
         return self.attend_heads(
@@ -193,3 +205,8 @@ class DiverseAttention(OpenHeads, CachedKeys, MultiheadAttention):
     def project_keys(self, key: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values (B, H, S, D) of a tensor (B, S, Ck)."""
         return self.split_heads(self.k_proj(key)), self.split_heads(self.v_proj(key))
+
+
+def _is_for(mask: Tensor, queries: int, keys: int) -> bool:
+    """Whether a mask (..., T, S) is one for these numbers; in decoding a stale one may come."""
+    return mask.size(-1) == keys and mask.size(-2) in (1, queries)

@@ -53,6 +53,12 @@ class CachedKeys:
         self._set_input_buffer(incremental_state, cache)
         return k, v, mask
 
+    def cached_padding(self, incremental_state: dict) -> Tensor | None:
+        """Return the padding mask (B, S) of the keys in the decoding state, or None."""
+        cache = self._get_input_buffer(incremental_state)
+        mask = cache["prev_key_padding_mask"]
+        return None if mask is None else mask.repeat_interleave(cache.get("fold", 1), dim=0)
+
     def _one_per_sentence(
         self, query: Tensor, key: Tensor, key_padding_mask: Tensor | None
     ) -> tuple[Tensor, Tensor | None]:

@@ -200,6 +200,39 @@ def test_incremental_self_attention_equals_causal():
     torch.testing.assert_close(decode_stepwise(ours, query, None, None, need_weights=False), full)
 
 
+@pytest.mark.parametrize("before_softmax", [False, True])
+@pytest.mark.parametrize("padded", [False, True])
+def test_incremental_self_attention_in_chunks_honours_the_mask_as_stock(padded, before_softmax):
+    """A prefix of two positions, then one, then one without a mask of its own."""
+    modules = pair(self_attention=True)
+    query, _ = inputs()
+    padding = torch.zeros(B, T, dtype=torch.bool)
+    padding[1, 1] = padded
+    results = []
+    for module in modules:
+        state = {}
+        for start, end in ((0, 2), (2, 3), (3, 4)):
+            chunk = query[start:end]
+            output, values = module(
+                *(chunk,) * 3,
+                key_padding_mask=padding[:, start:end] if padded else None,
+                incremental_state=state,
+                attn_mask=CAUSAL[start:end, :end] if end < T else None,
+                before_softmax=before_softmax,
+            )
+            results.append((output.softmax(-1) if before_softmax else output, values))
+    steps = len(results) // 2
+    torch.testing.assert_close(results[:steps], results[steps:], check_dtype=False)
+
+
+def test_a_stale_mask_does_not_hold_for_a_step():
+    ours, _ = pair(self_attention=True)
+    query, _ = inputs()
+    expected = decode_stepwise(ours, query, None, None)
+    stale = decode_stepwise(ours, query, None, None, attn_mask=CAUSAL)
+    torch.testing.assert_close(stale, expected, rtol=0, atol=0)
+
+
 # fairseq's module takes it that only beams of a sentence change places.
 @pytest.mark.parametrize(
     "order, beam_size",
