@@ -15,6 +15,9 @@ def diversity_options() -> list[Field]:
     return [*TERMS.options(), *fields(ScheduleOptions), *fields(GradientShareOptions)]
 
 
-#: Names of the options that make a method: with other values it is another training.
-METHOD_OPTIONS = tuple(f.name for f in (*TERMS.options(), *fields(ScheduleOptions)))
+def method_options() -> tuple[str, ...]:
+    """Names of the options that make a method: with other values it is another training."""
+    return tuple(f.name for f in (*TERMS.options(), *fields(ScheduleOptions)))
+
+
 DiversityConfig = with_options(FairseqDataclass, diversity_options(), "DiversityConfig")

@@ -13,7 +13,7 @@ from torch import Tensor
 from diverse_mha.attention import Wanted
 from diverse_mha.common.errors import OptionError
 from diverse_mha.common.options import read_options, refuse_idle
-from diverse_mha.criterions.config import METHOD_OPTIONS
+from diverse_mha.criterions.config import method_options
 from diverse_mha.criterions.gradient_share import (
     GradientShareOptions,
     check_measurable,
@@ -81,8 +81,11 @@ class DiversityMixin:
 
     diversity: DiversityTerms
     log_gradient_share: int
-    #: Options whose values a run keeps from its first start to its last.
-    method_options = METHOD_OPTIONS
+
+    @property
+    def method_options(self) -> tuple[str, ...]:
+        """Options whose values a run keeps from its first start to its last; a plugin's too."""
+        return method_options()
 
     @classmethod
     def build_criterion(cls, cfg, task):

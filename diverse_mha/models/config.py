@@ -63,8 +63,11 @@ def seam_options() -> list[Field]:
     return [*of_seams, *fields(CompileOptions)]
 
 
-#: Names of the options that make a method: with other values it is another model.
-METHOD_OPTIONS = tuple(f.name for seam in SEAMS for f in seam.options())
+def method_options() -> tuple[str, ...]:
+    """Names of the options that make a method: with other values it is another model."""
+    return tuple(f.name for seam in SEAMS for f in seam.options())
+
+
 SeamConfig = with_options(FairseqDataclass, seam_options(), "SeamConfig")
 
 

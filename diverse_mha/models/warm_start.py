@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from diverse_mha.attention.core import OpenHeads
 from diverse_mha.common.errors import OptionError
-from diverse_mha.models.config import METHOD_OPTIONS
+from diverse_mha.models.config import method_options
 
 logger = logging.getLogger(__name__)
 
@@ -27,8 +27,10 @@ _LAYER = re.compile(r"(.*?\.)(\d+)(\..*)")  # encoder.layers.0.self_attn.cascade
 class StartsWarm:
     """Mixed into models, before fairseq's: takes checkpoints that lack parts of ours."""
 
-    #: Options whose values a run keeps from its first start to its last.
-    method_options = METHOD_OPTIONS
+    @property
+    def method_options(self) -> tuple[str, ...]:
+        """Options whose values a run keeps from its first start to its last; a plugin's too."""
+        return method_options()
 
     @contextmanager
     def loading(self, path: str, warm: bool) -> Iterator[None]:

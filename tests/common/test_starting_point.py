@@ -1,5 +1,6 @@
 """The checkpoint to start from: looked for where fairseq would open it, and nowhere else."""
 
+from dataclasses import make_dataclass
 from types import SimpleNamespace
 
 import pytest
@@ -7,8 +8,14 @@ from fairseq import checkpoint_utils
 from fairseq.dataclass.configs import CheckpointConfig
 from torch import nn
 
+from diverse_mha.aggregation import AGGREGATION
 from diverse_mha.common.errors import OptionError
+from diverse_mha.common.methods import Method
+from diverse_mha.common.options import option
 from diverse_mha.common.starting_point import LAST, check_method, check_start
+from diverse_mha.criterions.terms import TERMS
+from tests.criterions.test_terms import criterion
+from tests.toy import build_ours
 
 OPTIONS = {"restore_file": LAST, "finetune_from_model": None, "continue_once": None}
 CASES = {
@@ -107,3 +114,12 @@ def test_a_run_does_not_go_on_as_another(changed, named):
         return
     with pytest.raises(OptionError, match=named):
         check_method("last.pt", SAVED, now, OWN)
+
+
+def test_the_options_of_a_plugin_make_a_method_too(monkeypatch):
+    """It registers when all of ours is imported."""
+    for registry, which in ((TERMS, criterion()), (AGGREGATION, build_ours())):
+        options = make_dataclass("Options", [("mine_start", float, option(1.0, "of mine"))])
+        before = which.method_options
+        monkeypatch.setitem(registry._methods, "mine", Method("mine", "mine", list, options))
+        assert set(which.method_options) == {*before, "mine_start"} != set(before)
