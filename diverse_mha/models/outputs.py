@@ -11,4 +11,9 @@ class OutputWeight:
         projection = self.decoder.output_projection
         if self.decoder.adaptive_softmax is not None or type(projection) is not nn.Linear:
             return None
+        # What only a call of the module would do: hooks, and the weights that pruning and the
+        # older weight norm compute in one.
+        hooked = projection._forward_hooks or projection._forward_pre_hooks
+        if hooked or "weight" not in projection._parameters:
+            return None
         return projection.weight if projection.bias is None else None

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
+from torch.nn.utils import prune
 
 from diverse_mha.criterions import fused_loss, token_loss
 from diverse_mha.criterions.cross_entropy import (
@@ -224,6 +225,26 @@ def test_auto_is_fused_with_and_without_a_term(monkeypatch):
     finally:
         torch.set_autocast_enabled("cuda", False)
     assert not calls
+
+
+PREPARED = {
+    "hook": lambda linear: linear.register_forward_hook(lambda module, given, out: 2 * out),
+    "pre-hook": lambda linear: linear.register_forward_pre_hook(lambda module, given: None),
+    "pruned": lambda linear: prune.l1_unstructured(linear, "weight", 0.5),
+    "weight norm": torch.nn.utils.weight_norm,
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*weight_norm")
+@pytest.mark.parametrize("case", PREPARED)
+def test_a_projection_that_has_to_be_called_is_called(case):
+    model, batch = build_ours(), toy_batch()
+    PREPARED[case](model.decoder.output_projection)
+    assert model.output_weight() is None
+    auto, stock = (run(ours(token_loss=how), model, batch)[0] for how in ("auto", "stock"))
+    torch.testing.assert_close(auto, stock, rtol=0, atol=0)
+    with pytest.raises(ValueError, match="--token-loss fused needs"):
+        ours(token_loss="fused")(model, batch)
 
 
 def test_impossible_wishes_are_refused():
