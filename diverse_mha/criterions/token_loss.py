@@ -56,8 +56,10 @@ class FusedTokenLoss:
         if self.token_loss == "stock" or not reduce or self.report_accuracy:
             return None
         # What wraps a model for several processes must see its parameters used inside.
-        bare = isinstance(model, BaseFairseqModel) and not torch.is_autocast_enabled()
-        weight = model.output_weight() if bare and hasattr(model, "output_weight") else None
+        bare = isinstance(model, BaseFairseqModel) and hasattr(model, "output_weight")
+        weight = model.output_weight() if bare else None
+        if weight is not None and torch.is_autocast_enabled(weight.device.type):
+            weight = None
         if self.token_loss == "fused":
             if weight is None:
                 raise OptionError(
