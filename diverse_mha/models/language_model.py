@@ -34,7 +34,8 @@ class DiverseLanguageModel(CountsUpdates, StartsWarm, OutputWeight, TransformerL
     @property
     def heads(self) -> dict[str, int]:
         """Number of heads of each attention that the model has."""
-        return {"decoder": self.decoder.cfg.decoder.attention_heads}
+        heads = {"decoder": self.decoder.cfg.decoder.attention_heads}
+        return heads if len(self.decoder.layers) else {}
 
     @classmethod
     def build_model(cls, cfg, task):

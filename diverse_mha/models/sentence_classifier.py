@@ -48,7 +48,8 @@ class SentenceClassifier(CountsUpdates, StartsWarm, FairseqEncoderModel):
     @property
     def heads(self) -> dict[str, int]:
         """Number of heads of each attention that the model has."""
-        return {"encoder": self.encoder.cfg.encoder.attention_heads}
+        heads = {"encoder": self.encoder.cfg.encoder.attention_heads}
+        return heads if len(self.encoder.layers) else {}
 
     @classmethod
     def build_model(cls, cfg, task):

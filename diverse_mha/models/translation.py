@@ -55,10 +55,12 @@ class DiverseTransformer(CountsUpdates, StartsWarm, OutputWeight, TransformerMod
     @property
     def heads(self) -> dict[str, int]:
         """Number of heads of each attention that the model has."""
-        own = self.encoder.cfg.encoder.attention_heads
-        others = self.decoder.cfg.decoder.attention_heads
-        heads = {name: own if name == "encoder" else others for name in SIDES}
-        return heads if self.decoder.crossing else {k: v for k, v in heads.items() if k != "cross"}
+        sides = {"encoder": self.encoder, "decoder": self.decoder}
+        return {
+            name: getattr(sides[side].cfg, side).attention_heads
+            for name, side in SIDES.items()
+            if len(sides[side].layers) and (name != "cross" or self.decoder.crossing)
+        }
 
     @classmethod
     def build_encoder(cls, cfg, src_dict, embed_tokens):

@@ -6,6 +6,7 @@ from diverse_mha.common import options as options_module
 from diverse_mha.criterions.config import DiversityConfig
 from diverse_mha.criterions.terms import DiversityTerms
 from tests.criterions.test_terms import HSIC, ORTHOGONALITY, OTHER, OTHER_LOSS, OUTPUT, criterion
+from tests.toy import build_ours
 
 BAD = {
     "--hsic-weight -1.0: must be 0 or a positive number": {"hsic_weight": -1.0},
@@ -89,6 +90,22 @@ def test_impossible_and_idle_options_are_refused_by_name(message):
     with pytest.raises(ValueError) as raised:
         criterion(**BAD[message])
     assert message in str(raised.value) and "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("layers", "on", "message"),
+    [
+        ({"encoder_layers": 0}, "encoder", "has no 'encoder' attention; choose from cross, decod"),
+        ({"decoder_layers": 0}, "cross", "has no 'cross' attention; choose from encoder"),
+        ({"encoder_layers": 0, "decoder_layers": 0}, None, "--disagreement: the model has no lay"),
+    ],
+)
+def test_a_term_on_no_layers_is_refused(layers, on, message):
+    model = build_ours(**layers)
+    with pytest.raises(ValueError, match=message):
+        criterion(**OUTPUT, disagreement_on=on).check_model(model)
+    if on is not None:
+        criterion(**OUTPUT).check_model(model)
 
 
 def test_an_old_name_is_taken_with_one_line_of_warning(caplog):

@@ -71,6 +71,8 @@ class DiversityTerms:
             OptionError: naming the option, its value and what there is.
         """
         for term in self.terms:
+            if not heads:
+                raise OptionError(f"{term.option}: the model has no layers with heads; add some")
             check_components(term.on_option, term.components, heads)
             for name in term.components or heads:
                 if heads[name] == 1:
