@@ -108,6 +108,14 @@ def test_a_term_on_no_layers_is_refused(layers, on, message):
         criterion(**OUTPUT).check_model(model)
 
 
+def test_one_head_will_do_for_a_term_that_compares_none(monkeypatch):
+    term, model = criterion(**OUTPUT), build_ours(encoder_attention_heads=1)
+    with pytest.raises(ValueError, match="heads are compared with each other"):
+        term.check_model(model)
+    monkeypatch.setattr(term.diversity.terms[0], "compares", False)
+    term.check_model(model)
+
+
 def test_an_old_name_is_taken_with_one_line_of_warning(caplog):
     options_module._warn_of_old_name.cache_clear()
     for _ in range(2):

@@ -60,12 +60,14 @@ class Term(ABC):
         options: dataclass of its options.
         wanted: names of the head states it needs.
         sign: 1 = minimised, -1 = maximised.
+        compares: whether heads are compared with each other; then one head is refused.
     """
 
     name: str
     options: type
     wanted: tuple[str, ...]
     sign: int = 1
+    compares: bool = True
 
     def __init__(self, given: Any, weights: Weights, components: tuple[str, ...]):
         self.given, self.weights, self.components = given, weights, components

@@ -75,7 +75,7 @@ class DiversityTerms:
                 raise OptionError(f"{term.option}: the model has no layers with heads; add some")
             check_components(term.on_option, term.components, heads)
             for name in term.components or heads:
-                if heads[name] == 1:
+                if term.compares and heads[name] == 1:
                     side = "encoder" if name == "encoder" else "decoder"
                     raise OptionError(
                         f"{term.option}: heads are compared with each other, and the model's "
