@@ -198,6 +198,15 @@ def _plain(value: Any):
         return str(value)
 
 
+def same_value(one: Any, other: Any) -> bool:
+    """Whether two values mean the same: "1" and 1.0, encoder=1 and encoder=1.0."""
+    first, second = (
+        [_plain(part) for word in split_list(str(value)) for part in word.partition("=")]
+        for value in (one, other)
+    )
+    return one == other or first == second
+
+
 def split_list(text: str) -> list[str]:
     """Cut a list at its commas; spaces around them do not count."""
     return [word.strip() for word in text.split(",")]

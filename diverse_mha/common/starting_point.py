@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from diverse_mha.common.errors import OptionError
-from diverse_mha.common.options import flag
+from diverse_mha.common.options import flag, same_value
 
 #: What ``--restore-file`` is by default, and the one name that fairseq looks up in the save folder.
 LAST = "checkpoint_last.pt"
@@ -86,7 +86,7 @@ def check_method(
     for group, names in {"common": ("seed",), **own}.items():
         before, after = saved.get(group) or {}, now[group]
         for name in names:
-            if name in before and before[name] != after[name]:
+            if name in before and not same_value(before[name], after[name]):
                 raise OptionError(
                     f"{path}: trained with {flag(name)} {before[name]}, which is now "
                     f"{after[name]}; give another --save-dir, or, if that run is to go on so, "

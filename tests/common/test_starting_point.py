@@ -92,21 +92,32 @@ def test_a_start_that_is_not_there_is_refused(case, folder):
     assert there == (case != "nothing-given"), "this is what fairseq opens"
 
 
-SAVED = {"common": {"seed": 1}, "criterion": {"hsic_weight": 0.0}, "model": {"drophead": 0.1}}
-OWN = {"criterion": ("hsic_weight", "newer"), "model": ("drophead",)}
+TERMS_SAVED = {"hsic_weight": 0.0, "disagreement_weight": "encoder=1,cross=0.5"}
+SAVED = {"common": {"seed": 1}, "criterion": TERMS_SAVED, "model": {"drophead": 0.1}}
+OWN = {"criterion": ("hsic_weight", "disagreement_weight", "newer"), "model": ("drophead",)}
+LIKE = {"hsic_weight": "0", "disagreement_weight": "encoder=1.0, cross=0.50", "newer": 5}
+UNLIKE = {**LIKE, "disagreement_weight": "encoder=1.0,cross=0.51"}
 
 
 @pytest.mark.parametrize(
     ("changed", "named"),
     [
         ({}, None),
+        ({"criterion": LIKE}, None),
+        (
+            {"criterion": UNLIKE},
+            "--disagreement-weight encoder=1,cross=0.5, .* now encoder=1.0,cross",
+        ),
         ({"common": {"seed": 2}}, "last.pt: trained with --seed 1, which is now 2; give another"),
-        ({"criterion": {"hsic_weight": 1e-7, "newer": 1}}, "--hsic-weight 0.0, .* now 1e-07"),
+        (
+            {"criterion": {**LIKE, "hsic_weight": 1e-7, "newer": 1}},
+            "--hsic-weight 0.0, .* now 1e-07",
+        ),
         ({"model": {"drophead": 0.0}}, "--drophead 0.1, .* or, if .* --restore-file last.pt"),
     ],
 )
 def test_a_run_does_not_go_on_as_another(changed, named):
-    now = {**SAVED, "criterion": {"hsic_weight": 0, "newer": 5}, **changed}
+    now = {**SAVED, "criterion": {**TERMS_SAVED, "hsic_weight": 0, "newer": 5}, **changed}
     check_method("last.pt", SAVED, now, {"criterion": (), "model": ()})  # stock fairseq's
     check_method("last.pt", None, now, OWN)  # of before there were groups
     if named is None:
