@@ -224,7 +224,8 @@ def _rbf_pairs(rows: Tensor, bandwidth: float, needs_grad: bool) -> tuple[Tensor
     median = _median_of_pairs(distances)  # (H,)
     rounding = 4 * torch.finfo(rows.dtype).eps * torch.linalg.vector_norm(rows, dim=2).amax(dim=0)
     exponent = -0.5 / (bandwidth**2 * median)
-    exponent = exponent.masked_fill(median <= rounding.square(), 0.0)[:, None, None]
+    smallest = rounding.square().clamp_min(torch.finfo(rows.dtype).tiny)  # squares underflow
+    exponent = exponent.masked_fill(median <= smallest, 0.0)[:, None, None]
     kernels = distances.mul_(exponent).exp_()  # (H, N, N)
     means = kernels.mean(dim=1)  # (H, N)
     shift = means - means.mean(dim=1, keepdim=True) / 2

@@ -108,6 +108,17 @@ def test_samples_that_differ_by_rounding_alone_are_one_sample():
     assert value == 0 and not grad.any()
 
 
+@pytest.mark.parametrize("size", [1e-19, 1e-20, 1e-22, 1e-30])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_vectors_whose_squares_underflow_give_no_nan(kernel, size):
+    x = (
+        size * torch.randn(2, 4, 5, 8, generator=torch.Generator().manual_seed(1))
+    ).requires_grad_()
+    value = hsic(x, kernel=kernel)
+    value.backward()
+    assert value.isfinite() and x.grad.isfinite().all()
+
+
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_padding_is_never_read(kernel):
     mask, x = padding([5, 2, 1]), vectors()
