@@ -1,5 +1,6 @@
 """Load checkpoints and a split of their data for looking at the heads."""
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,6 +34,10 @@ class Loaded(NamedTuple):
         """Lengths up to which sentences count, as fairseq has them."""
         own = utils.resolve_max_positions(self.task.max_positions(), self.model.max_positions())
         return own if self.limit is None else self.limit
+
+    def options(self) -> Any:
+        """Return the task's options; a stock language model keeps them under the older name."""
+        return getattr(self.task, "cfg", None) or self.task.args
 
 
 def load(path: str, data: str, *, cpu: bool = False) -> Loaded:
@@ -92,6 +97,26 @@ def _is_ours(found: type | None) -> bool:
     return found is not None and found.__module__.split(".")[0] == "diverse_mha"
 
 
+def share_blocks(models: list[Loaded]) -> None:
+    """Give language models blocks that all can read, so that all are measured on one text.
+
+    Blocks longer than a model reads would be left out, and those of a text are nearly all of one
+    length: the smallest ``tokens_per_sample`` of the models becomes that of every one.
+    """
+    options = [loaded.options() for loaded in models]
+    options = [own for own in options if getattr(own, "tokens_per_sample", None) is not None]
+    lengths = sorted({own.tokens_per_sample for own in options})
+    if len(lengths) < 2:
+        return
+    for own in options:
+        own.tokens_per_sample = lengths[0]
+    print(
+        f"note: the models read {', '.join(map(str, lengths))} tokens at a time; all are measured "
+        f"on blocks of at most {lengths[0]}",
+        file=sys.stderr,
+    )
+
+
 def iterate_batches(
     loaded: Loaded, subset: str, *, max_tokens: int = 4000, label: str = ""
 ) -> Iterator[dict]:
@@ -110,7 +135,7 @@ def iterate_batches(
         UserError: if the data has no such split, or it is empty.
     """
     task, model = loaded.task, loaded.model
-    folder = (getattr(task, "cfg", None) or task.args).data
+    folder = loaded.options().data
     check_split(folder, subset)
     try:
         task.load_dataset(subset)

@@ -6,7 +6,13 @@ from fairseq import utils
 from torch import Tensor
 
 from diverse_mha.analysis.against import AgainstMeter, check_same_data
-from diverse_mha.analysis.checkpoints import Loaded, head_states, iterate_batches, load
+from diverse_mha.analysis.checkpoints import (
+    Loaded,
+    head_states,
+    iterate_batches,
+    load,
+    share_blocks,
+)
 from diverse_mha.analysis.collect import HeadsMeter, Selection, check_selection
 from diverse_mha.analysis.sentence import SentenceAttention, check_sentence, find_sentence
 from diverse_mha.common.errors import UserError
@@ -43,13 +49,13 @@ def open_models(
     Raises:
         UserError: if anything is missing or does not fit.
     """
-    subset, models, layers_of = selection.subset, [], {}
-    for path in [*paths, against] if against else paths:
-        loaded = load(path, data, cpu=cpu)
+    subset, layers_of = selection.subset, {}
+    models = [load(path, data, cpu=cpu) for path in ([*paths, against] if against else paths)]
+    share_blocks(models)
+    for loaded in models:
         sample = next(iterate_batches(loaded, subset, max_tokens=selection.max_tokens))
         states = head_states(loaded.model, sample, ("outputs",))
-        layers_of[path] = {component: len(layers) for component, layers in states.items()}
-        models.append(loaded)
+        layers_of[loaded.path] = {component: len(layers) for component, layers in states.items()}
     for path in paths:
         check_selection(selection, layers_of[path], path)
     # All of them are measured on the sentences that every one can read.

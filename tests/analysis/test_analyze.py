@@ -155,6 +155,22 @@ def test_models_are_measured_on_what_all_can_read(save, checkpoint, data, tmp_pa
         run(["analyze", str(short), str(data), *words])
 
 
+@pytest.mark.parametrize("arch", ["transformer_lm", "transformer_lm_disagree"])
+def test_language_models_of_two_lengths_are_measured_on_one_text(arch, save, data, capsys):
+    short, long = (
+        save(f"blocks-{n}", arch, "--tokens-per-sample", str(n), task="language_modeling")
+        for n in (16, 50)
+    )
+    alone = scores(capsys, short, data)["models"][0]["components"]["decoder"]["positions"]
+    words = ["analyze", str(long), str(short), str(data), "--cpu", "--json"]
+    for more in ([], ["--against", str(short)]):
+        assert run([*words, *more]) == 0
+        out, said = capsys.readouterr()
+        found = [model["components"]["decoder"] for model in json.loads(out)["models"]]
+        assert [component["positions"] for component in found] == [alone] * 2
+        assert "read 16, 50 tokens at a time; all are measured on blocks of at most 16\n" in said
+
+
 def test_what_cannot_be_measured_is_named(save, checkpoint, data):
     with pytest.raises(UserError, match="--max-tokens 2: .*; give more"):
         run(["analyze", str(checkpoint), str(data), "--cpu", "--max-tokens", "2"])
