@@ -23,6 +23,7 @@ from diverse_mha.evaluation.comparison import tables as comparison
 from diverse_mha.training.reproduce import printer, steps, study
 from diverse_mha.training.reproduce.experiments import SCALES, Figure, Item, Table
 from diverse_mha.training.reproduce.fill import Choices, fill, needs_of
+from diverse_mha.training.reproduce.measures import MEASURES
 from diverse_mha.training.reproduce.papers import PAPERS, check_scale, choose_rows, find, items_of
 from diverse_mha.training.reproduce.runner import Runner
 from diverse_mha.training.reproduce.steps import Place, usable
@@ -244,7 +245,7 @@ def _one(item: Item, names: str | None, choices: Choices, runner: Runner) -> boo
         number.count == len(choices.seeds)
         for row, numbers in filled
         for cell, number in zip(row.cells, numbers, strict=True)
-        if cell is not None and cell.experiment is not None
+        if cell is not None and cell.experiment is not None and not MEASURES[cell.measure].optional
     )
 
 

@@ -25,6 +25,7 @@ class Measure:
         heads: The options of ``diverse-mha analyze`` that give it, or empty.
         relative: Whether its ratio to the baseline row is printed, too.
         notes: What must be known to compare it with the papers'.
+        optional: Whether a model may have none, and a table is complete without it.
     """
 
     take: Reader
@@ -32,6 +33,7 @@ class Measure:
     heads: Mapping[str, str] = field(default_factory=dict)
     relative: bool = False
     notes: tuple[str, ...] = ()
+    optional: bool = False
 
     def read(self, content: Mapping) -> float | None:
         """Read it off a run's result, or off the heads file where ``heads`` is set."""
@@ -163,7 +165,9 @@ for _name in ("encoder", "cross", "decoder"):
 for _name in ("subspace", "position", "output"):
     MEASURES[f"exp_d.{_name}"] = Measure(_exp_d(_name), heads=_EXP_D, notes=(_EXP_D_NOTE,))
 for _number in range(1, 7):
-    MEASURES[f"exp_d.position.{_number}"] = Measure(_exp_d("position", _number), heads=_EXP_D)
+    MEASURES[f"exp_d.position.{_number}"] = Measure(
+        _exp_d("position", _number), heads=_EXP_D, optional=_number > 1
+    )
 
 #: What of the heads a kind of figure is drawn from: a measure, or None.
 KINDS: dict[str, str | None] = {

@@ -230,6 +230,22 @@ def test_a_trial_of_a_figure_leaves_the_figure_alone(words, ending, tmp_path, mo
     assert folders == [tmp_path / f"smoke/tables/zheng2021-figure-2{ending}"]
 
 
+@pytest.mark.parametrize("layers, code", [(4, 0), (0, 1)])
+def test_a_table_is_complete_without_the_layers_that_a_model_lacks(
+    layers, code, tmp_path, monkeypatch, capsys
+):
+    model = {"disagreement": {"encoder": {"position": {"layers": [0.1] * layers}}}}
+    hardware = {"processor": "A", "cores": 2, "threads": None, "gpus": []}
+    made = {"versions": {"diverse_mha": "0.1.0", "torch": "2.9.0"}, "hardware": hardware}
+    monkeypatch.setattr(runner.Runner, "run_all", lambda _, runs: dict.fromkeys(runs, made))
+    monkeypatch.setattr(runner.Runner, "measure", lambda *_: None)
+    monkeypatch.setattr(runner.Runner, "heads", lambda *_: {"models": [model]})
+    words = ["li2018", "table-5", "--scale", "small", "--out", str(tmp_path)]
+    assert reproduce(*words) == code
+    said = capsys.readouterr().out
+    assert "the encoder has four layers, and a dash stands for the others" in said
+
+
 def test_a_drawing_that_fails_is_one_line_and_its_packages_are_silent(capsys):
     logging.getLogger("matplotlib").setLevel(logging.DEBUG)
     with _drawing(find("li2021", "figure-3")):

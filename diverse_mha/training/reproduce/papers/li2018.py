@@ -113,6 +113,7 @@ TABLE_5 = Table(
         ("pos", "Position", "pos", 0.217, 0.167, 0.219, 0.242, 0.233, 0.249),
         ("out", "Output", "out", 0.048, 0.009, 0.002, 0.003, 0.008, 0.006),
     ),
+    notes=("At the small scale the encoder has four layers, and a dash stands for the others.",),
 )
 
 TABLES = (TABLE_1, TABLE_2, TABLE_3, TABLE_4, TABLE_5)
