@@ -125,7 +125,7 @@ SHAPES = {
     "big": Shape(
         1024, 4096, 6, 16, vocabulary=32_000, batch_tokens=3584, mean_length=27, dropout=0.3
     ),
-    # Language models: Yun et al. 2021, section 6.2, and Zheng et al. 2021, section 4.1.
+    # Language models: Yun et al. 2021, section 6.1, and Zheng et al. 2021, appendix A.2.
     "ptb": LanguageModelShape(
         256, 1024, 2, 4, vocabulary=10_000, batch_tokens=1024, mean_length=64, dropout=0.2
     ),

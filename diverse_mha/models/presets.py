@@ -44,7 +44,7 @@ def _language_model(**shape: int) -> dict:
 
 LANGUAGE_MODEL_SHAPES = {
     "_tiny": _language_model(**_SMALL),
-    # Yun et al. 2021, section 5.4; the paper gives no width of the feed-forward block.
+    # Yun et al. 2021, section 6.1; the paper gives no width of the feed-forward block.
     "_ptb": _language_model(embed_dim=256, ffn_embed_dim=1024, layers=2, attention_heads=4),
 }
 
