@@ -29,6 +29,14 @@ WARNING = {
 }
 
 
+#: Under the curves of a model beside another, which are of no pairs of heads.
+BESIDE_SINGLE_HEAD = (
+    "Canonical correlations between the leading directions of all heads' outputs side by side and "
+    "those of the single-head model's, sorted (SVCCA, as in Fig. 2 of Yun et al. 2021), at the "
+    "last layer of each component. Lower: the model answers less like the single-head one."
+)
+
+
 class Curve(NamedTuple):
     """What a figure shows of one run."""
 
@@ -126,7 +134,7 @@ def _coefficients_against(figure: Figure, curves: Sequence[Curve], folder: Path)
         }
         for curve in curves
     ]
-    return _panels(figure, curves, pairs)
+    return [plot._replace(caption=BESIDE_SINGLE_HEAD) for plot in _panels(figure, curves, pairs)]
 
 
 def _panels(figure: Figure, curves: Sequence[Curve], components: Sequence[dict]) -> list[Plot]:

@@ -52,6 +52,20 @@ def test_coefficients_are_of_the_encoder_decoder_attention_alone(runner, tmp_pat
     assert "only this module" in (tmp_path / "figures/figure.md").read_text()
 
 
+def test_a_model_beside_the_single_head_one_is_not_called_pairs_of_heads(runner, tmp_path):
+    figure = find("yun2021", "figure-2")
+    found = {}
+    for need in fill.needs_of(figure, figure.rows, CHOICES):
+        against = {"cross": {"coefficients": [0.9, 0.5, 0.1]}}
+        heads = {"name": "a checkpoint", "against": against}
+        write_json(steps.heads_file(need, runner.place), {"models": [heads]})
+        found |= dict.fromkeys(need.runs, {})
+    assert draw(figure, CHOICES, found, runner, tmp_path)
+    text = (tmp_path / "figure.md").read_text()
+    assert "all heads' outputs side by side and those of the single-head model's" in text
+    assert "pairs" not in text and "trained with the next seed" in text
+
+
 def test_a_trial_says_so_in_the_picture_and_under_it(runner, tmp_path):
     trial = replace(CHOICES, updates=2000, bf16=False)
     assert draw(FIGURE, trial, measured(runner, [0.9, 0.5, 0.1], trial), runner, tmp_path / "f")

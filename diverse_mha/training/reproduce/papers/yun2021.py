@@ -198,6 +198,7 @@ FIGURE_2 = Figure(
     kind="coefficients_against",
     curves=tuple(_curve(heads, 512) for heads in _HEADS),
     against=SINGLE,
+    notes=TABLE_2.notes,
 )
 
 _ONLY_CROSS = (
