@@ -77,7 +77,8 @@ def draw(
         curves.append(Curve(label, found[need.run], model, checkpoint, data))
     if not curves:
         return False
-    pictures = save(figure, choices, _DRAWERS[figure.kind](figure, curves, folder), folder)
+    plots = _DRAWERS[figure.kind](figure, curves, runner, folder)
+    pictures = save(figure, choices, plots, folder)
     print(f"written: {folder}: {', '.join(path.name for path in pictures)}\n", flush=True)
     return len(curves) == len(needs)
 
@@ -109,18 +110,22 @@ def save(item: Item, choices: Choices, plots: Sequence[Plot], folder: Path) -> l
     return sorted(folder / f"{plot.name}.svg" for plot in plots)
 
 
-def _heat_maps(figure: Figure, curves: Sequence[Curve], folder: Path) -> list[Plot]:
+def _heat_maps(figure: Figure, curves: Sequence[Curve], runner: Runner, folder: Path) -> list[Plot]:
     plots = [heat_maps(curve.heads, "jsd") for curve in curves]
     return [plot for plot in plots if plot is not None]
 
 
-def _coefficients(figure: Figure, curves: Sequence[Curve], folder: Path) -> list[Plot]:
+def _coefficients(
+    figure: Figure, curves: Sequence[Curve], runner: Runner, folder: Path
+) -> list[Plot]:
     """Draw the encoder-decoder attention alone: the module of Yun et al. 2021's Figs. 3 and 4."""
     cross = [{"cross": curve.heads["components"]["cross"]} for curve in curves]
     return _panels(figure, curves, cross)
 
 
-def _coefficients_against(figure: Figure, curves: Sequence[Curve], folder: Path) -> list[Plot]:
+def _coefficients_against(
+    figure: Figure, curves: Sequence[Curve], runner: Runner, folder: Path
+) -> list[Plot]:
     def last(coefficients: Sequence[float]) -> dict:
         # In the form that pairs of heads have: one "pair", the two models.
         layer = {"svcca": {"coefficients": {"": coefficients}}}
@@ -153,11 +158,16 @@ def _panels(figure: Figure, curves: Sequence[Curve], components: Sequence[dict])
     return plots
 
 
-def _tsne(figure: Figure, curves: Sequence[Curve], folder: Path) -> list[Plot]:
+def _tsne(figure: Figure, curves: Sequence[Curve], runner: Runner, folder: Path) -> list[Plot]:
+    if runner.collect:
+        raise UserError(
+            "left out: it is drawn from what is measured now, and --collect measures nothing"
+        )
     from diverse_mha.analysis.figures.tsne import head_map  # which takes scikit-learn
 
     selection = Selection(components=("encoder",), measures=("cka",))
-    models, _ = open_models([str(c.checkpoint) for c in curves], str(curves[0].data), selection)
+    paths, data = [str(curve.checkpoint) for curve in curves], str(curves[0].data)
+    models, _ = open_models(paths, data, selection, cpu=runner.on_cpu)
     means = [
         (curve.label, analyze(loaded, selection, name=curve.label).head_means)
         for curve, loaded in zip(curves, models, strict=True)
@@ -169,7 +179,9 @@ def _tsne(figure: Figure, curves: Sequence[Curve], folder: Path) -> list[Plot]:
     return [plot]
 
 
-def _accuracy_by_length(figure: Figure, curves: Sequence[Curve], folder: Path) -> list[Plot]:
+def _accuracy_by_length(
+    figure: Figure, curves: Sequence[Curve], runner: Runner, folder: Path
+) -> list[Plot]:
     by_label = {
         curve.label: {
             int(name.removeprefix("test")): subset["accuracy"]

@@ -59,6 +59,11 @@ class Runner:
     jobs: int = 1
     collect: bool = False
 
+    @property
+    def on_cpu(self) -> bool:
+        """Whether GPUs are left alone."""
+        return self.fork or self.gpus == 0
+
     def run_all(self, runs: Sequence[Run]) -> dict[Run, dict]:
         """Carry out runs in order, each once, and print one line about each.
 
@@ -168,13 +173,13 @@ class Runner:
             return {}
         threads = 1 if self.fork else max(1, cores() // self.jobs)
         share = {THREADS: os.environ.get(THREADS, str(threads))}
-        devices = [] if self.fork or self.gpus == 0 else visible_gpus()[: self.gpus]
+        devices = [] if self.on_cpu else visible_gpus()[: self.gpus]
         if devices:
             share[GPUS] = ",".join(devices[slot :: self.jobs] or [devices[slot % len(devices)]])
         return share
 
     def _gpus(self, run: Run, share: Mapping[str, str]) -> int:
-        if self.fork or self.gpus == 0:
+        if self.on_cpu:
             return 0
         if GPUS in share:
             return usable(run.batches, len(split_list(share[GPUS])))

@@ -6,7 +6,7 @@ import pytest
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import write_json
-from diverse_mha.training.reproduce import fill, steps
+from diverse_mha.training.reproduce import figures, fill, steps
 from diverse_mha.training.reproduce.experiments import Experiment
 from diverse_mha.training.reproduce.figures import draw
 from diverse_mha.training.reproduce.papers import find
@@ -88,3 +88,20 @@ def test_a_figure_without_anything_in_it_is_refused(runner, tmp_path):
     found = measured(runner, [])
     with pytest.raises(UserError, match="nothing to draw; the runs have too few heads"):
         draw(FIGURE, CHOICES, found, runner, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "choice, cpu", [({"gpus": 0}, True), ({"fork": True}, True), ({"gpus": 1}, False)]
+)
+def test_a_map_of_heads_is_measured_where_the_runs_are(choice, cpu, runner, tmp_path, monkeypatch):
+    def stop(paths, data, selection, *, cpu):
+        raise UserError(f"cpu {cpu}")
+
+    monkeypatch.setattr(figures, "open_models", stop)
+    figure = find("li2021", "figure-3")
+    needs = fill.needs_of(figure, figure.rows, CHOICES)
+    found = {run: {} for need in needs for run in need.runs}
+    with pytest.raises(UserError, match=f"cpu {cpu}"):
+        draw(figure, CHOICES, found, replace(runner, **choice), tmp_path)
+    with pytest.raises(UserError, match="left out: .*--collect measures nothing"):
+        draw(figure, CHOICES, found, replace(runner, collect=True, **choice), tmp_path)
