@@ -36,7 +36,8 @@ COLUMNS = (
     ),
     Column(
         "CKA-RBF", "cka-rbf", "mean",
-        "the same with the RBF kernel, on a sample of positions (Kornblith et al. 2019)",
+        "RBF kernel, on a sample of positions; mean over pairs, 0 to 1, higher = more alike "
+        "(Kornblith et al. 2019)",
     ),
     Column(
         "JSD", "jsd", "mean",
@@ -49,6 +50,12 @@ SCORES = (
     *(Column(heading, "disagreement", key, "") for heading, key in ALL_PAIRS),
     *(Column(f"{heading} i≠j", "disagreement", key, "") for heading, key in ALL_PAIRS),
 )
+SCORE_MEANINGS = [
+    "Sub., Pos., Out.: exp(D) of values, attention and outputs over all pairs of heads, i = j "
+    "included, 0 to 1, higher = differ more (Li et al. 2018)",
+    "Sub., Pos., Out. i≠j: the same without the pairs i = j; perpendicular heads give 1 in Sub. "
+    "and Out. (most likely the 0.999 of Yun et al. 2021, section 6.2)",
+]
 
 
 class Part(NamedTuple):
@@ -58,6 +65,7 @@ class Part(NamedTuple):
     title: str
     headings: list[str]
     place: slice  # of its columns among those of a row
+    meanings: list[str]  # lines that say what they are
 
 
 class Table(NamedTuple):
@@ -68,6 +76,7 @@ class Table(NamedTuple):
     names: int  # columns at the left that hold words
     headings: list[str]
     groups: list[list[list[str]]]  # rows of cells; a blank stands for the word above it
+    meanings: list[str]  # lines that say what its columns and rows are
 
 
 # Of the comparison with another model: heading, and key of ``AgainstMeter.result``.
@@ -77,6 +86,12 @@ AGAINST = {
     "SVCCA each head": "svcca_each",
     "CKA together": "cka",
 }
+AGAINST_MEANING = (
+    "Beside another model: SVCCA (mean of the canonical correlations) and CKA (linear kernel) of "
+    "the outputs of both at the same positions, 0 to 1, higher = more alike; together: all heads "
+    "side by side; each head: a head by itself beside all of the other model, mean over heads; "
+    "SVCCA top: together, only the leading correlations that cover 98 % of their sum"
+)
 
 
 def columns_of(result: dict) -> list[Column]:
@@ -92,12 +107,14 @@ def headings_of(result: dict) -> list[str]:
 
 def parts_of(result: dict) -> list[Part]:
     """Tables that a model's rows are cut into: similarities, and scores."""
-    headings, count = headings_of(result), len(columns_of(result))
+    columns, headings = columns_of(result), headings_of(result)
+    count, share = len(columns), f"{100 * _threshold(result):g} %"
+    meanings = [f"{c.heading}: {c.meaning.format(share=share)}" for c in columns]
     parts = [
         Part("similarity", "Similarity and divergence, means over pairs of heads", headings[:count],
-             slice(0, count)),
+             slice(0, count), meanings),
         Part("scores", "Disagreement scores exp(D), over all pairs of heads and over i≠j",
-             headings[count:], slice(count, None)),
+             headings[count:], slice(count, None), SCORE_MEANINGS),
     ]  # fmt: skip
     return [part for part in parts if part.headings]
 
@@ -196,7 +213,8 @@ def model_tables(result: dict, titles: Mapping[str, str] | None = None) -> list[
             groups.append([["" if i else title, *line] for i, line in enumerate(lines)])
         label = f"layers-{part.name}-{file_name(result['name'])}"
         headings = ["component", "layer", *part.headings]
-        tables.append(Table(label, part.title, 2, headings, groups))
+        meanings = [*part.meanings, _rows_over_all(result)]
+        tables.append(Table(label, part.title, 2, headings, groups, meanings))
     return tables
 
 
@@ -215,7 +233,8 @@ def comparison_tables(results: list[dict]) -> list[Table]:
                 [model, *map(number, found[name][part.place])] for model, found in rows.items()
             ]
             headings = ["model", *part.headings]
-            tables.append(Table(f"{name}-{part.name}", title, 1, headings, [lines]))
+            label = f"{name}-{part.name}"
+            tables.append(Table(label, title, 1, headings, [lines], part.meanings))
     return tables
 
 
@@ -233,7 +252,8 @@ def against_table(
         for component, found in result["against"].items()
     ]
     title = f"Similarity of last layers beside those of {other} (Yun et al. 2021, Table 2)"
-    return Table("against", title, 2, ["model", "component", *AGAINST], [lines])
+    headings = ["model", "component", *AGAINST]
+    return Table("against", title, 2, headings, [lines], [AGAINST_MEANING])
 
 
 def number(value: float | None) -> str:
@@ -242,21 +262,13 @@ def number(value: float | None) -> str:
 
 
 def legend(result: dict) -> list[str]:
-    """Lines that say what the columns of a model's tables mean."""
-    share = f"{100 * _threshold(result):g} %"
-    lines = [f"{c.heading}: {c.meaning.format(share=share)}" for c in columns_of(result)]
-    if "disagreement" in result:
-        lines.append(
-            "Sub., Pos., Out.: exp(D) of values, attention and outputs over all pairs of heads, "
-            "i = j included, 0 to 1, higher = differ more (Li et al. 2018)"
-        )
-        lines.append(
-            "Sub., Pos., Out. i≠j: the same without the pairs i = j; perpendicular heads give 1 "
-            "in Sub. and Out. (most likely the 0.999 of Yun et al. 2021, section 6.2)"
-        )
+    """Lines that say what the columns and rows of a model's tables mean."""
+    return [*(m for part in parts_of(result) for m in part.meanings), _rows_over_all(result)]
+
+
+def _rows_over_all(result: dict) -> str:
     last, every = last_layer([result]), all_layers([result])
-    lines.append(f"all, last: mean of the components' {last} layers; all, mean: of {every}")
-    return lines
+    return f"all, last: mean of the components' {last} layers; all, mean: of {every}"
 
 
 def _threshold(result: dict) -> float:

@@ -5,6 +5,7 @@ import textwrap
 from diverse_mha.analysis.contradictions import contradictions
 from diverse_mha.analysis.names import COMPONENT_TITLES, apart
 from diverse_mha.analysis.tables import (
+    AGAINST_MEANING,
     Table,
     against_table,
     comparison_tables,
@@ -41,7 +42,7 @@ def format_tables(results: list[dict], subset: str, against: str | None = None) 
     lines += map(_text, _of_several(results, against))
     for sentence in contradictions(results):
         lines += [*textwrap.wrap(sentence, WIDTH), ""]
-    for line in legend(results[0]):
+    for line in (*legend(results[0]), *([] if against is None else [AGAINST_MEANING])):
         lines += textwrap.wrap(line, WIDTH, subsequent_indent="  ")
     return "\n".join(lines)
 
@@ -51,7 +52,7 @@ def latex_tables(content: dict) -> str:
 
     Labels: ``tab:heads-WHAT-PART`` of all models, with ``WHAT`` one of cross, last, mean, and
     ``PART`` one of similarity, scores; ``tab:heads-layers-PART-MODEL`` of one;
-    ``tab:heads-against``. What the columns mean stands in the caption.
+    ``tab:heads-against``. What columns and rows mean stands in the caption.
 
     Args:
         content: as in ``scores.json``.
@@ -73,7 +74,7 @@ def latex_tables(content: dict) -> str:
     tables = [
         (t._replace(label=label), title) for label, (t, title) in zip(labels, tables, strict=True)
     ]
-    return "\n".join([head, *(_latex(*both, where, legend(results[0])) for both in tables)])
+    return "\n".join([head, *(_latex(*both, where) for both in tables)])
 
 
 def layers_csv(results: list[dict]) -> str:
@@ -113,9 +114,7 @@ def _text(table: Table) -> str:
     return to_text(layout) + "\n"
 
 
-def _latex(table: Table, title: str, where: str, meanings: list[str]) -> str:
-    headings = tuple(heading.split(" i≠j")[0] for heading in table.headings[table.names :])
-    meaning = [f"{line}." for line in meanings if line.startswith(headings)]
-    caption = " ".join([f"{title}.", where, *meaning])
+def _latex(table: Table, title: str, where: str) -> str:
+    caption = " ".join([f"{title}.", where, *(f"{line}." for line in table.meanings)])
     label = f"tab:heads-{table.label}"
     return latex_table(table.headings, table.groups, caption, label, names=table.names)

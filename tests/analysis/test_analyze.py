@@ -123,6 +123,7 @@ def test_several_models_beside_a_single_head_one(save, checkpoint, data, capsys)
     assert run([*command, "--cpu"]) == 0
     out = capsys.readouterr().out
     assert "last layers beside those of single" in out
+    assert "each head: a head by itself beside all of the other model" in " ".join(out.split())
     assert len(re.findall(r"^(baseline|other) +(encoder|cross|decoder) ", out, re.M)) == 6
     content = scores(capsys, *command[1:])
     assert content["against"]["name"] == "single"

@@ -124,6 +124,36 @@ def test_models_of_like_names_have_labels_of_their_own():
     assert labels == [f"{part}-a-b{number}" for number in ("", "-2") for part in parts]
 
 
+def test_a_caption_explains_what_its_table_has():
+    made = {"command": "", "date": "", "versions": {"diverse_mha": ""}}
+    found = result("a", 0.0, 0.5)
+    beside = {"svcca": 0.5, "svcca_top": 0.6, "svcca_each": 0.4, "cka": 0.3}
+    found["against"] = {"encoder": beside}
+    content = {"models": [found], "made": made, "subset": "valid", "data": "d"}
+    text = latex_tables(content | {"against": {"name": "single"}})
+    pairs = re.findall(r"\\caption\{(.*)\}\n\\label\{tab:heads-(.*?)\}", text)
+    captions = {label: caption for caption, label in pairs}
+    assert captions["against"].endswith(
+        "only the leading correlations that cover 98 \\% of their sum."
+    )
+    assert "of the same correlations" not in captions["against"]
+    similarity, scores = captions["layers-similarity-a"], captions["layers-scores-a"]
+    assert "linear kernel" in similarity and "exp(D) of values" in scores
+    assert "linear kernel" not in scores and "exp(D)" not in similarity
+    assert all("all, last: mean of" in caption for caption in (similarity, scores))
+
+
+def test_a_measure_by_itself_is_explained_without_the_others():
+    found = result("a", 0.0, 0.5)
+    for entry in found["components"].values():
+        for layer in entry["layers"].values():
+            layer.clear()
+            layer["cka-rbf"] = {"mean": 0.5}
+    del found["disagreement"]
+    found["summary"] = summarise(found["components"])
+    assert legend(found)[0].startswith("CKA-RBF: RBF kernel, on a sample of positions; mean over")
+
+
 def test_one_sentence_where_measures_contradict():
     base, other = result("base", 0.0, 0.5), result("other", 0.2, 0.7)
     (sentence,) = contradictions([base, other])
