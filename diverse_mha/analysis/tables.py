@@ -187,9 +187,11 @@ def _exp_of_mean(scores: list[float | None]) -> float | None:
     return None if average is None else math.exp(average)
 
 
-def _titles(results: list[dict]) -> dict[str, str]:
+def _titles(results: list[dict], part: Part) -> dict[str, str]:
+    """Titles of the part's tables of several models, by row of :func:`summary_rows`."""
     last, every = last_layer(results), all_layers(results)
-    papers = " (as Yun et al. 2021, Tables 3 and 5)" if last == "last" else ""
+    published = last == "last" and part.name == "similarity"
+    papers = " (as Yun et al. 2021, Tables 3 and 5)" if published else ""
     return {
         "cross": f"Encoder-decoder attention, {last} layer{papers}",
         "last": f"Mean over the components' {last} layers",
@@ -225,7 +227,7 @@ def comparison_tables(results: list[dict]) -> list[Table]:
     """
     rows = {result["name"]: summary_rows(result) for result in results}
     tables = []
-    for name, title in _titles(results).items():
+    for name in ("cross", "last", "mean"):
         if any(name not in found for found in rows.values()):
             continue
         for part in parts_of(results[0]):
@@ -234,6 +236,7 @@ def comparison_tables(results: list[dict]) -> list[Table]:
             ]
             headings = ["model", *part.headings]
             label = f"{name}-{part.name}"
+            title = _titles(results, part)[name]
             tables.append(Table(label, title, 1, headings, [lines], part.meanings))
     return tables
 

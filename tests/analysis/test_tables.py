@@ -55,8 +55,9 @@ def test_the_module_that_yun_et_al_report_is_told_from_the_mean_of_three():
     assert rows["last"][place] == pytest.approx((0.2 + 0.3 + 0.4) / 3)
     assert rows["mean"][place] == pytest.approx((0.15 + 0.25 + 0.35) / 3)
     assert rows["cross"][place + 1] == pytest.approx(0.35)
-    title = comparison_tables([found])[0].title
+    title, of_scores = (table.title for table in comparison_tables([found])[:2])
     assert title == "Encoder-decoder attention, last layer (as Yun et al. 2021, Tables 3 and 5)"
+    assert of_scores == "Encoder-decoder attention, last layer"
     deeper = result("a", 0.0, 0.5, depth=6)
     assert comparison_tables([deeper])[0].title == "Encoder-decoder attention, last chosen layer"
     assert "Yun" not in comparison_tables([result("lm", 0.0, 0.5, ("decoder",))])[0].title
