@@ -262,6 +262,9 @@ def check_before_training() -> None:
             suffix=trainer.checkpoint_suffix or "",
             exists=PathManager.exists,
         )
+        decoder = getattr(trainer.get_model(), "decoder", None)
+        if hasattr(decoder, "aligns_in_training"):
+            decoder.aligns_in_training = hasattr(criterion, "alignment_lambda")
         if ours:
             criterion.check_model(trainer.get_model())
         option, path = start or (None, os.path.join(cfg.save_dir, LAST))

@@ -240,6 +240,19 @@ def test_what_would_cost_a_training_is_said_before_it(metric, task, message, tmp
         checkpoint_utils.load_checkpoint(config, trainer)
 
 
+@pytest.mark.parametrize("asked", [True, False])
+def test_a_criterion_with_alignments_gets_them(asked, tmp_path):
+    config, trainer = training(tmp_path)
+    trainer.load_checkpoint.return_value = None
+    model = trainer.get_model.return_value
+    model.decoder = argparse.Namespace(aligns_in_training=None)
+    trainer.get_criterion.return_value = mock.Mock(
+        spec=["alignment_lambda"] if asked else ["check_model"]
+    )
+    checkpoint_utils.load_checkpoint(config, trainer)
+    assert model.decoder.aligns_in_training is asked
+
+
 def training(tmp_path, **model):
     """What fairseq's trainer has to say when a training is to begin."""
     trainer = mock.MagicMock(checkpoint_suffix="")

@@ -34,6 +34,8 @@ class DiverseDecoder(TransformerDecoderBase):
         no_encoder_attn: leave out the attention to the encoder (language models).
     """
 
+    aligns_in_training = False  # compat.py sets it where fairseq's criterion asks for alignments
+
     def __init__(self, cfg, dictionary, embed_tokens, seams: Seams, no_encoder_attn: bool = False):
         self._seams, self._built = seams, 0  # fairseq's constructor builds the layers
         self.crossing = not no_encoder_attn
@@ -107,8 +109,9 @@ class DiverseDecoder(TransformerDecoderBase):
         if encoder_out is not None and encoder_out["encoder_out"]:
             source = encoder_out["encoder_out"][0].transpose(0, 1)  # (B, S, C)
         # Alignments cost a pass over explicit weights: not in training unasked.
+        asked = alignment_layer is not None or self.aligns_in_training or not self.training
         aligned = None
-        if source is not None and (alignment_layer is not None or not self.training):
+        if source is not None and asked:
             aligned = self.num_layers - 1 if alignment_layer is None else alignment_layer
         x, tokens = self._embed(prev_output_tokens, incremental_state)
         one_way = incremental_state is None and not full_context_alignment
