@@ -84,7 +84,7 @@ def prepare(job: Job) -> None:
         chinese.require_jieba()  # now, not after hours of downloading
     plan = steps_of(job)
     with sole_use(job.out, option="--out"):
-        steps = Steps(job.out, tuple(folder for folder, *_ in plan))
+        steps = Steps(job.out, tuple(folder for folder, *_ in plan), job.local)
         for _, title, options, work in plan:
             steps.run(title, options(), functools.partial(work, job))
         if job.corpus.counts:

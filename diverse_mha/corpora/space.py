@@ -47,13 +47,15 @@ def require_space(folder: Path, needed: int) -> None:
     """Refuse to start what the disk cannot hold.
 
     Args:
-        folder: The folder that will be written to; what lies in it already counts as room.
+        folder: The folder that will be written to. What was downloaded into it already counts as
+            room; what an earlier run made of it does not, since it goes only after the new.
         needed: Bytes that all of it will need.
 
     Raises:
         UserError: If less is free.
     """
-    present = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    downloads = (folder / "download").rglob("*")
+    present = sum(path.stat().st_size for path in downloads if path.is_file())
     place = next(path for path in (folder, *folder.absolute().parents) if path.is_dir())
     free = shutil.disk_usage(place).free
     if free < needed - present:

@@ -4,7 +4,7 @@ A step works in ``NAME.tmp``, leaves a stamp there, and only then is the folder 
 ``NAME``; if the step fails, ``NAME.tmp`` goes. The stamp holds a key: the hash of the step's
 options and of the key of the step before it. A folder whose stamp has the right key, and whose
 files are all there at the size they had, is not made again; anything else is, and with it all
-that was made from it.
+that was made from it. What was there before goes once the new folder is whole, not earlier.
 """
 
 import hashlib
@@ -27,11 +27,23 @@ class Steps:
     Args:
         out: The output folder; made if need be.
         folders: The folders that the steps write, in their order.
+        local: The folder given by --from, if any.
+
+    Raises:
+        UserError: If ``local`` lies in one of the folders that the steps write.
     """
 
-    def __init__(self, out: Path, folders: tuple[str, ...]):
+    def __init__(self, out: Path, folders: tuple[str, ...], local: Path | None = None):
         self.out = out
         self.folders = folders
+        for folder in (out / name for name in folders):
+            if local is not None and local.resolve().is_relative_to(folder.resolve()):
+                raise UserError(
+                    f"--from {local}: it is in {folder}, which this command writes itself; copy "
+                    "the text to another place and give that"
+                )
+            for ending in (".tmp", ".old.tmp"):  # what a killed run has left
+                shutil.rmtree(out / f"{folder.name}{ending}", ignore_errors=True)
         self._key = f"format {FORMAT}"  # then that of the last step
         self._number = 0
 
@@ -55,17 +67,23 @@ class Steps:
         if stamp is not None and stamp["key"] == self._key:
             print(f"{head}{stamp['summary']} (already done)", flush=True)
             return
-        for later in self.folders[self._number - 1 :]:
-            self._remove(later)
+        outdated = [self.out / later for later in self.folders[self._number - 1 :]]
+        for old in outdated:
+            if old.exists() and not (old / STAMP).is_file():
+                raise UserError(
+                    f"{old} is there, but not from this command; move it away or choose another "
+                    f"--out"
+                )
         if sys.stderr.isatty():
             print(f"{head}...", end="\r", file=sys.stderr, flush=True)
         start = time.monotonic()
         temporary = self.out / f"{name}.tmp"
-        shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir(parents=True)
         try:
             summary = work(temporary)
             _write_stamp(temporary, self._key, summary, options)
+            for old in outdated:
+                _remove(old)
             temporary.rename(folder)
         finally:
             # What an error leaves is of no use to the next run, and the disk may be full of it.
@@ -74,20 +92,11 @@ class Steps:
             print(clear, end="", file=sys.stderr, flush=True)
         print(f"{head}{summary}  {time.monotonic() - start:.0f} s", flush=True)
 
-    def _remove(self, name: str) -> None:
-        folder = self.out / name
-        if not folder.exists():
-            return
-        if not (folder / STAMP).is_file():
-            raise UserError(
-                f"{folder} is there, but not from this command; move it away or choose another "
-                f"--out"
-            )
+
+def _remove(folder: Path) -> None:
+    if folder.exists():
         # Renamed first, so that half a folder is never met under the real name.
-        trash = self.out / f"{name}.old"
-        shutil.rmtree(trash, ignore_errors=True)
-        folder.rename(trash)
-        shutil.rmtree(trash)
+        shutil.rmtree(folder.rename(folder.with_name(f"{folder.name}.old.tmp")))
 
 
 def read_stamp(folder: Path) -> dict | None:

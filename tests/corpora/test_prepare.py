@@ -106,6 +106,23 @@ def test_own_corpus_that_changed_is_prepared_anew(own, monkeypatch, capsys):
     assert (own / "x/raw/test.en").read_text() == "one six\n" * 3
 
 
+def test_a_run_that_is_refused_takes_nothing_away(own, monkeypatch, capsys):
+    monkeypatch.chdir(own)
+    monkeypatch.setattr("diverse_mha.corpora.pipeline._binarise", lambda job, tmp: "done")
+    prepare.main(own_arguments(own))
+    too_high = [*own_arguments(own), "--vocabulary-threshold", "99"]
+    for arguments in (too_high, own_arguments("x/raw")):
+        with pytest.raises(UserError):
+            prepare.main(arguments)
+    (own / "test.en").write_text("one\n")
+    with pytest.raises(UserError, match="test.en has 1;"):
+        prepare.main(own_arguments(own))
+    (own / "test.en").write_text("one two\n" * 3)
+    capsys.readouterr()
+    prepare.main(own_arguments(own))
+    assert capsys.readouterr().out.count("(already done)") == 5
+
+
 def test_same_language_twice_is_refused(own):
     arguments = own_arguments(own)
     arguments[4] = "de"

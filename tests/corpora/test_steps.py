@@ -68,11 +68,31 @@ def test_interrupted_step_leaves_nothing_that_looks_done(recorder):
     assert sorted(path.name for path in recorder.out.iterdir()) == ["one", "two"]
 
 
-def test_results_of_old_options_are_gone_before_new_ones_are_made(recorder):
+def test_results_of_old_options_stay_until_new_ones_are_whole(recorder):
     recorder.run()
     with pytest.raises(KeyboardInterrupt):
+        recorder.run(second=9, fail=True)
+    assert recorder.run() == [], "a run that fails takes nothing away"
+    with pytest.raises(KeyboardInterrupt):
         recorder.run(first=9, fail=True)
-    assert not (recorder.out / "two").exists()
+    assert (recorder.out / "one/sub/file").read_text() == "9"
+    assert not (recorder.out / "two").exists(), "it was made from what is gone"
+
+
+def test_what_a_killed_run_leaves_is_removed(recorder):
+    recorder.run()
+    for name in ("two.tmp", "one.old.tmp"):
+        (recorder.out / name / "sub").mkdir(parents=True)
+    assert recorder.run() == []
+    assert sorted(path.name for path in recorder.out.iterdir()) == ["one", "two"]
+
+
+def test_a_source_in_a_folder_of_the_steps_is_refused(recorder, tmp_path):
+    recorder.run()
+    (tmp_path / "link").symlink_to(recorder.out / "one/sub")
+    with pytest.raises(UserError, match="--from .*link: it is in .*out/one, .* copy the text to"):
+        Steps(recorder.out, ("one", "two"), tmp_path / "link")
+    Steps(recorder.out, ("two",), recorder.out / "one")
 
 
 @pytest.mark.parametrize("harm", ["shorten", "delete", "stamp"])
@@ -94,7 +114,7 @@ def test_folders_of_the_user_are_never_removed(recorder):
     (recorder.out / "one" / "thesis.tex").write_text("years of work")
     with pytest.raises(UserError, match="one is there, but not from this command"):
         recorder.run()
-    assert (recorder.out / "one" / "thesis.tex").exists()
+    assert (recorder.out / "one" / "thesis.tex").exists() and recorder.ran == []
 
 
 def test_two_runs_do_not_share_a_folder(tmp_path):
