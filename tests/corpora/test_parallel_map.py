@@ -1,9 +1,12 @@
 """Mapping lines over processes."""
 
 import functools
+import os
+import signal
 
 import pytest
 
+from diverse_mha.common.errors import UserError
 from diverse_mha.corpora import parallel_map
 from diverse_mha.corpora.text import read_lines, write_lines
 
@@ -23,3 +26,26 @@ def test_order_and_number_are_kept(tmp_path, monkeypatch, workers, lines):
     )
     assert count == lines
     assert list(read_lines(tmp_path / "out")) == [f"-{n}" for n in range(lines)]
+
+
+def make_refusing():
+    raise UserError("no subword is that frequent")
+
+
+def make_dying():
+    """As by the kernel when there is no memory left."""
+    return lambda line: os.kill(os.getpid(), signal.SIGKILL) if line == "9" else line
+
+
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (make_refusing, "^no subword is that frequent$"),
+        (make_dying, r"^mark: a process was killed \(out of memory\?\); give fewer --workers"),
+    ],
+)
+def test_a_process_that_cannot_work_ends_it_all(tmp_path, monkeypatch, make, message):
+    monkeypatch.setattr(parallel_map, "CHUNK", 4)
+    write_lines(tmp_path / "in", map(str, range(60)))
+    with pytest.raises(UserError, match=message):
+        parallel_map.map_file(make, tmp_path / "in", tmp_path / "out", workers=2, label="mark")
