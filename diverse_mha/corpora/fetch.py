@@ -2,6 +2,7 @@
 
 import functools
 import shutil
+import sys
 from collections.abc import Mapping
 from dataclasses import astuple
 from pathlib import Path
@@ -18,6 +19,7 @@ from diverse_mha.corpora.published import Member, PublishedFile, file_of
 from diverse_mha.corpora.space import download_bytes, require_space, work_bytes
 
 Found = Mapping[PublishedFile, Path]
+_MARKS = frozenset({"<s>", "</s>", "<pad>"})  # <unk>, too, but text has that for what it means
 
 
 def tokeniser_options(job: Job) -> dict:
@@ -197,12 +199,29 @@ def _check_tokens(job: Job, folder: Path, lines: Mapping[str, int]) -> str:
     """Count words and line ends of text for a language model; return a summary.
 
     Raises:
-        UserError: If they are not as many as the published text has.
+        UserError: If they are not as many as the published text has, or the text has words that
+            fairseq takes for marks of its own.
     """
     tokens = dict(lines)
     for split in tokens:
         (path,) = job.sides(folder, split)
-        tokens[split] += sum(len(line.split()) for line in text.read_lines(path))
+        filled = marked = 0
+        for number, line in enumerate(text.read_lines(path), start=1):
+            words = line.split()
+            if not _MARKS.isdisjoint(words):
+                raise UserError(
+                    f"the {split} text has {next(filter(_MARKS.__contains__, words))} in line "
+                    f"{number:,}, a mark of fairseq's, which ends lines itself; take it out"
+                )
+            tokens[split] += len(words)
+            filled += bool(words)
+            marked += words[-1:] == ["<eos>"]
+        if marked > filled / 2:
+            print(
+                f"warning: {marked:,} lines of the {split} text end in <eos>; fairseq ends lines "
+                "itself, so each end is predicted twice: take it out",
+                file=sys.stderr,
+            )
     for split, expected in job.corpus.tokens.items():
         if tokens[split] != expected:
             raise UserError(

@@ -299,6 +299,9 @@ def test_own_text_that_changed_is_prepared_anew(own, preprocess, capsys):
     [
         (b"", r"the valid text \(.*valid.txt\) is empty"),
         (b"\n \n", r"the valid text \(.*valid.txt\) is empty"),
+        (b"a <unk>\nb </s>\n", "the valid text has </s> in line 2, .* take it out"),
+        (b"<s> a\n", "the valid text has <s> in line 1, .* take it out"),
+        (b"a <pad>\n", "the valid text has <pad> in line 1, .* take it out"),
         (b"\xff\xfe", r"valid.txt is not UTF-8 text \(.*\); convert it"),
     ],
 )
@@ -307,6 +310,14 @@ def test_own_text_that_cannot_be_used_is_named(own, content, message):
     with pytest.raises(UserError, match=message):
         prepare_lm.main(["own", "--from", f"{own}", "--out", f"{own / 'x'}"])
     assert left_over(own / "x") == []
+
+
+def test_line_ends_that_are_words_are_warned_of(own, preprocess, capsys):
+    for split, content in {"train": "a <eos>\n\nb", "test": "a <eos>\n\n"}.items():
+        (own / f"{split}.txt").write_text(content)
+    prepare_lm.main(["own", "--from", f"{own}", "--out", f"{own / 'x'}"])
+    (said,) = capsys.readouterr().err.splitlines()  # half of the lines of train are not most
+    assert said.startswith("warning: 1 lines of the test text end in <eos>; ")
 
 
 def test_a_carriage_return_ends_no_line(own, preprocess, capsys):
