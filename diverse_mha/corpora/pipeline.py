@@ -232,8 +232,24 @@ def _binarise_text(job: Job, tmp: Path) -> str:
         options += ["--thresholdsrc", str(corpus.min_count)]
     prefixes = {split: job.sides(job.out / "raw", split)[0] for split in SPLITS}
     preprocess(prefixes, tmp, job.workers, options)
-    made = {"corpus": corpus.name, "kind": "language model", "min_count": corpus.min_count}
+    known = {line.rsplit(" ", 1)[0] for line in text.read_lines(tmp / "dict.txt")}
+    unknown = {split: _share_outside(known, path) for split, path in prefixes.items()}
+    made = {
+        "corpus": corpus.name,
+        "kind": "language model",
+        "min_count": corpus.min_count,
+        "unknown_words": unknown,  # shares, those included that were <unk> already
+    }
     write_json(tmp / "corpus.json", made | ({} if corpus.checked else {"files_checked": False}))
-    entries = text.read_lines(tmp / "dict.txt")
-    words = sum(not line.startswith("madeupword") for line in entries)  # fairseq pads to eights
-    return f"{words:,} different words, besides <unk> and the line end"
+    words = sum(not word.startswith("madeupword") for word in known)  # fairseq pads to eights
+    shares = ", ".join(f"{share:.2%} of {split}" for split, share in unknown.items())
+    return f"{words:,} different words, besides <unk> ({shares}) and the line end"
+
+
+def _share_outside(known: set[str], path: Path) -> float:
+    total = outside = 0
+    for line in text.read_lines(path):
+        words = line.split()
+        total += len(words)
+        outside += sum(word not in known for word in words)
+    return round(outside / total, 6)

@@ -107,11 +107,16 @@ def test_archive_becomes_text_and_data(wiki, archive, tmp_path, preprocess, caps
     assert left_over(job.out) == ["bin", "raw"]
     assert left_over(job.out / "raw") == ["stamp.json", "test.txt", "train.txt", "valid.txt"]
     assert not list(tmp_path.rglob("climbed.txt"))
-    assert json.loads((job.out / "bin/corpus.json").read_text())["corpus"] == "mini"
+    made = json.loads((job.out / "bin/corpus.json").read_text())
+    # By hand: "= Title =" and <unk> are 4 of the 6 words that train has four times over.
+    assert made["corpus"] == "mini"
+    assert made["unknown_words"] == {"train": 0.666667, "valid": 0.0, "test": 0.0}
     assert "--only-source" in preprocess[0] and str(job.out / "raw/test.txt") in preprocess[0]
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("[1/2] fetch: 12 train, 2 valid, 1 test lines; 36 train tokens")
-    assert lines[1].startswith("[2/2] binarise: 2 different words, besides <unk>")
+    shares = "66.67% of train, 0.00% of valid, 0.00% of test"
+    said = f"[2/2] binarise: 2 different words, besides <unk> ({shares}) and the line end"
+    assert lines[1].startswith(said)
     shutil.rmtree(archive.parent)
     prepare(job)
     assert len(preprocess) == 1 and capsys.readouterr().out.count("(already done)") == 2
