@@ -132,11 +132,13 @@ def _segment(job: Job, tmp: Path) -> str:
     name = subwords.MODEL_FILE[corpus.subwords]
     if corpus.joint_subwords:
         models = [tmp / name] * 2
-        subwords.learn(corpus.subwords, train, models[0], corpus.merges)
+        learned = [subwords.learn(corpus.subwords, train, models[0], corpus.merges)]
     else:
         models = [tmp / f"{name}.{language}" for language in corpus.languages]
-        for side, model in enumerate(models):
+        learned = [
             subwords.learn(corpus.subwords, train[side : side + 1], model, corpus.merges)
+            for side, model in enumerate(models)
+        ]
 
     sizes = []
     for side, language in enumerate(corpus.languages):
@@ -153,7 +155,10 @@ def _segment(job: Job, tmp: Path) -> str:
         sizes.append(f"{text.count_lines(vocabulary):,} in {language}")
     unit = "BPE merges" if corpus.subwords == "bpe" else "sentencepiece pieces"
     each = "" if corpus.joint_subwords else " a side"
-    return f"{corpus.merges:,} {unit}{each}; different subwords: {', '.join(sizes)}"
+    if min(learned) < corpus.merges:
+        each += f" (of {corpus.merges:,} asked for: no pair occurs twice)"
+    number = " and ".join(f"{count:,}" for count in dict.fromkeys(learned))
+    return f"{number} {unit}{each}; different subwords: {', '.join(sizes)}"
 
 
 def _segment_file(

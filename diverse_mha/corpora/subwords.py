@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.corpora.text import read_lines, write_lines
+from diverse_mha.corpora.text import count_lines, read_lines, write_lines
 
 METHODS = ("bpe", "sentencepiece")
 # What fairseq-generate --post-process needs to undo each of them.
@@ -16,7 +16,7 @@ POST_PROCESS = {"bpe": "subword_nmt", "sentencepiece": "sentencepiece"}
 MODEL_FILE = {"bpe": "codes", "sentencepiece": "sentencepiece.model"}
 
 
-def learn(method: str, train: Sequence[Path], model: Path, size: int) -> None:
+def learn(method: str, train: Sequence[Path], model: Path, size: int) -> int:
     """Learn one segmentation on the tokenised training text of both sides.
 
     Args:
@@ -25,13 +25,17 @@ def learn(method: str, train: Sequence[Path], model: Path, size: int) -> None:
         model: File to write: the merges, or the sentencepiece model.
         size: Number of merges, or of pieces.
 
+    Returns:
+        The number learned. Merges are fewer than ``size`` where no pair occurs twice any more.
+
     Raises:
         UserError: If the text is too small for this size.
     """
     if method == "bpe":
         _learn_bpe(train, model, size)
-    else:
-        _learn_sentencepiece(train, model, size)
+        return count_lines(model) - 1  # the first line is the version
+    _learn_sentencepiece(train, model, size)
+    return size
 
 
 def _learn_bpe(train: Sequence[Path], model: Path, merges: int) -> None:

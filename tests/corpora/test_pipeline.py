@@ -150,6 +150,16 @@ def test_threshold_applies_to_training_text_too(job, preprocess):
     assert first == "E@@ i@@ n M@@ a@@ n@@ n l@@ ä@@ u@@ f@@ t ."
 
 
+@pytest.mark.parametrize("joint, number", [(True, "30"), (False, "21 and 10")])
+def test_merges_that_were_not_learned_are_not_claimed(job, preprocess, capsys, joint, number):
+    prepare(changed(job, merges=900, joint_subwords=joint))
+    side = "" if joint else " a side"
+    line = next(x for x in capsys.readouterr().out.splitlines() if x.startswith("[4/5]"))
+    assert f" {number} BPE merges{side} (of 900 asked for: no pair occurs twice); " in line
+    codes = [path.read_text().splitlines()[1:] for path in sorted(job.out.glob("bpe/codes*"))]
+    assert " and ".join(str(len(merges)) for merges in codes) == number
+
+
 def test_parts_of_a_split_are_joined_in_order(corpus, tmp_path, preprocess):
     files = dict(corpus.files)
     files["train"] = corpus.files["valid"] + corpus.files["train"] + corpus.files["test"]

@@ -26,7 +26,7 @@ def undo(method, line):
 @pytest.mark.parametrize("method, size", [("bpe", 12), ("sentencepiece", 40)])
 def test_pieces_are_smaller_than_words_and_join_to_the_text(train, tmp_path, capfd, method, size):
     model = tmp_path / subwords.MODEL_FILE[method]
-    subwords.learn(method, train, model, size)
+    assert subwords.learn(method, train, model, size) == size
     segment = subwords.make_segmenter(method, model)
     for line in (WORDS, "höher lowerest", "ﬁne", "sel\u2028we"):
         pieces = segment(line)
