@@ -7,6 +7,7 @@ from pathlib import Path
 from diverse_mha.corpora.corpus import SPLITS, Corpus, Sides
 from diverse_mha.corpora.counts import PaperCount
 from diverse_mha.corpora.published import Member, PublishedFile
+from diverse_mha.corpora.text import rules_for
 
 OWN = "own"
 RUNNING_TEXT = ("txt",)  # the one "language" of text for language models
@@ -55,6 +56,7 @@ def own_corpus(source: str, target: str) -> Corpus:
         about="your own corpus: a folder with train, valid and test as plain text, one sentence "
         "a line, each in two files such as train.de and train.en",
         languages=(source, target),
+        moses_languages=(rules_for(source), rules_for(target)),
         files={
             split: ((PublishedFile(f"{split}.{source}"), PublishedFile(f"{split}.{target}")),)
             for split in SPLITS

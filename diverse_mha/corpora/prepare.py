@@ -5,6 +5,7 @@ import shlex
 import textwrap
 from collections.abc import Sequence
 from dataclasses import fields, replace
+from itertools import filterfalse
 
 from diverse_mha.common.arguments import OneLineParser, add_from, add_number, add_out, called
 from diverse_mha.common.errors import UserError
@@ -15,6 +16,7 @@ from diverse_mha.corpora.corpus import Corpus
 from diverse_mha.corpora.dry_run import describe_job
 from diverse_mha.corpora.job import Job
 from diverse_mha.corpora.pipeline import prepare
+from diverse_mha.corpora.text import has_rules
 
 EPILOG = """\
 The output folder gets raw/ (as published), tok/ (tokenised), clean/ (filtered
@@ -151,8 +153,13 @@ def _add_text_options(parser: argparse.ArgumentParser, corpus: Corpus) -> None:
 def _job(args: argparse.Namespace, running_text: bool) -> Job:
     if args.corpus != OWN:
         corpus = CORPORA[args.corpus]
+    elif running_text:
+        corpus = own_text()
     else:
-        corpus = own_text() if running_text else own_corpus(args.source, args.target)
+        for option in ("source", "target"):
+            if not getattr(args, option).strip():
+                raise UserError(f"--{option} is empty; give a language, as in de")
+        corpus = own_corpus(args.source, args.target)
     if len(set(corpus.languages)) < len(corpus.languages):
         raise UserError(f"--source and --target are both {args.source}")
     given = {name: value for name, value in vars(args).items() if value is not None}
@@ -176,6 +183,9 @@ def main(argv: Sequence[str] | None = None, *, running_text: bool = False) -> No
     if not job.corpus.checked:
         names = ", ".join(file.name for file in job.corpus.published())
         print(f"unchecked: not verified to be the published files: {names}", flush=True)
+    if args.corpus == OWN and not running_text:
+        for code in filterfalse(has_rules, job.corpus.tokeniser_languages):
+            print(f"note: no rules for {code}; those of English are used", flush=True)
     if args.dry_run:
         print(*describe_job(job), sep="\n")
         return

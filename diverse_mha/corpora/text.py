@@ -12,6 +12,14 @@ from diverse_mha.common.errors import UserError
 from diverse_mha.corpora.archives import BLOCK, open_unpacked
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
+# ISO 639-2 and 639-3, of languages that sacremoses knows, or jieba
+_THREE_LETTERS = {
+    **{"ces": "cs", "cze": "cs", "deu": "de", "ger": "de", "ell": "el", "gre": "el", "eng": "en"},
+    **{"spa": "es", "est": "et", "fin": "fi", "fra": "fr", "fre": "fr", "hin": "hi", "hun": "hu"},
+    **{"isl": "is", "ita": "it", "jpn": "ja", "kor": "ko", "lit": "lt", "lav": "lv", "nld": "nl"},
+    **{"dut": "nl", "pol": "pl", "por": "pt", "ron": "ro", "rum": "ro", "rus": "ru", "slk": "sk"},
+    **{"slv": "sl", "swe": "sv", "tam": "ta", "tel": "te", "zho": "zh", "chi": "zh", "cmn": "zh"},
+}
 
 
 Pair = tuple[Path, Path]  # source side, target side
@@ -141,6 +149,19 @@ def check_counts(counts: Sequence[tuple[str, int]]) -> int:
                 f"{other:,}; line n of one must translate line n of the other"
             )
     return size
+
+
+def rules_for(language: str) -> str:
+    """Return the code whose rules are those of a language: "fr" for "fra", "FR" and "fr-CA"."""
+    code = re.split("[-_]", language.lower())[0]
+    return _THREE_LETTERS.get(code, code)
+
+
+def has_rules(code: str) -> bool:
+    """Tell whether there are rules for a code; where not, sacremoses takes those of English."""
+    from sacremoses.corpus import NonbreakingPrefixes
+
+    return code in NonbreakingPrefixes().available_langs.values()
 
 
 def make_tokeniser(

@@ -123,6 +123,32 @@ def test_a_run_that_is_refused_takes_nothing_away(own, monkeypatch, capsys):
     assert capsys.readouterr().out.count("(already done)") == 5
 
 
+@pytest.mark.parametrize(
+    "given, code, noted",
+    [
+        ("de", "de", False), ("fra", "fr", False), ("fr-CA", "fr", False), ("FR", "fr", False),
+        ("deu", "de", False), ("zh-CN", "zh", False), ("zh_CN", "zh", False), ("cmn", "zh", False),
+        ("ja", "ja", True), ("jpn", "ja", True), ("xx", "xx", True),
+    ],
+)  # fmt: skip
+def test_the_rules_are_those_of_the_language_whatever_its_code(jobs, capsys, given, code, noted):
+    prepare.main(["own", "--source", given, "--target", "en", "--from", "f", "--out", "o"])
+    corpus = jobs[0].corpus
+    assert corpus.tokeniser_languages == (code, "en")
+    assert corpus.languages == (given, "en"), "the names of the files stay"
+    assert corpus.published()[0].name == f"train.{given}"
+    note = f"note: no rules for {code}; those of English are used\n"
+    assert capsys.readouterr().out.startswith(note if noted else "ready:")
+
+
+def test_an_empty_language_is_refused(own):
+    for option, place in (("source", 2), ("target", 4)):
+        arguments = own_arguments(own)
+        arguments[place] = ""
+        with pytest.raises(UserError, match=f"--{option} is empty; give a language, as in de"):
+            prepare.main(arguments)
+
+
 def test_same_language_twice_is_refused(own):
     arguments = own_arguments(own)
     arguments[4] = "de"
