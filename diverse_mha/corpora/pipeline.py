@@ -17,6 +17,7 @@ text for language models comes tokenised and is taken as it is: there are raw/ a
 
 import functools
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -40,6 +41,7 @@ from diverse_mha.corpora.job import Job
 from diverse_mha.corpora.parallel_map import map_file
 from diverse_mha.corpora.steps import Steps
 
+POSITIONS = 1024  # of fairseq's models and tasks, unless told otherwise
 Step = tuple[str, str, Callable[[], dict], Callable[[Job, Path], str]]
 
 
@@ -152,6 +154,7 @@ def _segment(job: Job, tmp: Path) -> str:
             source = job.sides(job.out / "tok", split)[side]
             target = job.sides(tmp, split)[side]
             _segment_file(job, source, target, models[side], vocabulary)
+            _warn_of_long_lines(target)
         sizes.append(f"{text.count_lines(vocabulary):,} in {language}")
     unit = "BPE merges" if corpus.subwords == "bpe" else "sentencepiece pieces"
     each = "" if corpus.joint_subwords else " a side"
@@ -169,6 +172,17 @@ def _segment_file(
     method = job.corpus.subwords
     make = functools.partial(subwords.make_segmenter, method, model, vocabulary, threshold)
     map_file(make, source, target, workers=job.workers, label=f"segment {target.name}")
+
+
+def _warn_of_long_lines(path: Path) -> None:
+    """Training text is filtered; of valid and test, fairseq refuses all for one long line."""
+    long = sum(len(line.split()) >= POSITIONS for line in text.read_lines(path))
+    if long:
+        print(
+            f"warning: {path.name}: {long:,} lines of {POSITIONS:,} subwords or more, which with "
+            f"the line end exceed fairseq's default of {POSITIONS:,} positions; shorten them",
+            file=sys.stderr,
+        )
 
 
 def _take_tokens(job: Job, tmp: Path) -> str:

@@ -160,6 +160,18 @@ def test_merges_that_were_not_learned_are_not_claimed(job, preprocess, capsys, j
     assert " and ".join(str(len(merges)) for merges in codes) == number
 
 
+def test_lines_too_long_for_fairseq_are_warned_of(corpus, tmp_path, preprocess, capsys):
+    """The line end takes a position, too."""
+    for name, content in TEXTS.items():
+        (tmp_path / name).write_text(content)
+    for split, length in {"valid": 1023, "test": 1024}.items():
+        (tmp_path / f"{split}.de").write_text(". " * length)
+    own = replace(own_corpus("de", "en"), merges=10)
+    prepare(Job(own, tmp_path / "out", local=tmp_path))
+    (said,) = capsys.readouterr().err.splitlines()
+    assert said.startswith("warning: test.de: 1 lines of 1,024 subwords or more, which")
+
+
 def test_parts_of_a_split_are_joined_in_order(corpus, tmp_path, preprocess):
     files = dict(corpus.files)
     files["train"] = corpus.files["valid"] + corpus.files["train"] + corpus.files["test"]
