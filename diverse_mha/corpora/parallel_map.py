@@ -75,6 +75,7 @@ def _mapped(make: Callable[[], LineFunction], lines: Iterator[str], workers: int
 def _start(make: Callable[[], LineFunction]) -> None:
     global _function
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to report, once
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # what the parent does then is not a worker's
     threading.Thread(target=_end_with_parent, daemon=True).start()
     _function = make()
 

@@ -7,6 +7,7 @@ import signal
 import pytest
 
 from diverse_mha.common.errors import UserError
+from diverse_mha.common.processes import ended_in_order
 from diverse_mha.corpora import parallel_map
 from diverse_mha.corpora.text import read_lines, write_lines
 
@@ -32,20 +33,24 @@ def make_refusing():
     raise UserError("no subword is that frequent")
 
 
-def make_dying():
+def make_dying(number):
     """As by the kernel when there is no memory left."""
-    return lambda line: os.kill(os.getpid(), signal.SIGKILL) if line == "9" else line
+    return lambda line: os.kill(os.getpid(), number) if line == "9" else line
+
+
+KILLED = r"^mark: a process was killed \(out of memory\?\); give fewer --workers"
 
 
 @pytest.mark.parametrize(
     "make, message",
     [
         (make_refusing, "^no subword is that frequent$"),
-        (make_dying, r"^mark: a process was killed \(out of memory\?\); give fewer --workers"),
+        (functools.partial(make_dying, signal.SIGKILL), KILLED),
+        (functools.partial(make_dying, signal.SIGTERM), KILLED),
     ],
 )
 def test_a_process_that_cannot_work_ends_it_all(tmp_path, monkeypatch, make, message):
     monkeypatch.setattr(parallel_map, "CHUNK", 4)
     write_lines(tmp_path / "in", map(str, range(60)))
-    with pytest.raises(UserError, match=message):
+    with pytest.raises(UserError, match=message), ended_in_order():
         parallel_map.map_file(make, tmp_path / "in", tmp_path / "out", workers=2, label="mark")

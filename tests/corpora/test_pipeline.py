@@ -6,6 +6,8 @@ The real one runs in tests/integration.
 import gzip
 import hashlib
 import json
+import os
+import signal
 import subprocess
 from dataclasses import replace
 from types import SimpleNamespace
@@ -134,6 +136,17 @@ def test_failing_preprocess_is_one_line_and_leaves_no_bin(job, monkeypatch):
     with pytest.raises(UserError, match=r"fairseq-preprocess failed \(exit code 1\): MemoryError"):
         prepare(job)
     assert not (job.out / "bin").exists() and (job.out / "bpe").exists()
+
+
+def test_sigterm_ends_it_in_order(job, monkeypatch, request):
+    """So that ``subprocess.run`` ends fairseq-preprocess, which would keep the lock."""
+    before = signal.signal(signal.SIGTERM, lambda *_: pytest.fail("by the process' own handler"))
+    request.addfinalizer(lambda: signal.signal(signal.SIGTERM, before))
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: os.kill(os.getpid(), signal.SIGTERM))
+    with pytest.raises(SystemExit) as end:
+        prepare(job)
+    assert end.value.code == 128 + signal.SIGTERM
+    assert sorted(path.name for path in job.out.iterdir()) == ["bpe", "clean", "raw", "tok"]
 
 
 def test_wrong_file_stops_before_anything_is_unpacked(job, tmp_path):
