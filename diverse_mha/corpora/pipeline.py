@@ -271,4 +271,4 @@ def _share_outside(known: set[str], path: Path) -> float:
         words = line.split()
         total += len(words)
         outside += sum(word not in known for word in words)
-    return round(outside / total, 6)
+    return round(outside / max(1, total), 6)
