@@ -7,6 +7,7 @@ from pathlib import Path
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import link_target, write_json, write_text
+from diverse_mha.corpora.text import rules_for
 
 _COMPOUND = re.compile(r"(\S)-(\S)")
 
@@ -37,7 +38,7 @@ def check_scorer(language: str, tokenize: str | None = None) -> None:
     from sacrebleu.metrics import BLEU
 
     try:
-        BLEU(trg_lang=language) if tokenize is None else BLEU(tokenize=tokenize)
+        BLEU(trg_lang=rules_for(language)) if tokenize is None else BLEU(tokenize=tokenize)
     except RuntimeError as error:
         name, why = tokenize or language, str(error).splitlines()[0]
         raise UserError(
@@ -62,7 +63,8 @@ def bleu_scores(
         plain: The same as plain text.
         tok_reference: One tokenised reference for each.
         raw_reference: One untouched reference for each.
-        target_lang: Chooses sacreBLEU's tokeniser, which is another one for some languages.
+        target_lang: Chooses sacreBLEU's tokeniser, which is another one for some languages;
+            "zh-CN" is "zh" there.
         lowercase: Whether to ignore case.
         compound_split: Whether to score with hyphenated words split, too.
 
@@ -73,7 +75,7 @@ def bleu_scores(
     from sacrebleu.metrics import BLEU
 
     by_token = BLEU(tokenize="none", lowercase=lowercase, force=True)
-    by_text = BLEU(lowercase=lowercase, trg_lang=target_lang)
+    by_text = BLEU(lowercase=lowercase, trg_lang=rules_for(target_lang))
     token_score = by_token.corpus_score(list(tokenised), [list(tok_reference)])
     text_score = by_text.corpus_score(list(plain), [list(raw_reference)])
     scores = {
