@@ -105,7 +105,10 @@ def test_a_signal_and_a_mistake_end_every_command_and_its_children(tmp_path, rai
         assert stopped.value.number == signal.SIGTERM
     assert time.monotonic() - start < 50 and sorted(let_go) == list(names)
     for name in names:
-        assert state((tmp_path / name).read_text().strip()) in ("", "Z")  # gone or dead
+        child, until = (tmp_path / name).read_text().strip(), time.monotonic() + 10
+        while state(child) not in ("", "Z") and time.monotonic() < until:
+            time.sleep(0.05)  # a busy machine takes a moment to end what was killed
+        assert state(child) in ("", "Z")  # gone or dead
     assert not (tmp_path / "never").exists()
 
 
