@@ -101,7 +101,7 @@ _LOGIC = Recipe("logic", "classifier", "logic", ("prepare-logic.sh",), sizes=_ON
 _PROBING = Recipe(
     "probing", "classifier", "probing/{task}", ("prepare-probing.sh",), sizes=_ONE_SIZE
 )
-# What learns the task in minutes on a CPU; see configs/logic.yaml.
+# What learns the task in two hours of a CPU core; see configs/logic.yaml.
 _SMALL_LOGIC = {
     "common.bf16": True,
     "model.encoder_embed_dim": 128,
@@ -110,7 +110,7 @@ _SMALL_LOGIC = {
     "model.encoder_normalize_before": True,
     "model.dropout": 0.05,
     "optimization.lr": [0.001],
-    "optimization.max_update": 30000,
+    "optimization.max_update": 50000,
     "lr_scheduler._name": "polynomial_decay",
     "lr_scheduler.warmup_updates": 1000,
     "checkpoint.save_interval_updates": 1000,
