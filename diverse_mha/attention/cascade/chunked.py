@@ -29,7 +29,7 @@ class ChunkedNetwork(torch.autograd.Function):
     which is how the logits lie in memory, so ``W x`` is a matrix product without any transpose; a
     chunk of columns runs through all layers before the next one starts, and the backward pass runs
     the layers again. On a CPU half precision runs in float32, which takes half as long there, and
-    cells that are masked for all sentences and heads are left out.
+    cells that are masked for all sentences and heads are left out, of the noise too.
     """
 
     @staticmethod
@@ -55,7 +55,7 @@ class ChunkedNetwork(torch.autograd.Function):
             (B, H, T, S), contiguous.
         """
         cells, masked = _open_cells(logits, masked)
-        x = torch.add(_take(logits, cells), _take(previous, cells)).contiguous()
+        x = _take(torch.add(logits, previous), cells).contiguous()
         if masked is not None:
             x.masked_fill_(masked, 0.0)
         ctx.shape = logits.shape
@@ -64,8 +64,8 @@ class ChunkedNetwork(torch.autograd.Function):
         parameters = [p.to(dtype) for p in parameters]
         weights, biases = parameters[::2], parameters[1::2]
         result = torch.empty_like(x)
-        if noise:  # drawn for all cells, as by the other forms
-            result = _take(x.new_empty(ctx.shape).normal_(0.0, noise), cells)
+        if noise:
+            result.normal_(0.0, noise)
         with torch.autocast(x.device.type, enabled=False):
             hidden = _Buffers(min(2, len(weights) - 1), weights[0].size(0), x)
             for chunk in _chunks(x, hidden.columns):
