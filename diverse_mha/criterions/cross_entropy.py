@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 
 from fairseq.criterions import register_criterion
-from fairseq.criterions.adaptive_loss import AdaptiveLoss, AdaptiveLossConfig
+from fairseq.criterions.adaptive_loss import AdaptiveLossConfig
 from fairseq.criterions.cross_entropy import CrossEntropyCriterion, CrossEntropyCriterionConfig
 
 from diverse_mha.common.errors import OptionError
+from diverse_mha.criterions.adaptive import FusedAdaptiveLoss
 from diverse_mha.criterions.config import DiversityConfig
 from diverse_mha.criterions.diversity import DiversityMixin
 from diverse_mha.criterions.token_loss import FusedTokenLoss, TokenLossConfig
@@ -23,12 +24,12 @@ class CrossEntropyWithDiversity(FusedTokenLoss, DiversityMixin, CrossEntropyCrit
 
 
 @dataclass
-class AdaptiveDiversityConfig(DiversityConfig, AdaptiveLossConfig):
+class AdaptiveDiversityConfig(TokenLossConfig, DiversityConfig, AdaptiveLossConfig):
     """fairseq's options and ours."""
 
 
 @register_criterion("adaptive_loss_with_diversity", dataclass=AdaptiveDiversityConfig)
-class AdaptiveLossWithDiversity(DiversityMixin, AdaptiveLoss):
+class AdaptiveLossWithDiversity(FusedTokenLoss, DiversityMixin, FusedAdaptiveLoss):
     """fairseq's ``adaptive_loss`` plus the terms that are switched on."""
 
     @classmethod

@@ -1,5 +1,7 @@
 """What a model tells the loss about its output projection."""
 
+import torch
+from fairseq.modules.adaptive_softmax import AdaptiveSoftmax, TiedHeadModule, TiedLinear
 from torch import Tensor, nn
 
 
@@ -7,13 +9,39 @@ class OutputWeight:
     """Mixed into models, so that a loss can do the projection itself."""
 
     def output_weight(self) -> Tensor | None:
-        """Return the output projection's weight (V, C), or None if it is not a plain one."""
-        projection = self.decoder.output_projection
-        if self.decoder.adaptive_softmax is not None or type(projection) is not nn.Linear:
-            return None
-        # What only a call of the module would do: hooks, and the weights that pruning and the
-        # older weight norm compute in one.
-        hooked = projection._forward_hooks or projection._forward_pre_hooks
-        if hooked or "weight" not in projection._parameters:
-            return None
-        return projection.weight if projection.bias is None else None
+        """Return the output projection's weight (V, C), or None if it is not a plain one.
+
+        Of an adaptive softmax it is that of the frequent words and, below them, of the bands of
+        other words; None also if the projection of such a band is not a plain one.
+        """
+        softmax = self.decoder.adaptive_softmax
+        if softmax is not None:
+            return _head_weight(softmax)
+        return _plain_weight(self.decoder.output_projection)
+
+
+def _head_weight(softmax: AdaptiveSoftmax) -> Tensor | None:
+    head, tails = softmax.head, [tail[-1] for tail in softmax.tail]
+    parts = [head.word_proj, head.class_proj] if isinstance(head, TiedHeadModule) else [head]
+    weights = [_plain_weight(part) for part in parts]
+    if any(w is None for w in [*weights, *map(_plain_weight, tails)]):
+        return None
+    if any(map(_hooked, softmax.modules())):
+        return None
+    return torch.cat(weights) if len(weights) > 1 else weights[0]
+
+
+def _plain_weight(linear: nn.Module) -> Tensor | None:
+    """The weight of a linear map without bias; None where a call would do more than that."""
+    tied = type(linear) is TiedLinear and not linear.transpose
+    if not tied and (type(linear) is not nn.Linear or linear.bias is not None):
+        return None
+    # Pruning and the older weight norm compute the weight in a call.
+    if _hooked(linear) or "weight" not in linear._parameters:
+        return None
+    return linear.weight
+
+
+def _hooked(module: nn.Module) -> bool:
+    hooks = ("forward", "forward_pre", "backward", "backward_pre")
+    return any(getattr(module, f"_{kind}_hooks") for kind in hooks)

@@ -15,7 +15,8 @@ from diverse_mha.criterions.fused_loss import (
     plain_label_smoothed_loss,
 )
 from tests.criterions.test_label_smoothed import ours, run
-from tests.criterions.test_terms import TASK, lm_batch
+from tests.criterions.test_terms import TASK, criterion, lm_batch
+from tests.models.test_language_model import ADAPTIVE
 from tests.models.test_language_model import build as build_lm
 from tests.toy import build_ours, toy_batch
 
@@ -197,6 +198,52 @@ def test_a_language_model_has_the_same_loss_and_gradients_either_way():
         torch.testing.assert_close(grad, grad2, rtol=1e-5, atol=1e-7)
 
 
+UNTIED = {**ADAPTIVE, "tie_adaptive_weights": False, "tie_adaptive_proj": False}
+SOFTMAXES = {
+    "tied": ADAPTIVE,
+    "tied words": {**ADAPTIVE, "tie_adaptive_proj": False},
+    "untied": {name: value for name, value in UNTIED.items() if "input" not in name},
+    "dropout": {**ADAPTIVE, "adaptive_softmax_dropout": 0.3},
+    "narrow": {**UNTIED, "decoder_output_dim": 8},
+    "one band": {**UNTIED, "adaptive_input_cutoff": "10", "adaptive_softmax_cutoff": "10"},
+}
+
+
+@pytest.mark.parametrize("case", SOFTMAXES)
+def test_an_adaptive_softmax_has_the_same_loss_and_gradients_either_way(case):
+    """Targets with a frequent word only, of every band, and the one that fairseq forgets."""
+    model, batch = build_lm(**SOFTMAXES[case]).double().train(), lm_batch()
+    softmax = model.decoder.adaptive_softmax
+    first = softmax.cutoff[0]
+    targets = batch["target"], torch.full_like(batch["target"], first - 1)
+    assert (targets[0] == first + PAD).any() or case == "one band"
+    for target in targets:
+        batch["target"], results = target, []
+        for how in ("fused", "stock"):
+            torch.manual_seed(8)
+            term = criterion("adaptive_loss", token_loss=how, disagreement="output")
+            results.append(run(term, model, batch))
+        fused, plain = results
+        torch.testing.assert_close(fused[0].reshape(1).float(), plain[0].float())
+        assert fused[1] == plain[1] and fused[2].keys() == plain[2].keys()
+        for name, value in plain[2].items():
+            assert float(fused[2][name]) == pytest.approx(float(value)), name
+        for grad, grad2 in zip(fused[3], plain[3], strict=True):
+            torch.testing.assert_close(grad, grad2, rtol=1e-5, atol=1e-7)
+
+
+def test_an_adaptive_softmax_is_fused_unless_it_has_to_be_called():
+    model, batch = build_lm(**ADAPTIVE), lm_batch()
+    called = []
+    for part in (model.decoder.adaptive_softmax.head, model.decoder.adaptive_softmax.tail[0][-1]):
+        criterion("adaptive_loss", token_loss="auto")(model, batch)
+        assert not called
+        handle = part.register_forward_hook(lambda *_: called.append(1))
+        criterion("adaptive_loss", token_loss="auto")(model, batch)
+        assert called.pop() and not called
+        handle.remove()
+
+
 def test_auto_is_fused_with_and_without_a_term(monkeypatch):
     calls = []
     original = token_loss.fused_label_smoothed_loss
@@ -226,6 +273,7 @@ def test_auto_is_fused_with_and_without_a_term(monkeypatch):
 
 PREPARED = {
     "hook": lambda linear: linear.register_forward_hook(lambda module, given, out: 2 * out),
+    "backward hook": lambda linear: linear.register_full_backward_hook(lambda *_: None),
     "pre-hook": lambda linear: linear.register_forward_pre_hook(lambda module, given: None),
     "pruned": lambda linear: prune.l1_unstructured(linear, "weight", 0.5),
     "weight norm": torch.nn.utils.weight_norm,

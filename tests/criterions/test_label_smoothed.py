@@ -27,7 +27,8 @@ def run(criterion, model, batch, **kwargs):
     model.zero_grad()
     loss, sample_size, log = criterion(model, batch, **kwargs)
     loss.sum().backward()
-    return loss.detach(), sample_size, log, [p.grad.clone() for p in model.parameters()]
+    grads = [torch.zeros_like(p) if p.grad is None else p.grad.clone() for p in model.parameters()]
+    return loss.detach(), sample_size, log, grads
 
 
 @pytest.mark.parametrize("sentence_avg", [False, True])

@@ -28,8 +28,7 @@ def criterion(name="label_smoothed_cross_entropy", **options):
     name += "_with_diversity"
     if name.startswith("label"):
         options.setdefault("label_smoothing", 0.1)
-    if not name.startswith("adaptive"):
-        options.setdefault("token_loss", "stock")
+    options.setdefault("token_loss", "stock")
     config = CRITERION_DATACLASS_REGISTRY[name](sentence_avg=False, **options)
     if name.startswith("adaptive"):
         config.ddp_backend = "legacy_ddp"
