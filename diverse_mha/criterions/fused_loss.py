@@ -100,12 +100,14 @@ class _FusedLoss(torch.autograd.Function):
         grad_weight = torch.zeros_like(weight, dtype=sums) if needs_grad else None
         step = BLOCK_ROWS if real is None else max(BLOCK_SIZE // size, 1)
         buffer = rows.new_empty(min(step, len(rows)), size)
+        # Made once, as the buffer: new memory of this size costs more than what is done in it.
+        exact = buffer.to(dtype) if in_place else None
         for start in range(0, len(rows), step):
             f, y = rows[start : start + step], words[start : start + step, None]
             block = torch.mm(f, weight.t(), out=buffer[: len(f)])  # (N', V)
             of_y = block.gather(1, y).to(dtype)
             if in_place:
-                p = block.to(dtype)  # the same tensor unless the model is in half precision
+                p = block if exact is buffer else exact[: len(f)].copy_(block)
                 top = p.amax(dim=1, keepdim=True)  # (N', 1)
                 total = p.sub_(top).exp_().sum(dim=1, keepdim=True)
                 log_total = top + total.log()
@@ -125,7 +127,7 @@ class _FusedLoss(torch.autograd.Function):
                 if in_place:
                     # p stays unnormalised: the sum divides the small factors instead.
                     share = (1.0 / total).to(f.dtype)
-                    p = p.scatter_add_(1, y, -right * total).to(f.dtype)
+                    p = block.copy_(p.scatter_add_(1, y, -right * total))
                     torch.mm(p, weight, out=grad).mul_(share)
                     grad_weight.addmm_(p.t(), f * share)
                 else:
