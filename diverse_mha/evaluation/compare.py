@@ -24,7 +24,7 @@ from diverse_mha.common.places import check_file
 from diverse_mha.common.tables import to_text, write_texts
 from diverse_mha.corpora.text import read_parallel
 from diverse_mha.evaluation.bleu import check_scorer
-from diverse_mha.evaluation.comparison.runs import check_alike, read_run
+from diverse_mha.evaluation.comparison.runs import read_run
 from diverse_mha.evaluation.comparison.systems import RESAMPLES, SEED, System, compare_systems
 from diverse_mha.evaluation.comparison.tables import lay_out, to_json
 
@@ -104,11 +104,10 @@ def _methods(args: argparse.Namespace) -> int:
     for name, paths in groups:
         runs = [read_run(path, reference=reference, tokenize=args.tokenize) for path in paths]
         systems.append(System(name, tuple(runs)))
-    check_alike([(one.name, one.runs) for one in systems])
     resamples = args.resamples or RESAMPLES
     if args.resamples is not None and not systems[0].runs[0].statistics:
         raise UserError(f"--resamples {args.resamples}: these runs are compared over seeds only")
-    found = compare_systems(systems[0], systems[1:], resamples=resamples, seed=args.seed)
+    found = compare_systems(systems, resamples=resamples, seed=args.seed)
     layout = lay_out(found, f"Compared with {names[0]}", resamples=resamples)
     print(to_text(layout))
     if args.output is not None:

@@ -1,7 +1,6 @@
 """What a run scored: read from what the evaluations of this package leave in its folder."""
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -182,29 +181,3 @@ def _translation(text: Path, reference: Path, tokenize: str, lowercase: bool) ->
     statistics = sentence_statistics(hypotheses, lines, tokenize=tokenize, lowercase=lowercase)
     scores = {name: float(score(statistics[name].sum(axis=0))) for name, score in METRICS.items()}
     return scores, statistics, (tuple(lines), tokenize, lowercase)
-
-
-def check_alike(groups: Sequence[tuple[str, Sequence[Scored]]]) -> None:
-    """Refuse runs that cannot be compared.
-
-    Raises:
-        UserError: if two were not scored on the same test set in the same way, or one is named
-            twice.
-    """
-    seen = {}
-    first = groups[0][1][0]
-    for name, runs in groups:
-        for run in runs:
-            place = str(Path(run.path).resolve())
-            if place in seen:
-                raise UserError(f"{run.path}: is in {seen[place]} and in {name}; name it once")
-            seen[place] = name
-            if run.scores.keys() != first.scores.keys():
-                ours, theirs = ("/".join(one.scores) for one in (run, first))
-                raise UserError(f"{run.path}: has {ours}, but {first.path} has {theirs}")
-            # What an older result does not say is not compared.
-            pairs = zip(run.test, first.test, strict=False)
-            if any(one != other for one, other in pairs if None not in (one, other)):
-                raise UserError(
-                    f"{run.path}: scored on another test set or otherwise than {first.path}"
-                )

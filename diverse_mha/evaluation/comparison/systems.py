@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from statistics import mean, stdev
 
 import numpy as np
 
+from diverse_mha.common.errors import UserError
 from diverse_mha.evaluation.comparison.inference import (
     Difference,
     by_rows_and_seeds,
@@ -59,14 +61,13 @@ class System:
 
 
 def compare_systems(
-    baseline: System,
     systems: Sequence[System],
     *,
     resamples: int = RESAMPLES,
     seed: int = SEED,
     steps: Mapping[str, float] | None = None,
 ) -> list[System]:
-    """Compare methods with a baseline.
+    """Compare methods with a baseline, the first of them.
 
     Translations by the two-level bootstrap, all methods on the same resampled sentences. They,
     and all other scores, over seeds: seed by seed with the noise of all methods, or by Welch's t
@@ -74,22 +75,25 @@ def compare_systems(
     measure.
 
     Args:
-        baseline: The method to compare with.
-        systems: The others.
+        systems: The methods.
         resamples: Of the bootstrap.
         seed: Of its drawing.
         steps: By measure, what its scores were rounded to multiples of, if they were.
 
     Returns:
-        The baseline and the others with their measures.
+        The methods with their measures.
+
+    Raises:
+        UserError: if two runs were not scored on the same test set in the same way, or one is
+            named twice.
     """
-    everyone = [baseline, *systems]
-    measures: list[dict[str, Measured]] = [{} for _ in everyone]
-    for name in baseline.runs[0].scores:
-        values = [tuple(run.scores[name] for run in one.runs) for one in everyone]
-        seeds = _over_seeds(name, everyone, (steps or {}).get(name, 0.0))
+    _check_alike(systems)
+    measures: list[dict[str, Measured]] = [{} for _ in systems]
+    for name in systems[0].runs[0].scores:
+        values = [tuple(run.scores[name] for run in one.runs) for one in systems]
+        seeds = _over_seeds(name, systems, (steps or {}).get(name, 0.0))
         if name in METRICS:
-            differences = _resampled(name, everyone, values, resamples, seed)
+            differences = _resampled(name, systems, values, resamples, seed)
         else:
             differences = seeds or [welch(values[0], others) for others in values[1:]]
             seeds = None
@@ -99,15 +103,35 @@ def compare_systems(
         tests = zip(differences, corrected[0], more, corrected[1], strict=True)
         for place, found in enumerate(tests, start=1):
             measures[place][name] = Measured(values[place], *found)
-    return [replace(one, measures=found) for one, found in zip(everyone, measures, strict=True)]
+    return [replace(one, measures=found) for one, found in zip(systems, measures, strict=True)]
 
 
-def _over_seeds(name: str, everyone: Sequence[System], step: float) -> list[Difference] | None:
+def _check_alike(systems: Sequence[System]) -> None:
+    """Refuse runs that cannot be compared."""
+    seen = {}
+    first = systems[0].runs[0]
+    for system in systems:
+        for run in system.runs:
+            place = str(Path(run.path).resolve())
+            if place in seen:
+                there = seen[place]
+                raise UserError(f"{run.path}: is in {there} and in {system.name}; name it once")
+            seen[place] = system.name
+            if run.scores.keys() != first.scores.keys():
+                ours, theirs = ("/".join(one.scores) for one in (run, first))
+                raise UserError(f"{run.path}: has {ours}, but {first.path} has {theirs}")
+            # What an older result does not say is not compared.
+            pairs = zip(run.test, first.test, strict=False)
+            if any(one != other for one, other in pairs if None not in (one, other)):
+                raise UserError(
+                    f"{run.path}: scored on another test set or otherwise than {first.path}"
+                )
+
+
+def _over_seeds(name: str, systems: Sequence[System], step: float) -> list[Difference] | None:
     """Compare seed by seed; None unless every run's seed is known and links it to the baseline."""
-    rows = [{run.seed: run.scores[name] for run in one.runs} for one in everyone]
-    if any(
-        None in row or len(row) < len(one.runs) for row, one in zip(rows, everyone, strict=True)
-    ):
+    rows = [{run.seed: run.scores[name] for run in one.runs} for one in systems]
+    if any(None in row or len(row) < len(one.runs) for row, one in zip(rows, systems, strict=True)):
         return None
     found = by_rows_and_seeds(rows, step)
     return None if None in found else found
@@ -115,17 +139,17 @@ def _over_seeds(name: str, everyone: Sequence[System], step: float) -> list[Diff
 
 def _resampled(
     name: str,
-    everyone: Sequence[System],
+    systems: Sequence[System],
     values: Sequence[Sequence[float]],
     resamples: int,
     seed: int,
 ) -> list[Difference]:
-    models = np.stack([run.statistics[name] for one in everyone for run in one.runs])
+    models = np.stack([run.statistics[name] for one in systems for run in one.runs])
     scores = resampled_scores(models, METRICS[name], resamples=resamples, seed=seed)
-    ends = np.cumsum([len(one.runs) for one in everyone])
+    ends = np.cumsum([len(one.runs) for one in systems])
     own = np.split(scores, ends[:-1], axis=1)
     return [
         # The baseline's seeds are drawn alike for every method, the methods' each for itself.
         difference(values[0], values[place], (own[0], own[place]), (seed + 1, seed + 1 + place))
-        for place in range(1, len(everyone))
+        for place in range(1, len(systems))
     ]

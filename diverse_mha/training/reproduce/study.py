@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.tables import Layout
-from diverse_mha.evaluation.comparison.runs import Scored, check_alike, scores_of
+from diverse_mha.evaluation.comparison.runs import Scored, scores_of
 from diverse_mha.evaluation.comparison.systems import RESAMPLES, System, compare_systems
 from diverse_mha.evaluation.comparison.tables import lay_out
 from diverse_mha.training.reproduce import steps
@@ -63,8 +63,7 @@ def tested_rows(
     if len(ordered) < 2 or ordered[0].name != table.baseline:
         return []
     systems = [System(row.label, tuple(scored[row])) for row in ordered]
-    check_alike([(one.name, one.runs) for one in systems])
-    return compare_systems(systems[0], systems[1:], steps={VALID: VALID_STEP})
+    return compare_systems(systems, steps={VALID: VALID_STEP})
 
 
 def _scored(run: Run, result: Mapping, place: Place) -> Scored:
