@@ -20,21 +20,13 @@ class CheckError(Exception):
 
 @dataclass(frozen=True)
 class Evidence:
-    """What one step without dropout gave, in float32 and from stock's parameters.
+    """What one step without dropout gave, in float32 and from stock's parameters."""
 
-    Attributes:
-        loss: summed over the batch, terms included.
-        token_loss: summed over the batch, without smoothing or terms.
-        grad_norm: of the mean loss.
-        stock_parameters: every parameter has stock's name and shape.
-        has_terms: the loss holds more than the token loss.
-    """
-
-    loss: float
-    token_loss: float
-    grad_norm: float
-    stock_parameters: bool
-    has_terms: bool
+    loss: float  # summed over the batch, terms included
+    token_loss: float  # summed over the batch, without smoothing or terms
+    grad_norm: float  # of the mean loss
+    stock_parameters: bool  # every parameter has stock's name and shape
+    has_terms: bool  # the loss holds more than the token loss
 
 
 def gather(

@@ -40,22 +40,15 @@ PARTS = {
 
 
 class Job(NamedTuple):
-    """One process of a part.
+    """One process of a part."""
 
-    Attributes:
-        name: what it is called in the report; unique in its part.
-        command: arguments of Python.
-        result: how its result is read: ``tests``, ``json`` or ``text``.
-        always: it is done in every run, for it tells of what other jobs left; its exit code, which
-            says that there is more to come, is no failure.
-        goes_on: another try goes on where the last one stopped.
-    """
-
-    name: str
-    command: list[str]
-    result: str = "text"
+    name: str  # in the report; unique in its part
+    command: list[str]  # arguments of Python
+    result: str = "text"  # how its result is read: ``tests``, ``json`` or ``text``
+    # It is done in every run, for it tells of what other jobs left; its exit code, which says that
+    # there is more to come, is no failure.
     always: bool = False
-    goes_on: bool = False
+    goes_on: bool = False  # another try goes on where the last one stopped
 
 
 def jobs_for(device: str, out: Path, data: Path | None = None) -> dict[str, list[Job]]:

@@ -5,29 +5,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Shape:
-    """An encoder-decoder and its training batches.
+    """An encoder-decoder and its training batches."""
 
-    Attributes:
-        embed_dim: model width C.
-        ffn_embed_dim: width of the feed-forward block.
-        layers: layers of the encoder, and of the decoder.
-        heads: attention heads H.
-        vocabulary: words of the joint vocabulary V.
-        batch_tokens: most tokens in a batch, padding included (fairseq's ``--max-tokens``).
-        mean_length: mean sentence length of the corpus, in tokens.
-        dropout: dropout of the recipe; there is none on attention weights.
-        share_all: source, target and output embeddings are one table; otherwise only the last two.
-    """
-
-    embed_dim: int
-    ffn_embed_dim: int
-    layers: int
-    heads: int
-    vocabulary: int
-    batch_tokens: int
-    mean_length: float
-    dropout: float = 0.1
-    share_all: bool = True
+    embed_dim: int  # model width C
+    ffn_embed_dim: int  # width of the feed-forward block
+    layers: int  # of the encoder, and of the decoder
+    heads: int  # attention heads H
+    vocabulary: int  # words of the joint vocabulary V
+    batch_tokens: int  # most in a batch, padding included (fairseq's ``--max-tokens``)
+    mean_length: float  # of the corpus's sentences, in tokens
+    dropout: float = 0.1  # of the recipe; there is none on attention weights
+    share_all: bool = True  # one table of embeddings; otherwise the source has its own
 
     @property
     def layout(self) -> str:
@@ -57,13 +45,9 @@ class Shape:
 
 @dataclass(frozen=True)
 class LanguageModelShape(Shape):
-    """A decoder and its training blocks; ``mean_length`` is the length of a block.
+    """A decoder and its training blocks; ``mean_length`` is the length of a block."""
 
-    Attributes:
-        cutoffs: of the adaptive input and softmax; none: one shared table and a plain softmax.
-    """
-
-    cutoffs: str = ""
+    cutoffs: str = ""  # of adaptive input and softmax; none: one shared table and a plain softmax
 
     @property
     def layout(self) -> str:

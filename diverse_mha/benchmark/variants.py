@@ -11,21 +11,13 @@ STOCK = "stock"
 
 @dataclass(frozen=True)
 class Variant:
-    """A model and a criterion.
+    """A model and a criterion, by their names in fairseq's registries."""
 
-    Attributes:
-        text: what it is, for the table.
-        arch: name in fairseq's model registry.
-        model: options of the model beside those of the shape.
-        criterion: name in fairseq's criterion registry.
-        terms: options of the criterion: terms of the loss, and how it is computed.
-    """
-
-    text: str
+    text: str  # what it is, for the table
     arch: str = "transformer_disagree"
-    model: dict = field(default_factory=dict)
+    model: dict = field(default_factory=dict)  # options beside those of the shape
     criterion: str = "label_smoothed_cross_entropy_with_diversity"
-    terms: dict = field(default_factory=dict)
+    terms: dict = field(default_factory=dict)  # its options: terms, and how the loss is computed
 
     @property
     def has_terms(self) -> bool:

@@ -59,19 +59,12 @@ CPU_BACKENDS = ("legacy_ddp", "no_c10d")  # two names of the same
 
 @dataclass
 class Job:
-    """What was asked for.
+    """What was asked for."""
 
-    Attributes:
-        arguments: The options for fairseq, as given.
-        processes: The number asked for, or None for fairseq's default.
-        config: The YAML file, for fairseq-hydra-train, or None.
-        recipe: The contents of ``config``.
-    """
-
-    arguments: list[str]
-    processes: int | None = None
-    config: Path | None = None
-    recipe: dict = field(default_factory=dict)
+    arguments: list[str]  # for fairseq, as given
+    processes: int | None = None  # None: fairseq's default
+    config: Path | None = None  # the YAML file, for fairseq-hydra-train
+    recipe: dict = field(default_factory=dict)  # its contents
 
     def setting(self, group: str, key: str) -> str | None:
         """Look up ``--some-key`` on the command line, or ``group.some_key`` in the recipe."""

@@ -60,17 +60,11 @@ _FLAGS = {"model": "--arch", "criterion": "--criterion", "task": "--task"}
 
 
 class Component(NamedTuple):
-    """What a name stands for.
+    """What a name stands for."""
 
-    Attributes:
-        group: ``model``, ``criterion`` or ``task``.
-        own: the options that this package adds, with the defaults of the name.
-        inherited: fairseq's.
-    """
-
-    group: str
-    own: list[Field]
-    inherited: list[Field]
+    group: str  # ``model``, ``criterion`` or ``task``
+    own: list[Field]  # the options that this package adds, with the defaults of the name
+    inherited: list[Field]  # fairseq's
 
 
 def components() -> dict[str, Component]:

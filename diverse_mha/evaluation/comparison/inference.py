@@ -12,25 +12,15 @@ LEVEL = 0.95
 
 @dataclass(frozen=True)
 class Difference:
-    """A difference of means, system less baseline.
-
-    Attributes:
-        value: The difference.
-        interval: Its 95 % interval, or None where nothing is known of its spread.
-        p: Two-sided p-value of no difference, or None likewise.
-        standard_error: Of the difference, or None.
-        degrees: Degrees of freedom of the t distribution that interval and p are of.
-        over_seeds: Whether seeds were taken into account; if not, it is about these models only.
-        by_seed: Whether models of the same seed were compared (:func:`by_rows_and_seeds`).
-    """
+    """A difference of means, system less baseline."""
 
     value: float
-    interval: tuple[float, float] | None = None
-    p: float | None = None
+    interval: tuple[float, float] | None = None  # of 95 %; None: nothing is known of its spread
+    p: float | None = None  # two-sided, of no difference; None likewise
     standard_error: float | None = None
-    degrees: float | None = None
-    over_seeds: bool = False
-    by_seed: bool = False
+    degrees: float | None = None  # of freedom, of the t distribution of interval and p
+    over_seeds: bool = False  # seeds are taken into account; if not, it is about these models only
+    by_seed: bool = False  # models of the same seed were compared (:func:`by_rows_and_seeds`)
 
 
 def by_t(value: float, error: float, degrees: float, *, over_seeds: bool) -> Difference:

@@ -27,23 +27,15 @@ Found = tuple[dict[str, float], dict[str, np.ndarray], object]  # scores, statis
 
 @dataclass(frozen=True)
 class Scored:
-    """One model and its test score.
+    """One model and its test score."""
 
-    Attributes:
-        path: The run as it was named.
-        seed: Seed of its training, if that is known.
-        scores: By measure, such as ``BLEU``, the score on the test set.
-        statistics: By metric, (sentences, K) counts of a translation; empty for other models.
-        test: What tells one test set from another.
-        decoding: Beam, length penalty and fairseq's other options, in words; "" if not known.
-    """
-
-    path: str
-    seed: int | None
-    scores: dict[str, float]
+    path: str  # of the run, as it was named
+    seed: int | None  # of its training, if that is known
+    scores: dict[str, float]  # by measure, such as ``BLEU``, on the test set
+    #: By metric, (sentences, K) counts of a translation; empty for other models.
     statistics: dict[str, np.ndarray] = field(default_factory=dict, compare=False)
-    test: object = None
-    decoding: str = ""
+    test: object = None  # what tells one test set from another
+    decoding: str = ""  # beam, length penalty and fairseq's other options; "" if not known
 
 
 def read_run(path: Path, *, reference: Path | None = None, tokenize: str | None = None) -> Scored:

@@ -24,20 +24,12 @@ SEED = 12345
 
 @dataclass(frozen=True)
 class Measured:
-    """One measure of one method.
+    """One measure of one method."""
 
-    Attributes:
-        values: By run, in their order.
-        difference: To the baseline; None for the baseline itself.
-        holm: The p-value of ``difference``, corrected for the number of methods.
-        over_seeds: Of a translation also the difference by seed, sentences not resampled.
-        over_seeds_holm: Its p-value, corrected likewise.
-    """
-
-    values: tuple[float, ...]
-    difference: Difference | None = None
-    holm: float | None = None
-    over_seeds: Difference | None = None
+    values: tuple[float, ...]  # by run, in their order
+    difference: Difference | None = None  # to the baseline; None for the baseline itself
+    holm: float | None = None  # its p-value, corrected for the number of methods
+    over_seeds: Difference | None = None  # of a translation also by seed, sentences not resampled
     over_seeds_holm: float | None = None
 
     @property

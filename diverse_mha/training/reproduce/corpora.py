@@ -10,39 +10,23 @@ DATA = "{data}"
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a corpus is trained on and evaluated at one scale.
+    """How a corpus is trained on and evaluated at one scale."""
 
-    Attributes:
-        config: The recipe in ``configs/``.
-        kind: ``translation``, ``language_model`` or ``classifier``.
-        folder: The corpus's folder below the data folder; ``{task}`` is a probing task.
-        prepare: The script of ``data-prep/`` and its options.
-        languages: Source and target, for translation.
-        reverse: Whether the corpus as prepared is the other direction of the paper's.
-        width: The scale's model width in parts of the paper's.
-        ffn: Feed-forward width in parts of the model width, where the width is given.
-        sizes: By size, settings that make it; empty: ``configs/size/`` has it.
-        settings: Settings of all runs.
-        beam: Beam size.
-        lenpen: Length penalty.
-        average: How many of the last checkpoints, by updates, are averaged; 0: the best counts.
-        evaluate: Further options of the evaluation.
-    """
-
-    config: str
-    kind: str
-    folder: str
-    prepare: tuple[str, ...]
-    languages: tuple[str, str] = ("", "")
-    reverse: bool = False
-    width: float = 1.0
-    ffn: int = 4
+    config: str  # the recipe in ``configs/``
+    kind: str  # ``translation``, ``language_model`` or ``classifier``
+    folder: str  # the corpus's, below the data folder; ``{task}`` is a probing task
+    prepare: tuple[str, ...]  # the script of ``data-prep/`` and its options
+    languages: tuple[str, str] = ("", "")  # source and target, for translation
+    reverse: bool = False  # the corpus as prepared is the other direction of the paper's
+    width: float = 1.0  # the scale's model width in parts of the paper's
+    ffn: int = 4  # feed-forward width in parts of the model width, where the width is given
+    #: By size, settings that make it; empty: ``configs/size/`` has it.
     sizes: dict[str, dict] = field(default_factory=dict)
-    settings: dict[str, object] = field(default_factory=dict)
+    settings: dict[str, object] = field(default_factory=dict)  # of all runs
     beam: int = 5
     lenpen: float = 1.0
-    average: int = 0
-    evaluate: tuple[str, ...] = ()
+    average: int = 0  # how many of the last checkpoints are averaged; 0: the best counts
+    evaluate: tuple[str, ...] = ()  # further options of the evaluation
 
 
 def both_sides(**shape: int) -> dict[str, int]:

@@ -29,19 +29,12 @@ def _planned(
 
 @dataclass(frozen=True)
 class Choices:
-    """What the command line chose for all runs of a table.
-
-    Attributes:
-        scale: The scale.
-        seeds: One run of every experiment each.
-        updates: Updates instead of the recipe's, or None.
-        bf16: Whether to train in bfloat16, or None for what each recipe says.
-    """
+    """What the command line chose for all runs of a table."""
 
     scale: str
-    seeds: tuple[int, ...] = (1,)
-    updates: int | None = None
-    bf16: bool | None = None
+    seeds: tuple[int, ...] = (1,)  # one run of every experiment each
+    updates: int | None = None  # instead of the recipe's
+    bf16: bool | None = None  # whether to train in bfloat16; None: as each recipe says
 
     def run(self, experiment: Experiment, item: Item, seed: int) -> Run:
         """Turn an experiment of a table or figure into a run."""
@@ -61,22 +54,14 @@ class Choices:
 
 @dataclass(frozen=True)
 class Number:
-    """A cell's value by the paper and by us.
+    """A cell's value by the paper and by us."""
 
-    Attributes:
-        measure: A name of ``MEASURES``.
-        paper: The paper's value, or None.
-        ours: By seed, those there are.
-        disturbed: Speeds of trainings that had to share the machine; they count only where
-            there are no others.
-        machines: Names of the hardware that those that count were measured on.
-    """
-
-    measure: str
+    measure: str  # a name of ``MEASURES``
     paper: float | None
-    ours: tuple[float, ...]
+    ours: tuple[float, ...]  # by seed, those there are
+    #: Speeds of trainings that had to share the machine; they count where there are no others.
     disturbed: tuple[float, ...] = ()
-    machines: frozenset[str] = frozenset()
+    machines: frozenset[str] = frozenset()  # that those that count were measured on
 
     @property
     def mean(self) -> float | None:

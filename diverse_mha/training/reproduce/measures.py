@@ -16,24 +16,14 @@ def _millions(value: float) -> str:
 
 @dataclass(frozen=True)
 class Measure:
-    """One kind of number.
+    """One kind of number."""
 
-    Attributes:
-        take: Takes it out of a run's result, or where ``heads`` is set out of what ``diverse-mha
-            analyze`` says of the model.
-        decimals: How many are written; None for a number in millions.
-        heads: The options of ``diverse-mha analyze`` that give it, or empty.
-        relative: Whether its ratio to the baseline row is printed, too.
-        notes: What must be known to compare it with the papers'.
-        optional: Whether a model may have none, and a table is complete without it.
-    """
-
-    take: Reader
-    decimals: int | None = 3
-    heads: Mapping[str, str] = field(default_factory=dict)
-    relative: bool = False
-    notes: tuple[str, ...] = ()
-    optional: bool = False
+    take: Reader  # out of a run's result, or of ``diverse-mha analyze``'s, if ``heads`` is set
+    decimals: int | None = 3  # that are written; None for a number in millions
+    heads: Mapping[str, str] = field(default_factory=dict)  # options of ``diverse-mha analyze``
+    relative: bool = False  # its ratio to the baseline row is printed, too
+    notes: tuple[str, ...] = ()  # what must be known to compare it with the papers'
+    optional: bool = False  # a model may have none, and a table is complete without it
 
     def read(self, content: Mapping) -> float | None:
         """Read it off a run's result, or off the heads file where ``heads`` is set."""

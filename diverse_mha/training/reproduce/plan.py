@@ -12,30 +12,17 @@ from diverse_mha.training.reproduce.experiments import Experiment
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """One training at one scale with one seed.
+    """One training at one scale with one seed."""
 
-    Attributes:
-        name: Readable, and with ``key`` at its end, so that equal settings have one name.
-        key: Hash of all that decides the result.
-        scale: The scale.
-        recipe: The recipe and its surroundings.
-        choices: By group of ``configs/``, the choice.
-        settings: What is set beside the recipe and the choices, by dotted name.
-        composed: All settings together.
-        languages: Source and target, for translation.
-        task: The probing task, if any.
-        seed: The seed.
-    """
-
-    name: str
-    key: str
+    name: str  # readable, and with ``key`` at its end, so that equal settings have one name
+    key: str  # hash of all that decides the result
     scale: str
     recipe: Recipe
-    choices: Mapping[str, str]
-    settings: Mapping[str, object]
-    composed: Mapping = field(repr=False)
-    languages: tuple[str, str]
-    task: str
+    choices: Mapping[str, str]  # by group of ``configs/``
+    settings: Mapping[str, object]  # beside the recipe and the choices, by dotted name
+    composed: Mapping = field(repr=False)  # all settings together
+    languages: tuple[str, str]  # source and target, for translation
+    task: str  # of probing, if any
     seed: int
 
     def __eq__(self, other: object) -> bool:
@@ -67,17 +54,11 @@ class Run:
 
 @dataclass(frozen=True)
 class Need:
-    """What a table or figure needs of a run.
-
-    Attributes:
-        run: The run.
-        heads: The options of ``diverse-mha analyze`` by which its heads are measured, or empty.
-        against: The run that it is compared with, or None.
-    """
+    """What a table or figure needs of a run."""
 
     run: Run
-    heads: Mapping[str, str]
-    against: Run | None = None
+    heads: Mapping[str, str]  # options of ``diverse-mha analyze``; empty: they are not measured
+    against: Run | None = None  # that it is compared with
 
     @property
     def runs(self) -> tuple[Run, ...]:

@@ -42,22 +42,13 @@ DATA_MARK = "data.sha256"  # in a run's folder: what it was trained on
 
 @dataclass
 class Runner:
-    """Carries out runs.
-
-    Attributes:
-        place: Where things are.
-        fork: Whether modules run in forks of this process, which saves their imports.
-        gpus: GPUs to use at most; None: all there are. A run takes as many as can share the
-            batches of an update.
-        jobs: Runs at a time. Several share the cores, and the GPUs, evenly.
-        collect: Whether to train and measure nothing, and give the results that are there.
-    """
+    """Carries out runs, each on as many GPUs as can share the batches of an update."""
 
     place: Place
-    fork: bool = False
-    gpus: int | None = None
-    jobs: int = 1
-    collect: bool = False
+    fork: bool = False  # modules run in forks of this process, which saves their imports
+    gpus: int | None = None  # to use at most; None: all there are
+    jobs: int = 1  # runs at a time; several share the cores, and the GPUs, evenly
+    collect: bool = False  # train and measure nothing, and give the results that are there
 
     @property
     def on_cpu(self) -> bool:

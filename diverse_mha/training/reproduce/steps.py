@@ -21,20 +21,12 @@ _LOG = {"common.log_format": "json"}
 
 @dataclass(frozen=True)
 class Step:
-    """One command.
+    """One command."""
 
-    Attributes:
-        name: ``prepare``, ``train``, ``average``, ``evaluate`` or ``analyze``.
-        script: The script of the project that carries it out; empty for a module without one.
-        module: The Python module behind the script, for running it in this process's child;
-            empty where the script alone knows how.
-        arguments: What follows either.
-    """
-
-    name: str
-    script: str
-    module: str
-    arguments: tuple[str, ...]
+    name: str  # ``prepare``, ``train``, ``average``, ``evaluate`` or ``analyze``
+    script: str  # of the project, that carries it out; empty for a module without one
+    module: str  # behind it, for a child of this process; empty where the script alone knows how
+    arguments: tuple[str, ...]  # of either
 
     def words(self, python: str = "python") -> list[str]:
         """Spell the command, as it is given in the project's folder, with a Python."""
@@ -48,22 +40,13 @@ class Step:
 
 @dataclass(frozen=True)
 class Place:
-    """Where things are.
+    """Where things are."""
 
-    Attributes:
-        out: The output folder.
-        data: The folder of prepared corpora.
-        gpus: GPUs to use, a number that can share the batches of an update; 0 for the CPU,
-            whatever GPUs there are.
-        local: A folder with the corpora as downloaded, or None.
-        plugin: A package of the user's own that every command imports, or None.
-    """
-
-    out: Path
-    data: Path
-    gpus: int = 0
-    local: Path | None = None
-    plugin: Path | None = None
+    out: Path  # the output folder
+    data: Path  # the folder of prepared corpora
+    gpus: int = 0  # as many as can share an update's batches; 0: the CPU, whatever GPUs there are
+    local: Path | None = None  # a folder with the corpora as downloaded
+    plugin: Path | None = None  # a package of the user's own that every command imports
 
 
 def usable(batches: int, processes: int) -> int:
