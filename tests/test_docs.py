@@ -20,7 +20,7 @@ def test_every_option_is_in_the_document_with_its_default_and_help():
     defaults: dict[str, list[str]] = {}
     for component in show_options.components().values():
         for option in component.own:
-            name = show_options.flag(option).removeprefix("--")
+            name = option.name.replace("_", "-")
             defaults.setdefault(name, []).append(show_options.default_of(option))
             assert rows[name].endswith(f" | {option.metadata['help']}"), name
     assert rows.keys() == defaults.keys()

@@ -10,8 +10,8 @@ import textwrap
 from dataclasses import MISSING, Field, fields
 from typing import NamedTuple
 
-from diverse_mha.common import options as spelling
 from diverse_mha.common.errors import UserError
+from diverse_mha.common.options import flag
 
 _INDENT = " " * 6
 _FILLED_IN = ("_name", "data")  # the name itself, and the folder, given by its place
@@ -36,8 +36,8 @@ def run(args: argparse.Namespace) -> int:
     if args.name is None:
         if args.all:
             raise UserError("--all goes with a name; 'diverse-mha options' lists the names")
-        for group, flag in _FLAGS.items():
-            print(f"{group}s ({flag} NAME):")
+        for group, spelt in _FLAGS.items():
+            print(f"{group}s ({spelt} NAME):")
             print(_wrapped(", ".join(name for name in known if known[name].group == group)))
         return 0
     if args.name not in known:
@@ -106,11 +106,6 @@ def _added() -> set[str]:
     return {option.name for option in (*own, *seam_options(), *diversity_options())}
 
 
-def flag(option: Field) -> str:
-    """Spell an option as on the command line."""
-    return spelling.flag(option.name)
-
-
 def default_of(option: Field) -> str:
     """Spell the default of an option; empty if there is none."""
     default = option.default
@@ -123,7 +118,7 @@ def _print_options(title: str, options: list[Field]) -> None:
     print(f"\n{title}")
     for option in options:
         default = default_of(option)
-        print(f"  {flag(option)}" + (f"  (default: {default})" if default else ""))
+        print(f"  {flag(option.name)}" + (f"  (default: {default})" if default else ""))
         text = option.metadata.get("help")
         if text:
             print(_wrapped(text))
