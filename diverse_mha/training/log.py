@@ -106,13 +106,6 @@ def _of_simple(line: str, subset: str) -> dict:
     return {name: _number(value) for name, value in pairs}
 
 
-def best_validation(validation: list[dict], metric: str, maximize: bool) -> dict | None:
-    """Return the validation of a language or translation model that chose the best checkpoint."""
-    scored = [entry for entry in validation if metric in entry and "ppl" in entry]
-    choose = max if maximize else min
-    return choose(scored, key=lambda entry: entry[metric]) if scored else None
-
-
 def finished(path: Path) -> bool:
     """Tell whether the last start that a log holds came to its end.
 

@@ -1,8 +1,10 @@
 """Reading fairseq's log."""
 
 import json
+from types import SimpleNamespace
 
-from diverse_mha.training.log import Progress, best_validation, read_log, validations
+from diverse_mha.training.log import Progress, read_log, validations
+from diverse_mha.training.reproduce.results import best_validation
 
 
 def line(**values):
@@ -35,10 +37,17 @@ def test_what_a_log_says(tmp_path):
     assert found["steps_per_second"] == 4.0, "the median of 2, 4 and 6"
     assert found["updates"] == 20
     assert [entry["num_updates"] for entry in found["validation"]] == [10, 20]
-    assert best_validation(found["validation"], "nll_loss", False)["ppl"] == 64
-    assert best_validation(found["validation"], "loss", False)["ppl"] == 32
-    assert best_validation(found["validation"], "nll_loss", True)["ppl"] == 32
-    assert best_validation(found["validation"], "bleu", True) is None
+    for metric, maximize, perplexity in (
+        ("nll_loss", False, 64),
+        ("loss", False, 32),
+        ("nll_loss", True, 32),
+        ("bleu", True, None),
+    ):
+        keys = ("best_checkpoint_metric", "maximize_best_checkpoint_metric")
+        checkpoint = dict(zip(keys, (metric, maximize), strict=True))
+        run = SimpleNamespace(composed={"checkpoint": checkpoint})
+        best = best_validation(run, found["validation"])
+        assert (best and best["ppl"]) == perplexity
 
 
 def test_updates_of_the_last_start(tmp_path):

@@ -1,6 +1,5 @@
 """The result of a run: one JSON file, written whole once everything is known."""
 
-import json
 import os
 import re
 from collections.abc import Mapping
@@ -8,10 +7,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.common.files import write_json
+from diverse_mha.common.files import read_json, write_json
 from diverse_mha.common.machine import cores, processor, versions
 from diverse_mha.common.options import split_list
-from diverse_mha.training.log import TRAIN_LOG, best_validation, read_log
+from diverse_mha.training.log import TRAIN_LOG, read_log
 from diverse_mha.training.reproduce.compose import lookup
 from diverse_mha.training.reproduce.plan import Run
 
@@ -28,13 +27,11 @@ def load(folder: Path) -> dict | None:
     Raises:
         UserError: if the file is there and damaged.
     """
-    path = folder / RESULT
-    if not path.is_file():
-        return None
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise UserError(f"{path}: not readable as JSON ({error}); delete it") from error
+    return _read(folder / RESULT, "delete it")
+
+
+def _read(path: Path, cure: str) -> dict | None:
+    return read_json(path, cure) if path.is_file() else None
 
 
 def collect(
@@ -57,16 +54,16 @@ def collect(
     log = read_log(path) if path.is_file() else {"updates": None}
     if log["updates"] is None:
         raise UserError(f"{path}: no training in it; delete {folder} and run again")
-    best = _best(run, log["validation"])
-    cost = _cost(folder)
+    best = best_validation(run, log["validation"])
+    cost = _read(folder / COST, "delete it")
     if cost is not None:
         processor = seconds["processor"] + cost["processor_seconds"]
         # Files of before this was kept have no seconds.
         seconds = {"train": cost.get("seconds", 0.0), **seconds, "processor": processor}
     scores = {}
     for name in _SCORES:
-        if (folder / name).is_file():
-            kept = json.loads((folder / name).read_text(encoding="utf-8"))
+        kept = _read(folder / name, "delete it and run again")
+        if kept is not None:
             kept.pop("versions", None)
             scores[name.removesuffix(".json")] = kept
     return {
@@ -95,15 +92,17 @@ def collect(
 
 def valid_nll(run: Run, folder: Path) -> float | None:
     """Return the validation loss of the best checkpoint, bits a token; None of a classifier."""
-    best = _best(run, read_log(folder / TRAIN_LOG)["validation"])
+    best = best_validation(run, read_log(folder / TRAIN_LOG)["validation"])
     # With label smoothing the loss is another thing.
     return best and best.get("nll_loss", best["loss"])
 
 
-def _best(run: Run, validation: list[dict]) -> dict | None:
-    metric = str(lookup(run.composed, "checkpoint.best_checkpoint_metric") or "loss")
-    maximize = bool(lookup(run.composed, "checkpoint.maximize_best_checkpoint_metric"))
-    return best_validation(validation, metric, maximize)
+def best_validation(run: Run, validation: list[dict]) -> dict | None:
+    """Return the validation of a language or translation model that chose the best checkpoint."""
+    metric = lookup(run.composed, "checkpoint.best_checkpoint_metric") or "loss"
+    choose = max if lookup(run.composed, "checkpoint.maximize_best_checkpoint_metric") else min
+    scored = [entry for entry in validation if metric in entry and "ppl" in entry]
+    return choose(scored, key=lambda entry: entry[metric]) if scored else None
 
 
 def note_cost(folder: Path, processor: float, seconds: float) -> None:
@@ -113,13 +112,8 @@ def note_cost(folder: Path, processor: float, seconds: float) -> None:
     if not updates:  # an earlier start had finished it, or this one failed before the first
         return
     start = {"processor_seconds": processor, "seconds": seconds, "updates": updates}
-    before = _cost(folder) or {}
+    before = _read(folder / COST, "delete it") or {}
     write_json(folder / COST, {k: round(v + before.get(k, 0), 2) for k, v in start.items()})
-
-
-def _cost(folder: Path) -> dict | None:
-    path = folder / COST
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
 
 
 def had_to_share(result: Mapping) -> bool:
