@@ -21,8 +21,7 @@ _SPREAD_BETWEEN = 0.15  # of the logarithm of target length / source length
 def stand_in_task(vocabulary: int) -> Namespace:
     """What models and criterions ask of a task: two dictionaries, here the same one.
 
-    Args:
-        vocabulary: words in it, fairseq's four special symbols included.
+    ``vocabulary`` counts fairseq's four special symbols, here and below.
     """
     dictionary = Dictionary()
     for word in range(vocabulary - len(dictionary)):
@@ -33,17 +32,10 @@ def stand_in_task(vocabulary: int) -> Namespace:
 
 
 def draw_lengths(mean: float, longest: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw the lengths of ``POOL`` sentence pairs.
+    """Draw the source and target lengths of ``POOL`` sentence pairs: (POOL, 2), 2 to ``longest``.
 
-    Log-normal, the two sides alike but not equal.
-
-    Args:
-        mean: mean length of either side, in tokens with the end symbol.
-        longest: longer sentences are cut to this, as a corpus would be filtered.
-        rng: source of chance.
-
-    Returns:
-        (POOL, 2) integers: source and target lengths, from 2 to ``longest``.
+    Log-normal, the two sides alike but not equal; ``mean`` is that of either, in tokens with the
+    end symbol. Longer sentences are cut to ``longest``, as a corpus would be filtered.
     """
     centre = np.log(mean) - _SPREAD**2 / 2
     source = rng.normal(centre, _SPREAD, POOL)
@@ -57,19 +49,10 @@ def make_batches(
 ) -> list[dict]:
     """Make batches as fairseq's translation task does from a corpus of random words.
 
-    Pairs are sorted by length, cut into batches by fairseq's own routine and
-    collated by its own collater; which of the batches come, and in what order, is
-    drawn. The same arguments give the same batches.
-
-    Args:
-        count: number of batches.
-        vocabulary: words, fairseq's four special symbols included.
-        batch_tokens: most tokens in a batch on either side, padding included.
-        mean_length: see ``draw_lengths``.
-        seed: seed of everything drawn.
-
-    Returns:
-        Batches on the CPU, as criterions take them.
+    Pairs are sorted by length, cut into batches by fairseq's own routine and collated by its own
+    collater; which of the batches come, and in what order, is drawn. They have at most
+    ``batch_tokens`` tokens on either side, padding included, and are on the CPU. The same
+    arguments give the same batches.
     """
     rng = np.random.default_rng(seed)
     lengths = draw_lengths(mean_length, min(batch_tokens, 256), rng)
@@ -101,18 +84,9 @@ def make_blocks(
 ) -> list[dict]:
     """Make batches as fairseq's language-modelling task does from running text of random words.
 
-    Every block is full: no padding. Frequencies fall with the rank, as an adaptive softmax,
-    whose cost depends on them, finds them in a corpus.
-
-    Args:
-        count: number of batches.
-        vocabulary: words, fairseq's four special symbols included.
-        batch_tokens: most tokens in a batch.
-        length: tokens in a block.
-        seed: seed of everything drawn.
-
-    Returns:
-        Batches on the CPU, as criterions take them.
+    Every block of ``length`` tokens is full: no padding. Frequencies fall with the rank, as an
+    adaptive softmax, whose cost depends on them, finds them in a corpus. Otherwise they are those
+    of :func:`make_batches`.
     """
     rng = np.random.default_rng(seed)
     special = Dictionary().nspecial
@@ -145,16 +119,10 @@ def batches_for(
 
 
 def rounds_of(make: Callable[[int], list[dict]], rounds: int, warm_up: int, device) -> list[dict]:
-    """Make the batches of all rounds; on a GPU those of the warm-up over and over.
+    """Make the batches of the rounds and the warm-up; on a GPU those of this over and over.
 
     There libraries plan an operation when they first meet its shapes, which takes as long as the
     operation and is at the cost of whoever meets them first: every shape is met in the warm-up.
-
-    Args:
-        make: makes so many batches.
-        rounds: that count.
-        warm_up: rounds before them.
-        device: where they will be.
     """
     count = warm_up + rounds
     batches = make(warm_up if device.type == "cuda" and warm_up else count)

@@ -30,11 +30,7 @@ def count_operations(trainee: Trainee, batch: dict) -> int:
 
 
 def measure(device: torch.device) -> dict:
-    """Time matrix products of random numbers in every precision, and copies.
-
-    Returns:
-        ``operations_per_second`` by precision, and ``bytes_per_second``, read and written.
-    """
+    """Time matrix products of random numbers in every precision, and copies, read and written."""
     size, volume = SIZES[device.type]
     rates = {}
     for name, dtype in DTYPES.items():

@@ -39,13 +39,7 @@ def gather(
 ) -> dict[str, Evidence]:
     """Run every variant for one step, without dropout or Drophead, from the same parameters.
 
-    Args:
-        names: variants, stock first.
-        shape: shape of the models.
-        task: see ``stand_in_task``.
-        batch: on the device.
-        device: where to run.
-        seed: seed of the parameters.
+    Stock comes first; the batch is on the device; ``seed`` is that of the parameters.
     """
     evidence, stock = {}, None
     for name in names:

@@ -68,14 +68,7 @@ def check_options(args: argparse.Namespace) -> None:
 
 
 class Decoder:
-    """A model in fairseq's beam search.
-
-    Args:
-        name: the variant.
-        task: see ``stand_in_task``.
-        stock: parameters to start from, where names and shapes agree; or None.
-        args: options of the command.
-    """
+    """A variant's model in fairseq's beam search, with stock's parameters where they fit."""
 
     def __init__(self, name: str, task: Namespace, stock: dict | None, args: argparse.Namespace):
         torch.manual_seed(args.seed)

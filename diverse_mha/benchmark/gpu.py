@@ -76,12 +76,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 class Check:
-    """The state of a check, in its folder's ``report.json``.
-
-    Args:
-        out: the folder.
-        device: ``cpu`` or ``cuda``.
-        data: the folder of prepared corpora, if not the project's.
+    """The state of a check, in ``report.json`` of its folder ``out``.
 
     Raises:
         UserError: if the folder holds the report of another machine or device.

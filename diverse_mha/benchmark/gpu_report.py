@@ -23,14 +23,9 @@ UNFINISHED = {
 
 
 def format_report(state: dict, parts: list[tuple[str, str, list[str]]]) -> str:
-    """Lay out a report.
+    """Lay out what ``report.json`` holds as a Markdown section, with a heading of level two.
 
-    Args:
-        state: what ``report.json`` holds.
-        parts: name, title and names of the jobs of every part.
-
-    Returns:
-        A Markdown section, from its heading of the second level on.
+    ``parts`` has the name, the title and the names of the jobs of every part.
     """
     machine, found = state["machine"], state["jobs"]
     versions = ", ".join(f"{name} {value}" for name, value in machine["versions"].items())

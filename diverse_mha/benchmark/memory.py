@@ -15,17 +15,10 @@ TOO_LARGE = "the GPU's memory does not hold the variants together"
 
 
 def peak_memory(work: Callable, *arguments, device: torch.device, threads: int) -> int:
-    """Measure what a piece of work needs at most, beside what there was before it.
+    """Measure the bytes that a function of a module needs at most, beside what there was before.
 
-    Args:
-        work: a function of a module.
-        arguments: for ``work``; the first is the name of what is measured.
-        device: where it works. On a GPU it is what torch allocates; on the CPU the resident
-            memory of a fresh process beyond what it has after importing.
-        threads: of torch.
-
-    Returns:
-        Bytes.
+    On a GPU it is what torch allocates; on the CPU the resident memory of a fresh process beyond
+    what it has after importing. The first of the arguments names what is measured.
 
     Raises:
         UserError: if the process was ended, which the system does when memory is out.

@@ -92,12 +92,9 @@ def check_precision(precision: str, device: torch.device) -> None:
 def carry_out(
     measure: Callable[[], dict], lay_out: Callable[[dict], str], output: Path | None
 ) -> int:
-    """Measure, print, write if asked, and return the exit code.
+    """Measure, print, write JSON if asked, and return the exit code.
 
-    Args:
-        measure: returns everything, or raises :class:`CheckError`; then there is no figure.
-        lay_out: turns that into a text.
-        output: the JSON file to write, or None.
+    Where ``measure`` raises :class:`CheckError` there is no figure.
     """
     try:
         result = measure()
@@ -116,14 +113,7 @@ def result_of(
     seconds: Mapping[str, Sequence[float]],
     rows: Mapping[str, dict],
 ) -> dict:
-    """Put together what a benchmark of variants found.
-
-    Args:
-        args: the options.
-        machine: see ``describe_machine``.
-        seconds: by variant, of its steps.
-        rows: by variant, what else stands in its row.
-    """
+    """Put together what a benchmark found; of a variant its seconds and the rest of its row."""
     summaries, shape = summarise(seconds, STOCK, args.seed), SHAPES[args.shape]
     options = {k: None if k in ("output", "add_to") else v for k, v in vars(args).items()}
     return {

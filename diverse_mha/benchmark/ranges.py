@@ -16,12 +16,7 @@ SHARED = ("shape", "batch_tokens", "mean_length", "precision", "compile", "devic
 
 
 def add(folder: Path, result: dict) -> list[dict]:
-    """Keep a run in a folder of runs, and return all of the same options, by time.
-
-    Args:
-        folder: made if need be; each run is a file of its own.
-        result: of ``measure``.
-    """
+    """Keep a result of ``measure`` in a folder of runs; return all of the same options, by time."""
     now = datetime.datetime.now(datetime.UTC)
     name = f"{result['options']['shape']}-{now:%Y%m%d-%H%M%S-%f}.json"
     write_json(folder / name, result | {"measured": now.isoformat()})

@@ -41,12 +41,7 @@ def format_table(
 ) -> str:
     """Lay out the rows of a benchmark as Markdown, and say under them how they were measured.
 
-    Args:
-        title: what was measured.
-        headings: of the columns: two of words, then numbers, one of which is a ratio.
-        rows: their cells.
-        result: ``machine``, ``options`` with ``precision``, ``rounds``, ``warm_up``, and the
-            name of the ``baseline`` of the ratio.
+    The first two columns are of words, the others of numbers, one of which is a ratio.
     """
     options, machine = result["options"], result["machine"]
     notes = [

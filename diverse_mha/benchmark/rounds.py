@@ -35,11 +35,7 @@ def _time_on_gpu(step: Step, batch: dict) -> tuple[float, Any]:
 
 
 def turns(names: list[str], rounds: int) -> Iterator[tuple[int, str]]:
-    """Who steps when: everybody once a round, each round beginning with the next one.
-
-    Yields:
-        (round from 0, name).
-    """
+    """Who steps when: everybody once a round, from 0, each round beginning with the next one."""
     for number in range(rounds):
         first = number % len(names)
         for name in names[first:] + names[:first]:
@@ -61,12 +57,9 @@ def run_rounds(
     Args:
         steps: by name, what does one step on a batch.
         batches: one a round, on the device.
-        warm_up: first rounds to leave out.
+        warm_up: first rounds to leave out of the seconds that are returned.
         clock: see ``clock_for``.
         check: called with the name and what the step returned, off the clock.
-
-    Returns:
-        Seconds of every step after the warm-up, by name, in the order of the rounds.
     """
     seconds = {name: [] for name in steps}
     order = turns(list(steps), len(batches))
@@ -94,18 +87,10 @@ def bootstrap_median(values: Sequence[float], seed: int = 0) -> tuple[float, flo
 def summarise(
     seconds: Mapping[str, Sequence[float]], baseline: str, seed: int = 0
 ) -> dict[str, dict]:
-    """Summarise interleaved rounds.
+    """Summarise interleaved rounds: times by variant, all of the same rounds in the same order.
 
-    Args:
-        seconds: times by variant, all of the same rounds in the same order.
-        baseline: the variant that the ratios compare with.
-        seed: seed of the bootstrap.
-
-    Returns:
-        By variant ``median_seconds``, ``lower_quartile``, ``upper_quartile``,
-        ``steps_per_second`` at the median, ``ratio``: the median over rounds of baseline time /
-        own time, above 1 = faster, ``ratio_low`` and ``ratio_high``: its 95 % bootstrap
-        interval, and ``seconds``.
+    ``steps_per_second`` is at the median; ``ratio`` is the median over rounds of baseline time /
+    own time, above 1 = faster, ``ratio_low`` and ``ratio_high`` its 95 % bootstrap interval.
 
     Raises:
         ValueError: if a variant lacks rounds.

@@ -23,11 +23,7 @@ class Shape:
         return f"{self.layers}+{self.layers} layers"
 
     def options(self, dropout: float | None = None) -> dict:
-        """Options of fairseq's ``transformer`` and of every model derived from it.
-
-        Args:
-            dropout: to use instead of the recipe's.
-        """
+        """Options of fairseq's ``transformer`` and of every model derived from it."""
         sides = {
             "embed_dim": self.embed_dim,
             "ffn_embed_dim": self.ffn_embed_dim,
@@ -55,11 +51,7 @@ class LanguageModelShape(Shape):
         return f"{self.layers} decoder layers"
 
     def options(self, dropout: float | None = None) -> dict:
-        """Options of fairseq's ``transformer_lm`` and of every model derived from it.
-
-        Args:
-            dropout: to use instead of the recipe's.
-        """
+        """Options of fairseq's ``transformer_lm`` and of every model derived from it."""
         options = {
             "decoder_embed_dim": self.embed_dim,
             "decoder_input_dim": self.embed_dim,

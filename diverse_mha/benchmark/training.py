@@ -41,17 +41,9 @@ class Outcome(NamedTuple):
 class Trainee:
     """A variant that can be trained step by step, as fairseq's trainer does it.
 
-    Half precision is fairseq's ``--fp16`` or ``--bf16``: a half-precision model and
-    float32 master weights.
-
-    Args:
-        variant: what to build.
-        options: options of the model's shape.
-        task: see ``stand_in_task``.
-        device: where to train.
-        precision: a key of ``DTYPES``.
-        seed: seed of the parameters.
-        compile: train with ``--compile``, where the model has it.
+    Half precision, by a key of ``DTYPES``, is fairseq's ``--fp16`` or ``--bf16``: a half-precision
+    model and float32 master weights. ``options`` are those of the model's shape; ``compile`` is
+    for models that have it.
     """
 
     def __init__(
@@ -98,11 +90,7 @@ class Trainee:
 
 
 def copy_shared(parameters: dict, model: torch.nn.Module) -> bool:
-    """Copy to a model those parameters that it has by name and shape.
-
-    Returns:
-        Whether they were all, and all of the model's.
-    """
+    """Copy to a model the parameters that it has by name and shape; True if both have no others."""
     own = model.state_dict()
     shared = {k: t for k, t in parameters.items() if k in own and t.shape == own[k].shape}
     model.load_state_dict(shared, strict=False)

@@ -133,14 +133,7 @@ def variants_of(shape: Shape) -> dict[str, Variant]:
 
 
 def choose(names: str | None, variants: Mapping[str, Variant] = VARIANTS) -> list[str]:
-    """Read a comma list of variants; stock is always measured.
-
-    Args:
-        names: the list, or None for all.
-        variants: those there are, stock first.
-
-    Returns:
-        Names in the order of ``variants``.
+    """Read a comma list of variants, None for all, in their order; stock is always measured.
 
     Raises:
         UserError: for an unknown or repeated name.

@@ -131,8 +131,7 @@ def parse(words: Sequence[str]) -> Job:
 def check_data(data: str) -> None:
     """Refuse a data folder that is not there, or that fairseq-preprocess has not made.
 
-    Args:
-        data: A folder, or several joined by ``:``, as fairseq takes them.
+    As fairseq takes them, ``:`` joins several.
 
     Raises:
         UserError: With the folder's name and the cure.
@@ -171,10 +170,7 @@ def check_job_start(job: Job) -> None:
 def commands(job: Job, gpus: int, port: int) -> list[tuple[list[str], dict[str, str]]]:
     """Work out the processes to start: their command lines and what to add to their environment.
 
-    Args:
-        job: What was asked for.
-        gpus: How many GPUs there are to use; 0 means the CPU.
-        port: A free port of this machine, where CPU processes meet.
+    With no ``gpus`` they are on the CPU, and meet at a free ``port`` of this machine.
 
     Raises:
         UserError: If the number of processes does not fit the GPUs or the options.

@@ -56,10 +56,6 @@ def validations(lines: Iterable[str], subset: str = "valid") -> list[dict]:
     A log may hold several attempts. Where a later one starts again from fewer updates, what those
     before it had beyond these is dropped: every number of updates has one validation at most.
 
-    Args:
-        lines: The lines of the log; those that are no validation are passed over.
-        subset: Name of the validation set.
-
     Returns:
         In their order what they report, numbers as numbers: ``epoch``, ``num_updates``, ``loss``,
         ``ppl`` if there is one, and what else the criterion logs, without the name of the set.
@@ -125,12 +121,9 @@ def _last_lines(log: Path, since: int = 0) -> list[str]:
 
 
 class Progress:
-    """How far a training is, by its log, and how long the rest will take.
+    """How far a training is, by its log, which need not be there yet, and how long the rest takes.
 
-    Args:
-        log: The log; it need not be there yet.
-        updates: Updates of the whole training, or 0.
-        epochs: Epochs of the whole training, or 0; what is reached first ends it.
+    Of the updates and epochs of the whole training, 0 if not given, what is reached first ends it.
     """
 
     def __init__(self, log: Path, updates: int, epochs: int):
@@ -140,14 +133,7 @@ class Progress:
         self._start: tuple[float, float] | None = None  # share and time of the first report
 
     def look(self, now: float) -> tuple[float | None, str]:
-        """Read the end of the log.
-
-        Args:
-            now: Seconds on a clock.
-
-        Returns:
-            The share that is done, None if that is not known, and words for it.
-        """
+        """Read the end of the log: the share that is done, None if unknown, and words for it."""
         found = self._last()
         if found is None:
             return None, "starting"

@@ -27,12 +27,7 @@ def heads_alike(checkpoint: str, data: str, subset: str) -> dict[str, float]:
 
 
 def table(rows: dict[str, dict]) -> Layout:
-    """Lay out the results of several models.
-
-    Args:
-        rows: By the model's name, ``tokenised_bleu``, ``sacrebleu`` and ``heads``, the last
-            as ``heads_alike`` returns it.
-    """
+    """Lay out the results of several models; their ``heads`` are as ``heads_alike`` has them."""
     return Layout(
         "BLEU, and CKA of the heads' outputs",
         ("", "tokenised BLEU", "sacreBLEU", *(f"CKA {name}" for name in COMPONENT_ORDER)),

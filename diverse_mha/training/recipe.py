@@ -24,12 +24,7 @@ _NOT_SAID = re.compile(r"(full_key|\w+_type)\b|Set the|To append")
 
 
 def explain(recipe: Path, error: BaseException) -> UserError:
-    """Put what Hydra or OmegaConf says of a recipe into one line.
-
-    Args:
-        recipe: the file.
-        error: what was raised; what caused it is said too, as Hydra often leaves that out.
-    """
+    """Put what Hydra or OmegaConf says of a recipe into one line, and what caused that."""
     said: list[str] = []
     while error is not None:
         text = str(error)

@@ -26,15 +26,9 @@ class Difference:
 def by_t(value: float, error: float, degrees: float, *, over_seeds: bool) -> Difference:
     """Give a difference its interval, value ± t error, and its p-value.
 
-    Args:
-        value: The difference.
-        error: Its standard error.
-        degrees: Degrees of freedom; infinity for the normal distribution.
-        over_seeds: Whether the error holds the spread over seeds.
-
-    Returns:
-        The difference; without either where it is not 0 and its error is, which is not certainty
-        but too few numbers, or too coarse ones, to see an error.
+    ``error`` is its standard error, which ``over_seeds`` says holds the spread over seeds;
+    infinite ``degrees`` of freedom mean the normal distribution. It has neither where it is not 0
+    and its error is, which is not certainty but too few numbers, or too coarse ones.
     """
     from scipy.stats import t
 
@@ -48,11 +42,8 @@ def by_t(value: float, error: float, degrees: float, *, over_seeds: bool) -> Dif
 def satterthwaite(total: float, parts: Sequence[tuple[float, int]]) -> float:
     """Degrees of freedom of a variance made of estimated parts and others that are known well.
 
-    total^2 / sum of part^2 / degrees (Satterthwaite 1946); infinity where no part counts.
-
-    Args:
-        total: The variance.
-        parts: Variances that it holds, each with its degrees of freedom.
+    total^2 / sum of part^2 / degrees (Satterthwaite 1946), the degrees being those of each part;
+    infinity where no part counts.
     """
     spread = sum(part**2 / degrees for part, degrees in parts)
     return total**2 / spread if spread else math.inf

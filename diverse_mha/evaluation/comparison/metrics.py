@@ -71,13 +71,7 @@ METRICS: dict[str, Metric] = {"BLEU": bleu, "chrF": chrf}
 def sentence_statistics(
     hypotheses: Sequence[str], reference: Sequence[str], *, tokenize: str, lowercase: bool
 ) -> dict[str, np.ndarray]:
-    """Count n-grams with sacreBLEU.
-
-    Args:
-        hypotheses: One translation a line.
-        reference: One reference a line.
-        tokenize: sacreBLEU's tokeniser, for BLEU.
-        lowercase: Whether case is left out.
+    """Count n-grams with sacreBLEU, BLEU's with that tokeniser.
 
     Returns:
         By metric, (sentences, K) whole numbers in float64.

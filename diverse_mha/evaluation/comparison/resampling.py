@@ -43,12 +43,8 @@ def resampled_scores(
 def means_over_seeds(scores: np.ndarray, seed: int) -> np.ndarray:
     """Resample the seeds of one method, anew for each resample of the sentences.
 
-    Args:
-        scores: (resamples, seeds), at least two seeds.
-        seed: Of the drawing.
-
-    Returns:
-        (resamples,), the mean of one seed less than there are, drawn with replacement.
+    Of (resamples, seeds), at least two seeds, (resamples,): the mean of one seed less than there
+    are, drawn with replacement.
     """
     resamples, seeds = scores.shape
     generator = np.random.default_rng(seed)
@@ -62,17 +58,16 @@ def difference(
     resampled: tuple[np.ndarray, np.ndarray],
     seeds: tuple[int, int],
 ) -> Difference:
-    """Compare two methods.
+    """Compare two methods by the scores of their seeds on the whole test set.
+
+    With one seed on a side nothing is known of how seeds differ there, so only sentences are
+    resampled.
 
     Args:
-        baseline: The score of each of its seeds on the whole test set.
+        baseline: A score a seed.
         system: The same of the other method.
         resampled: For both, the scores on the same resampled test sets, (resamples, seeds).
         seeds: For both, of the drawing of their seeds.
-
-    Returns:
-        The difference with interval and p-value. With one seed on a side nothing is known of how
-        seeds differ there, so only sentences are resampled.
     """
     value = mean(system) - mean(baseline)
     if min(len(baseline), len(system)) < 2:

@@ -68,16 +68,10 @@ def read_run(path: Path, *, reference: Path | None = None, tokenize: str | None 
 def scores_of(
     file: Path, result: dict, reference: Path | None = None, tokenize: str | None = None
 ) -> Found:
-    """Take the scores out of what an evaluation wrote.
+    """Take scores, statistics and test, as :class:`Scored` has them, out of an evaluation's result.
 
-    Args:
-        file: Where it wrote that; beside it lie the translations, if any. Itself it is not read.
-        result: Its content.
-        reference: See :func:`read_run`.
-        tokenize: Likewise.
-
-    Returns:
-        Scores, statistics and test, as :class:`Scored` has them.
+    The file is not read again; beside it lie the translations, if any. For the rest see
+    :func:`read_run`.
 
     Raises:
         UserError: if something is missing from it, or its translations do not fit.

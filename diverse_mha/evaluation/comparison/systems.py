@@ -67,13 +67,10 @@ def compare_systems(
     measure.
 
     Args:
-        systems: The methods.
+        systems: The methods; they are returned with their measures.
         resamples: Of the bootstrap.
         seed: Of its drawing.
         steps: By measure, what its scores were rounded to multiples of, if they were.
-
-    Returns:
-        The methods with their measures.
 
     Raises:
         UserError: if two runs were not scored on the same test set in the same way, or one is

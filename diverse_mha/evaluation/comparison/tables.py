@@ -39,12 +39,8 @@ def lay_out(
 ) -> Layout:
     """Lay out what ``compare_systems`` found.
 
-    Args:
-        systems: The baseline, then the others.
-        title: Of the table.
-        resamples: Of the bootstrap, for the notes.
-        tested: Measures to give differences of; of the others stands the mean. None: all.
-        more: Notes to add.
+    Of all measures but those ``tested``, if that is not None, stands the mean alone; ``more`` are
+    notes to add.
     """
     measures = list(systems[0].measures)
     tested = measures if tested is None else [name for name in tested if name in measures]

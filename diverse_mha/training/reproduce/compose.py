@@ -41,15 +41,10 @@ def groups_of(config: str) -> dict[str, str | None]:
 
 
 def compose(config: str, choices: Mapping[str, str], settings: Mapping[str, object]) -> dict:
-    """Put a recipe together.
+    """Put a recipe of ``configs/`` together, its interpolations as they are written.
 
-    Args:
-        config: Its name in ``configs/``.
-        choices: By group, the choice; a group that the recipe does not name comes last.
-        settings: Values by their dotted name, such as ``model.encoder_layers``.
-
-    Returns:
-        The settings as nested dictionaries, interpolations as they are written.
+    A group that it does not name comes last; settings are by their dotted name, such as
+    ``model.encoder_layers``.
 
     Raises:
         UserError: for a recipe or a choice that does not exist.

@@ -41,13 +41,8 @@ def draw_study(
 ) -> list[Plot]:
     """Draw a study's figures, and write the learning curves as CSV into a folder.
 
-    Args:
-        table: The study's table.
-        filled: Its rows with their numbers.
-        finished: The runs of each row, below ``out``.
-        systems: The rows compared with the baseline, it first; empty where it is missing.
-        out: The output folder of the runs.
-        folder: Where the CSV file goes.
+    The finished runs of each row are below ``out``; ``systems`` has the rows compared with the
+    baseline, it first, and is empty where that is missing.
     """
     curves = {
         row: [_curve(run.folder(out) / TRAIN_LOG) for run in runs]

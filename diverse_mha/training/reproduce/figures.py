@@ -50,17 +50,7 @@ class Curve(NamedTuple):
 def draw(
     figure: Figure, choices: Choices, found: Mapping[Run, dict], runner: Runner, folder: Path
 ) -> bool:
-    """Draw a figure from the runs that were found and measured.
-
-    Args:
-        figure: The figure.
-        choices: How the runs were made.
-        found: By run, its result; runs that failed are missing.
-        runner: Has measured the heads.
-        folder: Where the pictures go.
-
-    Returns:
-        Whether every curve is there.
+    """Draw a figure into a folder, of the runs that were found and measured: whether all are there.
 
     Raises:
         UserError: if there is nothing to draw.

@@ -100,18 +100,7 @@ def needs_of(item: Item, rows: Sequence[Row], choices: Choices) -> list[Need]:
 def fill(
     table: Table, rows: Sequence[Row], choices: Choices, found: Mapping[Run, dict], runner: Runner
 ) -> Filled:
-    """Fill rows of a table.
-
-    Args:
-        table: The table.
-        rows: Those of its rows that are wanted.
-        choices: Scale, seeds and updates of the runs.
-        found: By run, its result; runs that failed are missing.
-        runner: Has measured the heads.
-
-    Returns:
-        Each row with a number a cell; a value that could not be had is missing from it.
-    """
+    """Fill rows of a table; a value that could not be had is missing from its cell's number."""
 
     def number(cell: Cell) -> Number:
         measure = MEASURES[cell.measure]

@@ -76,12 +76,8 @@ def plan(
 ) -> Run:
     """Turn an experiment into a run.
 
-    Args:
-        experiment: What the paper trains.
-        scale: Where to run it.
-        seed: The seed of the training.
-        settings: Settings of a table at this scale.
-        updates: Number of updates instead of the recipe's, and no checkpoints averaged.
+    With the settings of a table at this scale; a number of updates takes the place of the
+    recipe's, and then no checkpoints are averaged.
 
     Raises:
         UserError: if the experiment cannot be run at this scale.

@@ -58,14 +58,8 @@ def lay_out(
 
     A column that the paper has no number for is ours alone. Speeds are followed by their ratio
     to the baseline row, in the paper and here; BLEU is the tokenised one, as the papers report.
-    Several seeds give mean and standard deviation.
-
-    Args:
-        table: The table.
-        filled: Its rows with their numbers.
-        choices: How our runs were made, for the notes.
-        results: Of our runs, which have the signatures of the BLEU scores, and say by what
-            versions and on what machines they were made.
+    Several seeds give mean and standard deviation. The results of our runs are for the notes: they
+    have the signatures of the BLEU scores, versions and machines.
     """
     baseline = next((numbers for row, numbers in filled if row.name == table.baseline), None)
     headings, lines = [""], [[row.label] for row, _ in filled]

@@ -41,10 +41,8 @@ Task = Callable[[int], Iterator[Waiting]]
 def side_by_side(tasks: Sequence[Task], jobs: int) -> None:
     """Carry out tasks in their order, at most ``jobs`` at a time.
 
-    Args:
-        tasks: Each is called with the number of its place, 0 to ``jobs`` - 1, that no other task
-            has meanwhile, and yields for as long as it waits.
-        jobs: How many at a time.
+    Each is called with the number of its place, 0 to ``jobs`` - 1, that no other task has
+    meanwhile, and yields for as long as it waits.
 
     Raises:
         Interrupted: If a signal came. After this and any other exception all commands have ended.
@@ -101,13 +99,7 @@ def import_everything() -> None:
 
 
 def start_logged(words: Sequence[str], log: Path, environment: Mapping[str, str]) -> Command:
-    """Start a command line in the project's folder.
-
-    Args:
-        words: The command line.
-        log: Its output is added at the end of this file.
-        environment: What is added to the environment.
-    """
+    """Start a command line in the project's folder, its output at the end of a log."""
     with log.open("ab") as output:
         _say(output, words)
         return Command.start(

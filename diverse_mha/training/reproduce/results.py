@@ -39,13 +39,9 @@ def collect(
 ) -> dict:
     """Gather a run's result from the files its steps left.
 
-    Args:
-        run: The run.
-        folder: Its folder.
-        seconds: Duration of each step after the training, and their processor time; added is
-            that of the training over all starts, as its speed is.
-        commands: The commands, for a terminal.
-        share: What was added to their environment, which may leave them a part of the machine.
+    ``seconds`` is the duration of each step after the training, and their processor time; added is
+    that of the training over all starts, as its speed is. ``share`` was added to the environment
+    of the commands, which may leave them a part of the machine.
 
     Raises:
         UserError: if the log holds no training.
