@@ -30,7 +30,7 @@ from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.files import read_json, write_json, write_text
 from diverse_mha.common.options import parse_names
 from diverse_mha.common.places import check_folder
-from diverse_mha.common.processes import end_groups, ended_in_order
+from diverse_mha.common.processes import Command, end, ended_in_order
 
 ROOT = Path(__file__).resolve().parents[2]
 # A job may have that much, if its part has it, before others of the part are thought of.
@@ -191,22 +191,18 @@ class Check:
             "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
         }
         with log.open("wb") as output:
-            process = subprocess.Popen(
+            process = Command.start(
                 command, cwd=ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT,
-                start_new_session=True, preexec_fn=_heed_interrupts,
+                preexec_fn=_heed_interrupts,
             )  # fmt: skip
+        until = time.monotonic() + limit
         try:
-            return process.wait(limit)
-        except subprocess.TimeoutExpired:
-            return None
+            while not process.ended() and time.monotonic() < until:
+                time.sleep(0.02)
+            return process.code
         finally:  # also when the user interrupts: nothing is left behind
             # pytest and the study put away what they have when they are interrupted.
-            end_groups(
-                [process.pid],
-                lambda: process.poll() is not None,
-                grace=GRACE_SECONDS,
-                gently=signal.SIGINT,
-            )
+            end([process], grace=GRACE_SECONDS, gently=signal.SIGINT)
 
     def write(self) -> None:
         """Write ``report.json`` and ``report.md``."""

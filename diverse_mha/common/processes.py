@@ -117,34 +117,22 @@ class Command:
         return self.code is not None
 
 
-def end(commands: Sequence[Command]) -> None:
-    """End commands and all that they have started, gently first."""
-    pids = [command.pid for command in commands]
-    end_groups(pids, lambda: all([command.ended() for command in commands]))
-
-
-def end_groups(
-    leaders: Sequence[int],
-    ended: Callable[[], bool],
+def end(
+    commands: Sequence[Command],
     *,
     grace: float = GRACE_SECONDS,
     gently: signal.Signals = signal.SIGTERM,
 ) -> None:
-    """End process groups, gently first, and wait for their leaders.
+    """End commands and all that they have started, gently first.
 
-    Args:
-        leaders: Their process ids.
-        ended: Whether all of them have ended; waits for those that have.
-        grace: Seconds they have after the first signal, and after SIGKILL, which follows in any
-            case: a leader may end before what it has started.
-        gently: The first signal.
+    SIGKILL follows in any case: a command may end before what it has started.
     """
     for number in (gently, signal.SIGKILL):
-        for leader in leaders:
+        for command in commands:
             with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(leader, number)
+                os.killpg(command.pid, number)
         deadline = time.monotonic() + grace
-        while not ended() and time.monotonic() < deadline:
+        while not all([c.ended() for c in commands]) and time.monotonic() < deadline:
             time.sleep(0.02)
 
 
