@@ -49,14 +49,8 @@ def gather(
         if stock is None:
             stock = {key: value.clone() for key, value in trainee.model.state_dict().items()}
         like_stock = copy_shared(stock, trainee.model)
-        outcome = trainee.step(batch)
-        evidence[name] = Evidence(
-            float(outcome.loss),
-            float(outcome.token_loss),
-            float(outcome.grad_norm),
-            like_stock,
-            variant.has_terms,
-        )
+        numbers = map(float, trainee.step(batch))  # loss, token loss and gradient norm
+        evidence[name] = Evidence(*numbers, like_stock, variant.has_terms)
     return evidence
 
 
