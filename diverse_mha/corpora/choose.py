@@ -1,14 +1,65 @@
-"""Which training pairs are drawn at random, and which are held out for validation."""
+"""Which training pairs stay: those that pass the length filter, are drawn, are not held out.
+
+A pair is a line of the source side with the same line of the target side; functions that copy
+pairs take both sides of what they read and of what they write, in that order.
+"""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.corpora.text import Pair, pair_writer, zip_lines
+from diverse_mha.corpora.text import count_lines, read_lines
+
+Pair = tuple[Path, Path]  # source side, target side
+
+
+def read_pairs(sides: Pair) -> Iterator[tuple[str, ...]]:
+    """Yield line n of both sides together."""
+    return zip(*map(read_lines, sides), strict=True)
+
+
+def write_pairs(sides: Pair, pairs: Iterable[tuple[str, ...]]) -> int:
+    """Write both sides of pairs of lines, and return the number of pairs."""
+    count = 0
+    with (
+        open(sides[0], "w", encoding="utf-8", newline="\n") as source_file,
+        open(sides[1], "w", encoding="utf-8", newline="\n") as target_file,
+    ):
+        for source, target in pairs:
+            source_file.write(source + "\n")
+            target_file.write(target + "\n")
+            count += 1
+    return count
+
+
+def keep_pair(
+    source: str, target: str, *, min_length: int = 1, max_length: int = 250, max_ratio: float = 9.0
+) -> bool:
+    """Tell whether a tokenised pair passes the length filter of Moses' clean-corpus-n.
+
+    Both sides must have between ``min_length`` and ``max_length`` tokens, and neither may be
+    more than ``max_ratio`` times as long as the other.
+    """
+    lengths = len(source.split()), len(target.split())
+    shorter, longer = min(lengths), max(lengths)
+    return min_length <= shorter and longer <= max_length and longer <= max_ratio * shorter
+
+
+def filter_pairs(sources: Pair, targets: Pair, keep: Callable[[str, str], bool]) -> tuple[int, int]:
+    """Copy the pairs for which ``keep`` is true; return how many they are, and of how many.
+
+    Raises:
+        UserError: If nothing is left.
+    """
+    kept = write_pairs(targets, (pair for pair in read_pairs(sources) if keep(*pair)))
+    if kept == 0:
+        raise UserError(f"no pair of {sources[0]} and {sources[1]} passes the length filter")
+    return kept, count_lines(sources[0])
 
 
 def sample_pairs(sources: Pair, targets: Pair, size: int, seed: int) -> int:
-    """Copy ``size`` pairs, drawn without replacement and in their order, to ``targets``.
+    """Copy ``size`` pairs, drawn without replacement and in their order; return of how many.
 
     Every pair of which neither side is blank is equally likely. This is selection sampling
     (Knuth, The Art of Computer Programming 2, Algorithm S): one pass counts the eligible pairs,
@@ -16,39 +67,29 @@ def sample_pairs(sources: Pair, targets: Pair, size: int, seed: int) -> int:
     result is the same everywhere: only ``random.Random(seed).random()`` is used, whose values
     Python guarantees.
 
-    Args:
-        sources: Source and target side to read.
-        targets: Source and target side to write.
-        size: Number of pairs.
-        seed: Seed of the draw.
-
-    Returns:
-        The number of pairs read, blank ones included.
-
     Raises:
         UserError: If there are fewer eligible pairs than ``size``.
     """
-    total = eligible = 0
-    for source, target in zip_lines(sources):
-        total += 1
-        eligible += _has_text(source, target)
+    total, eligible = count_lines(sources[0]), sum(1 for _ in _with_text(sources))
     if eligible < size:
         raise UserError(
             f"--sample {size:,} is more than there is: {eligible:,} of the {total:,} training "
             f"pairs have text on both sides"
         )
-    draw = random.Random(seed).random
-    needed, left = size, eligible
-    with pair_writer(targets) as write:
-        for source, target in zip_lines(sources):
-            if not needed:
-                break
-            if _has_text(source, target):
-                if draw() * left < needed:
-                    write(source, target)
-                    needed -= 1
-                left -= 1
+    write_pairs(targets, _drawn(_with_text(sources), eligible, size, seed))
     return total
+
+
+def _with_text(sides: Pair) -> Iterator[tuple[str, ...]]:
+    return (pair for pair in read_pairs(sides) if all(map(str.strip, pair)))
+
+
+def _drawn(pairs: Iterable, eligible: int, needed: int, seed: int) -> Iterator[tuple[str, ...]]:
+    draw = random.Random(seed).random
+    for left, pair in zip(range(eligible, 0, -1), pairs, strict=True):
+        if draw() * left < needed:
+            yield pair
+            needed -= 1
 
 
 def hold_out(
@@ -56,26 +97,19 @@ def hold_out(
 ) -> int:
     """Copy every n-th pair that passes the length filter to ``held``, all others to ``rest``.
 
-    Args:
-        sources: Source and target side to copy from.
-        tokens: The same pairs, tokenised.
-        rest: Source and target side of what stays.
-        held: Source and target side of what is held out.
-        every: Take the n-th, 2n-th, ... pair for which ``keep`` is true.
-        keep: From a tokenised pair to whether it passes.
+    Whether one passes is decided by ``keep`` on ``tokens``, the same pairs tokenised.
 
     Returns:
         The number of pairs held out.
+
+    Raises:
+        UserError: If there are none.
     """
-    passed = 0
-    with pair_writer(rest) as write_rest, pair_writer(held) as write_held:
-        for pair, tokenised in zip(zip_lines(sources), zip_lines(tokens), strict=True):
-            passes = keep(*tokenised)
-            passed += passes
-            write = write_held if passes and passed % every == 0 else write_rest
-            write(*pair)
-    return passed // every
-
-
-def _has_text(source: str, target: str) -> bool:
-    return bool(source.strip()) and bool(target.strip())
+    passing = [number for number, pair in enumerate(read_pairs(tokens)) if keep(*pair)]
+    chosen = set(passing[every - 1 :: every])
+    if not chosen:
+        raise UserError(f"{held[0]} and {held[1]} are empty")
+    for targets, wanted in ((rest, False), (held, True)):
+        pairs = enumerate(read_pairs(sources))
+        write_pairs(targets, (pair for n, pair in pairs if (n in chosen) is wanted))
+    return len(chosen)

@@ -114,7 +114,7 @@ class Corpus:
 
     @property
     def limits(self) -> dict:
-        """The limits of the length filter, as :func:`text.keep_pair` takes them."""
+        """The limits of the length filter, as :func:`choose.keep_pair` takes them."""
         return {name: getattr(self, name) for name in ("min_length", "max_length", "max_ratio")}
 
     def sides(self) -> Iterator[tuple[str, Side]]:

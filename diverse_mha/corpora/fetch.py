@@ -10,7 +10,7 @@ from pathlib import Path
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import sha256_of
 from diverse_mha.corpora import archives, download, text
-from diverse_mha.corpora.choose import hold_out, sample_pairs
+from diverse_mha.corpora.choose import hold_out, keep_pair, sample_pairs
 from diverse_mha.corpora.corpus import SPLITS, Parts, Side
 from diverse_mha.corpora.job import Job
 from diverse_mha.corpora.markup import READERS
@@ -97,10 +97,9 @@ def fetch(job: Job, tmp: Path) -> str:
     if corpus.running_text:
         return _check_tokens(job, tmp, counts)
     if corpus.sample is not None:
-        total = counts["train"]
-        whole = _set_aside(job, tmp)
-        sample_pairs(whole, job.sides(tmp, "train"), corpus.sample, corpus.sample_seed)
-        _delete(whole)
+        whole, drawn = job.sides(tmp, "train"), job.sides(tmp, "drawn")
+        total = sample_pairs(whole, drawn, corpus.sample, corpus.sample_seed)
+        _replace(whole, drawn)
         counts["train"] = corpus.sample
         return f"{describe(counts)}; train drawn from {total:,}, seed {corpus.sample_seed}"
     if corpus.valid_every is not None:
@@ -192,7 +191,14 @@ def _check_sizes(sides: list[dict[str, int]]) -> int:
     if len(set(map(len, sides))) > 1:
         source, target = (", ".join(side) for side in sides)
         raise UserError(f"the two sides differ: {source} on one, {target} on the other")
-    return sum(map(text.check_counts, zip(*(side.items() for side in sides), strict=True)))
+    for (source, size), *others in zip(*(side.items() for side in sides), strict=True):
+        for target, other in others:
+            if other != size:
+                raise UserError(
+                    f"the two sides differ in length: {source} has {size:,} lines, {target} has "
+                    f"{other:,}; line n of one must translate line n of the other"
+                )
+    return sum(sides[0].values())
 
 
 def _check_tokens(job: Job, folder: Path, lines: Mapping[str, int]) -> str:
@@ -234,15 +240,16 @@ def _check_tokens(job: Job, folder: Path, lines: Mapping[str, int]) -> str:
 def _hold_out(job: Job, tmp: Path) -> int:
     """Move every n-th pair that passes the filter from train to valid."""
     corpus = job.corpus
-    whole, tokens = _set_aside(job, tmp), job.sides(tmp, "tokens")
-    tokenise_split(job, "train", whole, tokens)
-    keep = functools.partial(text.keep_pair, **corpus.limits)
-    held = hold_out(
-        whole, tokens, job.sides(tmp, "train"), job.sides(tmp, "valid"), corpus.valid_every, keep
+    whole, tokens, rest, held = (
+        job.sides(tmp, name) for name in ("train", "tokens", "rest", "valid")
     )
-    _delete(whole + tokens)
-    text.check_parallel(*job.sides(tmp, "valid"))
-    return held
+    tokenise_split(job, "train", whole, tokens)
+    keep = functools.partial(keep_pair, **corpus.limits)
+    count = hold_out(whole, tokens, rest, held, corpus.valid_every, keep)
+    for path in tokens:
+        path.unlink()
+    _replace(whole, rest)
+    return count
 
 
 def tokenise_split(
@@ -264,14 +271,6 @@ def tokenise_split(
     return count
 
 
-def _set_aside(job: Job, tmp: Path) -> tuple[Path, Path]:
-    """Rename both sides of train, of which a part is to be taken."""
-    whole = job.sides(tmp, "all")
-    for source, target in zip(job.sides(tmp, "train"), whole, strict=True):
-        source.rename(target)
-    return whole
-
-
-def _delete(paths: tuple[Path, ...]) -> None:
-    for path in paths:
-        path.unlink()
+def _replace(files: tuple[Path, ...], others: tuple[Path, ...]) -> None:
+    for old, new in zip(files, others, strict=True):
+        new.replace(old)

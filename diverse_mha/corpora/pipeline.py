@@ -25,6 +25,7 @@ from diverse_mha.common.files import write_json
 from diverse_mha.common.processes import ended_in_order, sole_use
 from diverse_mha.corpora import chinese, demo, subwords, text
 from diverse_mha.corpora.binarise import preprocess
+from diverse_mha.corpora.choose import filter_pairs, keep_pair
 from diverse_mha.corpora.corpus import SPLITS
 from diverse_mha.corpora.counts import comparison
 from diverse_mha.corpora.fetch import (
@@ -109,10 +110,8 @@ def _tokenise(job: Job, tmp: Path) -> str:
 
 
 def _filter(job: Job, tmp: Path) -> str:
-    keep = functools.partial(text.keep_pair, **job.corpus.limits)
-    kept, total = text.filter_pairs(
-        job.sides(job.out / "tok", "train"), job.sides(tmp, "train"), keep
-    )
+    keep = functools.partial(keep_pair, **job.corpus.limits)
+    kept, total = filter_pairs(job.sides(job.out / "tok", "train"), job.sides(tmp, "train"), keep)
     return f"{kept:,} of {total:,} train pairs kept"
 
 

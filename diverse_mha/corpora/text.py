@@ -1,10 +1,9 @@
-"""Parallel text: reading and writing it, tokenising it, dropping pairs that do not look right."""
+"""Text: reading and writing it, line by line, and tokenising it."""
 
-import contextlib
 import functools
 import io
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -21,8 +20,6 @@ _THREE_LETTERS = {
     **{"slv": "sl", "swe": "sv", "tam": "ta", "tel": "te", "zho": "zh", "chi": "zh", "cmn": "zh"},
 }
 
-
-Pair = tuple[Path, Path]  # source side, target side
 Parsed = TypeVar("Parsed")
 
 
@@ -79,11 +76,6 @@ def parse_lines(path: Path, parse: Callable[[str], Parsed]) -> Iterator[tuple[in
         yield number, parsed
 
 
-def zip_lines(sides: Sequence[Path]) -> Iterator[tuple[str, ...]]:
-    """Yield line n of every side together."""
-    return zip(*map(read_lines, sides), strict=True)
-
-
 def read_parallel(texts: Mapping[str, Path]) -> list[list[str]]:
     """Read texts of which line n belongs to line n of the others.
 
@@ -108,47 +100,6 @@ def read_parallel(texts: Mapping[str, Path]) -> list[list[str]]:
                 "belong to line n of the other"
             )
     return list(found.values())
-
-
-@contextlib.contextmanager
-def pair_writer(targets: Pair) -> Iterator[Callable[[str, str], None]]:
-    """Open both sides for writing; gives a function that takes a pair of lines."""
-    start = functools.partial(open, mode="w", encoding="utf-8", newline="\n")
-    with start(targets[0]) as source_file, start(targets[1]) as target_file:
-
-        def write(source: str, target: str) -> None:
-            source_file.write(source + "\n")
-            target_file.write(target + "\n")
-
-        yield write
-
-
-def check_parallel(*sides: Path) -> int:
-    """Return the number of lines that the sides of a text have.
-
-    Raises:
-        UserError: If the sides differ in it, or have none.
-    """
-    count = check_counts([(str(side), count_lines(side)) for side in sides])
-    if count == 0:
-        raise UserError(f"{' and '.join(map(str, sides))} are empty")
-    return count
-
-
-def check_counts(counts: Sequence[tuple[str, int]]) -> int:
-    """Return the number of lines of all sides, each given by its name and its number.
-
-    Raises:
-        UserError: If two differ, naming both.
-    """
-    source, size = counts[0]
-    for target, other in counts[1:]:
-        if other != size:
-            raise UserError(
-                f"the two sides differ in length: {source} has {size:,} lines, {target} has "
-                f"{other:,}; line n of one must translate line n of the other"
-            )
-    return size
 
 
 def rules_for(language: str) -> str:
@@ -209,41 +160,3 @@ def make_tokeniser(
         return tokens.lower() if lowercase else tokens
 
     return tokenise
-
-
-def keep_pair(
-    source: str, target: str, *, min_length: int = 1, max_length: int = 250, max_ratio: float = 9.0
-) -> bool:
-    """Tell whether a tokenised pair passes the length filter of Moses' clean-corpus-n.
-
-    Both sides must have between ``min_length`` and ``max_length`` tokens, and neither may be
-    more than ``max_ratio`` times as long as the other.
-    """
-    lengths = len(source.split()), len(target.split())
-    shorter, longer = min(lengths), max(lengths)
-    return min_length <= shorter and longer <= max_length and longer <= max_ratio * shorter
-
-
-def filter_pairs(sources: Pair, targets: Pair, keep: Callable[[str, str], bool]) -> tuple[int, int]:
-    """Copy the pairs of two files for which ``keep`` is true.
-
-    Args:
-        sources: Source and target side to read.
-        targets: Source and target side to write.
-        keep: From a pair of lines to whether it stays; usually :func:`keep_pair` with its limits.
-
-    Returns:
-        The number of pairs kept and the number of pairs read.
-
-    Raises:
-        UserError: If the two sides differ in length, or nothing is left.
-    """
-    total, kept = check_parallel(*sources), 0
-    with pair_writer(targets) as write:
-        for pair in zip_lines(sources):
-            if keep(*pair):
-                write(*pair)
-                kept += 1
-    if kept == 0:
-        raise UserError(f"no pair of {sources[0]} and {sources[1]} passes the length filter")
-    return kept, total

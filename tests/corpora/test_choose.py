@@ -1,9 +1,9 @@
-"""Drawing training pairs, and holding some out."""
+"""Filtering training pairs, drawing some, and holding some out."""
 
 import pytest
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.corpora.choose import hold_out, sample_pairs
+from diverse_mha.corpora.choose import filter_pairs, hold_out, keep_pair, sample_pairs
 from diverse_mha.corpora.text import write_lines
 
 
@@ -71,3 +71,42 @@ def test_hold_out_counts_only_pairs_that_pass(tmp_path):
     assert count == 4
     assert read(held) == [["2", "5", "8", "11"]] * 2
     assert read(rest) == [["1", "3", "4", "6", "7", "9", "10", "12"]] * 2
+
+
+def test_nothing_held_out_is_an_error(tmp_path):
+    whole = write(tmp_path, "whole", ["1"], ["1"])
+    rest, held = sides(tmp_path, "rest"), sides(tmp_path, "held")
+    with pytest.raises(UserError, match="held.a and .*held.b are empty"):
+        hold_out(whole, whole, rest, held, 2, keep_pair)
+
+
+@pytest.mark.parametrize(
+    "source, target, kept",
+    [
+        ("a b", "c", True),
+        ("", "c", False),
+        ("a " * 6, "b " * 2, True),
+        ("a " * 7, "b " * 2, False),
+        ("b " * 2, "a " * 7, False),
+        ("a " * 8, "b " * 8, True),
+        ("a " * 9, "b " * 8, False),
+    ],
+)
+def test_keep_pair_with_at_most_8_tokens_and_ratio_3(source, target, kept):
+    assert keep_pair(source, target, max_length=8, max_ratio=3.0) is kept
+
+
+def test_filter_keeps_pairs_together(tmp_path):
+    paths = [tmp_path / name for name in ("a", "b", "c", "d")]
+    write_lines(paths[0], ["1 1", "2", "", "4"])
+    write_lines(paths[1], ["x", "y", "z", ""])
+    assert filter_pairs(paths[:2], paths[2:], keep_pair) == (2, 4)
+    assert paths[2].read_text() == "1 1\n2\n" and paths[3].read_text() == "x\ny\n"
+
+
+def test_filter_that_leaves_nothing_is_an_error(tmp_path):
+    paths = [tmp_path / name for name in ("a", "b", "c", "d")]
+    write_lines(paths[0], ["1"])
+    write_lines(paths[1], [""])
+    with pytest.raises(UserError, match="passes the length filter"):
+        filter_pairs(paths[:2], paths[2:], keep_pair)

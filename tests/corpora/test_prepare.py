@@ -88,9 +88,10 @@ def test_wrong_options_are_one_line_and_code_2(arguments, message, capsys, monke
 
 def test_own_corpus_whose_sides_differ_is_refused(own, monkeypatch):
     monkeypatch.chdir(own)
-    (own / "valid.en").write_text("one two\n" * 2)
-    with pytest.raises(UserError, match=r"valid.de has 3 lines, .*valid.en has 2;"):
+    (own / "valid.en").write_text("one two\n" * 1200)
+    with pytest.raises(UserError, match=r"valid.de has 3 lines, .*valid.en has 1,200;") as info:
         prepare.main(own_arguments(own))
+    assert "\n" not in str(info.value)
     assert not (own / "x").exists()
 
 
