@@ -1,4 +1,4 @@
-"""What the prepare command has to know about a corpus, as plain data."""
+"""What the prepare command has to know about a corpus, and about one preparation of it."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -137,26 +137,13 @@ class Corpus:
         The sum of the sizes stays, as the estimate of what has none.
         """
         return replace(
-            self._with_sides(lambda split, side: unchecked(side)),
+            self.with_sides(lambda split, side: unchecked(side)),
             tokens={},
             unsized=self.unsized + sum(file.size or 0 for file in self.published()),
             checked=False,
         )
 
-    def as_unpacked(self, folder: Path) -> "Corpus":
-        """Return this corpus with running text of an archive as a folder has it, unpacked."""
-
-        def text_of(split: str, side: Side) -> Side:
-            if not isinstance(side, Member) or (folder / side.archive.name).is_file():
-                return side
-            name = Path(side.name).name
-            also = (f"{name}.gz", f"{split}.txt", f"{split}.txt.gz")
-            text = PublishedFile(name, lines=side.lines, also=also)
-            return text if text.in_folder(folder) else side
-
-        return self._with_sides(text_of) if self.running_text else self
-
-    def _with_sides(self, change: Callable[[str, Side], Side]) -> "Corpus":
+    def with_sides(self, change: Callable[[str, Side], Side]) -> "Corpus":
         """Return this corpus with every file and member of a split changed."""
         parts = {
             name: {
@@ -167,3 +154,40 @@ class Corpus:
         }
         codes = None if self.codes is None else change("codes", self.codes)
         return replace(self, **parts, codes=codes)
+
+
+@dataclass(frozen=True)
+class Job:
+    """One corpus on its way through the steps.
+
+    Attributes:
+        corpus: What to prepare, with all that was chosen.
+        out: The output folder.
+        local: Folder that stands in for the download, or None.
+        workers: Number of processes.
+    """
+
+    corpus: Corpus
+    out: Path
+    local: Path | None = None
+    workers: int = 1
+
+    def unpacked(self) -> "Job":
+        """Return this job with running text of archives as ``local`` has it, unpacked."""
+        folder = self.local
+        if folder is None or not self.corpus.running_text:
+            return self
+
+        def text_of(split: str, side: Side) -> Side:
+            if not isinstance(side, Member) or (folder / side.archive.name).is_file():
+                return side
+            name = Path(side.name).name
+            also = (f"{name}.gz", f"{split}.txt", f"{split}.txt.gz")
+            text = PublishedFile(name, lines=side.lines, also=also)
+            return text if text.in_folder(folder) else side
+
+        return replace(self, corpus=self.corpus.with_sides(text_of))
+
+    def sides(self, folder: Path, split: str) -> tuple[Path, ...]:
+        """Return a split's files in a folder, one for each language."""
+        return tuple(folder / f"{split}.{language}" for language in self.corpus.languages)

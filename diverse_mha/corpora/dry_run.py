@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 
-from diverse_mha.corpora.job import Job
+from diverse_mha.corpora.corpus import Job
 from diverse_mha.corpora.pipeline import steps_of
 from diverse_mha.corpora.published import Member, PublishedFile
 from diverse_mha.corpora.space import download_bytes, human, work_bytes

@@ -11,8 +11,7 @@ from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import sha256_of
 from diverse_mha.corpora import archives, download, text
 from diverse_mha.corpora.choose import hold_out, keep_pair, sample_pairs
-from diverse_mha.corpora.corpus import SPLITS, Parts, Side
-from diverse_mha.corpora.job import Job
+from diverse_mha.corpora.corpus import SPLITS, Job, Parts, Side
 from diverse_mha.corpora.markup import READERS
 from diverse_mha.corpora.parallel_map import map_file
 from diverse_mha.corpora.published import Member, PublishedFile, file_of

@@ -26,7 +26,7 @@ from diverse_mha.common.processes import ended_in_order, sole_use
 from diverse_mha.corpora import chinese, demo, subwords, text
 from diverse_mha.corpora.binarise import preprocess
 from diverse_mha.corpora.choose import filter_pairs, keep_pair
-from diverse_mha.corpora.corpus import SPLITS
+from diverse_mha.corpora.corpus import SPLITS, Job
 from diverse_mha.corpora.counts import comparison
 from diverse_mha.corpora.fetch import (
     describe,
@@ -38,7 +38,6 @@ from diverse_mha.corpora.fetch import (
     write_splits,
     write_text,
 )
-from diverse_mha.corpora.job import Job
 from diverse_mha.corpora.parallel_map import map_file
 from diverse_mha.corpora.steps import Steps
 

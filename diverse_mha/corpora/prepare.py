@@ -12,9 +12,8 @@ from diverse_mha.common.errors import UserError
 from diverse_mha.common.machine import cores
 from diverse_mha.corpora import subwords
 from diverse_mha.corpora.catalogue import CORPORA, OWN, own_corpus, own_text
-from diverse_mha.corpora.corpus import Corpus
+from diverse_mha.corpora.corpus import Corpus, Job
 from diverse_mha.corpora.dry_run import describe_job
-from diverse_mha.corpora.job import Job
 from diverse_mha.corpora.pipeline import prepare
 from diverse_mha.corpora.text import has_rules
 

@@ -17,8 +17,8 @@ import pytest
 from diverse_mha.common.errors import UserError
 from diverse_mha.corpora import pipeline
 from diverse_mha.corpora.catalogue import CORPORA, own_corpus
-from diverse_mha.corpora.corpus import SPLITS, Corpus
-from diverse_mha.corpora.pipeline import Job, prepare
+from diverse_mha.corpora.corpus import SPLITS, Corpus, Job
+from diverse_mha.corpora.pipeline import prepare
 from diverse_mha.corpora.published import Member, PublishedFile
 
 TEXTS = {

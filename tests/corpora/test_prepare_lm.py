@@ -14,8 +14,7 @@ import pytest
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.corpora import download, prepare_lm
 from diverse_mha.corpora.catalogue import CORPORA
-from diverse_mha.corpora.corpus import SPLITS, Corpus
-from diverse_mha.corpora.job import Job
+from diverse_mha.corpora.corpus import SPLITS, Corpus, Job
 from diverse_mha.corpora.pipeline import prepare
 from diverse_mha.corpora.published import Member, PublishedFile, file_of
 from diverse_mha.corpora.space import download_bytes, work_bytes

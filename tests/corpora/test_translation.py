@@ -16,8 +16,8 @@ import pytest
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.corpora import archives, pipeline, prepare
 from diverse_mha.corpora.catalogue import CORPORA
+from diverse_mha.corpora.corpus import Job
 from diverse_mha.corpora.counts import PaperCount
-from diverse_mha.corpora.job import Job
 from tests.corpora.miniature import ARCHIVES, HELD, TRAIN, numbers, publish, write_archive
 
 # Pairs of train (before the filter), valid and test in the miniature.
