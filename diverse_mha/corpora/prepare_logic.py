@@ -23,12 +23,12 @@ from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import sha256_of, write_json
 from diverse_mha.common.processes import sole_use
 from diverse_mha.corpora.binarise import binarise, read_columns
-from diverse_mha.corpora.logic import RELATIONS
 from diverse_mha.corpora.logic.formula import TOKENS
 from diverse_mha.corpora.logic.generate import DRAWS, SEED, VERSION, generate
-from diverse_mha.corpora.logic.pairs import LONGEST, Pair, by_length, published_files, read_pairs
+from diverse_mha.corpora.logic.pairs import LONGEST, Pair, by_length, parse_pair, published_files
+from diverse_mha.corpora.logic.relations import RELATIONS
 from diverse_mha.corpora.steps import Steps
-from diverse_mha.corpora.text import read_lines, write_lines
+from diverse_mha.corpora.text import parse_lines, read_lines, write_lines
 
 FOLDERS = ("pairs", "split", "bin")
 LENGTHS = range(1, LONGEST + 1)
@@ -73,7 +73,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         if args.local:
             files = published_files(args.local)
             options = {"files": [[path.name, sha256_of(path)] for path in files]}
-            title, pairs = "read", (pair for path in files for _, pair in read_pairs(path))
+            title = "read"
+            pairs = (pair for path in files for _, pair in parse_lines(path, parse_pair))
         else:
             options = {"version": VERSION, "draws": draws, "seed": args.seed}
             title, pairs = "generate", generate(draws, args.seed)

@@ -3,8 +3,3 @@
 The data of the logical-inference experiment (Bowman et al. 2014; Li et al. 2021, section 4.3).
 Nothing here needs fairseq or torch.
 """
-
-from diverse_mha.corpora.logic.formula import Formula, parse
-from diverse_mha.corpora.logic.relations import RELATIONS, relation
-
-__all__ = ["RELATIONS", "Formula", "parse", "relation"]

@@ -6,14 +6,13 @@ that has more of them; the last file holds all pairs from 12 up.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.corpora.logic.formula import Formula, parse
 from diverse_mha.corpora.logic.relations import RELATIONS, relation
-from diverse_mha.corpora.text import parse_lines
 
 LONGEST = 12
 _FILE_NAME = re.compile(r"(train|test)(\d+)(\.gz)?")
@@ -54,18 +53,6 @@ def parse_pair(line: str) -> Pair:
     if found != sign:
         raise ValueError(f"the file says {sign}, the 64 worlds say {found}: {line}")
     return pair
-
-
-def read_pairs(path: Path) -> Iterator[tuple[int, Pair]]:
-    """Yield the number of each line, from 1, and the pair on it.
-
-    Args:
-        path: a published file, plain or gzip whatever its name.
-
-    Raises:
-        UserError: naming the file and the line that is not a pair, or not one of that relation.
-    """
-    return parse_lines(path, parse_pair)
 
 
 def published_files(folder: Path) -> list[Path]:

@@ -6,7 +6,8 @@ import pytest
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.corpora.logic.generate import generate
-from diverse_mha.corpora.logic.pairs import by_length, published_files, read_pairs
+from diverse_mha.corpora.logic.pairs import by_length, parse_pair, published_files
+from diverse_mha.corpora.text import parse_lines
 
 
 @pytest.fixture
@@ -32,9 +33,9 @@ def test_files_are_read_by_length(folder):
         "train3",
         "train4.gz",
     ]
-    pairs = [pair for path in files for _, pair in read_pairs(path)]
+    pairs = [pair for path in files for _, pair in parse_lines(path, parse_pair)]
     assert len(pairs) == len(set(pairs)) > 2000
-    assert [number for number, _ in read_pairs(files[3])][:2] == [1, 2]
+    assert [number for number, _ in parse_lines(files[3], parse_pair)][:2] == [1, 2]
 
 
 def test_a_relation_that_is_not_the_computed_one_is_named(folder):
@@ -44,7 +45,7 @@ def test_a_relation_that_is_not_the_computed_one_is_named(folder):
     lines[6] = "\t".join((wrong, *sides))
     (folder / "train3").write_text("\n".join(lines) + "\n")
     with pytest.raises(UserError) as error:
-        list(read_pairs(folder / "train3"))
+        list(parse_lines(folder / "train3", parse_pair))
     said = f"train3:7: the file says {wrong}, the 64 worlds say {right}: {lines[6]}"
     assert str(error.value).endswith(said)
 
@@ -64,14 +65,14 @@ def test_a_malformed_line_is_named(folder, line, message):
         file.write(line + "\n")
     number = len((folder / "train3").read_text().splitlines())
     with pytest.raises(UserError, match=f"train3:{number}: {message}"):
-        list(read_pairs(folder / "train3"))
+        list(parse_lines(folder / "train3", parse_pair))
 
 
 def test_missing_double_and_damaged_files_are_named(folder):
     packed = (folder / "train5.gz").read_bytes()
     (folder / "train5.gz").write_bytes(packed[: len(packed) // 2])
     with pytest.raises(UserError, match="train5.gz is damaged or cut off"):
-        list(read_pairs(folder / "train5.gz"))
+        list(parse_lines(folder / "train5.gz", parse_pair))
     (folder / "train5.gz").unlink()
     with pytest.raises(UserError, match="lacks train5 "):
         published_files(folder)

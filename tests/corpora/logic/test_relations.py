@@ -5,8 +5,9 @@ from itertools import product
 
 import pytest
 
-from diverse_mha.corpora.logic import RELATIONS, parse, relation
+from diverse_mha.corpora.logic.formula import parse
 from diverse_mha.corpora.logic.generate import grow
+from diverse_mha.corpora.logic.relations import RELATIONS, relation
 from tests.reference_logic import reference_relation
 
 BY_HAND = {
