@@ -13,8 +13,8 @@ from omegaconf import MISSING
 from diverse_mha.common.errors import OptionError
 from diverse_mha.tasks.data_files import check_split, dictionaries_named
 from diverse_mha.tasks.half_precision import HalfPrecisionState
-from diverse_mha.tasks.resume import REBUILD_BATCHES_HELP
 from diverse_mha.tasks.sentence_dataset import SentenceDataset
+from diverse_mha.tasks.text import REBUILD_BATCHES_HELP
 
 _IN_ORDER = ("valid", "test")  # splits whose names begin so are not shuffled
 _PADDING_WORD = "madeupword"  # fairseq-preprocess fills dictionaries up with these

@@ -10,8 +10,7 @@ from omegaconf import OmegaConf
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.evaluation.deploy.stock_form import stock_state
-from diverse_mha.tasks.language_modeling import DiverseLanguageModelingConfig
-from diverse_mha.tasks.translation import DiverseTranslationConfig
+from diverse_mha.tasks.text import DiverseLanguageModelingConfig, DiverseTranslationConfig
 from tests.toy import SMALL, toy_batch, toy_task
 
 LM = {"decoder_embed_dim": 16, "decoder_ffn_embed_dim": 24, "decoder_attention_heads": 4}

@@ -1,6 +1,11 @@
-"""What the tasks on fairseq-preprocess's folders share: exact resume, and checks of the data."""
+"""fairseq's tasks on text, translation and language modelling: exact resume, checked data."""
 
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from fairseq.tasks import register_task
+from fairseq.tasks.language_modeling import LanguageModelingConfig, LanguageModelingTask
+from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
 from diverse_mha.common.errors import OptionError
 from diverse_mha.tasks.data_files import check_split, dictionaries_named, splits_in
@@ -64,3 +69,32 @@ class ExactResume(HalfPrecisionState):
                 f"split {split!r} in {self.cfg.data} has source and target sides of different "
                 "length; run fairseq-preprocess on two files with a line for every pair"
             ) from error
+
+
+@dataclass
+class DiverseTranslationConfig(TranslationConfig):
+    """Options of ``diverse_translation``: those of ``translation``, and exact resume."""
+
+    rebuild_batches: bool = field(default=True, metadata={"help": REBUILD_BATCHES_HELP})
+
+
+@register_task("diverse_translation", dataclass=DiverseTranslationConfig)
+class DiverseTranslationTask(ExactResume, TranslationTask):
+    """Translation; a resumed run draws the same batches as an uninterrupted one."""
+
+
+@dataclass
+class DiverseLanguageModelingConfig(LanguageModelingConfig):
+    """Options of ``diverse_language_modeling``: the stock ones, and exact resume."""
+
+    rebuild_batches: bool = field(default=True, metadata={"help": REBUILD_BATCHES_HELP})
+
+
+@register_task("diverse_language_modeling", dataclass=DiverseLanguageModelingConfig)
+class DiverseLanguageModelingTask(ExactResume, LanguageModelingTask):
+    """Language modelling; a resumed run draws the batches of an uninterrupted one."""
+
+    def __init__(self, args, *rest, **kwargs):
+        super().__init__(args, *rest, **kwargs)
+        # The stock task leaves this None, and fairseq reads rebuild_batches from it.
+        self.cfg = args

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
 
-from diverse_mha.tasks import resume
-from diverse_mha.tasks.resume import ExactResume, check_data_folder
+from diverse_mha.tasks import text
+from diverse_mha.tasks.text import ExactResume, check_data_folder
 
 
 @pytest.mark.parametrize("name", ["diverse_translation", "diverse_language_modeling"])
@@ -41,6 +41,6 @@ def test_only_what_is_said_of_lengths_is_about_lengths(said, kind, message, monk
     class Task(ExactResume, Stock):
         pass
 
-    monkeypatch.setattr(resume, "check_split", lambda data, split: None)
+    monkeypatch.setattr(text, "check_split", lambda data, split: None)
     with pytest.raises(kind, match=message):
         Task().load_dataset("test")
