@@ -92,55 +92,43 @@ def install() -> None:
     ):
         function = getattr(owner, name)
         if not hasattr(function, "__wrapped__"):
-            setattr(owner, name, functools.wraps(function)(wrap(function)))
+            setattr(owner, name, functools.wraps(function)(functools.partial(wrap, function)))
 
 
-def _checked(upgrade):
-    def check_and_upgrade(state):
-        path, given = _reading.get()
-        for options in (state.get("args"), state.get("cfg")):
-            if options is not None:
-                check_options(path, options, given)
-        return upgrade(state)
-
-    return check_and_upgrade
+def _checked(upgrade, state):
+    path, given = _reading.get()
+    for options in (state.get("args"), state.get("cfg")):
+        if options is not None:
+            check_options(path, options, given)
+    return upgrade(state)
 
 
-def _explained(load):
-    def load_ensemble(*args, **kwargs):
-        with options_explained(BUILDING_ERRORS):
-            try:
-                return load(*args, **kwargs)
-            except FileNotFoundError as error:
-                path = _reading.get()[0]
-                raise OptionError(f"{path}: wants {describe_os_error(error)}") from error
-
-    return load_ensemble
-
-
-def _explained_model(build):
-    def build_model(cfg, task, from_checkpoint=False):
+def _explained(load, *args, **kwargs):
+    with options_explained(BUILDING_ERRORS):
         try:
-            with options_explained(Exception if from_checkpoint else ()):
-                return build(cfg, task, from_checkpoint)
-        except OptionError as error:
+            return load(*args, **kwargs)
+        except FileNotFoundError as error:
             path = _reading.get()[0]
-            if not from_checkpoint or path in str(error):
-                raise
-            raise OptionError(f"{path}: {error}") from error
-
-    return build_model
+            raise OptionError(f"{path}: wants {describe_os_error(error)}") from error
 
 
-def _asking_for_files(build):
-    def build_bpe(cfg, *args, **kwargs):
-        try:
-            return build(cfg, *args, **kwargs)
-        except MissingMandatoryValue as error:
-            name = str(error.key)
-            raise OptionError(
-                f"{flag(name)} is missing (from Python: {name}=...); "
-                "a file that a checkpoint names is not opened"
-            ) from error
+def _explained_model(build, cfg, task, from_checkpoint=False):
+    try:
+        with options_explained(Exception if from_checkpoint else ()):
+            return build(cfg, task, from_checkpoint)
+    except OptionError as error:
+        path = _reading.get()[0]
+        if not from_checkpoint or path in str(error):
+            raise
+        raise OptionError(f"{path}: {error}") from error
 
-    return build_bpe
+
+def _asking_for_files(build, cfg, *args, **kwargs):
+    try:
+        return build(cfg, *args, **kwargs)
+    except MissingMandatoryValue as error:
+        name = str(error.key)
+        raise OptionError(
+            f"{flag(name)} is missing (from Python: {name}=...); "
+            "a file that a checkpoint names is not opened"
+        ) from error
