@@ -9,14 +9,6 @@ from fairseq.dataclass import ChoiceEnum
 from hydra.core.config_store import ConfigStore
 
 
-def typed(options: Iterable[Field]) -> list[tuple]:
-    """Fields for ``make_dataclass``: names to choose from become fairseq's enumerations."""
-    return [
-        (f.name, _type(f), field(default=f.default, metadata={"help": f.metadata["help"]}))
-        for f in options
-    ]
-
-
 def _type(option: Field):
     if option.metadata["choices"]:
         return ChoiceEnum(option.metadata["choices"])
@@ -28,15 +20,19 @@ def _type(option: Field):
 def with_options(config: type, options: Iterable[Field], name: str = "") -> type:
     """Derive a dataclass that has further options, or further choices in those it has.
 
+    Names to choose from become fairseq's enumerations.
+
     Args:
         config: the dataclass; its defaults stay.
         options: all that it is to have.
         name: the new dataclass's; default: that of ``config``.
     """
     defaults = {f.name: f.default for f in fields(config)}
-    rows = typed(options)
-    for option, _, declared in rows:
-        declared.default = defaults.get(option, declared.default)
+    rows = []
+    for f in options:
+        said = {"help": f.metadata["help"]}
+        default = defaults.get(f.name, f.default)
+        rows.append((f.name, _type(f), field(default=default, metadata=said)))
     space = {"__module__": config.__module__, "__doc__": config.__doc__}
     return make_dataclass(name or config.__name__, rows, bases=(config,), namespace=space)
 
