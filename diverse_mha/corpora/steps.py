@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from diverse_mha.common.errors import UserError
+from diverse_mha.common.files import write_json
 
 STAMP = "stamp.json"
 FORMAT = 1  # raised when a step comes to write something else from the same options
@@ -81,7 +82,8 @@ class Steps:
         temporary.mkdir(parents=True)
         try:
             summary = work(temporary)
-            _write_stamp(temporary, self._key, summary, options)
+            stamp = {"key": self._key, "summary": summary, "options": options}
+            write_json(temporary / STAMP, stamp | {"files": _sizes(temporary)})
             for old in outdated:
                 _remove(old)
             temporary.rename(folder)
@@ -106,12 +108,6 @@ def read_stamp(folder: Path) -> dict | None:
     except (OSError, ValueError):
         return None
     return stamp if stamp.get("files") == _sizes(folder) else None
-
-
-def _write_stamp(folder: Path, key: str, summary: str, options: dict) -> None:
-    stamp = {"key": key, "summary": summary, "options": options, "files": _sizes(folder)}
-    text = json.dumps(stamp, indent=2, ensure_ascii=False) + "\n"
-    (folder / STAMP).write_text(text, encoding="utf-8")
 
 
 def _sizes(folder: Path) -> dict[str, int]:
