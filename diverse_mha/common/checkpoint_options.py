@@ -70,12 +70,8 @@ def evaluate_option(text: str) -> Any:
     try:
         return evaluate_literal(text)
     except ValueError as error:
-        raise OptionError(f"{origin(text)}{shorten(text)}: {error}; refused") from error
-
-
-def origin(text: str) -> str:
-    """Name the checkpoint and the option a text came from, if it came from one."""
-    return f"{_ORIGINS[text]} " if text in _ORIGINS else ""
+        origin = f"{_ORIGINS[text]} " if text in _ORIGINS else ""
+        raise OptionError(f"{origin}{shorten(text)}: {error}; refused") from error
 
 
 def culprits(message: str) -> str:
