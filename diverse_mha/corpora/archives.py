@@ -71,17 +71,16 @@ def open_unpacked(path: Path) -> Iterator[IO[bytes]]:
 
 
 def unpack(archive: Path, patterns: Mapping[str, bool], folder: Path) -> dict[str, dict[str, Path]]:
-    """Unpack the members of an archive that match some patterns.
+    """Unpack the members of an archive, a .zip or a tar file, that match some patterns.
 
     Args:
-        archive: A .zip file, or a tar file, packed or not.
+        archive: The archive; a tar file may be packed.
         patterns: Paths inside the archive, each with whether it may be missing; ``*``, ``?`` and
             ``[...]`` match within one part of a path.
         folder: Where to write; made if need be. The files get new names.
 
     Returns:
-        For each pattern, the members that match and where each now lies, in the order of their
-        names.
+        For each pattern, the matching members by name, in order, and where each now lies.
 
     Raises:
         UserError: If the archive is damaged or cut off, would unpack to too much, has nothing for

@@ -23,9 +23,7 @@ _SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # every dictionary of fairseq's ha
 def count_words(lines: Iterable[str], minimum: int = 1) -> dict[str, int]:
     """Count words, most frequent first, then by spelling.
 
-    Args:
-        lines: words separated by white space; fairseq's special ones are left out.
-        minimum: rarer ones are left out, too.
+    fairseq's special ones are left out, and those rarer than ``minimum``.
     """
     counts = Counter(word for line in lines for word in line.split() if word not in _SPECIAL)
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
@@ -73,13 +71,7 @@ def binarise(
 def preprocess(
     prefixes: Mapping[str, Path], folder: Path, workers: int, options: Sequence[str]
 ) -> None:
-    """Run fairseq-preprocess.
-
-    Args:
-        prefixes: for each split, what the names of its files begin with.
-        folder: where the data go.
-        workers: number of processes.
-        options: further ones.
+    """Run fairseq-preprocess into a folder; the prefixes are what each split's files begin with.
 
     Raises:
         UserError: if it fails, with its last line.

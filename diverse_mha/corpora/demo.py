@@ -170,12 +170,9 @@ def verb(chance: Chance, kind: str, agrees: str) -> Part:
 
 
 def clause(chance: Chance, form: str, subject: Part | None = None) -> tuple[Part, Part]:
-    """Draw a clause; return it and its subject.
+    """Draw a clause, about ``subject`` if that is given; return it and its subject.
 
-    Args:
-        chance: the stream of choices.
-        form: "statement", "question" or "subordinate", of which each has its order in Qorun.
-        subject: what it is about, if that is not drawn.
+    The form is "statement", "question" or "subordinate", of which each has its order in Qorun.
     """
     subject = subject or noun_phrase(chance, NOMINATIVE)
     transitive = chance.happens(0.7)
@@ -240,15 +237,9 @@ def sentence_pairs(count: int, seed: int) -> list[tuple[str, str]]:
 
 
 def write_corpus(out: Path, *, pairs: int, seed: int) -> dict[str, int]:
-    """Write train, valid and test as ``SPLIT.lm`` and ``SPLIT.qo``.
+    """Write train, valid and test as ``SPLIT.lm`` and ``SPLIT.qo``; return their numbers of pairs.
 
-    Args:
-        out: Folder for the six files; made if need be.
-        pairs: Number of training pairs; valid and test get a twentieth of it each.
-        seed: Seed of the generator.
-
-    Returns:
-        The number of pairs of each split.
+    Valid and test get a twentieth of the training pairs each.
 
     Raises:
         UserError: If the number of pairs is out of range.

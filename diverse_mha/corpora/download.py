@@ -42,15 +42,10 @@ def find_local(file: PublishedFile, folder: Path) -> Path:
 def require_local(
     files: Sequence[PublishedFile], folder: Path, cure: str = "leave out --from"
 ) -> None:
-    """Refuse a folder that lacks some of the files, packed or not.
-
-    Args:
-        files: What must be there.
-        folder: The folder, given by ``--from``.
-        cure: What else to do, for the message.
+    """Refuse a folder, given by ``--from``, that lacks some of the files, packed or not.
 
     Raises:
-        UserError: Naming the folder, or every file that is missing.
+        UserError: Naming the folder, or every file that is missing, and the cure.
     """
     if not folder.is_dir():
         raise UserError(f"{folder}, given by --from, is not a folder")
@@ -65,11 +60,7 @@ def download(file: PublishedFile, folder: Path) -> Path:
     """Return ``folder/NAME``, downloaded and verified unless it is there already.
 
     One that is there already is checked like any other: it may be from a run that checked
-    nothing, or have been put there by hand.
-
-    Args:
-        file: What to fetch. Its addresses are tried in turn.
-        folder: Where to keep it; made if need be.
+    nothing, or have been put there by hand. The file's addresses are tried in turn.
 
     Raises:
         UserError: If what is there is another file, or no address gives the right one, with the

@@ -113,14 +113,7 @@ def describe(counts: Mapping[str, int], what: str = "pairs") -> str:
 
 
 def write_splits(job: Job, parts: Parts, found: Found, tmp: Path) -> dict[str, int]:
-    """Write the splits of some parts of the corpus into a folder and return their sizes.
-
-    Args:
-        job: The corpus on its way.
-        parts: What to write: the corpus' files, or what was published in another form.
-        found: Where each published file lies.
-        tmp: The folder.
-    """
+    """Write the splits of some parts of the corpus into a folder and return their sizes."""
     scratch = tmp / "unpacked"
     places = _unpack([s for texts in parts.values() for t in texts for s in t], found, scratch)
     counts = {}

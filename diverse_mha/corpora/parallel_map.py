@@ -25,18 +25,10 @@ _function: LineFunction | None = None  # in a worker: the function that its init
 def map_file(
     make: Callable[[], LineFunction], source: Path, target: Path, *, workers: int, label: str
 ) -> int:
-    """Write ``function(line)`` for every line of ``source`` to ``target``, in the same order.
+    """Write ``function(line)`` for every line of ``source`` to ``target``; return how many.
 
-    Args:
-        make: Builds the function. It is called once in each process, since tokenisers and BPE
-            models are costly to send; it must itself be picklable (functools.partial).
-        source: UTF-8 text to read.
-        target: UTF-8 text to write.
-        workers: Number of processes; 1 works in this one.
-        label: What the progress bar says.
-
-    Returns:
-        The number of lines.
+    ``make`` builds the function, once in each process, since tokenisers and BPE models are costly
+    to send; it must itself be picklable (functools.partial). One worker is this process.
 
     Raises:
         UserError: If a process is killed; and what ``make`` raises.

@@ -171,12 +171,7 @@ def _job(args: argparse.Namespace, running_text: bool) -> Job:
 
 
 def main(argv: Sequence[str] | None = None, *, running_text: bool = False) -> None:
-    """Prepare the corpus that the command line names.
-
-    Args:
-        argv: The words of the command line; default: those of this process.
-        running_text: Whether it is text for a language model.
-    """
+    """Prepare the corpus, or the text for a language model, that the command line names."""
     args = _parser(running_text).parse_args(argv)
     job = _job(args, running_text)
     if not job.corpus.checked:

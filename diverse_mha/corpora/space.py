@@ -19,11 +19,8 @@ def work_bytes(corpus: Corpus, local: Path | None = None) -> int:
     """Return the bytes that the steps need, apart from the published files.
 
     While fetching, what was unpacked lies beside the text that is made of it; afterwards each
-    step holds about one copy of the text. Both are in proportion to the files.
-
-    Args:
-        corpus: The corpus.
-        local: Folder that stands in for the download; smaller files there need less.
+    step holds about one copy of the text. Both are in proportion to the files, which may be
+    smaller in a folder that stands in for the download.
     """
     needed = max(2 * corpus.unpacked, _COPIES * corpus.text)
     published = download_bytes(corpus)
@@ -44,15 +41,13 @@ def human(size: float) -> str:
 
 
 def require_space(folder: Path, needed: int) -> None:
-    """Refuse to start what the disk cannot hold.
+    """Refuse to start what the disk of a folder, which need not be there yet, cannot hold.
 
-    Args:
-        folder: The folder that will be written to. What was downloaded into it already counts as
-            room; what an earlier run made of it does not, since it goes only after the new.
-        needed: Bytes that all of it will need.
+    What was downloaded into it already counts as room; what an earlier run made of it does not,
+    since it goes only after the new.
 
     Raises:
-        UserError: If less is free.
+        UserError: If less than ``needed`` bytes are free.
     """
     downloads = (folder / "download").rglob("*")
     present = sum(path.stat().st_size for path in downloads if path.is_file())

@@ -23,15 +23,10 @@ FORMAT = 1  # raised when a step comes to write something else from the same opt
 
 
 class Steps:
-    """The steps of one output folder, in order.
-
-    Args:
-        out: The output folder; made if need be.
-        folders: The folders that the steps write, in their order.
-        local: The folder given by --from, if any.
+    """The steps of one output folder, in order, each by the folder that it writes.
 
     Raises:
-        UserError: If ``local`` lies in one of the folders that the steps write.
+        UserError: If ``local``, the folder given by --from, lies in one of those.
     """
 
     def __init__(self, out: Path, folders: tuple[str, ...], local: Path | None = None):

@@ -17,13 +17,7 @@ MODEL_FILE = {"bpe": "codes", "sentencepiece": "sentencepiece.model"}
 
 
 def learn(method: str, train: Sequence[Path], model: Path, size: int) -> int:
-    """Learn one segmentation on the tokenised training text of both sides.
-
-    Args:
-        method: "bpe" or "sentencepiece".
-        train: Tokenised training files, both sides.
-        model: File to write: the merges, or the sentencepiece model.
-        size: Number of merges, or of pieces.
+    """Learn a segmentation by a method on tokenised training text, and write its model.
 
     Returns:
         The number learned. Merges are fewer than ``size`` where no pair occurs twice any more.
@@ -78,13 +72,9 @@ def make_segmenter(
 ) -> Callable[[str], str]:
     """Build the function from a tokenised line to its subwords, joined by spaces.
 
-    Args:
-        method: "bpe" or "sentencepiece".
-        model: File that :func:`learn` wrote.
-        vocabulary: Subwords of this language with their counts, as :func:`write_vocabulary`
-            writes them; needed for a threshold.
-        threshold: Subwords seen less often than this in the language are split up again, so
-            that one side does not get units which were only ever seen on the other (bpe only).
+    With a threshold, subwords that the vocabulary of the language, as :func:`write_vocabulary`
+    writes it, has less often are split up again, so that one side does not get units which were
+    only ever seen on the other (bpe only).
     """
     if method == "sentencepiece":
         import sentencepiece

@@ -28,10 +28,7 @@ def read_lines(path: Path, name: str | None = None) -> Iterator[str]:
 
     Only ``\n`` (or ``\r\n``) ends a line. Python's own splitting also breaks at a few other
     characters that do occur in crawled text, and then one side has more lines than the other.
-
-    Args:
-        path: The file.
-        name: What a message calls it; default: its path.
+    Messages call the file by ``name``, if that is given.
     """
     with open_unpacked(path) as file:
         try:
@@ -77,10 +74,7 @@ def parse_lines(path: Path, parse: Callable[[str], Parsed]) -> Iterator[tuple[in
 
 
 def read_parallel(texts: Mapping[str, Path]) -> list[list[str]]:
-    """Read texts of which line n belongs to line n of the others.
-
-    Args:
-        texts: the files, each by what gives it, such as ``--reference``.
+    """Read texts, each by what gives it (``--reference``), of which the lines belong together.
 
     Raises:
         UserError: if one is missing, not UTF-8, empty, or of another length than the first.

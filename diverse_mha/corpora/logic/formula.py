@@ -75,10 +75,7 @@ def combine(left: Formula, operator: str, right: Formula) -> Formula:
 
 
 def parse(text: str) -> Formula:
-    """Read a formula.
-
-    Args:
-        text: the formula, tokens separated by white space.
+    """Read a formula, tokens separated by white space.
 
     Raises:
         ValueError: if it is not a formula, saying where it stops being one.

@@ -27,13 +27,7 @@ _NEGATED = 1 / 3
 
 
 def grow(generator: random.Random, names: str, limit: int = LONGEST) -> Formula:
-    """Grow one side at random.
-
-    Args:
-        generator: source of chance.
-        names: variables to draw from.
-        limit: what is left of the limit; below 2 the side is a variable.
-    """
+    """Grow one side at random from variables; with a limit below 2 it is one of them."""
     if limit < 2 or generator.random() < _LEAF:
         formula = variable(generator.choice(names))
     else:
@@ -44,11 +38,9 @@ def grow(generator: random.Random, names: str, limit: int = LONGEST) -> Formula:
 
 
 def generate(draws: int = DRAWS, seed: int = SEED) -> Iterator[Pair]:
-    """Yield labelled pairs, repeated ones included.
+    """Draw labelled pairs of contingent sides, repeated ones included.
 
-    Args:
-        draws: how many pairs with two contingent sides to draw.
-        seed: the same seed gives the same pairs.
+    The same seed gives the same pairs.
     """
     generator = random.Random(seed)
     left_to_draw = draws
