@@ -32,12 +32,7 @@ def called(command: str, script: str | None = None) -> str:
 
 
 def one_line(parser: argparse.ArgumentParser, who: str) -> argparse.ArgumentParser:
-    """Make a parser of fairseq's report a wrong command line as :class:`OneLineParser` does.
-
-    Args:
-        parser: the parser, changed in place.
-        who: the command whose ``--help`` lists its options.
-    """
+    """Make a command's parser, one of fairseq's, report mistakes as :class:`OneLineParser` does."""
     parser.prog, parser.error = who, functools.partial(OneLineParser.error, parser)
     return parser
 

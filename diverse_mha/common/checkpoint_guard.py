@@ -38,9 +38,7 @@ _reading: ContextVar[tuple[str, frozenset]] = ContextVar("reading", default=("",
 def reading(path: str, overrides: Mapping | None) -> Iterator[None]:
     """Say which checkpoint is read, and explain errors that its options cause.
 
-    Args:
-        path: the checkpoint.
-        overrides: the options that its reader sets himself; these may name files.
+    The overrides are options that its reader sets himself; these may name files.
 
     Raises:
         OptionError: as :func:`options_explained`.
@@ -59,14 +57,11 @@ def _option_names(overrides: Mapping) -> list[str]:
 
 @contextmanager
 def options_explained(kinds=(OmegaConfBaseException, HydraException)):
-    """Turn an error that a checkpoint's options cause into one line.
-
-    Args:
-        kinds: the errors that are taken to be of that kind.
+    """Turn an error that a checkpoint's options cause, one of those kinds, into one line.
 
     Raises:
-        OptionError: instead of them, naming the checkpoint read last, and the options whose
-            texts the error quotes.
+        OptionError: instead of it, naming the checkpoint read last, and the options whose texts
+            the error quotes.
     """
     try:
         yield

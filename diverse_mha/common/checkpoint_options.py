@@ -81,12 +81,9 @@ def culprits(message: str) -> str:
 
 
 def check_options(path: str, options: Any, given: Collection[str] = ()) -> None:
-    """Check the options in a checkpoint, and take out those that name files.
+    """Check the options in a checkpoint, its ``cfg`` or its flat ``args``, changed in place.
 
-    Args:
-        path: the checkpoint, for messages.
-        options: its ``cfg``, a configuration, or ``args``, a flat namespace. Changed in place.
-        given: options that the caller sets himself, which may name files.
+    Taken out are those that name files, but for the ``given`` ones, which the caller sets himself.
 
     Raises:
         OptionError: naming checkpoint, option and value, if an option is not of its type,
@@ -116,10 +113,7 @@ def check_options(path: str, options: Any, given: Collection[str] = ()) -> None:
 
 
 def check_readable(options: Mapping) -> None:
-    """Refuse a training whose checkpoints could not be read again.
-
-    Args:
-        options: its configuration, by groups.
+    """Refuse a training, by its configuration, whose checkpoints could not be read again.
 
     Raises:
         OptionError: naming the first name in it that a checkpoint may not give.

@@ -25,12 +25,9 @@ def check_types(
 ) -> None:
     """Check the options that a class declares, as a dataclass or with ``add_args``.
 
-    Args:
-        path: the checkpoint, for messages.
-        prefix: what stands before the names of the options in messages.
-        owner: a dataclass of options, or a model, task or other class that is built from them.
-        values: options by name; those that the class does not declare are not looked at.
-        flat: the options are of the old flat form, whose numbers and lists may be texts.
+    The class is a dataclass of options, or a model, task or other class that is built from them;
+    options that it does not declare are not looked at. Those of the old flat form may be texts
+    where numbers or lists are meant. Messages put ``prefix`` before the name of an option.
 
     Raises:
         OptionError: naming checkpoint, option and value, at the first that is of another type.

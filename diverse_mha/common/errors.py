@@ -34,9 +34,6 @@ def run_cli(main: Callable[[], int | None]) -> None:
     The code is what ``main`` returns (None counts as 0). A :class:`UserError`, or an error of
     the operating system such as a full disk, ends with code 2 and one line on stderr; Ctrl-C
     ends with 130, as in a shell; a reader that hangs up (``| head``) ends with 141.
-
-    Args:
-        main: The command, taking no arguments.
     """
     try:
         code = main() or 0

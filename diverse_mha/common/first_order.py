@@ -11,13 +11,7 @@ def first_order_only(backward: Callable) -> Callable:
 
     torch's ``once_differentiable`` only marks results of gradients that require one themselves:
     of ``loss.backward(create_graph=True)`` it makes constants, and a second derivative silently
-    lacks what depends on them.
-
-    Args:
-        backward: the function, of a context and gradients.
-
-    Returns:
-        The same function, which raises RuntimeError under ``create_graph=True``.
+    lacks what depends on them. Here RuntimeError is raised under ``create_graph=True``.
     """
 
     @functools.wraps(backward)

@@ -19,12 +19,7 @@ def evaluate_literal(text: str) -> Any:
 
     Numbers, strings, True, False, None; lists, tuples, sets and dictionaries of them; a sign;
     ``+``, ``-`` and ``*`` of numbers, lists and tuples. No names, calls, attributes or powers.
-
-    Args:
-        text: what builtin ``eval`` would be given.
-
-    Returns:
-        The value, equal to that of ``eval``.
+    The value equals that of builtin ``eval``.
 
     Raises:
         TypeError: if ``text`` is no string, as ``eval`` raises it.

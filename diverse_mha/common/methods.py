@@ -169,11 +169,6 @@ def _once(options: Iterable[Field]) -> list[Field]:
 
 
 def import_siblings(package: str, path: Iterable[str]) -> None:
-    """Import every module of a package, so that a file in its folder is enough to register.
-
-    Args:
-        package: its ``__name__``.
-        path: its ``__path__``.
-    """
+    """Import every module of a package, so that a file in its folder is enough to register."""
     for found in pkgutil.iter_modules(path):
         importlib.import_module(f"{package}.{found.name}")

@@ -5,14 +5,11 @@ _FINAL_NORM = "decoder.layer_norm.weight"
 
 
 def mend_language_model(state: dict) -> None:
-    """Correct the configuration of a language model from before its norm could be chosen.
+    """Correct, in a loaded checkpoint, a language model from before its norm could be chosen.
 
     Such models normalise before their blocks whatever ``decoder_normalize_before`` in the
     checkpoint says. They are told by the layer norm after the last block, which a model that
     normalises after has not, or by the option that leaves it out, which such a model refuses.
-
-    Args:
-        state: a checkpoint as fairseq loads it; its ``cfg`` is changed.
     """
     model = (state.get("cfg") or {}).get("model")
     if not str(getattr(model, "_name", None)).startswith(_FAMILIES):

@@ -172,11 +172,7 @@ def refuse_idle(cfg: Any, options: Iterable[Field], why: str) -> None:
 
 
 def refuse_alone(kind: type, cfg: Any) -> None:
-    """Refuse options that were given without the value of another that they go with.
-
-    Args:
-        kind: the dataclass of the options.
-        cfg: namespace or configuration.
+    """Refuse options of a dataclass that were given without the value of another they go with.
 
     Raises:
         OptionError: naming the option, its value, the other and its value.
@@ -224,12 +220,7 @@ def check_name(option: str, name: str, legal: Iterable[str]) -> str:
 
 
 def parse_names(option: str, value: str | None, legal: tuple[str, ...]) -> tuple[str, ...]:
-    """Read a comma list of names.
-
-    Args:
-        option: spelling of the option, for the message.
-        value: the list, or None for no names.
-        legal: the names there are.
+    """Read a comma list of names, each of them legal; None has none.
 
     Returns:
         The names in the order of ``legal``.

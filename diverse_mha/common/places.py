@@ -15,11 +15,11 @@ CONFIGS = USER_DIR / "configs" if (USER_DIR / "configs").is_dir() else ROOT / "c
 
 
 def check_file(option: str, path: str | Path, ending: str = "") -> None:
-    """Refuse a file that could not be written.
+    """Refuse a file that could not be written; it and the folders above it need not be there.
 
     Args:
         option: how the user gave it, such as ``--output``.
-        path: the file; it and the folders above it need not be there.
+        path: the file.
         ending: what its name must end in, such as ``.json``.
 
     Raises:
@@ -37,11 +37,7 @@ def check_file(option: str, path: str | Path, ending: str = "") -> None:
 
 
 def check_folder(option: str, path: str | Path) -> None:
-    """Refuse a folder that could not be written to.
-
-    Args:
-        option: how the user gave it.
-        path: the folder; it and those above it need not be there.
+    """Refuse a folder that could not be written to; it and those above it need not be there.
 
     Raises:
         UserError: if it, or the nearest folder above it, is a file or cannot be written to.

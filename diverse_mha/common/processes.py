@@ -125,7 +125,8 @@ def end(
 ) -> None:
     """End commands and all that they have started, gently first.
 
-    SIGKILL follows in any case: a command may end before what it has started.
+    Each gets ``grace`` seconds after the first signal, and after SIGKILL, which follows in any
+    case: a command may end before what it has started.
     """
     for number in (gently, signal.SIGKILL):
         for command in commands:
@@ -188,10 +189,9 @@ def sole_use(folder: Path, *, option: str | None = None) -> Iterator[None]:
 
 
 def hold(folder: str | os.PathLike) -> bool:
-    """Hold a folder, without a file in it, for this process and to its end.
+    """Hold a folder, without a file in it, for this process and to its end; not for its forks.
 
-    Its forks do not hold it on. Where the file system has no locks, or it is no folder of this
-    machine, nothing is held.
+    Where the file system has no locks, or it is no folder of this machine, nothing is held.
 
     Returns:
         False if another process holds it so.

@@ -31,15 +31,8 @@ def check_start(
 
     Looked for is the one that ``fairseq.checkpoint_utils.load_checkpoint`` would open:
     ``--restore-file`` if it is given; else the last one of the run; where there is none yet,
-    that of ``--continue-once``, then that of ``--finetune-from-model``.
-
-    Args:
-        save_dir: the folder of the run.
-        restore_file: value of ``--restore-file``.
-        finetune_from_model: value of ``--finetune-from-model``, or None.
-        continue_once: value of ``--continue-once``, or None.
-        suffix: what fairseq puts before ``.pt`` in the names of the parts of a model.
-        exists: whether a file is there.
+    that of ``--continue-once``, then that of ``--finetune-from-model``. The suffix is what fairseq
+    puts before ``.pt`` in the names of the parts of a model.
 
     Returns:
         The option that names the checkpoint to start from, and its value; None where the last

@@ -87,12 +87,8 @@ def latex_table(
 ) -> str:
     r"""Write a ``table`` that needs ``\usepackage{booktabs}`` and nothing else.
 
-    Args:
-        headings: of the columns; like all cells plain text, which is escaped here.
-        groups: rows; a rule parts one group of them from the next.
-        caption: under the table.
-        label: what ``\ref`` calls it; no sign of it is escaped.
-        names: columns at the left that hold words, not numbers.
+    All cells are plain text, which is escaped here. A rule parts one group of rows from the
+    next; the first ``names`` columns hold words. No sign of the label, ``\ref``'s, is escaped.
     """
     columns = "l" * names + "r" * (len(headings) - names)
     lines = [

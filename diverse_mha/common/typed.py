@@ -18,14 +18,10 @@ def _type(option: Field):
 
 
 def with_options(config: type, options: Iterable[Field], name: str = "") -> type:
-    """Derive a dataclass that has further options, or further choices in those it has.
+    """Derive a dataclass that has these options, or further choices in those it has.
 
-    Names to choose from become fairseq's enumerations.
-
-    Args:
-        config: the dataclass; its defaults stay.
-        options: all that it is to have.
-        name: the new dataclass's; default: that of ``config``.
+    Its defaults stay, and its name where no other is given. Names to choose from become
+    fairseq's enumerations.
     """
     defaults = {f.name: f.default for f in fields(config)}
     rows = []
@@ -38,15 +34,7 @@ def with_options(config: type, options: Iterable[Field], name: str = "") -> type
 
 
 def register_again(group: str, registry: dict[str, type], name: str, cls: type, config: type):
-    """Give a class that fairseq has registered another dataclass of options.
-
-    Args:
-        group: ``model`` or ``criterion``.
-        registry: fairseq's dataclasses of that group, by name.
-        name: what the class is registered as.
-        cls: the class.
-        config: the dataclass.
-    """
+    """Give a class that fairseq has registered, in that group, another dataclass of options."""
     cls.__dataclass = registry[name] = config
     node = config()
     node._name = name

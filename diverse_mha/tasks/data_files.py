@@ -47,9 +47,8 @@ def dictionaries_named(folder: str | Path) -> Iterator[None]:
 def check_split(folder: str | Path, split: str) -> None:
     """Refuse a split that is empty, whose index is cut off, or whose text is shorter than that.
 
-    Args:
-        folder: what fairseq-preprocess wrote; folders joined by ``:`` are looked at in turn.
-        split: name of the split; other formats than fairseq's usual one are passed over.
+    Folders joined by ``:`` are looked at in turn; other formats than fairseq's usual one are
+    passed over.
 
     Raises:
         OptionError: naming the file.
