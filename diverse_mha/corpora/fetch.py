@@ -60,7 +60,7 @@ def _identities(job: Job) -> list:
     ]
 
 
-def obtain(job: Job) -> Found:
+def _obtain(job: Job) -> Found:
     """Return where each published file lies, fetched and checked.
 
     Raises:
@@ -92,7 +92,7 @@ def fetch(job: Job, tmp: Path) -> str:
     """
     job = job.unpacked()
     corpus = job.corpus
-    counts = write_splits(job, corpus.files, obtain(job), tmp)
+    counts = write_splits(job, corpus.files, tmp)
     if corpus.running_text:
         return _check_tokens(job, tmp, counts)
     if corpus.sample is not None:
@@ -112,10 +112,17 @@ def describe(counts: Mapping[str, int], what: str = "pairs") -> str:
     return ", ".join(f"{count:,} {split}" for split, count in counts.items()) + f" {what}"
 
 
-def write_splits(job: Job, parts: Parts, found: Found, tmp: Path) -> dict[str, int]:
-    """Write the splits of some parts of the corpus into a folder and return their sizes."""
+def write_splits(job: Job, parts: Parts, tmp: Path, codes: Path | None = None) -> dict[str, int]:
+    """Fetch some parts of the corpus, write their splits, and return the sizes of these.
+
+    The merges of the corpus, if it has some, go to ``codes``.
+    """
     scratch = tmp / "unpacked"
-    places = _unpack([s for texts in parts.values() for t in texts for s in t], found, scratch)
+    wanted = [side for texts in parts.values() for sides in texts for side in sides]
+    merges = job.corpus.codes if codes else None
+    places = _unpack([*wanted, merges] if merges else wanted, _obtain(job), scratch)
+    if merges and places[merges]:
+        _append(codes, merges, places[merges])
     counts = {}
     for split in (split for split in SPLITS if split in parts):
         paths = job.sides(tmp, split)
@@ -129,16 +136,6 @@ def write_splits(job: Job, parts: Parts, found: Found, tmp: Path) -> dict[str, i
             raise UserError(f"the {split} text ({names}) is empty; give one with a sentence a line")
     shutil.rmtree(scratch, ignore_errors=True)
     return counts
-
-
-def write_text(side: Side, found: Found, path: Path) -> bool:
-    """Write one text to a file and say whether there is any."""
-    scratch = path.with_name("unpacked")
-    places = _unpack([side], found, scratch)[side]
-    if places:
-        _append(path, side, places)
-    shutil.rmtree(scratch, ignore_errors=True)
-    return bool(places)
 
 
 def _unpack(sides: list[Side], found: Found, scratch: Path) -> dict[Side, dict[str, Path]]:

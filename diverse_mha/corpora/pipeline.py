@@ -32,11 +32,9 @@ from diverse_mha.corpora.fetch import (
     describe,
     fetch,
     fetch_options,
-    obtain,
     tokenise_split,
     tokeniser_options,
     write_splits,
-    write_text,
 )
 from diverse_mha.corpora.parallel_map import map_file
 from diverse_mha.corpora.steps import Steps
@@ -184,20 +182,16 @@ def _warn_of_long_lines(path: Path) -> None:
 
 
 def _take_tokens(job: Job, tmp: Path) -> str:
-    return describe(write_splits(job, job.corpus.tokenised, obtain(job), tmp))
+    return describe(write_splits(job, job.corpus.tokenised, tmp))
 
 
 def _take_subwords(job: Job, tmp: Path) -> str:
-    corpus = job.corpus
-    found = obtain(job)
-    counts = write_splits(job, corpus.segmented, found, tmp)
-    model = ""
-    if corpus.codes is not None:
-        there = write_text(corpus.codes, found, tmp / subwords.MODEL_FILE["bpe"])
-        model = "" if there else "; the archive has no merges"
+    corpus, codes = job.corpus, tmp / subwords.MODEL_FILE["bpe"]
+    counts = write_splits(job, corpus.segmented, tmp, codes)
     for path, language in zip(job.sides(tmp, "train"), corpus.languages, strict=True):
         subwords.write_vocabulary(path, tmp / f"vocab.{language}")
-    return describe(counts) + model
+    lacking = corpus.codes is not None and not codes.exists()
+    return describe(counts) + ("; the archive has no merges" if lacking else "")
 
 
 def _binarise_options(job: Job) -> dict:
