@@ -15,11 +15,7 @@ class OneLineParser(argparse.ArgumentParser):
     """A parser whose errors are one line, like all others of the commands."""
 
     def error(self, message: str) -> NoReturn:
-        """Report a wrong command line.
-
-        Raises:
-            UserError: always, with the message.
-        """
+        """Raise a :class:`UserError` with the message."""
         raise UserError(f"{message}; see {self.prog} --help")
 
 

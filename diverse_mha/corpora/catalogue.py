@@ -10,7 +10,6 @@ from diverse_mha.corpora.published import Member, PublishedFile
 from diverse_mha.corpora.text import rules_for
 
 OWN = "own"
-RUNNING_TEXT = ("txt",)  # the one "language" of text for language models
 
 
 def _read(path: Path) -> dict[str, Corpus]:
@@ -70,7 +69,7 @@ def own_text() -> Corpus:
         OWN,
         about="your own text: a folder with train.txt, valid.txt and test.txt, tokenised, one "
         "sentence or paragraph a line",
-        languages=RUNNING_TEXT,
+        languages=("txt",),
         files={
             split: ((PublishedFile(f"{split}.txt", also=(f"{split}.txt.gz",)),),)
             for split in SPLITS

@@ -51,13 +51,10 @@ class SentenceClassificationTask(HalfPrecisionState, FairseqTask):
 
     Args:
         cfg: options.
-        dictionary: tokens of the sentences.
+        dictionary: tokens of the sentences; like all that follow an attribute, too.
         labels: names of the classes, by number.
         groups: names of the groups, by number; empty without ``accuracy_by``.
         sentences: sentences an example, 1 or 2.
-
-    Attributes:
-        labels, groups, sentences: as above.
     """
 
     def __init__(self, cfg, dictionary: Dictionary, labels, groups, sentences: int):
