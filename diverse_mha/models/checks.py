@@ -17,6 +17,8 @@ _UNSUPPORTED = (
     ("scale_heads", False, "NormFormer scaling is not supported"),
     ("scale_resids", False, "NormFormer scaling is not supported"),
 )
+# What makes a translation's output take the table of its input.
+_TIED = ("share_all_embeddings", "share_decoder_input_output_embed", "tie_adaptive_weights")
 
 
 def check_model_options(args) -> None:
@@ -41,6 +43,29 @@ def check_model_options(args) -> None:
             raise OptionError(
                 f"--{side}-attention-heads {heads} does not divide --{side}-embed-dim {width}; "
                 f"try {_divisors_near(width, heads)}"
+            )
+
+
+def check_embedding_widths(args) -> None:
+    """Check the widths of a translation decoder's embeddings; a language model takes any.
+
+    Args:
+        args: namespace with fairseq's flat option names.
+
+    Raises:
+        OptionError: for a width that has no effect, or that a shared table cannot have.
+    """
+    width = args.decoder_embed_dim
+    why = {"decoder_input_dim": "is of language models, and has no effect on translation"}
+    for name in _TIED:
+        if getattr(args, name, False):
+            why["decoder_output_dim"] = f"does not go with {flag(name)}"
+    for name, reason in why.items():
+        value = getattr(args, name, None)
+        if value not in (None, width):
+            raise OptionError(
+                f"{flag(name)} {value}: {reason}; leave it out, and the embeddings are as wide as "
+                f"--decoder-embed-dim {width}"
             )
 
 

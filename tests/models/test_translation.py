@@ -24,7 +24,7 @@ VARIANTS = {
     "shared": {"share_all_embeddings": True, "layernorm_embedding": True},
     "learned": {"encoder_learned_pos": True, "decoder_learned_pos": True},
     "no-positions": {"no_token_positional_embeddings": True, "no_scale_embedding": True},
-    "narrow-output": {"decoder_output_dim": 8, "decoder_input_dim": 12, "activation_fn": "gelu"},
+    "narrow-output": {"decoder_output_dim": 8, "decoder_input_dim": 16, "activation_fn": "gelu"},
     "one-sided": {"decoder_embed_dim": 24, "decoder_attention_heads": 2},
 }
 
@@ -248,6 +248,17 @@ REFUSED = {
         "encoder_attention_heads": 3
     },
     "--decoder-attention-heads 0 does not divide": {"decoder_attention_heads": 0},
+    "--decoder-input-dim 12: .* no effect on translation; .* --decoder-embed-dim 16": {
+        "decoder_input_dim": 12
+    },
+    "--decoder-output-dim 8: does not go with --share-all-embeddings; .* --decoder-embed-dim 16": {
+        "decoder_output_dim": 8,
+        "share_all_embeddings": True,
+    },
+    "--decoder-output-dim 8: does not go with --share-decoder-input-output-embed": {
+        "decoder_output_dim": 8,
+        "share_decoder_input_output_embed": True,
+    },
 }
 
 
