@@ -92,6 +92,18 @@ def bleu_scores(
     return scores
 
 
+def decoding_settings(args: argparse.Namespace) -> dict:
+    """Return what a result says of the text that was translated, and of the search."""
+    return {
+        "data": str(args.data),
+        "source": args.source and str(args.source),
+        "reference": args.reference and str(args.reference),
+        "beam": args.beam,
+        "lenpen": args.lenpen,
+        "generate_options": args.extra,
+    }
+
+
 def report(
     args: argparse.Namespace,
     output: Path,
@@ -117,14 +129,11 @@ def report(
     )
     results = scores | {
         "checkpoint": args.checkpoint,
-        "data": str(args.data),
+        **decoding_settings(args),
         "subset": what,
         "target_lang": args.target_lang,
         "sentences": len(translations[0]),
-        "beam": args.beam,
-        "lenpen": args.lenpen,
         "post_process": args.post_process,
-        "generate_options": args.extra,
         "seconds": round(args.seconds, 2),
     }
     write_results(output, *translations, results)

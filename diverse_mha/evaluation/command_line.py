@@ -2,6 +2,7 @@
 
 import argparse
 import logging
+import os
 import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import diverse_mha
 from diverse_mha.common.arguments import OneLineParser, called, one_line
 from diverse_mha.common.errors import UserError
+from diverse_mha.common.files import read_json
 from diverse_mha.common.places import USER_DIR, check_file
 from diverse_mha.evaluation.checkpoints import fitting
 
@@ -78,7 +80,12 @@ def parse_with_fairseqs(
     return args
 
 
-def evaluation_output(args: argparse.Namespace, checkpoints: Sequence[str], default: str) -> Path:
+def evaluation_output(
+    args: argparse.Namespace,
+    checkpoints: Sequence[str],
+    default: str,
+    settings: Mapping[str, Any] | None = None,
+) -> Path:
     """Return ``--output``, given or by default.
 
     Args:
@@ -86,9 +93,11 @@ def evaluation_output(args: argparse.Namespace, checkpoints: Sequence[str], defa
         checkpoints: beside the first of which it goes by default, with all in its name, and
             their folders where the names repeat.
         default: what its name says behind theirs.
+        settings: what the result will say of how it came about.
 
     Raises:
-        UserError: if it could not be written.
+        UserError: if it could not be written, or by default would replace a result that came
+            about otherwise.
     """
     stems = [Path(one).stem for one in checkpoints]
     if len(set(stems)) < len(stems):
@@ -97,7 +106,22 @@ def evaluation_output(args: argparse.Namespace, checkpoints: Sequence[str], defa
     name = f"{'+'.join(stems)}.{default}.json"
     output = args.output or Path(checkpoints[0]).with_name(name)
     check_file("--output", output, ".json")
+    if args.output is None and output.is_file():
+        there = read_json(output, "delete it, or give --output")
+        for key, value in (settings or {}).items():
+            if not _alike(there.get(key, value), value):  # an older result may lack it
+                raise UserError(
+                    f"{output}: is a result with {key} {there[key]}, which one with {value} would "
+                    "replace; give --output FILE.json"
+                )
     return output
+
+
+def _alike(one: Any, other: Any) -> bool:
+    """Whether two settings are the same, or one path written in two ways."""
+    if isinstance(one, str) and isinstance(other, str):
+        return os.path.abspath(one) == os.path.abspath(other)
+    return one == other
 
 
 def run_fairseq(

@@ -143,7 +143,13 @@ def main(words: Sequence[str]) -> int:
             f"--context-window {args.context_window}: must be from 0 to "
             f"{args.tokens_per_sample - 1}, less than --tokens-per-sample {args.tokens_per_sample}"
         )
-    output = evaluation_output(args, [checkpoint], args.subset)
+    asked = {
+        "data": str(data),
+        "context_window": args.context_window,
+        "tokens_per_sample": args.tokens_per_sample,
+        "eval_lm_options": args.extra,
+    }
+    output = evaluation_output(args, [checkpoint], args.subset, asked)
 
     start = time.monotonic()
     loss, evaluated = score(args, trained)
@@ -164,13 +170,10 @@ def main(words: Sequence[str]) -> int:
         "loss_nats": loss * math.log(2),
         "tokens": evaluated,
         "subset": args.subset,
-        "context_window": args.context_window,
-        "tokens_per_sample": args.tokens_per_sample,
+        **asked,
         "sample_break_mode": trained.get("sample_break_mode"),
-        "eval_lm_options": args.extra,
         "checkpoint": checkpoint,
         "updates": (state.get("optimizer_history") or [{}])[-1].get("num_updates"),
-        "data": str(data),
         "dictionary": sha256_of(data / "dict.txt"),
         "seconds": round(seconds, 2),
         "versions": versions(),

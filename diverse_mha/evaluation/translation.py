@@ -21,7 +21,7 @@ from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.options import flag
 from diverse_mha.common.processes import ended_in_order
 from diverse_mha.corpora.text import read_lines, read_parallel
-from diverse_mha.evaluation.bleu import check_scorer, detokenise, report
+from diverse_mha.evaluation.bleu import check_scorer, decoding_settings, detokenise, report
 from diverse_mha.evaluation.checkpoints import check_translates, load_checkpoint, settings
 from diverse_mha.evaluation.command_line import (
     evaluation_output,
@@ -218,7 +218,8 @@ def evaluate_text(args: argparse.Namespace) -> int:
     add_batch_arguments(parser)
     parser.parse_args(args.extra, args)
     source, raw = read_parallel({"--source": args.source, "--reference": args.reference})
-    output = evaluation_output(args, args.checkpoint.split(os.pathsep), args.source.name)
+    checkpoints, asked = args.checkpoint.split(os.pathsep), decoding_settings(args)
+    output = evaluation_output(args, checkpoints, args.source.name, asked)
     start = time.monotonic()
     translator = Translator(args.checkpoint, args.data, args)
     found = list(translator.translate(source))
@@ -258,7 +259,8 @@ def main(words: Sequence[str]) -> int:
         post_process = subwords_of(data / f"dict.{language}.txt")
     for checkpoint in checkpoints:
         check_translates(checkpoint)
-    output = evaluation_output(args, checkpoints, args.subset)
+    asked = decoding_settings(args) | {"target_lang": language}
+    output = evaluation_output(args, checkpoints, args.subset, asked)
     check_split(data, args.subset)
     languages, lowercased = _preparation(data)
     args.lowercase |= lowercased

@@ -75,6 +75,18 @@ def test_result_is_written_beside_the_checkpoint(data, checkpoint, scored, capsy
     ]
 
 
+def test_a_result_that_came_about_otherwise_is_kept(data, checkpoint, scored):
+    output = checkpoint.with_name("best.test.json")
+    for _ in range(2):  # the same again is welcome
+        assert evaluate_lm.main([f"{checkpoint}", f"{data}"]) == 0
+    before, otherwise = output.read_text(), [f"{checkpoint}", f"{data}", "--context-window", "5"]
+    message = "best.test.json: is a result with context_window 0, which one with 5 would replace"
+    with pytest.raises(UserError, match=message):
+        evaluate_lm.main(otherwise)
+    assert len(scored) == 2 and output.read_text() == before
+    assert evaluate_lm.main([*otherwise, "--output", f"{output}"]) == 0, "as asked by name"
+
+
 def test_other_options_reach_fairseq(data, checkpoint, scored, tmp_path):
     words = [f"{checkpoint}", f"{data}", "--output", f"{tmp_path / 'new/x.json'}"]
     evaluate_lm.main([*words, "--no-progress-bar"])

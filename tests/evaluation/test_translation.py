@@ -138,6 +138,36 @@ def test_ensembles_of_other_runs_have_files_of_their_own(tmp_path):
     assert name("a/best.pt", "c/best.pt") == Path("a/a-best+c-best.test.json")
 
 
+@pytest.mark.parametrize(
+    "changed, message",
+    [
+        ({}, None),
+        ({"data": "x/../bin"}, None),
+        ({"beam": 10}, "with beam 5, which one with 10 would replace; give --output FILE.json"),
+        ({"extra": ["--nbest", "2"]}, r"generate_options \[\], which one with \['--nbest', '2'\]"),
+        ({"source": Path("b/in.de")}, "with source a/in.de, which one with b/in.de would replace"),
+    ],
+)
+def test_a_result_that_came_about_otherwise_is_kept(tmp_path, changed, message):
+    args = argparse.Namespace(data="bin", beam=5, lenpen=1.0, extra=[], output=None)
+    args.source, args.reference = Path("a/in.de"), Path("a/in.en")
+    kept = bleu.decoding_settings(args) | {"sacrebleu": 20.0}
+    (tmp_path / "best.in.de.json").write_text(json.dumps(kept))
+    vars(args).update(changed)
+    asked = bleu.decoding_settings(args) | {"target_lang": "en"}  # an older result lacks it
+
+    def output():
+        return command_line.evaluation_output(args, [f"{tmp_path}/best.pt"], "in.de", asked)
+
+    if message is None:
+        assert output().name == "best.in.de.json"
+        return
+    with pytest.raises(UserError, match=message):
+        output()
+    args.output = tmp_path / "best.in.de.json"
+    assert output() == args.output, "as asked by name"
+
+
 @pytest.mark.parametrize("value", ["nan", "inf", "1e9", "-11", "low"])
 def test_a_length_penalty_that_is_no_number_of_use_is_refused(value):
     message = f"--lenpen: {value} is not a number from -10 to 10; see diverse-mha evaluate"
