@@ -72,8 +72,8 @@ def make_segmenter(
 ) -> Callable[[str], str]:
     """Build the function from a tokenised line to its subwords, joined by spaces.
 
-    With a threshold, subwords that the vocabulary of the language, as :func:`write_vocabulary`
-    writes it, has less often are split up again, so that one side does not get units which were
+    With a threshold, subwords that ``vocabulary`` (``vocab.LANG``, as :func:`write_vocabulary`
+    writes it) has less often are split up again, so that one side does not get units which were
     only ever seen on the other (bpe only).
     """
     if method == "sentencepiece":
@@ -89,8 +89,10 @@ def make_segmenter(
         with open(vocabulary, encoding="utf-8") as file:
             allowed = read_vocabulary(file, threshold)
         if not allowed:  # to subword-nmt, an empty set means no restriction
+            most = next(read_lines(vocabulary)).rpartition(" ")[2]
             raise UserError(
-                f"--vocabulary-threshold {threshold}: no subword of {vocabulary} is that frequent"
+                f"--vocabulary-threshold {threshold}: no subword of {vocabulary.suffix[1:]} is "
+                f"that frequent; give at most {most}"
             )
     with open(model, encoding="utf-8") as file:
         bpe = BPE(file, vocab=allowed)

@@ -41,15 +41,16 @@ def test_threshold_splits_what_the_other_language_brought_in(train, tmp_path):
     subwords.learn("bpe", train, tmp_path / "codes", 60)
     free = subwords.make_segmenter("bpe", tmp_path / "codes")
     write_lines(tmp_path / "seg", [free("low newest")] * 3)
-    subwords.write_vocabulary(tmp_path / "seg", tmp_path / "vocab")
-    assert (tmp_path / "vocab").read_text() == "low 3\nnewest 3\n"
-    bound = subwords.make_segmenter("bpe", tmp_path / "codes", tmp_path / "vocab", 3)
+    subwords.write_vocabulary(tmp_path / "seg", tmp_path / "vocab.de")
+    assert (tmp_path / "vocab.de").read_text() == "low 3\nnewest 3\n"
+    bound = subwords.make_segmenter("bpe", tmp_path / "codes", tmp_path / "vocab.de", 3)
     assert free("low höher") == "low höher"
     assert bound("low höher").startswith("low h@@")
-    once = subwords.make_segmenter("bpe", tmp_path / "codes", tmp_path / "vocab", 1)
+    once = subwords.make_segmenter("bpe", tmp_path / "codes", tmp_path / "vocab.de", 1)
     assert once("low höher") == bound("low höher"), "1 is seen at all"
-    with pytest.raises(UserError, match="--vocabulary-threshold 4: no subword of .*vocab is that"):
-        subwords.make_segmenter("bpe", tmp_path / "codes", tmp_path / "vocab", 4)
+    message = "--vocabulary-threshold 4: no subword of de is that frequent; give at most 3"
+    with pytest.raises(UserError, match=message):
+        subwords.make_segmenter("bpe", tmp_path / "codes", tmp_path / "vocab.de", 4)
 
 
 def test_bpe_on_single_letters_is_refused(tmp_path):
