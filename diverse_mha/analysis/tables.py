@@ -190,7 +190,7 @@ def _exp_of_mean(scores: list[float | None]) -> float | None:
 def _titles(results: list[dict], part: Part) -> dict[str, str]:
     """Titles of the part's tables of several models, by row of :func:`summary_rows`."""
     last, every = last_layer(results), all_layers(results)
-    published = last == "last" and part.name == "similarity"
+    published = last == "last" and {"SVCCA", "CKA"} & {*part.headings}
     papers = " (as Yun et al. 2021, Tables 3 and 5)" if published else ""
     return {
         "cross": f"Encoder-decoder attention, {last} layer{papers}",

@@ -61,6 +61,11 @@ def test_the_module_that_yun_et_al_report_is_told_from_the_mean_of_three():
     deeper = result("a", 0.0, 0.5, depth=6)
     assert comparison_tables([deeper])[0].title == "Encoder-decoder attention, last chosen layer"
     assert "Yun" not in comparison_tables([result("lm", 0.0, 0.5, ("decoder",))])[0].title
+    for entry in found["components"].values():  # a measure of Zheng et al. alone
+        entry["layers"] = {n: {"jsd": {"mean": 1.0, "per_row": 0.1}} for n in entry["layers"]}
+    divergence = comparison_tables([found | {"summary": summarise(found["components"])}])[0]
+    assert divergence.headings == ["model", "JSD", "JSD/row"]
+    assert divergence.title == "Encoder-decoder attention, last layer"
 
 
 def test_reproduce_compares_the_papers_module():
