@@ -79,7 +79,7 @@ class OpenHeads:
             q: (B, H, T, D), not scaled.
             k: (B / fold, H, S, D); ``fold`` neighbouring rows of queries share them.
             v: as ``k``.
-            bias: additive mask that broadcasts to (B / fold, H, T, S).
+            bias: additive mask that broadcasts to (B / fold, H, fold * T, S); see ``fold_beams``.
             causal: query t sees keys up to t; excludes ``bias``.
             dropout: probability that a weight is zeroed in this pass.
             previous_logits: (B, H, T, S), what the layer before handed on.
@@ -91,9 +91,9 @@ class OpenHeads:
         """
         fold = rows_per_key(q, k)
         if fold > 1:
-            q = _fold_beams(q, fold)
+            q = fold_beams(q, fold)
             if previous_logits is not None:
-                previous_logits = _fold_beams(previous_logits, fold)
+                previous_logits = fold_beams(previous_logits, fold)
         if self._needs_logits(wanted, previous_logits) or _explicit_is_faster(q, k):
             logits, weights, outputs = self._explicit(
                 q, k, v, bias, causal, dropout, previous_logits
@@ -165,14 +165,14 @@ def rows_per_key(queries: Tensor, keys: Tensor) -> int:
     return queries.size(0) // keys.size(0) if keys.size(0) else 1
 
 
-def _fold_beams(x: Tensor, fold: int) -> Tensor:
+def fold_beams(x: Tensor, fold: int) -> Tensor:
     """Turn the beams of a sentence into further queries: (B, H, T, X) -> (B/fold, H, fold*T, X)."""
     x = x.view(-1, fold, *x.shape[1:])
     return x.transpose(1, 2).flatten(2, 3)
 
 
 def _unfold_beams(x: Tensor, fold: int) -> Tensor:
-    """Undo :func:`_fold_beams`: (B/fold, H, fold*T, X) -> (B, H, T, X)."""
+    """Undo :func:`fold_beams`: (B/fold, H, fold*T, X) -> (B, H, T, X)."""
     x = x.view(x.size(0), x.size(1), fold, -1, x.size(-1))
     return x.transpose(1, 2).flatten(0, 1)
 

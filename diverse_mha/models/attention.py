@@ -5,7 +5,7 @@ from fairseq.modules import MultiheadAttention
 from torch import Tensor, nn
 
 from diverse_mha.attention import Attended
-from diverse_mha.attention.core import OpenHeads, check_heads
+from diverse_mha.attention.core import OpenHeads, check_heads, fold_beams, rows_per_key
 from diverse_mha.attention.masks import lowest_bias, merge_bias, padding_bias
 from diverse_mha.models.cached_keys import CachedKeys
 
@@ -178,15 +178,17 @@ class DiverseAttention(OpenHeads, CachedKeys, MultiheadAttention):
             k, v, key_padding_mask = self.cached_keys(
                 query, key, key_padding_mask, incremental_state, static_kv
             )
-        shared = k.size(0) < q.size(0)  # by the beams of a sentence
+        fold = rows_per_key(q, k)  # beams of a sentence, which share its keys
         cached = self.self_attention and incremental_state is not None
-        if bias is not None and (shared or (cached and not _is_for(bias, q.size(2), k.size(2)))):
+        if bias is not None and cached and not _is_for(bias, q.size(2), k.size(2)):
             bias = None  # made for other keys than the cache holds
+        if bias is not None and fold > 1:
+            bias = fold_beams(bias.expand(q.size(0), -1, q.size(2), -1), fold)
         if key_padding_mask is not None:
             padding = key_padding_mask.to(torch.bool)
             if bias is None and not causal:
                 bias = padding_bias(padding, q.dtype)
-            elif cached and bias is not None:
+            elif bias is not None and (cached or fold > 1):
                 bias = bias.masked_fill(padding[:, None, None, :], lowest_bias(bias.dtype))
         module = self.dropout_module
         dropping = module.training or module.apply_during_inference

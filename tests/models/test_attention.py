@@ -267,6 +267,25 @@ def test_shared_beams_return_weights_per_beam():
     torch.testing.assert_close(folded, expected)
 
 
+@pytest.mark.parametrize("padded", [False, True], ids=["full", "padded"])
+def test_a_mask_of_ones_own_holds_for_shared_beams(padded):
+    query, key = inputs()
+    key = key[:, :1].expand(-1, 3, -1)
+    padding = key_padding()[1:2].expand(3, -1) if padded else None
+    mask = torch.zeros(T, S, dtype=torch.float64)
+    mask[torch.arange(T), torch.arange(T) - 1] = -torch.inf  # another key for every query
+    options = {"key_padding_mask": padding, "static_kv": True, "need_head_weights": True}
+    ours, stock = pair(encoder_decoder_attention=True)
+    expected = stock(query, key, key, attn_mask=mask, **options)
+    ours.set_beam_size(3)
+    options["incremental_state"] = state = {}
+    found = ours(query, key, key, attn_mask=mask, **options)
+    assert ours._get_input_buffer(state)["prev_key"].size(0) == 1, "they are shared"
+    torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-7, check_dtype=False)
+    again = ours(query, None, None, attn_mask=mask, static_kv=True, incremental_state=state)
+    torch.testing.assert_close(again[0], expected[0], rtol=1e-6, atol=1e-7)
+
+
 @pytest.mark.parametrize("state", [None, {}], ids=["full", "incremental"])
 def test_an_empty_batch_gives_an_empty_output(state):
     ours, stock = pair(self_attention=True)
