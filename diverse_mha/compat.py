@@ -63,7 +63,7 @@ from fairseq.tasks import FairseqTask
 from omegaconf import AnyNode, DictConfig, ListConfig
 from omegaconf.base import ContainerMetadata, Metadata
 
-from diverse_mha.common import checkpoint_guard
+from diverse_mha.common import best_checkpoints, checkpoint_guard
 from diverse_mha.common.checkpoint_options import check_readable
 from diverse_mha.common.errors import OptionError, describe_os_error
 from diverse_mha.common.files import whole_file
@@ -384,6 +384,7 @@ allow_fairseq_checkpoints()
 name_checkpoint_errors()
 checkpoint_guard.install()
 save_whole_checkpoints()
+best_checkpoints.install()
 check_before_training()
 keep_whole_splits()
 shuffle_after_a_curriculum()
