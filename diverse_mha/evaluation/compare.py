@@ -12,7 +12,8 @@ Methods, each with a run a seed (``--baseline``, ``--system``): :mod:`.compariso
 import argparse
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from math import comb
 from pathlib import Path
 
@@ -211,10 +212,10 @@ def _paired(test: str, texts: Sequence[Sequence[str]], metric, seed: int) -> tup
 
     kind, name, samples = _PAIRED[test]
     a, b, reference = map(list, texts)
-    os.environ["SACREBLEU_SEED"] = str(seed)  # the only way sacreBLEU takes it
-    _, scores = PairedTest(
-        [("A", a), ("B", b)], {"BLEU": metric}, [reference], test_type=kind, n_samples=samples
-    )()
+    with _sacrebleu_seed(seed):
+        _, scores = PairedTest(
+            [("A", a), ("B", b)], {"BLEU": metric}, [reference], test_type=kind, n_samples=samples
+        )()
     first, result = scores["BLEU"]
     # sacreBLEU counts the samples that differ by more than the translations do. Where these
     # have the same score that leaves out all that differ as little, and p comes out tiny.
@@ -227,6 +228,19 @@ def _paired(test: str, texts: Sequence[Sequence[str]], metric, seed: int) -> tup
     if result.ci is not None:
         found |= {"bleu_b_mean": result.mean, "bleu_b_ci95": result.ci}
     return found, f", {samples:,} samples"
+
+
+@contextmanager
+def _sacrebleu_seed(seed: int) -> Iterator[None]:
+    """Give sacreBLEU a seed in the only way it takes one, and leave the environment as it was."""
+    before = os.environ.get("SACREBLEU_SEED")
+    os.environ["SACREBLEU_SEED"] = str(seed)
+    try:
+        yield
+    finally:
+        del os.environ["SACREBLEU_SEED"]
+        if before is not None:
+            os.environ["SACREBLEU_SEED"] = before
 
 
 def _metric(tokenize: str, **more):

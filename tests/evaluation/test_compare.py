@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import os
 import random
 
 import pytest
@@ -63,6 +64,21 @@ def test_a_clear_difference_and_none_at_all(files, capsys):
     call(files, "good", "good", "--output", str(output))
     tests = json.loads(output.read_text())["tests"]
     assert [test["p"] for test in tests.values()] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("before", [None, "7"])
+def test_the_environment_stays_as_it_was(files, monkeypatch, before):
+    monkeypatch.delenv("SACREBLEU_SEED", raising=False)
+    if before is not None:
+        monkeypatch.setenv("SACREBLEU_SEED", before)
+    found = []
+    for seed in ("3", "3", "4"):
+        output = files / "out.json"
+        options = ("--tests", "bootstrap", "--seed", seed, "--output", str(output))
+        assert call(files, "good", "bad", *options) == 0
+        assert os.environ.get("SACREBLEU_SEED") == before
+        found.append(json.loads(output.read_text())["tests"]["bootstrap"])
+    assert found[0] == found[1] != found[2], "the seed that counts is that of the command"
 
 
 @pytest.mark.parametrize(("differ", "exact"), [(1, 1.0), (2, 0.5)])
