@@ -16,6 +16,7 @@ from diverse_mha.analysis import stock
 from diverse_mha.attention import HeadStates
 from diverse_mha.common.checkpoint_guard import options_explained
 from diverse_mha.common.errors import OptionError, UserError
+from diverse_mha.common.options import flag
 from diverse_mha.evaluation.checkpoints import fitting
 from diverse_mha.tasks.data_files import check_split, splits_in
 from diverse_mha.tasks.text import check_data_folder
@@ -102,14 +103,24 @@ def share_blocks(models: list[Loaded]) -> None:
 
     Blocks longer than a model reads would be left out, and those of a text are nearly all of one
     length: the smallest ``tokens_per_sample`` of the models becomes that of every one.
+
+    Raises:
+        UserError: if they cut up a text otherwise, for then their positions are not the same.
     """
-    options = [loaded.options() for loaded in models]
-    options = [own for own in options if getattr(own, "tokens_per_sample", None) is not None]
-    lengths = sorted({own.tokens_per_sample for own in options})
+    cut = [x for x in models if getattr(x.options(), "tokens_per_sample", None) is not None]
+    for name, default in (("sample_break_mode", "none"), ("add_bos_token", False)):
+        values = [getattr(loaded.options(), name, None) or default for loaded in cut]
+        for loaded, value in zip(cut, values, strict=True):
+            if value != values[0]:
+                raise UserError(
+                    f"{loaded.path}: trained with {flag(name)} {value}, {cut[0].path} with "
+                    f"{values[0]}: they read other positions of a text; analyze them one by one"
+                )
+    lengths = sorted({loaded.options().tokens_per_sample for loaded in cut})
     if len(lengths) < 2:
         return
-    for own in options:
-        own.tokens_per_sample = lengths[0]
+    for loaded in cut:
+        loaded.options().tokens_per_sample = lengths[0]
     print(
         f"note: the models read {', '.join(map(str, lengths))} tokens at a time; all are measured "
         f"on blocks of at most {lengths[0]}",
