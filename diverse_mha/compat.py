@@ -22,7 +22,9 @@
    default): 1,008 of 1,014. In training they only come in another epoch. Nor are their batches
    drawn anew with each validation, as those of training are with ``--rebuild-batches``.
 7. fairseq-validate has no default task, and ends in a KeyError without ``--task``.
-8. No evaluation, and checked options: :mod:`diverse_mha.common.checkpoint_guard`.
+8. In modules of ``common/``: no evaluation, and checked options (``checkpoint_guard``), the best
+   checkpoints by a score below zero (``best_checkpoints``), whole texts in fairseq-eval-lm
+   (``scored_blocks``).
 9. Hydra cuts tracebacks, and so prints one where an error of ours is a single line.
    Asked for full errors it lets exceptions through as they are.
 10. In bfloat16 on the CPU, oneDNN keeps a compiled matrix product for each shape it has met,
@@ -63,7 +65,7 @@ from fairseq.tasks import FairseqTask
 from omegaconf import AnyNode, DictConfig, ListConfig
 from omegaconf.base import ContainerMetadata, Metadata
 
-from diverse_mha.common import best_checkpoints, checkpoint_guard
+from diverse_mha.common import best_checkpoints, checkpoint_guard, scored_blocks
 from diverse_mha.common.checkpoint_options import check_readable
 from diverse_mha.common.errors import OptionError, describe_os_error
 from diverse_mha.common.files import whole_file
@@ -385,6 +387,7 @@ name_checkpoint_errors()
 checkpoint_guard.install()
 save_whole_checkpoints()
 best_checkpoints.install()
+scored_blocks.install()
 check_before_training()
 keep_whole_splits()
 shuffle_after_a_curriculum()

@@ -1,0 +1,43 @@
+"""What fairseq-eval-lm scores: a text, not what is left of it."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from fairseq.tasks import TASK_REGISTRY
+
+import diverse_mha
+
+diverse_mha.register()
+
+
+@pytest.mark.parametrize("name", ["language_modeling", "diverse_language_modeling"])
+@pytest.mark.parametrize(
+    "length, window, sizes, refused",
+    [
+        (1024, 0, [117], True),  # fairseq's default length, for a model of 16
+        (1016, 8, [1016, 3], True),  # fairseq has taken the context off
+        (1024, 0, [5, 16], False),  # sentences by themselves
+        (16, 0, [16, 7], False),
+        (8, 8, [8, 8], False),
+        (16, 0, [16, 20], False),  # a sentence of which there is a warning
+    ],
+)
+def test_blocks_that_the_model_cannot_read_are_refused(name, length, window, sizes, refused):
+    task = SimpleNamespace(
+        args=SimpleNamespace(tokens_per_sample=length),
+        source_dictionary=SimpleNamespace(pad=lambda: 1),
+        get_batch_iterator=lambda **given: SimpleNamespace(next_epoch_itr=lambda shuffle: given),
+    )
+    dataset = SimpleNamespace(sizes=np.array(sizes))
+
+    def score():
+        load = TASK_REGISTRY[name].eval_lm_dataloader
+        return load(task, dataset=dataset, max_positions=16, context_window=window)
+
+    if not refused:
+        assert score()["max_positions"] == 16
+        return
+    message = "--tokens-per-sample 1024: the model reads 16, .*; give --tokens-per-sample 16"
+    with pytest.raises(ValueError, match=message):
+        score()
