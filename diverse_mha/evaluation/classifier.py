@@ -168,7 +168,8 @@ def main(words: Sequence[str] | None = None) -> int:
     data = Path(args.data)
     if not (data / "label").is_dir():
         raise UserError(f"{data}: no such data, or no labels in it; make it with data-prep/")
-    output = evaluation_output(args, [args.checkpoint], "accuracy")
+    asked = {"data": str(data), "subset": args.subset}
+    output = evaluation_output(args, [args.checkpoint], "accuracy", asked)
     import_plugin(args.user_dir)
     subsets = subsets_of(data, args.subset)
     logging.getLogger("fairseq").setLevel(logging.WARNING)  # it names every file it reads
@@ -189,7 +190,7 @@ def main(words: Sequence[str] | None = None) -> int:
             print(f"  by {task.cfg.accuracy_by}: " + ", ".join(shares))
     content = {
         "checkpoint": args.checkpoint,
-        "data": str(data),
+        **asked,
         "accuracy_by": task.cfg.accuracy_by,
         "subsets": results,
         "seconds": round(time.monotonic() - start, 2),

@@ -1,5 +1,6 @@
 """Scores of a classifier's answers, and the command's options."""
 
+import json
 from types import SimpleNamespace
 
 import numpy as np
@@ -53,6 +54,18 @@ def test_wrong_arguments_are_refused(tmp_path):
     ):
         with pytest.raises(UserError, match=message):
             main(words)
+
+
+def test_a_result_of_other_splits_is_kept(tmp_path):
+    (tmp_path / "label").mkdir()
+    (tmp_path / "label" / "valid.idx").touch()
+    there = tmp_path / "c.accuracy.json"
+    there.write_text(json.dumps({"data": str(tmp_path), "subset": None}))
+    words = [str(tmp_path / "c.pt"), str(tmp_path)]
+    with pytest.raises(UserError, match="c.pt: no such checkpoint"):  # the same again is welcome
+        main(words)
+    with pytest.raises(UserError, match="accuracy.json: is a result with subset None, which one"):
+        main([*words, "--subset", "valid"])
 
 
 class Stub:
