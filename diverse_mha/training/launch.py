@@ -11,7 +11,7 @@
 * A wrong data folder shows only after fairseq has been imported. Here it is looked at first,
   which is why this module imports nothing slow.
 
-With GPUs fairseq starts its processes itself, and only the number is handed on.
+With GPUs fairseq starts its processes itself, and only their number and a port are handed on.
 """
 
 import glob
@@ -170,7 +170,7 @@ def check_job_start(job: Job) -> None:
 def commands(job: Job, gpus: int, port: int) -> list[tuple[list[str], dict[str, str]]]:
     """Work out the processes to start: their command lines and what to add to their environment.
 
-    With no ``gpus`` they are on the CPU, and meet at a free ``port`` of this machine.
+    They meet at a free ``port`` of this machine. With no ``gpus`` they are on the CPU.
 
     Raises:
         UserError: If the number of processes does not fit the GPUs or the options.
@@ -189,7 +189,10 @@ def commands(job: Job, gpus: int, port: int) -> list[tuple[list[str], dict[str, 
             f"--processes {count}: there are {gpus} GPUs; use that many at most, or --cpu"
         )
     if gpus or count == 1:
-        return [(_fairseq(job, {"distributed_world_size": count}), {})]
+        settings = {"distributed_world_size": count}
+        if count > 1:  # else fairseq, in a Slurm job, takes all GPUs and the same port each time
+            settings["distributed_init_method"] = f"tcp://127.0.0.1:{port}"
+        return [(_fairseq(job, settings), {})]
     backend = job.setting("distributed_training", "ddp_backend")
     if backend is not None and backend not in CPU_BACKENDS:
         raise UserError(

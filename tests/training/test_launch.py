@@ -63,6 +63,18 @@ def test_gpus_are_left_to_fairseq(data):
     assert environment == {}
 
 
+def test_in_a_slurm_job_gpus_are_as_many_as_asked_for(data, tmp_path):
+    """Without an address fairseq takes all there are, and draws the port from the job's number."""
+    recipe = tmp_path / "my.yaml"
+    recipe.write_text(f"task: {{data: {data}}}\n")
+    job = launch.parse(["--processes", "2", str(data)])
+    ((command, _),) = launch.commands(job, gpus=4, port=4711)
+    assert option(command, "--distributed-init-method") == "tcp://127.0.0.1:4711"
+    job = launch.parse(["--processes", "2", "--config", str(recipe)])
+    ((command, _),) = launch.commands(job, gpus=4, port=4711)
+    assert "++distributed_training.distributed_init_method=tcp://127.0.0.1:4711" in command
+
+
 def test_cpu_processes_each_get_their_rank(data, monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     workers = launch.commands(launch.parse([str(data), "--processes=3"]), gpus=0, port=4711)
