@@ -12,6 +12,7 @@ TRAIN_LOG = "train.log"  # what a recipe leaves beside its checkpoints
 _LOADED = re.compile(r"Loaded checkpoint .* @ (\d+) updates\)")
 _FROM_SCRATCH = "No existing checkpoint found"
 _PARAMETERS = re.compile(r"num\. shared model params: ([\d,]+)")
+_OUT_OF_TIME = "Stopping training due to cumulative_training_time: "
 
 
 def read_log(path: Path) -> dict:
@@ -103,12 +104,15 @@ def _of_simple(line: str, subset: str) -> dict:
 
 
 def finished(path: Path) -> bool:
-    """Tell whether the last start that a log holds came to its end.
+    """Tell whether the last start that a log holds came to its end, and not to ``stop_time_hours``.
 
     fairseq, started again, would make one update more than ``max_update`` before it looks.
     """
-    lines = _last_lines(path)
-    return bool(lines) and lines[-1].startswith("done training in ")
+    if not path.is_file():
+        return False
+    start = _PARAMETERS.split(path.read_text(encoding="utf-8", errors="replace"))[-1]
+    ended = (start.splitlines() or [""])[-1].startswith("done training in ")
+    return ended and _OUT_OF_TIME not in start
 
 
 def _last_lines(log: Path, since: int = 0) -> list[str]:

@@ -3,7 +3,7 @@
 import json
 from types import SimpleNamespace
 
-from diverse_mha.training.log import Progress, read_log, validations
+from diverse_mha.training.log import Progress, finished, read_log, validations
 from diverse_mha.training.reproduce.results import best_validation
 
 
@@ -80,6 +80,22 @@ def test_an_empty_log_says_nothing(tmp_path):
     path.write_text("")
     assert read_log(path)["updates"] is None
     assert Progress(path, 20, 0).look(0.0) == (None, "starting")
+
+
+def test_a_training_that_its_time_stopped_goes_on(tmp_path):
+    path = tmp_path / "train.log"
+    assert not finished(path)
+    end = [line(epoch=1, train_num_updates=20), "done training in 3.0 seconds"]
+    time = "Stopping training due to cumulative_training_time: 2.1 > stop_time_hours: 2 hour(s)"
+    for lines, done in (
+        ([], False),
+        ([*LOG, *end[:1]], False),
+        ([*LOG, *end], True),
+        ([*LOG, time, *end], False),
+        ([*LOG, time, *end, *LOG, *end], True),  # that was the start before
+    ):
+        path.write_text("\n".join(lines))
+        assert finished(path) == done
 
 
 def report(path, update, updates):
