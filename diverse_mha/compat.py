@@ -38,13 +38,12 @@
    again. Each epoch is shuffled as its number says.
 13. fairseq looks for the module in which a NaN arises with backward hooks that today's torch
    refuses, and dies of that. It looks in the forward pass alone, and says what it had to say.
+14. Going on with another number of processes: :mod:`diverse_mha.common.resuming`.
 """
 
 import argparse
 import collections
 import functools
-import logging
-import math
 import os
 import pickle
 import shutil
@@ -71,6 +70,7 @@ from diverse_mha.common.errors import OptionError, describe_os_error
 from diverse_mha.common.files import whole_file
 from diverse_mha.common.old_checkpoints import mend_language_model
 from diverse_mha.common.processes import hold
+from diverse_mha.common.resuming import note_processes, same_place, stop_if_done
 from diverse_mha.common.starting_point import (
     FINETUNE,
     LAST,
@@ -78,8 +78,6 @@ from diverse_mha.common.starting_point import (
     check_settings,
     check_start,
 )
-
-logger = logging.getLogger(__name__)
 
 #: What loading a file raises that is cut off, no checkpoint, or refused.
 LOADING_ERRORS = (
@@ -166,6 +164,7 @@ def name_checkpoint_errors() -> None:
             with checkpoint_guard.reading(str(path), arg_overrides):
                 state = load(path, arg_overrides, *args, **kwargs)
             mend_language_model(state)
+            note_processes(state)
             _last_read.update(path=str(path), cfg=state.get("cfg"))
             return state
         except OptionError:
@@ -272,7 +271,8 @@ def check_before_training() -> None:
         option, path = start or (None, os.path.join(cfg.save_dir, LAST))
         loading = getattr(trainer.get_model(), "loading", None)
         try:
-            with loading(path, warm=option == FINETUNE) if loading else nullcontext():
+            warm = loading(path, warm=option == FINETUNE) if loading else nullcontext()
+            with warm, same_place(trainer.cfg):
                 loaded = load(cfg, trainer, **passed)
         except KeyError as error:
             # fairseq begins an average of weights that it has let go of.
@@ -285,23 +285,10 @@ def check_before_training() -> None:
                 "model": getattr(trainer.get_model(), "method_options", ()),
             }
             check_method(path, _last_read["cfg"], trainer.cfg, own)
-        _stop_if_done(trainer, path)
+        stop_if_done(trainer, path)
         return loaded
 
     checkpoint_utils.load_checkpoint = check_and_load
-
-
-def _stop_if_done(trainer, path: str) -> None:
-    """Let a training that has all its updates end: fairseq would make one more, and save it."""
-    optimization = trainer.cfg.optimization
-    if 0 < optimization.max_update <= trainer.get_num_updates():
-        logger.warning(
-            "%s has all %s updates of --max-update: nothing is left to train; for another training "
-            "name another --save-dir",
-            path,
-            f"{optimization.max_update:,}",
-        )
-        optimization.stop_min_lr = math.inf  # the one thing that fairseq looks at beforehand
 
 
 def keep_whole_splits() -> None:

@@ -1,0 +1,80 @@
+"""Going on from a checkpoint: the place in the epoch."""
+
+import copy
+import logging
+from types import SimpleNamespace
+
+import pytest
+import torch
+from fairseq.data import FairseqDataset
+from fairseq.data.iterators import EpochBatchIterator
+
+from diverse_mha.common.resuming import note_processes, same_place
+
+
+class Numbers(FairseqDataset):
+    """Whose batches are the numbers in them."""
+
+    def __getitem__(self, index):
+        return index
+
+    def __len__(self):
+        return 24
+
+
+def iterators(processes):
+    """Those of every process; each batch is one number."""
+    batches = [[number] for number in range(24)]
+    kept = {"dataset": Numbers(), "collate_fn": torch.tensor, "batch_sampler": batches}
+    return [EpochBatchIterator(**kept, num_shards=processes, shard_id=n) for n in range(processes)]
+
+
+def saved(processes, batches, cfg=True):
+    """A checkpoint, and the numbers that it has behind it."""
+    read = []
+    for iterator in iterators(processes):
+        epoch = iterator.next_epoch_itr()
+        read += [next(epoch).item() for _ in range(batches)]
+    options = {"distributed_training": {"distributed_world_size": processes}}
+    place = iterator.state_dict()
+    return {"cfg": options if cfg else None, "extra_state": {"train_iterator": place}}, read
+
+
+def rest(state, processes, update_freq):
+    """The numbers that are read by as many processes as there are now."""
+    training = SimpleNamespace(distributed_world_size=processes)
+    cfg = SimpleNamespace(
+        distributed_training=training, optimization=SimpleNamespace(update_freq=update_freq)
+    )
+    note_processes(state)
+    read = []
+    for iterator in iterators(processes):
+        with same_place(cfg):
+            iterator.load_state_dict(copy.deepcopy(state["extra_state"]["train_iterator"]))
+        read += [batch.item() for batch in iterator.next_epoch_itr()]
+    return read
+
+
+@pytest.mark.parametrize(
+    ("before", "batches", "now"), [(1, 16, 8), (4, 5, 2), (2, 10, 4), (2, 3, 2), (1, 3, 1)]
+)
+def test_another_number_of_processes_goes_on_at_the_place_in_the_data(before, batches, now):
+    state, read = saved(before, batches)
+    assert sorted(read + rest(state, now, [1])) == list(range(24))
+
+
+def test_an_update_begins_with_all_its_batches(caplog):
+    """Else, at the end of an epoch, there can be none to begin with, and fairseq fails."""
+    caplog.set_level(logging.INFO)
+    state, read = saved(2, 5)
+    assert sorted(set(read + rest(state, 1, [7, 4]))) == list(range(24))
+    assert len(rest(state, 1, [7, 4])) == 17 and len(rest(state, 1, [4, 7])) == 16
+    assert caplog.messages[0] == (
+        "processes: 2 in the checkpoint, now 1; each goes on after 7 batches of the epoch, not 5"
+    )
+
+
+def test_a_checkpoint_that_does_not_say_its_processes_is_taken_as_it_is():
+    state, _ = saved(2, 5, cfg=False)
+    assert len(rest(state, 1, [1])) == 24 - 5
+    note_processes({"model": {}})  # nor is one without a place refused
