@@ -11,6 +11,10 @@ import sys
 
 __version__ = "0.1.0"
 
+# fairseq compares the folder of --user-dir with this list, letter by letter, in every process.
+if os.path.realpath(__path__[0]) not in __path__:
+    __path__.append(os.path.realpath(__path__[0]))
+
 
 def register() -> None:
     """Register everything with fairseq, and mend what needs mending there. Harmless to repeat."""

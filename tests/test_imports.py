@@ -2,6 +2,7 @@
 
 import ast
 import graphlib
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -79,6 +80,22 @@ def test_no_module_imports_itself_by_way_of_others():
     graph = {module: set(imports(path)) - {module} for module, path in MODULES.items()}
     assert sum(map(len, graph.values())) > 500
     tuple(graphlib.TopologicalSorter(graph).static_order())  # raises CycleError
+
+
+def test_behind_a_link_the_package_has_both_its_places(tmp_path):
+    """Of --user-dir, which names the place without links, fairseq asks that it is one of them."""
+    link = tmp_path / "linked"
+    link.symlink_to(PACKAGE.parent)
+    code = "import sys; sys.argv[0] = '-m'; import diverse_mha as d; print(*d.__path__, sep='\\n')"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(link)},
+    )
+    places = [str(link / PACKAGE.name), str(PACKAGE.resolve())]
+    assert done.stdout.splitlines() == places, done.stderr
 
 
 @pytest.mark.integration

@@ -62,10 +62,6 @@ def main() -> None:
         UserError: if the recipe has a key or a name that does not exist, or a value that is not
             one of its type.
     """
-    # fairseq compares the folder of --user-dir with this list, letter by letter.
-    here = os.path.realpath(diverse_mha.__path__[0])
-    if here not in diverse_mha.__path__:
-        diverse_mha.__path__.append(here)
     logging.getLogger("hydra").setLevel(logging.INFO)  # fairseq lets all loggers speak
     from fairseq_cli import hydra_train
     from hydra.errors import HydraException
