@@ -16,7 +16,8 @@
    it: a folder that another training is writing to, a checkpoint to start from that is not there
    or does not fit, is of another method or seed, or has all updates that were asked for, a model
    that cannot give the loss what it asks for, checkpoints that would be refused when read. One
-   that lacks a part of ours may be fine-tuned (:mod:`diverse_mha.models.warm_start`).
+   that lacks a part of ours may be fine-tuned (:mod:`diverse_mha.models.warm_start`). The size of
+   an update is said, which grows with the number of GPUs.
 6. Whole splits. fairseq-fixed leaves out the last sentences of a validation or test
    split if their number is not a multiple of ``--required-batch-size-multiple`` (8 by
    default): 1,008 of 1,014. In training they only come in another epoch. Nor are their batches
@@ -44,6 +45,7 @@
 import argparse
 import collections
 import functools
+import logging
 import os
 import pickle
 import shutil
@@ -78,6 +80,8 @@ from diverse_mha.common.starting_point import (
     check_settings,
     check_start,
 )
+
+logger = logging.getLogger(__name__)
 
 #: What loading a file raises that is cut off, no checkpoint, or refused.
 LOADING_ERRORS = (
@@ -286,9 +290,22 @@ def check_before_training() -> None:
             }
             check_method(path, _last_read["cfg"], trainer.cfg, own)
         stop_if_done(trainer, path)
+        _say_batch(trainer.cfg)
         return loaded
 
     checkpoint_utils.load_checkpoint = check_and_load
+
+
+def _say_batch(cfg) -> None:
+    """Say what an update takes of all processes together; fairseq says it of one batch."""
+    batch, frequency = cfg.dataset.max_tokens, cfg.optimization.update_freq
+    if batch is not None:
+        processes = cfg.distributed_training.distributed_world_size
+        logger.info(
+            "an update takes up to %s tokens: max tokens %d x update freq %d x processes %d",
+            f"{batch * max(frequency) * processes:,}",
+            *(batch, max(frequency), processes),
+        )
 
 
 def keep_whole_splits() -> None:

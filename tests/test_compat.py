@@ -2,6 +2,7 @@
 
 import argparse
 import inspect
+import logging
 import math
 import os
 import pickle
@@ -259,6 +260,7 @@ def training(tmp_path, **model):
     trainer.get_model.return_value = torch.nn.Identity()
     trainer.cfg.model = argparse.Namespace(**model)
     trainer.cfg.optimization.max_update = 0
+    trainer.cfg.dataset.max_tokens = None
     return CheckpointConfig(save_dir=str(tmp_path)), trainer
 
 
@@ -296,6 +298,21 @@ def test_a_training_that_has_its_updates_makes_no_more(done, stops, tmp_path, ca
     checkpoint_utils.load_checkpoint(config, trainer)
     assert trainer.cfg.optimization.stop_min_lr == (math.inf if stops else -1.0)
     assert len(caplog.messages) == stops
+
+
+def test_the_size_of_an_update_is_said(tmp_path, caplog):
+    caplog.set_level(logging.INFO)
+    config, trainer = training(tmp_path)
+    trainer.load_checkpoint.return_value = None
+    trainer.cfg.optimization.update_freq = [4, 8]
+    trainer.cfg.distributed_training.distributed_world_size = 8
+    said = []
+    for max_tokens in (None, 4096):
+        trainer.cfg.dataset.max_tokens = max_tokens
+        checkpoint_utils.load_checkpoint(config, trainer)
+        said.append([line for line in caplog.messages if "an update takes" in line])
+    line = "an update takes up to 262,144 tokens: max tokens 4096 x update freq 8 x processes 8"
+    assert said == [[], [line]]
 
 
 def test_a_run_that_goes_on_is_compared_with_its_checkpoint(tmp_path, monkeypatch):

@@ -41,7 +41,11 @@ class Trainer:
 
     def __init__(self, suffix):
         self.checkpoint_suffix, self.loaded = suffix, None
-        self.cfg = SimpleNamespace(optimization=SimpleNamespace(max_update=0), model=None)
+        self.cfg = SimpleNamespace(
+            model=None,
+            optimization=SimpleNamespace(max_update=0, update_freq=[1]),
+            dataset=SimpleNamespace(max_tokens=None),
+        )
 
     def load_checkpoint(self, path, *args, **kwargs):
         self.loaded = path
