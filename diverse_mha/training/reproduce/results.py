@@ -35,13 +35,18 @@ def _read(path: Path, cure: str) -> dict | None:
 
 
 def collect(
-    run: Run, folder: Path, seconds: dict[str, float], commands: list[str], share: Mapping[str, str]
+    run: Run,
+    folder: Path,
+    seconds: dict[str, float],
+    commands: list[str],
+    share: Mapping[str, str],
+    gpus: int,
 ) -> dict:
     """Gather a run's result from the files its steps left.
 
     ``seconds`` is the duration of each step after the training, and their processor time; added is
     that of the training over all starts, as its speed is. ``share`` was added to the environment
-    of the commands, which may leave them a part of the machine.
+    of the commands, which may leave them a part of the machine; of its GPUs so many were used.
 
     Raises:
         UserError: if the log holds no training.
@@ -80,7 +85,7 @@ def collect(
         "scores": scores,
         "seconds": {name: round(value, 1) for name, value in seconds.items()},
         "commands": commands,
-        "hardware": hardware(share),
+        "hardware": hardware(share, gpus),
         "versions": versions(),
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
     }
@@ -144,12 +149,12 @@ def machine_of(result: Mapping) -> str:
     return ", ".join([there["processor"], *counted, *there["gpus"]])
 
 
-def hardware(share: Mapping[str, str]) -> dict:
-    """Describe the machine: processor, cores at hand, threads asked for, GPUs of a share."""
+def hardware(share: Mapping[str, str], used: int) -> dict:
+    """Describe the machine: processor, cores at hand, threads asked for, GPUs used of a share."""
     import torch
 
     names = visible_gpus()
-    mine = split_list(share.get(GPUS, ",".join(names)))
+    mine = split_list(share.get(GPUS, ",".join(names)))[:used]
     gpus = [torch.cuda.get_device_name(n) for n, name in enumerate(names) if name in mine]
     threads = share.get(THREADS, os.environ.get(THREADS))
     return {"processor": processor(), "cores": cores(), "threads": threads, "gpus": gpus}

@@ -147,7 +147,7 @@ class Runner:
             if step.name != "train":  # which may have had other starts
                 seconds[step.name] += time.monotonic() - start
                 seconds["processor"] += used
-        result = results.collect(run, folder, seconds, commands, share)
+        result = results.collect(run, folder, seconds, commands, share, place.gpus)
         write_json(folder / RESULT, result)
         self._tidy(run, folder)
         taken = dict(result["seconds"])

@@ -1,8 +1,9 @@
 """What a result says of the machine it was measured on."""
 
 import pytest
+import torch
 
-from diverse_mha.training.reproduce.results import had_to_share
+from diverse_mha.training.reproduce.results import had_to_share, hardware
 
 
 @pytest.mark.parametrize(
@@ -20,3 +21,16 @@ def test_less_than_a_core_means_a_shared_machine(train, processor, gpus, shared)
     if processor is not None:
         seconds["processor"] = processor
     assert had_to_share({"seconds": seconds, "hardware": {"gpus": gpus}}) is shared
+
+
+@pytest.mark.parametrize(
+    ("share", "used", "expected"),
+    [({}, 2, [0, 1]), ({}, 0, []), ({"CUDA_VISIBLE_DEVICES": "4,6"}, 2, [0, 2])]
+    + [({"CUDA_VISIBLE_DEVICES": "5,6"}, 1, [1])],
+)
+def test_the_gpus_of_a_result_are_those_that_were_used(monkeypatch, share, used, expected):
+    """Not all of its share: as many as can share the batches of an update, or none."""
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5,6")
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda number: number)
+    assert hardware(share, used)["gpus"] == expected
