@@ -59,13 +59,14 @@ def main() -> None:
     """Run fairseq-hydra-train with the words of the command line.
 
     Raises:
-        UserError: if the recipe has a key or a name that does not exist, or a value that is not
-            one of its type.
+        UserError: if the recipe has a key or a name that does not exist, a value that is not one
+            of its type, or what a training refuses.
     """
     logging.getLogger("hydra").setLevel(logging.INFO)  # fairseq lets all loggers speak
     from fairseq_cli import hydra_train
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
+    from torch.multiprocessing import ProcessRaisedException
 
     diverse_mha.register()
     job = job_of(sys.argv[1:])
@@ -78,6 +79,11 @@ def main() -> None:
         hydra_train.cli_main()
     except (HydraException, OmegaConfBaseException) as error:
         raise explain(job.config, error) from None
+    except ProcessRaisedException as error:  # in one of several on GPUs: its traceback is the text
+        kind, _, said = str(error).strip().rpartition("\n")[2].partition(": ")
+        if not kind.startswith(f"{UserError.__module__}."):
+            raise
+        raise UserError(said) from None
     except (KeyError, TypeError, AttributeError):
         unknown = next(unknown_names(job), None)
         if unknown is None:  # our own mistake, or fairseq's

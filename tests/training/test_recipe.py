@@ -1,0 +1,33 @@
+"""What recipes say of an error in one of several processes."""
+
+import sys
+import traceback
+
+import pytest
+from fairseq_cli import hydra_train
+from torch.multiprocessing import ProcessRaisedException
+
+from diverse_mha.common.errors import OptionError, UserError
+from diverse_mha.common.places import CONFIGS
+from diverse_mha.training import recipe
+
+
+@pytest.mark.parametrize(
+    ("raised", "expected", "message"),
+    [
+        (OptionError("--hsic-samples -1: must be 0 or more"), UserError, "--hsic-samples -1: must"),
+        (ValueError("--hsic-samples -1: of torch"), ProcessRaisedException, "of torch"),
+    ],
+)
+def test_a_refusal_in_a_process_of_its_own_is_one_line(monkeypatch, raised, expected, message):
+    def spawn():  # as torch.multiprocessing.spawn ends
+        told = "".join(traceback.format_exception(raised))
+        raise ProcessRaisedException(f"\n\n-- Process 1 terminated with:\n{told}", 1, 4711)
+
+    monkeypatch.setattr(hydra_train, "cli_main", spawn)
+    words = ["--config-dir", str(CONFIGS), "--config-name", "demo"]
+    monkeypatch.setattr(sys, "argv", ["recipe", *words])
+    with pytest.raises(expected) as caught:
+        recipe.main()
+    assert message in str(caught.value)
+    assert (str(caught.value) == str(raised)) == (expected is UserError)
