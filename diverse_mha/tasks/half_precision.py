@@ -33,6 +33,7 @@ class HalfPrecisionState:
             _warn_of_slow_bfloat16()
         if self._restored is not None:
             _restore(optimizer, self._restored)
+            self._restored.clear()  # fairseq's main() keeps the checkpoint's part to the end
             self._restored = None
         return super().train_step(sample, model, criterion, optimizer, *args, **kwargs)
 

@@ -1,5 +1,7 @@
 """What half precision needs in a checkpoint, through fairseq's own optimizers."""
 
+import copy
+import weakref
 from types import SimpleNamespace
 
 import pytest
@@ -72,6 +74,17 @@ def test_the_float32_weights_survive(flat, dtype):
     assert all(torch.equal(p, kept) for p, kept in zip(values(after), now, strict=True)), (
         "what is saved next is of now, not of the checkpoint"
     )
+
+
+def test_what_was_restored_is_freed():
+    """The dictionary that fairseq read stays, in its main(), to the end of the training."""
+    before, task, resumed = optimizer(), Task(), Task()
+    step(task, before)
+    kept = copy.deepcopy(task.get_checkpoint_dict())
+    freed = [weakref.ref(weight) for weight in kept["Task"]["fp32_params"]]
+    resumed.set_checkpoint_dict(kept["Task"])
+    step(resumed, loaded(before))
+    assert all(weight() is None for weight in freed)
 
 
 def test_weights_of_another_model_are_left_alone():
