@@ -25,7 +25,7 @@
 7. fairseq-validate has no default task, and ends in a KeyError without ``--task``.
 8. In modules of ``common/``: no evaluation, and checked options (``checkpoint_guard``), the best
    checkpoints by a score below zero (``best_checkpoints``), whole texts in fairseq-eval-lm
-   (``scored_blocks``).
+   (``scored_blocks``), going on with another number of processes (``resuming``).
 9. Hydra cuts tracebacks, and so prints one where an error of ours is a single line.
    Asked for full errors it lets exceptions through as they are.
 10. In bfloat16 on the CPU, oneDNN keeps a compiled matrix product for each shape it has met,
@@ -39,7 +39,6 @@
    again. Each epoch is shuffled as its number says.
 13. fairseq looks for the module in which a NaN arises with backward hooks that today's torch
    refuses, and dies of that. It looks in the forward pass alone, and says what it had to say.
-14. Going on with another number of processes: :mod:`diverse_mha.common.resuming`.
 """
 
 import argparse
@@ -72,7 +71,7 @@ from diverse_mha.common.errors import OptionError, describe_os_error
 from diverse_mha.common.files import whole_file
 from diverse_mha.common.old_checkpoints import mend_language_model
 from diverse_mha.common.processes import hold
-from diverse_mha.common.resuming import note_processes, same_place, stop_if_done
+from diverse_mha.common.resuming import note_processes, same_place, say_batch, stop_if_done
 from diverse_mha.common.starting_point import (
     FINETUNE,
     LAST,
@@ -290,22 +289,10 @@ def check_before_training() -> None:
             }
             check_method(path, _last_read["cfg"], trainer.cfg, own)
         stop_if_done(trainer, path)
-        _say_batch(trainer.cfg)
+        say_batch(trainer.cfg)
         return loaded
 
     checkpoint_utils.load_checkpoint = check_and_load
-
-
-def _say_batch(cfg) -> None:
-    """Say what an update takes of all processes together; fairseq says it of one batch."""
-    batch, frequency = cfg.dataset.max_tokens, cfg.optimization.update_freq
-    if batch is not None:
-        processes = cfg.distributed_training.distributed_world_size
-        logger.info(
-            "an update takes up to %s tokens: max tokens %d x update freq %d x processes %d",
-            f"{batch * max(frequency) * processes:,}",
-            *(batch, max(frequency), processes),
-        )
 
 
 def keep_whole_splits() -> None:

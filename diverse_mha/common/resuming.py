@@ -1,4 +1,4 @@
-"""What fairseq gets wrong of a training that goes on: its place in the epoch, and its end."""
+"""A training that goes on: its place in the epoch, its end, and how much an update is."""
 
 import logging
 import math
@@ -72,3 +72,15 @@ def stop_if_done(trainer, path: str) -> None:
             f"{optimization.max_update:,}",
         )
         optimization.stop_min_lr = math.inf  # the one thing that fairseq looks at beforehand
+
+
+def say_batch(cfg) -> None:
+    """Say what an update takes of all processes together; fairseq says it of one batch."""
+    batch, frequency = cfg.dataset.max_tokens, cfg.optimization.update_freq
+    if batch is not None:
+        processes = cfg.distributed_training.distributed_world_size
+        logger.info(
+            "an update takes up to %s tokens: max tokens %d x update freq %d x processes %d",
+            f"{batch * max(frequency) * processes:,}",
+            *(batch, max(frequency), processes),
+        )
