@@ -101,13 +101,14 @@ class _FusedLoss(torch.autograd.Function):
         step = BLOCK_ROWS if real is None else max(BLOCK_SIZE // size, 1)
         buffer = rows.new_empty(min(step, len(rows)), size)
         # Made once, as the buffer: new memory of this size costs more than what is done in it.
-        exact = buffer.to(dtype) if in_place else None
+        converted = in_place and dtype != rows.dtype
+        exact = torch.empty_like(buffer, dtype=dtype) if converted else buffer
         for start in range(0, len(rows), step):
             f, y = rows[start : start + step], words[start : start + step, None]
             block = torch.mm(f, weight.t(), out=buffer[: len(f)])  # (N', V)
             of_y = block.gather(1, y).to(dtype)
             if in_place:
-                p = block if exact is buffer else exact[: len(f)].copy_(block)
+                p = exact[: len(f)].copy_(block) if converted else block
                 top = p.amax(dim=1, keepdim=True)  # (N', 1)
                 total = p.sub_(top).exp_().sum(dim=1, keepdim=True)
                 log_total = top + total.log()

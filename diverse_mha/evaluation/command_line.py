@@ -52,7 +52,8 @@ def evaluation_parser(
         "--output",
         type=Path,
         metavar="FILE.json",
-        help=f"default: CHECKPOINT.{output}.json beside the checkpoint",
+        help=f"default: CHECKPOINT.{output}.json beside the checkpoint; needed where a result with "
+        "other settings has that name",
     )
     parser.add_argument("--cpu", action="store_true", help="leave GPUs alone")
     return parser
