@@ -5,6 +5,7 @@ Each has the state of a fresh process, and can be killed or limited without harm
 
 import multiprocessing
 import os
+import threading
 import traceback
 from collections.abc import Callable
 
@@ -19,6 +20,9 @@ from tests.reliability import faults
 
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload([__name__])
+# Starting a process asks after all others, and an exit code can be read only once: of two threads
+# that ask after the same process, one would see 255.
+_ASKING = threading.Lock()
 
 
 class Child:
@@ -32,7 +36,8 @@ class Child:
     def __init__(self, function: Callable, *arguments):
         self._reader, writer = _CONTEXT.Pipe(duplex=False)
         self.process = _CONTEXT.Process(target=_call, args=(writer, function, arguments))
-        self.process.start()
+        with _ASKING:
+            self.process.start()
         writer.close()
 
     def result(self, seconds: float = 3600):
@@ -48,7 +53,8 @@ class Child:
                 said = self._reader.recv()
             except EOFError:  # killed
                 pass
-        self.process.join(seconds)
+        with _ASKING:
+            self.process.join(seconds)
         assert self.process.exitcode is not None, "still running"
         return self.process.exitcode, said
 
