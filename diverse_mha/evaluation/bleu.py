@@ -93,11 +93,12 @@ def bleu_scores(
 
 
 def decoding_settings(args: argparse.Namespace) -> dict:
-    """Return what a result says of the text that was translated, and of the search."""
+    """Return what a result says of the text that was translated, of the search and of case."""
+    files = ("source", "reference", "raw_reference", "tok_reference")
     return {
         "data": str(args.data),
-        "source": args.source and str(args.source),
-        "reference": args.reference and str(args.reference),
+        **{name: str(file) if (file := getattr(args, name)) else None for name in files},
+        "lowercase": args.lowercase,
         "beam": args.beam,
         "lenpen": args.lenpen,
         "generate_options": args.extra,

@@ -218,6 +218,7 @@ def evaluate_text(args: argparse.Namespace) -> int:
     add_batch_arguments(parser)
     parser.parse_args(args.extra, args)
     source, raw = read_parallel({"--source": args.source, "--reference": args.reference})
+    args.lowercase |= _preparation(Path(args.data))[1]
     checkpoints, asked = args.checkpoint.split(os.pathsep), decoding_settings(args)
     output = evaluation_output(args, checkpoints, args.source.name, asked)
     start = time.monotonic()
@@ -226,7 +227,6 @@ def evaluate_text(args: argparse.Namespace) -> int:
     args.seconds = time.monotonic() - start
     target = translator.target
     args.target_lang, args.post_process = target.language, target.post_process
-    args.lowercase |= target.tokeniser["lowercase"]
     translations = [line.tokens for line in found], [line.text for line in found]
     report(args, output, args.source.name, translations, ([*map(target.tokenise(), raw)], raw))
     return 0
@@ -259,11 +259,11 @@ def main(words: Sequence[str]) -> int:
         post_process = subwords_of(data / f"dict.{language}.txt")
     for checkpoint in checkpoints:
         check_translates(checkpoint)
+    languages, lowercased = _preparation(data)
+    args.lowercase |= lowercased
     asked = decoding_settings(args) | {"target_lang": language}
     output = evaluation_output(args, checkpoints, args.subset, asked)
     check_split(data, args.subset)
-    languages, lowercased = _preparation(data)
-    args.lowercase |= lowercased
 
     start = time.monotonic()
     # Elsewhere, so that what an interruption leaves is never mistaken for a result.
@@ -290,7 +290,8 @@ def _preparation(data: Path) -> tuple[list[str | None], bool]:
         return [source, target], bool(made.get("lowercase", False))
     except (ValueError, LookupError, TypeError) as error:
         raise UserError(
-            f"{note}: damaged, or not of data-prep; delete it and give --moses-language"
+            f"{note}: damaged, or not of data-prep; prepare the data anew, or, without --source, "
+            "delete it and give --moses-language"
         ) from error
 
 

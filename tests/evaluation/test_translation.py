@@ -146,11 +146,15 @@ def test_ensembles_of_other_runs_have_files_of_their_own(tmp_path):
         ({"beam": 10}, "with beam 5, which one with 10 would replace; give --output FILE.json"),
         ({"extra": ["--nbest", "2"]}, r"generate_options \[\], which one with \['--nbest', '2'\]"),
         ({"source": Path("b/in.de")}, "with source a/in.de, which one with b/in.de would replace"),
+        ({"lowercase": True}, "with lowercase False, which one with True would replace"),
+        ({"raw_reference": Path("r")}, "with raw_reference None, which one with r would replace"),
     ],
 )
 def test_a_result_that_came_about_otherwise_is_kept(tmp_path, changed, message):
     args = argparse.Namespace(data="bin", beam=5, lenpen=1.0, extra=[], output=None)
     args.source, args.reference = Path("a/in.de"), Path("a/in.en")
+    args.raw_reference = args.tok_reference = None
+    args.lowercase = False
     kept = bleu.decoding_settings(args) | {"sacrebleu": 20.0}
     (tmp_path / "best.in.de.json").write_text(json.dumps(kept))
     vars(args).update(changed)
