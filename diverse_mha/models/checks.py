@@ -18,7 +18,7 @@ _UNSUPPORTED = (
     ("scale_resids", False, "NormFormer scaling is not supported"),
 )
 # What makes a translation's output take the table of its input.
-_TIED = ("share_all_embeddings", "share_decoder_input_output_embed", "tie_adaptive_weights")
+_TIED = ("share_all_embeddings", "share_decoder_input_output_embed")
 
 
 def check_model_options(args) -> None:
@@ -46,15 +46,21 @@ def check_model_options(args) -> None:
             )
 
 
-def check_embedding_widths(args) -> None:
-    """Check the widths of a translation decoder's embeddings; a language model takes any.
+def check_embeddings(args) -> None:
+    """Check how a translation decoder embeds; a language model takes any width.
 
     Args:
         args: namespace with fairseq's flat option names.
 
     Raises:
-        OptionError: for a width that has no effect, or that a shared table cannot have.
+        OptionError: for a width that has no effect, or that a shared table cannot have, or for
+            what needs an adaptive input, which is of language models.
     """
+    if args.tie_adaptive_weights:
+        raise OptionError(
+            "--tie-adaptive-weights needs --adaptive-input, which is of language models; leave it "
+            "out"
+        )
     width = args.decoder_embed_dim
     why = {"decoder_input_dim": "is of language models, and has no effect on translation"}
     for name in _TIED:

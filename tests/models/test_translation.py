@@ -259,6 +259,10 @@ REFUSED = {
         "decoder_output_dim": 8,
         "share_decoder_input_output_embed": True,
     },
+    "--tie-adaptive-weights needs --adaptive-input, .* of language models; leave it out": {
+        "adaptive_softmax_cutoff": "8,14",
+        "tie_adaptive_weights": True,
+    },
 }
 
 
