@@ -22,7 +22,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from diverse_mha.common.files import write_json
-from diverse_mha.common.processes import ended_in_order, sole_use
+from diverse_mha.common.processes import sole_use
 from diverse_mha.corpora import chinese, demo, subwords, text
 from diverse_mha.corpora.binarise import preprocess
 from diverse_mha.corpora.choose import filter_pairs, keep_pair
@@ -83,7 +83,7 @@ def prepare(job: Job) -> None:
     if "zh" in job.corpus.tokeniser_languages:
         chinese.require_jieba()  # now, not after hours of downloading
     plan = steps_of(job)
-    with ended_in_order(), sole_use(job.out, option="--out"):
+    with sole_use(job.out, option="--out"):
         steps = Steps(job.out, tuple(folder for folder, *_ in plan), job.local)
         for _, title, options, work in plan:
             steps.run(title, options(), functools.partial(work, job))

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import write_json
+from diverse_mha.common.processes import ended_in_order
 
 STAMP = "stamp.json"
 FORMAT = 1  # raised when a step comes to write something else from the same options
@@ -76,7 +77,8 @@ class Steps:
         temporary = self.out / f"{name}.tmp"
         temporary.mkdir(parents=True)
         try:
-            summary = work(temporary)
+            with ended_in_order():
+                summary = work(temporary)
             stamp = {"key": self._key, "summary": summary, "options": options}
             write_json(temporary / STAMP, stamp | {"files": _sizes(temporary)})
             for old in outdated:

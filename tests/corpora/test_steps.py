@@ -68,6 +68,16 @@ def test_interrupted_step_leaves_nothing_that_looks_done(recorder):
     assert sorted(path.name for path in recorder.out.iterdir()) == ["one", "two"]
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_step_that_is_told_to_stop_leaves_nothing(tmp_path, request, number):
+    before = signal.signal(number, lambda *_: pytest.fail("by the process' own handler"))
+    request.addfinalizer(lambda: signal.signal(number, before))
+    with pytest.raises(SystemExit) as end:
+        Steps(tmp_path, ("one",)).run("first", {}, lambda tmp: os.kill(os.getpid(), number))
+    assert end.value.code == 128 + number
+    assert not any(tmp_path.iterdir())
+
+
 def test_results_of_old_options_stay_until_new_ones_are_whole(recorder):
     recorder.run()
     with pytest.raises(KeyboardInterrupt):
