@@ -29,10 +29,9 @@ from diverse_mha.common.arguments import OneLineParser, called
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.files import read_json, write_json, write_text
 from diverse_mha.common.options import parse_names
-from diverse_mha.common.places import check_folder
+from diverse_mha.common.places import ROOT, check_folder
 from diverse_mha.common.processes import Command, end, ended_in_order
 
-ROOT = Path(__file__).resolve().parents[2]
 # A job may have that much, if its part has it, before others of the part are thought of.
 LEAST_SECONDS = 180
 GRACE_SECONDS = 20  # for a job to put away what it has, once it is told to stop

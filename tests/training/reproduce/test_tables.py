@@ -136,10 +136,6 @@ def test_a_table_is_found_by_several_spellings():
             "--scale small: not there for yun2021 table-6; choose from smoke, paper",
         ),
         (
-            lambda: check_scale(find("yun2021", "6"), "large"),
-            "--scale large: .* choose from smoke, small, paper",
-        ),
-        (
             lambda: choose_rows(find("li2018", "1"), "sub,foo"),
             "--rows sub,foo: li2018 table-1 has no row 'foo'; choose from none, sub",
         ),

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.options import split_list
-from diverse_mha.training.reproduce.experiments import SCALES, Figure, Item, Row, Table
+from diverse_mha.training.reproduce.experiments import Figure, Item, Row, Table
 from diverse_mha.training.reproduce.papers import li2018, li2021, study, yun2021, zheng2021
 
 PAPERS: dict[str, dict[str, Item]] = {
@@ -54,16 +54,15 @@ def find(paper: str, name: str) -> Item:
 
 
 def check_scale(item: Item, scale: str) -> None:
-    """Refuse a scale that does not exist, or not for this table.
+    """Refuse a scale that a table lacks.
 
     Raises:
         UserError: naming those that do.
     """
     if scale not in item.scales:
-        there = item.scales if scale in SCALES else SCALES
         raise UserError(
             f"--scale {scale}: not there for {item.paper} {item.name}; choose from "
-            f"{', '.join(there)}"
+            f"{', '.join(item.scales)}"
         )
 
 
