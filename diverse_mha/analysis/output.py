@@ -47,15 +47,17 @@ def write_folder(folder: Path, content: dict, analyses: list["Analysis"], settin
     from diverse_mha.analysis.report import render
 
     folder.mkdir(parents=True, exist_ok=True)
-    plots = all_plots(analyses)
     for path in _earlier_figures(folder):
         path.unlink()
-    drawings = [f"{plot.name}.{ending}" for _, plot in plots for ending in FORMATS]
-    write_json(folder / "scores.json", {**content, "figures": drawings})
+    # The numbers first, so that no error in a drawing loses them.
+    write_json(folder / "scores.json", {**content, "figures": []})
     results = content["models"]
     write_text(folder / "layers.csv", layers_csv(results))
     write_text(folder / "pairs.csv", pairs_csv(results))
     write_text(folder / "tables.tex", latex_tables(content))
+    plots = all_plots(analyses)
+    drawings = [f"{plot.name}.{ending}" for _, plot in plots for ending in FORMATS]
+    write_json(folder / "scores.json", {**content, "figures": drawings})
     figures = folder / "figures"
     figures.mkdir(exist_ok=True)
     sections: dict[str, list] = {}

@@ -183,7 +183,7 @@ def _refusal(path: str, option: str, name: Any, group: str) -> str:
     known = ALLOWED.get(group) or sorted(REGISTRIES[group]["registry"])
     return (
         f"{path}: its option {option} {shorten(name)}: a checkpoint may name {', '.join(known)}, "
-        f"and each {group} that this package or code of your own registers; refused"
+        f"and each {group} that this package or code of your own (--user-dir) registers; refused"
     )
 
 

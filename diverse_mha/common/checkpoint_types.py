@@ -36,7 +36,8 @@ def check_types(
     wrong = _against_parser(owner, values) if schema is None else _against(schema, values, flat)
     for name, why in wrong:
         value = shorten(values[name])
-        raise OptionError(f"{path}: its option {prefix}{name} {value}: {why}; refused")
+        own = "; one of your own needs --user-dir" if "expected one of" in why else ""
+        raise OptionError(f"{path}: its option {prefix}{name} {value}: {why}{own}; refused")
 
 
 def _against(schema, values, flat):

@@ -140,3 +140,9 @@ def fitting(checkpoint: str | Path, data: str | Path) -> Iterator[None]:
             f"{checkpoint}: its parameters are not those of its options; give a whole one, as "
             "fairseq-train or diverse-mha average wrote it"
         ) from error
+    except Exception as error:
+        if "Could not infer language pair" not in str(error):
+            raise
+        raise UserError(
+            f"{data}: holds no pair of languages; give the data that {checkpoint} was trained on"
+        ) from error

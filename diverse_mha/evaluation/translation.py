@@ -19,6 +19,7 @@ from pathlib import Path
 from diverse_mha.common.arguments import OneLineParser
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.options import flag
+from diverse_mha.common.plugins import add_user_dir, import_plugin
 from diverse_mha.common.processes import ended_in_order
 from diverse_mha.corpora.text import read_lines, read_parallel
 from diverse_mha.evaluation.bleu import check_scorer, decoding_settings, detokenise, report
@@ -216,7 +217,8 @@ def evaluate_text(args: argparse.Namespace) -> int:
         raise UserError(f"--post-process {args.post_process}: has no effect with --source")
     parser = OneLineParser(prog="diverse-mha translate", add_help=False, allow_abbrev=False)
     add_batch_arguments(parser)
-    parser.parse_args(args.extra, args)
+    add_user_dir(parser)
+    import_plugin(parser.parse_args(args.extra, args).user_dir)
     source, raw = read_parallel({"--source": args.source, "--reference": args.reference})
     args.lowercase |= _preparation(Path(args.data))[1]
     checkpoints, asked = args.checkpoint.split(os.pathsep), decoding_settings(args)

@@ -209,7 +209,7 @@ def _linear_pairs_by_kernels(rows: Tensor, needs_grad: bool) -> tuple[Tensor, Te
     if not needs_grad:
         return value, None
     grad = (total @ joined).view(count, num_heads, head_dim)
-    grad.transpose(0, 1).baddbmm_(by_head, own, alpha=-1.0)
+    grad = grad.sub_((by_head @ own).transpose(0, 1))
     return value, grad.mul_(2.0)
 
 

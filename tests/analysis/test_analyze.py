@@ -13,6 +13,7 @@ import pytest
 import torch
 from fairseq import checkpoint_utils
 
+from diverse_mha.analysis import output
 from diverse_mha.analysis.checkpoints import load
 from diverse_mha.analysis.figures.style import FORMATS
 from diverse_mha.analysis.output import _earlier_figures
@@ -181,6 +182,15 @@ def test_what_cannot_be_measured_is_named(save, checkpoint, data):
     torch.save(state, broken)
     with pytest.raises(UserError, match="broken/checkpoint_best.pt: encoder, layer 2: .*NaN"):
         run(["analyze", str(broken), str(data), "--cpu"])
+
+
+def test_the_numbers_are_there_whatever_a_drawing_does(save, data, tmp_path, monkeypatch):
+    monkeypatch.setattr(output, "all_plots", lambda _: 1 / 0)
+    words = ["analyze", str(save("one", "transformer_disagree")), str(data), "--cpu"]
+    with pytest.raises(ZeroDivisionError):
+        run([*words, "--measures", "cka", "--output", str(tmp_path / "out")])
+    assert json.loads((tmp_path / "out/scores.json").read_text())["models"][0]["summary"]["cka"]
+    assert (tmp_path / "out/layers.csv").is_file()
 
 
 def test_a_single_head_has_dashes(save, data, tmp_path, capsys):

@@ -180,6 +180,7 @@ def test_heads_are_mapped_only_if_there_are_enough_of_one_width():
     four, wide = torch.randn(4, 6), torch.randn(4, 8)
     assert head_map([("a", {"encoder": four})]) is None
     assert head_map([("a", {"encoder": four}), ("b", {"encoder": wide})]) is None
+    assert head_map([("a", {"encoder": torch.randn(9, 1)})]) is None, "no plane in one dimension"
     figure = head_map([("a", {"encoder": four}), ("b", {"encoder": four + 1})]).figure
     assert [len(points.get_offsets()) for points in figure.axes[0].collections] == [4, 4]
 

@@ -5,6 +5,8 @@ import re
 
 import pytest
 import torch
+from fairseq import options as fairseq_options
+from fairseq.tasks.translation import TranslationTask
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.evaluation.checkpoints import check_task, check_translates, fitting
@@ -33,6 +35,18 @@ def test_a_checkpoint_that_lacks_parameters_is_named(tmp_path):
 def test_other_errors_are_none_of_a_model_that_does_not_fit(tmp_path):
     with pytest.raises(RuntimeError, match="out of luck"), fitting("x.pt", tmp_path):
         raise RuntimeError("out of luck")
+
+
+def test_data_without_a_pair_of_languages_is_named(tmp_path):
+    words = ["--encoder-layers", "1"]
+    args = fairseq_options.parse_args_and_arch(
+        fairseq_options.get_training_parser(),
+        [str(tmp_path), "--task", "translation", "--arch", "transformer_tiny", *words],
+    )
+    (tmp_path / "dict.txt").write_text("a 1\n")
+    with pytest.raises(UserError, match="holds no pair of languages; give the data that x.pt was"):
+        with fitting("x.pt", tmp_path):
+            TranslationTask.setup_task(args)
 
 
 def test_older_checkpoints_say_their_task_in_args():

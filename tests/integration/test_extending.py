@@ -121,6 +121,29 @@ def test_an_aggregation_of_ones_own_is_built_saved_and_loaded(data, tmp_path):
 
 
 @pytest.mark.integration
+def test_a_method_of_ones_own_translates_text_and_is_not_exported(tmp_path):
+    command = ["diverse_mha.cli", "prepare", "demo", "--out", tmp_path / "demo", "--pairs", 300]
+    run(*command, "--merges", 60, "--workers", 1)
+    done = train("scaled", tmp_path, tmp_path / "demo/bin")
+    assert done.returncode == 0, done.stderr[-3000:]
+    model, text = tmp_path / "runs/scaled/checkpoint_last.pt", tmp_path / "text"
+    text.write_text("low\nlow low\n")
+    search, own = ["--cpu", "--max-len-b", 5], ["--user-dir", tmp_path / "scaled"]
+    words = ["diverse_mha.cli", "translate", model, tmp_path / "demo/bin", *search]
+    done = run(*words, input=text.read_text(), check=False)
+    assert done.returncode == 2 and "one of your own needs --user-dir; refused" in done.stderr
+    found = run(*words, *own, input=text.read_text()).stdout
+    assert len(found.splitlines()) == 2
+    words = ["diverse_mha.evaluation.translation", model, tmp_path / "demo/bin", *search, *own]
+    run(*words, "--source", text, "--reference", text, "--output", tmp_path / "scores.json")
+    assert (tmp_path / "scores.hyp.detok").read_text() == found
+    words = ["diverse_mha.cli", "export", model, tmp_path / "stock.pt", "--format", "fairseq", *own]
+    done = run(*words, check=False)
+    assert done.returncode == 2 and "scaled" in done.stderr and "refused" not in done.stderr
+    assert not (tmp_path / "stock.pt").exists()
+
+
+@pytest.mark.integration
 def test_a_table_of_ones_own_is_filled(tmp_path):
     done = follow("pairs", tmp_path, "--out", tmp_path / "out")
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]

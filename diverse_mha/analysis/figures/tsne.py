@@ -32,7 +32,9 @@ def head_map(models: list[tuple[str, dict[str, Tensor]]], seed: int = 1) -> Plot
             (i, means[component]) for i, (_, means) in enumerate(models) if component in means
         ]
         widths = {means.size(1) for _, means in groups}
-        if len(widths) == 1 and sum(means.size(0) for _, means in groups) >= FEWEST:
+        # It starts from two principal components.
+        enough = sum(means.size(0) for _, means in groups) >= FEWEST and min(widths) >= 2
+        if len(widths) == 1 and enough:
             panels[component] = groups
     if not panels:
         return None

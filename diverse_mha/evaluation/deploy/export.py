@@ -6,6 +6,7 @@ from pathlib import Path
 import diverse_mha
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.places import check_file, check_folder
+from diverse_mha.common.plugins import add_user_dir, import_plugin
 from diverse_mha.evaluation.checkpoints import load_checkpoint, save_checkpoint
 
 FORMATS = {
@@ -26,6 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=FORMATS,
         help="; ".join(f"{name}: {what}" for name, what in FORMATS.items()),
     )
+    add_user_dir(parser)
     parser.add_argument(
         "--data",
         metavar="DATA",
@@ -60,6 +62,7 @@ def run(args: argparse.Namespace) -> int:
     output = Path(args.output)
     if output.resolve() == Path(args.checkpoint).resolve():
         raise UserError(f"OUT {output}: is the checkpoint itself; give another name")
+    import_plugin(args.user_dir)
     if args.format == "ctranslate2":
         return _convert(args, output)
     for option in ("data", "quantization"):

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from diverse_mha.common.errors import UserError
+from diverse_mha.common.plugins import add_user_dir, import_plugin
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -17,6 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("data", metavar="DATA", help="the folder bin that data-prep made")
     add_beam_arguments(parser)
     add_batch_arguments(parser)
+    add_user_dir(parser)
     parser.add_argument("--cpu", action="store_true", help="leave GPUs alone")
 
 
@@ -42,6 +44,7 @@ def run(args: argparse.Namespace) -> int:
     for name, stream, cure in (("input", sys.stdin, "< TEXT"), ("output", sys.stdout, "> FILE")):
         if stream is None:
             raise UserError(f"standard {name} is closed; give {cure}")
+    import_plugin(args.user_dir)
     translator = Translator(args.checkpoint, args.data, args)
     if sys.stdin.isatty():
         args.buffer = 1  # somebody waits for the answer
