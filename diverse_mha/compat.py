@@ -24,7 +24,7 @@
    drawn anew with each validation, as those of training are with ``--rebuild-batches``.
 7. fairseq-validate has no default task, and ends in a KeyError without ``--task``.
 8. In modules of ``common/``: no evaluation, and checked options (``checkpoint_guard``), the best
-   checkpoints by a score below zero (``best_checkpoints``), whole texts in fairseq-eval-lm
+   checkpoints by any score (``best_checkpoints``), whole texts in fairseq-eval-lm
    (``scored_blocks``), going on with another number of processes (``resuming``).
 9. Hydra cuts tracebacks, and so prints one where an error of ours is a single line.
    Asked for full errors it lets exceptions through as they are.

@@ -1,10 +1,16 @@
-"""``--keep-best-checkpoints`` by a score below zero, such as the value of a term.
+"""The best checkpoints, by any score.
 
-fairseq finds what it has kept by the score in the file's name, and its pattern knows no minus
-sign: nothing was found, so that every checkpoint better than all before it stayed.
+``--keep-best-checkpoints`` by a score below zero, such as the value of a term: fairseq finds what
+it has kept by the score in the file's name, and its pattern knows no minus sign; nothing was found,
+so that every checkpoint better than all before it stayed.
+
+A score that is no number, as of a validation that overflows in half precision: fairseq takes the
+smaller of it and the best so far, which is neither, so that the next checkpoint, however bad,
+replaced the best. Here it is the worst there can be.
 """
 
 import functools
+import math
 
 from fairseq import checkpoint_utils
 
@@ -12,7 +18,7 @@ _SCORE = r"(\d+\.?\d*)"
 
 
 def install() -> None:
-    """Wrap the function with which fairseq finds checkpoints. Harmless to repeat."""
+    """Wrap the functions with which fairseq finds and saves checkpoints. Harmless to repeat."""
     find = checkpoint_utils.checkpoint_paths
     if hasattr(find, "__wrapped__"):
         return
@@ -22,3 +28,12 @@ def install() -> None:
         return find(path, pattern.replace(_SCORE, r"(-?\d+\.?\d*)"), **kwargs)
 
     checkpoint_utils.checkpoint_paths = find_signed
+    save = checkpoint_utils.save_checkpoint
+
+    @functools.wraps(save)
+    def save_by_number(cfg, trainer, epoch_itr, val_loss):
+        if val_loss is not None and math.isnan(val_loss):
+            val_loss = -math.inf if cfg.maximize_best_checkpoint_metric else math.inf
+        return save(cfg, trainer, epoch_itr, val_loss)
+
+    checkpoint_utils.save_checkpoint = save_by_number

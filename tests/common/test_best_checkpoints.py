@@ -1,5 +1,6 @@
-"""fairseq's own saving, with scores below zero."""
+"""fairseq's own saving, with scores below zero, and with what is no number."""
 
+import math
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -24,6 +25,21 @@ class Trainer:
 
     def save_checkpoint(self, path, extra_state):
         Path(path).touch()
+
+
+@pytest.mark.parametrize("maximise, sign", [(False, 1), (True, -1)])
+def test_a_score_that_is_no_number_is_the_worst(tmp_path, monkeypatch, maximise, sign):
+    monkeypatch.setattr(checkpoint_utils.save_checkpoint, "best", math.inf, raising=False)
+    del checkpoint_utils.save_checkpoint.best
+    config = CheckpointConfig(save_dir=str(tmp_path), no_epoch_checkpoints=True)
+    config.maximize_best_checkpoint_metric = maximise
+    written = []
+    for epoch, score in enumerate([math.nan, 5.0, 4.0, math.nan, 4.8, 3.5], 1):
+        (tmp_path / "checkpoint_best.pt").unlink(missing_ok=True)
+        iterator = SimpleNamespace(epoch=epoch, end_of_epoch=lambda: True, state_dict=dict)
+        checkpoint_utils.save_checkpoint(config, Trainer(), iterator, sign * score)
+        written.append((tmp_path / "checkpoint_best.pt").exists())
+    assert written == [True, True, True, False, False, True]
 
 
 @pytest.mark.parametrize(
