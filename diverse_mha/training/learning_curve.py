@@ -6,6 +6,7 @@ fairseq-train, kept in a file, does as well.
 """
 
 import argparse
+import math
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -15,7 +16,6 @@ from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.files import write_files
 from diverse_mha.common.places import check_file
 from diverse_mha.common.tables import csv_text
-from diverse_mha.corpora.text import read_lines
 from diverse_mha.training.log import TRAIN_LOG, validations
 
 COLUMNS = ("run", "epoch", "updates", "loss", "perplexity")
@@ -89,7 +89,8 @@ def read_runs(words: Sequence[str], subset: str) -> dict[str, list[dict]]:
         if not name or name in runs:
             raise UserError(f"{log}: the name {name!r} is empty or taken; give another as NAME=RUN")
         try:
-            runs[name] = validations(read_lines(log), subset)
+            text = log.read_text(encoding="utf-8", errors="replace")
+            runs[name] = validations(text.splitlines(), subset)
         except UserError as error:
             raise UserError(f"{log}: {error}") from None
         if not runs[name]:
@@ -151,7 +152,7 @@ def main(words: Sequence[str]) -> int:
     files = {results["csv"]: table(runs).encode(), results["png"]: plot(runs)}
     write_files(files)
     for name, points in runs.items():
-        best = min(points, key=lambda point: point["ppl"])
+        best = min(points, key=lambda point: (math.isnan(point["ppl"]), point["ppl"]))
         print(
             f"{name:{width}}  {len(points):3} validations, best perplexity "
             f"{best['ppl']:8.2f} at update {int(best['num_updates']):,}"

@@ -15,8 +15,12 @@ _PARAMETERS = re.compile(r"num\. shared model params: ([\d,]+)")
 _OUT_OF_TIME = "Stopping training due to cumulative_training_time: "
 
 
-def read_log(path: Path) -> dict:
+def read_log(path: Path, since: int = 0) -> dict:
     """Read a log written with ``common.log_format=json``, of one or several starts.
+
+    Args:
+        path: the log.
+        since: how many bytes of it to leave out.
 
     Returns:
         ``parameters`` (trained and shared ones once), ``steps_per_second`` (median over the
@@ -27,7 +31,7 @@ def read_log(path: Path) -> dict:
     """
     parameters, speeds, updates, first = None, [], None, True
     begun = reached = 0  # by the last start
-    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    lines = path.read_bytes()[since:].decode(errors="replace").splitlines()
     for line in lines:
         if match := _PARAMETERS.search(line):  # said once a start
             parameters = int(match[1].replace(",", ""))
@@ -96,7 +100,8 @@ def _of_json(line: str, subset: str) -> dict:
 
 def _of_simple(line: str, subset: str) -> dict:
     """Read ``epoch 001 | valid on 'valid' subset | loss 5.1 | ... | num_updates 60``."""
-    fields = [field.strip() for field in line.split(" | ")]
+    # In older versions a bar stands first.
+    fields = [field.strip() for field in line.removeprefix("| ").split(" | ")]
     if f"valid on '{subset}' subset" not in fields:
         return {}
     pairs = [field.rsplit(" ", 1) for field in fields if " " in field]

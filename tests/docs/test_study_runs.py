@@ -101,6 +101,11 @@ def test_their_tests_are_made_again_whatever_else_was_evaluated(tmp_path, capsys
             assert list(map(float, said)) == pytest.approx(exact, abs=0.6 * 10**-digits)
             assert float(by_label[one["name"]][p].strip("<")) == pytest.approx(holm_p, abs=1e-3)
     assert len(tests) == 5 and (tmp_path / "small/tables/study-ptb/figure.md").is_file()
+    assert cli.run([*words, "--rows", "baseline,hsic"]) == 0
+    tested = tmp_path / "small/tables/study-ptb-rows.tests.json"
+    assert tested.exists() and cli.run([*words, "--rows", "hsic"]) == 0
+    assert "no tests: they are against the row baseline, which is not" in capsys.readouterr().out
+    assert not tested.exists(), "those of other rows"
     result = json.loads((tmp_path / "small/runs" / folder.name / "result.json").read_text())
     result["scores"]["test"]["tokens"] += 1
     (tmp_path / "small/runs" / folder.name / "result.json").write_text(json.dumps(result))

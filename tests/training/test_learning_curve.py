@@ -34,7 +34,10 @@ def points(lines, subset="valid"):
     return [tuple(point[name] for name in names) for point in validations(lines, subset)]
 
 
-@pytest.mark.parametrize("form", [JSON, SIMPLE, "[2026-01-02][valid][INFO] - " + JSON])
+OLDER = "| epoch" + SIMPLE.partition("| epoch")[2]
+
+
+@pytest.mark.parametrize("form", [JSON, SIMPLE, OLDER, "[2026-01-02][valid][INFO] - " + JSON])
 def test_validations_are_found_among_other_lines(form):
     lines = [*NOISE, *log(form, (1, 10, 3.0, 8.0)), *NOISE, *log(form, (2, 20, 2.0, 4.0))]
     lines += log(form, (2, 20, 9.0, 512.0), subset="valid1")
@@ -60,7 +63,7 @@ def test_table_and_plot_are_written(tmp_path, capsys):
     for name, form in (("one", JSON), ("two", SIMPLE)):
         (tmp_path / name).mkdir()
         lines = log(form, (1, 10, 3.0, 8.0), (2, 20, 2.0, 4.0))
-        (tmp_path / name / "train.log").write_text("\n".join(lines) + "\n")
+        (tmp_path / name / "train.log").write_bytes(b"\xff\n" + "\n".join(lines).encode() + b"\n")
     words = [f"{tmp_path / 'one'}", f"second={tmp_path / 'two/train.log'}"]
     assert learning_curve.main([*words, "--output", f"{tmp_path / 'new/curve'}"]) == 0
     with open(tmp_path / "new/curve.csv", newline="") as file:

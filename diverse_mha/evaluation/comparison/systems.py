@@ -111,7 +111,8 @@ def _check_alike(systems: Sequence[System]) -> None:
                 raise UserError(f"{run.path}: has {ours}, but {first.path} has {theirs}")
             # What an older result does not say is not compared.
             pairs = zip(run.test, first.test, strict=False)
-            if any(one != other for one, other in pairs if None not in (one, other)):
+            other_test = any(one != other for one, other in pairs if None not in (one, other))
+            if other_test or len(run.test) != len(first.test):
                 raise UserError(
                     f"{run.path}: scored on another test set or otherwise than {first.path}"
                 )

@@ -223,6 +223,10 @@ def _one(item: Item, names: str | None, choices: Choices, runner: Runner) -> boo
     if item.tested is not None:
         finished = study.runs_by_row(item, rows, choices, found)
         systems = []
+        for earlier in folder.glob(f"{name}.tests.*"):  # which may be of other rows or seeds
+            earlier.unlink()
+        if item.baseline not in (row.name for row in rows):
+            print(f"no tests: they are against the row {item.baseline}, which is not asked for")
         with failure_told("      tests: "):
             systems = study.tested_rows(item, finished, found, runner.place)
         if systems:

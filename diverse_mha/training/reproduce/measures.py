@@ -128,6 +128,7 @@ MEASURES: dict[str, Measure] = {
             "Cost: processor seconds of an update, validation included; other programs on the "
             "machine change it by some per cent.",
         ),
+        optional=True,  # a start that outlived its command, killed meanwhile, has none
     ),
     "jsd": Measure(_JSD, 2, {"measures": "jsd"}, notes=(_JSD_NOTE,)),
     "svcca": Measure(_last("svcca"), heads=_SVCCA, notes=(_CROSS, _READING)),

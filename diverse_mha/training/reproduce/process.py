@@ -181,8 +181,8 @@ def _say(output: BinaryIO, command: Sequence[str]) -> None:
 
 
 def last_line(log: Path) -> str:
-    """Return the last line of a log that says something, for a one-line message."""
-    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    said = [line.strip() for line in lines if line.strip()]
+    """Return the last line that says something of a log's last command, for a one-line message."""
+    last = ("\n" + log.read_text(encoding="utf-8", errors="replace")).rpartition("\n$ ")[2]
+    said = [line.strip() for line in last.splitlines() if line.strip()]
     errors = [line for line in said if line.startswith("error: ")]
     return (errors or said or [""])[-1]

@@ -1,5 +1,6 @@
 """The result of a run: one JSON file, written whole once everything is known."""
 
+import math
 import os
 import re
 from collections.abc import Mapping
@@ -99,17 +100,24 @@ def valid_nll(run: Run, folder: Path) -> float | None:
 
 
 def best_validation(run: Run, validation: list[dict]) -> dict | None:
-    """Return the validation of a language or translation model that chose the best checkpoint."""
+    """Return the validation of a language or translation model that chose the best checkpoint.
+
+    One that is no number chose none (:mod:`diverse_mha.common.best_checkpoints`).
+    """
     metric = lookup(run.composed, "checkpoint.best_checkpoint_metric") or "loss"
     choose = max if lookup(run.composed, "checkpoint.maximize_best_checkpoint_metric") else min
     scored = [entry for entry in validation if metric in entry and "ppl" in entry]
+    scored = [entry for entry in scored if math.isfinite(entry[metric])]
     return choose(scored, key=lambda entry: entry[metric]) if scored else None
 
 
-def note_cost(folder: Path, processor: float, seconds: float) -> None:
-    """Add a start of a training: processor time, duration, and the updates it made."""
+def note_cost(folder: Path, processor: float, seconds: float, since: int) -> None:
+    """Add a start of a training: processor time, duration, and the updates it made.
+
+    Those are read off its log behind the ``since`` bytes that the starts before it had written.
+    """
     log = folder / TRAIN_LOG
-    updates = read_log(log)["updates_of_last_start"] if log.is_file() else 0
+    updates = read_log(log, since)["updates_of_last_start"] if log.is_file() else 0
     if not updates:  # an earlier start had finished it, or this one failed before the first
         return
     start = {"processor_seconds": processor, "seconds": seconds, "updates": updates}

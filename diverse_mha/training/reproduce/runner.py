@@ -2,19 +2,18 @@
 
 import contextlib
 import hashlib
-import json
 import os
 import signal
 import sys
 import time
 from collections import defaultdict
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.common.files import write_json, write_text
+from diverse_mha.common.files import read_json, write_json, write_text
 from diverse_mha.common.machine import IMITATED_BFLOAT16, computes_in_bfloat16, cores
 from diverse_mha.common.options import split_list
 from diverse_mha.common.places import ROOT
@@ -49,6 +48,7 @@ class Runner:
     gpus: int | None = None  # to use at most; None: all there are
     jobs: int = 1  # runs at a time; several share the cores, and the GPUs, evenly
     collect: bool = False  # train and measure nothing, and give the results that are there
+    _heads: dict[Path, dict | None] = field(default_factory=dict, init=False)  # once read
 
     @property
     def on_cpu(self) -> bool:
@@ -63,8 +63,11 @@ class Runner:
         """
         distinct = list(dict.fromkeys(runs))
         if self.collect:
-            loaded = {run: self._finished(run) for run in distinct}
-            found = {run: result for run, result in loaded.items() if result is not None}
+            found = {}
+            for run in distinct:
+                with failure_told(f"{run.name}: "):
+                    if (result := self._finished(run)) is not None:
+                        found[run] = result
             say(f"{len(found)} of {len(distinct)} runs are finished")
             return found
         waiting = [r for r in distinct if not (r.folder(self.place.out) / RESULT).is_file()]
@@ -102,10 +105,13 @@ class Runner:
         return output.is_file() and output.stat().st_mtime >= newest
 
     def heads(self, need: Need) -> dict | None:
-        """Read what :meth:`measure` wrote; None where that failed."""
-        if not self.is_measured(need):
-            return None
-        return json.loads(steps.heads_file(need, self.place).read_text(encoding="utf-8"))
+        """Read what :meth:`measure` wrote; None, and a line, where that failed or is damaged."""
+        file = steps.heads_file(need, self.place)
+        if file not in self._heads and self.is_measured(need):
+            self._heads[file] = None
+            with failure_told(f"      {need.run.name}: "):
+                self._heads[file] = read_json(file, "delete it and give the command again")
+        return self._heads.get(file)
 
     def _run(self, run: Run, head: str, found: dict[Run, dict], slot: int) -> Iterator[Waiting]:
         """Carry out a run, and add its result to those found."""
@@ -174,7 +180,7 @@ class Runner:
             return 0
         if GPUS in share:
             return usable(run.batches, len(split_list(share[GPUS])))
-        return usable(run.batches, len(visible_gpus()) if self.gpus is None else self.gpus)
+        return usable(run.batches, len(visible_gpus()[: self.gpus]))
 
     def _imitates_bfloat16(self, run: Run) -> bool:
         return (
@@ -228,6 +234,7 @@ class Runner:
         """Carry out a step, say how far it is, and return its processor time in seconds."""
         begun = looked = said = time.monotonic()
         path = run.folder(self.place.out) / TRAIN_LOG
+        written = path.stat().st_size if path.is_file() else 0
         progress = Progress(path, run.updates, run.epochs) if step.name == "train" else None
         tenth, words = 0, f"{step.name} ..."
         command = None
@@ -245,7 +252,8 @@ class Runner:
                 yield Waiting(command, head, words)
         finally:  # also where it failed or was interrupted, which ended it
             if progress is not None and command is not None:
-                results.note_cost(path.parent, command.seconds, time.monotonic() - begun)
+                seconds = time.monotonic() - begun
+                results.note_cost(path.parent, command.seconds, seconds, written)
         return command.seconds
 
     def _measure(self, need: Need, slot: int) -> Iterator[Waiting]:

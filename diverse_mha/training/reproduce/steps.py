@@ -9,6 +9,7 @@ from pathlib import Path
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.places import CONFIGS, ROOT
 from diverse_mha.training.launch import hydra_quoted
+from diverse_mha.training.log import TRAIN_LOG, finished
 from diverse_mha.training.reproduce.compose import compose, groups_of, lookup
 from diverse_mha.training.reproduce.corpora import DATA
 from diverse_mha.training.reproduce.plan import Need, Run
@@ -91,7 +92,7 @@ def train(run: Run, place: Place) -> Step:
     settings = dict(run.settings) | _LOG
     if place.gpus:
         settings["optimization.update_freq"] = [run.batches // place.gpus]
-    elif lookup(run.composed, "common.fp16"):
+    elif lookup(run.composed, "common.fp16") and not finished(run.folder(place.out) / TRAIN_LOG):
         raise UserError("common.fp16 needs a GPU; give --no-bf16 for float32 on the CPU, or --bf16")
     else:
         settings["common.cpu"] = True

@@ -217,6 +217,10 @@ def test_other_scores_are_compared_over_seeds(tmp_path, content, measure, capsys
             {"subsets": {"test": {"accuracy": 50, "examples": 10}}},
             {"subsets": {"test": {"accuracy": 60, "examples": 20}}},
         ),
+        (
+            {"subsets": dict.fromkeys(("test", "test7"), {"accuracy": 50, "examples": 10})},
+            {"subsets": {"test": {"accuracy": 60, "examples": 10}}},
+        ),
     ],
 )
 def test_scores_of_other_texts_are_not_compared(tmp_path, one, other):

@@ -3,7 +3,9 @@
 import pytest
 import torch
 
-from diverse_mha.training.reproduce.results import had_to_share, hardware
+from diverse_mha.training.reproduce.experiments import Experiment
+from diverse_mha.training.reproduce.plan import plan
+from diverse_mha.training.reproduce.results import best_validation, had_to_share, hardware
 
 
 @pytest.mark.parametrize(
@@ -21,6 +23,13 @@ def test_less_than_a_core_means_a_shared_machine(train, processor, gpus, shared)
     if processor is not None:
         seconds["processor"] = processor
     assert had_to_share({"seconds": seconds, "hardware": {"gpus": gpus}}) is shared
+
+
+def test_a_validation_that_is_no_number_is_not_the_best():
+    run = plan(Experiment("ptb"), "smoke")
+    scored = [{"loss": loss, "ppl": 2**loss} for loss in (float("nan"), 5.0, 4.0, float("nan"))]
+    assert best_validation(run, scored) == scored[2]
+    assert best_validation(run, scored[:1]) is None
 
 
 @pytest.mark.parametrize(

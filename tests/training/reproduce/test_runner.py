@@ -123,15 +123,16 @@ def test_the_checkpoints_of_an_average_are_removed_once_the_run_is_finished(
 def test_cost_and_duration_are_those_of_all_starts_that_made_an_update(tmp_path):
     """As the speed is, which is judged by them: a median over all starts."""
     log = tmp_path / "train.log"
-    results.note_cost(tmp_path, 9.0, 9.0)
+    results.note_cost(tmp_path, 9.0, 9.0, 0)
     assert not (tmp_path / "cost.json").exists(), "it failed before there was a log"
     log.write_text(LOG)
-    results.note_cost(tmp_path, 10.0, 30.0)
+    results.note_cost(tmp_path, 10.0, 30.0, 0)
+    results.note_cost(tmp_path, 2.0, 2.0, len(LOG))  # a start that ended before it said anything
     loaded = "$ again\nINFO Loaded checkpoint a (epoch 1 @ 5 updates)\n"
     log.write_text(LOG + loaded)
-    results.note_cost(tmp_path, 3.0, 3.0)  # the second start had nothing to do
+    results.note_cost(tmp_path, 3.0, 3.0, len(LOG))  # one that had nothing to do
     log.write_text(LOG + loaded + '{"epoch": 2, "ups": "2.0", "num_updates": "8"}\n')
-    results.note_cost(tmp_path, 6.0, 6.5)
+    results.note_cost(tmp_path, 6.0, 6.5, len(LOG))
     assert json.loads((tmp_path / "cost.json").read_text()) == {
         "processor_seconds": 16.0,
         "seconds": 36.5,
@@ -161,6 +162,42 @@ def test_collecting_trains_nothing(place, runs, started, capsys):
     found = Runner(place, collect=True).run_all(runs)
     assert list(found) == runs[:1] and started == []
     assert "1 of 2 runs are finished" in capsys.readouterr().out
+
+
+def test_collecting_goes_on_beside_what_is_damaged(place, runs, started, capsys):
+    chosen = [runs[0], plan(Experiment("ptb"), "smoke", 2)]
+    Runner(place).run_all(chosen)
+    (chosen[0].folder(place.out) / "result.json").write_text("{")
+    assert list(Runner(place, collect=True).run_all(chosen)) == chosen[1:]
+    said = capsys.readouterr().out
+    assert f"{chosen[0].name}: FAILED: " in said and "not readable as JSON" in said
+
+
+def test_damaged_measures_are_named_once(place, runs, capsys):
+    need = Need(runs[0], {"measures": "jsd"})
+    file = steps.heads_file(need, place)
+    file.parent.mkdir(parents=True)
+    file.write_text("")
+    runner = Runner(place, collect=True)
+    assert runner.heads(need) is None and runner.heads(need) is None
+    assert capsys.readouterr().out.count(f"FAILED: {file}: not readable as JSON") == 1
+
+
+@pytest.mark.parametrize("gpus, used", [(None, 2), (8, 2), (1, 1)])
+def test_no_more_gpus_are_used_than_there_are(place, monkeypatch, gpus, used):
+    monkeypatch.setattr("diverse_mha.training.reproduce.runner.visible_gpus", lambda: ["0", "1"])
+    run = plan(Experiment("ptb").but({"optimization.update_freq": [4]}), "small")
+    assert Runner(place, gpus=gpus)._gpus(run, {}) == used
+
+
+def test_what_was_trained_on_gpus_is_finished_without(place, tmp_path):
+    run = plan(Experiment("wmt14_en_de"), "paper")
+    with pytest.raises(UserError, match="fp16 needs a GPU"):
+        steps.carry_out(run, place)
+    run.folder(place.out).mkdir(parents=True)
+    log = "num. shared model params: 1,000\ndone training in 9.0 seconds\n"
+    (run.folder(place.out) / "train.log").write_text(log)
+    assert [step.name for step in steps.carry_out(run, place)][0] == "train"
 
 
 def test_collecting_measures_nothing_and_takes_what_was_measured(place, runs, started):
@@ -209,8 +246,8 @@ def test_a_finished_run_is_of_its_own_data(place, runs, started, capsys):
     assert Runner(other).run_all(runs[:1]) == {} and len(started) == 3
     said = f"FAILED: {runs[0].folder(place.out)}: begun on other data than {other.data}"
     assert said in capsys.readouterr().out
-    with pytest.raises(UserError, match="now holds; give --data with its own, or move it away"):
-        Runner(other, collect=True).run_all(runs[:1])
+    assert Runner(other, collect=True).run_all(runs[:1]) == {}
+    assert "now holds; give --data with its own, or move it away" in capsys.readouterr().out
     same = replace(place, data=place.out / "a copy")
     shutil.copytree(place.data, same.data)
     for elsewhere in (same, replace(place, data=place.out / "none yet")):
@@ -257,6 +294,7 @@ def test_forks_and_subprocesses_do_the_same(tmp_path, monkeypatch):
 )
 def test_what_a_failed_command_said_is_told(place, tmp_path, end, code):
     script = f"echo first; echo error: the reason; echo last; {end}"
+    (tmp_path / "log").write_text("$ an earlier start\nerror: its reason\n")
     step = steps.Step("train", "", "", ())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(steps.Step, "words", lambda self, python: ["bash", "-c", script])
