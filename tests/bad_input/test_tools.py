@@ -94,7 +94,7 @@ ROWS = [
     Row("curve-no-validation", "learning-curve nothing.log", "nothing.log", "--subset"),
     Row("curve-subset", "learning-curve train.log --subset dev", "'dev'", "check --subset"),
     Row("curve-odd-number", "learning-curve odd.log", "odd.log", "high"),
-    Row("curve-latin1", "learning-curve latin1.log", "latin1.log", "UTF-8"),
+    Row("curve-latin1", "learning-curve latin1.log", "latin1.log", "--subset"),
     Row("curve-twice", "learning-curve A=train.log A=train.log", "'A'", "give another"),
     Row("curve-output", "learning-curve train.log --output file/x", "file", "another"),
     Row("curve-option", "learning-curve train.log --outptu x", "--outptu", HELP),
