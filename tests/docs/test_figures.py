@@ -7,7 +7,7 @@ import pytest
 from tests.docs.blocks import ROOT
 
 #: How the tables of results in the README begin.
-TABLES = ("| recipe |", "| method |")
+TABLES = ("| recipe |", "| method, to the end |")
 
 
 def page(name: str) -> str:
@@ -31,7 +31,8 @@ def rows(text: str, head: str) -> dict[str, dict[str, str]]:
 @pytest.mark.parametrize("head", TABLES)
 def test_the_results_are_those_of_the_page(head):
     readme, there = (rows(page(n), head) for n in ("README.md", "docs/results.md"))
-    assert readme.keys() == there.keys() and readme
+    assert readme and readme.keys() <= there.keys()
+    assert head == TABLES[0] or readme.keys() == there.keys(), "no method is left out"
     for name, row in readme.items():
         assert row == {column: there[name][column] for column in row}, name
 
