@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass, field, replace
 
-from diverse_mha.common.errors import UserError
-
 # What becomes of the data folder in a command: {data} is the folder of prepared corpora.
 DATA = "{data}"
 
@@ -204,15 +202,3 @@ CORPORA: dict[str, dict[str, Recipe]] = {
         "smoke": replace(_PROBING, prepare=("probing",), settings=_BRIEF),
     },
 }
-
-
-def recipe_for(corpus: str, scale: str) -> Recipe:
-    """Return what stands for a corpus at a scale.
-
-    Raises:
-        UserError: if nothing does.
-    """
-    by_scale = CORPORA[corpus]
-    if scale not in by_scale:
-        raise UserError(f"--scale {scale}: {corpus} has only {', '.join(sorted(by_scale))}")
-    return by_scale[scale]

@@ -19,12 +19,7 @@ from diverse_mha.training.reproduce.plan import Need, Run, plan
 from diverse_mha.training.reproduce.results import had_to_share, machine_of
 from diverse_mha.training.reproduce.runner import Runner
 
-
-@functools.cache  # every table asks for its runs several times
-def _planned(
-    experiment: Experiment, scale: str, seed: int, settings: tuple, updates: int | None
-) -> Run:
-    return plan(experiment, scale, seed, settings=dict(settings), updates=updates)
+_planned = functools.cache(plan)  # every table asks for its runs several times
 
 
 @dataclass(frozen=True)
@@ -42,7 +37,7 @@ class Choices:
         if self.bf16 is not None:
             settings |= {"common.bf16": self.bf16, "common.fp16": False}
         settings = freeze(settings.items())
-        return _planned(experiment, self.scale, seed, settings, self.updates)
+        return _planned(experiment, self.scale, seed, settings=settings, updates=self.updates)
 
     def need(self, item: Item, seed: int, cell: Cell) -> Need:
         """Turn a cell into what it needs of a run."""

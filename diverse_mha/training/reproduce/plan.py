@@ -1,12 +1,12 @@
 """From an experiment of a paper to a run at a scale: recipe, choices, settings, name, folder."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.training.reproduce.compose import compose, fingerprint, lookup
-from diverse_mha.training.reproduce.corpora import Recipe, both_sides, recipe_for
+from diverse_mha.training.reproduce.corpora import CORPORA, Recipe, both_sides
 from diverse_mha.training.reproduce.experiments import Experiment
 
 
@@ -71,7 +71,7 @@ def plan(
     scale: str,
     seed: int = 1,
     *,
-    settings: Mapping[str, object] | None = None,
+    settings: Mapping[str, object] | Iterable[tuple[str, object]] = (),
     updates: int | None = None,
 ) -> Run:
     """Turn an experiment into a run.
@@ -82,7 +82,11 @@ def plan(
     Raises:
         UserError: if the experiment cannot be run at this scale.
     """
-    recipe = recipe_for(experiment.corpus, scale)
+    by_scale = CORPORA[experiment.corpus]
+    if scale not in by_scale:
+        scales = ", ".join(sorted(by_scale))
+        raise UserError(f"--scale {scale}: {experiment.corpus} has only {scales}")
+    recipe = by_scale[scale]
     wanted = dict(recipe.settings)
     choices = {}
     if recipe.sizes:
@@ -93,7 +97,7 @@ def plan(
         choices["size"] = experiment.size
     choices["method"] = experiment.method
     wanted |= _shape(experiment, recipe)
-    wanted |= dict(experiment.settings) | dict(settings or {})
+    wanted |= dict(experiment.settings) | dict(settings)
     languages = recipe.languages
     if experiment.reverse != recipe.reverse:
         languages = languages[::-1]
