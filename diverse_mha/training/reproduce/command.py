@@ -24,7 +24,7 @@ from diverse_mha.training.reproduce import printer, steps, study
 from diverse_mha.training.reproduce.experiments import SCALES, Figure, Item, Table
 from diverse_mha.training.reproduce.fill import Choices, fill, needs_of
 from diverse_mha.training.reproduce.measures import MEASURES
-from diverse_mha.training.reproduce.papers import PAPERS, check_scale, choose_rows, find, items_of
+from diverse_mha.training.reproduce.papers import PAPERS, choose_rows, find, items_of
 from diverse_mha.training.reproduce.runner import Runner
 from diverse_mha.training.reproduce.steps import Place, usable
 from diverse_mha.training.reproduce.terminal import failure_told
@@ -150,8 +150,13 @@ def _items(args: argparse.Namespace) -> list[Item]:
         if args.rows is not None:
             raise UserError(f"--rows {args.rows}: name one table with it")
         return [item for item in items if args.scale in item.scales]
-    check_scale(items[0], args.scale)
-    choose_rows(items[0], args.rows)
+    (item,) = items
+    if args.scale not in item.scales:
+        raise UserError(
+            f"--scale {args.scale}: not there for {item.paper} {item.name}; choose from "
+            f"{', '.join(item.scales)}"
+        )
+    choose_rows(item, args.rows)
     return items
 
 

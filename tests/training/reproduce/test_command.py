@@ -183,6 +183,10 @@ def test_every_table_has_commands_that_the_launcher_reads(scale, capsys):
         (["li2018", "7", "--scale", "smoke"], "7: li2018 has no such table"),
         (["li2018", "1", "--scale", "tiny"], "--scale tiny: .*choose from smoke, small, paper"),
         (["all", "--scale", "tiny"], "--scale tiny: choose from smoke"),
+        (
+            ["yun2021", "6", "--scale", "small"],
+            "--scale small: not there for yun2021 table-6; choose from smoke, paper",
+        ),
         (["li2018", "1", "--scale", "smoke", "--rows", "x"], "--rows x: li2018 table-1 has no row"),
         (["li2018", "all", "--scale", "smoke", "--rows", "x"], "--rows x: name one table"),
         (["li2021", "figure-3", "--scale", "smoke", "--rows", "x"], "is a figure and has no rows"),

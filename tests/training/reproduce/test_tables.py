@@ -7,7 +7,7 @@ from diverse_mha.training.reproduce.compose import CONFIGS
 from diverse_mha.training.reproduce.corpora import CORPORA
 from diverse_mha.training.reproduce.experiments import Figure, Table
 from diverse_mha.training.reproduce.measures import KINDS, MEASURES
-from diverse_mha.training.reproduce.papers import PAPERS, check_scale, choose_rows, find
+from diverse_mha.training.reproduce.papers import PAPERS, choose_rows, find
 
 TABLES = [item for items in PAPERS.values() for item in items.values() if isinstance(item, Table)]
 FIGURES = [item for items in PAPERS.values() for item in items.values() if isinstance(item, Figure)]
@@ -131,10 +131,6 @@ def test_a_table_is_found_by_several_spellings():
     [
         (lambda: find("li2019", "1"), "li2019: no such paper; choose from li2018, li2021"),
         (lambda: find("li2018", "9"), "9: li2018 has no such table or figure; choose from table-1"),
-        (
-            lambda: check_scale(find("yun2021", "6"), "small"),
-            "--scale small: not there for yun2021 table-6; choose from smoke, paper",
-        ),
         (
             lambda: choose_rows(find("li2018", "1"), "sub,foo"),
             "--rows sub,foo: li2018 table-1 has no row 'foo'; choose from none, sub",

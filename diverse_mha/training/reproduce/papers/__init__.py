@@ -53,19 +53,6 @@ def find(paper: str, name: str) -> Item:
     raise UserError(f"{name}: {paper} has no such table or figure; choose from {', '.join(known)}")
 
 
-def check_scale(item: Item, scale: str) -> None:
-    """Refuse a scale that a table lacks.
-
-    Raises:
-        UserError: naming those that do.
-    """
-    if scale not in item.scales:
-        raise UserError(
-            f"--scale {scale}: not there for {item.paper} {item.name}; choose from "
-            f"{', '.join(item.scales)}"
-        )
-
-
 def choose_rows(item: Item, names: str | None) -> tuple[Row, ...]:
     """Return the rows of a table that a comma list names, in its order; None: all.
 
