@@ -1,6 +1,7 @@
 """What fairseq's log of a training says: speed, parameters, validation, how far it is."""
 
 import json
+import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -38,7 +39,7 @@ def read_log(path: Path, since: int = 0) -> dict:
             first, begun, reached = True, 0, 0
         elif match := _LOADED.search(line):
             begun = reached = int(match[1])
-        entry = json_entry(line) or {}
+        entry = _json_entry(line)
         if "ups" in entry:  # an interval of training
             if not first and entry["ups"]:
                 speeds.append(entry["ups"])
@@ -93,7 +94,7 @@ def _of_json(line: str, subset: str) -> dict:
     """Read ``{"epoch": 1, "valid_loss": "5.1", "valid_ppl": ...}``, whatever stands before it."""
     if f'"{subset}_num_updates"' not in line:
         return {}
-    entry, prefix = json_entry(line) or {}, f"{subset}_"
+    entry, prefix = _json_entry(line), f"{subset}_"
     own = {k.removeprefix(prefix): v for k, v in entry.items() if k.startswith(prefix)}
     return {"epoch": entry.get("epoch"), **own}
 
@@ -118,15 +119,6 @@ def finished(path: Path) -> bool:
     start = _PARAMETERS.split(path.read_text(encoding="utf-8", errors="replace"))[-1]
     ended = (start.splitlines() or [""])[-1].startswith("done training in ")
     return ended and _OUT_OF_TIME not in start
-
-
-def _last_lines(log: Path, since: int = 0) -> list[str]:
-    """Read the end of a log, from so many bytes on; nothing if it is not there."""
-    if not log.is_file():
-        return []
-    with log.open("rb") as file:
-        file.seek(max(since, file.seek(0, 2) - 4000))
-        return file.read().decode("utf-8", errors="replace").splitlines()
 
 
 class Progress:
@@ -164,8 +156,12 @@ class Progress:
 
     def _last(self) -> tuple[int, float] | None:
         """Return the updates and epochs that the last line of this start reports."""
-        lines = _last_lines(self.log, self._size)
-        for entry in filter(None, map(json_entry, reversed(lines))):
+        if not self.log.is_file():
+            return None
+        with self.log.open("rb") as file:
+            file.seek(max(self._size, file.seek(0, os.SEEK_END) - 4000))
+            lines = file.read().decode(errors="replace").splitlines()
+        for entry in map(_json_entry, reversed(lines)):
             if "num_updates" in entry and "update" in entry:
                 return int(entry["num_updates"]), entry["update"]
         return None
@@ -177,18 +173,13 @@ def _duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
-def json_entry(line: str) -> dict | None:
-    """Read what a line reports in the JSON format, numbers as numbers; None if it does not."""
-    start = line.find("{")
-    if start < 0 or '"' not in line:
-        return None
+def _json_entry(line: str) -> dict:
+    """Read what a line reports in the JSON format, numbers as numbers; nothing if it does not."""
     try:
-        entry = json.loads(line[start:])
+        entry = json.loads(line[line.index("{") :])
     except ValueError:
-        return None
-    return (
-        {key: _number(value) for key, value in entry.items()} if isinstance(entry, dict) else None
-    )
+        return {}
+    return {key: _number(value) for key, value in entry.items()}
 
 
 def _number(value):
