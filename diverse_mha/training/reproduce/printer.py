@@ -8,7 +8,7 @@ from diverse_mha.common.tables import Layout, write_texts
 from diverse_mha.training.reproduce.experiments import Table
 from diverse_mha.training.reproduce.fill import Choices, Filled, Number
 from diverse_mha.training.reproduce.measures import MEASURES
-from diverse_mha.training.reproduce.results import code_of, machine_of, torch_of
+from diverse_mha.training.reproduce.results import code_of, machine_of
 
 SMOKE = (
     "Smoke scale: tiny models after a few updates on a made-up corpus. Our numbers show that the "
@@ -155,7 +155,7 @@ def _notes(
         yield f"Ours: mean and standard deviation over {said} seeds."
     for words, name in (
         ("commits or versions of the code", code_of),
-        ("versions of torch", torch_of),
+        ("versions of torch", lambda result: result["versions"]["torch"]),
         ("machines", machine_of),
     ):
         there = sorted(set(map(name, results)))

@@ -22,17 +22,13 @@ LOG = "log.txt"  # the commands and all they print
 _SCORES = ("test.json", "valid.json", "accuracy.json")
 
 
-def load(folder: Path) -> dict | None:
-    """Read a finished run's result, or None.
+def read(path: Path) -> dict | None:
+    """Read a JSON file of a run's folder, or None where it is not there yet.
 
     Raises:
-        UserError: if the file is there and damaged.
+        UserError: if it is damaged.
     """
-    return _read(folder / RESULT, "delete it")
-
-
-def _read(path: Path, cure: str) -> dict | None:
-    return read_json(path, cure) if path.is_file() else None
+    return read_json(path, "delete it and run again") if path.is_file() else None
 
 
 def collect(
@@ -57,14 +53,13 @@ def collect(
     if log["updates"] is None:
         raise UserError(f"{path}: no training in it; delete {folder} and run again")
     best = best_validation(run, log["validation"])
-    cost = _read(folder / COST, "delete it")
+    cost = read(folder / COST)
     if cost is not None:
         processor = seconds["processor"] + cost["processor_seconds"]
-        # Files of before this was kept have no seconds.
-        seconds = {"train": cost.get("seconds", 0.0), **seconds, "processor": processor}
+        seconds = {"train": cost["seconds"], **seconds, "processor": processor}
     scores = {}
     for name in _SCORES:
-        kept = _read(folder / name, "delete it and run again")
+        kept = read(folder / name)
         if kept is not None:
             kept.pop("versions", None)
             scores[name.removesuffix(".json")] = kept
@@ -121,7 +116,7 @@ def note_cost(folder: Path, processor: float, seconds: float, since: int) -> Non
     if not updates:  # an earlier start had finished it, or this one failed before the first
         return
     start = {"processor_seconds": processor, "seconds": seconds, "updates": updates}
-    before = _read(folder / COST, "delete it") or {}
+    before = read(folder / COST) or {}
     write_json(folder / COST, {k: round(v + before.get(k, 0), 2) for k, v in start.items()})
 
 
@@ -143,11 +138,6 @@ def code_of(result: Mapping) -> str:
     """Name the version of this package that made a result: its commit, if that is known."""
     made = result["versions"]
     return re.sub(r"([0-9a-f]{7})[0-9a-f]{33}", r"\1", made.get("git_commit", made["diverse_mha"]))
-
-
-def torch_of(result: Mapping) -> str:
-    """Name the version of torch that made a result."""
-    return result["versions"]["torch"]
 
 
 def machine_of(result: Mapping) -> str:

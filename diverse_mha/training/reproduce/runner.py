@@ -131,7 +131,7 @@ class Runner:
             UserError: if the result is damaged, or is not of the data that are there now.
         """
         folder = run.folder(self.place.out)
-        result = results.load(folder)
+        result = results.read(folder / RESULT)
         if result is not None and steps.data_folder(run, self.place).is_dir():
             self._check_data(run, folder)
         return result

@@ -150,7 +150,7 @@ def test_a_disturbed_start_is_not_forgotten_for_a_later_one(place, runs, started
     (folder / "train.log").write_text(LOG)
     task.close()  # interrupted
     Runner(place).run_all(runs[:1])
-    result = results.load(folder)
+    result = results.read(folder / "result.json")
     assert result["seconds"] == {"train": 50.0, "evaluate": 0.0, "processor": 4.0}
     assert result["processor_seconds_per_update"] == 2.0 / 10 and results.had_to_share(result)
     assert found == {}
