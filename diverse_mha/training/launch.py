@@ -188,10 +188,11 @@ def commands(job: Job, gpus: int, port: int) -> list[tuple[list[str], dict[str, 
         raise UserError(
             f"--processes {count}: there are {gpus} GPUs; use that many at most, or --cpu"
         )
+    address = f"tcp://127.0.0.1:{port}"
     if gpus or count == 1:
         settings = {"distributed_world_size": count}
         if count > 1:  # else fairseq, in a Slurm job, takes all GPUs and the same port each time
-            settings["distributed_init_method"] = f"tcp://127.0.0.1:{port}"
+            settings["distributed_init_method"] = address
         return [(_fairseq(job, settings), {})]
     backend = job.setting("distributed_training", "ddp_backend")
     if backend is not None and backend not in CPU_BACKENDS:
@@ -199,28 +200,19 @@ def commands(job: Job, gpus: int, port: int) -> list[tuple[list[str], dict[str, 
             f"ddp backend {backend} needs GPUs: leave it out, or use legacy_ddp, "
             f"for --processes {count} on the CPU"
         )
-    workers = []
-    for rank in range(count):
-        settings = {
-            "distributed_world_size": count,
-            "distributed_rank": rank,
-            "distributed_init_method": "env://",
-            "distributed_no_spawn": True,
-            "distributed_backend": "gloo",
-            "ddp_backend": "legacy_ddp",
-        }
-        environment = {
-            "MASTER_ADDR": "127.0.0.1",
-            "MASTER_PORT": str(port),
-            "WORLD_SIZE": str(count),
-            "RANK": str(rank),
-            "LOCAL_RANK": str(rank),
-        }
-        if "OMP_NUM_THREADS" not in os.environ:
-            # Otherwise every process takes all cores, and they slow each other down.
-            environment["OMP_NUM_THREADS"] = str(max(1, cores() // count))
-        workers.append((_fairseq(job, settings), environment))
-    return workers
+    # Else every process takes all cores, and they slow each other down.
+    threads = os.environ.get("OMP_NUM_THREADS", str(max(1, cores() // count)))
+    settings = {
+        "distributed_world_size": count,
+        "distributed_init_method": address,
+        "distributed_no_spawn": True,
+        "distributed_backend": "gloo",
+        "ddp_backend": "legacy_ddp",
+    }
+    return [
+        (_fairseq(job, settings | {"distributed_rank": rank}), {"OMP_NUM_THREADS": threads})
+        for rank in range(count)
+    ]
 
 
 def run_workers(workers: Sequence[tuple[list[str], dict[str, str]]]) -> int:
