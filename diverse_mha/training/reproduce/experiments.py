@@ -1,6 +1,6 @@
 """What the papers' tables are made of: experiments, cells, rows, tables and figures."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from diverse_mha.training.reproduce.measures import KINDS
@@ -72,22 +72,20 @@ class Row:
     cells: tuple[Cell | None, ...]
 
 
-def cells(
-    experiments: Experiment | tuple[Experiment, ...] | None,
-    measures: str | tuple[str, ...],
-    values: Sequence[float | None],
-) -> tuple[Cell, ...]:
-    """Return a cell a value; one experiment, or one measure, serves them all."""
-    if not isinstance(experiments, tuple):
-        experiments = (experiments,) * len(values)
-    if isinstance(measures, str):
-        measures = (measures,) * len(values)
-    return tuple(Cell(*each) for each in zip(experiments, measures, values, strict=True))
+def rows(measures: tuple[str, ...], *entries: tuple) -> tuple[Row, ...]:
+    """Return a row an entry, each with a cell a measure.
 
-
-def rows(make: Callable[..., tuple[Cell | None, ...]], *entries: tuple) -> tuple[Row, ...]:
-    """Return a row an entry: name, label, and what ``make`` turns into its cells."""
-    return tuple(Row(name, label, make(*rest)) for name, label, *rest in entries)
+    An entry is name, label, experiment, or a tuple with one a cell, and the paper's values, of
+    which the last may be missing.
+    """
+    found = []
+    for name, label, experiments, *values in entries:
+        if not isinstance(experiments, tuple):
+            experiments = (experiments,) * len(measures)
+        values += [None] * (len(measures) - len(values))
+        each = zip(experiments, measures, values, strict=True)
+        found.append(Row(name, label, tuple(Cell(*one) for one in each)))
+    return tuple(found)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,10 +1,14 @@
 """Li et al. 2021, *On the diversity of multi-head attention*: Tables 3 to 7, Figs. 3 and 4."""
 
 from diverse_mha.corpora.probing import TASKS
-from diverse_mha.training.reproduce.experiments import Experiment, Figure, Row, Table, cells, rows
+from diverse_mha.training.reproduce.experiments import Experiment, Figure, Row, Table, rows
 from diverse_mha.training.reproduce.papers.li2018 import EN_DE, ON_ENCODER, ZH_EN
 
 _SIZED = ("parameters", "speed", "bleu")
+
+
+def _with(method: str) -> Experiment:
+    return EN_DE.but(method=method)
 
 
 def _em_layers(layers: str) -> Experiment:
@@ -17,14 +21,14 @@ TABLE_3 = Table(
     columns=("parameters", "speed", "BLEU"),
     baseline="none",
     rows=rows(
-        lambda method, *values: cells(EN_DE.but(method=method), _SIZED, values),
-        ("none", "none", "baseline", 88.0e6, 1.92, 27.31),
-        ("enc-simple", "Enc, Simple", "simple_routing_encoder", 100.6e6, 1.23, 27.98),
-        ("enc-em", "Enc, EM", "em_routing_encoder", 100.6e6, 1.20, 28.28),
-        ("e-d-em", "E-D, EM", "em_routing_cross", 100.6e6, 1.20, 27.94),
-        ("dec-em", "Dec, EM", "em_routing_decoder", 100.6e6, 1.21, 28.15),
-        ("enc+e-d-em", "Enc, E-D, EM", "em_routing_encoder_cross", 113.2e6, 0.87, 28.45),
-        ("all-em", "Enc, E-D, Dec, EM", "em_routing_everywhere", 125.8e6, 0.66, 28.47),
+        _SIZED,
+        ("none", "none", EN_DE, 88.0e6, 1.92, 27.31),
+        ("enc-simple", "Enc, Simple", _with("simple_routing_encoder"), 100.6e6, 1.23, 27.98),
+        ("enc-em", "Enc, EM", _with("em_routing_encoder"), 100.6e6, 1.20, 28.28),
+        ("e-d-em", "E-D, EM", _with("em_routing_cross"), 100.6e6, 1.20, 27.94),
+        ("dec-em", "Dec, EM", _with("em_routing_decoder"), 100.6e6, 1.21, 28.15),
+        ("enc+e-d-em", "Enc, E-D, EM", _with("em_routing_encoder_cross"), 113.2e6, 0.87, 28.45),
+        ("all-em", "Enc, E-D, Dec, EM", _with("em_routing_everywhere"), 125.8e6, 0.66, 28.47),
     ),
 )
 
@@ -34,14 +38,14 @@ TABLE_4 = Table(
     columns=("parameters", "speed", "BLEU"),
     baseline="none",
     rows=rows(
-        lambda experiment, *values: cells(experiment, _SIZED, values),
+        _SIZED,
         # A comma would part two names on the command line.
         ("none", "none", EN_DE, 88.0e6, 1.92, 27.31),
-        ("1-6", "1-6", EN_DE.but(method="em_routing_encoder"), 100.6e6, 1.20, 28.28),
+        ("1-6", "1-6", _with("em_routing_encoder"), 100.6e6, 1.20, 28.28),
         ("4-6", "4-6", _em_layers("4,5,6"), 94.3e6, 1.54, 28.26),
         ("1-3", "1-3", _em_layers("1,2,3"), 94.3e6, 1.54, 28.27),
         # The method of the later tables.
-        ("1+2", "1,2", EN_DE.but(method="em_routing_1_2"), 92.2e6, 1.67, 28.26),
+        ("1+2", "1,2", _with("em_routing_1_2"), 92.2e6, 1.67, 28.26),
         ("6", "6", _em_layers("6"), 90.1e6, 1.88, 27.68),
         ("1", "1", _em_layers("1"), 90.1e6, 1.88, 27.75),
     ),
@@ -49,22 +53,25 @@ TABLE_4 = Table(
     notes=("At the small scale the encoder has six layers here, so that the rows exist.",),
 )
 
-_METHODS = {
-    "base": ("Base", {}),
-    "+disagreement": ("+ Disagreement", {"method": "disagreement_output"}),
-    "+aggregation": ("+ Aggregation", {"method": "em_routing_1_2"}),
-    "+both": ("+ Both", {"method": "both"}),
-}
+# What a row's name and label end with, and the method.
+_METHODS = (
+    ("", "", "baseline"),
+    ("+disagreement", "+ Disagreement", "disagreement_output"),
+    ("+aggregation", "+ Aggregation", "em_routing_1_2"),
+    ("+both", "+ Both", "both"),
+)
 
 
-def _sized_row(prefix: str, size: str, method: str, en_de: tuple, zh_en: tuple | None) -> Row:
-    label, changes = _METHODS[method]
-    name = prefix if method == "base" else prefix + method
-    measures = ("parameters", "bleu")
-    found = cells(EN_DE.but(size=size, **changes), measures, en_de)
-    if zh_en is not None:
-        found += cells(ZH_EN.but(size=size, **changes), measures, zh_en)
-    return Row(name, f"Transformer-{prefix.title()}" if method == "base" else label, found)
+def _by_method(
+    name: str, size: str, corpora: tuple[Experiment, ...], *values: tuple[float, ...]
+) -> tuple[Row, ...]:
+    """Return the rows of a size: of each corpus the parameters and BLEU of each method."""
+    entries = []
+    for (suffix, label, method), row in zip(_METHODS, values, strict=True):
+        experiments = tuple(c.but(size=size, method=method) for c in corpora for _ in range(2))
+        label = label or f"Transformer-{name.title()}"
+        entries.append((name + suffix, label, experiments, *row))
+    return rows(("parameters", "bleu") * len(corpora), *entries)
 
 
 TABLE_5 = Table(
@@ -72,14 +79,20 @@ TABLE_5 = Table(
     title="Disagreement, aggregation and both (WMT14 En-De, WMT17 Zh-En)",
     columns=("En-De parameters", "En-De BLEU", "Zh-En parameters", "Zh-En BLEU"),
     rows=(
-        _sized_row("base", "base", "base", (88e6, 27.31), (108e6, 24.13)),
-        _sized_row("base", "base", "+disagreement", (88e6, 28.20), (108e6, 24.85)),
-        _sized_row("base", "base", "+aggregation", (92e6, 28.26), (112e6, 24.68)),
-        _sized_row("base", "base", "+both", (92e6, 28.41), (112e6, 24.90)),
-        _sized_row("big", "big", "base", (264e6, 28.58), (304e6, 24.56)),
-        _sized_row("big", "big", "+disagreement", (264e6, 28.96), (304e6, 25.08)),
-        _sized_row("big", "big", "+aggregation", (297e6, 28.96), (337e6, 25.00)),
-        _sized_row("big", "big", "+both", (297e6, 29.09), (337e6, 25.12)),
+        *_by_method(
+            *("base", "base", (EN_DE, ZH_EN)),
+            (88e6, 27.31, 108e6, 24.13),
+            (88e6, 28.20, 108e6, 24.85),
+            (92e6, 28.26, 112e6, 24.68),
+            (92e6, 28.41, 112e6, 24.90),
+        ),
+        *_by_method(
+            *("big", "big", (EN_DE, ZH_EN)),
+            (264e6, 28.58, 304e6, 24.56),
+            (264e6, 28.96, 304e6, 25.08),
+            (297e6, 28.96, 337e6, 25.00),
+            (297e6, 29.09, 337e6, 25.12),
+        ),
     ),
 )
 
@@ -87,11 +100,9 @@ TABLE_6 = Table(
     name="table-6",
     title="Big with 8 heads (WMT14 En-De)",
     columns=("parameters", "BLEU"),
-    rows=(
-        _sized_row("big", "big_8_heads", "base", (264e6, 28.10), None),
-        _sized_row("big", "big_8_heads", "+disagreement", (264e6, 28.63), None),
-        _sized_row("big", "big_8_heads", "+aggregation", (288e6, 28.65), None),
-        _sized_row("big", "big_8_heads", "+both", (288e6, 28.94), None),
+    rows=_by_method(
+        *("big", "big_8_heads", (EN_DE,)),
+        *((264e6, 28.10), (264e6, 28.63), (288e6, 28.65), (288e6, 28.94)),
     ),
     notes=(
         "The paper's +24M for aggregation with 8 heads does not follow from its own equations, "
@@ -113,16 +124,18 @@ _PROBES = {
 }
 
 
-def _probed(task: str, values: tuple[float, ...]) -> tuple:
-    probe = Experiment("probing", task=task)
-    return cells(tuple(probe.but(**how) for _, how in _METHODS.values()), "accuracy", values)
+def _probed(task: str) -> tuple[Experiment, ...]:
+    return tuple(Experiment("probing", method, task=task) for *_, method in _METHODS)
 
 
 TABLE_7 = Table(
     name="table-7",
     title="Linguistic probing, accuracy (ten tasks of Conneau et al. 2018)",
     columns=("Baseline", "Disagreement", "Aggregation", "Combine"),
-    rows=tuple(Row(name, name, _probed(task, _PROBES[name])) for task, (name, _) in TASKS.items()),
+    rows=rows(
+        ("accuracy",) * len(_METHODS),
+        *((name, name, _probed(task), *_PROBES[name]) for task, (name, _) in TASKS.items()),
+    ),
     scales=("smoke", "paper"),
     notes=("At the smoke scale the labels are stand-ins, read off the surface of demo sentences.",),
 )
@@ -144,12 +157,12 @@ FIGURE_4 = Figure(
     title="Logical inference: accuracy by the number of operators",
     kind="accuracy_by_length",
     curves=tuple(
-        (label, Experiment("logic").but(**changes))
-        for label, changes in (
-            ("Baseline", {}),
-            ("Disagreement", {"method": "disagreement_output"}),
-            ("Aggregation", {"method": "em_routing_encoder"}),
-            ("Combine", {"method": "both"}),
+        (label, Experiment("logic", method))
+        for label, method in (
+            ("Baseline", "baseline"),
+            ("Disagreement", "disagreement_output"),
+            ("Aggregation", "em_routing_encoder"),
+            ("Combine", "both"),
         )
     ),
     notes=("The paper gives a plot only, so there are no values of its to print.",),

@@ -1,14 +1,6 @@
 """Yun et al. 2021, *Analyzing and Controlling Inter-Head Diversity*: Tables 1-7, Figs. 2-4."""
 
-from diverse_mha.training.reproduce.experiments import (
-    Cell,
-    Experiment,
-    Figure,
-    Row,
-    Table,
-    cells,
-    rows,
-)
+from diverse_mha.training.reproduce.experiments import Cell, Experiment, Figure, Row, Table, rows
 
 DE_EN = Experiment("iwslt17_de_en")
 
@@ -48,18 +40,23 @@ TABLE_1 = Table(
 )
 
 SINGLE = sized(512, 1)
+
+
+def _beside(component: str, *values: float) -> tuple[Cell, ...]:
+    return tuple(
+        Cell(sized(512, heads), f"against.{component}", value, SINGLE)
+        for heads, value in zip(_HEADS, values, strict=True)
+    )
+
+
 TABLE_2 = Table(
     name="table-2",
     title="SVCCA against the single-head model, last layers (IWSLT17 De-En, d=512)",
     columns=tuple(f"H={heads}" for heads in _HEADS),
-    rows=rows(
-        lambda component, *values: tuple(
-            Cell(sized(512, heads), f"against.{component}", value, SINGLE)
-            for heads, value in zip(_HEADS, values, strict=True)
-        ),
-        ("enc-self", "encoder self", "encoder", 0.448, 0.407, 0.374, 0.272, 0.202),
-        ("dec-self", "decoder self", "decoder", 0.474, 0.400, 0.353, 0.328, 0.237),
-        ("enc-dec", "encoder-decoder", "cross", 0.429, 0.378, 0.319, 0.289, 0.189),
+    rows=(
+        Row("enc-self", "encoder self", _beside("encoder", 0.448, 0.407, 0.374, 0.272, 0.202)),
+        Row("dec-self", "decoder self", _beside("decoder", 0.474, 0.400, 0.353, 0.328, 0.237)),
+        Row("enc-dec", "encoder-decoder", _beside("cross", 0.429, 0.378, 0.319, 0.289, 0.189)),
     ),
     notes=(
         "All heads of a module side by side against those of the single-head model, which is "
@@ -67,32 +64,25 @@ TABLE_2 = Table(
     ),
 )
 
-_SIMILARITIES = ("SVCCA", "CKA", "SVCCA top", "SVCCA all", "CKA all")
-
-
-def _similarities(experiment: Experiment, svcca: float, cka: float) -> tuple[Cell, ...]:
-    """Cells of the paper's two numbers, and of other readings that it has no numbers for."""
-    measures = ("svcca", "cka", "svcca.top", "svcca.all", "cka.all")
-    return cells(experiment, measures, (svcca, cka, None, None, None))
-
+# The paper's two numbers, and other readings that it has no numbers for.
+_SIMILARITIES = ("svcca", "cka", "svcca.top", "svcca.all", "cka.all")
+_SIMILARITY_COLUMNS = ("SVCCA", "CKA", "SVCCA top", "SVCCA all", "CKA all")
 
 TABLE_3 = Table(
     name="table-3",
     title="Inter-head similarity by number of heads and width (IWSLT17 De-En)",
-    columns=_SIMILARITIES,
-    rows=tuple(
-        Row(f"{heads}h-{width}d", f"{heads}H-{width}d", _similarities(sized(width, heads), *found))
-        for heads, width, *found in (
-            (2, 64, 0.793, 0.553),
-            (2, 128, 0.712, 0.488),
-            (2, 512, 0.559, 0.344),
-            (4, 128, 0.504, 0.277),
-            (4, 256, 0.541, 0.309),
-            (4, 512, 0.560, 0.277),
-            (8, 256, 0.346, 0.143),
-            (8, 512, 0.419, 0.197),
-            (16, 512, 0.252, 0.117),
-        )
+    columns=_SIMILARITY_COLUMNS,
+    rows=rows(
+        _SIMILARITIES,
+        ("2h-64d", "2H-64d", sized(64, 2), 0.793, 0.553),
+        ("2h-128d", "2H-128d", sized(128, 2), 0.712, 0.488),
+        ("2h-512d", "2H-512d", sized(512, 2), 0.559, 0.344),
+        ("4h-128d", "4H-128d", sized(128, 4), 0.504, 0.277),
+        ("4h-256d", "4H-256d", sized(256, 4), 0.541, 0.309),
+        ("4h-512d", "4H-512d", sized(512, 4), 0.560, 0.277),
+        ("8h-256d", "8H-256d", sized(256, 8), 0.346, 0.143),
+        ("8h-512d", "8H-512d", sized(512, 8), 0.419, 0.197),
+        ("16h-512d", "16H-512d", sized(512, 16), 0.252, 0.117),
     ),
 )
 
@@ -108,10 +98,11 @@ _METHODS = (
 def _by_method(
     corpora: tuple[Experiment, ...], measure: str, *values: tuple[float, ...]
 ) -> tuple[Row, ...]:
-    return tuple(
-        Row(name, label, cells(tuple(c.but(method=method) for c in corpora), measure, row))
+    entries = (
+        (name, label, tuple(corpus.but(method=method) for corpus in corpora), *row)
         for (name, label, method), row in zip(_METHODS, values, strict=True)
     )
+    return rows((measure,) * len(corpora), *entries)
 
 
 def _both_directions(corpus: str) -> tuple[Experiment, Experiment]:
@@ -151,8 +142,8 @@ _CONTROLLED = (
 TABLE_5 = Table(
     name="table-5",
     title="Inter-head similarity under the controlling methods (IWSLT17 De-En)",
-    columns=_SIMILARITIES,
-    rows=rows(_similarities, *_CONTROLLED),
+    columns=_SIMILARITY_COLUMNS,
+    rows=rows(_SIMILARITIES, *_CONTROLLED),
 )
 
 TABLE_6 = Table(
