@@ -110,29 +110,25 @@ def check_added(job: launch.Job) -> None:
     # Where Hydra looks: beside the recipe, and where scripts/train.sh tells it to.
     told = any(word.startswith("hydra.searchpath=") for word in job.arguments)
     places = [folder, CONFIGS] if told and CONFIGS.is_dir() else [folder]
-    groups = {path.name for place in places for path in place.iterdir() if path.is_dir()}
-    known = {f.name for f in dataclasses.fields(FairseqConfig)} | {"hydra"}
+    folders = {path.name for place in places for path in place.iterdir() if path.is_dir()}
+    kinds = {f.name: f.type for f in dataclasses.fields(FairseqConfig)} | {"hydra": None}
     for word in job.arguments:
-        name = word.partition("=")[0]
-        group = name.lstrip("+~").split(".")[0].split("@")[0]
-        if name.startswith("+") and group.split("/")[0] not in known | groups:
-            there = ", ".join(sorted(groups)) or "none"
+        if not word.startswith("+"):
+            continue
+        group, _, key = word.partition("=")[0].lstrip("+").partition(".")
+        group = group.split("@")[0]
+        if group.split("/")[0] not in kinds.keys() | folders:
+            there = ", ".join(sorted(folders)) or "none"
             raise UserError(
                 f"{word}: fairseq has no group {group}, nor has {folder} a folder of that name; "
-                f"choose from {', '.join(sorted(known))}; folders: {there}"
+                f"choose from {', '.join(sorted(kinds))}; folders: {there}"
             )
-        options = _fixed_options(FairseqConfig, group)
-        key = name.rpartition(".")[2]
-        if name.startswith("+") and name.count(".") == 1 and options and key not in options:
-            close = difflib.get_close_matches(key, options, n=3) or sorted(options)[:8]
-            raise UserError(f"{word}: {group} has no {key}; the nearest are {', '.join(close)}")
-
-
-def _fixed_options(config: type, group: str) -> set[str]:
-    """Name the keys of a group that is the same whatever is trained; empty of others."""
-    kinds = {f.name: f.type for f in dataclasses.fields(config)}
-    kind = kinds.get(group)
-    return {f.name for f in dataclasses.fields(kind)} if dataclasses.is_dataclass(kind) else set()
+        kind = kinds.get(group)
+        if key and "." not in key and dataclasses.is_dataclass(kind):
+            known = [f.name for f in dataclasses.fields(kind)]
+            if key not in known:
+                close = difflib.get_close_matches(key, known, n=3) or sorted(known)[:8]
+                raise UserError(f"{word}: {group} has no {key}; the nearest are {', '.join(close)}")
 
 
 def job_of(words: Sequence[str]) -> launch.Job:
