@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
+import torch
+
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import read_json, write_json
 from diverse_mha.common.machine import cores, processor, versions
@@ -149,8 +151,6 @@ def machine_of(result: Mapping) -> str:
 
 def hardware(share: Mapping[str, str], used: int) -> dict:
     """Describe the machine: processor, cores at hand, threads asked for, GPUs used of a share."""
-    import torch
-
     names = visible_gpus()
     mine = split_list(share.get(GPUS, ",".join(names)))[:used]
     gpus = [torch.cuda.get_device_name(n) for n, name in enumerate(names) if name in mine]
@@ -160,8 +160,6 @@ def hardware(share: Mapping[str, str], used: int) -> dict:
 
 def visible_gpus() -> list[str]:
     """Name the GPUs that this process may use, as ``CUDA_VISIBLE_DEVICES`` names them."""
-    import torch
-
     count = torch.cuda.device_count()
     named = os.environ.get(GPUS)
     return list(map(str, range(count))) if named is None else split_list(named)[:count]

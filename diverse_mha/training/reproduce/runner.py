@@ -178,9 +178,8 @@ class Runner:
     def _gpus(self, run: Run, share: Mapping[str, str]) -> int:
         if self.on_cpu:
             return 0
-        if GPUS in share:
-            return usable(run.batches, len(split_list(share[GPUS])))
-        return usable(run.batches, len(visible_gpus()[: self.gpus]))
+        mine = split_list(share[GPUS]) if GPUS in share else visible_gpus()[: self.gpus]
+        return usable(run.batches, len(mine))
 
     def _imitates_bfloat16(self, run: Run) -> bool:
         return (
