@@ -73,13 +73,12 @@ def read_runs(words: Sequence[str], subset: str) -> dict[str, list[dict]]:
     given = []
     for word in words:
         name, separator, place = word.partition("=")
-        if Path(word).exists():  # a run's folder may have = in its name
-            name, separator, place = "", "", word
-        path = Path(place if separator else word)
-        log = path / TRAIN_LOG if path.is_dir() else path
+        if not separator or Path(word).exists():  # a run's folder may have = in its name
+            name, place = None, word
+        log = Path(place, TRAIN_LOG) if Path(place).is_dir() else Path(place)
         if not log.is_file():
             raise UserError(f"{log}: no such log; name a log file or the folder of a run")
-        given.append((name if separator else None, log))
+        given.append((name, log))
     folders = [log.absolute().parent.name for name, log in given if name is None]
     runs: dict[str, list[dict]] = {}
     for name, log in given:

@@ -132,16 +132,13 @@ def check_added(job: launch.Job) -> None:
 
 
 def job_of(words: Sequence[str]) -> launch.Job:
-    """Read the recipe that a command line for fairseq-hydra-train names.
+    """Read the recipe of a command line that the launcher wrote for fairseq-hydra-train.
 
     Raises:
-        UserError: if it names none, or that cannot be read.
+        UserError: if it cannot be read.
     """
     given = dict(zip(words, words[1:], strict=False))
-    try:
-        recipe = Path(given["--config-dir"], given["--config-name"] + ".yaml")
-    except KeyError as error:
-        raise UserError(f"{error.args[0]} is missing; scripts/train.sh --config gives it") from None
+    recipe = Path(given["--config-dir"], given["--config-name"] + ".yaml")
     settings = [word for word in words if "=" in word and not word.startswith("-")]
     return launch.parse(["--config", str(recipe), *settings])
 
