@@ -3,8 +3,6 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from diverse_mha.training.reproduce.measures import KINDS
-
 SCALES = ("smoke", "small", "paper")
 
 
@@ -141,13 +139,13 @@ class Figure(Item):
     """One figure.
 
     Attributes:
-        kind: How it is drawn, a name of ``reproduce.measures.KINDS``.
+        measure: What it shows, a name of ``reproduce.measures``; None: the heads' mean outputs.
         curves: The trainings it shows, by their label.
         against: The training that the curves are compared with, if any.
         panels: Labels of the curves that share a panel; empty: all in one.
     """
 
-    kind: str
+    measure: str | None
     curves: tuple[tuple[str, Experiment], ...]
     against: Experiment | None = None
     panels: tuple[tuple[str, tuple[str, ...]], ...] = ()
@@ -155,8 +153,7 @@ class Figure(Item):
     @property
     def rows(self) -> tuple[Row, ...]:
         """A row a curve, with the cell that the curve is drawn from."""
-        measure = KINDS[self.kind]
         return tuple(
-            Row(label, label, (Cell(experiment, measure, against=self.against),))
+            Row(label, label, (Cell(experiment, self.measure, against=self.against),))
             for label, experiment in self.curves
         )

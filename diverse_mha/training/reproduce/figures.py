@@ -67,7 +67,7 @@ def draw(
         curves.append(Curve(label, found[need.run], model, checkpoint, data))
     if not curves:
         return False
-    plots = _DRAWERS[figure.kind](figure, curves, runner, folder)
+    plots = _DRAWERS[figure.measure](figure, curves, runner, folder)
     pictures = save(figure, choices, plots, folder)
     print(f"written: {folder}: {', '.join(path.name for path in pictures)}\n", flush=True)
     return len(curves) == len(needs)
@@ -202,10 +202,11 @@ def _accuracy_by_length(
     return [Plot("accuracy-by-length", "Logical inference", caption, picture)]
 
 
+#: By what a figure shows.
 _DRAWERS = {
-    "tsne": _tsne,
-    "heat_maps": _heat_maps,
-    "coefficients": _coefficients,
-    "coefficients_against": _coefficients_against,
-    "accuracy_by_length": _accuracy_by_length,
+    None: _tsne,
+    "jsd": _heat_maps,
+    "svcca": _coefficients,
+    "against.encoder": _coefficients_against,
+    "accuracy": _accuracy_by_length,
 }

@@ -159,12 +159,3 @@ for _number in range(1, 7):
     MEASURES[f"exp_d.position.{_number}"] = Measure(
         _exp_d("position", _number), heads=_EXP_D, optional=_number > 1
     )
-
-#: What of the heads a kind of figure is drawn from: a measure, or None.
-KINDS: dict[str, str | None] = {
-    "tsne": None,
-    "heat_maps": "jsd",
-    "coefficients": "svcca",
-    "coefficients_against": "against.encoder",
-    "accuracy_by_length": None,
-}

@@ -143,7 +143,7 @@ TABLE_7 = Table(
 FIGURE_3 = Figure(
     name="figure-3",
     title="t-SNE of the encoder heads' mean outputs, one colour a regulariser (WMT17 Zh-En)",
-    kind="tsne",
+    measure=None,
     curves=(
         ("none", ON_ENCODER["none"]),
         ("Subspace", ON_ENCODER["sub"]),
@@ -155,7 +155,7 @@ FIGURE_3 = Figure(
 FIGURE_4 = Figure(
     name="figure-4",
     title="Logical inference: accuracy by the number of operators",
-    kind="accuracy_by_length",
+    measure="accuracy",
     curves=tuple(
         (label, Experiment("logic", method))
         for label, method in (

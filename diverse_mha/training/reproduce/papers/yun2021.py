@@ -186,7 +186,7 @@ def _curve(heads: int, width: int) -> tuple[str, Experiment]:
 FIGURE_2 = Figure(
     name="figure-2",
     title="SVCCA coefficients against the single-head model (IWSLT17 De-En, d=512)",
-    kind="coefficients_against",
+    measure="against.encoder",
     curves=tuple(_curve(heads, 512) for heads in _HEADS),
     against=SINGLE,
     notes=TABLE_2.notes,
@@ -200,7 +200,7 @@ _ONLY_CROSS = (
 FIGURE_3 = Figure(
     name="figure-3",
     title="SVCCA coefficients between heads, by number of heads and width (IWSLT17 De-En)",
-    kind="coefficients",
+    measure="svcca",
     curves=tuple(
         _curve(heads, width) for width, by_heads in _GRID.items() for heads in by_heads if heads > 1
     ),
@@ -216,7 +216,7 @@ FIGURE_3 = Figure(
 FIGURE_4 = Figure(
     name="figure-4",
     title="SVCCA coefficients between heads under the controlling methods (IWSLT17 De-En)",
-    kind="coefficients",
+    measure="svcca",
     curves=tuple((label, experiment) for _, label, experiment, _, _ in _CONTROLLED),
     panels=(
         ("(a) Drophead", ("Baseline", "Drophead 0.1", "Drophead 0.3", "Drophead 0.5")),

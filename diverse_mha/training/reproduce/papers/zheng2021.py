@@ -81,7 +81,7 @@ def _heat_map(number: int, title: str, curves: tuple[tuple[str, Experiment], ...
     return Figure(
         name=f"figure-{number}",
         title=f"JSD of every pair of heads, by layer ({title})",
-        kind="heat_maps",
+        measure="jsd",
         curves=curves,
     )
 
