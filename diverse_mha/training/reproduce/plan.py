@@ -22,7 +22,6 @@ class Run:
     settings: Mapping[str, object]  # beside the recipe and the choices, by dotted name
     composed: Mapping = field(repr=False)  # all settings together
     languages: tuple[str, str]  # source and target, for translation
-    task: str  # of probing, if any
     seed: int
 
     def __eq__(self, other: object) -> bool:
@@ -87,6 +86,7 @@ def plan(
         scales = ", ".join(sorted(by_scale))
         raise UserError(f"--scale {scale}: {experiment.corpus} has only {scales}")
     recipe = by_scale[scale]
+    recipe = replace(recipe, folder=recipe.folder.format(task=experiment.task))
     wanted = dict(recipe.settings)
     choices = {}
     if recipe.sizes:
@@ -118,7 +118,7 @@ def plan(
     composed = compose(recipe.config, choices, changed)
     average = [recipe.average, "update"] if recipe.average else 0
     evaluation = [recipe.beam, recipe.lenpen, average, list(recipe.evaluate)]
-    corpus = [recipe.folder.format(task=experiment.task), list(recipe.prepare)]
+    corpus = [recipe.folder, list(recipe.prepare)]
     key = fingerprint(composed, recipe.kind, evaluation, corpus)
     return Run(
         name=_name(experiment, recipe, changed, languages, seed, key),
@@ -129,7 +129,6 @@ def plan(
         settings=changed,
         composed=composed,
         languages=languages,
-        task=experiment.task,
         seed=seed,
     )
 

@@ -62,7 +62,7 @@ def usable(batches: int, processes: int) -> int:
 
 def data_folder(run: Run, place: Place) -> Path:
     """Return the folder that fairseq-preprocess wrote for a run's corpus."""
-    return place.data / run.recipe.folder.format(task=run.task) / "bin"
+    return place.data / run.recipe.folder / "bin"
 
 
 def prepare(run: Run, place: Place) -> Step:
