@@ -8,7 +8,7 @@ _HEADINGS = ("SVCCA", "CKA", "exp(D) Sub.", "exp(D) Out.", "JSD")
 _TRANSLATION = ("sacrebleu", "valid_perplexity", "parameters", *_HEADS, "cost")
 
 
-def _translation(name: str, corpus: str, title: str, late: int) -> Table:
+def _translation(name: str, corpus: str, title: str, late: int, controls: tuple = ()) -> Table:
     """Return the table of a corpus, in which one row's term counts from update ``late`` on."""
     plain = Experiment(corpus)
     from_late = {"criterion.diversity_start": late}
@@ -40,13 +40,21 @@ def _translation(name: str, corpus: str, title: str, late: int) -> Table:
         columns=("BLEU", "valid ppl", "parameters", *_HEADINGS, "cost"),
         baseline="baseline",
         tested="BLEU",
-        rows=rows(_TRANSLATION, *methods),
+        rows=rows(_TRANSLATION, *methods, *controls),
         scales=("smoke", "small"),
         notes=("BLEU and chrF: sacreBLEU's.",),
     )
 
 
-TRANSLATION = _translation("translation", "multi30k", "trained to the end", 3200)
+# As many parameters more than the baseline as EM routing has in two layers, but for 512.
+_WIDE = Experiment("multi30k").but({"model.encoder_ffn_embed_dim": 384})
+TRANSLATION = _translation(
+    "translation",
+    "multi30k",
+    "trained to the end",
+    3200,
+    (("wide", "Baseline, encoder feed-forward 384", _WIDE),),
+)
 TRANSLATION_SMALL = _translation("translation-small", "multi30k_small", "ten epochs", 1000)
 
 _PTB = ("perplexity", "lm_valid_perplexity", "parameters", *_HEADS, "cost")
