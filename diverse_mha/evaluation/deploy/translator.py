@@ -60,7 +60,8 @@ class Translator:
     def __init__(self, checkpoint: str, data: str | Path, options: argparse.Namespace):
         import torch
         from fairseq import checkpoint_utils, utils
-        from fairseq.dataclass.configs import FairseqConfig, GenerationConfig
+        from fairseq.dataclass.configs import DatasetConfig, FairseqConfig, GenerationConfig
+        from fairseq.hub_utils import GeneratorHubInterface
         from omegaconf import OmegaConf
 
         from diverse_mha.evaluation.checkpoints import check_translates, fitting
@@ -72,30 +73,24 @@ class Translator:
         for path in paths:
             check_translates(path)
         with fitting(checkpoint, data):
-            self.models, _, self.task = checkpoint_utils.load_model_ensemble_and_task(
+            models, _, task = checkpoint_utils.load_model_ensemble_and_task(
                 paths, arg_overrides={"data": str(data)}
             )
         self.source, self.target = (
-            read_side(data, language)
-            for language in (self.task.cfg.source_lang, self.task.cfg.target_lang)
+            read_side(data, language) for language in (task.cfg.source_lang, task.cfg.target_lang)
         )
         self._encode, self._options = self.source.encode(), options
-        self._cuda = torch.cuda.is_available() and not options.cpu
         search = GenerationConfig(
             beam=options.beam,
             lenpen=options.lenpen,
             max_len_a=options.max_len_a,
             max_len_b=options.max_len_b,
         )
-        cfg = OmegaConf.structured(FairseqConfig(generation=search))
-        for model in self.models:
-            model.prepare_for_inference_(cfg)
-            if self._cuda:
-                model.cuda()
-        self._generator = self.task.build_generator(self.models, cfg.generation)
-        self._positions = utils.resolve_max_positions(
-            self.task.max_positions(), *(model.max_positions() for model in self.models)
-        )
+        batches = DatasetConfig(max_tokens=options.max_tokens)
+        cfg = OmegaConf.structured(FairseqConfig(generation=search, dataset=batches))
+        self._hub = GeneratorHubInterface(cfg, task, models)
+        if torch.cuda.is_available() and not options.cpu:
+            self._hub.cuda()
 
     def translate(self, lines: Iterable[str]) -> Iterator[Translation]:
         """Translate lines of plain text, in order; an empty line gives an empty line.
@@ -111,10 +106,10 @@ class Translator:
     def _portion(self, lines: Sequence[str], start: int) -> list[Translation]:
         encoded = [self._encode(line) for line in lines]
         places = [place for place, words in enumerate(encoded) if words.strip()]
-        tokens, lengths = self.task.get_interactive_tokens_and_lengths(
+        tokens, lengths = self._hub.task.get_interactive_tokens_and_lengths(
             [encoded[place] for place in places], lambda line: line
         )
-        limit = min(self._positions[0], self._options.max_tokens)
+        limit = min(self._hub.max_positions[0], self._options.max_tokens)
         for place, length in zip(places, lengths, strict=True):
             if length > limit:
                 raise UserError(
@@ -122,32 +117,9 @@ class Translator:
                     "read at once; split it (at the end of a sentence)"
                 )
         found = [""] * len(lines)
-        for place, words in zip(places, self._search(tokens, lengths), strict=True):
-            found[place] = words
+        hypotheses = self._hub.generate(tokens, beam=self._options.beam) if tokens else []
+        for place, best in zip(places, hypotheses, strict=True):
+            words = best[0]["tokens"].int().cpu()
+            found[place] = self._hub.tgt_dict.string(words, self.target.post_process)
         plain = detokenise(found, self.target.moses)
         return [Translation(*pair) for pair in zip(found, plain, strict=True)]
-
-    def _search(self, tokens: list, lengths: list[int]) -> list[str]:
-        """Translate token numbers, long ones with long ones; the result is in their order."""
-        from fairseq import utils
-        from fairseq_cli.generate import get_symbols_to_strip_from_output
-
-        words = [""] * len(tokens)
-        if not tokens:
-            return words
-        batches = self.task.get_batch_iterator(
-            self.task.build_dataset_for_inference(tokens, lengths),
-            max_tokens=self._options.max_tokens,
-            max_positions=self._positions,
-        ).next_epoch_itr(shuffle=False)
-        ignored = get_symbols_to_strip_from_output(self._generator)
-        for batch in batches:
-            sample = utils.move_to_cuda(batch) if self._cuda else batch
-            hypotheses = self.task.inference_step(self._generator, self.models, sample)
-            for number, best in zip(batch["id"].tolist(), hypotheses, strict=True):
-                words[number] = self.task.target_dictionary.string(
-                    best[0]["tokens"].int().cpu(),
-                    self.target.post_process,
-                    extra_symbols_to_ignore=ignored,
-                )
-        return words
