@@ -24,7 +24,7 @@ from diverse_mha.benchmark.options import (
     add_output,
     add_rounds,
     carry_out,
-    check_precision,
+    check_models,
     result_of,
 )
 from diverse_mha.benchmark.ranges import LEAST_ROUNDS, add, format_ranges, read
@@ -36,7 +36,6 @@ from diverse_mha.benchmark.variants import (
     LANGUAGE_MODEL_VARIANTS,
     STOCK,
     VARIANTS,
-    choose,
     variants_of,
 )
 from diverse_mha.common.arguments import OneLineParser, add_number, called
@@ -90,7 +89,7 @@ def check_options(args: argparse.Namespace) -> None:
         UserError: naming the option, its value and what would do.
     """
     shape = SHAPES[args.shape]
-    args.variants = choose(args.variants, variants_of(shape))
+    check_models(args, variants_of(shape))
     args.batch_tokens = args.batch_tokens or shape.batch_tokens
     if args.mean_length is None:
         args.mean_length = shape.mean_length
@@ -99,7 +98,6 @@ def check_options(args: argparse.Namespace) -> None:
             f"--mean-length {args.mean_length:g}: must lie between 2 and --batch-tokens, "
             f"{args.batch_tokens}"
         )
-    check_precision(args.precision, args.device)
     if args.add_to is not None:
         if args.rounds < LEAST_ROUNDS:
             raise UserError(

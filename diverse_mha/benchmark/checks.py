@@ -2,7 +2,7 @@
 
 from argparse import Namespace
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -43,8 +43,10 @@ def gather(
     """
     evidence, stock = {}, None
     for name in names:
-        variant = variants_of(shape)[name].without_drophead()
-        options = shape.options(dropout=0.0)
+        variant = variants_of(shape)[name]
+        certain = {key: value for key, value in variant.model.items() if key != "drophead"}
+        variant = replace(variant, model=certain)
+        options = replace(shape, dropout=0.0).options()
         trainee = Trainee(variant, options, task, device=device, precision="fp32", seed=seed)
         if stock is None:
             stock = {key: value.clone() for key, value in trainee.model.state_dict().items()}

@@ -22,14 +22,14 @@ from diverse_mha.benchmark.options import (
     add_output,
     add_rounds,
     carry_out,
-    check_precision,
+    check_models,
     result_of,
 )
 from diverse_mha.benchmark.report import describe_machine, format_table, ratio
 from diverse_mha.benchmark.rounds import clock_for, run_rounds
 from diverse_mha.benchmark.shapes import SHAPES, LanguageModelShape
 from diverse_mha.benchmark.training import DTYPES, build_model, copy_shared
-from diverse_mha.benchmark.variants import STOCK, VARIANTS, choose
+from diverse_mha.benchmark.variants import STOCK, VARIANTS
 from diverse_mha.common.arguments import OneLineParser, add_number
 from diverse_mha.common.errors import run_cli
 
@@ -55,16 +55,6 @@ def build_parser() -> argparse.ArgumentParser:
     add_rounds(parser, rounds=10, warm_up=1)
     add_output(parser)
     return parser
-
-
-def check_options(args: argparse.Namespace) -> None:
-    """Refuse impossible options.
-
-    Raises:
-        UserError: naming the option, its value and what would do.
-    """
-    args.variants = choose(args.variants)
-    check_precision(args.precision, args.device)
 
 
 class Decoder:
@@ -138,13 +128,12 @@ def measure(args: argparse.Namespace) -> dict:
     seconds = run_rounds(steps, batches, args.warm_up, clock_for(device))
     # A batch of long sentences has fewer of them than was asked for.
     sentences = [len(batch["net_input"]["src_lengths"]) for batch in batches[args.warm_up :]]
-    speeds = {
-        name: median(n / s for n, s in zip(sentences, times, strict=True))
-        for name, times in seconds.items()
-    }
     rows = {
-        name: {"text": VARIANTS[name].text, "sentences_per_second": speed}
-        for name, speed in speeds.items()
+        name: {
+            "text": VARIANTS[name].text,
+            "sentences_per_second": median(n / s for n, s in zip(sentences, times, strict=True)),
+        }
+        for name, times in seconds.items()
     }
     return result_of(args, machine, seconds, rows)
 
@@ -167,7 +156,7 @@ def format_markdown(result: dict) -> str:
 def main(arguments: Sequence[str]) -> int:
     """Run the benchmark and return the exit code."""
     args = build_parser().parse_args(arguments)
-    check_options(args)
+    check_models(args, VARIANTS)
     return carry_out(lambda: measure(args), format_markdown, args.output)
 
 

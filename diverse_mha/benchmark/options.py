@@ -12,7 +12,7 @@ from diverse_mha.benchmark.checks import CheckError
 from diverse_mha.benchmark.rounds import summarise
 from diverse_mha.benchmark.shapes import SHAPES
 from diverse_mha.benchmark.training import DTYPES
-from diverse_mha.benchmark.variants import STOCK
+from diverse_mha.benchmark.variants import STOCK, Variant, choose
 from diverse_mha.common.arguments import add_number
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import write_json
@@ -77,15 +77,17 @@ def find_device(name: str) -> torch.device:
     return torch.device(name)
 
 
-def check_precision(precision: str, device: torch.device) -> None:
-    """Refuse a precision that the device cannot train in.
+def check_models(args: argparse.Namespace, variants: Mapping[str, Variant]) -> None:
+    """Read ``--variants``, and refuse a precision that the device cannot train in.
 
     Raises:
         UserError: naming what would do.
     """
-    if precision == "fp16" and device.type == "cpu":
+    args.variants = choose(args.variants, variants)
+    if args.precision == "fp16" and args.device.type == "cpu":
         raise UserError("--precision fp16: needs a GPU; on the CPU choose fp32 or bf16")
-    if precision == "bf16" and device.type == "cuda" and not torch.cuda.is_bf16_supported():
+    on_gpu = args.device.type == "cuda"
+    if args.precision == "bf16" and on_gpu and not torch.cuda.is_bf16_supported():
         raise UserError("--precision bf16: this GPU has no bfloat16; choose fp32 or fp16")
 
 

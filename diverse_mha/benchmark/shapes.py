@@ -22,7 +22,7 @@ class Shape:
         """Layers in words."""
         return f"{self.layers}+{self.layers} layers"
 
-    def options(self, dropout: float | None = None) -> dict:
+    def options(self) -> dict:
         """Options of fairseq's ``transformer`` and of every model derived from it."""
         sides = {
             "embed_dim": self.embed_dim,
@@ -32,7 +32,7 @@ class Shape:
         }
         return {
             **{f"{side}_{k}": v for side in ("encoder", "decoder") for k, v in sides.items()},
-            "dropout": self.dropout if dropout is None else dropout,
+            "dropout": self.dropout,
             "attention_dropout": 0.0,
             "share_all_embeddings": self.share_all,
             "share_decoder_input_output_embed": True,
@@ -50,7 +50,7 @@ class LanguageModelShape(Shape):
         """Layers in words."""
         return f"{self.layers} decoder layers"
 
-    def options(self, dropout: float | None = None) -> dict:
+    def options(self) -> dict:
         """Options of fairseq's ``transformer_lm`` and of every model derived from it."""
         options = {
             "decoder_embed_dim": self.embed_dim,
@@ -60,7 +60,7 @@ class LanguageModelShape(Shape):
             "decoder_layers": self.layers,
             "decoder_attention_heads": self.heads,
             "decoder_normalize_before": True,
-            "dropout": self.dropout if dropout is None else dropout,
+            "dropout": self.dropout,
             "attention_dropout": 0.0,
             "share_decoder_input_output_embed": not self.cutoffs,
             "tokens_per_sample": int(self.mean_length),

@@ -29,11 +29,6 @@ class Variant:
         """Whether ``--compile`` has anything to do: fairseq's own model knows no such option."""
         return "disagree" in self.arch or "routing" in self.arch
 
-    def without_drophead(self) -> "Variant":
-        """The same with every head kept, for comparisons that chance must not enter."""
-        model = {name: value for name, value in self.model.items() if name != "drophead"}
-        return replace(self, model=model)
-
 
 _ALL_TERMS = "subspace,position,output"
 _ENCODER = {"disagreement_on": "encoder"}
@@ -132,7 +127,7 @@ def variants_of(shape: Shape) -> dict[str, Variant]:
     }
 
 
-def choose(names: str | None, variants: Mapping[str, Variant] = VARIANTS) -> list[str]:
+def choose(names: str | None, variants: Mapping[str, Variant]) -> list[str]:
     """Read a comma list of variants, None for all, in their order; stock is always measured.
 
     Raises:

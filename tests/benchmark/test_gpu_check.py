@@ -311,6 +311,8 @@ def test_every_job_is_one_that_can_start(tmp_path):
     """Tests that exist, and options that the benchmarks take."""
     from diverse_mha.benchmark import __main__ as training
     from diverse_mha.benchmark import decoding
+    from diverse_mha.benchmark.options import check_models
+    from diverse_mha.benchmark.variants import VARIANTS
 
     assert set(gpu_jobs.ARCHITECTURES) == set(runs.RUNS)
     counts = []
@@ -326,7 +328,7 @@ def test_every_job_is_one_that_can_start(tmp_path):
             if module == "diverse_mha.benchmark":
                 training.check_options(training.build_parser().parse_args(words))
             elif module == "diverse_mha.benchmark.decoding":
-                decoding.check_options(decoding.build_parser().parse_args(words))
+                check_models(decoding.build_parser().parse_args(words), VARIANTS)
             elif module == "pytest":
                 for word in filter(lambda word: word.startswith("tests/"), words):
                     file, _, test = word.partition("::")
