@@ -73,8 +73,7 @@ def newest_checkpoints(folder: str | Path, count: int, by: str = "epoch") -> lis
 def check_one_run(paths: Sequence[Path]) -> None:
     """Refuse what an earlier run left in the folder, under higher numbers than this one's.
 
-    Args:
-        paths: the checkpoints, oldest first; the run's last one is looked at beside them.
+    The paths are oldest first; the run's last checkpoint is looked at beside them.
 
     Raises:
         UserError: if the method or the seed changes, or the number of updates falls.
@@ -106,23 +105,15 @@ def _origin(path: Path) -> dict:
 
 
 def average_checkpoints(paths: Sequence[str | Path]) -> dict:
-    """Average the parameters of checkpoints of one architecture.
+    """Average the parameters of checkpoints of one architecture, oldest first.
 
     Floating-point entries are summed in float64 and cast back to their own type; all else
-    (counters, flags) comes from the last checkpoint, as do configuration and training state.
-    One running sum is held, however many checkpoints there are.
-
-    Args:
-        paths: The checkpoint files, oldest first.
-
-    Returns:
-        A checkpoint without optimizer state, ready for ``torch.save``.
+    (counters, flags) comes from the last checkpoint, as do configuration and training state, the
+    optimizer's left out. One running sum is held, however many checkpoints there are.
 
     Raises:
-        UserError: If none is given, one cannot be read, or two differ in names or shapes.
+        UserError: If one cannot be read, or two differ in names, shapes or how they compute.
     """
-    if not paths:
-        raise UserError("no checkpoint to average; name files, or a folder with --last N")
     sums: dict[str, torch.Tensor] = {}
     shapes: dict[str, torch.Size] = {}
     options: dict = {}

@@ -56,17 +56,10 @@ def bleu_scores(
     lowercase: bool = False,
     compound_split: bool = False,
 ) -> dict:
-    """Score the same translations both ways.
+    """Score the same translations both ways, with one reference for each.
 
-    Args:
-        tokenised: Translations as tokens.
-        plain: The same as plain text.
-        tok_reference: One tokenised reference for each.
-        raw_reference: One untouched reference for each.
-        target_lang: Chooses sacreBLEU's tokeniser, which is another one for some languages;
-            "zh-CN" is "zh" there.
-        lowercase: Whether to ignore case.
-        compound_split: Whether to score with hyphenated words split, too.
+    The target language chooses sacreBLEU's tokeniser, which is another one for some languages;
+    "zh-CN" is "zh" there.
 
     Returns:
         ``tokenised_bleu``, ``sacrebleu`` and perhaps ``compound_split_bleu`` in percent, each
@@ -112,14 +105,10 @@ def report(
     translations: tuple[list[str], list[str]],
     references: tuple[list[str], list[str]],
 ) -> None:
-    """Score translations, write them and the scores, and print these.
+    """Score translations, write them and the scores to ``output`` and beside it, and print these.
 
-    Args:
-        args: the options, with ``seconds`` that the translation took.
-        output: the JSON to write.
-        what: the subset, or the name of the file, that was translated.
-        translations: as tokens and as plain text.
-        references: the same of the references.
+    ``args`` has the ``seconds`` that the translation took, ``what`` names the subset, or the file;
+    translations and references are as tokens and as plain text.
     """
     scores = bleu_scores(
         *translations,

@@ -30,12 +30,7 @@ _OTHER_SIZE = re.compile(r"size mismatch for (\S+): .*?torch.Size\((.*?)\).*?tor
 def load_checkpoint(path: str | Path, *, mmap: bool = False) -> dict:
     """Read a fairseq checkpoint onto the CPU with torch's safe loader.
 
-    Args:
-        path: The checkpoint file.
-        mmap: Map the tensors instead of reading them; for a look at the rest of the file.
-
-    Returns:
-        The checkpoint as fairseq wrote it: ``model``, ``cfg`` or ``args``, ``extra_state``, ...
+    With ``mmap`` tensors are mapped instead of read, for a look at the rest of the file.
 
     Raises:
         UserError: If the file is missing, truncated, needs more than plain tensors and
@@ -81,13 +76,8 @@ def settings(state: dict, group: str = "task") -> dict:
 def check_task(checkpoint: str | Path, state: dict, wanted: str) -> dict:
     """Return the settings of the task that a checkpoint was trained on.
 
-    Args:
-        checkpoint: the file, for the message.
-        state: what it holds.
-        wanted: what the task's name must have in it.
-
     Raises:
-        UserError: if it has not.
+        UserError: if the task's name does not have ``wanted`` in it.
     """
     task = settings(state)
     if wanted not in str(task.get("_name")):

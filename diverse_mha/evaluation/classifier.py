@@ -48,11 +48,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def subsets_of(data: Path, wanted: str | None) -> list[str]:
-    """Name the splits to evaluate, test10 after test9.
-
-    Args:
-        data: the data folder.
-        wanted: comma list, or None for all but train.
+    """Name the splits to evaluate, of a comma list or all but train, test10 after test9.
 
     Raises:
         UserError: for a split that is not there.
@@ -135,15 +131,11 @@ def predict(model, task, subset: str, batch_size: int) -> list[tuple[int, int, i
 
 
 def score(answers: Sequence[tuple[int, int, int | None]], groups: Sequence[str] = ()) -> dict:
-    """Count right answers.
-
-    Args:
-        answers: predicted class, right class and group of every example.
-        groups: names of the groups.
+    """Count right answers; each is predicted class, right class and the number of its group.
 
     Returns:
         ``examples``, ``accuracy`` in percent, ``majority`` (percent of the most frequent right
-        class), and with groups ``groups``: examples and accuracy of each that occurs.
+        class), and with names of groups ``groups``: examples and accuracy of each that occurs.
     """
     right = [chosen == target for chosen, target, _ in answers]
     most = Counter(target for _, target, _ in answers).most_common(1)[0][1]

@@ -37,13 +37,8 @@ def evaluation_parser(
 ) -> OneLineParser:
     """Build a parser that takes a checkpoint and its data, ``--output`` and ``--cpu``.
 
-    Args:
-        name: of the command.
-        text: what it does.
-        epilog: what it writes.
-        model: the help of the checkpoint.
-        data: the help of its data.
-        output: what the result's name says behind the checkpoint's, by default.
+    ``model`` and ``data`` are the help of these two, ``output`` is what stands behind the
+    checkpoint's name in that of the result.
     """
     parser = OneLineParser(prog=called(name), allow_abbrev=False, description=text, epilog=epilog)
     parser.add_argument("checkpoint", help=model)
@@ -60,22 +55,18 @@ def evaluation_parser(
 
 
 def parse_with_fairseqs(
-    parser: OneLineParser, words: Sequence[str], refused: Mapping[str, str] | None = None
+    parser: OneLineParser, words: Sequence[str], refused: Mapping[str, str]
 ) -> argparse.Namespace:
     """Read a command line; what the parser does not know is fairseq's, and stands in ``extra``.
 
-    Args:
-        parser: of our options.
-        words: the command line.
-        refused: further options of fairseq's that do not go on to it, and why.
-
     Raises:
-        UserError: for an option of fairseq's, or the beginning of one, that cannot go on to it.
+        UserError: for one of these options, or the beginning of one, that does not go on to
+            fairseq for any command, or is ``refused`` besides, with the reason given there.
     """
     args, args.extra = parser.parse_known_args(words)
     for word in args.extra:
         name = word.partition("=")[0]
-        for option, why in (_REFUSED | dict(refused or {})).items():
+        for option, why in (_REFUSED | refused).items():
             if name.startswith("--") and option.startswith(name):
                 raise UserError(f"{name}: {why}")
     return args
@@ -85,16 +76,13 @@ def evaluation_output(
     args: argparse.Namespace,
     checkpoints: Sequence[str],
     default: str,
-    settings: Mapping[str, Any] | None = None,
+    settings: Mapping[str, Any],
 ) -> Path:
     """Return ``--output``, given or by default.
 
-    Args:
-        args: the options.
-        checkpoints: beside the first of which it goes by default, with all in its name, and
-            their folders where the names repeat.
-        default: what its name says behind theirs.
-        settings: what the result will say of how it came about.
+    By default it goes beside the first checkpoint, with the names of all (their folders too, where
+    names repeat) and ``default`` behind them. ``settings`` is what the result will say of how it
+    came about.
 
     Raises:
         UserError: if it could not be written, or by default would replace a result that came
@@ -109,7 +97,7 @@ def evaluation_output(
     check_file("--output", output, ".json")
     if args.output is None and output.is_file():
         there = read_json(output, "delete it, or give --output")
-        for key, value in (settings or {}).items():
+        for key, value in settings.items():
             if not _alike(there.get(key, value), value):  # an older result may lack it
                 raise UserError(
                     f"{output}: is a result with {key} {there[key]}, which one with {value} would "
@@ -131,17 +119,10 @@ def run_fairseq(
     args: argparse.Namespace,
     words: Sequence[str],
 ) -> Any:
-    """Run fairseq-generate or fairseq-eval-lm in this process.
+    """Run a command of fairseq's, by its module and parser, and return what its ``main`` does.
 
-    Args:
-        command: the module of it.
-        parser: fairseq's parser for it.
-        args: our options: ``checkpoint``, ``data``, ``subset``, ``cpu``, and ``extra``, the
-            options of the user's that go on to fairseq.
-        words: what goes there beside these.
-
-    Returns:
-        What its ``main`` returns.
+    It gets ``words``, our options ``checkpoint``, ``data``, ``subset`` and ``cpu``, and those of
+    the user's that go on to fairseq, ``extra``.
 
     Raises:
         UserError: if the model does not fit the data, or fairseq stumbles over ``extra``.

@@ -84,11 +84,7 @@ def count_tokens(data: Path, subset: str) -> int:
 
 
 def score(args: argparse.Namespace, trained: Mapping) -> tuple[float, int]:
-    """Run fairseq-eval-lm in this process.
-
-    Args:
-        args: the options.
-        trained: those of the task in training.
+    """Run fairseq-eval-lm in this process, on text cut up as for the task that was ``trained``.
 
     Returns:
         The loss in bits per token, and the number of tokens it is a mean of.

@@ -101,13 +101,8 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def language_pair(data: Path, subset: str, target: str | None = None) -> tuple[str, str]:
+def language_pair(data: Path, subset: str, target: str | None) -> tuple[str, str]:
     """Find the source and the target language in the names of the binarised files.
-
-    Args:
-        data: What fairseq-preprocess wrote.
-        subset: The split.
-        target: The language to translate into, if one is given.
 
     Raises:
         UserError: If the folder or the subset is not there, or ``target`` is neither language.
@@ -128,14 +123,11 @@ def language_pair(data: Path, subset: str, target: str | None = None) -> tuple[s
 
 
 def direction(pair: tuple[str, str], target: str | None, checkpoint: str) -> tuple[str, str]:
-    """Return the source and the target language of a translation.
+    """Return the source and the target language of a translation, of the data's ``pair``.
 
-    Args:
-        pair: those of the data.
-        target: the language to translate into, if one is given. Else it is the one that the
-            checkpoint was trained to translate into; where it was trained on others, or does
-            not say, the second of the data.
-        checkpoint: the file; what is wrong with it is said where it is opened.
+    Without ``target`` it is into the language that the checkpoint was trained to translate into;
+    where it was trained on others, or does not say, into the second of the data. What is wrong
+    with the checkpoint is said where it is opened.
     """
     task = settings(load_checkpoint(checkpoint, mmap=True)) if Path(checkpoint).is_file() else {}
     trained = task.get("target_lang")
@@ -171,12 +163,8 @@ def subwords_of(dictionary: Path) -> str | None:
 def read_hypotheses(generated: Path, count: int) -> list[str]:
     """Take the translations out of what fairseq-generate wrote, in the order of the corpus.
 
-    Args:
-        generated: The file; fairseq writes it in the order of its batches.
-        count: How many sentences there must be.
-
     Raises:
-        UserError: If sentences are missing or too many.
+        UserError: If there are not ``count`` sentences.
     """
     hypotheses = {}
     for line in read_lines(generated):
@@ -236,7 +224,7 @@ def evaluate_text(args: argparse.Namespace) -> int:
 
 def main(words: Sequence[str]) -> int:
     """Translate and score as the command line says, and return the exit code."""
-    args = parse_with_fairseqs(build_parser(), words)
+    args = parse_with_fairseqs(build_parser(), words, refused={})
     if (args.source is None) != (args.reference is None):
         raise UserError("--source and --reference belong together; give both, or neither")
     data = Path(args.data)

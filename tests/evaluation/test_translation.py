@@ -67,14 +67,14 @@ def test_subwords_show_in_the_dictionary(tmp_path, words, expected):
 
 def test_languages_from_file_names(tmp_path):
     data = binarised(tmp_path / "bin")
-    assert evaluate.language_pair(data, "test") == ("de", "en")
+    assert evaluate.language_pair(data, "test", None) == ("de", "en")
     assert evaluate.language_pair(data, "test", "de") == ("de", "en")
     with pytest.raises(UserError, match="--target-lang fr: .*bin is for de and en"):
         evaluate.language_pair(data, "test", "fr")
     with pytest.raises(UserError, match="--subset valid: not in .*bin; there: test"):
-        evaluate.language_pair(data, "valid")
+        evaluate.language_pair(data, "valid", None)
     with pytest.raises(UserError, match="nowhere: no such data folder"):
-        evaluate.language_pair(tmp_path / "nowhere", "test")
+        evaluate.language_pair(tmp_path / "nowhere", "test", None)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_ensembles_of_other_runs_have_files_of_their_own(tmp_path):
 
     def name(*checkpoints):
         paths = [str(tmp_path / one) for one in checkpoints]
-        return command_line.evaluation_output(args, paths, "test").relative_to(tmp_path)
+        return command_line.evaluation_output(args, paths, "test", {}).relative_to(tmp_path)
 
     for run in "abc":
         (tmp_path / run).mkdir()

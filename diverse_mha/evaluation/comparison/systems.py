@@ -66,11 +66,8 @@ def compare_systems(
     where seeds are not known or not shared. Holm's correction is over the methods, measure by
     measure.
 
-    Args:
-        systems: The methods; they are returned with their measures.
-        resamples: Of the bootstrap.
-        seed: Of its drawing.
-        steps: By measure, what its scores were rounded to multiples of, if they were.
+    The methods are returned with their measures. ``steps`` has by measure what its scores were
+    rounded to multiples of, if they were.
 
     Raises:
         UserError: if two runs were not scored on the same test set in the same way, or one is

@@ -96,12 +96,9 @@ def translation_script(source: Side, target: Side) -> str:
 def convert(path: str, state: dict, data: str, output: Path, quantization: str | None) -> None:
     """Convert a checkpoint, and put the subwords and a script beside a translation model.
 
-    Args:
-        path: the checkpoint, for messages.
-        state: what it holds, as fairseq loads it.
-        data: the folder with its dictionaries; of a translation model, made by data-prep.
-        output: the folder to make.
-        quantization: one of ``QUANTIZATIONS``, or None for the parameters as they are.
+    ``path`` is for messages, ``state`` what fairseq loads from there; ``data`` has the dictionaries
+    and is, of a translation model, made by data-prep; without ``quantization``, one of
+    ``QUANTIZATIONS``, parameters stay as they are.
 
     Raises:
         UserError: if stock fairseq or CTranslate2 has no such model, such as one with adaptive

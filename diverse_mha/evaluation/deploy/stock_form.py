@@ -28,11 +28,7 @@ _WIDTHS = ("decoder_input_dim", "decoder_output_dim")
 
 
 def stock_options(path: str, cfg: Any) -> tuple[dict, dict]:
-    """Turn the model and the task of a checkpoint into those of stock fairseq.
-
-    Args:
-        path: the checkpoint, for messages.
-        cfg: its configuration, as fairseq loads it.
+    """Turn the model and the task of a checkpoint, named for messages, into stock fairseq's.
 
     Returns:
         The flat options of the model and those of the task, ``_name`` among them.
@@ -76,7 +72,7 @@ def stock_options(path: str, cfg: Any) -> tuple[dict, dict]:
 
 
 def stock_state(path: str, state: dict, *, namespace: bool = False) -> dict:
-    """Make a checkpoint of stock fairseq's out of one of ours.
+    """Make a checkpoint of stock fairseq's out of one of ours, without any state of training.
 
     Args:
         path: the checkpoint, for messages.
@@ -84,9 +80,6 @@ def stock_state(path: str, state: dict, *, namespace: bool = False) -> dict:
         namespace: write the options as ``args``, the flat ``argparse.Namespace`` of fairseq's
             command line, which torch's safe loader refuses unless told otherwise, in the place
             of ``cfg``, plain dictionaries, which it loads anywhere.
-
-    Returns:
-        Parameters and configuration, without optimiser and training state.
 
     Raises:
         UserError: if stock fairseq has no such model.
