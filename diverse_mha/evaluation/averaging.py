@@ -17,7 +17,12 @@ from diverse_mha.common.errors import UserError
 from diverse_mha.common.options import flag, same_value
 from diverse_mha.common.places import check_file
 from diverse_mha.criterions import config as criterions
-from diverse_mha.evaluation.checkpoints import load_checkpoint, save_checkpoint, settings
+from diverse_mha.evaluation.checkpoints import (
+    load_checkpoint,
+    save_checkpoint,
+    settings,
+    updates_of,
+)
 from diverse_mha.models import config as models
 
 _EPOCH = re.compile(r"checkpoint(\d+)\.pt")
@@ -47,11 +52,8 @@ def newest_checkpoints(folder: str | Path, count: int, by: str = "epoch") -> lis
         "epoch": (_EPOCH, "checkpoint<epoch>.pt"),
         "update": (_UPDATE, "checkpoint_<epoch>_<updates>.pt"),
     }[by]
-    found = {}
-    for path in folder.iterdir():
-        match = pattern.fullmatch(path.name)
-        if match:
-            found[int(match.groups()[-1])] = path
+    names = ((path, pattern.fullmatch(path.name)) for path in folder.iterdir())
+    found = {int(match.groups()[-1]): path for path, match in names if match}
     if by == "update":
         found |= _ends_of_epochs(found)
     if len(found) < count:
@@ -93,7 +95,7 @@ def check_one_run(paths: Sequence[Path]) -> None:
 def _origin(path: Path) -> dict:
     """Say of a checkpoint what only rises, or stays, within a run."""
     state = load_checkpoint(path, mmap=True)
-    own = {"updates": (state.get("optimizer_history") or [{}])[-1].get("num_updates", 0)}
+    own = {"updates": updates_of(state) or 0}
     for group, names in (
         ("common", ("seed",)),
         ("model", models.method_options()),
@@ -115,28 +117,17 @@ def average_checkpoints(paths: Sequence[str | Path]) -> dict:
         UserError: If one cannot be read, or two differ in names, shapes or how they compute.
     """
     sums: dict[str, torch.Tensor] = {}
-    shapes: dict[str, torch.Size] = {}
-    options: dict = {}
+    first: tuple[dict, dict] | None = None
     for path in paths:
         state = load_checkpoint(path)
         model = state["model"]
-        own = _options(state)
-        if path is not paths[0]:
-            _check_same(shapes, model, paths[0], path)
-            for name in sorted(options.keys() & own.keys()):
-                if options[name] != own[name]:
-                    raise UserError(
-                        f"{path}: its option {name} is {own[name]}, in {paths[0]} {options[name]}; "
-                        "do not mix models"
-                    )
-        options = options or own
-        shapes = {name: value.shape for name, value in model.items()}
+        kind = {name: tuple(value.shape) for name, value in model.items()}, _options(state)
+        first = first or kind
+        _check_same(first, kind, paths[0], path)
         for name, value in model.items():
-            if not value.is_floating_point():
-                continue
             if name in sums:
                 sums[name] += value
-            else:
+            elif value.is_floating_point():
                 sums[name] = value.to(torch.float64, copy=True)  # tied weights share theirs
     for name, total in sums.items():
         model[name] = (total / len(paths)).to(model[name].dtype)
@@ -145,15 +136,13 @@ def average_checkpoints(paths: Sequence[str | Path]) -> dict:
     # What tasks keep is of the last checkpoint's training: ours, under their names, the float32
     # weights of a run in half precision, which are not the average's.
     state["task_state"] = {}
-    extra = state.get("extra_state") or {}
-    extra = {k: v for k, v in extra.items() if not k.startswith("ema") and not _of_training(v)}
-    extra["averaged_from"] = [Path(path).name for path in paths]
-    state["extra_state"] = extra
+    state["extra_state"] = {
+        name: kept
+        for name, kept in (state.get("extra_state") or {}).items()
+        if not name.startswith("ema")
+        and not (isinstance(kept, dict) and kept.keys() & {"fp32_params", "scaler"})
+    } | {"averaged_from": [Path(path).name for path in paths]}
     return state
-
-
-def _of_training(kept: object) -> bool:
-    return isinstance(kept, dict) and bool(kept.keys() & {"fp32_params", "scaler"})
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -217,8 +206,7 @@ def _ends_of_epochs(found: dict[int, Path]) -> dict[int, Path]:
     for before, after in pairwise(numbers):
         for path in _ends_between(found[before], found[after]) if after - before > interval else ():
             if path.exists():
-                history = load_checkpoint(path, mmap=True).get("optimizer_history") or [{}]
-                updates = history[-1].get("num_updates", before)
+                updates = updates_of(load_checkpoint(path, mmap=True)) or before
                 if before < updates < after and (updates - before) % interval == 0:
                     ends[updates] = path
     return ends
@@ -234,15 +222,17 @@ def _options(state: dict) -> dict:
     }
 
 
-def _check_same(shapes: dict, model: dict, first: str | Path, path: str | Path) -> None:
-    """Refuse a checkpoint whose parameter names or shapes are not those of ``first``."""
-    for name in sorted(shapes.keys() | model.keys()):
-        if name not in model:
-            raise UserError(f"{path}: parameter {name} of {first} is missing; do not mix models")
-        if name not in shapes:
-            raise UserError(f"{path}: parameter {name} is not in {first}; do not mix models")
-        if shapes[name] != model[name].shape:
-            raise UserError(
-                f"{path}: parameter {name} is {tuple(model[name].shape)}, in {first} "
-                f"{tuple(shapes[name])}; do not mix models"
-            )
+def _check_same(
+    there: tuple[dict, dict], here: tuple[dict, dict], first: str | Path, path: str | Path
+) -> None:
+    """Refuse a checkpoint whose parameters or options are not those of the first one."""
+    for name in sorted(there[0].keys() ^ here[0].keys()):
+        what = f"of {first} is missing" if name in there[0] else f"is not in {first}"
+        raise UserError(f"{path}: parameter {name} {what}; do not mix models")
+    for kind, ours, others in zip(("parameter", "its option"), here, there, strict=True):
+        for name in sorted(ours.keys() & others.keys()):
+            if ours[name] != others[name]:
+                raise UserError(
+                    f"{path}: {kind} {name} is {ours[name]}, in {first} {others[name]}; do not "
+                    "mix models"
+                )

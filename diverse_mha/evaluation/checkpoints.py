@@ -73,6 +73,11 @@ def settings(state: dict, group: str = "task") -> dict:
     return {"_name": found.get(group)} | found
 
 
+def updates_of(state: dict) -> int | None:
+    """Return how many updates a checkpoint is of, if it says so."""
+    return (state.get("optimizer_history") or [{}])[-1].get("num_updates")
+
+
 def check_task(checkpoint: str | Path, state: dict, wanted: str) -> dict:
     """Return the settings of the task that a checkpoint was trained on.
 
@@ -87,8 +92,8 @@ def check_task(checkpoint: str | Path, state: dict, wanted: str) -> dict:
     return task
 
 
-def check_translates(checkpoint: str) -> dict:
-    """Return what a checkpoint holds, unless it is of no translation model, or without options.
+def check_translates(checkpoint: str) -> None:
+    """Refuse a checkpoint that is of no translation model, or without options.
 
     Raises:
         UserError: if so, or if it cannot be read.
@@ -98,7 +103,6 @@ def check_translates(checkpoint: str) -> dict:
         raise UserError(f"{checkpoint}: no translation model; {SCORERS}")
     if state.get("cfg") is None and state.get("args") is None:
         raise UserError(f"{checkpoint}: holds no options; give one that fairseq-train wrote")
-    return state
 
 
 @contextmanager

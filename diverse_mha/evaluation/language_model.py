@@ -20,7 +20,7 @@ from diverse_mha.common.arguments import add_number
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.files import sha256_of, write_json
 from diverse_mha.common.machine import versions
-from diverse_mha.evaluation.checkpoints import check_task, load_checkpoint
+from diverse_mha.evaluation.checkpoints import check_task, load_checkpoint, updates_of
 from diverse_mha.evaluation.command_line import (
     evaluation_output,
     evaluation_parser,
@@ -169,7 +169,7 @@ def main(words: Sequence[str]) -> int:
         **asked,
         "sample_break_mode": trained.get("sample_break_mode"),
         "checkpoint": checkpoint,
-        "updates": (state.get("optimizer_history") or [{}])[-1].get("num_updates"),
+        "updates": updates_of(state),
         "dictionary": sha256_of(data / "dict.txt"),
         "seconds": round(seconds, 2),
         "versions": versions(),
