@@ -110,9 +110,6 @@ def check_options(args: argparse.Namespace) -> None:
 def measure(args: argparse.Namespace) -> dict:
     """Check the variants, measure memory and time, and return everything.
 
-    Args:
-        args: options that went through ``check_options``.
-
     Raises:
         CheckError: if a variant does not compute what it should.
     """

@@ -50,11 +50,11 @@ def format_table(
         f"median over rounds of {result['baseline']}'s time / own time, 95 % bootstrap interval; "
         "above 1 = faster."
     ]
-    if machine["load_average"] and not machine["gpu"]:
-        if machine["cores"] - machine["load_average"] < machine["threads"]:
-            notes.append(
-                f"Load average {machine['load_average']:.1f} on {machine['cores']} cores at the "
-                "start: other programs were running, so the figures are noisy."
-            )
+    load = None if machine["gpu"] else machine["load_average"]
+    if load and machine["cores"] - load < machine["threads"]:
+        notes.append(
+            f"Load average {load:.1f} on {machine['cores']} cores at the start: other programs "
+            "were running, so the figures are noisy."
+        )
     lines = tuple(tuple(row) for row in rows)
     return to_markdown(Layout(title, tuple(headings), lines, tuple(notes), names=2)).rstrip()

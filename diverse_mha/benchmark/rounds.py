@@ -52,14 +52,9 @@ def run_rounds(
     """Let every variant do one step on every batch, a batch a round.
 
     A machine that slows down for a while slows all variants of those rounds, and
-    nobody always follows the same one: the ratio within a round is what to trust.
-
-    Args:
-        steps: by name, what does one step on a batch.
-        batches: one a round, on the device.
-        warm_up: first rounds to leave out of the seconds that are returned.
-        clock: see ``clock_for``.
-        check: called with the name and what the step returned, off the clock.
+    nobody always follows the same one: the ratio within a round is what to trust. The first
+    ``warm_up`` rounds are left out of the seconds that are returned; ``check`` is called with the
+    name and what the step returned, off the clock.
     """
     seconds = {name: [] for name in steps}
     order = turns(list(steps), len(batches))

@@ -24,18 +24,21 @@ class Shape:
 
     def options(self) -> dict:
         """Options of fairseq's ``transformer`` and of every model derived from it."""
-        sides = {
-            "embed_dim": self.embed_dim,
-            "ffn_embed_dim": self.ffn_embed_dim,
-            "layers": self.layers,
-            "attention_heads": self.heads,
-        }
         return {
-            **{f"{side}_{k}": v for side in ("encoder", "decoder") for k, v in sides.items()},
-            "dropout": self.dropout,
-            "attention_dropout": 0.0,
+            **self._stack("encoder"),
+            **self._stack("decoder"),
             "share_all_embeddings": self.share_all,
             "share_decoder_input_output_embed": True,
+        }
+
+    def _stack(self, side: str) -> dict:
+        return {
+            f"{side}_embed_dim": self.embed_dim,
+            f"{side}_ffn_embed_dim": self.ffn_embed_dim,
+            f"{side}_layers": self.layers,
+            f"{side}_attention_heads": self.heads,
+            "dropout": self.dropout,
+            "attention_dropout": 0.0,
         }
 
 
@@ -53,15 +56,10 @@ class LanguageModelShape(Shape):
     def options(self) -> dict:
         """Options of fairseq's ``transformer_lm`` and of every model derived from it."""
         options = {
-            "decoder_embed_dim": self.embed_dim,
+            **self._stack("decoder"),
             "decoder_input_dim": self.embed_dim,
             "decoder_output_dim": self.embed_dim,
-            "decoder_ffn_embed_dim": self.ffn_embed_dim,
-            "decoder_layers": self.layers,
-            "decoder_attention_heads": self.heads,
             "decoder_normalize_before": True,
-            "dropout": self.dropout,
-            "attention_dropout": 0.0,
             "share_decoder_input_output_embed": not self.cutoffs,
             "tokens_per_sample": int(self.mean_length),
             "max_target_positions": int(self.mean_length),

@@ -180,14 +180,15 @@ def read_hypotheses(generated: Path, count: int) -> list[str]:
     return [hypotheses[number] for number in range(count)]
 
 
-def generate(args: argparse.Namespace, post_process: str | None, folder: str) -> Path:
+def generate(args: argparse.Namespace, folder: str) -> Path:
     """Run fairseq-generate in this process; its output is a file in ``folder``."""
     from fairseq import options
     from fairseq_cli import generate as fairseq_generate
 
     words = ["--source-lang", args.source_lang, "--target-lang", args.target_lang]
     words += ["--beam", str(args.beam), "--lenpen", str(args.lenpen), "--results-path", folder]
-    words += ["--post-process", post_process] if post_process else []
+    if args.post_process not in (None, "none"):
+        words += ["--post-process", args.post_process]
     run_fairseq(fairseq_generate, options.get_generation_parser(), args, words)
     return Path(folder, f"generate-{args.subset}.txt")
 
@@ -244,9 +245,8 @@ def main(words: Sequence[str]) -> int:
             "--tok-reference": args.tok_reference or prepared / "tok" / name,
         }
     )
-    post_process = args.post_process
-    if post_process == "auto":
-        post_process = subwords_of(data / f"dict.{language}.txt")
+    if args.post_process == "auto":
+        args.post_process = subwords_of(data / f"dict.{language}.txt")
     for checkpoint in checkpoints:
         check_translates(checkpoint)
     languages, lowercased = _preparation(data)
@@ -258,13 +258,12 @@ def main(words: Sequence[str]) -> int:
     start = time.monotonic()
     # Elsewhere, so that what an interruption leaves is never mistaken for a result.
     with ended_in_order(), tempfile.TemporaryDirectory(prefix="evaluate-") as folder:
-        generated = generate(args, None if post_process == "none" else post_process, folder)
+        generated = generate(args, folder)
         tokenised = read_hypotheses(generated, len(tok))
     args.seconds = time.monotonic() - start
     plain = detokenise(
         tokenised, args.moses_language or languages[pair.index(language)] or language
     )
-    args.post_process = post_process
     report(args, output, args.subset, (tokenised, plain), (tok, raw))
     return 0
 

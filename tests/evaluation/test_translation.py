@@ -281,7 +281,7 @@ def test_what_is_told_to_end_leaves_no_folder(tmp_path, monkeypatch, number):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
     folders = []
 
-    def generate(args, post_process, folder):
+    def generate(args, folder):
         folders.append(folder)
         os.kill(os.getpid(), number)
 

@@ -39,11 +39,7 @@ class Side(NamedTuple):
 
 
 def read_side(data: str | Path, language: str) -> Side:
-    """Find out how one language of a data folder was prepared.
-
-    Args:
-        data: the folder ``bin`` that a script of data-prep/ made, beside ``bpe``.
-        language: as in the names of its files.
+    """Find out how one language of ``bin``, which data-prep made beside ``bpe``, was prepared.
 
     Raises:
         UserError: if ``corpus.json`` or the model of the subwords is missing or damaged.
