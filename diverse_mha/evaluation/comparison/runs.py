@@ -77,7 +77,18 @@ def scores_of(
         UserError: if something is missing from it, or its translations do not fit.
     """
     try:
-        return _scored(file, result, reference, tokenize)
+        if "sacrebleu" in result:
+            return _evaluated(file, result, reference, tokenize)
+        if reference is not None:
+            raise UserError(f"--reference {reference}: {file} is no translation; leave it out")
+        if "perplexity" in result:
+            said = tuple(result.get(name) for name in _TEXT_SCORED)
+            return {"perplexity": result["perplexity"]}, {}, ("perplexity", *said)
+        subsets = {k: v for k, v in result["subsets"].items() if k.startswith("test")}
+        if not subsets:
+            raise UserError(f"{file}: holds no test set, only {', '.join(result['subsets'])}")
+        counts = tuple((name, subset["examples"]) for name, subset in subsets.items())
+        return {"accuracy": accuracy(subsets)}, {}, counts
     except (LookupError, TypeError, AttributeError) as error:
         raise UserError(
             f"{file}: not as an evaluation writes it ({error!r}); repeat that"
@@ -89,21 +100,6 @@ def accuracy(subsets: dict[str, dict]) -> float:
     examples = sum(subset["examples"] for subset in subsets.values())
     right = sum(subset["accuracy"] * subset["examples"] for subset in subsets.values())
     return right / examples if examples else 0.0
-
-
-def _scored(file: Path, result: dict, reference: Path | None, tokenize: str | None) -> Found:
-    if "sacrebleu" in result:
-        return _evaluated(file, result, reference, tokenize)
-    if reference is not None:
-        raise UserError(f"--reference {reference}: {file} is no translation; leave it out")
-    if "perplexity" in result:
-        said = tuple(result.get(name) for name in _TEXT_SCORED)
-        return {"perplexity": result["perplexity"]}, {}, ("perplexity", *said)
-    subsets = {k: v for k, v in result["subsets"].items() if k.startswith("test")}
-    if not subsets:
-        raise UserError(f"{file}: holds no test set, only {', '.join(result['subsets'])}")
-    counts = tuple((name, subset["examples"]) for name, subset in subsets.items())
-    return {"accuracy": accuracy(subsets)}, {}, counts
 
 
 def _content(file: Path) -> dict | None:

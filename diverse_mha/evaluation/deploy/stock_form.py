@@ -27,15 +27,8 @@ _GROUPS = ("common", "common_eval", "dataset", "generation", "interactive", "eva
 _WIDTHS = ("decoder_input_dim", "decoder_output_dim")
 
 
-def stock_options(path: str, cfg: Any) -> tuple[dict, dict]:
-    """Turn the model and the task of a checkpoint, named for messages, into stock fairseq's.
-
-    Returns:
-        The flat options of the model and those of the task, ``_name`` among them.
-
-    Raises:
-        UserError: if stock fairseq has no such model.
-    """
+def _stock_options(path: str, cfg: Any) -> tuple[dict, dict]:
+    """Return the flat options of stock fairseq's model and task, ``_name`` among them."""
     name = str(getattr(cfg.model, "_name", None) or getattr(cfg.model, "arch", None))
     own = MODEL_REGISTRY.get(name, object)
     stock = next((names for model, names in STOCK.items() if issubclass(own, model)), None)
@@ -84,7 +77,7 @@ def stock_state(path: str, state: dict, *, namespace: bool = False) -> dict:
     Raises:
         UserError: if stock fairseq has no such model.
     """
-    model, task = stock_options(path, state["cfg"])
+    model, task = _stock_options(path, state["cfg"])
     args = cfg = None
     if namespace:
         args = Namespace(**(task | model), arch=model["_name"], task=task["_name"])
