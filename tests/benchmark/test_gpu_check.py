@@ -336,22 +336,28 @@ def test_every_job_is_one_that_can_start(tmp_path):
     assert counts[0] < counts[1]
 
 
-@pytest.mark.integration
-def test_a_rehearsal_gives_a_report(tmp_path):
-    out = tmp_path / "out"
-    # Two: a job that is told to stop takes seconds of the next part's share, and the last one has a
-    # sixth of the time.
-    words = ["--device", "cpu", "--minutes", "2", "--out", out]
-    done = subprocess.run(
-        ["bash", ROOT / "scripts/check-gpu.sh", *words], capture_output=True, text=True
-    )
+def _rehearse(out, *words):
+    command = ["bash", ROOT / "scripts/check-gpu.sh", "--device", "cpu", "--out", out, *words]
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == (out / "report.md").read_text().strip()
     assert [line for line in done.stdout.splitlines() if line.startswith("### ")] == [
         f"### {number}. {title}" for number, (title, _) in enumerate(gpu.PARTS.values(), 1)
     ]
+    assert str(out) not in done.stdout and str(ROOT) not in done.stdout
     found = json.loads((out / "report.json").read_text())["jobs"]
-    # How far it comes depends on the machine; what it comes to works.
-    assert {"same: doctor", "speed: ceiling", "study: translation"} <= found.keys()
-    assert {row["status"] for row in found.values()} <= {"done", "out of time"}
-    assert str(tmp_path) not in done.stdout and str(ROOT) not in done.stdout
+    return {key: row["status"] for key, row in found.items()}
+
+
+@pytest.mark.integration
+def test_a_rehearsal_of_parts_gives_a_report(tmp_path):
+    """More minutes than any machine needs for these: how fast it is decides nothing."""
+    found = _rehearse(tmp_path / "out", "--parts", "study,table", "--minutes", "60")
+    assert found == {"study: translation": "done", "table: translation": "done"}
+
+
+@pytest.mark.system
+def test_a_whole_rehearsal_is_complete(tmp_path):
+    found = _rehearse(tmp_path / "out", "--minutes", "60")
+    jobs = gpu.jobs_for("cpu", tmp_path)
+    assert found == {f"{part}: {job.name}": "done" for part, of in jobs.items() for job in of}
