@@ -37,7 +37,7 @@ def format_report(state: dict, parts: list[tuple[str, str, list[str]]]) -> str:
     for number, (part, title, names) in enumerate(parts, 1):
         rows = {name: found[f"{part}: {name}"] for name in names if f"{part}: {name}" in found}
         blocks += [f"### {number}. {title}", *(_section(part, rows) or ["Nothing yet."])]
-        left = {"Not tried, for time": [name for name in names if name not in rows]}
+        left = {"Not tried yet": [name for name in names if name not in rows]}
         for status, text in UNFINISHED.items():
             left[text] = [name for name, row in rows.items() if row["status"] == status]
         blocks += [f"{text}: {'; '.join(names)}." for text, names in left.items() if names]

@@ -256,7 +256,7 @@ def test_the_study_takes_data_from_elsewhere(tmp_path, monkeypatch):
 
 def test_what_is_not_tried_is_named(check, capsys):
     check("counts", "tested", minutes="0.0001")
-    assert capsys.readouterr().out.count("Not tried, for time: ") == 2
+    assert capsys.readouterr().out.count("Not tried yet: ") == 2
 
 
 def test_cases_are_counted_and_the_largest_measure_is_told(check, capsys):
