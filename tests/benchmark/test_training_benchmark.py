@@ -332,7 +332,7 @@ def test_command_prints_a_table_and_writes_everything(monkeypatch, capsys, tmp_p
     assert result["options"]["seed"] == 1 and result["machine"]["versions"]["torch"]
 
 
-@pytest.mark.integration
+@pytest.mark.system
 def test_memory_is_measured_in_its_own_process():
     """The tiny shape's parameters, gradients and Adam state alone are 16 bytes a parameter."""
     shape = SHAPES["tiny"]

@@ -59,6 +59,8 @@ SHORTER = [
     (r"^fairseq-train", OWN_OPTIONS),
     (r"^bash scripts/test\.sh", "--collect-only -q"),
     (r"^diverse-mha analyze .*--output", "--layers last --measures cka"),  # a tenth of the figures
+    # A model of three updates ends no sentence before it must.
+    (r"^(bash scripts/evaluate\.sh|fairseq-generate)", "--max-len-b 10"),
     (r"^bash scripts/reproduce\.sh .*--scale smoke", "--rows none"),
     (r"^diverse-mha reproduce study .*--scale smoke", "--seeds 1 --rows baseline"),
     (r"reproduce(\.sh)? .*--scale (small|paper)(?!.*--(dry-run|collect))", "--dry-run"),

@@ -4,7 +4,7 @@ import pytest
 
 from tests.reliability import memory
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.system
 
 
 def test_peak_at_4096_tokens_of_many_shapes(tmp_path):
