@@ -48,10 +48,13 @@ def test_a_score_that_is_no_number_is_the_worst(tmp_path, monkeypatch, maximise,
         (False, [-0.5, -0.7, -0.6, -0.9, 0.1], ["-0.7", "-0.9"]),
         (True, [-0.9, -0.7, -0.8, -0.5, 0.1], ["-0.5", "0.1"]),
         (True, [0.1, 0.3, 0.2], ["0.2", "0.3"]),
+        (False, [math.nan, 0.3, math.nan, 0.2, 0.4], ["0.2", "0.3"]),
+        (True, [math.nan, -0.3, 0.2, math.nan], ["-0.3", "0.2"]),
     ],
 )
 def test_the_best_are_kept_whatever_their_sign(tmp_path, monkeypatch, maximise, scores, kept):
-    monkeypatch.setattr(checkpoint_utils.save_checkpoint, "best", scores[0], raising=False)
+    monkeypatch.setattr(checkpoint_utils.save_checkpoint, "best", math.inf, raising=False)
+    del checkpoint_utils.save_checkpoint.best
     config = CheckpointConfig(
         save_dir=str(tmp_path), keep_best_checkpoints=2, no_epoch_checkpoints=True
     )
