@@ -56,7 +56,7 @@ class Steps:
         name = self.folders[self._number]
         self._number += 1
         head = f"[{self._number}/{len(self.folders)}] {title}: "
-        # Through JSON and back, as the stamp will be, so that tuples compare as lists.
+        # As text, in which a tuple is a list, as in the stamp of before.
         wanted = json.dumps([self._key, name, options], sort_keys=True, ensure_ascii=False)
         self._key = hashlib.sha256(wanted.encode()).hexdigest()
         folder = self.out / name

@@ -1,4 +1,4 @@
-"""Subword segmentation: one vocabulary for both sides, by subword-nmt or by sentencepiece."""
+"""Subword segmentation, by subword-nmt or sentencepiece: for both sides in one, or each apart."""
 
 import contextlib
 import io
