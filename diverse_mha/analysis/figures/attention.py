@@ -3,13 +3,13 @@
 from typing import NamedTuple
 
 import matplotlib
-from torch import Tensor
 
 from diverse_mha.analysis.figures.style import (
     PAGE,
     STYLE,
     Plot,
     difference_limit,
+    each_panel,
     in_rows,
     new_figure,
     side_bar,
@@ -26,23 +26,28 @@ NARROWEST = 0.95  # inches that a map's title needs
 
 
 class Sizes(NamedTuple):
-    """Inches of a figure's maps, from the number of tokens."""
+    """The tokens that a figure's maps show, and inches from their number."""
 
+    queries: list[str]
+    keys: list[str]
     cell: float
+    font: float  # points of a label
     width: float  # of a map with its title
     height: float
     labels: float  # of the longest label
     columns: int  # that fit
 
     @classmethod
-    def of(cls, queries: list[str], keys: list[str]) -> "Sizes":
+    def of(cls, maps: Attention) -> "Sizes":
         """Cells of 0.16 inch where there are few tokens, of half as much where there are many."""
+        queries, keys = maps.queries[:MOST_TOKENS], maps.keys[:MOST_TOKENS]
         cell = min(0.16, 1.7 / max(len(queries), len(keys)))
         width = max(cell * len(keys), NARROWEST) + GAP
-        font = _font(cell)
+        height = cell * len(queries) + TITLE
+        font = min(7.0, 0.85 * 72 * cell)
         labels = font / 72 * 0.65 * max(len(token) for token in (*queries, *keys)) + 0.15
         columns = min(COLUMNS, int((PAGE - labels - 0.5) / width))
-        return cls(cell, width, cell * len(queries) + TITLE, labels, max(columns, 1))
+        return cls(queries, keys, cell, font, width, height, labels, max(columns, 1))
 
 
 def attention_maps(name: str, attention: SentenceAttention) -> list[Plot]:
@@ -54,8 +59,7 @@ def attention_maps(name: str, attention: SentenceAttention) -> list[Plot]:
     plots = []
     for component, maps in attention.components.items():
         heads = next(iter(maps.layers.values())).size(0)
-        queries, keys = _shown(maps)
-        sizes = Sizes.of(queries, keys)
+        sizes = Sizes.of(maps)
         columns = _columns(heads, sizes.columns)
         lines = [
             [
@@ -78,7 +82,7 @@ def attention_maps(name: str, attention: SentenceAttention) -> list[Plot]:
                     + (f"-{first // page + 1}" if parted else ""),
                     title + (f", {chosen[0][0][0]} to {chosen[-1][-1][0]}" if parted else ""),
                     _caption(maps, component, attention.number),
-                    _weights_figure(chosen, queries, keys, sizes),
+                    _weights_figure(chosen, sizes),
                 )
             )
     return plots
@@ -98,8 +102,7 @@ def attention_beside(
         other = maps_of_two.components.get(component)
         if other is None or _axes_of(maps) != _axes_of(other):
             continue
-        queries, keys = _shown(maps)
-        sizes = Sizes.of(queries, keys)
+        sizes = Sizes.of(maps)
         numbers = list(maps.layers)
         columns = _columns(len(numbers), sizes.columns)
         for row, ending, of in in_rows(numbers, columns):
@@ -118,7 +121,7 @@ def attention_beside(
                     _caption(maps, component, maps_of_one.number)
                     + " Means over heads, for the heads of two models do not correspond. Last "
                     f"row: {two} minus {one}.",
-                    _beside_figure(lines, (one, two), queries, keys, sizes),
+                    _beside_figure(lines, (one, two), sizes),
                 )
             )
     return plots
@@ -132,16 +135,8 @@ def _columns(count: int, fit: int) -> int:
     return even if even > fit / 2 else fit
 
 
-def _font(cell: float) -> float:
-    return min(7.0, 0.85 * 72 * cell)
-
-
 def _axes_of(maps: Attention) -> tuple[list[str], list[str], list[int]]:
     return maps.queries, maps.keys, list(maps.layers)
-
-
-def _shown(maps: Attention) -> tuple[list[str], list[str]]:
-    return maps.queries[:MOST_TOKENS], maps.keys[:MOST_TOKENS]
 
 
 def _caption(maps: Attention, component: str, number: int) -> str:
@@ -163,53 +158,42 @@ def _empty(lines: list[list], sizes: Sizes):
     return figure, figure.subplots(len(lines), columns, squeeze=False)
 
 
-def _weights_figure(lines: list[list], queries: list[str], keys: list[str], sizes: Sizes):
+def _weights_figure(lines: list[list], sizes: Sizes):
     with matplotlib.rc_context(STYLE):
         figure, axes = _empty(lines, sizes)
-        image = _draw(axes, lines, queries, keys, sizes, "Blues", (0, 1))
+        image = _draw(axes, lines, sizes, "Blues", (0, 1))
         side_bar(figure, image, axes, "attention weight")
     return figure
 
 
-def _beside_figure(
-    lines: list[list], names: tuple[str, str], queries: list[str], keys: list[str], sizes: Sizes
-):
+def _beside_figure(lines: list[list], names: tuple[str, str], sizes: Sizes):
     limit = difference_limit(float(cells.abs().max()) for _, cells in lines[2])
     with matplotlib.rc_context(STYLE):
         figure, axes = _empty(lines, sizes._replace(labels=sizes.labels + 0.2))
-        image = _draw(axes[:2], lines[:2], queries, keys, sizes, "Blues", (0, 1))
+        image = _draw(axes[:2], lines[:2], sizes, "Blues", (0, 1))
         side_bar(figure, image, axes[:2], "attention weight")
-        image = _draw(axes[2:], lines[2:], queries, keys, sizes, "PuOr", (-limit, limit))
+        image = _draw(axes[2:], lines[2:], sizes, "PuOr", (-limit, limit))
         side_bar(figure, image, axes[2:], "difference")
         for axis, label in zip(axes[:, 0], (*names, "difference"), strict=True):
             axis.set_ylabel(label, fontsize=8, parse_math=False)
     return figure
 
 
-def _draw(axes, lines: list[list], queries, keys, sizes: Sizes, colours: str, limits):
+def _draw(axes, lines: list[list], sizes: Sizes, colours: str, limits: tuple[float, float]):
     """Draw rows of titled maps; tokens stand at the first of a row and under the last row."""
-    font = _font(sizes.cell)
-    for row, line in enumerate(lines):
-        for column, axis in enumerate(axes[row]):
-            if column >= len(line):
-                axis.axis("off")
-                continue
-            title, cells = line[column]
-            image = axis.imshow(
-                _cut(cells, queries, keys), cmap=colours, vmin=limits[0], vmax=limits[1],
-                aspect="equal", interpolation="nearest",
-            )  # fmt: skip
-            axis.set_title(title, fontsize=7, pad=3)
-            # parse_math off: a token with dollar signs is no formula.
-            names = queries if column == 0 else []
-            axis.set_yticks(range(len(names)), names, fontsize=font, parse_math=False)
-            below = row == len(lines) - 1 or column >= len(lines[row + 1])
-            names = keys if below else []
-            axis.set_xticks(range(len(names)), names, fontsize=font, rotation=90, parse_math=False)
-            axis.tick_params(length=0, pad=2)
-            axis.spines[:].set(visible=True, color="#bbbbbb", linewidth=0.5)
+    queries, keys = sizes.queries, sizes.keys
+    look = {"fontsize": sizes.font, "parse_math": False}  # a token with $ in it is no formula
+    for axis, (title, cells), lowest in each_panel(axes, lines):
+        image = axis.imshow(
+            cells[: len(queries), : len(keys)].numpy(), cmap=colours, vmin=limits[0],
+            vmax=limits[1], aspect="equal", interpolation="nearest",
+        )  # fmt: skip
+        axis.set_title(title, fontsize=7, pad=3)
+        names = keys if lowest else []
+        axis.set_xticks(range(len(names)), names, rotation=90, **look)
+        axis.set_yticks([])
+        axis.tick_params(length=0, pad=2)
+        axis.spines[:].set(visible=True, color="#bbbbbb", linewidth=0.5)
+    for axis in axes[:, 0]:
+        axis.set_yticks(range(len(queries)), queries, **look)
     return image
-
-
-def _cut(cells: Tensor, queries: list[str], keys: list[str]):
-    return cells[: len(queries), : len(keys)].numpy()

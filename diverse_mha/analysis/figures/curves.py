@@ -4,7 +4,7 @@ import matplotlib
 import numpy as np
 
 from diverse_mha.analysis.collect import last_layer
-from diverse_mha.analysis.figures.style import COLOURS, PAGE, STYLE, Plot, new_figure
+from diverse_mha.analysis.figures.style import COLOURS, PAGE, STYLE, Plot, each_panel, new_figure
 from diverse_mha.analysis.names import COMPONENT_TITLES, file_name
 
 CAPTION = (
@@ -26,23 +26,19 @@ def curves_of_layers(result: dict) -> Plot | None:
             for number, layer in entry["layers"].items()
             if _has_curves(layer)
         }
-        numbers = list(means)
-        for first in range(0, len(numbers), COLUMNS):
-            rows.append((component, numbers[first : first + COLUMNS], means))
+        panels = [(number, means) for number in means]
+        rows += [(component, panels[i : i + COLUMNS]) for i in range(0, len(panels), COLUMNS)]
     if not rows:
         return None
-    columns = max(len(numbers) for _, numbers, _ in rows)
+    columns = max(len(panels) for _, panels in rows)
     width = min(2.2, (PAGE - 0.6) / columns)
     with matplotlib.rc_context(STYLE):
         figure = new_figure(columns * width + 0.6, len(rows) * 1.6 + 0.4)
         axes = figure.subplots(len(rows), columns, squeeze=False, sharey=True)
-        for line, (component, numbers, means) in zip(axes, rows, strict=True):
-            for column, axis in enumerate(line):
-                if column >= len(numbers):
-                    axis.axis("off")
-                    continue
-                _panel(axis, numbers[column], means)
-            line[0].set_ylabel(COMPONENT_TITLES[component], fontsize=8)
+        for axis, (number, means), _ in each_panel(axes, [panels for _, panels in rows]):
+            _panel(axis, number, means)
+        for axis, (component, _) in zip(axes[:, 0], rows, strict=True):
+            axis.set_ylabel(COMPONENT_TITLES[component], fontsize=8)
         figure.supxlabel("number of the coefficient", fontsize=8)
         figure.supylabel("canonical correlation", fontsize=8)
     return Plot(

@@ -5,7 +5,7 @@ import math
 import matplotlib
 import numpy as np
 
-from diverse_mha.analysis.figures.style import STYLE, Plot, new_figure, side_bar
+from diverse_mha.analysis.figures.style import STYLE, Plot, each_panel, new_figure, side_bar
 from diverse_mha.analysis.names import COMPONENT_TITLES, file_name
 
 COLUMNS = 6  # maps in a row
@@ -126,18 +126,13 @@ def draw_rows(
         limits: ends of the scale.
         colours: name of matplotlib's.
     """
-    for row, (label, maps) in enumerate(rows):
-        for column, axis in enumerate(axes[row]):
-            if column >= len(maps):
-                axis.axis("off")
-                continue
-            title, pairs = maps[column]
-            image = _draw_pairs(axis, pairs, limits, colours)
-            axis.set_title(title, fontsize=8)
-            if column == 0:
-                axis.set_ylabel(f"{label}\nhead", fontsize=8, parse_math=False)
-            if row == len(rows) - 1 or column >= len(rows[row + 1][1]):
-                axis.set_xlabel("head", fontsize=8)
+    for axis, (title, pairs), lowest in each_panel(axes, [maps for _, maps in rows]):
+        image = _draw_pairs(axis, pairs, limits, colours)
+        axis.set_title(title, fontsize=8)
+        if lowest:
+            axis.set_xlabel("head", fontsize=8)
+    for axis, (label, _) in zip(axes[:, 0], rows, strict=True):
+        axis.set_ylabel(f"{label}\nhead", fontsize=8, parse_math=False)
     return image
 
 

@@ -85,6 +85,21 @@ def in_rows(layers: list, most: int) -> Iterator[tuple[list, str, str]]:
             yield row, f"-{row[0]}", f", layers {row[0]} to {row[-1]}"
 
 
+def each_panel(axes, lines: list[list]) -> Iterator[tuple]:
+    """Go through the axes of rows of panels, and turn off those that a row is too short for.
+
+    Yields:
+        The axis, what it is to show, and whether no panel is below it.
+    """
+    for row, line in enumerate(lines):
+        for column, axis in enumerate(axes[row]):
+            if column >= len(line):
+                axis.axis("off")
+                continue
+            lowest = row == len(lines) - 1 or column >= len(lines[row + 1])
+            yield axis, line[column], lowest
+
+
 def side_bar(figure: Figure, image, axes, label: str) -> None:
     """Draw the scale of an image's colours to the right of some axes."""
     bar = figure.colorbar(image, ax=axes, fraction=0.03, pad=0.02, aspect=30)
