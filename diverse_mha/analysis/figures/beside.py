@@ -30,23 +30,24 @@ def beside_maps(first: dict, second: dict, measure: str) -> list[Plot]:
     """
     title, label, caption, colours = MEASURES[measure]
     limit, plots = scale_end([first, second], measure), []
-    for component in first["components"]:
-        layers, others = (pairs_by_layer(r, component, measure) for r in (first, second))
-        heads = [r["components"].get(component, {}).get("heads") for r in (first, second)]
-        if not layers or layers.keys() != others.keys() or heads[0] != heads[1] or heads[0] < 2:
+    one, two = first["name"], second["name"]
+    for component, entry in first["components"].items():
+        other = second["components"].get(component)
+        if other is None or other["heads"] != entry["heads"] or entry["heads"] < 2:
             continue
-        named = COMPONENT_TITLES[component]
+        layers, others = pairs_by_layer(entry, measure), pairs_by_layer(other, measure)
+        if layers.keys() != others.keys():
+            continue
         for numbers, ending, of in in_rows(list(layers), COLUMNS):
             rows = [[layers[n] for n in numbers], [others[n] for n in numbers]]
-            names = first["name"], second["name"]
             plots.append(
                 Plot(
                     f"{measure}-{component}-beside{ending}",
-                    f"{title}, {named}: {first['name']}, {second['name']} and the difference{of}",
-                    f"{caption} Last row: {second['name']} minus {first['name']}. Head 3 of one "
-                    "model need not be head 3 of the other, unless one was trained from the "
-                    "other: compare the patterns and the means, not single cells.",
-                    _beside_figure(numbers, rows, names, limit, label, colours),
+                    f"{title}, {COMPONENT_TITLES[component]}: {one}, {two} and the difference{of}",
+                    f"{caption} Last row: {two} minus {one}. Head 3 of one model need not be head "
+                    "3 of the other, unless one was trained from the other: compare the patterns "
+                    "and the means, not single cells.",
+                    _beside_figure(numbers, rows, (one, two), limit, label, colours),
                 )
             )
     return plots

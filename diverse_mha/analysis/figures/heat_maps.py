@@ -74,12 +74,11 @@ def empty_maps(rows: int, columns: int):
     return figure, figure.subplots(rows, columns, squeeze=False)
 
 
-def pairs_by_layer(result: dict, component: str, measure: str) -> dict[str, np.ndarray]:
-    """Pairs of heads (H, H) by layer, of the layers that have a value."""
-    layers = result["components"].get(component, {"layers": {}})["layers"]
+def pairs_by_layer(entry: dict, measure: str) -> dict[str, np.ndarray]:
+    """Pairs of heads (H, H) by layer of a component, of the layers that have a value."""
     return {
         number: np.array(layer[measure]["pairs"])
-        for number, layer in layers.items()
+        for number, layer in entry["layers"].items()
         if layer.get(measure) is not None
     }
 
@@ -89,7 +88,7 @@ def _rows(result: dict, measure: str) -> list[tuple[str, list[tuple[str, np.ndar
     rows = []
     for component, entry in result["components"].items():
         maps = []
-        for number, pairs in pairs_by_layer(result, component, measure).items():
+        for number, pairs in pairs_by_layer(entry, measure).items():
             average = entry["layers"][number][measure]["mean"]
             mean = "" if average is None else f", mean {average:.2f}"
             maps.append((f"layer {number}{mean}", pairs))

@@ -45,9 +45,7 @@ def head_map(models: list[tuple[str, dict[str, Tensor]]], seed: int = 1) -> Plot
             _draw(axis, groups, seed)
             axis.set_title(COMPONENT_TITLES[component])
         handles = [
-            matplotlib.lines.Line2D(
-                [], [], linestyle="", marker=_marker(i), color=_colour(i), label=name
-            )
+            matplotlib.lines.Line2D([], [], linestyle="", label=name, **_look(i))
             for i, (name, _) in enumerate(models)
         ]
         if len(models) > 1:
@@ -71,7 +69,7 @@ def _draw(axis, groups: list[tuple[int, Tensor]], seed: int) -> None:
     for i, means in groups:
         own = places[start : start + means.size(0)]
         start += means.size(0)
-        axis.scatter(own[:, 0], own[:, 1], s=46, color=_colour(i), marker=_marker(i), alpha=0.85)
+        axis.scatter(own[:, 0], own[:, 1], s=46, alpha=0.85, **_look(i))
         for number, (x, y) in enumerate(own, start=1):
             axis.annotate(
                 str(number), (x, y), xytext=(4, 4), textcoords="offset points", fontsize=7,
@@ -83,9 +81,5 @@ def _draw(axis, groups: list[tuple[int, Tensor]], seed: int) -> None:
     axis.spines[:].set(visible=True, color="#bbbbbb")
 
 
-def _colour(i: int) -> str:
-    return COLOURS[i % len(COLOURS)]
-
-
-def _marker(i: int) -> str:
-    return MARKERS[i % len(MARKERS)]
+def _look(i: int) -> dict[str, str]:
+    return {"color": COLOURS[i % len(COLOURS)], "marker": MARKERS[i % len(MARKERS)]}
