@@ -15,7 +15,7 @@ class Column(NamedTuple):
 
     heading: str
     measure: str  # that it comes of, as ``--measures`` names them
-    key: str  # of the layer's result; of a disagreement score, its name
+    key: str  # of the layer's result
     meaning: str
 
 
@@ -45,11 +45,9 @@ COLUMNS = (
     ),
     Column("JSD/row", "jsd", "per_row", "nats, mean over the queries, 0 to 0.693"),
 )  # fmt: skip
-ALL_PAIRS = (("Sub.", "subspace"), ("Pos.", "position"), ("Out.", "output"))
-SCORES = (
-    *(Column(heading, "disagreement", key, "") for heading, key in ALL_PAIRS),
-    *(Column(f"{heading} i≠j", "disagreement", key, "") for heading, key in ALL_PAIRS),
-)
+# Of the disagreement scores over all pairs of heads: heading, and name of the score.
+ALL_PAIRS = {"Sub.": "subspace", "Pos.": "position", "Out.": "output"}
+SCORES = (*ALL_PAIRS, *(f"{heading} i≠j" for heading in ALL_PAIRS))  # headings
 SCORE_MEANINGS = [
     "Sub., Pos., Out.: exp(D) of values, attention and outputs over all pairs of heads, i = j "
     "included, 0 to 1, higher = differ more (Li et al. 2018)",
@@ -101,14 +99,16 @@ def columns_of(result: dict) -> list[Column]:
 
 def headings_of(result: dict) -> list[str]:
     """Headings of the numbers of a model's rows."""
-    columns = [*columns_of(result), *(SCORES if "disagreement" in result else ())]
-    return [column.heading for column in columns]
+    scores = SCORES if "disagreement" in result else ()
+    return [*(column.heading for column in columns_of(result)), *scores]
 
 
 def parts_of(result: dict) -> list[Part]:
     """Tables that a model's rows are cut into: similarities, and scores."""
     columns, headings = columns_of(result), headings_of(result)
-    count, share = len(columns), f"{100 * _threshold(result):g} %"
+    layers = (layer for part in result["components"].values() for layer in part["layers"].values())
+    thresholds = (layer["svcca"]["threshold"] for layer in layers if layer.get("svcca"))
+    count, share = len(columns), f"{100 * next(thresholds, THRESHOLD):g} %"
     meanings = [f"{c.heading}: {c.meaning.format(share=share)}" for c in columns]
     parts = [
         Part("similarity", "Similarity and divergence, means over pairs of heads", headings[:count],
@@ -174,9 +174,7 @@ def summary_rows(result: dict) -> dict[str, list[float | None]]:
 def _scores(result: dict, component: str) -> list[dict]:
     """Results of the component's scores in the order of ``SCORES``; none if not measured."""
     found = result.get("disagreement", {}).get(component)
-    if not found:
-        return []
-    scores = [found[key] for _, key in ALL_PAIRS]
+    scores = [found[key] for key in ALL_PAIRS.values()] if found else []
     return [*scores, *(score["off_diagonal"] for score in scores)]
 
 
@@ -272,11 +270,3 @@ def legend(result: dict) -> list[str]:
 def _rows_over_all(result: dict) -> str:
     last, every = last_layer([result]), all_layers([result])
     return f"all, last: mean of the components' {last} layers; all, mean: of {every}"
-
-
-def _threshold(result: dict) -> float:
-    for entry in result["components"].values():
-        for layer in entry["layers"].values():
-            if layer.get("svcca"):
-                return layer["svcca"]["threshold"]
-    return THRESHOLD
