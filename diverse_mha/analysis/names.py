@@ -15,19 +15,20 @@ def file_name(text: str) -> str:
     return "".join(c if c.isalnum() or c in "-_." else "-" for c in text).strip("-.") or "model"
 
 
-def apart(names: list[str], same: Callable[[str], str] = str) -> list[str]:
+def apart(names: list[str], same: Callable[[str], str] = str, numbered: str = "{}-{}") -> list[str]:
     """Number names that would be one: the second ``a-b`` is ``a-b-2``.
 
     Args:
         names: the names.
         same: names are one if this is equal of them.
+        numbered: how a name is numbered.
     """
     taken: dict[str, str] = {}
     for first in names:
         name, number = first, 1
         while same(name) in taken:
             number += 1
-            name = f"{first}-{number}"
+            name = numbered.format(first, number)
         taken[same(name)] = name
     return list(taken.values())
 
@@ -44,8 +45,8 @@ def short_names(paths: list[str]) -> list[str]:
         for with_file in (False, True):
             names = ["/".join(_ending(p, depth, with_file)) for p in parts]
             if len(set(names)) == len(set(paths)):
-                return _numbered(names)
-    return _numbered(list(paths))
+                return apart(names, numbered="{} ({})")
+    return apart(paths, numbered="{} ({})")
 
 
 def _parts(path: str) -> tuple[str, ...]:
@@ -55,12 +56,3 @@ def _parts(path: str) -> tuple[str, ...]:
 def _ending(parts: tuple[str, ...], depth: int, with_file: bool) -> tuple[str, ...]:
     ending = parts[-depth - 1 :]
     return ending if with_file or len(ending) == 1 else ending[:-1]
-
-
-def _numbered(names: list[str]) -> list[str]:
-    seen: dict[str, int] = {}
-    numbered = []
-    for name in names:
-        seen[name] = seen.get(name, 0) + 1
-        numbered.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
-    return numbered
