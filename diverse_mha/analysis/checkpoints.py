@@ -69,7 +69,8 @@ def load(path: str, data: str, *, cpu: bool = False) -> Loaded:
         raise UserError(f"{path}: holds no model with its options; give a training checkpoint")
     name = stock.architecture(cfg.model)
     found = stock.model_class(name)
-    if not stock.is_stock(name) and not _is_ours(found):
+    ours = found is not None and found.__module__.split(".")[0] == "diverse_mha"
+    if not ours and not stock.is_stock(name):
         raise UserError(
             f"{path}: a model of architecture {name!r} does not show its heads; analyze reads "
             "those of this package and fairseq's own transformer and transformer_lm"
@@ -92,10 +93,6 @@ def _build(path: str, state: dict, cfg: Any, name: str) -> tuple[nn.Module, Any]
         model = stock.build_twin(cfg.model, task)
     model.load_state_dict(state["model"], strict=True, model_cfg=cfg.model)
     return model, task
-
-
-def _is_ours(found: type | None) -> bool:
-    return found is not None and found.__module__.split(".")[0] == "diverse_mha"
 
 
 def share_blocks(models: list[Loaded]) -> None:

@@ -1,6 +1,6 @@
 """Every measure of one attention module, accumulated over batches."""
 
-from itertools import combinations
+from itertools import combinations, combinations_with_replacement
 from typing import TYPE_CHECKING
 
 import torch
@@ -174,9 +174,8 @@ def rbf_pairs(rows: Tensor, num_heads: int) -> dict | None:
         return None
     kernels = [centred_rbf(head) for head in rows.chunk(num_heads, dim=1)]
     pairs = torch.zeros(num_heads, num_heads, dtype=torch.float64)
-    for i in range(num_heads):
-        for j in range(i, num_heads):
-            pairs[i, j] = pairs[j, i] = float(alignment(kernels[i], kernels[j]))
+    for i, j in combinations_with_replacement(range(num_heads), 2):
+        pairs[i, j] = pairs[j, i] = float(alignment(kernels[i], kernels[j]))
     return {"mean": mean_of_pairs(pairs), "pairs": pairs.tolist(), "positions": rows.size(0)}
 
 

@@ -18,8 +18,7 @@ TWINS = {
 
 def architecture(options: Any) -> str:
     """Name of the model that a checkpoint's model options are for."""
-    name = getattr(options, "_name", None) or getattr(options, "arch", None)
-    return str(name)
+    return str(getattr(options, "_name", None) or getattr(options, "arch", None))
 
 
 def model_class(name: str) -> type | None:
@@ -47,7 +46,7 @@ def build_twin(options: Any, task: Any):
     """
     name = architecture(options)
     twin = MODEL_REGISTRY[TWINS[model_class(name)]]
-    known = Namespace(**vars(to_namespace(options)))
+    known = to_namespace(options)
     if name in ARCH_CONFIG_REGISTRY:
         # Fills in what older versions did not save, as fairseq does on loading.
         ARCH_CONFIG_REGISTRY[name](known)
