@@ -26,12 +26,8 @@ class _Masks(NamedTuple):
 class DiverseDecoder(TransformerDecoderBase):
     """Transformer decoder that returns the states of its heads on request.
 
-    Args:
-        cfg: fairseq's nested configuration.
-        dictionary: target dictionary.
-        embed_tokens: embedding table.
-        seams: the parts of the attention modules.
-        no_encoder_attn: leave out the attention to the encoder (language models).
+    ``cfg`` is fairseq's nested configuration; ``no_encoder_attn`` leaves out the attention to the
+    encoder (language models).
     """
 
     aligns_in_training = False  # compat.py sets it where fairseq's criterion asks for alignments

@@ -13,11 +13,7 @@ from diverse_mha.models.seams import Seams
 class DiverseEncoder(TransformerEncoderBase):
     """Transformer encoder that returns the states of its heads on request.
 
-    Args:
-        cfg: fairseq's nested configuration.
-        dictionary: source dictionary.
-        embed_tokens: embedding table.
-        seams: the parts of the attention modules.
+    ``cfg`` is fairseq's nested configuration.
     """
 
     def __init__(self, cfg, dictionary, embed_tokens, seams: Seams):

@@ -60,10 +60,7 @@ class _Layer:
 class DiverseEncoderLayer(_Layer, TransformerEncoderLayerBase):
     """Self-attention and feed-forward block of the encoder.
 
-    Args:
-        cfg: fairseq's nested configuration.
-        seams: the parts of the attention module.
-        number: number of the layer, from 1.
+    ``cfg`` is fairseq's nested configuration; layers are numbered from 1.
     """
 
     def __init__(self, cfg, seams: Seams, number: int):
@@ -107,11 +104,8 @@ class DiverseEncoderLayer(_Layer, TransformerEncoderLayerBase):
 class DiverseDecoderLayer(_Layer, TransformerDecoderLayerBase):
     """Self-attention, attention to the encoder, and feed-forward block.
 
-    Args:
-        cfg: fairseq's nested configuration.
-        seams: the parts of the attention modules.
-        number: number of the layer, from 1.
-        no_encoder_attn: leave out the attention to the encoder.
+    ``cfg`` is fairseq's nested configuration; layers are numbered from 1. ``no_encoder_attn``
+    leaves out the attention to the encoder.
     """
 
     def __init__(self, cfg, seams: Seams, number: int, no_encoder_attn: bool = False):

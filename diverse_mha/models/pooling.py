@@ -9,10 +9,7 @@ POOLINGS = ("mean", "queries")
 
 
 class MeanPooling(nn.Module):
-    """Mean over the real positions: sum_s x_s / S.
-
-    Args:
-        embed_dim: width C of a position.
+    """Mean over the real positions, of width C ``embed_dim``: sum_s x_s / S.
 
     Attributes:
         output_dim: width of the vector, C.
@@ -42,11 +39,8 @@ class QueryPooling(nn.Module):
 
     a_k = softmax over s of q_k . x_s / sqrt(C); vector k = sum_s a_ks x_s; the vectors are
     concatenated. Li et al. 2021, section 4.3, take two queries ("two trainable queries to obtain
-    the fixed-size representation") and give no equation; this is the plainest one.
-
-    Args:
-        embed_dim: width C of a position.
-        queries: number K of queries.
+    the fixed-size representation") and give no equation; this is the plainest one. C is
+    ``embed_dim``, the width of a position, and K the number of ``queries``.
 
     Attributes:
         output_dim: width of the vector, K * C.

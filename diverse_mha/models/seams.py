@@ -106,14 +106,10 @@ class Seams:
         return Place(component, side, number, embed_dim, num_heads, self.activation_dropout)
 
     def build(self, component: str, number: int, embed_dim: int, num_heads: int, **options):
-        """Build the attention module of one layer.
+        """Build the attention module of one layer, numbered from 1.
 
-        Args:
-            component: ``encoder``, ``cross`` or ``decoder``.
-            number: number of the layer, from 1.
-            embed_dim: model width.
-            num_heads: number of heads.
-            **options: further arguments of ``DiverseAttention``.
+        ``component`` is ``encoder``, ``cross`` or ``decoder``; ``options`` are further arguments
+        of ``DiverseAttention``.
         """
         place = self._place(component, number, embed_dim, num_heads)
         aggregation = None

@@ -30,11 +30,8 @@ class SentenceClassifier(CountsUpdates, StartsWarm, FairseqEncoderModel):
     The sentences of an example are encoded each by itself, in one batch; their vectors are
     concatenated (Li et al. 2021, sections 4.2 and 4.3).
 
-    Args:
-        encoder: the encoder.
-        pooling: from positions to a vector of ``pooling.output_dim``.
-        classifier: from the vectors of an example to scores.
-        sentences: sentences an example, 1 or 2.
+    ``pooling`` makes a vector of ``pooling.output_dim`` of the positions of a sentence; an example
+    has 1 or 2 ``sentences``, from whose vectors ``classifier`` makes scores.
     """
 
     config = SentenceClassifierConfig
@@ -147,15 +144,7 @@ class SentenceClassifier(CountsUpdates, StartsWarm, FairseqEncoderModel):
 def feed_forward(
     input_dim: int, hidden_dim: int, classes: int, *, layers: int, dropout: float
 ) -> nn.Sequential:
-    """Build linear layers with ReLU and dropout between them.
-
-    Args:
-        input_dim: width of the input.
-        hidden_dim: width between the layers.
-        classes: width of the output.
-        layers: number of linear layers, at least 1.
-        dropout: dropout rate after each ReLU.
-    """
+    """Build linear layers, at least 1, with ReLU and then dropout between them."""
     modules: list[nn.Module] = []
     for _ in range(layers - 1):
         modules += [_linear(input_dim, hidden_dim), nn.ReLU(), nn.Dropout(dropout)]

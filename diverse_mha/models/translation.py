@@ -86,16 +86,10 @@ class DiverseTransformer(CountsUpdates, StartsWarm, OutputWeight, TransformerMod
     ) -> tuple[Tensor, dict]:
         """Score a target given a source, with teacher forcing.
 
-        Args:
-            src_tokens: (B, S) token numbers.
-            src_lengths: (B,).
-            prev_output_tokens: (B, T), the target shifted right.
-            return_all_hiddens: keep the output of every encoder layer.
-            features_only: leave out the projection to the vocabulary.
-            alignment_layer: see ``DiverseDecoder.forward``.
-            alignment_heads: see ``DiverseDecoder.forward``.
-            return_head_states: names of ``HeadStates`` to return for every layer
-                of every component, or by component.
+        ``src_tokens`` are (B, S) token numbers, ``src_lengths`` (B,), ``prev_output_tokens`` the
+        target shifted right, (B, T). ``return_all_hiddens`` keeps the output of every encoder
+        layer; ``return_head_states`` names the ``HeadStates`` to return for every layer of every
+        component, or by component. For the rest see ``DiverseDecoder.forward``.
 
         Returns:
             Logits (B, T, V) and a dict; with ``return_head_states`` the dict has

@@ -75,11 +75,7 @@ def fill(model: nn.Module, state: dict[str, Tensor]) -> list[str]:
 
     A part is what a method puts into an attention module, such as a routing in place of the
     output projection, whose parameters are then left out. A part of which anything is there is
-    not touched.
-
-    Args:
-        model: the model.
-        state: parameters by name, changed in place.
+    not touched. ``state``, parameters by name, is changed in place.
 
     Returns:
         What was completed, in words, the parts of all layers together.
@@ -105,12 +101,7 @@ def fill(model: nn.Module, state: dict[str, Tensor]) -> list[str]:
 
 
 def misfit(model: nn.Module, given: Mapping[str, tuple]) -> str:
-    """Say how the parameters of a checkpoint differ from those of a model; nothing if they fit.
-
-    Args:
-        model: the model.
-        given: the shapes of the checkpoint's parameters, by name.
-    """
+    """Say how a checkpoint's parameters, ``given`` as shapes by name, do not fit a model's."""
     own = {name: tuple(value.shape) for name, value in model.state_dict().items()}
     groups = {
         "missing": [name for name in own if name not in given],
