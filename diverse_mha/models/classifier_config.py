@@ -26,16 +26,12 @@ _GENERAL = (
 )
 
 
-def _of_encoders(option) -> bool:
-    return option.name in _GENERAL or option.name.startswith("encoder_")
-
-
 FlatEncoderConfig = make_dataclass(
     "FlatEncoderConfig",
     [
         (f.name, f.type, field(default=f.default, metadata=dict(f.metadata)))
         for f in fields(FlatTransformerConfig)
-        if _of_encoders(f)
+        if f.name in _GENERAL or f.name.startswith("encoder_")
     ],
     bases=(FairseqDataclass,),
     namespace={"__module__": __name__},

@@ -93,10 +93,8 @@ class Seams:
         for part, places in ((aggregation, chosen), (logits, components), (drophead, components)):
             for component in places:
                 side = SIDES[component]
-                width, heads = (
-                    getattr(args, f"{side}_{x}") for x in ("embed_dim", "attention_heads")
-                )
-                part.method.check(part.options, seams._place(component, 1, width, heads))
+                shape = (getattr(args, f"{side}_{x}") for x in ("embed_dim", "attention_heads"))
+                part.method.check(part.options, seams._place(component, 1, *shape))
         if seams.compile:
             _check_compile(args, aggregation, logits, {c: layers[c] for c in components})
         return seams
@@ -135,13 +133,11 @@ def _read_layers(args, components: tuple[str, ...]) -> dict[str, frozenset[int]]
     for component in SIDES:
         option = flag(_layers_option(component))
         value = getattr(args, _layers_option(component), None)
+        if component not in components and value not in (None, "none"):
+            raise OptionError(
+                f"{option} {value}: the model has no {component} attention; leave it out"
+            )
         count = getattr(args, f"{SIDES[component]}_layers", 0)
-        if component not in components:
-            count = 0
-            if value not in (None, "none"):
-                raise OptionError(
-                    f"{option} {value}: the model has no {component} attention; leave it out"
-                )
         layers[component] = parse_layers(option, value, count)
     return layers
 

@@ -101,7 +101,7 @@ def fill(model: nn.Module, state: dict[str, Tensor]) -> list[str]:
 
 
 def misfit(model: nn.Module, given: Mapping[str, tuple]) -> str:
-    """Say how a checkpoint's parameters, ``given`` as shapes by name, do not fit a model's."""
+    """Say how parameters ``given``, as shapes by name, differ from a model's; empty if they fit."""
     own = {name: tuple(value.shape) for name, value in model.state_dict().items()}
     groups = {
         "missing": [name for name in own if name not in given],
