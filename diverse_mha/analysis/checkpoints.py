@@ -44,13 +44,8 @@ class Loaded(NamedTuple):
 def load(path: str, data: str, *, cpu: bool = False) -> Loaded:
     """Load a model and its task; a stock ``transformer`` or ``transformer_lm`` as its twin.
 
-    Args:
-        path: checkpoint file. It is read by torch's safe loader.
-        data: folder that fairseq-preprocess wrote.
-        cpu: stay on the CPU even if there is a GPU.
-
-    Returns:
-        The model, at evaluation and on its device, and the task.
+    torch's safe loader reads the checkpoint. ``data`` is the folder that fairseq-preprocess wrote;
+    ``cpu`` stays on the CPU even if there is a GPU.
 
     Raises:
         UserError: if the file or the folder is missing or broken, the dictionaries do not fit,
@@ -128,13 +123,9 @@ def share_blocks(models: list[Loaded]) -> None:
 def iterate_batches(
     loaded: Loaded, subset: str, *, max_tokens: int = 4000, label: str = ""
 ) -> Iterator[dict]:
-    """Go through a split once, with a progress bar on a terminal.
+    """Go through a split once, sentences of similar length together.
 
-    Args:
-        loaded: the model whose task reads the data.
-        subset: name of the split, for example ``valid``.
-        max_tokens: tokens in a batch; sentences of similar length are together.
-        label: what the progress bar says before the name of the split.
+    A progress bar on a terminal says ``label`` and the name of the split.
 
     Yields:
         fairseq's batches, on the model's device.

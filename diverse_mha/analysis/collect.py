@@ -66,12 +66,7 @@ def parse_layers(text: str) -> str | tuple[int, ...]:
 
 
 def check_selection(selection: Selection, depths: dict[str, int], name: str) -> None:
-    """Refuse what the model does not have.
-
-    Args:
-        selection: what is asked for.
-        depths: number of layers of every component of the model.
-        name: the checkpoint, for the message.
+    """Refuse what the model does not have, by its number of layers of every component.
 
     Raises:
         UserError: if a component or layer is not there.

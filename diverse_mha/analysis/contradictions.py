@@ -12,10 +12,8 @@ def contradictions(results: list[dict]) -> list[str]:
     """Say in one sentence of each model where its measures contradict each other.
 
     Every model but the first is set beside the first one, by the means over all layers and
-    components. A measure that moves by less than 0.01 says nothing.
-
-    Args:
-        results: of ``diverse_mha.analysis.run.analyze``.
+    components. A measure that moves by less than 0.01 says nothing. ``results`` are of
+    ``diverse_mha.analysis.run.analyze``.
 
     Returns:
         A sentence for each model whose heads differ more by some measures and less by others.

@@ -64,16 +64,11 @@ class ModuleMeter:
     """Similarities of the heads of one module.
 
     CKA and SVCCA are of the heads' outputs at the real query positions (Yun et al. 2021,
-    section 3), from moments; the divergence is of their attention weights.
+    section 3), from moments; the divergence is of their attention weights. ``measures`` are keys
+    of ``MEASURES``, ``threshold`` is the share of the variance that SVCCA keeps.
     """
 
     def __init__(self, measures: tuple[str, ...], threshold: float = THRESHOLD):
-        """Start empty.
-
-        Args:
-            measures: keys of ``MEASURES``.
-            threshold: share of the variance that SVCCA keeps.
-        """
         self.measures = measures
         self.threshold = threshold
         self.num_heads = 0

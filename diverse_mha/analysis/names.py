@@ -16,12 +16,9 @@ def file_name(text: str) -> str:
 
 
 def apart(names: list[str], same: Callable[[str], str] = str, numbered: str = "{}-{}") -> list[str]:
-    """Number names that would be one: the second ``a-b`` is ``a-b-2``.
+    """Number names that would be one, for ``same`` is equal of them: the second ``a`` is ``a-2``.
 
-    Args:
-        names: the names.
-        same: names are one if this is equal of them.
-        numbered: how a name is numbered.
+    ``numbered`` is the form of a name with its number.
     """
     taken: dict[str, str] = {}
     for first in names:

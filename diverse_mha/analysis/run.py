@@ -36,15 +36,11 @@ def open_models(
 ) -> tuple[list[Loaded], Loaded | None]:
     """Load every model and check on a first batch that it has what is asked for.
 
-    Args:
-        paths: checkpoint files.
-        data: folder that fairseq-preprocess wrote.
-        selection: what to look at.
-        against: checkpoint to compare every other with, or None.
-        cpu: stay on the CPU.
+    ``data`` is the folder that fairseq-preprocess wrote, ``against`` a checkpoint to compare every
+    other with; ``cpu`` stays on the CPU.
 
     Returns:
-        The models, and the one to compare with.
+        The models, and the one to compare with or None.
 
     Raises:
         UserError: if anything is missing or does not fit.
@@ -73,13 +69,7 @@ def open_models(
 def analyze(
     loaded: Loaded, selection: Selection, *, name: str = "", against: Loaded | None = None
 ) -> Analysis:
-    """Run a split through a model.
-
-    Args:
-        loaded: the model.
-        selection: what to look at.
-        name: what to call the model.
-        against: a model to compare the last layers with, or None.
+    """Run a split through a model, and compare its last layers with those of ``against``.
 
     Returns:
         ``result`` has ``name``, ``checkpoint``, ``architecture``, ``sentences``, what

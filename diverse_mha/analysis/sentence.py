@@ -35,14 +35,9 @@ class SentenceAttention(NamedTuple):
         states: dict[str, list["HeadStates"]],
         selection: Selection,
     ) -> "SentenceAttention":
-        """Take one sentence out of a batch.
+        """Take the sentence at a place out of fairseq's batch, whose ``states`` have ``weights``.
 
-        Args:
-            task: has the dictionaries.
-            sample: fairseq's batch.
-            place: of the sentence in the batch.
-            states: of the batch, with ``weights``.
-            selection: which components and layers to take.
+        ``task`` has the dictionaries; ``selection`` says which components and layers to take.
         """
         components = {}
         for component in selection.chosen(states):

@@ -32,14 +32,9 @@ def is_stock(name: str) -> bool:
 
 
 def build_twin(options: Any, task: Any):
-    """Build our model of the shape of a stock checkpoint.
+    """Build our model of the shape of a stock checkpoint, into which its parameters load.
 
-    Args:
-        options: the model options in the checkpoint.
-        task: its task, set up.
-
-    Returns:
-        A model into which the checkpoint's parameters load.
+    ``options`` are the model options in the checkpoint.
 
     Raises:
         OptionError: if the stock model has a form that ours does not have.

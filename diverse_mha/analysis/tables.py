@@ -1,4 +1,7 @@
-"""The tables of ``diverse-mha analyze``, wherever they are shown."""
+"""The tables of ``diverse-mha analyze``, wherever they are shown.
+
+A result is always one of ``diverse_mha.analysis.run.analyze``.
+"""
 
 import math
 from collections.abc import Mapping
@@ -198,12 +201,7 @@ def _titles(results: list[dict], part: Part) -> dict[str, str]:
 
 
 def model_tables(result: dict, titles: Mapping[str, str] | None = None) -> list[Table]:
-    """Tables of a model, a group of rows for every component.
-
-    Args:
-        result: of ``diverse_mha.analysis.run.analyze``.
-        titles: what to call the components; by default their own names.
-    """
+    """Tables of a model, a group of rows for every component; ``titles`` say what to call them."""
     tables = []
     for part in parts_of(result):
         groups = []

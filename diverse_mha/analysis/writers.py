@@ -26,10 +26,7 @@ HEAD = """% Tables of diverse-mha analyze, for \\usepackage{{booktabs}}.
 def format_tables(results: list[dict], subset: str, against: str | None = None) -> str:
     """Lay out the results of models for a terminal: the tables of each, and of all if several.
 
-    Args:
-        results: of ``diverse_mha.analysis.run.analyze``.
-        subset: name of the split.
-        against: name of the model that the others were compared with, if one was.
+    ``against`` is the name of the model that the others were compared with, if one was.
     """
     lines = []
     for result in results:
@@ -52,10 +49,8 @@ def latex_tables(content: dict) -> str:
 
     Labels: ``tab:heads-WHAT-PART`` of all models, with ``WHAT`` one of cross, last, mean, and
     ``PART`` one of similarity, scores; ``tab:heads-layers-PART-MODEL`` of one;
-    ``tab:heads-against``. What columns and rows mean stands in the caption.
-
-    Args:
-        content: as in ``scores.json``.
+    ``tab:heads-against``. What columns and rows mean stands in the caption. ``content`` is as in
+    ``scores.json``.
     """
     results, made = content["models"], content["made"]
     where = f"Over {content['subset']} of {content['data']}."

@@ -17,12 +17,10 @@ from diverse_mha.analysis.names import COMPONENT_TITLES
 
 
 def beside_maps(first: dict, second: dict, measure: str) -> list[Plot]:
-    """Draw two models above each other, and their difference.
+    """Draw two models above each other, and the second minus the first.
 
-    Args:
-        first: of ``diverse_mha.analysis.run.analyze``.
-        second: the same of another model, which the first is taken from.
-        measure: a key of ``MEASURES`` that was measured of both.
+    Both are of ``diverse_mha.analysis.run.analyze``; ``measure`` is a key of ``MEASURES`` that was
+    measured of both.
 
     Returns:
         A figure for every component that has the same heads and layers in both, and several

@@ -52,9 +52,8 @@ MEASURES = {
 def heat_maps(result: dict, measure: str) -> Plot | None:
     """Draw all pairs of heads of a model; None if there is nothing to draw.
 
-    Args:
-        result: of ``diverse_mha.analysis.run.analyze``.
-        measure: a key of ``MEASURES`` that was measured.
+    ``result`` is of ``diverse_mha.analysis.run.analyze``, ``measure`` a key of ``MEASURES`` that
+    was measured.
     """
     rows = _rows(result, measure)
     if not rows or all(entry["heads"] < 2 for entry in result["components"].values()):
@@ -119,11 +118,8 @@ def draw_rows(
 ):
     """Draw rows of maps that share a scale, and return an image to draw the scale for.
 
-    Args:
-        axes: of the figure, a row for each.
-        rows: what a row is of, and title and pairs (H, H) of its maps.
-        limits: ends of the scale.
-        colours: name of matplotlib's.
+    A row is what it is of, and title and pairs (H, H) of its maps; ``limits`` are the ends of the
+    scale, ``colours`` matplotlib's name of a colour map.
     """
     for axis, (title, pairs), lowest in each_panel(axes, [maps for _, maps in rows]):
         image = _draw_pairs(axis, pairs, limits, colours)

@@ -17,14 +17,9 @@ CAPTION = (
 
 
 def head_map(models: list[tuple[str, dict[str, Tensor]]], seed: int = 1) -> Plot | None:
-    """Draw the heads of one or several models.
+    """Draw the heads of models; None if no component has enough heads of one width.
 
-    Args:
-        models: name, and by component the averaged outputs (H, D), of each.
-        seed: of t-SNE, which starts at random.
-
-    Returns:
-        The figure; None if no component has enough heads of one width.
+    ``models`` are names, and by component the averaged outputs (H, D); ``seed`` is t-SNE's.
     """
     panels = {}
     for component in COMPONENT_TITLES:
