@@ -161,8 +161,7 @@ def _empty(lines: list[list], sizes: Sizes):
 def _weights_figure(lines: list[list], sizes: Sizes):
     with matplotlib.rc_context(STYLE):
         figure, axes = _empty(lines, sizes)
-        image = _draw(axes, lines, sizes, "Blues", (0, 1))
-        side_bar(figure, image, axes, "attention weight")
+        _draw(axes, lines, sizes, (0, 1), "Blues", "attention weight")
     return figure
 
 
@@ -170,17 +169,15 @@ def _beside_figure(lines: list[list], names: tuple[str, str], sizes: Sizes):
     limit = difference_limit(float(cells.abs().max()) for _, cells in lines[2])
     with matplotlib.rc_context(STYLE):
         figure, axes = _empty(lines, sizes._replace(labels=sizes.labels + 0.2))
-        image = _draw(axes[:2], lines[:2], sizes, "Blues", (0, 1))
-        side_bar(figure, image, axes[:2], "attention weight")
-        image = _draw(axes[2:], lines[2:], sizes, "PuOr", (-limit, limit))
-        side_bar(figure, image, axes[2:], "difference")
+        _draw(axes[:2], lines[:2], sizes, (0, 1), "Blues", "attention weight")
+        _draw(axes[2:], lines[2:], sizes, (-limit, limit), "PuOr", "difference")
         for axis, label in zip(axes[:, 0], (*names, "difference"), strict=True):
             axis.set_ylabel(label, fontsize=8, parse_math=False)
     return figure
 
 
-def _draw(axes, lines: list[list], sizes: Sizes, colours: str, limits: tuple[float, float]):
-    """Draw rows of titled maps; tokens stand at the first of a row and under the last row."""
+def _draw(axes, lines: list[list], sizes: Sizes, limits: tuple, colours: str, scale: str) -> None:
+    """Draw rows of titled maps and their scale; tokens stand left of rows and under the last."""
     queries, keys = sizes.queries, sizes.keys
     look = {"fontsize": sizes.font, "parse_math": False}  # a token with $ in it is no formula
     for axis, (title, cells), lowest in each_panel(axes, lines):
@@ -196,4 +193,4 @@ def _draw(axes, lines: list[list], sizes: Sizes, colours: str, limits: tuple[flo
         axis.spines[:].set(visible=True, color="#bbbbbb", linewidth=0.5)
     for axis in axes[:, 0]:
         axis.set_yticks(range(len(queries)), queries, **look)
-    return image
+    side_bar(image, axes, scale)

@@ -12,7 +12,7 @@ from diverse_mha.analysis.figures.heat_maps import (
     pairs_by_layer,
     scale_end,
 )
-from diverse_mha.analysis.figures.style import STYLE, Plot, difference_limit, in_rows, side_bar
+from diverse_mha.analysis.figures.style import STYLE, Plot, difference_limit, in_rows
 from diverse_mha.analysis.names import COMPONENT_TITLES
 
 
@@ -64,11 +64,9 @@ def _beside_figure(
     with matplotlib.rc_context(STYLE):
         figure, axes = empty_maps(3, len(numbers))
         both = [(name, _titled(numbers, row, ".2f")) for name, row in zip(names, rows, strict=True)]
-        image = draw_rows(axes[:2], both, (0, limit), colours)
-        side_bar(figure, image, axes[:2], label)
+        draw_rows(axes[:2], both, (0, limit), colours, label)
         last = [("difference", _titled(numbers, differences, f"+.{max(decimals(end), 2)}f"))]
-        image = draw_rows(axes[2:], last, (-end, end), "PuOr")
-        side_bar(figure, image, axes[2:], "difference")
+        draw_rows(axes[2:], last, (-end, end), "PuOr", "difference")
     return figure
 
 

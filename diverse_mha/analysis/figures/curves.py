@@ -21,12 +21,9 @@ def curves_of_layers(result: dict) -> Plot | None:
     """Draw a panel for every layer of a model; None without SVCCA or pairs of heads."""
     rows = []
     for component, entry in result["components"].items():
-        means = {
-            number: _curves(layer["svcca"]["coefficients"])
-            for number, layer in entry["layers"].items()
-            if _has_curves(layer)
-        }
-        panels = [(number, means) for number in means]
+        curves = {number: _curves(layer) for number, layer in entry["layers"].items()}
+        curves = {number: found for number, found in curves.items() if len(found)}
+        panels = [(number, curves) for number in curves]
         rows += [(component, panels[i : i + COLUMNS]) for i in range(0, len(panels), COLUMNS)]
     if not rows:
         return None
@@ -35,8 +32,8 @@ def curves_of_layers(result: dict) -> Plot | None:
     with matplotlib.rc_context(STYLE):
         figure = new_figure(columns * width + 0.6, len(rows) * 1.6 + 0.4)
         axes = figure.subplots(len(rows), columns, squeeze=False, sharey=True)
-        for axis, (number, means), _ in each_panel(axes, [panels for _, panels in rows]):
-            _panel(axis, number, means)
+        for axis, (number, curves), _ in each_panel(axes, [panels for _, panels in rows]):
+            _panel(axis, number, curves)
         for axis, (component, _) in zip(axes[:, 0], rows, strict=True):
             axis.set_ylabel(COMPONENT_TITLES[component], fontsize=8)
         figure.supxlabel("number of the coefficient", fontsize=8)
@@ -55,11 +52,9 @@ def curves_of_models(results: list[dict]) -> Plot | None:
     panels: dict[str, dict] = {}
     for result in results:
         for component, entry in result["components"].items():
-            layer = list(entry["layers"].values())[-1]
-            if _has_curves(layer):
-                lines = panels.setdefault(component, {})
-                curves = _curves(layer["svcca"]["coefficients"])
-                lines[result["name"]] = np.nanmean(curves, axis=0)
+            curves = _curves(list(entry["layers"].values())[-1])
+            if len(curves):
+                panels.setdefault(component, {})[result["name"]] = np.nanmean(curves, axis=0)
     if not panels:
         return None
     looks = {
@@ -91,33 +86,29 @@ def curves_of_models(results: list[dict]) -> Plot | None:
     return Plot("svcca-curves-models", "Canonical correlations by model", caption, figure)
 
 
-def _has_curves(layer: dict) -> bool:
-    curves = (layer.get("svcca") or {}).get("coefficients") or {}
-    return any(curves.values())
-
-
-def _curves(pairs: dict[str, list[float]]) -> np.ndarray:
+def _curves(layer: dict) -> np.ndarray:
     """Coefficients of every pair that has some, (pairs, k); NaN where it has fewer than others."""
+    pairs = (layer.get("svcca") or {}).get("coefficients") or {}
     there = [values for values in pairs.values() if values]
-    curves = np.full((len(there), max(map(len, there))), np.nan)
+    curves = np.full((len(there), max(map(len, there), default=0)), np.nan)
     for row, values in zip(curves, there, strict=True):
         row[: len(values)] = values
     return curves
 
 
-def _panel(axis, chosen: str, means: dict[str, np.ndarray]) -> None:
-    for number, curves in means.items():
-        places = np.arange(1, curves.shape[1] + 1)
+def _panel(axis, chosen: str, curves: dict[str, np.ndarray]) -> None:
+    for number, others in curves.items():
         if number != chosen:
-            axis.plot(places, np.nanmean(curves, axis=0), color="#bdbdbd", linewidth=0.7)
-    curves = means[chosen]
-    places = np.arange(1, curves.shape[1] + 1)
-    low, high = np.nanmin(curves, axis=0), np.nanmax(curves, axis=0)
+            places = np.arange(1, others.shape[1] + 1)
+            axis.plot(places, np.nanmean(others, axis=0), color="#bdbdbd", linewidth=0.7)
+    own = curves[chosen]
+    places = np.arange(1, own.shape[1] + 1)
+    low, high = np.nanmin(own, axis=0), np.nanmax(own, axis=0)
     axis.fill_between(places, low, high, color=COLOURS[0], alpha=0.25, linewidth=0)
-    axis.plot(places, np.nanmean(curves, axis=0), color=COLOURS[0], linewidth=1.6)
+    axis.plot(places, np.nanmean(own, axis=0), color=COLOURS[0], linewidth=1.6)
     axis.set_title(f"layer {chosen}", fontsize=8)
     axis.tick_params(labelsize=7)
-    _axes(axis, max(curves.shape[1] for curves in means.values()))
+    _axes(axis, max(found.shape[1] for found in curves.values()))
 
 
 def _axes(axis, count: int) -> None:

@@ -61,8 +61,7 @@ def heat_maps(result: dict, measure: str) -> Plot | None:
     title, label, caption, colours = MEASURES[measure]
     with matplotlib.rc_context(STYLE):
         figure, axes = empty_maps(len(rows), max(len(maps) for _, maps in rows))
-        image = draw_rows(axes, rows, (0, scale_end([result], measure)), colours)
-        side_bar(figure, image, axes, label)
+        draw_rows(axes, rows, (0, scale_end([result], measure)), colours, label)
     name = f"{measure}-{file_name(result['name'])}"
     return Plot(name, f"{title}: {result['name']}", caption, figure)
 
@@ -115,8 +114,9 @@ def draw_rows(
     rows: list[tuple[str, list[tuple[str, np.ndarray]]]],
     limits: tuple[float, float],
     colours: str,
-):
-    """Draw rows of maps that share a scale, and return an image to draw the scale for.
+    scale: str,
+) -> None:
+    """Draw rows of maps, and beside them the scale that they share.
 
     A row is what it is of, and title and pairs (H, H) of its maps; ``limits`` are the ends of the
     scale, ``colours`` matplotlib's name of a colour map.
@@ -128,7 +128,7 @@ def draw_rows(
             axis.set_xlabel("head", fontsize=8)
     for axis, (label, _) in zip(axes[:, 0], rows, strict=True):
         axis.set_ylabel(f"{label}\nhead", fontsize=8, parse_math=False)
-    return image
+    side_bar(image, axes, scale)
 
 
 def _draw_pairs(axis, pairs: np.ndarray, limits: tuple[float, float], colours: str):

@@ -100,9 +100,9 @@ def each_panel(axes, lines: list[list]) -> Iterator[tuple]:
             yield axis, line[column], lowest
 
 
-def side_bar(figure: Figure, image, axes, label: str) -> None:
+def side_bar(image, axes, label: str) -> None:
     """Draw the scale of an image's colours to the right of some axes."""
-    bar = figure.colorbar(image, ax=axes, fraction=0.03, pad=0.02, aspect=30)
+    bar = image.figure.colorbar(image, ax=axes, fraction=0.03, pad=0.02, aspect=30)
     bar.set_label(label, fontsize=8)
     bar.ax.tick_params(labelsize=7)
     bar.outline.set_visible(False)
