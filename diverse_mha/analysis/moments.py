@@ -17,7 +17,8 @@ class Moments:
         scatter = scatter_a + scatter_b + delta delta^T n_a n_b / n
 
     All in float64, so the result depends on the order of the vectors and on how they are cut
-    into batches by rounding only, also where the mean is large beside the spread.
+    into batches by rounding only, also where the mean is large beside the spread. Accumulated on
+    ``device``, or on the CPU for a GPU of Apple's, which has no float64.
 
     Attributes:
         count: number of vectors so far.
@@ -25,12 +26,7 @@ class Moments:
     """
 
     def __init__(self, width: int, device: torch.device | str = "cpu"):
-        """Start empty.
-
-        Args:
-            width: d, length of a vector.
-            device: where to accumulate; on a GPU of Apple's, which has no float64, on the CPU.
-        """
+        """Start empty, for vectors of length d = ``width``."""
         if torch.device(device).type == "mps":
             device = "cpu"
         self.count = 0
