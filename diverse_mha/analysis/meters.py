@@ -9,7 +9,6 @@ from torch import Tensor
 from diverse_mha.analysis.divergence import divergence_sums
 from diverse_mha.analysis.moments import Moments
 from diverse_mha.analysis.similarity import (
-    THRESHOLD,
     alignment,
     centred_rbf,
     cka_from_scatter,
@@ -68,7 +67,7 @@ class ModuleMeter:
     of ``MEASURES``, ``threshold`` is the share of the variance that SVCCA keeps.
     """
 
-    def __init__(self, measures: tuple[str, ...], threshold: float = THRESHOLD):
+    def __init__(self, measures: tuple[str, ...], threshold: float):
         self.measures = measures
         self.threshold = threshold
         self.num_heads = 0

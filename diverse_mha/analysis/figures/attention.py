@@ -103,15 +103,12 @@ def attention_beside(
         if other is None or _axes_of(maps) != _axes_of(other):
             continue
         sizes = Sizes.of(maps)
-        numbers = list(maps.layers)
-        columns = _columns(len(numbers), sizes.columns)
-        for row, ending, of in in_rows(numbers, columns):
-            before = [maps.layers[n].mean(0) for n in row]
-            after = [other.layers[n].mean(0) for n in row]
-            difference = [new - old for old, new in zip(before, after, strict=True)]
+        before, after = ({n: w.mean(0) for n, w in x.layers.items()} for x in (maps, other))
+        difference = {n: after[n] - before[n] for n in before}
+        columns = _columns(len(before), sizes.columns)
+        for row, ending, of in in_rows(list(before), columns):
             lines = [
-                [(f"layer {n}", cells) for n, cells in zip(row, line, strict=True)]
-                for line in (before, after, difference)
+                [(f"layer {n}", means[n]) for n in row] for means in (before, after, difference)
             ]
             plots.append(
                 Plot(

@@ -16,10 +16,10 @@ CAPTION = (
 )
 
 
-def head_map(models: list[tuple[str, dict[str, Tensor]]], seed: int = 1) -> Plot | None:
+def head_map(models: list[tuple[str, dict[str, Tensor]]]) -> Plot | None:
     """Draw the heads of models; None if no component has enough heads of one width.
 
-    ``models`` are names, and by component the averaged outputs (H, D); ``seed`` is t-SNE's.
+    ``models`` are names, and by component the averaged outputs (H, D).
     """
     panels = {}
     for component in COMPONENT_TITLES:
@@ -37,7 +37,7 @@ def head_map(models: list[tuple[str, dict[str, Tensor]]], seed: int = 1) -> Plot
         figure = new_figure(3.0 * len(panels) + 0.3, 3.2)
         axes = figure.subplots(1, len(panels), squeeze=False)[0]
         for axis, (component, groups) in zip(axes, panels.items(), strict=True):
-            _draw(axis, groups, seed)
+            _draw(axis, groups)
             axis.set_title(COMPONENT_TITLES[component])
         handles = [
             matplotlib.lines.Line2D([], [], linestyle="", label=name, **_look(i))
@@ -53,12 +53,12 @@ def head_map(models: list[tuple[str, dict[str, Tensor]]], seed: int = 1) -> Plot
     return Plot("heads-tsne", "Map of the heads", CAPTION, figure)
 
 
-def _draw(axis, groups: list[tuple[int, Tensor]], seed: int) -> None:
+def _draw(axis, groups: list[tuple[int, Tensor]]) -> None:
     points = np.concatenate([means.numpy() for _, means in groups])
     # sklearn wants a perplexity below the number of points; 30 is its default.
     perplexity = min(30.0, (len(points) - 1) / 3)
     places = TSNE(
-        n_components=2, perplexity=perplexity, init="pca", learning_rate="auto", random_state=seed
+        n_components=2, perplexity=perplexity, init="pca", learning_rate="auto", random_state=1
     ).fit_transform(points)
     start = 0
     for i, means in groups:
