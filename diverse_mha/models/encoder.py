@@ -49,13 +49,12 @@ class DiverseEncoder(TransformerEncoderBase):
             any were asked for.
         """
         padding_mask = src_tokens.eq(self.padding_idx)  # (B, S)
-        has_padding = bool(padding_mask.any())
         x, embedding = self.forward_embedding(src_tokens, token_embeddings)
-        bias = None
-        if has_padding:
+        bias = record_mask = None
+        if padding_mask.any():
             x = x.masked_fill(padding_mask[:, :, None], 0.0)
             bias = padding_bias(padding_mask, x.dtype)
-        record_mask = padding_mask if has_padding else None
+            record_mask = padding_mask
         hiddens = [x.transpose(0, 1)] if return_all_hiddens else []
         records, logits = [], None
         for layer in self.layers:
