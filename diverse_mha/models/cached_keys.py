@@ -26,12 +26,7 @@ class CachedKeys:
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         """Take keys from the decoding state, add this step's, and store them back.
 
-        Args:
-            query: (B, T, C).
-            key: (B, S, Ck), or None with cached static keys.
-            key_padding_mask: (B, S), non-zero = padding, or None.
-            incremental_state: fairseq's decoding state.
-            static_kv: keys do not change over decoding steps.
+        The arguments are those of ``DiverseAttention.attend``.
 
         Returns:
             Keys and values (B / fold, H, S, D), with fold the number of queries that share
@@ -75,14 +70,10 @@ class CachedKeys:
         return key[:: self.beam_size], key_padding_mask
 
     def reorder_incremental_state(self, incremental_state: dict, new_order: Tensor) -> dict:
-        """Let row i of the decoding state be what row ``new_order[i]`` was.
+        """Let row i of the decoding state be what row ``new_order[i]`` was; (B',) row numbers.
 
         Keys that several rows share stay shared while these rows stay together, as beams of a
         sentence do in fairseq's search; otherwise every row gets its own.
-
-        Args:
-            incremental_state: fairseq's decoding state.
-            new_order: (B',) row numbers.
         """
         cache = self._get_input_buffer(incremental_state)
         if cache.get("prev_key") is None:
