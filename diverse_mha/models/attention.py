@@ -19,10 +19,17 @@ class DiverseAttention(OpenHeads, CachedKeys, MultiheadAttention):
     package call ``attend``, which is batch first: that is the layout in which
     ``scaled_dot_product_attention`` reads and writes without copies.
 
-    Of width C ``embed_dim``, or ``kdim`` for keys and values, with H ``num_heads``, which must
-    divide C, and ``dropout`` on the attention weights. With ``self_attention`` queries, keys and
-    values come from one tensor, with ``encoder_decoder_attention`` keys come from the encoder and
-    may be cached. For the rest see ``OpenHeads.open_heads``; None is no cascade.
+    Args:
+        embed_dim: model width C.
+        num_heads: H; must divide C.
+        kdim: width of keys and values if it differs from C.
+        dropout: dropout probability on the attention weights.
+        self_attention: queries, keys and values come from one tensor.
+        encoder_decoder_attention: keys come from the encoder and may be cached.
+        aggregation: see ``OpenHeads.open_heads``, as for the other three.
+        cascade: None for none.
+        carry_logits: False for an attention without a successor.
+        drophead: in [0, 1), or a module that drops heads.
 
     Raises:
         ValueError: if ``num_heads`` does not divide ``embed_dim``, or ``drophead`` is not
@@ -68,17 +75,25 @@ class DiverseAttention(OpenHeads, CachedKeys, MultiheadAttention):
         before_softmax: bool = False,
         need_head_weights: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """Attend, in fairseq's time-first layout; what is not explained here is as in ``attend``.
+        """Attend, in fairseq's time-first layout.
 
-        ``query`` is (T, B, C). ``key`` and ``value`` are one tensor (S, B, Ck), or None with
-        cached static keys. ``attn_mask`` is (T, S): bool with True = may not attend, or float
-        bias. In incremental self-attention its S counts the cached keys, and a mask of another
-        size is left out.
+        Args:
+            query: (T, B, C).
+            key: (S, B, Ck), or None with cached static keys.
+            value: (S, B, Ck); keys and values must be the same tensor.
+            key_padding_mask: (B, S), non-zero = padding.
+            incremental_state: fairseq's decoding state, or None.
+            need_weights: return the weights, averaged over heads.
+            static_kv: keys do not change over decoding steps.
+            attn_mask: (T, S); bool with True = may not attend, or float bias. In incremental
+                self-attention S counts the cached keys, and a mask of another size is left out.
+            before_softmax: return masked logits and values instead.
+            need_head_weights: return the weights of every head.
 
         Returns:
-            Output (T, B, C) and weights: None, (B, T, S) averaged over heads with
-            ``need_weights``, or (H, B, T, S) with ``need_head_weights``. With ``before_softmax``
-            instead: masked logits (B·H, T, S) and values (B·H, S, D).
+            Output (T, B, C) and weights: None, (B, T, S), or (H, B, T, S) with
+            ``need_head_weights``. With ``before_softmax``: logits (B·H, T, S)
+            and values (B·H, S, D).
 
         Raises:
             ValueError: if ``value`` is not ``key``.
