@@ -15,10 +15,15 @@ from dataclasses import asdict, dataclass
 
 import diverse_mha
 from diverse_mha.common.machine import computes_in_bfloat16, cores, installed, processor
+from diverse_mha.common.places import ROOT
 
 OK, WARNING, FAILED = "ok", "warning", "FAILED"
 FIRST, LAST = (3, 11), (3, 13)  # versions of Python that fairseq-fixed can be imported on
-REINSTALL = "run: bash scripts/setup.sh"
+REINSTALL = (
+    "run: bash scripts/setup.sh"
+    if (ROOT / "scripts/setup.sh").is_file()
+    else "install the wheel again, with what it needs"
+)
 REBUILD = (
     "rebuild fairseq for this torch: pip install --no-build-isolation --no-cache-dir "
     "--no-deps --force-reinstall fairseq-fixed"

@@ -14,6 +14,23 @@ ROOT = USER_DIR.parent
 CONFIGS = USER_DIR / "configs" if (USER_DIR / "configs").is_dir() else ROOT / "configs"
 
 
+#: How a data folder comes about.
+MAKE_DATA = (
+    "make it with a script of data-prep/ (without a clone: diverse-mha prepare and its like) "
+    "or with fairseq-preprocess"
+)
+
+
+def check_data_exists(folder: Path, error: type[UserError] = UserError) -> None:
+    """Refuse a data folder that is not there.
+
+    Raises:
+        UserError: or the subclass given, with the folder's name and the cure.
+    """
+    if not folder.is_dir():
+        raise error(f"{folder}: no such data folder; {MAKE_DATA}")
+
+
 def check_file(option: str, path: str | Path, ending: str = "") -> None:
     """Refuse a file that could not be written; it and the folders above it need not be there.
 

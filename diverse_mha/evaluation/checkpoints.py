@@ -19,8 +19,8 @@ from diverse_mha.compat import (
 from diverse_mha.tasks.data_files import dictionaries_named
 
 SCORERS = (
-    "scripts/evaluate.sh scores translations, scripts/evaluate-lm.sh language models, "
-    "scripts/evaluate-classifier.sh classifiers"
+    "diverse-mha evaluate scores translations, evaluate-lm language models, "
+    "evaluate-classifier classifiers"
 )
 _BOTH_SIDES = {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight"}
 #: What torch says of a parameter of another shape.

@@ -17,6 +17,7 @@ from diverse_mha.common.arguments import add_number
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.files import write_json
 from diverse_mha.common.options import split_list
+from diverse_mha.common.places import MAKE_DATA, check_data_exists
 from diverse_mha.common.plugins import add_user_dir, import_plugin
 from diverse_mha.evaluation.checkpoints import check_task, fitting, load_checkpoint
 from diverse_mha.evaluation.command_line import evaluation_output, evaluation_parser
@@ -158,8 +159,9 @@ def main(words: Sequence[str] | None = None) -> int:
     """Evaluate as the command line says, and return the exit code."""
     args = build_parser().parse_args(words)
     data = Path(args.data)
+    check_data_exists(data)
     if not (data / "label").is_dir():
-        raise UserError(f"{data}: no such data, or no labels in it; make it with data-prep/")
+        raise UserError(f"{data}: no labels in it; {MAKE_DATA}")
     asked = {"data": str(data), "subset": args.subset}
     output = evaluation_output(args, [args.checkpoint], "accuracy", asked)
     import_plugin(args.user_dir)

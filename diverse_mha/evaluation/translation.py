@@ -19,6 +19,7 @@ from pathlib import Path
 from diverse_mha.common.arguments import OneLineParser
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.options import flag
+from diverse_mha.common.places import check_data_exists
 from diverse_mha.common.plugins import add_user_dir, import_plugin
 from diverse_mha.common.processes import ended_in_order
 from diverse_mha.corpora.text import read_lines, read_parallel
@@ -107,8 +108,7 @@ def language_pair(data: Path, subset: str, target: str | None) -> tuple[str, str
     Raises:
         UserError: If the folder or the subset is not there, or ``target`` is neither language.
     """
-    if not data.is_dir():
-        raise UserError(f"{data}: no such data folder; make it with a script of data-prep/")
+    check_data_exists(data)
     found = {}
     for path in data.glob("*.*-*.*.idx"):
         name, pair, side, _ = path.name.rsplit(".", 3)

@@ -11,6 +11,7 @@ from fairseq.tasks import FairseqTask, register_task
 from omegaconf import MISSING
 
 from diverse_mha.common.errors import OptionError
+from diverse_mha.common.places import MAKE_DATA, check_data_exists
 from diverse_mha.tasks.data_files import check_split, dictionaries_named
 from diverse_mha.tasks.half_precision import HalfPrecisionState
 from diverse_mha.tasks.sentence_dataset import SentenceDataset
@@ -73,8 +74,7 @@ class SentenceClassificationTask(HalfPrecisionState, FairseqTask):
                 groups of the name that ``accuracy_by`` gives.
         """
         folder = Path(cfg.data)
-        if not folder.is_dir():
-            raise OptionError(f"data folder {folder} is not there; make it with data-prep/")
+        check_data_exists(folder, OptionError)
         dictionary = _load_dictionary(folder, "input0")
         labels = _names(_load_dictionary(folder, "label"))
         if len(labels) < 2:
@@ -163,8 +163,8 @@ def _load_dictionary(folder: Path, name: str) -> Dictionary:
     path = folder / name / "dict.txt"
     if not path.is_file():
         raise OptionError(
-            f"data folder {folder} holds no {name}/dict.txt; make it with data-prep/, or with "
-            f"fairseq-preprocess --only-source --destdir {folder}/{name}"
+            f"data folder {folder} holds no {name}/dict.txt; {MAKE_DATA} "
+            f"--only-source --destdir {folder}/{name}"
         )
     with dictionaries_named(path.parent):
         return Dictionary.load(str(path))

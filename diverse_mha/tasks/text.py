@@ -8,6 +8,7 @@ from fairseq.tasks.language_modeling import LanguageModelingConfig, LanguageMode
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
 from diverse_mha.common.errors import OptionError
+from diverse_mha.common.places import check_data_exists
 from diverse_mha.tasks.data_files import check_split, dictionaries_named, splits_in
 from diverse_mha.tasks.half_precision import HalfPrecisionState
 
@@ -24,8 +25,7 @@ def check_data_folder(data: str | None) -> Path:
         OptionError: if there is no such folder, or it holds no dictionary.
     """
     folder = Path(str(data).split(":")[0])
-    if not folder.is_dir():
-        raise OptionError(f"data folder {folder} is not there; make it with data-prep/")
+    check_data_exists(folder, OptionError)
     if not any(folder.glob("dict*.txt")):
         raise OptionError(
             f"data folder {folder} holds no dict.*.txt; give the folder that "

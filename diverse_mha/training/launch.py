@@ -28,7 +28,7 @@ from diverse_mha.common.arguments import called
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.machine import cores
 from diverse_mha.common.options import flag
-from diverse_mha.common.places import CONFIGS, USER_DIR
+from diverse_mha.common.places import CONFIGS, USER_DIR, check_data_exists
 from diverse_mha.common.processes import Command, Interrupted, end, stoppable
 from diverse_mha.common.starting_point import LAST, check_start
 
@@ -137,12 +137,7 @@ def check_data(data: str) -> None:
         UserError: With the folder's name and the cure.
     """
     for name in data.split(os.pathsep):
-        folder = Path(name)
-        if not folder.is_dir():
-            raise UserError(
-                f"{name}: no such data folder; make it with a script of data-prep/ "
-                "or with fairseq-preprocess"
-            )
+        check_data_exists(Path(name))
         # Classification keeps the dictionaries of its inputs and labels in folders.
         patterns = ("dict.txt", "dict.*.txt", "*/dict.txt")
         if not any(glob.glob(pattern, root_dir=name) for pattern in patterns):

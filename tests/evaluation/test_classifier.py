@@ -46,7 +46,8 @@ def test_wrong_arguments_are_refused(tmp_path):
     (tmp_path / "label").mkdir()
     (tmp_path / "label" / "valid.idx").touch()
     for words, message in (
-        (["c.pt", "nowhere"], "nowhere: no such data, or no labels in it"),
+        (["c.pt", "nowhere"], "nowhere: no such data folder"),
+        (["c.pt", str(tmp_path / "label")], "label: no labels in it; make it with"),
         (["c.pt", str(tmp_path), "--output", "x.txt"], "--output x.txt: must end in .json"),
         (["c.pt", str(tmp_path), "--batch-size", "0"], "--batch-size: 0 is not a whole number"),
         (["c.pt"], "required: data_bin; see diverse-mha evaluate-classifier --help"),

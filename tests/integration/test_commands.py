@@ -269,7 +269,7 @@ def test_a_bad_option_ends_in_one_line_and_leaves_nothing(message, data, tmp_pat
 def test_a_missing_data_folder_ends_in_one_line(tmp_path):
     done = train(tmp_path / "nowhere", tmp_path / "run", check=False)
     assert done.returncode == 1 and "Traceback" not in done.stderr
-    assert f"data folder {tmp_path / 'nowhere'} is not there" in done.stderr.splitlines()[-1]
+    assert f"{tmp_path / 'nowhere'}: no such data folder" in done.stderr.splitlines()[-1]
 
 
 def test_sides_of_different_length_end_in_one_line(data, tmp_path):

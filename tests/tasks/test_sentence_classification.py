@@ -162,7 +162,7 @@ def test_data_that_are_not_right_are_refused_by_name(tmp_path, spoil, message):
 
 
 def test_missing_folders_are_named(tmp_path):
-    with pytest.raises(ValueError, match="nowhere is not there; make it with data-prep/"):
+    with pytest.raises(ValueError, match="nowhere: no such data folder; make it with"):
         setup(tmp_path / "nowhere")
     with pytest.raises(ValueError, match="--accuracy-by depth: .* has no such folder"):
         setup(write(tmp_path, PAIRS), accuracy_by="depth")

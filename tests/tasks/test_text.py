@@ -16,7 +16,7 @@ def test_tasks_are_registered_and_rebuild_batches(name):
 
 
 def test_data_folder_is_checked(tmp_path):
-    with pytest.raises(ValueError, match="nowhere is not there; make it with data-prep/"):
+    with pytest.raises(ValueError, match="nowhere: no such data folder; make it with"):
         check_data_folder(str(tmp_path / "nowhere"))
     with pytest.raises(ValueError, match="holds no dict"):
         check_data_folder(str(tmp_path))

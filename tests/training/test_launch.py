@@ -252,7 +252,7 @@ def test_refusal_comes_before_the_slow_imports(tmp_path):
     assert result.returncode == 2
     assert said == [
         f"error: {folder}: no such data folder; make it with a script of data-prep/ "
-        "or with fairseq-preprocess"
+        "(without a clone: diverse-mha prepare and its like) or with fairseq-preprocess"
     ]
     assert imported
     assert not any(line.endswith((" torch", " fairseq")) for line in imported)

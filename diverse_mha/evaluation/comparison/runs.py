@@ -146,7 +146,7 @@ def _evaluated(file: Path, result: dict, reference: Path | None, tokenize: str |
             raise UserError(f"{file}: its reference {reference} is gone; give --reference FILE")
     text = file.with_suffix(".hyp.detok")
     if not text.is_file():
-        raise UserError(f"{text}: the translations are gone; run scripts/evaluate.sh again")
+        raise UserError(f"{text}: the translations are gone; run diverse-mha evaluate again")
     lowercase = signature["case"] == "lc"
     found = _translation(text, reference, tokenize or signature["tok"], lowercase)
     bleu, said = found[0]["BLEU"], result["sacrebleu"]

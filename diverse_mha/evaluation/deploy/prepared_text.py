@@ -47,8 +47,8 @@ def read_side(data: str | Path, language: str) -> Side:
     note = Path(data, "corpus.json")
     if not note.is_file():
         raise UserError(
-            f"{note}: no such file; plain text is for data that a script of data-prep/ made, "
-            "other text goes through its own tokeniser and fairseq-interactive"
+            f"{note}: no such file; plain text is for data that data-prep/ or diverse-mha prepare "
+            "made, other text goes through its own tokeniser and fairseq-interactive"
         )
     try:
         made = json.loads(note.read_text(encoding="utf-8"))
