@@ -9,7 +9,8 @@ if [[ ${1:-} == -h || ${1:-} == --help ]]; then
 usage: bash scripts/setup.sh
 
 Makes .venv in the repository root. An interrupted set-up, a changed
-constraints.txt or a changed setup.py is noticed, and .venv made anew.
+constraints.txt or a changed setup.py is noticed, and .venv made anew; a .venv
+that something else made is left alone.
 
 environment:
   PYTHON                the Python (3.11 to 3.13) to make .venv from
@@ -28,7 +29,7 @@ fi
 root=$(CDPATH="" cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
 venv=$root/.venv
-stamp=$venv/set-up-complete
+begun=$venv/set-up-begun stamp=$venv/set-up-complete
 
 fail() {
     echo "error: $*" >&2
@@ -45,6 +46,14 @@ fingerprint() {
 
 complete() {
     [[ -f $stamp && -x $venv/bin/python && $(<"$stamp") == "$(fingerprint)" ]]
+}
+
+# What others made is not emptied: an environment of the reader's, or what a link leads to.
+check_place() {
+    [[ -e $venv || -L $venv ]] || return 0
+    [[ -d $venv && ! -L $venv && (-f $begun || -f $stamp) ]] ||
+        fail "$venv was not made by this script, which would replace it: move it away, or," \
+            "if it has what is needed, give it as DIVERSE_MHA_PYTHON=$venv/bin/python"
 }
 
 # On 3.14 importing fairseq fails: there Optional[str] is str | None, which it cannot read.
@@ -123,6 +132,7 @@ fi
 
 # Nothing of an outer environment may leak in.
 unset VIRTUAL_ENV PYTHONHOME PYTHONPATH PIP_USER PIP_TARGET PIP_PREFIX
+check_place
 find_python
 find_compiler
 check_python_parts
@@ -130,8 +140,10 @@ check_python_parts
 seconds=$SECONDS
 echo "Setting up $venv with $("$python" -V)"
 step 1 "an empty environment (10 s)"
-rm -f "$stamp"
-"$python" -m venv --clear "$venv"
+rm -rf "$venv"
+mkdir "$venv"
+: >"$begun"
+"$python" -m venv "$venv"
 pip_install --upgrade pip
 
 step 2 "PyTorch and build tools (half a minute, and the download: with CUDA up to 3 GB)"

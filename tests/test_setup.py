@@ -12,7 +12,7 @@ import pytest
 from diverse_mha import doctor
 
 ROOT = Path(__file__).resolve().parent.parent
-TOOLS = ("bash", "cksum", "dirname", "flock", "grep", "mv", "rm")
+TOOLS = ("bash", "cksum", "dirname", "flock", "grep", "mkdir", "mv", "rm")
 
 
 class Machine:
@@ -47,7 +47,7 @@ class Machine:
                 *"%d.%d"*) echo {version.rpartition(".")[0]} ;;
                 *{missing}*) [[ {missing} == include ]] && echo /nowhere/include || exit 1 ;;
                 *include*) echo "{self.bin}" ;;
-                "-m venv --clear "*) exit 3 ;;
+                "-m venv "*) exit 3 ;;
             esac""",
         )
         (self.bin / "Python.h").touch()
@@ -134,6 +134,26 @@ def test_failed_set_up_leaves_no_stamp_and_starts_again(machine):
         assert result.returncode == 3
         assert "[1/4] an empty environment" in result.stdout
         assert not list(machine.root.rglob("set-up-complete*"))
+
+
+@pytest.mark.parametrize("made", ["folder", "link", "dangling", "file"])
+def test_an_environment_that_something_else_made_is_left_alone(machine, made):
+    machine.python()
+    machine.command("g++", "exit 0")
+    venv, own = machine.root / ".venv", machine.root / "own"
+    if made == "file":
+        venv.touch()
+    elif made == "link":
+        finished(machine)  # what it leads to may be a set-up of another clone
+        venv.rename(own)
+    elif made == "folder":
+        (venv / "bin").mkdir(parents=True)
+    if made in ("link", "dangling"):
+        venv.symlink_to(own)
+    before = sorted(machine.root.rglob("*"))
+    (machine.root / "constraints.txt").write_text("# changed\n")
+    refused(machine.run(), f"{venv} was not made by this script, which would replace it: move it")
+    assert sorted(machine.root.rglob("*")) == before
 
 
 def finished(machine):

@@ -59,5 +59,5 @@ def test_older_checkpoints_say_their_task_in_args():
 def test_a_model_without_an_encoder_does_not_translate(tmp_path):
     path = tmp_path / "x.pt"
     torch.save({"model": {"decoder.embed_tokens.weight": torch.ones(9, 2)}}, path)
-    with pytest.raises(UserError, match="no translation model; .*evaluate-lm.sh language"):
+    with pytest.raises(UserError, match="no translation model; .*evaluate-lm language"):
         check_translates(str(path))

@@ -126,7 +126,7 @@ def test_errors_are_one_line(data, trained, tmp_path):
     (tmp_path / "checkpoint_last.pt").rename(tmp_path / "short.pt")
     for words, code, message in (
         (["diverse_mha.evaluation.classifier", tmp_path / "broken.pt", data], 2, "cut off"),
-        (["diverse_mha.evaluation.classifier", trained / "checkpoint_best.pt", ROOT], 2, "no such"),
+        (["diverse_mha.evaluation.classifier", trained / "checkpoint_best.pt", ROOT], 2, "labels"),
         (
             ["diverse_mha.evaluation.classifier", tmp_path / "short.pt", data, "--cpu"],
             2,
