@@ -89,7 +89,7 @@ evaluate() {
     fi
     # No sentence is that long; a model of a few updates would else go on to 200 words.
     bash scripts/evaluate.sh "$folder/checkpoint_best.pt" "$data" --output "$folder/test.json" \
-        --max-len-a 2 --max-len-b 10 |
+        --max-len-a 1.2 --max-len-b 8 |
         sed 's/^/      /'
 }
 

@@ -57,7 +57,8 @@ SHORTER = [
     ),
     (r"configs/iwslt14", SMALLER),
     (r"^fairseq-train", OWN_OPTIONS),
-    (r"^bash scripts/test\.sh", "--collect-only -q"),
+    (r"^bash scripts/test\.sh$", "--version"),
+    (r"^bash scripts/test\.sh .", "--collect-only -q"),
     (r"^diverse-mha analyze .*--output", "--layers last --measures cka"),  # a tenth of the figures
     # A model of three updates ends no sentence before it must.
     (r"^(bash scripts/evaluate\.sh|fairseq-generate)", "--max-len-b 10"),
@@ -78,6 +79,7 @@ SHORTER = [
 # What stands in for a part of a command: for what takes its published files only, and for what
 # the words below forbid.
 INSTEAD = [
+    (r"(diverse-mha translate \S+ \S+)", r"\1 --max-len-b 10"),
     (
         r"^bash data-prep/prepare-ptb\.sh",
         "bash data-prep/prepare-own-text.sh --from archives/ptb --out data/ptb",
