@@ -1,12 +1,13 @@
-"""The two-level bootstrap: sentences, the same for every model, and the seeds of each method.
+"""Two sources of error in one: other sentences, drawn by the bootstrap, and other seeds.
 
-A difference of two methods varies for two reasons: another test set, and other seeds. So both are
-resampled. Of n seeds n - 1 are drawn, with replacement: the variance of their mean is then the
-unbiased s^2/n (McCarthy and Snowden 1985), where n draws would give (n - 1)/n of it, two thirds
-with three seeds. The standard deviation over the resamples is the standard error, and interval
-and p-value are of the t distribution, for percentiles of so few seeds are too narrow.
+A score is method + seed + sentence + method in sentence + seed in sentence. With n seeds the last
+adds I/n to the variance of a method's mean. The bootstrap over sentences of that mean holds it,
+the sample variance of the seeds' scores over n holds it, too, and seeds drawn within drawn
+sentences would hold it three times: so of the seeds' variance only what exceeds I is added.
+Interval and p-value are of the t distribution, for percentiles of so few seeds are too narrow.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from statistics import mean, variance
 
@@ -40,40 +41,34 @@ def resampled_scores(
     return np.concatenate(scores)
 
 
-def means_over_seeds(scores: np.ndarray, seed: int) -> np.ndarray:
-    """Resample the seeds of one method, anew for each resample of the sentences.
-
-    Of (resamples, seeds), at least two seeds, (resamples,): the mean of one seed less than there
-    are, drawn with replacement.
-    """
-    resamples, seeds = scores.shape
-    generator = np.random.default_rng(seed)
-    drawn = generator.integers(seeds, size=(resamples, seeds - 1))
-    return np.take_along_axis(scores, drawn, axis=1).mean(axis=1)
-
-
 def difference(
-    baseline: Sequence[float],
-    system: Sequence[float],
-    resampled: tuple[np.ndarray, np.ndarray],
-    seeds: tuple[int, int],
+    baseline: Sequence[float], system: Sequence[float], resampled: tuple[np.ndarray, np.ndarray]
 ) -> Difference:
     """Compare two methods by the scores of their seeds on the whole test set.
 
-    With one seed on a side nothing is known of how seeds differ there, so only sentences are
-    resampled.
+    Squared standard error: the bootstrap's variance of the difference of their means, and of both
+    sides max(0, s^2 - I) / n, where s^2 is the variance of the seeds' scores and I what other
+    sentences add to it. The degrees of freedom are those of s^2/n. With one seed on a side nothing
+    is known of how seeds differ there, so the error is the bootstrap's alone.
 
     Args:
         baseline: A score a seed.
         system: The same of the other method.
         resampled: For both, the scores on the same resampled test sets, (resamples, seeds).
-        seeds: For both, of the drawing of their seeds.
     """
     value = mean(system) - mean(baseline)
+    total = float((resampled[1].mean(axis=1) - resampled[0].mean(axis=1)).var(ddof=1))
     if min(len(baseline), len(system)) < 2:
-        errors = resampled[1].mean(axis=1) - resampled[0].mean(axis=1)
-        return by_t(value, float(errors.std(ddof=1)), float("inf"), over_seeds=False)
-    drawn = [means_over_seeds(*one) for one in zip(resampled, seeds, strict=True)]
-    error = float((drawn[1] - drawn[0]).std(ddof=1))
-    parts = [(variance(side) / len(side), len(side) - 1) for side in (baseline, system)]
-    return by_t(value, error, satterthwaite(error**2, parts), over_seeds=True)
+        return by_t(value, math.sqrt(total), math.inf, over_seeds=False)
+    parts = []
+    for scores, drawn in zip((baseline, system), resampled, strict=True):
+        spread, count = variance(scores), len(scores)
+        total += max(0.0, spread - _of_single_seeds(drawn)) / count
+        parts.append((spread / count, count - 1))
+    return by_t(value, math.sqrt(total), satterthwaite(total, parts), over_seeds=True)
+
+
+def _of_single_seeds(scores: np.ndarray) -> float:
+    """Estimate the variance that seeds in sentences give one score of (resamples, seeds): I."""
+    own = scores - scores.mean(axis=1, keepdims=True)
+    return float(own.var(axis=0, ddof=1).sum()) / (scores.shape[1] - 1)

@@ -61,7 +61,7 @@ def compare_systems(
 ) -> list[System]:
     """Compare methods with a baseline, the first of them.
 
-    Translations by the two-level bootstrap, all methods on the same resampled sentences. They,
+    Translations over sentences and seeds, all methods on the same resampled sentences. They,
     and all other scores, over seeds: seed by seed with the noise of all methods, or by Welch's t
     where seeds are not known or not shared. Holm's correction is over the methods, measure by
     measure.
@@ -136,7 +136,6 @@ def _resampled(
     ends = np.cumsum([len(one.runs) for one in systems])
     own = np.split(scores, ends[:-1], axis=1)
     return [
-        # The baseline's seeds are drawn alike for every method, the methods' each for itself.
-        difference(values[0], values[place], (own[0], own[place]), (seed + 1, seed + 1 + place))
+        difference(values[0], values[place], (own[0], own[place]))
         for place in range(1, len(systems))
     ]

@@ -9,9 +9,8 @@ from diverse_mha.evaluation.comparison.metrics import METRICS
 from diverse_mha.evaluation.comparison.systems import Measured, System
 
 BOOTSTRAP = (
-    "Difference to the first row with its 95 % interval: two-level bootstrap, {resamples:,} "
-    "resamples of the sentences, the same for all models, and of the seeds; interval and p by "
-    "Student's t with the bootstrap's standard error."
+    "Difference to the first row with its 95 % interval: over seeds, by their variance, and over "
+    "sentences, by {resamples:,} resamples, the same for all models; interval and p by Student's t."
 )
 BY_SEED = (
     "By seed ({measures}): analysis of variance with rows and seeds as factors, the noise being "

@@ -93,7 +93,7 @@ def test_means_intervals_and_tests(folder, capsys):
         assert good["measures"][name]["holm"] == pytest.approx(2 * p)
         assert same["measures"][name]["holm"] == pytest.approx(other)
     out = capsys.readouterr().out
-    assert "two-level bootstrap, 500 resamples" in out and "By seed (BLEU, chrF): " in out
+    assert "over sentences, by 500 resamples" in out and "By seed (BLEU, chrF): " in out
     assert "†" not in out and "p of chrF by seed, Holm" in out
     for ending in ("md", "csv", "tex"):
         assert "no change" in (folder / f"out.{ending}").read_text()
