@@ -97,7 +97,8 @@ def test_every_row_is_tested_with_the_seeds_it_has(rows, place, found):
     assert list(lines) == ["Baseline", "Out., encoder", "CODA"]
     assert lines["Baseline"][0] == "3" and lines["Baseline"][2:6] == ("", "", "", "")
     assert " ± " in lines["Baseline"][6] and lines["Baseline"][7] == "2.010 ± 0.010"
-    assert lines["Out., encoder"][2].startswith("+") and lines["Out., encoder"][3] == "<0.001"
+    assert lines["Out., encoder"][2].startswith("+")
+    assert float(lines["Out., encoder"][3]) < 0.01  # three seeds and two: few degrees of freedom
     assert lines["CODA"][2].endswith("†") and float(lines["CODA"][3]) > 0.05
     nll = ttest_rel([2.5, 2.52], [2.0, 2.01])
     low, high = nll.confidence_interval(0.95)
