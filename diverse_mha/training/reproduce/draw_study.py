@@ -111,6 +111,14 @@ def _learning_curves(table: Table, by_row: Mapping[Row, Curves]) -> Plot | None:
     return Plot("learning-curves", "Learning curves", caption, figure)
 
 
+def _look(number: int, baseline: bool) -> dict[str, str]:
+    """Give the look of row ``number``, from 0, which no other of the first 72 has."""
+    colour = "black" if baseline else COLOURS[number % 8]
+    # Eight colours and nine markers; hollow from the second time round the colours.
+    fill = colour if number < 8 else "white"
+    return {"fmt": MARKERS[number % 9], "color": colour, "markerfacecolor": fill}
+
+
 def _lines(axis, curves: Curves, **style) -> None:
     for curve in curves:
         axis.plot(*zip(*curve, strict=True), **style)
@@ -143,15 +151,11 @@ def _quality_against_diversity(
                 continue
             value = found.value if found else 0.0
             low, high = found and found.interval or (value, value)
-            colour = "black" if row.name == table.baseline else COLOURS[number % 8]
             axis.errorbar(
                 place,
                 value,
                 yerr=[[value - low], [high - value]],
-                fmt=MARKERS[number % 8],
-                color=colour,
-                # The second time round the colours, markers are hollow.
-                markerfacecolor=colour if number < 8 else "white",
+                **_look(number, row.name == table.baseline),
                 markersize=5,
                 elinewidth=0.7,
                 label=row.label,

@@ -11,7 +11,7 @@ from scipy.stats import ttest_rel
 from diverse_mha.common.tables import to_text
 from diverse_mha.evaluation.comparison.tables import p_value
 from diverse_mha.training.reproduce import study
-from diverse_mha.training.reproduce.draw_study import draw_study
+from diverse_mha.training.reproduce.draw_study import _look, draw_study
 from diverse_mha.training.reproduce.fill import Choices, Number
 from diverse_mha.training.reproduce.papers import PAPERS
 from diverse_mha.training.reproduce.printer import SMALL, SMOKE, lay_out
@@ -137,6 +137,11 @@ def test_a_run_that_cannot_be_tested_is_left_out_and_named(rows, place, found, c
     assert said[0].startswith(f"      tests without {out[0].name}: FAILED: ")
     assert "result.json: has no score on the test set" in said[0]
     assert f"without {coda.name}: " in said[1] and "translations are gone" in said[1]
+
+
+def test_no_two_rows_look_alike():
+    looks = [tuple(_look(number, number == 0).values()) for number in range(30)]
+    assert len(set(looks)) == len(looks)
 
 
 def test_the_figures_show_every_row_that_ran(rows, place, found, tmp_path):
