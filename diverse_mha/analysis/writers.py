@@ -1,6 +1,7 @@
 """The tables of ``diverse-mha analyze`` for a terminal, as CSV, and for LaTeX."""
 
 import textwrap
+from collections.abc import Mapping
 
 from diverse_mha.analysis.contradictions import contradictions
 from diverse_mha.analysis.names import COMPONENT_TITLES, apart
@@ -60,7 +61,7 @@ def latex_tables(content: dict) -> str:
         version=made["versions"].get("git_commit", made["versions"]["diverse_mha"]),
     )
     against = content.get("against", {}).get("name")
-    tables = [(table, table.title) for table in _of_several(results, against)]
+    tables = [(table, table.title) for table in _of_several(results, against, COMPONENT_TITLES)]
     for result in results:
         named = f"{result['name']} ({result['architecture']})"
         for table in model_tables(result, COMPONENT_TITLES):
@@ -98,9 +99,11 @@ def pairs_csv(results: list[dict]) -> str:
     return csv_text(lines)
 
 
-def _of_several(results: list[dict], against: str | None) -> list[Table]:
+def _of_several(
+    results: list[dict], against: str | None, titles: Mapping[str, str] | None = None
+) -> list[Table]:
     tables = comparison_tables(results) if len(results) > 1 else []
-    return tables if against is None else [*tables, against_table(results, against)]
+    return tables if against is None else [*tables, against_table(results, against, titles)]
 
 
 def _text(table: Table) -> str:

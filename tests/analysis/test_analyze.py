@@ -397,3 +397,5 @@ def test_tables_for_latex(folder):
     row = next(line for line in text.splitlines() if line.startswith("baseline & "))
     assert row.split(" & ")[1] == f"{layer['svcca']['mean']:.3f}"
     assert r"\textless{}b onload='x'\textgreater{}\&" in text
+    against = text.split(r"\label{tab:heads-against}")[0].split(r"\begin{table}")[-1]
+    assert " & encoder-decoder attention & " in against and " & cross & " not in against
