@@ -17,10 +17,11 @@ CPU_CHUNK = 2**18
 DEVICE_CHUNK = 2**23
 """Elements of the votes routed at once elsewhere: 32 MiB of float32, of which the plain form's
 backward pass keeps some thirty. Enough to keep a GPU busy, and few enough that 4,096 tokens of 4
-heads and 512 dimensions, the smallest of the papers' models, are a full chunk: what is less than
-half of one is not worth filling up and runs uncompiled."""
+heads and 512 dimensions, the smallest of the papers' models, are a full chunk: less than half of
+one is not worth compiling for."""
 
-_failed: set[tuple] = set()  # variants that torch.compile failed on
+_done: set[tuple] = set()  # variants that torch.compile has compiled
+_failed: set[tuple] = set()  # and those that it failed on
 
 
 class ChunkedRouting:
@@ -59,14 +60,18 @@ class ChunkedRouting:
         """Does ``work`` on at most ``size`` tokens.
 
         Compiled code exists for full chunks only, so that no batch size compiles anew: a
-        shorter chunk is filled up with zeros, or done by the plain form if that is less.
+        shorter chunk is filled up with zeros. It is done by the plain form, of some 230 small
+        operations for EM routing forward and backward, if none longer than half a chunk has come.
         """
         votes, tokens = tensors[0], tensors[0].size(0)
         variant = work, *self.call, votes.dtype, votes.shape[1:], votes.device
-        if self.compiled and variant not in _failed and 2 * tokens >= size:
+        worth = variant in _done or 2 * tokens >= size
+        if self.compiled and variant not in _failed and worth:
             try:
                 full = [_fill_up(tensor, size) for tensor in tensors]
-                return _compile(*variant)(*self.call, *full)[:tokens]
+                result = _compile(*variant)(*self.call, *full)[:tokens]
+                _done.add(variant)
+                return result
             except torch.OutOfMemoryError:
                 raise  # fairseq skips such a batch and goes on
             except Exception as error:  # whatever the compiler raises, there is another way

@@ -127,7 +127,7 @@ def test_a_batch_that_does_not_fit_is_no_failure_of_the_compiler(monkeypatch, ca
 
 @pytest.mark.parametrize("shape", ["iwslt", "base", "big", "wiki103"])
 def test_a_batch_of_4096_tokens_is_compiled_on_a_gpu(shape):
-    """For less than half a chunk the plain form runs; padding takes less than half of a batch."""
+    """For less than half a chunk nothing is compiled; padding takes less than half of a batch."""
     heads, width = SHAPES[shape].heads, SHAPES[shape].embed_dim
     assert chunks._tokens_at_once(torch.empty(4096, heads, width, 1, device="meta")) <= 4096
 
@@ -143,6 +143,7 @@ def graphs(monkeypatch):
 
     monkeypatch.setattr(torch, "compile", functools.partial(compile, backend=backend))
     monkeypatch.setattr(chunks, "_failed", set())
+    monkeypatch.setattr(chunks, "_done", set())
     monkeypatch.setattr(chunks, "CPU_CHUNK", 16 * 4 * 6)
     torch._dynamo.reset()
     chunks._compile.cache_clear()
@@ -168,6 +169,19 @@ def test_a_chunk_that_is_filled_up_is_no_case_of_its_own(graphs):
     votes = votes_of((28, 4, 6, 1)).requires_grad_()
     fused_routing(mean_routing, votes, {}, backend="compiled").sum().backward()
     assert len(graphs) == 2, "forward and backward"
+
+
+@pytest.mark.integration
+def test_what_is_left_of_a_batch_goes_through_the_code_that_is_there(graphs, monkeypatch):
+    """The plain form is many small operations, each of which a GPU starts by itself."""
+    compiled, fill_up = [], chunks._fill_up
+    monkeypatch.setattr(chunks, "_fill_up", lambda t, n: compiled.append(len(t)) or fill_up(t, n))
+    for tokens in (3, 35, 3):
+        votes = votes_of((tokens, 4, 6, 1))
+        value = fused_routing(mean_routing, votes, {}, backend="compiled")
+        torch.testing.assert_close(value, mean_routing(votes), **EXACT)
+    assert compiled == [16, 16, 3, 3], "not the first three, for which nothing was compiled"
+    assert len(graphs) == 1
 
 
 @pytest.mark.integration
