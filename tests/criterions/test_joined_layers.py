@@ -1,0 +1,104 @@
+"""On a GPU the layers of a component go through a term in one call."""
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from diverse_mha.attention import HeadStates
+from diverse_mha.criterions.terms import base
+from tests.criterions.test_terms import CASES, criterion, lm_batch, run
+from tests.toy import build_ours
+
+TERMS = {
+    "disagreement": {"disagreement": "subspace,position,output", "disagreement_weight": 0.5},
+    "forms": {"disagreement": "output", "disagreement_form": "squared"},
+    "centred": {"disagreement": "subspace", "disagreement_form": "centred,off-diagonal"},
+    "orthogonality": {"orthogonality_weight": 0.7},
+    "mean-loss": {"orthogonality_weight": 0.7, "orthogonality_normalization": "mean-loss"},
+    "hsic": {"hsic_weight": 0.3},
+}
+
+
+class Started(TorchDispatchMode):
+    """Counts operations, as many as a GPU would start."""
+
+    def __init__(self):
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.count += 1
+        return function(*args, **(kwargs or {}))
+
+
+def as_on_a_gpu(monkeypatch):
+    monkeypatch.setattr(base, "_launches_cost", lambda device: True)
+
+
+@pytest.mark.parametrize("options", TERMS.values(), ids=TERMS)
+@pytest.mark.parametrize("case", ["label_smoothed_cross_entropy", "cross_entropy"])
+def test_losses_and_gradients_are_those_of_one_layer_at_a_time(case, options, monkeypatch):
+    build, batch = CASES[case]
+    model = build().double()
+    expected = run(criterion(case, **options), model, batch())
+    as_on_a_gpu(monkeypatch)
+    found = run(criterion(case, **options), model, batch())
+    torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["disagreement", "orthogonality"])
+def test_more_layers_start_no_more_operations(name, monkeypatch):
+    """Position disagreement is left out: attention weights are not joined."""
+    options = {**TERMS[name], "disagreement": "subspace,output"} if "dis" in name else TERMS[name]
+
+    def started(layers):
+        model = build_ours(encoder_layers=layers, decoder_layers=2)
+        counts = []
+        for terms in ({}, options):
+            with Started() as operations:
+                run(criterion(**terms), model, CASES["label_smoothed_cross_entropy"][1]())
+            counts.append(operations.count)
+        return counts[1] - counts[0]
+
+    alone = started(5) - started(2)
+    as_on_a_gpu(monkeypatch)
+    joined = started(5) - started(2)
+    # A layer hands over up to three states, and takes their gradients back.
+    assert joined < 3 * 16 and alone > 3 * joined
+
+
+def test_only_what_is_small_and_alike_is_joined(monkeypatch):
+    def layers(*lengths):
+        return [HeadStates(outputs=torch.ones(2, 4, length, 3)) for length in lengths]
+
+    assert base.join_layers(layers(5, 5), ["outputs"]) is None, "on a CPU"
+    as_on_a_gpu(monkeypatch)
+    joined = base.join_layers(layers(5, 5, 5), ["weights", "outputs"])
+    assert joined.outputs.shape == (6, 4, 5, 3) and joined.weights is None
+    assert joined.query_padding_mask is None
+    assert base.join_layers(layers(5, 6), ["outputs"]) is None
+    assert base.join_layers(layers(5), ["outputs"]) is None
+    monkeypatch.setattr(base, "JOINED_ELEMENTS", 2 * 4 * 5 * 3 * 2 - 1)
+    assert base.join_layers(layers(5, 5), ["outputs"]) is None
+
+
+def test_the_sentences_of_every_layer_keep_their_padding(monkeypatch):
+    as_on_a_gpu(monkeypatch)
+    mask = torch.tensor([[False, True], [False, False]])
+    layer = HeadStates(values=torch.ones(2, 4, 2, 3), key_padding_mask=mask)
+    joined = base.join_layers([layer, layer], ["values"])
+    assert joined.key_padding_mask.tolist() == mask.tolist() * 2
+    assert joined.query_padding_mask is None
+
+
+def test_values_of_a_language_model_are_logged_as_before(monkeypatch):
+    build, _ = CASES["cross_entropy"]
+    options = {**TERMS["disagreement"], **TERMS["mean-loss"]}
+    logs = []
+    for gpu in (False, True):
+        if gpu:
+            as_on_a_gpu(monkeypatch)
+        _, _, log, _ = run(criterion("cross_entropy", **options), build().double(), lm_batch())
+        logs.append({key: value for key, value in log.items() if key.startswith("term/")})
+    assert logs[0] and logs[0].keys() == logs[1].keys()
+    torch.testing.assert_close(logs[1], logs[0], rtol=1e-9, atol=1e-12)
