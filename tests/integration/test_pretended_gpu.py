@@ -1,0 +1,34 @@
+"""On a GPU that pretends: no step mixes devices, and none waits or starts more than is said."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.integration
+
+
+def pretend(*words: str) -> str:
+    """Run the command in a process of its own, which loads the card before torch."""
+    command = [sys.executable, "-m", "tests.gpu.pretend", *words]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_every_model_takes_a_step_with_every_term_on_one_device():
+    told, *waits = pretend("check").splitlines()
+    assert re.fullmatch(r"(\d+) of \1 steps; the host waits at:", told)
+    # Whether there is padding, once a stack; and which positions are real, for HSIC's sample.
+    files = sorted({place.partition(":")[0] for place in waits})
+    assert files == ["models/decoder.py", "models/encoder.py", "regularizers/hsic.py"]
+
+
+def test_without_a_method_and_with_the_output_term_less_is_started_than_by_fairseq():
+    lines = pretend("count", "stock", "plain", "output").splitlines()
+    counts = [int(line.split()[-1].replace(",", "")) for line in lines]
+    stock, plain, output = counts
+    assert 0 < plain < output < stock
