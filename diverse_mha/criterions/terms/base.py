@@ -190,7 +190,7 @@ class Term(ABC):
             layers: a value for each.
             sample_size: what the loss of the batch is divided by, such as its target tokens.
         """
-        return sum(layers) / len(layers)
+        return total(layers) / len(layers)
 
     def loss(self, values: Layers, sample_size: float) -> Tensor | float:
         """Return what one of the values adds to the mean loss, weighed; 0.0 without any.
@@ -204,6 +204,13 @@ class Term(ABC):
             for component, layers in values.items()
         )
         return self.sign * sum(shares, start=0.0)
+
+
+def total(layers: list[Tensor]) -> Tensor:
+    """Sum the values of layers; those that were joined have one and the same, n times."""
+    first, *others = layers
+    same = others and all(value is first for value in others)
+    return first * len(layers) if same else sum(layers)
 
 
 def join_layers(layers: list[HeadStates], wanted: Collection[str]) -> HeadStates | None:

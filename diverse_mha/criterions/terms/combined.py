@@ -8,7 +8,7 @@ from torch import Tensor
 from diverse_mha.attention import HeadStates
 from diverse_mha.common.errors import OptionError
 from diverse_mha.criterions.schedule import Schedule, updates_done
-from diverse_mha.criterions.terms.base import TERMS, Term, check_components
+from diverse_mha.criterions.terms.base import TERMS, Term, check_components, total
 
 
 class Measured(NamedTuple):
@@ -140,4 +140,4 @@ class DiversityTerms:
 
 
 def _mean(layers: list[Tensor] | None) -> Tensor | None:
-    return sum(layers) / len(layers) if layers else None
+    return total(layers) / len(layers) if layers else None

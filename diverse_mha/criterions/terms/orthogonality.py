@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from diverse_mha.common.options import old_name, option, parse_names
-from diverse_mha.criterions.terms.base import TERMS, Term, weight_option
+from diverse_mha.criterions.terms.base import TERMS, Term, total, weight_option
 from diverse_mha.regularizers import mean_pairwise_cosine, srip
 from diverse_mha.regularizers.orthogonality import METHODS
 
@@ -99,7 +99,7 @@ class Orthogonality(Term):
         """Return what a component adds to the mean loss at weight 1, by the normalisation."""
         if self.given.orthogonality_normalization == "mean-loss":
             return super().share(layers, sample_size)
-        return sum(layers) / sample_size
+        return total(layers) / sample_size
 
     def value(self, name, states, shared):
         """Sum SRIP, or the mean cosine, over the projections it is taken of."""
