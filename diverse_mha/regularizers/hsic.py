@@ -1,5 +1,7 @@
 """The Hilbert-Schmidt independence criterion between the heads, averaged over pairs."""
 
+import functools
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -38,7 +40,8 @@ def hsic(
         x: (B, H, L, D), vectors of each head; any floating-point dtype and any strides.
         padding_mask: (B, L) bool, True = padding: positions to leave out; they are never read.
         positions: (N,) int64, the positions to take, as b * L + l, each at most once; see
-            :func:`sample_positions`. Excludes ``padding_mask``. None takes every real one.
+            :func:`sample_positions`. Excludes ``padding_mask``. None takes every real one. With
+            (G, N), for the linear kernel, each row is a sample by itself; the mean is returned.
         kernel: ``"linear"`` or ``"rbf"``.
         normalization: ``"trace"`` or ``"mean"``.
         bandwidth: for the RBF kernel only, in multiples of the median distance; above 0.
@@ -64,10 +67,10 @@ def hsic(
         positions = _real_positions(padding_mask, x.size(0) * x.size(2), x.device)
     elif padding_mask is not None:
         raise ValueError("positions and padding_mask are both given; expected one of them")
-    elif positions.dim() != 1 or positions.dtype != torch.int64:
+    elif positions.dim() not in (1, 1 + (kernel == "linear")) or positions.dtype != torch.int64:
         raise ValueError(
             f"positions has shape {tuple(positions.shape)} and dtype {positions.dtype}; "
-            "expected (N,) and torch.int64"
+            "expected (N,), or (G, N) with the linear kernel, and torch.int64"
         )
     return _MeanHSIC.apply(x, positions, kernel, normalization, bandwidth)
 
@@ -145,15 +148,20 @@ def _real_positions(padding_mask: Tensor | None, count: int, device) -> Tensor:
 class _MeanHSIC(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x: Tensor, positions: Tensor, kernel: str, normalization: str, bandwidth):
-        num_heads, count = x.size(1), len(positions)
+        num_heads, count = x.size(1), positions.size(-1)
         sentences, places = positions // x.size(2), positions % x.size(2)
-        rows = x.transpose(1, 2)[sentences, places].to(compute_dtype(x))  # (N, H, D)
+        rows = x.transpose(1, 2)[sentences, places].to(compute_dtype(x))  # (N, H, D), (G, N, H, D)
         ctx.layout = torch.empty_like(x, device="meta")  # shape, strides and dtype, no memory
         if num_heads < 2 or count < 2:
             ctx.save_for_backward(sentences, places, torch.zeros_like(rows))
             return rows.new_zeros(())
         with full_precision(x):
-            if kernel == "linear":
+            if positions.dim() > 1:
+                value, grad_rows = torch.vmap(functools.partial(_linear_pairs, needs_grad=True))(
+                    rows
+                )
+                value, grad_rows = value.mean(), grad_rows / len(positions)
+            elif kernel == "linear":
                 value, grad_rows = _linear_pairs(rows, ctx.needs_input_grad[0])
             else:
                 value, grad_rows = _rbf_pairs(rows, bandwidth, ctx.needs_input_grad[0])

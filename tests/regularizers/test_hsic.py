@@ -62,6 +62,22 @@ def test_positions_pick_the_samples(kernel):
 # Known by hand.
 
 
+@pytest.mark.parametrize("count", [3, 14])
+@pytest.mark.parametrize("normalization", ["mean", "trace"])
+def test_several_samples_give_the_mean_of_each_by_itself(normalization, count):
+    """With fewer positions than dimensions from the kernels, with more from the products."""
+    x = torch.cat([vectors(seed=seed) for seed in range(4)])
+    samples = torch.randperm(x.size(0) * x.size(2))[: 4 * count].view(4, count)
+    options = {"normalization": normalization}
+
+    def one_by_one(y):
+        return sum(hsic(y, positions=sample, **options) for sample in samples) / 4
+
+    expected = value_and_grad(one_by_one, x)
+    found = value_and_grad(lambda y: hsic(y, positions=samples, **options), x)
+    torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)
+
+
 def test_identical_heads_of_one_dimension():
     """Samples 0 and 2 of one feature: centred -1 and 1, X^T C X = 2, HSIC = 4, (N-1)^2 = 1."""
     x = torch.tensor([0.0, 2.0]).view(1, 1, 2, 1).expand(1, 3, 2, 1)
@@ -217,6 +233,9 @@ BAD = {
         x, padding([1, 1, 1]), positions=torch.tensor([0])
     ),
     "positions has shape (2,) and dtype torch.float32": lambda x: hsic(x, positions=torch.ones(2)),
+    "positions has shape (1, 2) and dtype torch.int64; expected (N,), or": lambda x: hsic(
+        x, positions=torch.tensor([[0, 1]]), kernel="rbf"
+    ),
     "samples is 0; expected 1 or more": lambda x: sample_positions(None, (3, 5), 0, training=False),
 }
 

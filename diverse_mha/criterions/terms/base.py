@@ -67,8 +67,8 @@ class Term(ABC):
         wanted: names of the head states it needs.
         sign: 1 = minimised, -1 = maximised.
         compares: whether heads are compared with each other; then one head is refused.
-        means: names of values that are means over real positions of vectors (B, H, L, D), so that
-            the layers of a component may be taken in one call, as one batch.
+        means: names of values whose mean over the layers of a component :meth:`value` can compute
+            in one call, of records joined as one batch: for one, means over real positions.
     """
 
     name: str

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+import torch
+
 from diverse_mha.common.options import POSITIVE, SEVERAL, option
 from diverse_mha.criterions.terms.base import TERMS, Term, components_option, weight_option
 from diverse_mha.regularizers import hsic, sample_positions
@@ -48,22 +50,33 @@ class HSIC(Term):
 
     name, options, wanted = "hsic", HSICOptions, ("outputs",)
 
+    @property
+    def means(self):
+        """Its value, if there is a form for several samples."""
+        return ("hsic",) if self.given.hsic_kernel == "linear" else ()
+
     def shared(self, layers, training):
-        """Draw the positions."""
+        """Draw the positions; and say how many sentences a layer has."""
         outputs = layers[0].outputs  # (B, H, T, D)
-        return sample_positions(
+        positions = sample_positions(
             layers[0].query_padding_mask,
             (outputs.size(0), outputs.size(2)),
             self.given.hsic_samples,
             training=training,
             device=outputs.device,
         )
+        return positions, outputs.size(0)
 
     def value(self, name, states, shared):
-        """Compute the mean HSIC at the positions."""
+        """Compute the mean HSIC at the positions, of one layer or of several that were joined."""
+        positions, sentences = shared
+        joined = states.outputs.size(0) // max(sentences, 1)
+        if joined > 1:
+            first = torch.arange(joined, device=positions.device) * sentences
+            positions = positions + first[:, None] * states.outputs.size(2)
         return hsic(
             states.outputs,
-            positions=shared,
+            positions=positions,
             kernel=self.given.hsic_kernel,
             normalization=self.given.hsic_normalization,
             bandwidth=self.given.hsic_bandwidth,
