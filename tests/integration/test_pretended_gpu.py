@@ -6,9 +6,13 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 ROOT = Path(__file__).parents[2]
-pytestmark = pytest.mark.integration
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(bool(torch.version.cuda), reason="needs a torch without CUDA"),
+]
 
 
 def pretend(*words: str) -> str:

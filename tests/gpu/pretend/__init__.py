@@ -8,6 +8,7 @@ registers; it must be loaded before torch is imported.
 
 import ctypes
 import importlib.util
+import runpy
 import subprocess
 import sys
 import tempfile
@@ -19,6 +20,8 @@ if "torch" in sys.modules:
 
 def _insert_card() -> None:
     torch = Path(importlib.util.find_spec("torch").origin).parent
+    if runpy.run_path(f"{torch}/version.py")["cuda"]:
+        raise ImportError("this torch has CUDA, beside which no other card can be registered")
     with tempfile.TemporaryDirectory() as folder:
         library = f"{folder}/card.so"
         source = str(Path(__file__).with_name("card.cpp"))
