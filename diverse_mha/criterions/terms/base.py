@@ -67,8 +67,8 @@ class Term(ABC):
         wanted: names of the head states it needs.
         sign: 1 = minimised, -1 = maximised.
         compares: whether heads are compared with each other; then one head is refused.
-        means: names of values whose mean over the layers of a component :meth:`value` can compute
-            in one call, of records joined as one batch: for one, means over real positions.
+        joinable: names of values whose mean over the layers of a component :meth:`value` computes
+            in one call, if their records are joined as one batch: for one, means over positions.
     """
 
     name: str
@@ -76,7 +76,7 @@ class Term(ABC):
     wanted: tuple[str, ...]
     sign: int = 1
     compares: bool = True
-    means: Collection[str] = ()
+    joinable: Collection[str] = ()
 
     def __init__(self, given: Any, weights: Weights, components: tuple[str, ...]):
         self.given, self.weights, self.components = given, weights, components
@@ -173,11 +173,13 @@ class Term(ABC):
         # Layer drop may have left a component without layers in this pass.
         there = {c: head_states[c] for c in self.components or head_states if head_states[c]}
         shared = {c: self.shared(layers, training) for c, layers in there.items()}
-        joined = {c: join_layers(layers, self.wanted) for c, layers in there.items() if self.means}
+        joined = {
+            c: join_layers(layers, self.wanted) for c, layers in there.items() if self.joinable
+        }
 
         def of_layers(name: str, component: str) -> list[Tensor]:
             layers, together = there[component], joined.get(component)
-            if together is not None and name in self.means:
+            if together is not None and name in self.joinable:
                 return [self.value(name, together, shared[component])] * len(layers)
             return [self.value(name, states, shared[component]) for states in layers]
 
@@ -241,9 +243,9 @@ def join_layers(layers: list[HeadStates], wanted: Collection[str]) -> HeadStates
 
 
 def _better_joined(states: list[Tensor]) -> bool:
-    total = sum(state.numel() for state in states)
+    small = sum(state.numel() for state in states) <= JOINED_ELEMENTS
     alike = len({state.shape for state in states}) == 1
-    return alike and total <= JOINED_ELEMENTS and _launches_cost(states[0].device)
+    return alike and small and _launches_cost(states[0].device)
 
 
 def _launches_cost(device: torch.device) -> bool:

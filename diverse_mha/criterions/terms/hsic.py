@@ -51,7 +51,7 @@ class HSIC(Term):
     name, options, wanted = "hsic", HSICOptions, ("outputs",)
 
     @property
-    def means(self):
+    def joinable(self):
         """Its value, if there is a form for several samples."""
         return ("hsic",) if self.given.hsic_kernel == "linear" else ()
 

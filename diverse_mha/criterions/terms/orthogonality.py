@@ -71,7 +71,7 @@ class Orthogonality(Term):
     """
 
     name, options = "orthogonality", OrthogonalityOptions
-    means = ("orthogonality", "orthogonality_cosine")
+    joinable = ("orthogonality", "orthogonality_cosine")
 
     def __init__(self, given, weights, components):
         super().__init__(given, weights, components)
