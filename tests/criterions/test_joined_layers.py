@@ -55,7 +55,7 @@ def test_losses_and_gradients_are_those_of_one_layer_at_a_time(case, options, mo
 
 @pytest.mark.parametrize("name", ["disagreement", "orthogonality", "hsic"])
 def test_more_layers_start_no_more_operations(name, monkeypatch):
-    """Position disagreement is left out: attention weights are not joined."""
+    """Without attention weights, to show which a layer takes steps of its own."""
     options = {**TERMS[name], "disagreement": "subspace,output"} if "dis" in name else TERMS[name]
 
     def started(layers):
@@ -80,7 +80,7 @@ def test_only_what_is_small_and_alike_is_joined(monkeypatch):
 
     assert base.join_layers(layers(5, 5), ["outputs"]) is None, "on a CPU"
     as_on_a_gpu(monkeypatch)
-    joined = base.join_layers(layers(5, 5, 5), ["weights", "outputs"])
+    joined = base.join_layers(layers(5, 5, 5), ["outputs"])
     assert joined.outputs.shape == (6, 4, 5, 3) and joined.weights is None
     assert joined.query_padding_mask is None
     assert base.join_layers(layers(5, 6), ["outputs"]) is None

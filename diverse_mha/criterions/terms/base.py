@@ -224,14 +224,13 @@ def join_layers(layers: list[HeadStates], wanted: Collection[str]) -> HeadStates
 
     Args:
         layers: records of a component.
-        wanted: names of states; weights and logits are left out, which have no width of their own.
+        wanted: names of the states that a term needs.
 
     Returns:
-        The record, or None where one by one is faster (on a CPU, and if they are large), or where
-        shapes differ.
+        The record, or None where one by one is faster (on a CPU, and if a state is large), or
+        where shapes differ.
     """
-    vectors = [name for name in wanted if name not in ("weights", "logits")]
-    states = {name: [getattr(layer, name) for layer in layers] for name in vectors}
+    states = {name: [getattr(layer, name) for layer in layers] for name in wanted}
     if len(layers) < 2 or not all(map(_better_joined, states.values())):
         return None
     masks = {

@@ -80,7 +80,7 @@ class Disagreement(Term):
         self.wanted = tuple(_KINDS[kind].state for kind in self.kinds)
         self.form = _parse_form(given.disagreement_form, self.kinds)
         if "centred" not in self.form:  # the mean vector is a layer's own
-            self.joinable = {f"disagreement_{kind}" for kind in self.kinds if kind != "position"}
+            self.joinable = self.logged
 
     @classmethod
     def switch(cls):
