@@ -31,8 +31,8 @@ def test_every_model_takes_a_step_with_every_term_on_one_device():
     assert files == ["models/decoder.py", "models/encoder.py", "regularizers/hsic.py"]
 
 
-def test_without_a_method_and_with_the_output_term_less_is_started_than_by_fairseq():
-    lines = pretend("count", "stock", "plain", "output").splitlines()
-    counts = [int(line.split()[-1].replace(",", "")) for line in lines]
-    stock, plain, output = counts
-    assert 0 < plain < output < stock
+def test_without_a_method_and_with_the_output_term_a_step_takes_less_than_fairseqs():
+    lines = pretend("count", "stock", "plain", "output").replace(",", "").splitlines()
+    forward, step, mebibytes = zip(*(map(int, line.split()[1:]) for line in lines), strict=True)
+    assert 0 < forward[1] < step[1] < step[2] < step[0]
+    assert 0 < mebibytes[1] <= mebibytes[2] < mebibytes[0]

@@ -1,7 +1,8 @@
 """What a training step would start on a GPU, and whether it could: ``python -m tests.gpu.pretend``.
 
-``count [VARIANT...]`` prints how many operations forward and backward pass start at the Base shape
-with 4,096 tokens a batch; ``check`` takes a step of every kind of model with every method.
+``count [VARIANT...]`` prints how many operations a forward pass, and this with the backward pass,
+start at the Base shape with 4,096 tokens a batch in bfloat16, and the MiB that model, gradients and
+activations take at most; ``check`` takes a step of every kind of model with every method.
 """
 
 import itertools
@@ -46,8 +47,8 @@ TERMS = (
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
 
-def count(name: str, tokens: int = 4096) -> tuple[int, int]:
-    """Count the operations that forward pass and whole step of a variant start."""
+def count(name: str, tokens: int = 4096) -> tuple[int, int, int]:
+    """Count the operations that forward pass and whole step of a variant start, and the MiB."""
     shape = SHAPES["base"]
     variant, task = variants_of(shape)[name], stand_in_task(shape.vocabulary)
     model = training.build_model(variant, shape.options(), task).bfloat16().train()
@@ -59,7 +60,7 @@ def count(name: str, tokens: int = 4096) -> tuple[int, int]:
         loss, _, _ = criterion(model, batch)
         forward = gpu.started.total()
         loss.backward()
-    return forward, gpu.started.total()
+    return forward, gpu.started.total(), gpu.peak >> 20
 
 
 def check(family: str, method: dict, terms: dict, dtype: torch.dtype) -> set[str]:
@@ -90,8 +91,7 @@ def main(words: list[str]) -> int:
     """Do what the command line says; the exit code is 1 if a step could not be taken."""
     if words[:1] == ["count"]:
         for name in words[1:] or COUNTED:
-            forward, step = count(name)
-            print(f"{name:20} {forward:6,} {step:6,}", flush=True)
+            print(f"{name:20}", *(f"{number:6,}" for number in count(name)), flush=True)
         return 0
     cases = list(itertools.product(SIDES, {**METHODS, **MORE_METHODS}.items()))
     waits, failed = set(), 0

@@ -1,7 +1,9 @@
 """The mode in which tensors pretend to lie on a GPU, and what it counts."""
 
 import traceback
+import weakref
 from collections import Counter
+from collections.abc import Iterator
 
 import torch
 import torch.onnx.operators
@@ -20,11 +22,13 @@ class PretendedGPU(FakeTensorMode):
     Attributes:
         started: operations that run kernels on the GPU, by name.
         waited: places of the package where the host waits for a value, by file and line.
+        peak: most bytes that tensors held there at a time.
     """
 
     def __init__(self):
         super().__init__()
         self.started, self.waited, self._depth = Counter(), Counter(), 0
+        self.peak, self._held = 0, {}
 
     def __enter__(self):
         # fairseq asks for sizes as tensors; and torch has the plain form alone for fake tensors.
@@ -58,8 +62,11 @@ class PretendedGPU(FakeTensorMode):
             result = super().dispatch(func, types, args, kwargs)
         finally:
             self._depth -= 1
-        if not self._depth and _runs(func) and _on_gpu((*args, result)):
-            self.started[func.overloadpacket.__name__] += 1
+        if not self._depth:
+            if _runs(func) and next(_on_gpu((*args, result)), None) is not None:
+                self.started[func.overloadpacket.__name__] += 1
+            for tensor in _on_gpu([result]):
+                self._hold(tensor.untyped_storage())
         return result
 
     def insert(self, value):
@@ -87,6 +94,13 @@ class PretendedGPU(FakeTensorMode):
                     store[name] = known[id(value)][0]
         return model
 
+    def _hold(self, memory: torch.UntypedStorage) -> None:
+        key = memory._cdata
+        if key not in self._held:
+            self._held[key] = memory.nbytes()
+            weakref.finalize(memory, self._held.pop, key)
+            self.peak = max(self.peak, sum(self._held.values()))
+
     def _note_wait(self, value: Tensor) -> None:
         if value.device.type == "cuda":
             places = [f for f in traceback.extract_stack() if "/diverse_mha/" in f.filename]
@@ -108,11 +122,9 @@ def _runs(func) -> bool:
     return not (returns and view) and name not in _STARTS_NOTHING and func.namespace == "aten"
 
 
-def _on_gpu(values) -> bool:
+def _on_gpu(values) -> Iterator[Tensor]:
     for value in values:
         if isinstance(value, list | tuple):
-            if _on_gpu(value):
-                return True
+            yield from _on_gpu(value)
         elif isinstance(value, Tensor) and value.device.type == "cuda":
-            return True
-    return False
+            yield value
