@@ -31,20 +31,13 @@ class PretendedGPU(FakeTensorMode):
         self.peak, self._held = 0, {}
 
     def __enter__(self):
-        # fairseq asks for sizes as tensors; and torch has the plain form alone for fake tensors.
-        self._patched = (
-            (torch.onnx.operators, "shape_as_tensor", lambda x: tuple(x.shape)),
-            (F, "scaled_dot_product_attention", _one_kernel_attention),
-        )
-        self._patched = [
-            (where, name, getattr(where, name), new) for where, name, new in self._patched
-        ]
-        for where, name, _, new in self._patched:
+        self._replaced = [(where, name, getattr(where, name)) for where, name, _ in _REPLACEMENTS]
+        for where, name, new in _REPLACEMENTS:
             setattr(where, name, new)
         return super().__enter__()
 
     def __exit__(self, *error):
-        for where, name, old, _ in self._patched:
+        for where, name, old in self._replaced:
             setattr(where, name, old)
         return super().__exit__(*error)
 
@@ -128,3 +121,10 @@ def _on_gpu(values) -> Iterator[Tensor]:
             yield from _on_gpu(value)
         elif isinstance(value, Tensor) and value.device.type == "cuda":
             yield value
+
+
+# fairseq asks for sizes as tensors; and for tensors without data torch has the plain form alone.
+_REPLACEMENTS = (
+    (torch.onnx.operators, "shape_as_tensor", lambda x: tuple(x.shape)),
+    (F, "scaled_dot_product_attention", _one_kernel_attention),
+)
