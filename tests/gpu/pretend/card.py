@@ -30,17 +30,6 @@ class PretendedGPU(FakeTensorMode):
         self.started, self.waited, self._depth = Counter(), Counter(), 0
         self.peak, self._held = 0, {}
 
-    def __enter__(self):
-        self._replaced = [(where, name, getattr(where, name)) for where, name, _ in _REPLACEMENTS]
-        for where, name, new in _REPLACEMENTS:
-            setattr(where, name, new)
-        return super().__enter__()
-
-    def __exit__(self, *error):
-        for where, name, old in self._replaced:
-            setattr(where, name, old)
-        return super().__exit__(*error)
-
     def dispatch(self, func, types, args=(), kwargs=None):
         """Run one operation; what decides sizes or branches gets a value made up for it."""
         if func is aten._local_scalar_dense.default:
@@ -123,8 +112,7 @@ def _on_gpu(values) -> Iterator[Tensor]:
             yield value
 
 
-# fairseq asks for sizes as tensors; and for tensors without data torch has the plain form alone.
-_REPLACEMENTS = (
-    (torch.onnx.operators, "shape_as_tensor", lambda x: tuple(x.shape)),
-    (F, "scaled_dot_product_attention", _one_kernel_attention),
-)
+# For the whole process, which is there to pretend. fairseq asks for sizes as tensors; and of
+# attention torch has the plain form alone where there are no data.
+torch.onnx.operators.shape_as_tensor = lambda x: tuple(x.shape)
+F.scaled_dot_product_attention = _one_kernel_attention
