@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from diverse_mha.common.errors import UserError
+from diverse_mha.common.processes import run_to_end
 from diverse_mha.corpora.text import read_lines, write_lines
 
 Table = Mapping[str, Sequence[str]]  # columns, by field
@@ -81,16 +82,10 @@ def preprocess(
         command += [f"--{split}pref", str(prefix)]
     command += ["--destdir", str(folder), "--workers", str(workers)]
     environment = {**os.environ, "PYTHONWARNINGS": "ignore"}  # the last line is to be the error
-    result = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        env=environment,
-        close_fds=False,  # a lock that the caller made inheritable stays with the command
-    )
-    if result.returncode != 0:
-        lines = (result.stderr.strip() or result.stdout.strip() or "no output").splitlines()
-        raise UserError(f"fairseq-preprocess failed (exit code {result.returncode}): {lines[-1]}")
+    # A lock that the caller made inheritable stays with the command.
+    code, said = run_to_end(command, env=environment, stdout=subprocess.DEVNULL, close_fds=False)
+    if code != 0:
+        last = (said.strip() or "no output").splitlines()[-1]
+        raise UserError(f"fairseq-preprocess failed (exit code {code}): {last}")
     # Its log repeats every option and names the temporary folder; nothing reads it.
     (folder / "preprocess.log").unlink(missing_ok=True)

@@ -4,11 +4,13 @@ A step works in ``NAME.tmp``, leaves a stamp there, and only then is the folder 
 ``NAME``; if the step fails, ``NAME.tmp`` goes. The stamp holds a key: the hash of the step's
 options and of the key of the step before it. A folder whose stamp has the right key, and whose
 files are all there at the size they had, is not made again; anything else is, and with it all
-that was made from it. What was there before goes once the new folder is whole, not earlier.
+that was made from it. What was there before goes once the new folder is in its place, not earlier,
+and never with a file in it that no step wrote.
 """
 
 import hashlib
 import json
+import os
 import shutil
 import sys
 import time
@@ -33,14 +35,15 @@ class Steps:
     def __init__(self, out: Path, folders: tuple[str, ...], local: Path | None = None):
         self.out = out
         self.folders = folders
-        for folder in (out / name for name in folders):
+        left = [out / f"{name}{end}" for name in folders for end in (".tmp", ".old.tmp")]
+        for folder in [*(out / name for name in folders), *left]:
             if local is not None and local.resolve().is_relative_to(folder.resolve()):
                 raise UserError(
                     f"--from {local}: it is in {folder}, which this command writes itself; copy "
                     "the text to another place and give that"
                 )
-            for ending in (".tmp", ".old.tmp"):  # what a killed run has left
-                shutil.rmtree(out / f"{folder.name}{ending}", ignore_errors=True)
+        for folder in left:  # by a run that was killed
+            _remove(folder)
         self._key = f"format {FORMAT}"  # then that of the last step
         self._number = 0
 
@@ -66,10 +69,10 @@ class Steps:
             return
         outdated = [self.out / later for later in self.folders[self._number - 1 :]]
         for old in outdated:
-            if old.exists() and not (old / STAMP).is_file():
+            if foreign := _not_ours(old):
                 raise UserError(
-                    f"{old} is there, but not from this command; move it away or choose another "
-                    f"--out"
+                    f"{foreign} is there, but not from this command; move it away or choose "
+                    f"another --out"
                 )
         if sys.stderr.isatty():
             print(f"{head}...", end="\r", file=sys.stderr, flush=True)
@@ -81,9 +84,11 @@ class Steps:
                 summary = work(temporary)
             stamp = {"key": self._key, "summary": summary, "options": options}
             write_json(temporary / STAMP, stamp | {"files": _sizes(temporary)})
-            for old in outdated:
-                _remove(old)
+            if os.path.lexists(folder):
+                folder.rename(self.out / f"{name}.old.tmp")
             temporary.rename(folder)
+            for old in (self.out / f"{name}.old.tmp", *outdated[1:]):
+                _remove(old)
         finally:
             # What an error leaves is of no use to the next run, and the disk may be full of it.
             shutil.rmtree(temporary, ignore_errors=True)
@@ -93,18 +98,33 @@ class Steps:
 
 
 def _remove(folder: Path) -> None:
-    if folder.exists():
-        # Renamed first, so that half a folder is never met under the real name.
-        shutil.rmtree(folder.rename(folder.with_name(f"{folder.name}.old.tmp")))
+    if folder.is_symlink():  # what it points to is the user's own place
+        folder.unlink()
+    elif folder.exists():
+        # Without its stamp first, so that half a folder is never taken for a whole one.
+        (folder / STAMP).unlink(missing_ok=True)
+        shutil.rmtree(folder)
+
+
+def _not_ours(folder: Path) -> Path | None:
+    """Return the folder if no step wrote it, or a file in it that none did; None if all is ours."""
+    try:
+        written = json.loads((folder / STAMP).read_text(encoding="utf-8"))["files"]
+    except (FileNotFoundError, NotADirectoryError):
+        return folder if folder.exists() else None
+    except (ValueError, KeyError):  # a step's, but damaged
+        return None
+    return next((folder / name for name in _sizes(folder) if name not in written), None)
 
 
 def read_stamp(folder: Path) -> dict | None:
     """Return the stamp of a finished step, or None if the folder is missing or not whole."""
     try:
         stamp = json.loads((folder / STAMP).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        # Files beside those of the step do no harm.
+        return stamp if stamp["files"].items() <= _sizes(folder).items() else None
+    except (OSError, ValueError, KeyError):
         return None
-    return stamp if stamp.get("files") == _sizes(folder) else None
 
 
 def _sizes(folder: Path) -> dict[str, int]:

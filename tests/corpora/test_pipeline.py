@@ -8,14 +8,12 @@ import hashlib
 import json
 import os
 import signal
-import subprocess
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.corpora import pipeline
+from diverse_mha.corpora import binarise, pipeline
 from diverse_mha.corpora.catalogue import CORPORA, own_corpus
 from diverse_mha.corpora.corpus import SPLITS, Corpus, Job
 from diverse_mha.corpora.pipeline import prepare
@@ -60,9 +58,9 @@ def preprocess(monkeypatch):
         for language in ("de", "en"):
             with open(f"{folder}/dict.{language}.txt", "w") as file:
                 file.write("a 2\nb 1\n")
-        return SimpleNamespace(returncode=0)
+        return 0, ""
 
-    monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setattr(binarise, "run_to_end", run)
     return commands
 
 
@@ -130,19 +128,20 @@ def test_changed_options_redo_what_depends_on_them(job, preprocess, capsys, opti
 
 def test_failing_preprocess_is_one_line_and_leaves_no_bin(job, monkeypatch):
     def fail(command, **_):
-        return SimpleNamespace(returncode=1, stderr="Traceback\n  ...\nMemoryError\n", stdout="")
+        return 1, "Traceback\n  ...\nMemoryError\n"
 
-    monkeypatch.setattr(subprocess, "run", fail)
+    monkeypatch.setattr(binarise, "run_to_end", fail)
     with pytest.raises(UserError, match=r"fairseq-preprocess failed \(exit code 1\): MemoryError"):
         prepare(job)
     assert not (job.out / "bin").exists() and (job.out / "bpe").exists()
 
 
 def test_sigterm_ends_it_in_order(job, monkeypatch, request):
-    """So that ``subprocess.run`` ends fairseq-preprocess, which would keep the lock."""
+    """So that fairseq-preprocess is ended, which would keep the lock and write on."""
     before = signal.signal(signal.SIGTERM, lambda *_: pytest.fail("by the process' own handler"))
     request.addfinalizer(lambda: signal.signal(signal.SIGTERM, before))
-    monkeypatch.setattr(subprocess, "run", lambda *_, **__: os.kill(os.getpid(), signal.SIGTERM))
+    told = lambda *_, **__: os.kill(os.getpid(), signal.SIGTERM)  # noqa: E731
+    monkeypatch.setattr(binarise, "run_to_end", told)
     with pytest.raises(SystemExit) as end:
         prepare(job)
     assert end.value.code == 128 + signal.SIGTERM

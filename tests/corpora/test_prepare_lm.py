@@ -4,7 +4,6 @@ import gzip
 import hashlib
 import json
 import shutil
-import subprocess
 import zipfile
 from dataclasses import replace
 from types import SimpleNamespace
@@ -12,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from diverse_mha.common.errors import UserError, run_cli
-from diverse_mha.corpora import download, prepare_lm
+from diverse_mha.corpora import binarise, download, prepare_lm
 from diverse_mha.corpora.catalogue import CORPORA
 from diverse_mha.corpora.corpus import SPLITS, Corpus, Job
 from diverse_mha.corpora.pipeline import prepare
@@ -80,9 +79,9 @@ def preprocess(monkeypatch):
         commands.append(command)
         with open(command[command.index("--destdir") + 1] + "/dict.txt", "w") as file:
             file.write("a 2\nb 1\nmadeupword0000 0\n")
-        return SimpleNamespace(returncode=0)
+        return 0, ""
 
-    monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setattr(binarise, "run_to_end", run)
     return commands
 
 
@@ -334,8 +333,8 @@ def test_a_carriage_return_ends_no_line(own, preprocess, capsys):
 
 
 def test_failing_preprocess_is_one_line_and_leaves_no_bin(own, monkeypatch):
-    failed = SimpleNamespace(returncode=1, stderr="Traceback\n  ...\nMemoryError\n", stdout="")
-    monkeypatch.setattr(subprocess, "run", lambda command, **_: failed)
+    failed = 1, "Traceback\n  ...\nMemoryError\n"
+    monkeypatch.setattr(binarise, "run_to_end", lambda command, **_: failed)
     with pytest.raises(UserError, match=r"fairseq-preprocess failed \(exit code 1\): MemoryError"):
         prepare_lm.main(["own", "--from", f"{own}", "--out", f"{own / 'x'}"])
     assert left_over(own / "x") == ["raw"]

@@ -97,6 +97,37 @@ def test_what_a_killed_run_leaves_is_removed(recorder):
     assert sorted(path.name for path in recorder.out.iterdir()) == ["one", "two"]
 
 
+def test_a_file_of_the_users_stays_and_stops_only_what_would_delete_it(recorder):
+    recorder.run()
+    mine = recorder.out / "two/sub/mine"
+    mine.write_text("a second test set")
+    assert recorder.run() == []
+    with pytest.raises(UserError, match="two/sub/mine is there, but not from this command; move"):
+        recorder.run(first=9)
+    assert mine.exists() and recorder.ran == []
+    mine.unlink()
+    assert recorder.run(first=9) == ["one", "two"]
+
+
+def test_a_folder_that_was_moved_and_linked_back_is_made_again_in_its_place(recorder, tmp_path):
+    recorder.run()
+    (recorder.out / "two").rename(tmp_path / "elsewhere")
+    (recorder.out / "two").symlink_to(tmp_path / "elsewhere")
+    assert recorder.run() == []
+    assert recorder.run(first=9) == ["one", "two"]
+    assert sorted(path.name for path in recorder.out.iterdir()) == ["one", "two"]
+    assert not (recorder.out / "two").is_symlink()
+    assert (tmp_path / "elsewhere/sub/file").exists()
+
+
+@pytest.mark.parametrize("left", ["one.tmp", "two.old.tmp"])
+def test_a_source_that_a_killed_run_has_left_is_refused_and_not_removed(recorder, left):
+    (recorder.out / left).mkdir(parents=True)
+    with pytest.raises(UserError, match=f"--from .*{left}: it is in .*out/{left}, "):
+        Steps(recorder.out, ("one", "two"), recorder.out / left)
+    assert (recorder.out / left).is_dir()
+
+
 def test_a_source_in_a_folder_of_the_steps_is_refused(recorder, tmp_path):
     recorder.run()
     (tmp_path / "link").symlink_to(recorder.out / "one/sub")

@@ -8,13 +8,12 @@ import errno
 import hashlib
 import json
 import shutil
-import subprocess
 from types import SimpleNamespace
 
 import pytest
 
 from diverse_mha.common.errors import UserError, run_cli
-from diverse_mha.corpora import archives, pipeline, prepare
+from diverse_mha.corpora import archives, binarise, pipeline, prepare
 from diverse_mha.corpora.catalogue import CORPORA
 from diverse_mha.corpora.corpus import Job
 from diverse_mha.corpora.counts import PaperCount
@@ -49,9 +48,9 @@ def preprocess(monkeypatch):
         for side in ("--source-lang", "--target-lang"):
             with open(f"{folder}/dict.{command[command.index(side) + 1]}.txt", "w") as file:
                 file.write("a 2\nb 1\n")
-        return SimpleNamespace(returncode=0)
+        return 0, ""
 
-    monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setattr(binarise, "run_to_end", run)
     return commands
 
 
