@@ -40,8 +40,20 @@ def add_out(parser: argparse.ArgumentParser, corpus: str) -> None:
     """
     out = Path("data", corpus)
     parser.add_argument(
-        "--out", type=Path, default=out, metavar="FOLDER", help=f"where all output goes ({out})"
+        "--out",
+        type=_data_folder,
+        default=out,
+        metavar="FOLDER",
+        help=f"where all output goes ({out})",
     )
+
+
+def _data_folder(text: str) -> Path:
+    if os.pathsep in text:
+        raise argparse.ArgumentTypeError(
+            f"{text}: fairseq takes what {os.pathsep} parts for several folders; give another name"
+        )
+    return Path(text)
 
 
 def add_from(parser: argparse.ArgumentParser, text: str, required: bool = False) -> None:

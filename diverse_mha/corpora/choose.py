@@ -108,7 +108,10 @@ def hold_out(
     passing = [number for number, pair in enumerate(read_pairs(tokens)) if keep(*pair)]
     chosen = set(passing[every - 1 :: every])
     if not chosen:
-        raise UserError(f"{held[0]} and {held[1]} are empty")
+        raise UserError(
+            f"valid would be empty: of the pairs that pass the length filter it gets one in "
+            f"{every}, and only {len(passing)} do; give a longer text"
+        )
     for targets, wanted in ((rest, False), (held, True)):
         pairs = enumerate(read_pairs(sources))
         write_pairs(targets, (pair for n, pair in pairs if (n in chosen) is wanted))

@@ -5,7 +5,9 @@ the rest only (over FTP for all of it). It is renamed to ``NAME`` after its size
 been found right, so a file of that name is always whole.
 """
 
+import errno
 import http.client
+import ssl
 import time
 import urllib.error
 import urllib.request
@@ -22,16 +24,17 @@ PAUSE = 2.0  # seconds before the second attempt; doubled before the third
 TIMEOUT = 60  # seconds without a byte
 BLOCK = 1 << 16
 #: The connection ended before the file did; another attempt may go on from there.
-BROKEN = (TimeoutError, ConnectionError, http.client.HTTPException)
+BROKEN = (TimeoutError, ConnectionError, ssl.SSLError, http.client.HTTPException)
+#: The network has gone, which Python has no class of errors for.
+GONE = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN)
 
 
 def find_local(file: PublishedFile, folder: Path) -> Path:
-    """Return the verified copy of a file in a folder, packed or not.
+    """Return the verified copy of a file in a folder that has one, packed or not.
 
     Raises:
-        UserError: If it is not there, or is not the published file.
+        UserError: If it is not the published file.
     """
-    require_local([file], folder)
     path = file.in_folder(folder)
     # The packed size and checksum say nothing about an unpacked copy.
     text_only = PublishedFile(path.name, text_checksum=file.text_checksum, lines=file.lines)
@@ -111,6 +114,10 @@ def _try_address(file: PublishedFile, url: str, part: Path) -> str | None:
             return f"the server answers {error.code} {error.reason}"
         except urllib.error.URLError as error:
             return f"cannot reach the server ({error.reason})"
+        except OSError as error:
+            if error.errno not in GONE:
+                raise
+            reason = f"the connection broke ({error.strerror})"
     return reason
 
 

@@ -131,9 +131,12 @@ def write_splits(job: Job, parts: Parts, tmp: Path, codes: Path | None = None) -
             counts[split] += _check_sizes(
                 [_append(path, side, places[side]) for path, side in zip(paths, sides, strict=True)]
             )
-        if not any(map(str.strip, text.read_lines(paths[0]))):
-            names = ", ".join(name for sides in parts[split] for name in places[sides[0]])
-            raise UserError(f"the {split} text ({names}) is empty; give one with a sentence a line")
+        for k, path in enumerate(paths):
+            if not any(map(str.strip, text.read_lines(path))):
+                names = ", ".join(name for sides in parts[split] for name in places[sides[k]])
+                raise UserError(
+                    f"the {split} text ({names}) is empty; give one with a sentence a line"
+                )
     shutil.rmtree(scratch, ignore_errors=True)
     return counts
 

@@ -10,13 +10,6 @@ _TITLE = re.compile(r"</?(?:title|description)>")
 _TALK_TAG = re.compile(
     r"\s*</?(?:url|talkid|keywords|speaker|reviewer|translator|doc)\b", re.IGNORECASE
 )
-_BOM = "\ufeff"
-
-
-def plain(lines: Iterable[str]) -> Iterator[str]:
-    """Yield the lines of plain text, without the byte order mark that may begin the first."""
-    for number, line in enumerate(lines):
-        yield line if number else line.removeprefix(_BOM)
 
 
 def segments(lines: Iterable[str]) -> Iterator[str]:
@@ -44,20 +37,20 @@ def talks(lines: Iterable[str]) -> Iterator[str]:
     This is the rule of fairseq's recipe for IWSLT14: lines with an address, a number, keywords
     or names go; the mark-up around titles and descriptions goes and their text stays.
     """
-    for line in plain(lines):
+    for line in lines:
         if not _TALK_TAG.match(line):
             yield _TITLE.sub("", line).strip()
 
 
 def talk_sentences(lines: Iterable[str]) -> Iterator[str]:
     """Yield the sentences of an IWSLT training file and nothing else."""
-    for line in plain(lines):
+    for line in lines:
         if not line.lstrip().startswith("<"):
             yield line.strip()
 
 
 READERS: dict[str, Callable[[Iterable[str]], Iterator[str]]] = {
-    "plain": plain,
+    "plain": iter,
     "segments": segments,
     "talks": talks,
     "talk sentences": talk_sentences,

@@ -1,6 +1,7 @@
 """Make a corpus ready for fairseq-train: ``diverse-mha prepare`` and ``diverse-mha prepare-lm``."""
 
 import argparse
+import re
 import shlex
 import textwrap
 from collections.abc import Sequence
@@ -156,8 +157,8 @@ def _job(args: argparse.Namespace, running_text: bool) -> Job:
         corpus = own_text()
     else:
         for option in ("source", "target"):
-            if not getattr(args, option).strip():
-                raise UserError(f"--{option} is empty; give a language, as in de")
+            if not re.fullmatch(r"[^\s./-][^\s./]*", code := getattr(args, option)):
+                raise UserError(f"--{option} {code!r} is no language's code; give one, as in de")
         corpus = own_corpus(args.source, args.target)
     if len(set(corpus.languages)) < len(corpus.languages):
         raise UserError(f"--source and --target are both {args.source}")
@@ -184,5 +185,8 @@ def main(argv: Sequence[str] | None = None, *, running_text: bool = False) -> No
         print(*describe_job(job), sep="\n")
         return
     prepare(job)
-    task = " --task diverse_language_modeling" if running_text else ""
-    print(f"ready: fairseq-train {shlex.quote(str(args.out / 'bin'))}{task}")
+    more = " --task diverse_language_modeling" if running_text else ""
+    if any("-" in language for language in job.corpus.languages):
+        # fairseq would look for them in the names of the files, and part those at the hyphens.
+        more = " --source-lang {} --target-lang {}".format(*job.corpus.languages)
+    print(f"ready: fairseq-train {shlex.quote(str(args.out / 'bin'))}{more}")

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from diverse_mha.common.arguments import OneLineParser, add_from, add_number, add_out, called
+from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import sha256_of
 from diverse_mha.common.options import parse_names
 from diverse_mha.common.processes import sole_use
@@ -69,8 +70,12 @@ def _read(file: PublishedFile, args: argparse.Namespace, folder: Path) -> str:
     local = args.local
     path = local / file.name if local else download.download(file, args.out / "download")
     splits: dict[str, list[str]] = {split: [] for split in SPLITS.values()}
-    for example in read_examples(path):
-        splits[example.split].append(f"{example.label}\t{example.sentence}")
+    try:
+        for example in read_examples(path):
+            splits[example.split].append(f"{example.label}\t{example.sentence}")
+    except UserError as error:
+        cure = "" if local else "; delete the file, and it is fetched again"
+        raise UserError(f"{error}{cure}") from None
     for name, lines in splits.items():
         write_lines(folder / f"{name}.tsv", lines)
     return ", ".join(f"{len(lines):,} {name}" for name, lines in splits.items()) + " sentences"

@@ -28,11 +28,11 @@ def read_lines(path: Path, name: str | None = None) -> Iterator[str]:
 
     Only ``\n`` (or ``\r\n``) ends a line. Python's own splitting also breaks at a few other
     characters that do occur in crawled text, and then one side has more lines than the other.
-    Messages call the file by ``name``, if that is given.
+    A byte order mark is no text. Messages call the file by ``name``, if that is given.
     """
     with open_unpacked(path) as file:
         try:
-            for line in io.TextIOWrapper(file, encoding="utf-8", newline="\n"):
+            for line in io.TextIOWrapper(file, encoding="utf-8-sig", newline="\n"):
                 yield line.rstrip("\r\n")
         except UnicodeDecodeError as error:
             reason = f"is not UTF-8 text ({error.reason}); convert it"

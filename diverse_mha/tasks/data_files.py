@@ -44,23 +44,27 @@ def dictionaries_named(folder: str | Path) -> Iterator[None]:
         raise
 
 
-def check_split(folder: str | Path, split: str) -> None:
+def check_split(folder: str | Path, split: str, combine: bool = False) -> None:
     """Refuse a split that is empty, whose index is cut off, or whose text is shorter than that.
 
-    Folders joined by ``:`` are looked at in turn; other formats than fairseq's usual one are
-    passed over.
+    Folders joined by ``:`` are looked at in turn, with ``combine`` also SPLIT1, SPLIT2 and so on;
+    other formats than fairseq's usual one are passed over.
 
     Raises:
         OptionError: naming the file.
     """
     for place in str(folder).split(os.pathsep):
-        for index in sorted(Path(place).glob(f"{split}.*idx")):
-            _check_index(index)
+        for index in sorted(Path(place).glob("*.*idx")):
+            number = index.name.partition(".")[0].removeprefix(split)
+            if index.name.startswith(split) and (not number or combine and number.isdecimal()):
+                _check_index(index)
 
 
 def splits_in(folder: str | Path) -> str:
     """Name the splits that a data folder has, such as train or train.de-en, for a message."""
-    names = {path.stem.rpartition(".")[0] or path.stem for path in Path(folder).glob("*.idx")}
+    places = map(Path, str(folder).split(os.pathsep))
+    files = (path for place in places for path in place.glob("*.idx"))
+    names = {path.stem.rpartition(".")[0] or path.stem for path in files}
     return ", ".join(sorted(names)) or "none"
 
 

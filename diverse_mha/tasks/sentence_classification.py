@@ -119,7 +119,7 @@ class SentenceClassificationTask(HalfPrecisionState, FairseqTask):
         )
 
     def _load(self, name: str, split: str, combine: bool):
-        check_split(f"{self.cfg.data}/{name}", split)
+        check_split(f"{self.cfg.data}/{name}", split, combine)
         dataset = data_utils.load_indexed_dataset(
             f"{self.cfg.data}/{name}/{split}", combine=combine
         )
@@ -134,13 +134,15 @@ class SentenceClassificationTask(HalfPrecisionState, FairseqTask):
         """Read a field of one word an example as numbers from 0."""
         special = self.dictionary.nspecial
         items = self._load(name, split, combine)
-        words = (items[i][:1].tolist() for i in range(len(items)))
-        numbers = np.array([word[0] - special if word else -1 for word in words])
+        words = [items[i].tolist() for i in range(len(items))]
+        # fairseq-preprocess puts an end mark behind them, unless it is told not to.
+        words = [w[:-1] if w[1:] and w[-1] == self.dictionary.eos() else w for w in words]
+        numbers = np.array([w[0] - special if len(w) == 1 else -1 for w in words])
         wrong = np.flatnonzero((numbers < 0) | (numbers >= count))
         if len(wrong):
             raise OptionError(
-                f"{self.cfg.data}/{name}/{split}: example {wrong[0] + 1} has a value that is not "
-                f"in {name}/dict.txt; binarise it with the dictionary of the training split"
+                f"{self.cfg.data}/{name}/{split}: example {wrong[0] + 1} is not one word of "
+                f"{name}/dict.txt; binarise it with the dictionary of the training split"
             )
         return numbers
 

@@ -1,5 +1,6 @@
 """fairseq's tasks on text, translation and language modelling: exact resume, checked data."""
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,19 +20,20 @@ REBUILD_BATCHES_HELP = (
 
 
 def check_data_folder(data: str | None) -> Path:
-    """Return the first folder of fairseq's data path.
+    """Return the first folder of fairseq's data path, which holds the dictionaries.
 
     Raises:
-        OptionError: if there is no such folder, or it holds no dictionary.
+        OptionError: if one of the folders is missing, or the first holds no dictionary.
     """
-    folder = Path(str(data).split(":")[0])
-    check_data_exists(folder, OptionError)
-    if not any(folder.glob("dict*.txt")):
+    folders = [Path(name) for name in str(data).split(os.pathsep)]
+    for folder in folders:
+        check_data_exists(folder, OptionError)
+    if not any(folders[0].glob("dict*.txt")):
         raise OptionError(
-            f"data folder {folder} holds no dict.*.txt; give the folder that "
+            f"data folder {folders[0]} holds no dict.*.txt; give the folder that "
             "fairseq-preprocess wrote"
         )
-    return folder
+    return folders[0]
 
 
 class ExactResume(HalfPrecisionState):
@@ -42,11 +44,19 @@ class ExactResume(HalfPrecisionState):
         """Check the data folder and load the dictionaries.
 
         Raises:
-            OptionError: if the data folder is missing or holds no dictionary, or a damaged one.
+            OptionError: if the data folder is missing, or holds no dictionary of a language that
+                is asked for, or a damaged one.
         """
         folder = check_data_folder(cfg.data)
-        with dictionaries_named(folder):
-            return super().setup_task(cfg, **kwargs)
+        try:
+            with dictionaries_named(folder):
+                return super().setup_task(cfg, **kwargs)
+        except FileNotFoundError as error:
+            there = ", ".join(sorted(path.name for path in folder.glob("dict*.txt")))
+            raise OptionError(
+                f"data folder {folder} holds no {Path(error.filename).name}, but {there}; give the "
+                "languages that it has by --source-lang and --target-lang, or another folder"
+            ) from error
 
     def load_dataset(self, split, epoch=1, combine=False, **kwargs):
         """Load a split.
@@ -54,7 +64,7 @@ class ExactResume(HalfPrecisionState):
         Raises:
             OptionError: if it is not there or cut off, or its two sides differ in length.
         """
-        check_split(self.cfg.data, split)
+        check_split(self.cfg.data, split, combine)
         try:
             super().load_dataset(split, epoch=epoch, combine=combine, **kwargs)
         except FileNotFoundError as error:

@@ -1,15 +1,17 @@
 """Fetching files, from a folder and from a server that lives in this process."""
 
+import errno
 import gzip
 import hashlib
 import http.server
 import threading
+import urllib.request
 
 import pytest
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.corpora import download as module
-from diverse_mha.corpora.download import download, find_local
+from diverse_mha.corpora.download import download, find_local, require_local
 from diverse_mha.corpora.published import PublishedFile, unchecked, verify
 from diverse_mha.corpora.text import read_lines
 
@@ -94,6 +96,34 @@ def test_next_run_goes_on_where_the_last_one_gave_up(server, tmp_path):
     assert server.requests[-1] == ("/file", "bytes=30-")
 
 
+@pytest.mark.parametrize("number", [errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN])
+def test_a_network_that_goes_is_a_connection_that_broke(server, tmp_path, monkeypatch, number):
+    real, calls = urllib.request.urlopen, []
+
+    def urlopen(*args, **more):
+        calls.append(args)
+        response = real(*args, **more)
+        if len(calls) == 1:
+            monkeypatch.setattr(response, "read", goes)
+        return response
+
+    def goes(size):
+        raise OSError(number, "gone")
+
+    monkeypatch.setattr(urllib.request, "urlopen", urlopen)
+    assert download(published(server.url()), tmp_path).read_bytes() == DATA
+    assert len(calls) == 2
+
+
+def test_a_full_disk_is_no_matter_of_the_network(server, tmp_path, monkeypatch):
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(urllib.request, "urlopen", full)
+    with pytest.raises(OSError, match="No space left"):
+        download(published(server.url()), tmp_path)
+
+
 def test_server_without_ranges_sends_all_of_it_again(server, tmp_path):
     server.ranges = False
     (tmp_path / "file.part").write_bytes(b"x" * 1000)
@@ -162,15 +192,15 @@ def test_folder_may_hold_the_packed_or_the_plain_file(tmp_path, name):
 
 def test_missing_folder_and_missing_file_are_named(tmp_path):
     with pytest.raises(UserError, match="nowhere, given by --from, is not a folder"):
-        find_local(text_file(), tmp_path / "nowhere")
+        require_local([text_file()], tmp_path / "nowhere")
     with pytest.raises(UserError, match="has no train.de.gz or train.de; put it there"):
-        find_local(text_file(), tmp_path)
+        require_local([text_file()], tmp_path)
 
 
 def test_unpacked_archive_cannot_be_checked_and_is_not_taken(tmp_path):
     (tmp_path / "text.tar").write_bytes(b"anything")
     with pytest.raises(UserError, match="has no text.tar.gz; put it there"):
-        find_local(PublishedFile("text.tar.gz", checksum="md5:0"), tmp_path)
+        require_local([PublishedFile("text.tar.gz", checksum="md5:0")], tmp_path)
 
 
 def test_text_of_another_version_is_refused(tmp_path):

@@ -2,9 +2,9 @@
 
 import pytest
 
-from diverse_mha.corpora.markup import plain, segments, talk_sentences, talks
+from diverse_mha.corpora.markup import segments, talk_sentences, talks
 
-TALK = """\ufeff<url>http://www.ted.com/1</url>
+TALK = """<url>http://www.ted.com/1</url>
 <keywords>talks, science</keywords>
 <speaker>Some One</speaker>
 <talkid>1</talkid>
@@ -23,9 +23,7 @@ def test_training_text_of_talks():
     assert list(talks(TALK)) == [
         "Some One: A title", "TED Talk Subtitle", "First sentence.", "5 < 6, and 7 > 6.", "Second.",
     ]  # fmt: skip
-    without_mark = [TALK[0][1:], *TALK[1:]]
-    assert list(talk_sentences(without_mark)) == ["First sentence.", "5 < 6, and 7 > 6.", "Second."]
-    assert list(talk_sentences(TALK)) == list(talk_sentences(without_mark))
+    assert list(talk_sentences(TALK)) == ["First sentence.", "5 < 6, and 7 > 6.", "Second."]
 
 
 def test_segments():
@@ -40,7 +38,3 @@ def test_segments():
 def test_segments_that_are_not_complete(text, counts):
     with pytest.raises(ValueError, match=f"{counts.split(' .* ')[0]} <seg> elements begin and"):
         list(segments([text]))
-
-
-def test_only_the_first_byte_order_mark_goes():
-    assert list(plain(["\ufeffa", "\ufeffb", ""])) == ["a", "\ufeffb", ""]

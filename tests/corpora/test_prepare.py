@@ -142,12 +142,34 @@ def test_the_rules_are_those_of_the_language_whatever_its_code(jobs, capsys, giv
     assert capsys.readouterr().out.startswith(note if noted else "ready:")
 
 
-def test_an_empty_language_is_refused(own):
+@pytest.mark.parametrize("code", ["", " ", "a/b", "-x", "de.x"])
+def test_what_is_no_language_is_refused(own, code):
     for option, place in (("source", 2), ("target", 4)):
         arguments = own_arguments(own)
-        arguments[place] = ""
-        with pytest.raises(UserError, match=f"--{option} is empty; give a language, as in de"):
+        arguments[place - 1 : place + 1] = [f"--{option}={code}"]
+        with pytest.raises(UserError, match=f"--{option} '{code}' is no language's code; give one"):
             prepare.main(arguments)
+
+
+def test_languages_that_fairseq_would_part_are_in_the_command(jobs, own, capsys):
+    arguments = own_arguments(own)
+    arguments[2] = "fr-CA"
+    prepare.main(arguments)
+    said = capsys.readouterr().out.splitlines()[-1]
+    assert said.endswith("/bin --source-lang fr-CA --target-lang en")
+
+
+@pytest.mark.parametrize("side", ["de", "en"])
+def test_a_side_without_text_is_refused(own, tmp_path, side):
+    (own / f"test.{side}").write_text("\n \n\n")
+    arguments = [*own_arguments(own)[:-1], f"{tmp_path / 'out'}"]
+    with pytest.raises(UserError, match=rf"the test text \(.*test.{side}\) is empty; give one"):
+        prepare.main(arguments)
+
+
+def test_a_folder_that_fairseq_would_take_for_two_is_refused():
+    with pytest.raises(UserError, match="argument --out: o:12: fairseq takes what : parts for"):
+        prepare.main(["demo", "--out", "o:12"])
 
 
 def test_same_language_twice_is_refused(own):

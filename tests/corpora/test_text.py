@@ -14,6 +14,11 @@ def test_only_newlines_end_lines(tmp_path):
     assert count_lines(path) == 2
 
 
+def test_only_the_first_byte_order_mark_goes(tmp_path):
+    (tmp_path / "text").write_text("\ufeffa\n\ufeffb\n\n", encoding="utf-8")
+    assert list(read_lines(tmp_path / "text")) == ["a", "\ufeffb", ""]
+
+
 @pytest.mark.parametrize("data, lines", [(b"", 0), (b"a", 1), (b"a\n", 1), (b"\n\n", 2)])
 def test_count_lines(tmp_path, data, lines):
     (tmp_path / "text").write_bytes(data)

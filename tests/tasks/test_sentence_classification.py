@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from fairseq.data import Dictionary
 from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
 
 from diverse_mha.corpora.binarise import binarise
@@ -147,7 +148,11 @@ def test_any_training_split_is_shuffled_and_its_parts_are_joined(tmp_path):
         ),
         (
             lambda f: write_field(f, "label", ["x", "q", "x", "x"]),
-            "label/train: example 2 has a value that is not in label/dict.txt",
+            "label/train: example 2 is not one word of label/dict.txt",
+        ),
+        (
+            lambda f: write_field(f, "label", ["x", "z", "y x", "x"]),
+            "label/train: example 3 is not one word of label/dict.txt",
         ),
         (
             lambda f: (f / "label" / "dict.txt").write_text("x 1\n"),
@@ -159,6 +164,20 @@ def test_data_that_are_not_right_are_refused_by_name(tmp_path, spoil, message):
     spoil(write(tmp_path, PAIRS))
     with pytest.raises(ValueError, match=message):
         setup(tmp_path).load_dataset("train")
+
+
+def test_a_label_may_have_an_end_mark(tmp_path, monkeypatch):
+    write(tmp_path, PAIRS)
+    encode = Dictionary.encode_line
+
+    def with_mark(*args, **options):
+        return encode(*args, **options | {"append_eos": True})
+
+    monkeypatch.setattr(Dictionary, "encode_line", with_mark)
+    write_field(tmp_path, "label", ["z", "x", "y", "x"])
+    task = setup(tmp_path)
+    task.load_dataset("train")
+    assert task.dataset("train").labels.tolist() == [2, 0, 1, 0]
 
 
 def test_missing_folders_are_named(tmp_path):

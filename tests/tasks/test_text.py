@@ -1,11 +1,14 @@
 """The tasks: options, and a data folder that is not one."""
 
+import shutil
 from types import SimpleNamespace
 
 import pytest
 from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
 
+from diverse_mha.corpora.binarise import binarise
 from diverse_mha.tasks import text
+from diverse_mha.tasks.data_files import check_split, splits_in
 from diverse_mha.tasks.text import ExactResume, check_data_folder
 
 
@@ -21,7 +24,42 @@ def test_data_folder_is_checked(tmp_path):
     with pytest.raises(ValueError, match="holds no dict"):
         check_data_folder(str(tmp_path))
     (tmp_path / "dict.en.txt").write_text("a 1\n")
+    with pytest.raises(ValueError, match="second: no such data folder"):
+        check_data_folder(f"{tmp_path}:{tmp_path}/second")
+    (tmp_path / "second").mkdir()
     assert check_data_folder(f"{tmp_path}:{tmp_path}/second") == tmp_path
+
+
+def test_a_language_that_the_data_have_not_is_named(tmp_path):
+    for language in ("de", "en"):
+        (tmp_path / f"dict.{language}.txt").write_text("a 1\n")
+    config = TASK_DATACLASS_REGISTRY["diverse_translation"](
+        data=f"{tmp_path}", source_lang="fr", target_lang="en"
+    )
+    message = r"holds no dict.fr.txt, but dict.de.txt, dict.en.txt; give the languages that it has"
+    with pytest.raises(ValueError, match=message):
+        TASK_REGISTRY["diverse_translation"].setup_task(config)
+
+
+@pytest.mark.parametrize("combine", [True, False])
+def test_the_second_part_of_a_split_and_the_second_folder_are_looked_at(tmp_path, combine):
+    for name in ("one", "two"):
+        binarise(tmp_path / name, {"input0": {"a": 1}}, {"train": {"input0": ["a a", "a"]}})
+        part = tmp_path / name / "input0"
+        for ending in ("idx", "bin"):
+            shutil.copy(part / f"train.{ending}", part / f"train1.{ending}")
+            shutil.copy(part / f"train.{ending}", part / f"training.{ending}")
+    (part / "training.bin").write_bytes(b"")
+    both = f"{tmp_path}/one/input0:{part}"
+    check_split(both, "train", combine)
+    (part / "train1.bin").write_bytes(b"")
+    if combine:
+        with pytest.raises(ValueError, match="two/input0/train1.bin: 0 bytes, where train1.idx"):
+            check_split(both, "train", combine)
+    else:
+        check_split(both, "train", combine)
+    assert splits_in(both) == "train, train1, training"
+    assert splits_in(f"{tmp_path}:{part}") == "train, train1, training"
 
 
 @pytest.mark.parametrize(
@@ -41,6 +79,6 @@ def test_only_what_is_said_of_lengths_is_about_lengths(said, kind, message, monk
     class Task(ExactResume, Stock):
         pass
 
-    monkeypatch.setattr(text, "check_split", lambda data, split: None)
+    monkeypatch.setattr(text, "check_split", lambda data, split, combine: None)
     with pytest.raises(kind, match=message):
         Task().load_dataset("test")
