@@ -12,6 +12,9 @@ class HeadStates(NamedTuple):
     Only what was asked for is there, the rest is None. Masks come with every
     record. Nothing is detached: a loss built on a record reaches the weights.
 
+    Talking heads mix the weights across heads once more before they meet the values; that mixture
+    is not in the record.
+
     Shapes: B batch, H heads, T queries, S keys, D = model width / H. For
     self-attention T = S.
     """
@@ -21,7 +24,7 @@ class HeadStates(NamedTuple):
     values: Tensor | None = None  # (B, H, S, D)
     logits: Tensor | None = None  # (B, H, T, S), before the mask: finite everywhere
     weights: Tensor | None = None  # (B, H, T, S), rows sum to 1, before dropout
-    outputs: Tensor | None = None  # (B, H, T, D), weights @ values
+    outputs: Tensor | None = None  # (B, H, T, D), weights (in training after dropout) @ values
     query_padding_mask: Tensor | None = None  # (B, T) bool, True = padding; None = no padding
     key_padding_mask: Tensor | None = None  # (B, S) bool, True = padding; None = no padding
 

@@ -136,7 +136,7 @@ class DiversityMixin:
                 "the same parameters"
             )
         self.diversity.check_heads(model.heads)
-        if self.log_gradient_share:
+        if self.log_gradient_share and self.training:
             check_measurable(f"--log-gradient-share {self.log_gradient_share}", model)
 
     def forward(self, model, sample, reduce=True):

@@ -127,8 +127,12 @@ class _FusedLoss(torch.autograd.Function):
                 grad = grad_rows[start : start + step]
                 if in_place:
                     # p stays unnormalised: the sum divides the small factors instead.
+                    p.scatter_add_(1, y, -right * total)
+                    if f.dtype == torch.float16:  # in which a sum over many words has no place
+                        p.div_(total)
+                        total.fill_(1.0)
                     share = (1.0 / total).to(f.dtype)
-                    p = block.copy_(p.scatter_add_(1, y, -right * total))
+                    p = block.copy_(p)
                     torch.mm(p, weight, out=grad).mul_(share)
                     grad_weight.addmm_(p.t(), f * share)
                 else:

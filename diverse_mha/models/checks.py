@@ -1,5 +1,7 @@
 """Refuse options that a model cannot honour, before anything is built."""
 
+from fairseq.options import eval_str_list
+
 from diverse_mha.common.errors import OptionError
 from diverse_mha.common.options import flag
 
@@ -72,6 +74,31 @@ def check_embeddings(args) -> None:
             raise OptionError(
                 f"{flag(name)} {value}: {reason}; leave it out, and the embeddings are as wide as "
                 f"--decoder-embed-dim {width}"
+            )
+
+
+def check_cutoffs(args, words: int) -> None:
+    """Check where the clusters of an adaptive input and softmax begin.
+
+    Args:
+        args: namespace with fairseq's flat option names.
+        words: size of the dictionary.
+
+    Raises:
+        OptionError: if they do not rise, or go beyond the dictionary.
+    """
+    for name in ("adaptive_input_cutoff", "adaptive_softmax_cutoff"):
+        value = getattr(args, name, None)
+        if value is None:
+            continue
+        try:
+            cutoffs = eval_str_list(value, type=int)
+        except (NameError, SyntaxError, TypeError, ValueError):
+            cutoffs = []
+        if not cutoffs or cutoffs != sorted(set(cutoffs)) or cutoffs[0] < 1 or cutoffs[-1] > words:
+            raise OptionError(
+                f"{flag(name)} {value}: give rising numbers from 1 to {words}, the size of the "
+                "dictionary, separated by commas"
             )
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from diverse_mha.attention import check_state_names
 from diverse_mha.common.errors import OptionError
 from diverse_mha.common.options import flag, split_list
-from diverse_mha.models.checks import check_model_options
+from diverse_mha.models.checks import check_cutoffs, check_model_options
 from diverse_mha.models.config import LanguageModelConfig, to_namespace
 from diverse_mha.models.decoder import DiverseDecoder
 from diverse_mha.models.outputs import OutputWeight
@@ -53,6 +53,7 @@ class DiverseLanguageModel(CountsUpdates, StartsWarm, OutputWeight, TransformerL
         check_model_options(args)
         _check_norm(args)
         _check_adaptive(args)
+        check_cutoffs(args, len(task.target_dictionary))
         seams = Seams.from_options(args, ("decoder",))
         if getattr(args, "decoder_layers_to_keep", None):
             args.decoder_layers = len(split_list(args.decoder_layers_to_keep))
@@ -106,9 +107,20 @@ def _check_norm(args) -> None:
 
 
 def _check_adaptive(args) -> None:
-    """Refuse adaptive-softmax options that contradict each other."""
+    """Refuse options of the tables of words that contradict each other."""
     if args.character_embeddings:
         raise OptionError("--character-embeddings: not supported by diverse-mha; leave it out")
+    if args.adaptive_input and getattr(args, "adaptive_input_cutoff", None) is None:
+        raise OptionError("--adaptive-input needs --adaptive-input-cutoff; give that, too")
+    sharing = "--share-decoder-input-output-embed"
+    if args.share_decoder_input_output_embed and not getattr(args, "adaptive_softmax_cutoff", None):
+        if args.adaptive_input:
+            raise OptionError(f"{sharing}: not together with --adaptive-input; leave one out")
+        if args.decoder_input_dim != args.decoder_output_dim:
+            raise OptionError(
+                f"{sharing} needs --decoder-input-dim {args.decoder_input_dim} to equal "
+                f"--decoder-output-dim {args.decoder_output_dim}"
+            )
     if not args.tie_adaptive_weights:
         return
     if not args.adaptive_input:

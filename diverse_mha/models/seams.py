@@ -95,8 +95,14 @@ class Seams:
                 side = SIDES[component]
                 shape = (getattr(args, f"{side}_{x}") for x in ("embed_dim", "attention_heads"))
                 part.method.check(part.options, seams._place(component, 1, *shape))
+        counts = {c: getattr(args, f"{SIDES[c]}_layers") for c in components}
+        if logits.method.carries and max(counts.values()) < 2:
+            raise OptionError(
+                f"{flag(LOGITS.name)} {logits.method.name}: leads from layer to layer, and no "
+                "attention has two; give more layers, or leave it out"
+            )
         if seams.compile:
-            _check_compile(args, aggregation, logits, {c: layers[c] for c in components})
+            seams._check_compile(args, counts)
         return seams
 
     def _place(self, component: str, number: int, embed_dim: int, num_heads: int) -> Place:
@@ -122,6 +128,28 @@ class Seams:
             drophead=self.drophead.method.build(self.drophead.options, place),
             **options,
         )
+
+    def _check_compile(self, args, counts: dict[str, int]) -> None:
+        """Refuse ``--compile`` where it could do nothing, or not what is asked beside it.
+
+        ``counts`` has the number of layers by component, of those that the model has.
+        """
+        if args.checkpoint_activations:
+            name = "offload" if args.offload_activations else "checkpoint"
+            raise OptionError(f"--compile: not together with --{name}-activations; leave one out")
+        routed = [(SIDES[c], n) for c in counts for n in self.layers[c]]
+        every = {(SIDES[c], n) for c, count in counts.items() for n in range(1, count + 1)}
+        some = self.aggregation.method.compiles or not every.issubset(routed)
+        logits = self.logits
+        # The default may have noise, for which there is a module in every layer.
+        cascaded = logits.method.name != LOGITS.default or logits.method.build(
+            logits.options, self._place("decoder", 1, 1, 1)
+        )
+        if cascaded or not some:
+            raise OptionError(
+                "--compile: every layer has a cascade, noise or routing, whose kernels it leaves "
+                "as they are; leave it out"
+            )
 
 
 def _layers_option(component: str) -> str:
@@ -167,22 +195,3 @@ def _refuse_pruning(args) -> None:
         kept = getattr(args, f"{side}_layers_to_keep", None)
         if kept:
             raise OptionError(f"--{side}-layers-to-keep {kept}: goes with {defaults} only")
-
-
-def _check_compile(
-    args, aggregation: Chosen, logits: Chosen, layers: dict[str, frozenset[int]]
-) -> None:
-    """Refuse ``--compile`` where it could do nothing, or not what is asked beside it."""
-    if args.checkpoint_activations:
-        name = "offload" if args.offload_activations else "checkpoint"
-        raise OptionError(f"--compile: not together with --{name}-activations; leave one out")
-    some = aggregation.method.compiles or any(
-        number not in {n for c, numbers in layers.items() if SIDES[c] == side for n in numbers}
-        for side in {SIDES[component] for component in layers}
-        for number in range(1, getattr(args, f"{side}_layers") + 1)
-    )
-    if logits.method.name != LOGITS.default or not some:
-        raise OptionError(
-            "--compile: every layer has a cascade or routing, whose kernels it leaves as they "
-            "are; leave it out"
-        )

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from diverse_mha.attention import Wanted, check_state_names, wanted_of
 from diverse_mha.common.errors import OptionError
-from diverse_mha.models.checks import check_embeddings, check_model_options
+from diverse_mha.models.checks import check_cutoffs, check_embeddings, check_model_options
 from diverse_mha.models.config import DiverseConfig, to_namespace
 from diverse_mha.models.decoder import DiverseDecoder
 from diverse_mha.models.encoder import DiverseEncoder
@@ -41,6 +41,7 @@ class DiverseTransformer(CountsUpdates, StartsWarm, OutputWeight, TransformerMod
         args = to_namespace(cfg)
         check_model_options(args)
         check_embeddings(args)
+        check_cutoffs(args, len(task.target_dictionary))
         kept = [getattr(args, f"{side}_layers_to_keep", None) for side in ("encoder", "decoder")]
         if any(kept) and not all(kept):
             lacking = "decoder" if kept[0] else "encoder"

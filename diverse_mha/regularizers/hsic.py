@@ -2,7 +2,6 @@
 
 import functools
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -256,5 +255,7 @@ def _median_of_pairs(distances: Tensor) -> Tensor:
     rank = count + count * (count - 1) // 2
     rows = distances.flatten(1)
     if rows.device.type == "cpu":  # numpy's selection is many times faster than torch's
+        import numpy as np  # the one place of these packages that needs it
+
         return torch.from_numpy(np.partition(rows.numpy(), rank - 1, axis=1)[:, rank - 1])
     return rows.kthvalue(rank, dim=1).values

@@ -1,5 +1,6 @@
 """The stand-in for torch's attention module against torch's."""
 
+import io
 import subprocess
 import sys
 from pathlib import Path
@@ -223,6 +224,19 @@ def test_dropout_and_drophead_are_for_training():
     assert not torch.equal(module(*xs)[0], module(*xs)[0])
     module.eval()
     assert torch.equal(module(*xs)[0], module(*xs)[0])
+
+
+@pytest.mark.parametrize("part", ["none", "aggregation", "cascade"])
+def test_what_is_not_fused_is_traced_and_saved(part):
+    parts = {
+        "none": {},
+        "aggregation": {"aggregation": RoutingAggregation(C, H, fused=False)},
+        "cascade": {"cascade": build_cascade("mlp", H, fused=False)},
+    }
+    module = MultiheadAttention(C, H, batch_first=True, **parts[part]).eval()
+    x = torch.randn(B, T, C)
+    torch.jit.save(traced := torch.jit.trace(module, (x, x, x)), io.BytesIO())
+    torch.testing.assert_close(traced(x, x, x)[0], module(x, x, x)[0])
 
 
 def test_refusals_name_the_values():

@@ -126,6 +126,18 @@ def test_half_precision_is_near_float32(dtype, path):
         torch.testing.assert_close(got.float(), want, rtol=5e-2, atol=5e-2)
 
 
+def test_float16_holds_more_words_than_its_largest_number(path):
+    """65,504; before it is divided by its sum, an even distribution sums to the words."""
+    features, weight, target = inputs(words=80_000)
+    found = []
+    for dtype in (torch.float64, torch.float16):
+        parts = [(0.02 * x).detach().to(dtype).requires_grad_() for x in (features, weight)]
+        loss, _ = fused_label_smoothed_loss(*parts, target, 0.0, PAD)
+        found.append([x.double() for x in torch.autograd.grad(loss, parts)])
+    for exact, rounded in zip(*found, strict=True):
+        assert (rounded - exact).norm() < 2e-3 * exact.norm()
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision_sums_many_blocks_as_one_on_a_gpu(dtype, monkeypatch):
     """A block's product is rounded once, so that their number does not add up."""

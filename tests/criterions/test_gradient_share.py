@@ -106,6 +106,7 @@ def test_models_whose_gradients_cannot_be_taken_apart_are_refused(option):
     term, model = criterion(**TERMS, log_gradient_share=100), REFUSED[option]()
     with pytest.raises(ValueError, match=f"--log-gradient-share 100: not together with {option}"):
         term.check_model(model)
+    term.eval().check_model(model)  # where no gradient is taken
 
 
 def test_float16_without_a_scale_is_refused():

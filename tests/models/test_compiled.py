@@ -145,17 +145,18 @@ def test_an_error_of_the_layer_itself_is_not_taken_for_the_compilers(compiler):
     [
         ({"checkpoint_activations": True}, "--checkpoint-activations"),
         ({"offload_activations": True}, "--offload-activations"),
-        ({"cascade": "mlp"}, "cascade or routing"),
+        ({"cascade": "mlp"}, "cascade, noise or routing"),
+        ({"attention_noise": 1.0}, "cascade, noise or routing"),
         (
             {
                 "aggregation": "em-routing",
                 "aggregation_encoder_layers": "all",
                 "aggregation_decoder_layers": "all",
             },
-            "cascade or routing",
+            "cascade, noise or routing",
         ),
     ],
-    ids=["checkpoint", "offload", "cascade", "routing"],
+    ids=["checkpoint", "offload", "cascade", "noise", "routing"],
 )
 def test_refused_where_it_could_do_nothing(options, culprit):
     with pytest.raises(OptionError, match=f"--compile: .*{culprit}"):

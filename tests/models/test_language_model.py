@@ -136,6 +136,27 @@ REFUSED = {
         **ADAPTIVE,
         "adaptive_softmax_cutoff": "5,10",
     },
+    "--adaptive-input needs --adaptive-input-cutoff": {"adaptive_input": True},
+    "--share-decoder-input-output-embed: not together with --adaptive-input": {
+        "adaptive_input": True,
+        "adaptive_input_cutoff": "6,10",
+        "share_decoder_input_output_embed": True,
+    },
+    "--share-decoder-input-output-embed needs --decoder-input-dim 24 to equal --decoder-output-": {
+        "decoder_input_dim": 24,
+        "share_decoder_input_output_embed": True,
+    },
+    "--adaptive-input-cutoff 6,100: give rising numbers from 1 to 16, the size of the": {
+        "adaptive_input": True,
+        "adaptive_input_cutoff": "6,100",
+    },
+    "--adaptive-softmax-cutoff 8,6: give rising": {"adaptive_softmax_cutoff": "8,6"},
+    "--adaptive-softmax-cutoff six: give rising": {"adaptive_softmax_cutoff": "six"},
+    "--adaptive-softmax-cutoff 0,6: give rising": {"adaptive_softmax_cutoff": "0,6"},
+    "--cascade mlp: leads from layer to layer, and no attention has two": {
+        "decoder_layers": 1,
+        "cascade": "mlp",
+    },
     "--scale-heads True: NormFormer scaling is not supported": {"scale_heads": True},
     "--no-decoder-final-norm has no effect without": {"no_decoder_final_norm": True},
     "--decoder-attention-heads 3 does not divide": {"decoder_attention_heads": 3},

@@ -259,6 +259,14 @@ REFUSED = {
         "decoder_output_dim": 8,
         "share_decoder_input_output_embed": True,
     },
+    "--adaptive-softmax-cutoff 8,200: give rising numbers from 1 to": {
+        "adaptive_softmax_cutoff": "8,200"
+    },
+    "--cascade residual: leads from layer to layer, and no attention has two; give more": {
+        "encoder_layers": 1,
+        "decoder_layers": 1,
+        "cascade": "residual",
+    },
     "--tie-adaptive-weights needs --adaptive-input, .* of language models; leave it out": {
         "adaptive_softmax_cutoff": "8,14",
         "tie_adaptive_weights": True,
