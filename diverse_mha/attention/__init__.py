@@ -1,6 +1,6 @@
 """Attention with open heads for any torch model, its masks, and the record of its heads.
 
-Nothing in this folder imports fairseq; ``diverse_mha.models.attention`` has fairseq's contract.
+Nothing in this folder imports fairseq; ``diverse_mha.models.attention`` is fairseq's.
 Every module in it is imported here, so a file with a method of its own registers it by lying here.
 """
 

@@ -17,7 +17,7 @@ _FEW_KEYS = 256
 
 
 class Attended(NamedTuple):
-    """What the ``attend`` of an attention module returns."""
+    """What an attention module returns."""
 
     output: Tensor  # (B, T, C)
     states: HeadStates  # without masks; the fields that were asked for

@@ -33,30 +33,3 @@ def causal_bias(length: int, dtype: torch.dtype, device: torch.device) -> Tensor
     """Bias that keeps query t from every key after t: (1, 1, length, length)."""
     lowest = lowest_bias(dtype)
     return torch.full((1, 1, length, length), lowest, dtype=dtype, device=device).triu(1)
-
-
-def merge_bias(
-    attn_mask: Tensor | None, key_padding_mask: Tensor | None, dtype: torch.dtype
-) -> Tensor | None:
-    """Merge fairseq's two masks into one bias.
-
-    Args:
-        attn_mask: (T, S); bool with True = may not attend, or a float bias with
-            minus infinity where the query may not attend.
-        key_padding_mask: (B, S), non-zero = padding.
-        dtype: floating-point dtype of the logits.
-
-    Returns:
-        A bias that broadcasts to (B, H, T, S), or None if there is no mask.
-    """
-    padding = None if key_padding_mask is None else key_padding_mask.to(torch.bool)
-    if attn_mask is None:
-        return None if padding is None else padding_bias(padding, dtype)
-    lowest = lowest_bias(dtype)
-    if attn_mask.dtype == torch.bool:
-        bias = torch.zeros(attn_mask.shape, dtype=dtype, device=attn_mask.device)
-        bias.masked_fill_(attn_mask, lowest)
-    else:
-        bias = attn_mask.to(dtype).clamp(min=lowest)
-    bias = bias[None, None]  # (1, 1, T, S)
-    return bias if padding is None else bias.masked_fill(padding[:, None, None, :], lowest)

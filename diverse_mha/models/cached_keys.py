@@ -26,7 +26,7 @@ class CachedKeys:
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         """Take keys from the decoding state, add this step's, and store them back.
 
-        The arguments are those of ``DiverseAttention.attend``.
+        The arguments are those of ``DiverseAttention``.
 
         Returns:
             Keys and values (B / fold, H, S, D), with fold the number of queries that share
@@ -47,12 +47,6 @@ class CachedKeys:
         cache.update(prev_key=k, prev_value=v, prev_key_padding_mask=mask)
         self._set_input_buffer(incremental_state, cache)
         return k, v, mask
-
-    def cached_padding(self, incremental_state: dict) -> Tensor | None:
-        """Return the padding mask (B, S) of the keys in the decoding state, or None."""
-        cache = self._get_input_buffer(incremental_state)
-        mask = cache["prev_key_padding_mask"]
-        return None if mask is None else mask.repeat_interleave(cache.get("fold", 1), dim=0)
 
     def _one_per_sentence(
         self, query: Tensor, key: Tensor, key_padding_mask: Tensor | None

@@ -110,7 +110,7 @@ class DiverseDecoder(TransformerDecoderBase):
         if source is not None and asked:
             aligned = self.num_layers - 1 if alignment_layer is None else alignment_layer
         x, tokens = self._embed(prev_output_tokens, incremental_state)
-        one_way = incremental_state is None and not full_context_alignment
+        one_way = None if incremental_state is not None else not full_context_alignment
         masks = self._masks(tokens, encoder_out, one_way, x.dtype)
 
         attn = None
@@ -178,7 +178,7 @@ class DiverseDecoder(TransformerDecoderBase):
         self,
         tokens: Tensor,
         encoder_out: dict[str, list] | None,
-        one_way: bool,
+        one_way: bool | None,  # None in decoding, where the state keeps the padding of all steps
         dtype: torch.dtype,
     ) -> _Masks:
         padding = tokens.eq(self.padding_idx)  # (B, T)
@@ -189,6 +189,10 @@ class DiverseDecoder(TransformerDecoderBase):
         # Asked together: a GPU makes the program wait at every question.
         padded, padded_left, padded_across = torch.stack([mask.any() for mask in masks]).tolist()
         own_padding = padding if padded else None
+        if not padded_across:
+            cross_padding = None
+        if one_way is None:
+            return _Masks(own_padding, None, False, cross_padding, None)
         self_bias, causal = None, one_way
         if padded_left:
             # Padding on the left is not hidden by causality, unlike that on the right.
@@ -199,8 +203,6 @@ class DiverseDecoder(TransformerDecoderBase):
             causal = False
         elif own_padding is not None and not one_way:
             self_bias = padding_bias(padding, dtype)
-        if not padded_across:
-            cross_padding = None
-        elif cross_padding is not None:
+        if cross_padding is not None:
             cross_bias = padding_bias(cross_padding, dtype)
         return _Masks(own_padding, self_bias, causal, cross_padding, cross_bias)

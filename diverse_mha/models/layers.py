@@ -45,7 +45,7 @@ class _Layer:
     ) -> tuple[Tensor, Attended]:
         """Return x plus what attention to ``source``, or x, adds, and what attention returned."""
         query = norm(x) if self.normalize_before else x
-        attended = attention.attend(query, query if source is None else source, **options)
+        attended = attention(query, query if source is None else source, **options)
         x = x + self.dropout_module(attended.output)
         return x if self.normalize_before else norm(x), attended
 

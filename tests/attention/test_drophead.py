@@ -65,8 +65,8 @@ def test_attention_drops_just_before_the_aggregation_and_records_what_was_before
     ours.load_state_dict(plain.state_dict())
     x = torch.randn(2, 5, 16)
     torch.manual_seed(3)
-    attended = ours.attend(x, None, wanted=wanted)
-    outputs = plain.attend(x, None, wanted=wanted).states.outputs
+    attended = ours(x, None, wanted=wanted)
+    outputs = plain(x, None, wanted=wanted).states.outputs
     assert torch.equal(attended.states.outputs, outputs)
     torch.manual_seed(3)
     dropped = drop_heads(outputs, RATE)

@@ -54,7 +54,7 @@ def test_equals_the_equations_number_by_number():
     module = DiverseAttention(C, H, self_attention=True, cascade=seam).double().eval()
     x = torch.randn(B, T, C, dtype=torch.float64)
     wanted = ("queries", "keys", "values", "weights", "outputs")
-    states = module.attend(x, None, causal=True, wanted=wanted).states
+    states = module(x, None, causal=True, wanted=wanted).states
     masked = torch.ones(T, T).triu(1).bool().tolist()
     maps = seam.before.tolist(), seam.after.tolist()
     for b in range(B):

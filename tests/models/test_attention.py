@@ -1,11 +1,11 @@
-"""The attention module against fairseq's, on every path and in both layouts."""
+"""The attention module against fairseq's, on every path."""
 
 import pytest
 import torch
 from fairseq.modules import MultiheadAttention
 
 from diverse_mha.attention import check_state_names, core
-from diverse_mha.attention.masks import lowest_bias, merge_bias, padding_bias
+from diverse_mha.attention.masks import causal_bias, padding_bias
 from diverse_mha.models.attention import DiverseAttention
 
 B, T, S, C, H = 3, 4, 6, 16, 4
@@ -37,7 +37,23 @@ def key_padding(length=S):
     return mask
 
 
-CAUSAL = torch.full((T, T), float("-inf"), dtype=torch.float64).triu(1)
+def run(module, query, key, *, need="none", padding=None, causal=False, **options):
+    """Run either module in fairseq's layout; what is needed: none, mean or heads of the weights."""
+    if isinstance(module, DiverseAttention):
+        masks = {"key_padding_mask": padding, "causal": causal}
+        if causal and padding is not None:
+            bias = causal_bias(len(query), query.dtype, query.device)
+            masks = {"bias": torch.minimum(bias, padding_bias(padding, query.dtype))}
+        wanted = ("weights",) * (need != "none")
+        key = None if key is None else key.transpose(0, 1)
+        found = module(query.transpose(0, 1), key, wanted=wanted, **masks, **options)
+        weights = found.states.weights
+        if weights is not None:
+            weights = weights.mean(dim=1) if need == "mean" else weights.transpose(0, 1)
+        return found.output.transpose(0, 1), weights
+    mask = torch.full((T, T), float("-inf"), dtype=torch.float64).triu(1) if causal else None
+    needs = {"need_weights": need != "none", "need_head_weights": need == "heads"}
+    return module(query, key, key, key_padding_mask=padding, attn_mask=mask, **needs, **options)
 
 
 @pytest.mark.parametrize("padded", [False, True], ids=["full", "padded"])
@@ -55,18 +71,17 @@ def test_equals_stock_in_values_and_gradients(kind, need, padded):
     if kind == "causal":
         padding[2] = False  # its first query would see no key: NaN in fairseq
     call = {
-        "key_padding_mask": padding if padded else None,
-        "attn_mask": CAUSAL if kind == "causal" else None,
+        "padding": padding if padded else None,
+        "causal": kind == "causal",
         "static_kv": cross,
-        "need_weights": need != "none",
-        "need_head_weights": need == "heads",
+        "need": need,
     }
     results = []
     for module in (ours, stock):
         query, key = inputs(width)
         if not cross:
             key = query
-        output, weights = module(query, key, key, **call)
+        output, weights = run(module, query, key, **call)
         output.square().sum().backward()
         gradients = [query.grad, *(p.grad for p in module.parameters())]
         results.append((output, weights, gradients))
@@ -83,21 +98,22 @@ def test_weights_of_every_head_are_distributions_over_real_keys():
     ours, _ = pair(self_attention=True)
     query, _ = inputs()
     mask = key_padding(T)
-    _, weights = ours(query, query, query, key_padding_mask=mask, need_head_weights=True)
+    _, weights = run(ours, query, query, padding=mask, need="heads")
     assert weights.shape == (H, B, T, T)
     torch.testing.assert_close(weights.sum(-1), torch.ones(H, B, T, dtype=torch.float64))
     assert not weights.masked_select(mask[None, :, None, :]).any()
 
 
-def test_before_softmax_gives_masked_logits_and_values():
+def test_logits_are_those_before_the_mask_and_values_those_of_stock():
     ours, stock = pair(encoder_decoder_attention=True)
     query, key = inputs()
     mask = key_padding()
-    call = {"key_padding_mask": mask, "static_kv": True, "before_softmax": True}
-    logits, values = ours(query, key, key, **call)
-    logits2, values2 = stock(query, key, key, **call)
-    torch.testing.assert_close(values, values2)
-    torch.testing.assert_close(logits.softmax(-1), logits2.softmax(-1))
+    states = ours(query.transpose(0, 1), key.transpose(0, 1), wanted=("logits", "values")).states
+    masked = states.logits + padding_bias(mask, torch.float64)
+    options = {"key_padding_mask": mask, "static_kv": True, "before_softmax": True}
+    logits, values = stock(query, key, key, **options)
+    torch.testing.assert_close(states.values.flatten(0, 1), values)
+    torch.testing.assert_close(masked.flatten(0, 1).softmax(-1), logits.softmax(-1))
 
 
 def test_explicit_path_runs_only_when_weights_or_logits_are_wanted(monkeypatch):
@@ -110,7 +126,7 @@ def test_explicit_path_runs_only_when_weights_or_logits_are_wanted(monkeypatch):
             place, path, lambda *a, _p=path, _o=original, **k: (calls.append(_p), _o(*a, **k))[1]
         )
     for wanted in ((), ("outputs", "values", "queries", "keys"), ("weights",), ("logits",)):
-        ours.attend(x, x, wanted=wanted)
+        ours(x, x, wanted=wanted)
     assert calls == ["scaled_dot_product_attention"] * 2 + ["_explicit"] * 2
 
 
@@ -127,11 +143,11 @@ def test_states_have_their_shapes_and_only_those_asked_for():
         "outputs": (B, H, T, d),
     }
     mask = key_padding()
-    states = ours.attend(query, key, key_padding_mask=mask, wanted=tuple(shapes)).states
+    states = ours(query, key, key_padding_mask=mask, wanted=tuple(shapes)).states
     assert {name: tuple(getattr(states, name).shape) for name in shapes} == shapes
     assert states.logits.isfinite().all()
     torch.testing.assert_close(states.weights @ states.values, states.outputs)
-    only = ours.attend(query, key, wanted=("values",)).states
+    only = ours(query, key, wanted=("values",)).states
     assert [name for name in shapes if getattr(only, name) is not None] == ["values"]
 
 
@@ -146,12 +162,12 @@ def test_rows_that_share_keys_by_chance_may_part(rows):
     for beam_size in (1, 3):
         ours.set_beam_size(beam_size)
         state, kept = {}, torch.tensor(rows)
-        options = {"incremental_state": state, "static_kv": True, "need_weights": False}
-        ours(query, key, key, key_padding_mask=mask, **options)
+        options = {"incremental_state": state, "static_kv": True}
+        run(ours, query, key, padding=mask, **options)
         for order in (kept, torch.arange(len(rows) - 1)):
             ours.reorder_incremental_state(state, order)
             left = key[:, order]
-            outputs.append(ours(query[:, : len(order)], left, left, **options)[0])
+            outputs.append(run(ours, query[:, : len(order)], left, **options)[0])
     torch.testing.assert_close(outputs[:2], outputs[2:])
 
 
@@ -162,7 +178,7 @@ def test_fused_and_explicit_paths_agree(causal):
     grads = []
     for wanted in ((), ("weights",)):
         x = inputs()[0].detach().transpose(0, 1).requires_grad_()
-        output = ours.attend(x, x, bias=bias, causal=causal, wanted=wanted).output
+        output = ours(x, x, bias=bias, causal=causal, wanted=wanted).output
         grads.append((output, *torch.autograd.grad(output.square().sum(), x)))
     # the softmax of the explicit path is float32 by contract
     torch.testing.assert_close(*grads, rtol=1e-5, atol=1e-6)
@@ -174,7 +190,7 @@ def test_a_query_without_any_key_stays_finite(dtype, wanted):
     ours = DiverseAttention(C, H, self_attention=True).to(dtype)
     x = (30 * torch.randn(2, T, C)).to(dtype).requires_grad_()
     bias = padding_bias(torch.tensor([[True] * T, [False] * T]), dtype)
-    output = ours.attend(x, x, bias=bias, wanted=wanted).output
+    output = ours(x, x, bias=bias, wanted=wanted).output
     output.float().square().sum().backward()
     assert output.isfinite().all() and x.grad.isfinite().all()
 
@@ -188,7 +204,7 @@ def decode_stepwise(module, query, key, mask, order=None, **kwargs):
             query = query.index_select(1, order)
         this = query[step : step + 1]
         keys = this if key is None else key
-        out, _ = module(this, keys, keys, key_padding_mask=mask, incremental_state=state, **kwargs)
+        out, _ = run(module, this, keys, padding=mask, incremental_state=state, **kwargs)
         outputs.append(out)
     return torch.cat(outputs)
 
@@ -196,41 +212,27 @@ def decode_stepwise(module, query, key, mask, order=None, **kwargs):
 def test_incremental_self_attention_equals_causal():
     ours, _ = pair(self_attention=True)
     query, _ = inputs()
-    full, _ = ours(query, query, query, attn_mask=CAUSAL, need_weights=False)
-    torch.testing.assert_close(decode_stepwise(ours, query, None, None, need_weights=False), full)
+    full, _ = run(ours, query, query, causal=True)
+    torch.testing.assert_close(decode_stepwise(ours, query, None, None), full)
 
 
-@pytest.mark.parametrize("before_softmax", [False, True])
-@pytest.mark.parametrize("padded", [False, True])
-def test_incremental_self_attention_in_chunks_honours_the_mask_as_stock(padded, before_softmax):
-    """A prefix of two positions, then one, then one without a mask of its own."""
-    modules = pair(self_attention=True)
+def test_padding_of_every_step_is_kept_as_by_stock():
     query, _ = inputs()
     padding = torch.zeros(B, T, dtype=torch.bool)
-    padding[1, 1] = padded
+    padding[1, 1] = padding[2, 2:] = True
     results = []
-    for module in modules:
+    for module in pair(self_attention=True):
         state = {}
-        for start, end in ((0, 2), (2, 3), (3, 4)):
-            chunk = query[start:end]
-            output, values = module(
-                *(chunk,) * 3,
-                key_padding_mask=padding[:, start:end] if padded else None,
+        for step in range(T):
+            found = run(
+                module,
+                *(query[step : step + 1],) * 2,
+                padding=padding[:, step : step + 1],
                 incremental_state=state,
-                attn_mask=CAUSAL[start:end, :end] if end < T else None,
-                before_softmax=before_softmax,
+                need="mean",
             )
-            results.append((output.softmax(-1) if before_softmax else output, values))
-    steps = len(results) // 2
-    torch.testing.assert_close(results[:steps], results[steps:], check_dtype=False)
-
-
-def test_a_stale_mask_does_not_hold_for_a_step():
-    ours, _ = pair(self_attention=True)
-    query, _ = inputs()
-    expected = decode_stepwise(ours, query, None, None)
-    stale = decode_stepwise(ours, query, None, None, attn_mask=CAUSAL)
-    torch.testing.assert_close(stale, expected, rtol=0, atol=0)
+            results.append(found)
+    torch.testing.assert_close(results[:T], results[T:], check_dtype=False)
 
 
 # fairseq's module takes it that only beams of a sentence change places.
@@ -249,11 +251,7 @@ def test_incremental_cross_attention_equals_stock(order, beam_size):
     results = []
     for module in (ours, stock):
         module.set_beam_size(beam_size)
-        results.append(
-            decode_stepwise(
-                module, query, key, mask, order=order, static_kv=True, need_weights=False
-            )
-        )
+        results.append(decode_stepwise(module, query, key, mask, order=order, static_kv=True))
     torch.testing.assert_close(*results, rtol=1e-6, atol=1e-7)
 
 
@@ -261,47 +259,19 @@ def test_shared_beams_return_weights_per_beam():
     ours, _ = pair(encoder_decoder_attention=True)
     query, key = inputs()
     key = key[:, :1].expand(-1, 3, -1)
-    expected = ours(query, key, key, need_head_weights=True)
+    expected = run(ours, query, key, need="heads")
     ours.set_beam_size(3)
-    folded = ours(query, key, key, incremental_state={}, static_kv=True, need_head_weights=True)
+    folded = run(ours, query, key, incremental_state={}, static_kv=True, need="heads")
     torch.testing.assert_close(folded, expected)
-
-
-@pytest.mark.parametrize("padded", [False, True], ids=["full", "padded"])
-def test_a_mask_of_ones_own_holds_for_shared_beams(padded):
-    query, key = inputs()
-    key = key[:, :1].expand(-1, 3, -1)
-    padding = key_padding()[1:2].expand(3, -1) if padded else None
-    mask = torch.zeros(T, S, dtype=torch.float64)
-    mask[torch.arange(T), torch.arange(T) - 1] = -torch.inf  # another key for every query
-    options = {"key_padding_mask": padding, "static_kv": True, "need_head_weights": True}
-    ours, stock = pair(encoder_decoder_attention=True)
-    expected = stock(query, key, key, attn_mask=mask, **options)
-    ours.set_beam_size(3)
-    options["incremental_state"] = state = {}
-    found = ours(query, key, key, attn_mask=mask, **options)
-    assert ours._get_input_buffer(state)["prev_key"].size(0) == 1, "they are shared"
-    torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-7, check_dtype=False)
-    again = ours(query, None, None, attn_mask=mask, static_kv=True, incremental_state=state)
-    torch.testing.assert_close(again[0], expected[0], rtol=1e-6, atol=1e-7)
 
 
 @pytest.mark.parametrize("state", [None, {}], ids=["full", "incremental"])
 def test_an_empty_batch_gives_an_empty_output(state):
     ours, stock = pair(self_attention=True)
     none = inputs()[0][:, :0]
-    outputs = stock(none, none, none)
-    torch.testing.assert_close(ours(none, none, none, incremental_state=state), outputs)
-
-
-def test_merged_bias_holds_both_masks():
-    mask = key_padding(T)
-    boolean = CAUSAL.isinf()
-    expected = boolean[None, None] | mask[:, None, None, :]
-    for attn_mask in (CAUSAL, boolean):
-        bias = merge_bias(attn_mask, mask, torch.float64)
-        assert torch.equal(bias == lowest_bias(torch.float64), expected)
-    assert merge_bias(None, None, torch.float32) is None
+    torch.testing.assert_close(
+        run(ours, none, none, incremental_state=state), run(stock, none, none)
+    )
 
 
 def test_refusals_name_the_values():
@@ -313,20 +283,18 @@ def test_refusals_name_the_values():
         check_state_names({"encodr": ("weights",)})
     ours, _ = pair(encoder_decoder_attention=True)
     query, key = inputs()
-    with pytest.raises(ValueError, match="value must be the same tensor as key"):
-        ours(query, key, key.clone())
     for given in (key[:, :1], key.repeat(1, 2, 1)):
         with pytest.raises(ValueError, match="key has batch size [16]; expected that of query, 3"):
-            ours(query, given, given)
+            run(ours, query, given)
 
 
 def test_beam_size_of_an_earlier_search_does_no_harm():
     ours, _ = pair(encoder_decoder_attention=True)
     query, key = inputs()  # three sentences, not three beams of one
     mask = key_padding()
-    expected = decode_stepwise(ours, query, key, mask, static_kv=True, need_weights=False)
+    expected = decode_stepwise(ours, query, key, mask, static_kv=True)
     ours.set_beam_size(3)
-    actual = decode_stepwise(ours, query, key, mask, static_kv=True, need_weights=False)
+    actual = decode_stepwise(ours, query, key, mask, static_kv=True)
     torch.testing.assert_close(actual, expected, rtol=0, atol=0)
 
 
@@ -340,11 +308,11 @@ def test_beams_leave_with_their_sentence():
     for beam_size in (1, 2):
         ours.set_beam_size(beam_size)
         state = {}
-        options = {"incremental_state": state, "static_kv": True, "need_weights": False}
-        ours(query, key, key, key_padding_mask=mask, **options)
+        options = {"incremental_state": state, "static_kv": True}
+        run(ours, query, key, padding=mask, **options)
         ours.reorder_incremental_state(state, kept)
         left = key[:, kept]
-        outputs.append(ours(query[:, kept], left, left, **options)[0])
+        outputs.append(run(ours, query[:, kept], left, **options)[0])
         assert ours._get_input_buffer(state)["prev_key"].size(0) == 4 // beam_size
     torch.testing.assert_close(*outputs)
 
@@ -368,7 +336,7 @@ def test_bfloat16_takes_the_faster_path_to_the_same_outputs(monkeypatch, causal)
     mask = None if causal else torch.arange(7)[None, :] >= torch.tensor([[7], [4]])
 
     def attend():
-        return attention.attend(x, x, causal=causal, key_padding_mask=mask, wanted=("outputs",))
+        return attention(x, x, causal=causal, key_padding_mask=mask, wanted=("outputs",))
 
     short = attend()
     monkeypatch.setattr(core, "_FEW_KEYS", 0)  # the fused kernel
