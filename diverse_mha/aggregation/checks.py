@@ -1,6 +1,5 @@
 """Argument checks that the routing algorithms share."""
 
-import torch
 from torch import Tensor
 
 
@@ -20,8 +19,3 @@ def check_votes(votes: Tensor) -> None:
         )
     if not votes.is_floating_point():
         raise ValueError(f"votes has dtype {votes.dtype}; expected a floating-point dtype")
-
-
-def compute_dtype(tensor: Tensor) -> torch.dtype:
-    """float64 for float64, otherwise float32: the dtype that routing computes in."""
-    return torch.float64 if tensor.dtype == torch.float64 else torch.float32

@@ -2,12 +2,13 @@
 
 import math
 
+import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from diverse_mha.common.options import COUNT
 
-from .checks import check_votes, compute_dtype
+from .checks import check_votes
 
 VARIANCE_FLOOR = 1e-6
 """Variances are kept at or above this, which also bounds the gradients."""
@@ -67,7 +68,7 @@ def em_routing(
     """
     check_votes(votes)
     COUNT.check("iterations", iterations)
-    votes = votes.to(compute_dtype(votes))
+    votes = votes.to(torch.promote_types(votes.dtype, torch.float32))
     scalar = votes.size(-1) == 1
     if scalar:
         # With one dimension per capsule, N = d, every sum over i falls away.

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from diverse_mha.common.options import COUNT
 
-from .checks import check_votes, compute_dtype
+from .checks import check_votes
 
 SOFTMAX_OVER = ("capsules", "heads")
 
@@ -46,7 +46,7 @@ def simple_routing(votes: Tensor, iterations: int = 3, *, softmax_over: str = "c
     check_votes(votes)
     COUNT.check("iterations", iterations)
     check_softmax_over(softmax_over)
-    votes = votes.to(compute_dtype(votes))
+    votes = votes.to(torch.promote_types(votes.dtype, torch.float32))
     scalar = votes.size(-1) == 1
     if scalar:
         votes = votes.squeeze(-1)  # (K, H, N)

@@ -131,10 +131,6 @@ class SentenceClassifier(CountsUpdates, StartsWarm, FairseqEncoderModel):
         vectors = [self._encode(tokens[rows, : lengths[rows].max()])[0] for rows in groups]
         return torch.cat(vectors)[torch.cat(groups).argsort()]
 
-    def output_weight(self) -> None:
-        """Return None: the scores are not a plain projection to a vocabulary."""
-        return None
-
     def get_normalized_probs(self, net_output, log_probs: bool, sample=None) -> Tensor:
         """Return (log-)probabilities (B, classes) of what ``forward`` returned."""
         scores = net_output[0].float()
