@@ -67,7 +67,7 @@ def parse_with_fairseqs(
     for word in args.extra:
         name = word.partition("=")[0]
         for option, why in (_REFUSED | refused).items():
-            if name.startswith("--") and option.startswith(name):
+            if option.startswith(name) if name.startswith("--") else option == name[:2]:
                 raise UserError(f"{name}: {why}")
     return args
 

@@ -67,14 +67,27 @@ def test_subwords_show_in_the_dictionary(tmp_path, words, expected):
 
 def test_languages_from_file_names(tmp_path):
     data = binarised(tmp_path / "bin")
-    assert evaluate.language_pair(data, "test", None) == ("de", "en")
-    assert evaluate.language_pair(data, "test", "de") == ("de", "en")
+    unknown = (None, None)
+    assert evaluate.language_pair(data, "test", None, unknown) == ("de", "en")
+    assert evaluate.language_pair(data, "test", "de", ("fr", "it")) == ("de", "en")
     with pytest.raises(UserError, match="--target-lang fr: .*bin is for de and en"):
-        evaluate.language_pair(data, "test", "fr")
+        evaluate.language_pair(data, "test", "fr", unknown)
     with pytest.raises(UserError, match="--subset valid: not in .*bin; there: test"):
-        evaluate.language_pair(data, "valid", None)
+        evaluate.language_pair(data, "valid", None, unknown)
     with pytest.raises(UserError, match="nowhere: no such data folder"):
-        evaluate.language_pair(tmp_path / "nowhere", "test", None)
+        evaluate.language_pair(tmp_path / "nowhere", "test", None, unknown)
+
+
+@pytest.mark.parametrize("trained", [("de", "en"), ("fr", "de"), ("en", "it")])
+def test_of_several_pairs_the_checkpoints_is_scored(tmp_path, trained):
+    pairs = {"de-en": ("de", "en"), "de-fr": ("de", "fr"), "en-it": ("en", "it")}
+    names = [f"test.{pair}.{side}.idx" for pair, sides in pairs.items() for side in sides]
+    data = binarised(tmp_path / "bin", names=names)
+    found = evaluate.language_pair(data, "test", None, trained)
+    assert found in pairs.values() and set(found) == set(trained)
+    for other in (("de", "it"), (None, None)):
+        with pytest.raises(UserError, match="bin: has test for de-en, de-fr, en-it, .*; give a fo"):
+            evaluate.language_pair(data, "test", None, other)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +105,8 @@ def test_the_direction_is_that_of_the_training(tmp_path, capsys, trained, given,
     task = dict(zip(("source_lang", "target_lang"), trained or (), strict=False))
     path = tmp_path / "model.pt"
     torch.save({"model": {}, "cfg": {"task": task}}, path)
-    assert evaluate.direction(("de", "en"), given, str(path)) == expected
+    trained = evaluate.trained_on(str(path))
+    assert evaluate.direction(("de", "en"), given, trained) == expected
     assert ("asks for the other direction" in capsys.readouterr().err) == (given == "en")
 
 
@@ -116,6 +130,10 @@ def test_a_language_that_cannot_be_scored_is_refused_at_once(monkeypatch):
         ("--num-shards=2", "--num-shards: leaves out a part of what is to be scored; leave it"),
         ("--score-reference", "--score-reference: scores the references themselves"),
         ("--prefix-size=1", "--prefix-size: puts words of the reference into what is scored"),
+        ("--source-lang=en", "--source-lang: is given by this script; use --target-lang LANG"),
+        ("--target-la=en", "--target-la: is given by this script; use --target-lang LANG"),
+        ("-s", "-s: is given by this script; use --target-lang LANG"),
+        ("-ten", "-ten: is given by this script; use --target-lang LANG"),
         ("--skip-invalid", "--skip-invalid: leaves out what is to be scored; leave it out"),
     ],
 )
@@ -285,6 +303,7 @@ def test_what_is_told_to_end_leaves_no_folder(tmp_path, monkeypatch, number):
         folders.append(folder)
         os.kill(os.getpid(), number)
 
+    torch.save({"model": {}}, tmp_path / "model.pt")
     monkeypatch.setattr(evaluate, "check_translates", lambda path: None)
     monkeypatch.setattr(evaluate, "check_split", lambda folder, split: None)
     monkeypatch.setattr(evaluate, "generate", generate)
@@ -301,17 +320,19 @@ def test_what_is_told_to_end_leaves_no_folder(tmp_path, monkeypatch, number):
 
 def test_missing_and_unequal_references_are_refused(tmp_path):
     data = binarised(tmp_path / "out" / "bin")
+    model = str(tmp_path / "model.pt")
+    torch.save({"model": {}}, model)
     with pytest.raises(UserError, match="--raw-reference .*raw/test.en: no such file; check"):
-        evaluate.main(["model.pt", str(data)])
+        evaluate.main([model, str(data)])
     for folder, text in (("raw", "a\nb\n"), ("tok", "a\n")):
         (tmp_path / "out" / folder).mkdir()
         (tmp_path / "out" / folder / "test.en").write_text(text)
     with pytest.raises(UserError, match="--tok-reference .*: 1 lines, --raw-.* has 2; line n"):
-        evaluate.main(["model.pt", str(data)])
+        evaluate.main([model, str(data)])
     with pytest.raises(UserError, match="--target-lang fr: .* is for de and en"):
-        evaluate.main(["model.pt", str(data), "--target-lang", "fr"])
+        evaluate.main([model, str(data), "--target-lang", "fr"])
     with pytest.raises(UserError, match="--beam: 0 is not a whole number from 1 up"):
-        evaluate.main(["model.pt", str(data), "--beam", "0"])
+        evaluate.main([model, str(data), "--beam", "0"])
 
 
 def test_of_several_translations_the_best_is_scored(tmp_path):
