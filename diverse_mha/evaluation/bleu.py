@@ -86,7 +86,7 @@ def bleu_scores(
 
 
 def decoding_settings(args: argparse.Namespace) -> dict:
-    """Return what a result says of the text that was translated, of the search and of case."""
+    """Return what a result says of the text that was translated, the search and the scoring."""
     files = ("source", "reference", "raw_reference", "tok_reference")
     return {
         "data": str(args.data),
@@ -95,6 +95,9 @@ def decoding_settings(args: argparse.Namespace) -> dict:
         "beam": args.beam,
         "lenpen": args.lenpen,
         "generate_options": args.extra,
+        "post_process": args.post_process,
+        "moses_language": args.moses_language,
+        "compound_split": args.compound_split,
     }
 
 
@@ -123,7 +126,6 @@ def report(
         "subset": what,
         "target_lang": args.target_lang,
         "sentences": len(translations[0]),
-        "post_process": args.post_process,
         "seconds": round(args.seconds, 2),
     }
     write_results(output, *translations, results)

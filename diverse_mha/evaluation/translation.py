@@ -209,7 +209,7 @@ def generate(args: argparse.Namespace, folder: str) -> Path:
 
     words = ["--source-lang", args.source_lang, "--target-lang", args.target_lang]
     words += ["--beam", str(args.beam), "--lenpen", str(args.lenpen), "--results-path", folder]
-    if args.post_process not in (None, "none"):
+    if args.post_process is not None:
         words += ["--post-process", args.post_process]
     run_fairseq(fairseq_generate, options.get_generation_parser(), args, words)
     return Path(folder, f"generate-{args.subset}.txt")
@@ -232,14 +232,14 @@ def evaluate_text(args: argparse.Namespace) -> int:
     import_plugin(parser.parse_args(args.extra, args).user_dir)
     source, raw = read_parallel({"--source": args.source, "--reference": args.reference})
     args.lowercase |= _preparation(Path(args.data))[1]
-    checkpoints, asked = args.checkpoint.split(os.pathsep), decoding_settings(args)
-    output = evaluation_output(args, checkpoints, args.source.name, asked)
     start = time.monotonic()
     translator = Translator(args.checkpoint, args.data, args)
-    found = list(translator.translate(source))
-    args.seconds = time.monotonic() - start
     target = translator.target
     args.target_lang, args.post_process = target.language, target.post_process
+    checkpoints, asked = args.checkpoint.split(os.pathsep), decoding_settings(args)
+    output = evaluation_output(args, checkpoints, args.source.name, asked)
+    found = list(translator.translate(source))
+    args.seconds = time.monotonic() - start
     translations = [line.tokens for line in found], [line.text for line in found]
     report(args, output, args.source.name, translations, ([*map(target.tokenise(), raw)], raw))
     return 0
@@ -270,6 +270,8 @@ def main(words: Sequence[str]) -> int:
     )
     if args.post_process == "auto":
         args.post_process = subwords_of(data / f"dict.{language}.txt")
+    elif args.post_process == "none":
+        args.post_process = None
     for checkpoint in checkpoints:
         check_translates(checkpoint)
     languages, lowercased = _preparation(data)

@@ -165,6 +165,9 @@ def test_ensembles_of_other_runs_have_files_of_their_own(tmp_path):
         ({"extra": ["--nbest", "2"]}, r"generate_options \[\], which one with \['--nbest', '2'\]"),
         ({"source": Path("b/in.de")}, "with source a/in.de, which one with b/in.de would replace"),
         ({"lowercase": True}, "with lowercase False, which one with True would replace"),
+        ({"post_process": None}, "with post_process subword_nmt, which one with None would repl"),
+        ({"moses_language": "de"}, "with moses_language None, which one with de would replace"),
+        ({"compound_split": True}, "with compound_split False, which one with True would replace"),
         ({"raw_reference": Path("r")}, "with raw_reference None, which one with r would replace"),
     ],
 )
@@ -172,7 +175,8 @@ def test_a_result_that_came_about_otherwise_is_kept(tmp_path, changed, message):
     args = argparse.Namespace(data="bin", beam=5, lenpen=1.0, extra=[], output=None)
     args.source, args.reference = Path("a/in.de"), Path("a/in.en")
     args.raw_reference = args.tok_reference = None
-    args.lowercase = False
+    args.lowercase = args.compound_split = False
+    args.post_process, args.moses_language = "subword_nmt", None
     kept = bleu.decoding_settings(args) | {"sacrebleu": 20.0}
     (tmp_path / "best.in.de.json").write_text(json.dumps(kept))
     vars(args).update(changed)

@@ -35,7 +35,7 @@ class Scored:
     #: By metric, (sentences, K) counts of a translation; empty for other models.
     statistics: dict[str, np.ndarray] = field(default_factory=dict, compare=False)
     test: object = None  # what tells one test set from another
-    decoding: str = ""  # beam, length penalty and fairseq's other options; "" if not known
+    decoding: str = ""  # the search and what made plain text of it; "" if not known
 
 
 def read_run(path: Path, *, reference: Path | None = None, tokenize: str | None = None) -> Scored:
@@ -131,7 +131,8 @@ def _seed(path: Path) -> int | None:
 
 
 def _decoding(result: dict) -> str:
-    said = [f"{name} {result[name]}" for name in ("beam", "lenpen") if name in result]
+    names = ("beam", "lenpen", "post_process", "moses_language")
+    said = [f"{name} {result[name]}" for name in names if result.get(name) is not None]
     more = result.get("generate_options")
     return ", ".join([*said, " ".join(map(str, more))] if more else said)
 

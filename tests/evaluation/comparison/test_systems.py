@@ -70,6 +70,20 @@ def test_another_beam_is_noted(folder, capsys):
     assert said + "good: beam 1, lenpen 1.0, --unkpen 3." in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    "setting, value", [("moses_language", "de"), ("post_process", "sentencepiece")]
+)
+def test_another_way_to_plain_text_is_noted(folder, capsys, setting, value):
+    words = ["--baseline", *runs(folder, "base"), "--system", *runs(folder, "good")]
+    for said in (None, value):  # a result without the setting is that of its default
+        for file in folder.glob("runs/*/test.json"):
+            more = {setting: said} if "good" in file.parent.name else {}
+            file.write_text(json.dumps(json.loads(file.read_text()) | {"beam": 5} | more))
+        compare(folder, *words)
+        noted = f"base: beam 5; good: beam 5, {setting} {value}." in capsys.readouterr().out
+        assert noted == (said is not None)
+
+
 def test_means_intervals_and_tests(folder, capsys):
     words = ["--baseline", *runs(folder, "base"), "--system", *runs(folder, "good")]
     words += ["--system", "no change=" + ",".join(runs(folder, "same"))]
