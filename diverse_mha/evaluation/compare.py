@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="runs of another method; may be given several times",
     )  # fmt: skip
     parser.add_argument(
-        "--reference", metavar="REF", help="plain text, untouched (runs: that of their data)"
+        "--reference", metavar="REF", help="plain text, untouched (runs: that of their evaluation)"
     )
     parser.add_argument(
         "--tokenize", metavar="NAME",

@@ -44,7 +44,7 @@ def read_run(path: Path, *, reference: Path | None = None, tokenize: str | None 
     Args:
         path: A folder that ``diverse-mha reproduce`` or an evaluation script wrote to; the JSON
             file of an evaluation; or a file of translations, a line each, plain text.
-        reference: The reference; default: that of the data the evaluation names.
+        reference: The reference; default: that of the evaluation, or of the data it names.
         tokenize: sacreBLEU's tokeniser; default: that of the evaluation, or 13a.
 
     Raises:
@@ -141,8 +141,9 @@ def _evaluated(file: Path, result: dict, reference: Path | None, tokenize: str |
     """Count a translation again, and see that it gives the score of its evaluation."""
     signature = dict(_SIGNATURE.findall(result["sacrebleu_signature"]))
     if reference is None:
+        named = result.get("reference") or result.get("raw_reference")
         name = f"{result['subset']}.{result['target_lang']}"
-        reference = Path(result["data"]).absolute().parent / "raw" / name
+        reference = Path(named or Path(result["data"]).absolute().parent / "raw" / name)
         if not reference.is_file():
             raise UserError(f"{file}: its reference {reference} is gone; give --reference FILE")
     text = file.with_suffix(".hyp.detok")

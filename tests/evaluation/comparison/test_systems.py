@@ -113,6 +113,19 @@ def test_means_intervals_and_tests(folder, capsys):
         assert "no change" in (folder / f"out.{ending}").read_text()
 
 
+@pytest.mark.parametrize("option", ["reference", "raw_reference"])
+def test_the_reference_is_what_the_evaluation_was_given(folder, option):
+    given = (folder / "data/raw/test.en").rename(folder / "s.en")
+    for file in folder.glob("runs/*/test.json"):
+        more = {"subset": "s.de", "reference": None, option: str(given)}
+        file.write_text(json.dumps(json.loads(file.read_text()) | more))
+    words = ["--baseline", *runs(folder, "base"), "--system", *runs(folder, "good")]
+    assert compare(folder, *words)[1]["measures"]["BLEU"]["difference"]["value"] > 0
+    given.unlink()
+    with pytest.raises(UserError, match="test.json: its reference .*s.en is gone; give --referenc"):
+        compare(folder, *words)
+
+
 def test_the_same_seed_gives_the_same_interval(folder):
     words = ["--baseline", *runs(folder, "base"), "--system", *runs(folder, "good")]
     found = [compare(folder, *words, "--seed", seed)[1]["measures"] for seed in ("1", "1", "2")]
