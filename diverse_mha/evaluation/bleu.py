@@ -40,9 +40,10 @@ def check_scorer(language: str, tokenize: str | None = None) -> None:
     try:
         BLEU(trg_lang=rules_for(language)) if tokenize is None else BLEU(tokenize=tokenize)
     except RuntimeError as error:
-        name, why = tokenize or language, str(error).splitlines()[0]
+        extra, why = (tokenize or rules_for(language))[:2], str(error).strip().splitlines()[0]
         raise UserError(
-            f'sacreBLEU cannot tokenise {name} here ({why}); pip install "sacrebleu[{name[:2]}]"'
+            f"sacreBLEU cannot tokenise {tokenize or language} here ({why}); "
+            f'pip install "sacrebleu[{extra}]"'
         ) from error
 
 

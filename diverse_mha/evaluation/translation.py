@@ -236,6 +236,7 @@ def evaluate_text(args: argparse.Namespace) -> int:
     translator = Translator(args.checkpoint, args.data, args)
     target = translator.target
     args.target_lang, args.post_process = target.language, target.post_process
+    check_scorer(target.language)
     checkpoints, asked = args.checkpoint.split(os.pathsep), decoding_settings(args)
     output = evaluation_output(args, checkpoints, args.source.name, asked)
     found = list(translator.translate(source))

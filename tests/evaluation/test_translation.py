@@ -7,6 +7,7 @@ import signal
 import subprocess
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -110,13 +111,30 @@ def test_the_direction_is_that_of_the_training(tmp_path, capsys, trained, given,
     assert ("asks for the other direction" in capsys.readouterr().err) == (given == "en")
 
 
-def test_a_language_that_cannot_be_scored_is_refused_at_once(monkeypatch):
+@pytest.fixture
+def no_japanese(monkeypatch):
+    """Leave sacreBLEU without what tokenises Japanese."""
+
     def missing(*args, **options):
-        raise RuntimeError("Japanese tokenization requires extra dependencies\nmore")
+        raise RuntimeError("\nJapanese needs more.\nInstall it.\n\n    pip install x\n")
 
     monkeypatch.setattr("sacrebleu.metrics.BLEU", missing)
-    with pytest.raises(UserError, match=r'cannot tokenise ja here .*"sacrebleu\[ja\]"'):
-        bleu.check_scorer("ja")
+    return r' here \(Japanese needs more.\); pip install "sacrebleu\[ja\]"'
+
+
+@pytest.mark.parametrize("language, tokenize", [("ja", None), ("jpn", None), ("", "ja-mecab")])
+def test_a_language_that_cannot_be_scored_is_refused_at_once(no_japanese, language, tokenize):
+    with pytest.raises(UserError, match=f"cannot tokenise {tokenize or language}{no_japanese}"):
+        bleu.check_scorer(language, tokenize)
+
+
+def test_plain_text_that_cannot_be_scored_is_not_translated(tmp_path, monkeypatch, no_japanese):
+    target = SimpleNamespace(language="jpn", post_process=None)
+    monkeypatch.setattr(evaluate, "Translator", lambda *_: SimpleNamespace(target=target))
+    (tmp_path / "text").write_text("one\n")
+    words = [f"--{name}={tmp_path}/text" for name in ("source", "reference")]
+    with pytest.raises(UserError, match=f"cannot tokenise jpn{no_japanese}"):
+        evaluate.main(["model.pt", str(tmp_path), *words])
 
 
 @pytest.mark.parametrize(

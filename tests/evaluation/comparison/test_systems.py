@@ -126,6 +126,18 @@ def test_the_reference_is_what_the_evaluation_was_given(folder, option):
         compare(folder, *words)
 
 
+def test_a_tokeniser_that_is_not_installed_is_named(folder, monkeypatch):
+    def missing(tokenize):
+        raise RuntimeError("\nJapanese needs more.\n")
+
+    for file in folder.glob("runs/*/test.json"):
+        file.write_text(file.read_text().replace("tok:13a", "tok:ja-mecab"))
+    monkeypatch.setattr("sacrebleu.metrics.BLEU", missing)
+    words = ["--baseline", *runs(folder, "base"), "--system", *runs(folder, "good")]
+    with pytest.raises(UserError, match=r'ja-mecab here .*; pip install "sacrebleu\[ja\]"'):
+        compare(folder, *words)
+
+
 def test_the_same_seed_gives_the_same_interval(folder):
     words = ["--baseline", *runs(folder, "base"), "--system", *runs(folder, "good")]
     found = [compare(folder, *words, "--seed", seed)[1]["measures"] for seed in ("1", "1", "2")]
