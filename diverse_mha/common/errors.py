@@ -37,6 +37,8 @@ def run_cli(main: Callable[[], int | None]) -> None:
     """
     if sys.stderr is None:  # closed by the shell; what is printed there would go to stdout
         sys.stderr = open(os.devnull, "w")
+    if hasattr(sys.stdout, "reconfigure"):  # a locale may lack characters of names and tables
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code = main() or 0
         if sys.stdout is not None:  # closed by the shell

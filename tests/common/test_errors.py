@@ -1,6 +1,7 @@
 """How commands end when something is wrong."""
 
 import errno
+import io
 import sys
 
 import pytest
@@ -67,6 +68,13 @@ def test_what_a_closed_stderr_is_told_is_not_in_the_output(monkeypatch, capsys, 
     with pytest.raises(SystemExit) as end:
         run_cli(main)
     assert (end.value.code, capsys.readouterr().out) == (code, "")
+
+
+def test_what_the_locale_lacks_is_escaped(monkeypatch):
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), "ascii"))
+    with pytest.raises(SystemExit) as end:
+        run_cli(lambda: print("1 ± 2"))
+    assert (end.value.code, sys.stdout.buffer.getvalue()) == (0, b"1 \\xb1 2\n")
 
 
 def test_a_closed_output_is_no_error(monkeypatch):
