@@ -110,12 +110,13 @@ def _methods(args: argparse.Namespace) -> int:
         raise UserError(f"--resamples {args.resamples}: these runs are compared over seeds only")
     found = compare_systems(systems, resamples=resamples, seed=args.seed)
     layout = lay_out(found, f"Compared with {names[0]}", resamples=resamples)
-    print(to_text(layout))
+    said = to_text(layout)
     if args.output is not None:
         files = write_texts(layout, args.output.parent, args.output.stem)
         content = {"title": layout.title, "notes": layout.notes, "systems": to_json(found)}
         write_json(args.output, content | {"resamples": resamples, "seed": args.seed})
-        print("written: " + ", ".join(map(str, [args.output, *files])))
+        said += "\nwritten: " + ", ".join(map(str, [args.output, *files]))
+    print(said)
     return 0
 
 
@@ -157,18 +158,18 @@ def _two_files(args: argparse.Namespace) -> int:
         "signature": str(metric.get_signature()),
         "tests": {},
     }
-    print(f"A  {bleu_a:6.2f}  {args.hyp_a}")
-    print(f"B  {bleu_b:6.2f}  {args.hyp_b}")
-    print(f"BLEU of {len(reference):,} sentences, {results['signature']}")
+    said = [f"A  {bleu_a:6.2f}  {args.hyp_a}", f"B  {bleu_b:6.2f}  {args.hyp_b}"]
+    said += [f"BLEU of {len(reference):,} sentences, {results['signature']}"]
     for name in names:
         if name == "sign":
             found, more = _sign(texts, _metric(tokenize, effective_order=True))
         else:
             found, more = _paired(name, texts, metric, args.seed)
         results["tests"][name] = found
-        print(f"{found['name']}: p = {found['p']:.4g}, n = {found['n']:,}{more}")
+        said.append(f"{found['name']}: p = {found['p']:.4g}, n = {found['n']:,}{more}")
     if args.output is not None:
         write_json(args.output, results)
+    print(*said, sep="\n")
     return 0
 
 

@@ -1,8 +1,10 @@
 """``diverse-mha compare`` on folders of runs: what it reads, finds, writes and refuses."""
 
+import io
 import json
 import random
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -136,6 +138,20 @@ def test_a_tokeniser_that_is_not_installed_is_named(folder, monkeypatch):
     words = ["--baseline", *runs(folder, "base"), "--system", *runs(folder, "good")]
     with pytest.raises(UserError, match=r'ja-mecab here .*; pip install "sacrebleu\[ja\]"'):
         compare(folder, *words)
+
+
+@pytest.mark.parametrize("files", [False, True], ids=["runs", "files"])
+def test_what_cannot_be_printed_is_written_all_the_same(folder, monkeypatch, files):
+    one, other, output = runs(folder, "base"), runs(folder, "good"), folder / "out.json"
+    words = ["--baseline", *one, "--system", *other]
+    if files:
+        words = [f"{run}/test.hyp.detok" for run in (one[0], other[0])]
+        words += ["--reference", f"{folder}/data/raw/test.en", "--tests", "sign"]
+    monkeypatch.setattr(sys, "stdout", io.StringIO())
+    sys.stdout.close()
+    with pytest.raises(ValueError, match="closed file"):
+        cli.run(["compare", *words, "--output", str(output)])
+    assert json.loads(output.read_text())
 
 
 def test_the_same_seed_gives_the_same_interval(folder):
