@@ -206,6 +206,8 @@ def refusals_named(path: str):
         yield
     except (OSError, RuntimeError) as error:
         refused = error if isinstance(error, OSError) else error.__context__
+        if isinstance(refused, SystemExit | KeyboardInterrupt):
+            raise refused from None  # torch's writer, left in between, raised an error of its own
         if not isinstance(refused, OSError):
             raise
         named = OSError(refused.errno, refused.strerror, path)

@@ -10,6 +10,7 @@ import torch
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import whole_file
+from diverse_mha.common.processes import ended_in_order
 from diverse_mha.compat import (
     LOADING_ERRORS,
     allow_fairseq_checkpoints,
@@ -56,12 +57,14 @@ def load_checkpoint(path: str | Path, *, mmap: bool = False) -> dict:
 def save_checkpoint(state: dict, output: str | Path) -> None:
     """Write a checkpoint under a temporary name and move it into place once it is whole.
 
+    SIGTERM and SIGHUP remove what is under that name.
+
     Raises:
         UserError: if the operating system refuses, such as for a full disk.
     """
     output = Path(output)
     output.parent.mkdir(parents=True, exist_ok=True)
-    with refusals_named(str(output)), whole_file(output) as file:
+    with ended_in_order(), refusals_named(str(output)), whole_file(output) as file:
         torch.save(state, file)
 
 
