@@ -68,7 +68,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     text = f"of methods: draws of the bootstrap (default: {RESAMPLES:,})"
     add_number(parser, "resamples", None, text, least=100)
-    add_number(parser, "seed", SEED, "of the resampling")  # sacreBLEU takes 0 for no seed
+    text = f"of the resampling (default: {SEED})"
+    add_number(parser, "seed", None, text)  # sacreBLEU takes 0 for no seed
     parser.add_argument(
         "--output", type=Path, metavar="FILE.json",
         help="also write the results; of methods also as FILE.md, FILE.csv and FILE.tex",
@@ -105,16 +106,18 @@ def _methods(args: argparse.Namespace) -> int:
     for name, paths in groups:
         runs = [read_run(path, reference=reference, tokenize=args.tokenize) for path in paths]
         systems.append(System(name, tuple(runs)))
-    resamples = args.resamples or RESAMPLES
-    if args.resamples is not None and not systems[0].runs[0].statistics:
-        raise UserError(f"--resamples {args.resamples}: these runs are compared over seeds only")
-    found = compare_systems(systems, resamples=resamples, seed=args.seed)
+    for name in ("tokenize", "resamples", "seed"):
+        value = getattr(args, name)
+        if value is not None and not systems[0].runs[0].statistics:
+            raise UserError(f"--{name} {value}: is for translations, these runs have none; omit it")
+    resamples, seed = args.resamples or RESAMPLES, args.seed or SEED
+    found = compare_systems(systems, resamples=resamples, seed=seed)
     layout = lay_out(found, f"Compared with {names[0]}", resamples=resamples)
     said = to_text(layout)
     if args.output is not None:
         files = write_texts(layout, args.output.parent, args.output.stem)
         content = {"title": layout.title, "notes": layout.notes, "systems": to_json(found)}
-        write_json(args.output, content | {"resamples": resamples, "seed": args.seed})
+        write_json(args.output, content | {"resamples": resamples, "seed": seed})
         said += "\nwritten: " + ", ".join(map(str, [args.output, *files]))
     print(said)
     return 0
@@ -146,6 +149,8 @@ def _two_files(args: argparse.Namespace) -> int:
     texts = read_parallel({option: Path(path) for option, path in files.items()})
     *hypotheses, reference = texts
     names = parse_names("--tests", args.tests, _TESTS) or _TESTS
+    if args.seed is not None and not _PAIRED.keys() & set(names):
+        raise UserError(f"--seed {args.seed}: --tests {args.tests} draws nothing; omit one of them")
     metric = _metric(tokenize)
     bleu_a, bleu_b = (metric.corpus_score(lines, [reference]).score for lines in hypotheses)
     results = {
@@ -164,7 +169,7 @@ def _two_files(args: argparse.Namespace) -> int:
         if name == "sign":
             found, more = _sign(texts, _metric(tokenize, effective_order=True))
         else:
-            found, more = _paired(name, texts, metric, args.seed)
+            found, more = _paired(name, texts, metric, args.seed or SEED)
         results["tests"][name] = found
         said.append(f"{found['name']}: p = {found['p']:.4g}, n = {found['n']:,}{more}")
     if args.output is not None:

@@ -130,6 +130,7 @@ def test_files_that_do_not_fit_are_refused(files, change, message):
         (["--tests", "t-test"], "--tests t-test: unknown 't-test'; choose from bootstrap"),
         (["--tokenize", "moses"], "--tokenize moses: unknown; choose from 13a"),
         (["--seed", "0"], "--seed: 0 is not a whole number from 1 up"),
+        (["--seed", "3", "--tests", "sign"], "--seed 3: --tests sign draws nothing; omit one of"),
     ],
 )
 def test_options_are_checked(files, options, message):

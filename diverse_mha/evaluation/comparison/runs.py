@@ -62,6 +62,8 @@ def read_run(path: Path, *, reference: Path | None = None, tokenize: str | None 
     result = _content(file)
     if result is None:
         raise UserError(f"{file}: no result of an evaluation script; name one, or a folder")
+    if result.get("subset") == "valid":
+        raise UserError(f"{file}: is of the validation set; name a test result")
     found = scores_of(file, result, reference, tokenize)
     return Scored(str(path), _seed(path), *found, _decoding(result))
 
@@ -104,16 +106,15 @@ def accuracy(subsets: dict[str, dict]) -> float:
 
 
 def _content(file: Path) -> dict | None:
-    """Read a JSON file; None if it is not a score on a test set."""
+    """Read a JSON file; None if it is no result of an evaluation."""
     content = read_json(file, "evaluate again")
-    if not isinstance(content, dict) or content.get("subset", "test") == "valid":
-        return None
-    found = {"sacrebleu", "perplexity", "subsets"} & content.keys()
-    return content if found else None
+    known = {"sacrebleu", "perplexity", "subsets"}
+    return content if isinstance(content, dict) and known & content.keys() else None
 
 
 def _only_result(folder: Path) -> Path:
-    found = [file for file in sorted(folder.glob("*.json")) if _content(file) is not None]
+    contents = {file: _content(file) for file in sorted(folder.glob("*.json"))}
+    found = [file for file, one in contents.items() if one and one.get("subset") != "valid"]
     if not found:
         raise UserError(f"{folder}: no result of an evaluation in it; evaluate its model first")
     if len(found) > 1:

@@ -291,6 +291,19 @@ def test_scores_of_other_texts_are_not_compared(tmp_path, one, other):
         cli.run(["compare", *words])
 
 
+@pytest.mark.parametrize("option", ["--tokenize char", "--resamples 200", "--seed 3"])
+def test_options_of_translations_are_not_idle(tmp_path, option):
+    for name in ("a-seed1", "b-seed1", "c-seed1"):
+        content = {"perplexity": 9, "subset": "valid" if name == "c-seed1" else "test"}
+        (tmp_path / f"{name}.json").write_text(json.dumps(content))
+    a, b, c = (str(tmp_path / f"{name}-seed1.json") for name in "abc")
+    words = ["compare", "--baseline", a, "--system"]
+    with pytest.raises(UserError, match=f"{option}: is for translations, these runs have none; om"):
+        cli.run([*words, b, *option.split()])
+    with pytest.raises(UserError, match="c-seed1.json: is of the validation set; name a test res"):
+        cli.run([*words, c])
+
+
 def spoil(folder):
     (folder / "data/raw/test.en").write_text("other words here\n" * 60)
 
