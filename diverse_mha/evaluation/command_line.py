@@ -96,7 +96,10 @@ def evaluation_output(
     output = args.output or Path(checkpoints[0]).with_name(name)
     check_file("--output", output, ".json")
     if args.output is None and output.is_file():
-        there = read_json(output, "delete it, or give --output")
+        cure = "delete it, or give --output"
+        there = read_json(output, cure)
+        if not isinstance(there, dict):
+            raise UserError(f"{output}: is no result of an evaluation; {cure}")
         for key, value in settings.items():
             if not _alike(there.get(key, value), value):  # an older result may lack it
                 raise UserError(

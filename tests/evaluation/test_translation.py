@@ -212,6 +212,14 @@ def test_a_result_that_came_about_otherwise_is_kept(tmp_path, changed, message):
     assert output() == args.output, "as asked by name"
 
 
+@pytest.mark.parametrize("content", ["[]", '"text"', "{"])
+def test_what_is_no_result_is_not_replaced_either(tmp_path, content):
+    (tmp_path / "best.test.json").write_text(content)
+    args = argparse.Namespace(output=None)
+    with pytest.raises(UserError, match="best.test.json: .*; delete it, or give --output$"):
+        command_line.evaluation_output(args, [f"{tmp_path}/best.pt"], "test", {"beam": 5})
+
+
 @pytest.mark.parametrize("value", ["nan", "inf", "1e9", "-11", "low"])
 def test_a_length_penalty_that_is_no_number_of_use_is_refused(value):
     message = f"--lenpen: {value} is not a number from -10 to 10; see diverse-mha evaluate"
