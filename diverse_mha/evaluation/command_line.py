@@ -61,9 +61,15 @@ def parse_with_fairseqs(
 
     Raises:
         UserError: for one of these options, or the beginning of one, that does not go on to
-            fairseq for any command, or is ``refused`` besides, with the reason given there.
+            fairseq for any command, or is ``refused`` besides, with the reason given there; for
+            options of fairseq's before the data, as their values are taken for our arguments.
     """
     args, args.extra = parser.parse_known_args(words)
+    if args.extra and os.path.isdir(args.extra[-1]) and not os.path.isdir(args.data):
+        raise UserError(
+            f"data_bin {args.data}: no folder, but {args.extra[-1]} is one; give fairseq's options "
+            "after data_bin"
+        )
     for word in args.extra:
         name = word.partition("=")[0]
         for option, why in (_REFUSED | refused).items():

@@ -50,7 +50,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = evaluation_parser(
         "evaluate",
         "Translate with beam search; score with tokenised BLEU and with sacreBLEU. "
-        "Options that are not listed go to fairseq-generate.",
+        "Options that are not listed go to fairseq-generate; give them after data_bin.",
         "Writes FILE.json with both scores, FILE.hyp.tok (tokenised translations) and "
         "FILE.hyp.detok (plain text).",
         model="the model; several joined by ':' form an ensemble",

@@ -15,7 +15,7 @@ import torch
 from diverse_mha.common import files
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.tables import to_text
-from diverse_mha.evaluation import bleu, command_line
+from diverse_mha.evaluation import bleu, command_line, language_model
 from diverse_mha.evaluation import translation as evaluate
 from diverse_mha.training.quickstart import table
 from tests import warm
@@ -135,6 +135,16 @@ def test_plain_text_that_cannot_be_scored_is_not_translated(tmp_path, monkeypatc
     words = [f"--{name}={tmp_path}/text" for name in ("source", "reference")]
     with pytest.raises(UserError, match=f"cannot tokenise jpn{no_japanese}"):
         evaluate.main(["model.pt", str(tmp_path), *words])
+
+
+@pytest.mark.parametrize("main", [evaluate.main, language_model.main])
+def test_fairseqs_options_come_last(tmp_path, main):
+    words = ["--max-len-b", "50", f"{tmp_path}/m.pt", str(tmp_path)]
+    message = f"data_bin {tmp_path}/m.pt: no folder, but {tmp_path} is one; give fairseq's options "
+    with pytest.raises(UserError, match=f"{message}after data_bin"):
+        main(words)
+    with pytest.raises(UserError, match="m.pt: no such checkpoint|no dict.txt in it"):
+        main([*words[2:], "--user-dir", str(tmp_path)])
 
 
 @pytest.mark.parametrize(
