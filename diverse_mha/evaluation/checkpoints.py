@@ -11,12 +11,7 @@ import torch
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import whole_file
 from diverse_mha.common.processes import ended_in_order
-from diverse_mha.compat import (
-    LOADING_ERRORS,
-    allow_fairseq_checkpoints,
-    checkpoint_error,
-    refusals_named,
-)
+from diverse_mha.compat import LOADING_ERRORS, checkpoint_error, refusals_named
 from diverse_mha.tasks.data_files import dictionaries_named
 
 SCORERS = (
@@ -40,7 +35,6 @@ def load_checkpoint(path: str | Path, *, mmap: bool = False) -> dict:
     path = Path(path)
     if not path.is_file():
         raise UserError(f"{path}: no such checkpoint; check the folder for those that exist")
-    allow_fairseq_checkpoints()
     mmap = mmap and zipfile.is_zipfile(path)  # torch's format before 1.6 was no zip file
     try:
         state = torch.load(path, map_location="cpu", weights_only=True, mmap=mmap)
