@@ -14,7 +14,6 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from math import comb
 from pathlib import Path
 
 from diverse_mha.common.arguments import add_number
@@ -178,23 +177,10 @@ def _two_files(args: argparse.Namespace) -> int:
     return 0
 
 
-def sign_test(better: int, worse: int) -> float:
-    """Two-sided p-value of the exact sign test.
-
-    The probability, were both outcomes equally likely, of a split at least as uneven:
-    2 sum over k <= min(better, worse) of C(n, k) / 2^n, at most 1, with n = better + worse.
-
-    Args:
-        better: Sentences in which one translation is better.
-        worse: Sentences in which it is worse; ties are in neither.
-    """
-    n = better + worse
-    tail = sum(comb(n, k) for k in range(min(better, worse) + 1))
-    return min(1.0, 2 * tail / 2**n)  # whole numbers to the end, so exact
-
-
 def _sign(texts: Sequence[Sequence[str]], metric) -> tuple[dict, str]:
     """Make the sign test of two translations and their reference; the result, and it in words."""
+    from scipy.stats import binomtest
+
     differences = [
         metric.sentence_score(b, [line]).score - metric.sentence_score(a, [line]).score
         for a, b, line in zip(*texts, strict=True)
@@ -203,7 +189,7 @@ def _sign(texts: Sequence[Sequence[str]], metric) -> tuple[dict, str]:
     ties = len(differences) - better - worse
     found = {
         "name": "sign test on sentence BLEU, exact binomial, two-sided",
-        "p": sign_test(better, worse),
+        "p": float(binomtest(better, better + worse).pvalue) if better + worse else 1.0,
         "n": better + worse,
         "b_better": better,
         "a_better": worse,
