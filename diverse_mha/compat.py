@@ -119,11 +119,6 @@ def plain_classes() -> list:
     return numpy + broadcast + plain + [dict, list, int, float, str, bool, tuple, set]
 
 
-def allow_fairseq_checkpoints() -> None:
-    """Add ``plain_classes`` to what torch's safe loader accepts. Harmless to repeat."""
-    torch.serialization.add_safe_globals(plain_classes())
-
-
 def checkpoint_error(path: str, error: Exception) -> OptionError:
     """Say in one line why a checkpoint was not loaded.
 
@@ -158,8 +153,6 @@ def _refused(message: str, path: str) -> bool:
 def name_checkpoint_errors() -> None:
     """Wrap fairseq's checkpoint loading so that its errors name the file."""
     load = checkpoint_utils.load_checkpoint_to_cpu
-    if hasattr(load, "__wrapped__"):
-        return
 
     @functools.wraps(load)
     def load_or_explain(path, arg_overrides=None, *args, **kwargs):
@@ -206,6 +199,8 @@ def refusals_named(path: str):
         yield
     except (OSError, RuntimeError) as error:
         refused = error if isinstance(error, OSError) else error.__context__
+        if isinstance(refused, SystemExit | KeyboardInterrupt):
+            raise refused from None  # torch's writer, left in between, raised an error of its own
         if not isinstance(refused, OSError):
             raise
         named = OSError(refused.errno, refused.strerror, path)
@@ -215,8 +210,6 @@ def refusals_named(path: str):
 def save_whole_checkpoints() -> None:
     """Replace the two functions with which fairseq writes checkpoints."""
     save = checkpoint_utils.torch_persistent_save
-    if hasattr(save, "__wrapped__"):
-        return
 
     @functools.wraps(save)
     def save_whole(obj, filename, async_write: bool = False):
@@ -238,8 +231,6 @@ def check_before_training() -> None:
             cannot do with the model.
     """
     load = checkpoint_utils.load_checkpoint
-    if hasattr(load, "__wrapped__"):
-        return
 
     @functools.wraps(load)
     def check_and_load(cfg, trainer, **passed):
@@ -298,8 +289,6 @@ def check_before_training() -> None:
 def keep_whole_splits() -> None:
     """Let the batches of whatever is not trained on hold every sentence, whatever the task."""
     get = FairseqTask.get_batch_iterator
-    if hasattr(get, "__wrapped__"):
-        return
 
     @functools.wraps(get)
     def get_whole(self, dataset, **settings):
@@ -322,8 +311,6 @@ def keep_whole_splits() -> None:
 def shuffle_after_a_curriculum() -> None:
     """Let an epoch be shuffled, or not, as in a training that starts with it."""
     get = iterators.EpochBatchIterator._get_iterator_for_epoch
-    if hasattr(get, "__wrapped__"):
-        return
 
     @functools.wraps(get)
     def get_shuffled(self, epoch, shuffle, *args, **kwargs):
@@ -340,8 +327,6 @@ def give_validation_a_task() -> None:
     Only the options come from it: what is validated is the task of the checkpoint.
     """
     parse = options.parse_args_and_arch
-    if hasattr(parse, "__wrapped__"):
-        return
 
     @functools.wraps(parse)
     def parse_with_task(parser, *args, **kwargs):
@@ -373,7 +358,7 @@ def bucket_sizes(sizes, num_buckets: int) -> np.ndarray:
 data_utils.get_buckets = bucket_pad_length_dataset.get_buckets = bucket_sizes
 if not hasattr(np, "compat"):
     np.compat = types.SimpleNamespace(long=int)
-allow_fairseq_checkpoints()
+torch.serialization.add_safe_globals(plain_classes())
 name_checkpoint_errors()
 checkpoint_guard.install()
 save_whole_checkpoints()

@@ -144,20 +144,6 @@ def test_other_errors_of_saving_keep_their_traceback(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_importing_twice_wraps_once():
-    wrapped = (
-        "load_checkpoint_to_cpu",
-        "_upgrade_state_dict",
-        "load_model_ensemble_and_task",
-        "torch_persistent_save",
-    )
-    before = [getattr(checkpoint_utils, name) for name in wrapped]
-    compat.name_checkpoint_errors()
-    compat.checkpoint_guard.install()
-    compat.save_whole_checkpoints()
-    assert before == [getattr(checkpoint_utils, name) for name in wrapped]
-
-
 class Samples(FairseqDataset):
     """Ten samples of one token."""
 

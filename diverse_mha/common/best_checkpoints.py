@@ -19,10 +19,8 @@ _SCORE = r"(\d+\.?\d*)"
 
 
 def install() -> None:
-    """Wrap the functions with which fairseq finds and saves checkpoints. Harmless to repeat."""
+    """Wrap the functions with which fairseq finds and saves checkpoints."""
     find = checkpoint_utils.checkpoint_paths
-    if hasattr(find, "__wrapped__"):
-        return
 
     @functools.wraps(find)
     def find_signed(path, pattern=r"checkpoint(\d+)\.pt", **kwargs):

@@ -75,7 +75,7 @@ def options_explained(kinds=(OmegaConfBaseException, HydraException)):
 
 
 def install() -> None:
-    """Give fairseq the reader of literals, and wrap its functions. Harmless to repeat."""
+    """Give fairseq the reader of literals, and wrap its functions."""
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] == "fairseq" and module is not None:
             module.eval = evaluate_option
@@ -86,8 +86,7 @@ def install() -> None:
         (encoders, "build_bpe", _asking_for_files),
     ):
         function = getattr(owner, name)
-        if not hasattr(function, "__wrapped__"):
-            setattr(owner, name, functools.wraps(function)(functools.partial(wrap, function)))
+        setattr(owner, name, functools.wraps(function)(functools.partial(wrap, function)))
 
 
 def _checked(upgrade, state):

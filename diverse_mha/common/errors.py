@@ -35,6 +35,10 @@ def run_cli(main: Callable[[], int | None]) -> None:
     the operating system such as a full disk, ends with code 2 and one line on stderr; Ctrl-C
     ends with 130, as in a shell; a reader that hangs up (``| head``) ends with 141.
     """
+    if sys.stderr is None:  # closed by the shell; what is printed there would go to stdout
+        sys.stderr = open(os.devnull, "w")
+    if hasattr(sys.stdout, "reconfigure"):  # a locale may lack characters of names and tables
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code = main() or 0
         if sys.stdout is not None:  # closed by the shell

@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import fcntl
 import os
 import signal
 import subprocess
@@ -11,11 +12,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NoReturn
-
-try:
-    import fcntl
-except ImportError:  # not a Unix: no such lock, and fairseq does not run there either
-    fcntl = None
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.places import check_folder
@@ -173,9 +169,6 @@ def sole_use(folder: Path, *, option: str | None = None) -> Iterator[None]:
     """
     if option is not None:
         check_folder(option, folder)
-    if fcntl is None:
-        yield
-        return
     made = [place for place in (folder, *folder.parents) if not place.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / ".lock"
@@ -216,7 +209,7 @@ def hold(folder: str | os.PathLike) -> bool:
         False if another process holds it so.
     """
     path = os.path.realpath(folder)
-    if fcntl is None or path in _held or not os.path.isdir(path):
+    if path in _held or not os.path.isdir(path):
         return True
     handle = os.open(path, os.O_RDONLY)
     try:
@@ -233,8 +226,7 @@ def _let_go() -> None:
         os.close(_held.popitem()[1])
 
 
-if fcntl is not None:
-    os.register_at_fork(after_in_child=_let_go)
+os.register_at_fork(after_in_child=_let_go)
 
 
 def _warn_of_no_locks(folder: Path, error: OSError) -> None:

@@ -12,10 +12,8 @@ from diverse_mha.common.errors import OptionError
 
 
 def install() -> None:
-    """Let the command refuse such blocks, with the length to give. Harmless to repeat."""
+    """Let the command refuse such blocks, with the length to give."""
     batches = LanguageModelingTask.eval_lm_dataloader
-    if hasattr(batches, "__wrapped__"):
-        return
 
     @functools.wraps(batches)
     def batches_of_whole(self, dataset, *args, max_positions=None, **settings):

@@ -40,9 +40,10 @@ def check_scorer(language: str, tokenize: str | None = None) -> None:
     try:
         BLEU(trg_lang=rules_for(language)) if tokenize is None else BLEU(tokenize=tokenize)
     except RuntimeError as error:
-        name, why = tokenize or language, str(error).splitlines()[0]
+        extra, why = (tokenize or rules_for(language))[:2], str(error).strip().splitlines()[0]
         raise UserError(
-            f'sacreBLEU cannot tokenise {name} here ({why}); pip install "sacrebleu[{name[:2]}]"'
+            f"sacreBLEU cannot tokenise {tokenize or language} here ({why}); "
+            f'pip install "sacrebleu[{extra}]"'
         ) from error
 
 
@@ -86,7 +87,7 @@ def bleu_scores(
 
 
 def decoding_settings(args: argparse.Namespace) -> dict:
-    """Return what a result says of the text that was translated, of the search and of case."""
+    """Return what a result says of the text that was translated, the search and the scoring."""
     files = ("source", "reference", "raw_reference", "tok_reference")
     return {
         "data": str(args.data),
@@ -95,6 +96,9 @@ def decoding_settings(args: argparse.Namespace) -> dict:
         "beam": args.beam,
         "lenpen": args.lenpen,
         "generate_options": args.extra,
+        "post_process": args.post_process,
+        "moses_language": args.moses_language,
+        "compound_split": args.compound_split,
     }
 
 
@@ -123,7 +127,6 @@ def report(
         "subset": what,
         "target_lang": args.target_lang,
         "sentences": len(translations[0]),
-        "post_process": args.post_process,
         "seconds": round(args.seconds, 2),
     }
     write_results(output, *translations, results)

@@ -10,12 +10,8 @@ import torch
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import whole_file
-from diverse_mha.compat import (
-    LOADING_ERRORS,
-    allow_fairseq_checkpoints,
-    checkpoint_error,
-    refusals_named,
-)
+from diverse_mha.common.processes import ended_in_order
+from diverse_mha.compat import LOADING_ERRORS, checkpoint_error, refusals_named
 from diverse_mha.tasks.data_files import dictionaries_named
 
 SCORERS = (
@@ -39,7 +35,6 @@ def load_checkpoint(path: str | Path, *, mmap: bool = False) -> dict:
     path = Path(path)
     if not path.is_file():
         raise UserError(f"{path}: no such checkpoint; check the folder for those that exist")
-    allow_fairseq_checkpoints()
     mmap = mmap and zipfile.is_zipfile(path)  # torch's format before 1.6 was no zip file
     try:
         state = torch.load(path, map_location="cpu", weights_only=True, mmap=mmap)
@@ -56,12 +51,14 @@ def load_checkpoint(path: str | Path, *, mmap: bool = False) -> dict:
 def save_checkpoint(state: dict, output: str | Path) -> None:
     """Write a checkpoint under a temporary name and move it into place once it is whole.
 
+    SIGTERM and SIGHUP remove what is under that name.
+
     Raises:
         UserError: if the operating system refuses, such as for a full disk.
     """
     output = Path(output)
     output.parent.mkdir(parents=True, exist_ok=True)
-    with refusals_named(str(output)), whole_file(output) as file:
+    with ended_in_order(), refusals_named(str(output)), whole_file(output) as file:
         torch.save(state, file)
 
 

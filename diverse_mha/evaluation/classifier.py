@@ -162,12 +162,12 @@ def main(words: Sequence[str] | None = None) -> int:
     check_data_exists(data)
     if not (data / "label").is_dir():
         raise UserError(f"{data}: no labels in it; {MAKE_DATA}")
-    asked = {"data": str(data), "subset": args.subset}
-    output = evaluation_output(args, [args.checkpoint], "accuracy", asked)
     import_plugin(args.user_dir)
     subsets = subsets_of(data, args.subset)
     logging.getLogger("fairseq").setLevel(logging.WARNING)  # it names every file it reads
     model, task = load(args.checkpoint, data, accuracy_by=args.accuracy_by, cpu=args.cpu)
+    asked = {"data": str(data), "subset": args.subset, "accuracy_by": task.cfg.accuracy_by}
+    output = evaluation_output(args, [args.checkpoint], "accuracy", asked)
     for subset in subsets:
         load_split(model, task, subset)
     start = time.monotonic()
@@ -185,7 +185,6 @@ def main(words: Sequence[str] | None = None) -> int:
     content = {
         "checkpoint": args.checkpoint,
         **asked,
-        "accuracy_by": task.cfg.accuracy_by,
         "subsets": results,
         "seconds": round(time.monotonic() - start, 2),
     }

@@ -61,13 +61,19 @@ def parse_with_fairseqs(
 
     Raises:
         UserError: for one of these options, or the beginning of one, that does not go on to
-            fairseq for any command, or is ``refused`` besides, with the reason given there.
+            fairseq for any command, or is ``refused`` besides, with the reason given there; for
+            options of fairseq's before the data, as their values are taken for our arguments.
     """
     args, args.extra = parser.parse_known_args(words)
+    if args.extra and os.path.isdir(args.extra[-1]) and not os.path.isdir(args.data):
+        raise UserError(
+            f"data_bin {args.data}: no folder, but {args.extra[-1]} is one; give fairseq's options "
+            "after data_bin"
+        )
     for word in args.extra:
         name = word.partition("=")[0]
         for option, why in (_REFUSED | refused).items():
-            if name.startswith("--") and option.startswith(name):
+            if option.startswith(name) if name.startswith("--") else option == name[:2]:
                 raise UserError(f"{name}: {why}")
     return args
 
@@ -96,7 +102,10 @@ def evaluation_output(
     output = args.output or Path(checkpoints[0]).with_name(name)
     check_file("--output", output, ".json")
     if args.output is None and output.is_file():
-        there = read_json(output, "delete it, or give --output")
+        cure = "delete it, or give --output"
+        there = read_json(output, cure)
+        if not isinstance(there, dict):
+            raise UserError(f"{output}: is no result of an evaluation; {cure}")
         for key, value in settings.items():
             if not _alike(there.get(key, value), value):  # an older result may lack it
                 raise UserError(

@@ -14,7 +14,6 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from math import comb
 from pathlib import Path
 
 from diverse_mha.common.arguments import add_number
@@ -56,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="runs of another method; may be given several times",
     )  # fmt: skip
     parser.add_argument(
-        "--reference", metavar="REF", help="plain text, untouched (runs: that of their data)"
+        "--reference", metavar="REF", help="plain text, untouched (runs: that of their evaluation)"
     )
     parser.add_argument(
         "--tokenize", metavar="NAME",
@@ -68,7 +67,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     text = f"of methods: draws of the bootstrap (default: {RESAMPLES:,})"
     add_number(parser, "resamples", None, text, least=100)
-    add_number(parser, "seed", SEED, "of the resampling")  # sacreBLEU takes 0 for no seed
+    text = f"of the resampling (default: {SEED})"
+    add_number(parser, "seed", None, text)  # sacreBLEU takes 0 for no seed
     parser.add_argument(
         "--output", type=Path, metavar="FILE.json",
         help="also write the results; of methods also as FILE.md, FILE.csv and FILE.tex",
@@ -105,17 +105,20 @@ def _methods(args: argparse.Namespace) -> int:
     for name, paths in groups:
         runs = [read_run(path, reference=reference, tokenize=args.tokenize) for path in paths]
         systems.append(System(name, tuple(runs)))
-    resamples = args.resamples or RESAMPLES
-    if args.resamples is not None and not systems[0].runs[0].statistics:
-        raise UserError(f"--resamples {args.resamples}: these runs are compared over seeds only")
-    found = compare_systems(systems, resamples=resamples, seed=args.seed)
+    for name in ("tokenize", "resamples", "seed"):
+        value = getattr(args, name)
+        if value is not None and not systems[0].runs[0].statistics:
+            raise UserError(f"--{name} {value}: is for translations, these runs have none; omit it")
+    resamples, seed = args.resamples or RESAMPLES, args.seed or SEED
+    found = compare_systems(systems, resamples=resamples, seed=seed)
     layout = lay_out(found, f"Compared with {names[0]}", resamples=resamples)
-    print(to_text(layout))
+    said = to_text(layout)
     if args.output is not None:
         files = write_texts(layout, args.output.parent, args.output.stem)
         content = {"title": layout.title, "notes": layout.notes, "systems": to_json(found)}
-        write_json(args.output, content | {"resamples": resamples, "seed": args.seed})
-        print("written: " + ", ".join(map(str, [args.output, *files])))
+        write_json(args.output, content | {"resamples": resamples, "seed": seed})
+        said += "\nwritten: " + ", ".join(map(str, [args.output, *files]))
+    print(said)
     return 0
 
 
@@ -145,6 +148,8 @@ def _two_files(args: argparse.Namespace) -> int:
     texts = read_parallel({option: Path(path) for option, path in files.items()})
     *hypotheses, reference = texts
     names = parse_names("--tests", args.tests, _TESTS) or _TESTS
+    if args.seed is not None and not _PAIRED.keys() & set(names):
+        raise UserError(f"--seed {args.seed}: --tests {args.tests} draws nothing; omit one of them")
     metric = _metric(tokenize)
     bleu_a, bleu_b = (metric.corpus_score(lines, [reference]).score for lines in hypotheses)
     results = {
@@ -157,38 +162,25 @@ def _two_files(args: argparse.Namespace) -> int:
         "signature": str(metric.get_signature()),
         "tests": {},
     }
-    print(f"A  {bleu_a:6.2f}  {args.hyp_a}")
-    print(f"B  {bleu_b:6.2f}  {args.hyp_b}")
-    print(f"BLEU of {len(reference):,} sentences, {results['signature']}")
+    said = [f"A  {bleu_a:6.2f}  {args.hyp_a}", f"B  {bleu_b:6.2f}  {args.hyp_b}"]
+    said += [f"BLEU of {len(reference):,} sentences, {results['signature']}"]
     for name in names:
         if name == "sign":
             found, more = _sign(texts, _metric(tokenize, effective_order=True))
         else:
-            found, more = _paired(name, texts, metric, args.seed)
+            found, more = _paired(name, texts, metric, args.seed or SEED)
         results["tests"][name] = found
-        print(f"{found['name']}: p = {found['p']:.4g}, n = {found['n']:,}{more}")
+        said.append(f"{found['name']}: p = {found['p']:.4g}, n = {found['n']:,}{more}")
     if args.output is not None:
         write_json(args.output, results)
+    print(*said, sep="\n")
     return 0
-
-
-def sign_test(better: int, worse: int) -> float:
-    """Two-sided p-value of the exact sign test.
-
-    The probability, were both outcomes equally likely, of a split at least as uneven:
-    2 sum over k <= min(better, worse) of C(n, k) / 2^n, at most 1, with n = better + worse.
-
-    Args:
-        better: Sentences in which one translation is better.
-        worse: Sentences in which it is worse; ties are in neither.
-    """
-    n = better + worse
-    tail = sum(comb(n, k) for k in range(min(better, worse) + 1))
-    return min(1.0, 2 * tail / 2**n)  # whole numbers to the end, so exact
 
 
 def _sign(texts: Sequence[Sequence[str]], metric) -> tuple[dict, str]:
     """Make the sign test of two translations and their reference; the result, and it in words."""
+    from scipy.stats import binomtest
+
     differences = [
         metric.sentence_score(b, [line]).score - metric.sentence_score(a, [line]).score
         for a, b, line in zip(*texts, strict=True)
@@ -197,7 +189,7 @@ def _sign(texts: Sequence[Sequence[str]], metric) -> tuple[dict, str]:
     ties = len(differences) - better - worse
     found = {
         "name": "sign test on sentence BLEU, exact binomial, two-sided",
-        "p": sign_test(better, worse),
+        "p": float(binomtest(better, better + worse).pvalue) if better + worse else 1.0,
         "n": better + worse,
         "b_better": better,
         "a_better": worse,

@@ -51,7 +51,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = evaluation_parser(
         "evaluate-lm",
         "Loss and perplexity of a language model. "
-        "Options that are not listed go to fairseq-eval-lm.",
+        "Options that are not listed go to fairseq-eval-lm; give them after data_bin.",
         "Writes FILE.json with loss, perplexity, number of tokens and versions.",
         model="the model",
         data="the data that fairseq-preprocess made",

@@ -39,6 +39,10 @@ from diverse_mha.evaluation.deploy.translator import (
 from diverse_mha.tasks.data_files import check_split
 
 _HYPOTHESIS = re.compile(r"H-(\d+)\t[^\t]*\t(.*)", re.DOTALL)
+_REFUSED = dict.fromkeys(
+    ("--source-lang", "--target-lang", "-s", "-t"),
+    "is given by this script; use --target-lang LANG, which follows from the checkpoint otherwise",
+)
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -46,7 +50,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = evaluation_parser(
         "evaluate",
         "Translate with beam search; score with tokenised BLEU and with sacreBLEU. "
-        "Options that are not listed go to fairseq-generate.",
+        "Options that are not listed go to fairseq-generate; give them after data_bin.",
         "Writes FILE.json with both scores, FILE.hyp.tok (tokenised translations) and "
         "FILE.hyp.detok (plain text).",
         model="the model; several joined by ':' form an ensemble",
@@ -102,44 +106,62 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def language_pair(data: Path, subset: str, target: str | None) -> tuple[str, str]:
-    """Find the source and the target language in the names of the binarised files.
+def trained_on(checkpoint: str) -> tuple[str | None, str | None]:
+    """Return the source and the target language of a checkpoint's training, if it says so."""
+    task = settings(load_checkpoint(checkpoint, mmap=True))
+    return task.get("source_lang"), task.get("target_lang")
+
+
+def language_pair(
+    data: Path, subset: str, target: str | None, trained: tuple[str | None, str | None]
+) -> tuple[str, str]:
+    """Find the languages, as the names of the binarised files order them.
+
+    Of several pairs it is the one that the checkpoint was ``trained`` on, in either direction.
 
     Raises:
-        UserError: If the folder or the subset is not there, or ``target`` is neither language.
+        UserError: If the folder or the subset is not there, ``target`` is neither language, or
+            there are several pairs and none is the checkpoint's.
     """
     check_data_exists(data)
-    found = {}
-    for path in data.glob("*.*-*.*.idx"):
+    found: dict[str, dict] = {}
+    for path in sorted(data.glob("*.*-*.*.idx")):
         name, pair, side, _ = path.name.rsplit(".", 3)
         if pair.endswith(f"-{side}"):
-            found[name] = (pair[: -len(side) - 1], side)
+            languages = pair[: -len(side) - 1], side
+            found.setdefault(name, {})[frozenset(languages)] = languages
     if subset not in found:
         there = ", ".join(sorted(found)) or "none"
         raise UserError(f"--subset {subset}: not in {data}; there: {there}")
-    if target not in (None, *found[subset]):
-        raise UserError(f"--target-lang {target}: {data} is for {' and '.join(found[subset])}")
-    return found[subset]
+    pairs = found[subset]
+    if len(pairs) > 1 and frozenset(trained) not in pairs:
+        there = ", ".join(map("-".join, pairs.values()))
+        raise UserError(
+            f"{data}: has {subset} for {there}, none of them what the checkpoint was trained on; "
+            "give a folder with one pair"
+        )
+    pair = pairs.get(frozenset(trained)) or next(iter(pairs.values()))
+    if target not in (None, *pair):
+        raise UserError(f"--target-lang {target}: {data} is for {' and '.join(pair)}")
+    return pair
 
 
-def direction(pair: tuple[str, str], target: str | None, checkpoint: str) -> tuple[str, str]:
+def direction(
+    pair: tuple[str, str], target: str | None, trained: tuple[str | None, str | None]
+) -> tuple[str, str]:
     """Return the source and the target language of a translation, of the data's ``pair``.
 
-    Without ``target`` it is into the language that the checkpoint was trained to translate into;
-    where it was trained on others, or does not say, into the second of the data. What is wrong
-    with the checkpoint is said where it is opened.
+    Without ``target`` it is into the language that the checkpoint was ``trained`` to translate
+    into; where it was trained on others, or does not say, into the second of the data.
     """
-    task = settings(load_checkpoint(checkpoint, mmap=True)) if Path(checkpoint).is_file() else {}
-    trained = task.get("target_lang")
-    if {task.get("source_lang"), trained} != set(pair):
-        trained = None
-    if trained and target not in (None, trained):
+    into = trained[1] if set(trained) == set(pair) else None
+    if into and target not in (None, into):
         print(
-            f"note: {checkpoint} was trained to translate into {trained}, "
-            f"--target-lang {target} asks for the other direction",
+            f"note: the checkpoint was trained to translate into {into}, --target-lang {target} "
+            "asks for the other direction",
             file=sys.stderr,
         )
-    target = target or trained or pair[1]
+    target = target or into or pair[1]
     return pair[1 - pair.index(target)], target
 
 
@@ -187,7 +209,7 @@ def generate(args: argparse.Namespace, folder: str) -> Path:
 
     words = ["--source-lang", args.source_lang, "--target-lang", args.target_lang]
     words += ["--beam", str(args.beam), "--lenpen", str(args.lenpen), "--results-path", folder]
-    if args.post_process not in (None, "none"):
+    if args.post_process is not None:
         words += ["--post-process", args.post_process]
     run_fairseq(fairseq_generate, options.get_generation_parser(), args, words)
     return Path(folder, f"generate-{args.subset}.txt")
@@ -210,14 +232,15 @@ def evaluate_text(args: argparse.Namespace) -> int:
     import_plugin(parser.parse_args(args.extra, args).user_dir)
     source, raw = read_parallel({"--source": args.source, "--reference": args.reference})
     args.lowercase |= _preparation(Path(args.data))[1]
-    checkpoints, asked = args.checkpoint.split(os.pathsep), decoding_settings(args)
-    output = evaluation_output(args, checkpoints, args.source.name, asked)
     start = time.monotonic()
     translator = Translator(args.checkpoint, args.data, args)
-    found = list(translator.translate(source))
-    args.seconds = time.monotonic() - start
     target = translator.target
     args.target_lang, args.post_process = target.language, target.post_process
+    check_scorer(target.language)
+    checkpoints, asked = args.checkpoint.split(os.pathsep), decoding_settings(args)
+    output = evaluation_output(args, checkpoints, args.source.name, asked)
+    found = list(translator.translate(source))
+    args.seconds = time.monotonic() - start
     translations = [line.tokens for line in found], [line.text for line in found]
     report(args, output, args.source.name, translations, ([*map(target.tokenise(), raw)], raw))
     return 0
@@ -225,16 +248,17 @@ def evaluate_text(args: argparse.Namespace) -> int:
 
 def main(words: Sequence[str]) -> int:
     """Translate and score as the command line says, and return the exit code."""
-    args = parse_with_fairseqs(build_parser(), words, refused={})
+    args = parse_with_fairseqs(build_parser(), words, _REFUSED)
     if (args.source is None) != (args.reference is None):
         raise UserError("--source and --reference belong together; give both, or neither")
     data = Path(args.data)
     if args.source is not None:
         return evaluate_text(args)
     args.subset = args.subset or "test"
-    pair = language_pair(data, args.subset, args.target_lang)
     checkpoints = args.checkpoint.split(os.pathsep)
-    args.source_lang, language = direction(pair, args.target_lang, checkpoints[0])
+    trained = trained_on(checkpoints[0])
+    pair = language_pair(data, args.subset, args.target_lang, trained)
+    args.source_lang, language = direction(pair, args.target_lang, trained)
     args.target_lang = language
     check_scorer(language)
     name = f"{args.subset}.{language}"
@@ -247,6 +271,8 @@ def main(words: Sequence[str]) -> int:
     )
     if args.post_process == "auto":
         args.post_process = subwords_of(data / f"dict.{language}.txt")
+    elif args.post_process == "none":
+        args.post_process = None
     for checkpoint in checkpoints:
         check_translates(checkpoint)
     languages, lowercased = _preparation(data)

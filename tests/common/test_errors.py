@@ -1,6 +1,8 @@
 """How commands end when something is wrong."""
 
 import errno
+import io
+import sys
 
 import pytest
 
@@ -53,6 +55,26 @@ def test_code_is_what_main_returns(result, code, capsys):
 def test_our_own_mistakes_keep_their_traceback():
     with pytest.raises(KeyError):
         run_cli(raising(KeyError("bug")))
+
+
+@pytest.mark.parametrize("error, code", [(UserError("no such corpus"), 2), (None, 0)])
+def test_what_a_closed_stderr_is_told_is_not_in_the_output(monkeypatch, capsys, error, code):
+    def main():
+        sys.stderr.write("progress")
+        if error:
+            raise error
+
+    monkeypatch.setattr(sys, "stderr", None)  # what Python makes of 2>&-
+    with pytest.raises(SystemExit) as end:
+        run_cli(main)
+    assert (end.value.code, capsys.readouterr().out) == (code, "")
+
+
+def test_what_the_locale_lacks_is_escaped(monkeypatch):
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), "ascii"))
+    with pytest.raises(SystemExit) as end:
+        run_cli(lambda: print("1 ± 2"))
+    assert (end.value.code, sys.stdout.buffer.getvalue()) == (0, b"1 \\xb1 2\n")
 
 
 def test_a_closed_output_is_no_error(monkeypatch):

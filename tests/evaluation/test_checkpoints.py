@@ -2,6 +2,7 @@
 
 import argparse
 import re
+import signal
 
 import pytest
 import torch
@@ -9,7 +10,12 @@ from fairseq import options as fairseq_options
 from fairseq.tasks.translation import TranslationTask
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.evaluation.checkpoints import check_task, check_translates, fitting
+from diverse_mha.evaluation.checkpoints import (
+    check_task,
+    check_translates,
+    fitting,
+    save_checkpoint,
+)
 
 
 @pytest.mark.parametrize("name", ["embed_tokens", "embed_tokens.embeddings.0.0"])
@@ -61,3 +67,21 @@ def test_a_model_without_an_encoder_does_not_translate(tmp_path):
     torch.save({"model": {"decoder.embed_tokens.weight": torch.ones(9, 2)}}, path)
     with pytest.raises(UserError, match="no translation model; .*evaluate-lm language"):
         check_translates(str(path))
+
+
+def test_what_is_told_to_end_leaves_no_part_of_a_checkpoint(tmp_path, monkeypatch):
+    def save(state, file):
+        file.write(b"half")
+        try:
+            signal.raise_signal(signal.SIGTERM)
+        finally:  # as torch's writer does
+            raise RuntimeError("unexpected pos 1600 vs 1494")
+
+    monkeypatch.setattr(torch, "save", save)
+    before = signal.signal(signal.SIGTERM, lambda *_: None)
+    try:
+        with pytest.raises(SystemExit) as end:
+            save_checkpoint({}, tmp_path / "mean.pt")
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert end.value.code == 128 + signal.SIGTERM and not list(tmp_path.iterdir())

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from diverse_mha.common.errors import UserError
+from diverse_mha.evaluation import classifier
 from diverse_mha.evaluation.classifier import load_split, main, predict, score, subsets_of
 
 # predicted class, right class, group
@@ -48,7 +49,6 @@ def test_wrong_arguments_are_refused(tmp_path):
     for words, message in (
         (["c.pt", "nowhere"], "nowhere: no such data folder"),
         (["c.pt", str(tmp_path / "label")], "label: no labels in it; make it with"),
-        (["c.pt", str(tmp_path), "--output", "x.txt"], "--output x.txt: must end in .json"),
         (["c.pt", str(tmp_path), "--batch-size", "0"], "--batch-size: 0 is not a whole number"),
         (["c.pt"], "required: data_bin; see diverse-mha evaluate-classifier --help"),
         ([str(tmp_path / "c.pt"), str(tmp_path)], "c.pt: no such checkpoint"),
@@ -57,16 +57,31 @@ def test_wrong_arguments_are_refused(tmp_path):
             main(words)
 
 
-def test_a_result_of_other_splits_is_kept(tmp_path):
+@pytest.mark.parametrize(
+    "options, said",
+    [
+        (["--subset", "valid"], "with subset None, which one with valid would replace; give --out"),
+        (["--accuracy-by", "depth"], "with accuracy_by length, which one with depth would repl"),
+        (["--output", "x.txt"], "--output x.txt: must end in .json"),
+    ],
+)
+def test_a_result_of_other_settings_is_kept(tmp_path, monkeypatch, options, said):
+    def load(checkpoint, data, *, accuracy_by, cpu):
+        task = SimpleNamespace(cfg=SimpleNamespace(accuracy_by=accuracy_by or "length"))
+        return None, task
+
     (tmp_path / "label").mkdir()
     (tmp_path / "label" / "valid.idx").touch()
     there = tmp_path / "c.accuracy.json"
-    there.write_text(json.dumps({"data": str(tmp_path), "subset": None}))
+    kept = {"data": str(tmp_path), "subset": None, "accuracy_by": "length"}
+    there.write_text(json.dumps(kept))
     words = [str(tmp_path / "c.pt"), str(tmp_path)]
-    with pytest.raises(UserError, match="c.pt: no such checkpoint"):  # the same again is welcome
+    monkeypatch.setattr(classifier, "load", load)
+    monkeypatch.setattr(classifier, "load_split", None)
+    with pytest.raises(TypeError, match="not callable"):  # the same again is welcome
         main(words)
-    with pytest.raises(UserError, match="accuracy.json: is a result with subset None, which one"):
-        main([*words, "--subset", "valid"])
+    with pytest.raises(UserError, match=said):
+        main([*words, *options])
 
 
 class Stub:

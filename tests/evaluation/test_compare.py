@@ -4,6 +4,7 @@ import itertools
 import json
 import os
 import random
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,17 +13,26 @@ from diverse_mha.common.errors import UserError
 from diverse_mha.evaluation import compare
 
 
+def sign_test(better, worse):
+    """Make the sign test of so many lines and a tie; a line is its own score."""
+    a, b = [*"0" * better, *"1" * worse, "1"], [*"1" * better, *"0" * worse, "1"]
+    metric = SimpleNamespace(sentence_score=lambda line, _: SimpleNamespace(score=int(line)))
+    found, _ = compare._sign((a, b, a), metric)
+    assert (found["b_better"], found["a_better"], found["ties"]) == (better, worse, 1)
+    return found["p"]
+
+
 @pytest.mark.parametrize(("better", "worse"), [(0, 0), (3, 3), (5, 1), (0, 6), (7, 2), (1, 9)])
 def test_sign_test_counts_all_outcomes(better, worse):
     """Brute force: the share of all sequences of coin tosses at least as uneven."""
     n = better + worse
     outcomes = [sum(tosses) for tosses in itertools.product((0, 1), repeat=n)]
     uneven = [abs(heads - n / 2) >= abs(better - n / 2) for heads in outcomes]
-    assert compare.sign_test(better, worse) == pytest.approx(sum(uneven) / len(outcomes))
+    assert sign_test(better, worse) == pytest.approx(sum(uneven) / len(outcomes))
 
 
 def test_sign_test_of_many_sentences_does_not_overflow():
-    assert compare.sign_test(1600, 1400) == pytest.approx(0.000280, abs=2e-6)  # normal: 3.63 sd
+    assert sign_test(1600, 1400) == pytest.approx(0.000280, abs=2e-6)  # normal: 3.63 sd
 
 
 @pytest.fixture
@@ -55,7 +65,7 @@ def test_a_clear_difference_and_none_at_all(files, capsys):
     assert set(result["tests"]) == {"bootstrap", "randomisation", "sign"}
     sign = result["tests"]["sign"]
     assert sign["n"] == sign["a_better"] + sign["b_better"] == 120 - sign["ties"]
-    assert sign["p"] == compare.sign_test(sign["b_better"], sign["a_better"])
+    assert sign["p"] == sign_test(sign["b_better"], sign["a_better"])
     said = capsys.readouterr().out
     for name in ("paired bootstrap resampling", "approximate randomisation", "sign test"):
         assert name in said
@@ -130,6 +140,7 @@ def test_files_that_do_not_fit_are_refused(files, change, message):
         (["--tests", "t-test"], "--tests t-test: unknown 't-test'; choose from bootstrap"),
         (["--tokenize", "moses"], "--tokenize moses: unknown; choose from 13a"),
         (["--seed", "0"], "--seed: 0 is not a whole number from 1 up"),
+        (["--seed", "3", "--tests", "sign"], "--seed 3: --tests sign draws nothing; omit one of"),
     ],
 )
 def test_options_are_checked(files, options, message):

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -14,7 +15,7 @@ import torch
 from diverse_mha.common import files
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.tables import to_text
-from diverse_mha.evaluation import bleu, command_line
+from diverse_mha.evaluation import bleu, command_line, language_model
 from diverse_mha.evaluation import translation as evaluate
 from diverse_mha.training.quickstart import table
 from tests import warm
@@ -67,14 +68,27 @@ def test_subwords_show_in_the_dictionary(tmp_path, words, expected):
 
 def test_languages_from_file_names(tmp_path):
     data = binarised(tmp_path / "bin")
-    assert evaluate.language_pair(data, "test", None) == ("de", "en")
-    assert evaluate.language_pair(data, "test", "de") == ("de", "en")
+    unknown = (None, None)
+    assert evaluate.language_pair(data, "test", None, unknown) == ("de", "en")
+    assert evaluate.language_pair(data, "test", "de", ("fr", "it")) == ("de", "en")
     with pytest.raises(UserError, match="--target-lang fr: .*bin is for de and en"):
-        evaluate.language_pair(data, "test", "fr")
+        evaluate.language_pair(data, "test", "fr", unknown)
     with pytest.raises(UserError, match="--subset valid: not in .*bin; there: test"):
-        evaluate.language_pair(data, "valid", None)
+        evaluate.language_pair(data, "valid", None, unknown)
     with pytest.raises(UserError, match="nowhere: no such data folder"):
-        evaluate.language_pair(tmp_path / "nowhere", "test", None)
+        evaluate.language_pair(tmp_path / "nowhere", "test", None, unknown)
+
+
+@pytest.mark.parametrize("trained", [("de", "en"), ("fr", "de"), ("en", "it")])
+def test_of_several_pairs_the_checkpoints_is_scored(tmp_path, trained):
+    pairs = {"de-en": ("de", "en"), "de-fr": ("de", "fr"), "en-it": ("en", "it")}
+    names = [f"test.{pair}.{side}.idx" for pair, sides in pairs.items() for side in sides]
+    data = binarised(tmp_path / "bin", names=names)
+    found = evaluate.language_pair(data, "test", None, trained)
+    assert found in pairs.values() and set(found) == set(trained)
+    for other in (("de", "it"), (None, None)):
+        with pytest.raises(UserError, match="bin: has test for de-en, de-fr, en-it, .*; give a fo"):
+            evaluate.language_pair(data, "test", None, other)
 
 
 @pytest.mark.parametrize(
@@ -92,17 +106,45 @@ def test_the_direction_is_that_of_the_training(tmp_path, capsys, trained, given,
     task = dict(zip(("source_lang", "target_lang"), trained or (), strict=False))
     path = tmp_path / "model.pt"
     torch.save({"model": {}, "cfg": {"task": task}}, path)
-    assert evaluate.direction(("de", "en"), given, str(path)) == expected
+    trained = evaluate.trained_on(str(path))
+    assert evaluate.direction(("de", "en"), given, trained) == expected
     assert ("asks for the other direction" in capsys.readouterr().err) == (given == "en")
 
 
-def test_a_language_that_cannot_be_scored_is_refused_at_once(monkeypatch):
+@pytest.fixture
+def no_japanese(monkeypatch):
+    """Leave sacreBLEU without what tokenises Japanese."""
+
     def missing(*args, **options):
-        raise RuntimeError("Japanese tokenization requires extra dependencies\nmore")
+        raise RuntimeError("\nJapanese needs more.\nInstall it.\n\n    pip install x\n")
 
     monkeypatch.setattr("sacrebleu.metrics.BLEU", missing)
-    with pytest.raises(UserError, match=r'cannot tokenise ja here .*"sacrebleu\[ja\]"'):
-        bleu.check_scorer("ja")
+    return r' here \(Japanese needs more.\); pip install "sacrebleu\[ja\]"'
+
+
+@pytest.mark.parametrize("language, tokenize", [("ja", None), ("jpn", None), ("", "ja-mecab")])
+def test_a_language_that_cannot_be_scored_is_refused_at_once(no_japanese, language, tokenize):
+    with pytest.raises(UserError, match=f"cannot tokenise {tokenize or language}{no_japanese}"):
+        bleu.check_scorer(language, tokenize)
+
+
+def test_plain_text_that_cannot_be_scored_is_not_translated(tmp_path, monkeypatch, no_japanese):
+    target = SimpleNamespace(language="jpn", post_process=None)
+    monkeypatch.setattr(evaluate, "Translator", lambda *_: SimpleNamespace(target=target))
+    (tmp_path / "text").write_text("one\n")
+    words = [f"--{name}={tmp_path}/text" for name in ("source", "reference")]
+    with pytest.raises(UserError, match=f"cannot tokenise jpn{no_japanese}"):
+        evaluate.main(["model.pt", str(tmp_path), *words])
+
+
+@pytest.mark.parametrize("main", [evaluate.main, language_model.main])
+def test_fairseqs_options_come_last(tmp_path, main):
+    words = ["--max-len-b", "50", f"{tmp_path}/m.pt", str(tmp_path)]
+    message = f"data_bin {tmp_path}/m.pt: no folder, but {tmp_path} is one; give fairseq's options "
+    with pytest.raises(UserError, match=f"{message}after data_bin"):
+        main(words)
+    with pytest.raises(UserError, match="m.pt: no such checkpoint|no dict.txt in it"):
+        main([*words[2:], "--user-dir", str(tmp_path)])
 
 
 @pytest.mark.parametrize(
@@ -116,6 +158,10 @@ def test_a_language_that_cannot_be_scored_is_refused_at_once(monkeypatch):
         ("--num-shards=2", "--num-shards: leaves out a part of what is to be scored; leave it"),
         ("--score-reference", "--score-reference: scores the references themselves"),
         ("--prefix-size=1", "--prefix-size: puts words of the reference into what is scored"),
+        ("--source-lang=en", "--source-lang: is given by this script; use --target-lang LANG"),
+        ("--target-la=en", "--target-la: is given by this script; use --target-lang LANG"),
+        ("-s", "-s: is given by this script; use --target-lang LANG"),
+        ("-ten", "-ten: is given by this script; use --target-lang LANG"),
         ("--skip-invalid", "--skip-invalid: leaves out what is to be scored; leave it out"),
     ],
 )
@@ -147,6 +193,9 @@ def test_ensembles_of_other_runs_have_files_of_their_own(tmp_path):
         ({"extra": ["--nbest", "2"]}, r"generate_options \[\], which one with \['--nbest', '2'\]"),
         ({"source": Path("b/in.de")}, "with source a/in.de, which one with b/in.de would replace"),
         ({"lowercase": True}, "with lowercase False, which one with True would replace"),
+        ({"post_process": None}, "with post_process subword_nmt, which one with None would repl"),
+        ({"moses_language": "de"}, "with moses_language None, which one with de would replace"),
+        ({"compound_split": True}, "with compound_split False, which one with True would replace"),
         ({"raw_reference": Path("r")}, "with raw_reference None, which one with r would replace"),
     ],
 )
@@ -154,7 +203,8 @@ def test_a_result_that_came_about_otherwise_is_kept(tmp_path, changed, message):
     args = argparse.Namespace(data="bin", beam=5, lenpen=1.0, extra=[], output=None)
     args.source, args.reference = Path("a/in.de"), Path("a/in.en")
     args.raw_reference = args.tok_reference = None
-    args.lowercase = False
+    args.lowercase = args.compound_split = False
+    args.post_process, args.moses_language = "subword_nmt", None
     kept = bleu.decoding_settings(args) | {"sacrebleu": 20.0}
     (tmp_path / "best.in.de.json").write_text(json.dumps(kept))
     vars(args).update(changed)
@@ -170,6 +220,14 @@ def test_a_result_that_came_about_otherwise_is_kept(tmp_path, changed, message):
         output()
     args.output = tmp_path / "best.in.de.json"
     assert output() == args.output, "as asked by name"
+
+
+@pytest.mark.parametrize("content", ["[]", '"text"', "{"])
+def test_what_is_no_result_is_not_replaced_either(tmp_path, content):
+    (tmp_path / "best.test.json").write_text(content)
+    args = argparse.Namespace(output=None)
+    with pytest.raises(UserError, match="best.test.json: .*; delete it, or give --output$"):
+        command_line.evaluation_output(args, [f"{tmp_path}/best.pt"], "test", {"beam": 5})
 
 
 @pytest.mark.parametrize("value", ["nan", "inf", "1e9", "-11", "low"])
@@ -285,6 +343,7 @@ def test_what_is_told_to_end_leaves_no_folder(tmp_path, monkeypatch, number):
         folders.append(folder)
         os.kill(os.getpid(), number)
 
+    torch.save({"model": {}}, tmp_path / "model.pt")
     monkeypatch.setattr(evaluate, "check_translates", lambda path: None)
     monkeypatch.setattr(evaluate, "check_split", lambda folder, split: None)
     monkeypatch.setattr(evaluate, "generate", generate)
@@ -301,17 +360,19 @@ def test_what_is_told_to_end_leaves_no_folder(tmp_path, monkeypatch, number):
 
 def test_missing_and_unequal_references_are_refused(tmp_path):
     data = binarised(tmp_path / "out" / "bin")
+    model = str(tmp_path / "model.pt")
+    torch.save({"model": {}}, model)
     with pytest.raises(UserError, match="--raw-reference .*raw/test.en: no such file; check"):
-        evaluate.main(["model.pt", str(data)])
+        evaluate.main([model, str(data)])
     for folder, text in (("raw", "a\nb\n"), ("tok", "a\n")):
         (tmp_path / "out" / folder).mkdir()
         (tmp_path / "out" / folder / "test.en").write_text(text)
     with pytest.raises(UserError, match="--tok-reference .*: 1 lines, --raw-.* has 2; line n"):
-        evaluate.main(["model.pt", str(data)])
+        evaluate.main([model, str(data)])
     with pytest.raises(UserError, match="--target-lang fr: .* is for de and en"):
-        evaluate.main(["model.pt", str(data), "--target-lang", "fr"])
+        evaluate.main([model, str(data), "--target-lang", "fr"])
     with pytest.raises(UserError, match="--beam: 0 is not a whole number from 1 up"):
-        evaluate.main(["model.pt", str(data), "--beam", "0"])
+        evaluate.main([model, str(data), "--beam", "0"])
 
 
 def test_of_several_translations_the_best_is_scored(tmp_path):

@@ -9,6 +9,7 @@ import numpy as np
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import read_json
 from diverse_mha.corpora.text import read_parallel
+from diverse_mha.evaluation.bleu import check_scorer
 from diverse_mha.evaluation.comparison.metrics import METRICS, sentence_statistics
 
 _SEED = re.compile(r"seed[=_-]?(\d+)")
@@ -35,7 +36,7 @@ class Scored:
     #: By metric, (sentences, K) counts of a translation; empty for other models.
     statistics: dict[str, np.ndarray] = field(default_factory=dict, compare=False)
     test: object = None  # what tells one test set from another
-    decoding: str = ""  # beam, length penalty and fairseq's other options; "" if not known
+    decoding: str = ""  # the search and what made plain text of it; "" if not known
 
 
 def read_run(path: Path, *, reference: Path | None = None, tokenize: str | None = None) -> Scored:
@@ -44,7 +45,7 @@ def read_run(path: Path, *, reference: Path | None = None, tokenize: str | None 
     Args:
         path: A folder that ``diverse-mha reproduce`` or an evaluation script wrote to; the JSON
             file of an evaluation; or a file of translations, a line each, plain text.
-        reference: The reference; default: that of the data the evaluation names.
+        reference: The reference; default: that of the evaluation, or of the data it names.
         tokenize: sacreBLEU's tokeniser; default: that of the evaluation, or 13a.
 
     Raises:
@@ -61,6 +62,8 @@ def read_run(path: Path, *, reference: Path | None = None, tokenize: str | None 
     result = _content(file)
     if result is None:
         raise UserError(f"{file}: no result of an evaluation script; name one, or a folder")
+    if result.get("subset") == "valid":
+        raise UserError(f"{file}: is of the validation set; name a test result")
     found = scores_of(file, result, reference, tokenize)
     return Scored(str(path), _seed(path), *found, _decoding(result))
 
@@ -103,16 +106,15 @@ def accuracy(subsets: dict[str, dict]) -> float:
 
 
 def _content(file: Path) -> dict | None:
-    """Read a JSON file; None if it is not a score on a test set."""
+    """Read a JSON file; None if it is no result of an evaluation."""
     content = read_json(file, "evaluate again")
-    if not isinstance(content, dict) or content.get("subset", "test") == "valid":
-        return None
-    found = {"sacrebleu", "perplexity", "subsets"} & content.keys()
-    return content if found else None
+    known = {"sacrebleu", "perplexity", "subsets"}
+    return content if isinstance(content, dict) and known & content.keys() else None
 
 
 def _only_result(folder: Path) -> Path:
-    found = [file for file in sorted(folder.glob("*.json")) if _content(file) is not None]
+    contents = {file: _content(file) for file in sorted(folder.glob("*.json"))}
+    found = [file for file, one in contents.items() if one and one.get("subset") != "valid"]
     if not found:
         raise UserError(f"{folder}: no result of an evaluation in it; evaluate its model first")
     if len(found) > 1:
@@ -131,7 +133,8 @@ def _seed(path: Path) -> int | None:
 
 
 def _decoding(result: dict) -> str:
-    said = [f"{name} {result[name]}" for name in ("beam", "lenpen") if name in result]
+    names = ("beam", "lenpen", "post_process", "moses_language")
+    said = [f"{name} {result[name]}" for name in names if result.get(name) is not None]
     more = result.get("generate_options")
     return ", ".join([*said, " ".join(map(str, more))] if more else said)
 
@@ -140,8 +143,9 @@ def _evaluated(file: Path, result: dict, reference: Path | None, tokenize: str |
     """Count a translation again, and see that it gives the score of its evaluation."""
     signature = dict(_SIGNATURE.findall(result["sacrebleu_signature"]))
     if reference is None:
+        named = result.get("reference") or result.get("raw_reference")
         name = f"{result['subset']}.{result['target_lang']}"
-        reference = Path(result["data"]).absolute().parent / "raw" / name
+        reference = Path(named or Path(result["data"]).absolute().parent / "raw" / name)
         if not reference.is_file():
             raise UserError(f"{file}: its reference {reference} is gone; give --reference FILE")
     text = file.with_suffix(".hyp.detok")
@@ -159,6 +163,7 @@ def _evaluated(file: Path, result: dict, reference: Path | None, tokenize: str |
 
 
 def _translation(text: Path, reference: Path, tokenize: str, lowercase: bool) -> Found:
+    check_scorer("", tokenize)
     hypotheses, lines = read_parallel({"translations": text, "--reference": reference})
     statistics = sentence_statistics(hypotheses, lines, tokenize=tokenize, lowercase=lowercase)
     scores = {name: float(score(statistics[name].sum(axis=0))) for name, score in METRICS.items()}

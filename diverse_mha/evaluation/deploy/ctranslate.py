@@ -36,8 +36,11 @@ tokeniser, detokeniser = sacremoses.MosesTokenizer({source!r}), sacremoses.Moses
 lines = [line.rstrip("\\r\\n") for line in open(0, encoding="utf-8", newline="\\n")]
 tokens = [tokeniser.tokenize({prepared}, aggressive_dash_splits={aggressive}, return_str=True) for line in lines]
 words = [segment(line{lower}).split() for line in tokens]
+for n, line in enumerate(words, 1):
+    if len(line) > {limit}:
+        sys.exit(f"line {{n}}: {{len(line)}} subwords, at most {limit}; split it")
 found = ctranslate2.Translator(str(here)).translate_batch(
-    words, beam_size=5, max_batch_size=4000, batch_type="tokens", max_input_length=0, max_decoding_length=200
+    words, beam_size=5, max_batch_size=4000, batch_type="tokens", max_input_length=0, max_decoding_length={longest}
 )
 for source, best in zip(words, found):
     text = {joined}
@@ -61,8 +64,10 @@ _SEGMENTERS = {
 }
 
 
-def translation_script(source: Side, target: Side) -> str:
+def translation_script(source: Side, target: Side, positions: tuple[int, int]) -> str:
     """Write the script that translates plain text as the data was prepared.
+
+    ``positions`` are those that the encoder and the decoder have, for subwords and an end.
 
     Raises:
         UserError: for Chinese text, which Moses does not cut into words.
@@ -90,6 +95,8 @@ def translation_script(source: Side, target: Side) -> str:
         aggressive=options["aggressive"],
         lower=".lower()" if options["lowercase"] else "",
         joined=joined,
+        limit=positions[0] - 1,
+        longest=min(200, positions[1] - 1),
     )
 
 
@@ -123,7 +130,8 @@ def convert(path: str, state: dict, data: str, output: Path, quantization: str |
         if not hasattr(args, "source_lang") or not hasattr(args, "target_lang"):
             args.source_lang, args.target_lang = infer_language_pair(data)
         source, target = (read_side(data, code) for code in (args.source_lang, args.target_lang))
-        script = translation_script(source, target)
+        positions = args.max_source_positions, args.max_target_positions
+        script = translation_script(source, target, positions)
         files = [source.segmenter["model"]]
         files += [source.segmenter["vocabulary"]] if source.segmenter["threshold"] else []
     output.parent.mkdir(parents=True, exist_ok=True)

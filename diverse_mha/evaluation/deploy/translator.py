@@ -96,7 +96,8 @@ class Translator:
         """Translate lines of plain text, in order; an empty line gives an empty line.
 
         Raises:
-            UserError: for a line longer than the model can read, with its number from 1.
+            UserError: for a line longer than the model, or a batch, can hold, with its number
+                from 1.
         """
         lines, start = iter(lines), 0
         while portion := list(islice(lines, self._options.buffer)):
@@ -109,12 +110,16 @@ class Translator:
         tokens, lengths = self._hub.task.get_interactive_tokens_and_lengths(
             [encoded[place] for place in places], lambda line: line
         )
-        limit = min(self._hub.max_positions[0], self._options.max_tokens)
+        given = self._options.max_tokens
+        limit, cure = min(
+            (self._hub.max_positions[0], "split it (at the end of a sentence)"),
+            (given, f"--max-tokens {given} is too small for it; give a larger one, or split it"),
+        )
         for place, length in zip(places, lengths, strict=True):
             if length > limit:
                 raise UserError(
                     f"line {start + place + 1}: {length:,} subwords, and at most {limit:,} are "
-                    "read at once; split it (at the end of a sentence)"
+                    f"read at once; {cure}"
                 )
         found = [""] * len(lines)
         hypotheses = self._hub.generate(tokens, beam=self._options.beam) if tokens else []

@@ -1,8 +1,10 @@
 """``diverse-mha compare`` on folders of runs: what it reads, finds, writes and refuses."""
 
+import io
 import json
 import random
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -70,6 +72,20 @@ def test_another_beam_is_noted(folder, capsys):
     assert said + "good: beam 1, lenpen 1.0, --unkpen 3." in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    "setting, value", [("moses_language", "de"), ("post_process", "sentencepiece")]
+)
+def test_another_way_to_plain_text_is_noted(folder, capsys, setting, value):
+    words = ["--baseline", *runs(folder, "base"), "--system", *runs(folder, "good")]
+    for said in (None, value):  # a result without the setting is that of its default
+        for file in folder.glob("runs/*/test.json"):
+            more = {setting: said} if "good" in file.parent.name else {}
+            file.write_text(json.dumps(json.loads(file.read_text()) | {"beam": 5} | more))
+        compare(folder, *words)
+        noted = f"base: beam 5; good: beam 5, {setting} {value}." in capsys.readouterr().out
+        assert noted == (said is not None)
+
+
 def test_means_intervals_and_tests(folder, capsys):
     words = ["--baseline", *runs(folder, "base"), "--system", *runs(folder, "good")]
     words += ["--system", "no change=" + ",".join(runs(folder, "same"))]
@@ -97,6 +113,45 @@ def test_means_intervals_and_tests(folder, capsys):
     assert "†" not in out and "p of chrF by seed, Holm" in out
     for ending in ("md", "csv", "tex"):
         assert "no change" in (folder / f"out.{ending}").read_text()
+
+
+@pytest.mark.parametrize("option", ["reference", "raw_reference"])
+def test_the_reference_is_what_the_evaluation_was_given(folder, option):
+    given = (folder / "data/raw/test.en").rename(folder / "s.en")
+    for file in folder.glob("runs/*/test.json"):
+        more = {"subset": "s.de", "reference": None, option: str(given)}
+        file.write_text(json.dumps(json.loads(file.read_text()) | more))
+    words = ["--baseline", *runs(folder, "base"), "--system", *runs(folder, "good")]
+    assert compare(folder, *words)[1]["measures"]["BLEU"]["difference"]["value"] > 0
+    given.unlink()
+    with pytest.raises(UserError, match="test.json: its reference .*s.en is gone; give --referenc"):
+        compare(folder, *words)
+
+
+def test_a_tokeniser_that_is_not_installed_is_named(folder, monkeypatch):
+    def missing(tokenize):
+        raise RuntimeError("\nJapanese needs more.\n")
+
+    for file in folder.glob("runs/*/test.json"):
+        file.write_text(file.read_text().replace("tok:13a", "tok:ja-mecab"))
+    monkeypatch.setattr("sacrebleu.metrics.BLEU", missing)
+    words = ["--baseline", *runs(folder, "base"), "--system", *runs(folder, "good")]
+    with pytest.raises(UserError, match=r'ja-mecab here .*; pip install "sacrebleu\[ja\]"'):
+        compare(folder, *words)
+
+
+@pytest.mark.parametrize("files", [False, True], ids=["runs", "files"])
+def test_what_cannot_be_printed_is_written_all_the_same(folder, monkeypatch, files):
+    one, other, output = runs(folder, "base"), runs(folder, "good"), folder / "out.json"
+    words = ["--baseline", *one, "--system", *other]
+    if files:
+        words = [f"{run}/test.hyp.detok" for run in (one[0], other[0])]
+        words += ["--reference", f"{folder}/data/raw/test.en", "--tests", "sign"]
+    monkeypatch.setattr(sys, "stdout", io.StringIO())
+    sys.stdout.close()
+    with pytest.raises(ValueError, match="closed file"):
+        cli.run(["compare", *words, "--output", str(output)])
+    assert json.loads(output.read_text())
 
 
 def test_the_same_seed_gives_the_same_interval(folder):
@@ -234,6 +289,19 @@ def test_scores_of_other_texts_are_not_compared(tmp_path, one, other):
     ]
     with pytest.raises(UserError, match="b-seed1.json: scored on another test set or otherwise"):
         cli.run(["compare", *words])
+
+
+@pytest.mark.parametrize("option", ["--tokenize char", "--resamples 200", "--seed 3"])
+def test_options_of_translations_are_not_idle(tmp_path, option):
+    for name in ("a-seed1", "b-seed1", "c-seed1"):
+        content = {"perplexity": 9, "subset": "valid" if name == "c-seed1" else "test"}
+        (tmp_path / f"{name}.json").write_text(json.dumps(content))
+    a, b, c = (str(tmp_path / f"{name}-seed1.json") for name in "abc")
+    words = ["compare", "--baseline", a, "--system"]
+    with pytest.raises(UserError, match=f"{option}: is for translations, these runs have none; om"):
+        cli.run([*words, b, *option.split()])
+    with pytest.raises(UserError, match="c-seed1.json: is of the validation set; name a test res"):
+        cli.run([*words, c])
 
 
 def spoil(folder):
