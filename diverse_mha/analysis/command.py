@@ -12,7 +12,7 @@ from diverse_mha.analysis.collect import COMPONENT_ORDER, Selection, parse_layer
 from diverse_mha.analysis.libraries import check_libraries
 from diverse_mha.analysis.meters import DEFAULT_MEASURES, MEASURES
 from diverse_mha.analysis.names import short_names
-from diverse_mha.analysis.output import check_writable, is_json, write_folder
+from diverse_mha.analysis.output import write_folder
 from diverse_mha.analysis.run import analyze, open_models
 from diverse_mha.analysis.similarity import THRESHOLD, check_threshold
 from diverse_mha.analysis.writers import format_tables
@@ -21,6 +21,7 @@ from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import sha256_of, write_json
 from diverse_mha.common.machine import versions
 from diverse_mha.common.options import parse_names
+from diverse_mha.common.places import check_file, check_folder
 from diverse_mha.common.plugins import add_user_dir, import_plugin
 
 
@@ -83,10 +84,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the similarities of every component and layer of every checkpoint."""
     output = Path(args.output) if args.output else None
-    in_folder = output is not None and not is_json(output)
+    in_folder = output is not None and output.suffix != ".json"
     selection = read_selection(args, in_folder)
-    if output is not None:
-        check_writable(output)
+    if output is not None:  # before the long work
+        (check_folder if in_folder else check_file)("--output", output)
     if in_folder:
         check_libraries()
     import_plugin(args.user_dir)

@@ -18,7 +18,6 @@ if TYPE_CHECKING:  # the attention module imports fairseq
     from diverse_mha.attention import HeadStates
 
 SCORES = ("subspace", "position", "output")
-STATES = ("values", "weights", "outputs")
 OFF_DIAGONAL = ("off-diagonal",)
 
 
@@ -37,7 +36,7 @@ class DisagreementMeter:
         self._sums = defaultdict(lambda: np.zeros(3))
 
     def update(self, head_states: dict[str, list["HeadStates"]]) -> None:
-        """Add the states of a batch; ``STATES`` names what must be in them."""
+        """Add the states of a batch: values, weights and outputs."""
         for component, layers in head_states.items():
             for layer, states in enumerate(layers):
                 one_head = states.outputs.size(1) == 1

@@ -7,30 +7,12 @@ from typing import TYPE_CHECKING
 from diverse_mha.analysis.names import apart
 from diverse_mha.analysis.writers import latex_tables, layers_csv, pairs_csv
 from diverse_mha.common.files import write_files, write_json, write_text
-from diverse_mha.common.places import check_file, check_folder
 
 ALL = "All heads"  # the report's first section of figures
 
 if TYPE_CHECKING:
     from diverse_mha.analysis.figures.style import Plot
     from diverse_mha.analysis.run import Analysis
-
-
-def check_writable(output: Path) -> None:
-    """Refuse a place that cannot be written to, before the long work.
-
-    Args:
-        output: a file ending in ``.json``, or a folder; made later if it is not there.
-
-    Raises:
-        UserError: if it, or the nearest folder above it, is no folder or not to be written to.
-    """
-    (check_file if is_json(output) else check_folder)("--output", output)
-
-
-def is_json(output: Path) -> bool:
-    """Whether only the numbers are asked for."""
-    return output.suffix == ".json"
 
 
 def write_folder(folder: Path, content: dict, analyses: list["Analysis"], settings: dict) -> None:
@@ -47,8 +29,8 @@ def write_folder(folder: Path, content: dict, analyses: list["Analysis"], settin
     from diverse_mha.analysis.report import render
 
     folder.mkdir(parents=True, exist_ok=True)
-    for path in _earlier_figures(folder):
-        path.unlink()
+    for path in (folder / "report.html", *_earlier_figures(folder)):
+        path.unlink(missing_ok=True)
     # The numbers first, so that no error in a drawing loses them.
     write_json(folder / "scores.json", {**content, "figures": []})
     results = content["models"]

@@ -82,12 +82,14 @@ def analyze(
         place = find_sentence(sample, selection.sentence)
         wanted = selection.states if place is None else (*selection.states, "weights")
         states = head_states(loaded.model, sample, tuple(dict.fromkeys(wanted)))
+        measured = loaded.path
         try:
             meter.update(states)
             if comparison is not None:
+                measured = f"--against {against.path}"  # the other has passed
                 comparison.update(states, head_states(against.model, sample, ("outputs",)))
         except ValueError as error:  # of NaN
-            raise UserError(f"{loaded.path}: {error}") from error
+            raise UserError(f"{measured}: {error}") from error
         if place is not None:
             attention = SentenceAttention.take(loaded.task, sample, place, states, selection)
         sentences += len(sample["id"])

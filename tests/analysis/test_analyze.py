@@ -182,15 +182,20 @@ def test_what_cannot_be_measured_is_named(save, checkpoint, data):
     torch.save(state, broken)
     with pytest.raises(UserError, match="broken/checkpoint_best.pt: encoder, layer 2: .*NaN"):
         run(["analyze", str(broken), str(data), "--cpu"])
+    with pytest.raises(UserError, match="^--against .*broken/checkpoint_best.pt: .*NaN"):
+        run(["analyze", str(checkpoint), str(data), "--cpu", "--against", str(broken)])
 
 
 def test_the_numbers_are_there_whatever_a_drawing_does(save, data, tmp_path, monkeypatch):
     monkeypatch.setattr(output, "all_plots", lambda _: 1 / 0)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/report.html").write_text("of other models")
     words = ["analyze", str(save("one", "transformer_disagree")), str(data), "--cpu"]
     with pytest.raises(ZeroDivisionError):
         run([*words, "--measures", "cka", "--output", str(tmp_path / "out")])
     assert json.loads((tmp_path / "out/scores.json").read_text())["models"][0]["summary"]["cka"]
     assert (tmp_path / "out/layers.csv").is_file()
+    assert not (tmp_path / "out/report.html").exists()
 
 
 def test_a_single_head_has_dashes(save, data, tmp_path, capsys):

@@ -6,7 +6,8 @@ import math
 import pytest
 import torch
 
-from diverse_mha.analysis.disagreement import STATES, DisagreementMeter
+from diverse_mha.analysis.disagreement import DisagreementMeter
+from diverse_mha.analysis.meters import MEASURES
 from diverse_mha.attention import HeadStates
 from tests.reference import cosine, cosine_disagreement, position_disagreement
 from tests.toy import build_ours, toy_batch
@@ -14,7 +15,9 @@ from tests.toy import build_ours, toy_batch
 
 def head_states(model, batch):
     with torch.no_grad():
-        return model(**batch["net_input"], return_head_states=STATES)[1]["head_states"]
+        return model(**batch["net_input"], return_head_states=MEASURES["disagreement"])[1][
+            "head_states"
+        ]
 
 
 def one_sentence(batch, i):

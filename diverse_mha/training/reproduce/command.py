@@ -16,7 +16,7 @@ from diverse_mha.common.arguments import add_from, add_number
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.options import split_list
 from diverse_mha.common.places import ROOT, check_folder
-from diverse_mha.common.plugins import import_plugin
+from diverse_mha.common.plugins import add_user_dir, import_plugin
 from diverse_mha.common.processes import Interrupted
 from diverse_mha.common.tables import to_text
 from diverse_mha.evaluation.comparison import tables as comparison
@@ -48,11 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="smoke (the demo corpus, to see that it runs), small (Multi30k, Penn Treebank, "
         "logic) or paper (the real thing)",
     )
-    parser.add_argument(
-        "--user-dir",
-        metavar="FOLDER",
-        help="import this package first, which adds tables of your own (docs/extending.md)",
-    )
+    add_user_dir(parser)
     parser.add_argument("--rows", metavar="NAMES", help="only these rows, separated by commas")
     parser.add_argument("--seeds", default="1", metavar="N,N", help="seeds (default: 1)")
     parser.add_argument(
@@ -96,6 +92,9 @@ def run(args: argparse.Namespace) -> int:
     if args.dry_run and (args.collect or args.jobs is not None):
         other = "--collect" if args.collect else f"--jobs {args.jobs}"
         raise UserError(f"{other} has no effect with --dry-run; leave one of them out")
+    for name, value in {"jobs": args.jobs, "gpus": args.gpus, "from": args.local}.items():
+        if args.collect and value is not None:
+            raise UserError(f"--{name} {value} has no effect with --collect; leave one of them out")
     items = _items(args)
     choices = Choices(args.scale, _seeds(args.seeds), args.updates, args.bf16)
     if args.updates is not None and args.updates < 1:
@@ -148,15 +147,16 @@ def _items(args: argparse.Namespace) -> list[Item]:
     if several:
         if args.rows is not None:
             raise UserError(f"--rows {args.rows}: name one table with it")
-        return [item for item in items if args.scale in item.scales]
-    (item,) = items
-    if args.scale not in item.scales:
+    there = [item for item in items if args.scale in item.scales]
+    if not there:
+        what = f"{args.paper} {'all' if several else items[0].name}"
+        scales = [scale for scale in SCALES if any(scale in item.scales for item in items)]
         raise UserError(
-            f"--scale {args.scale}: not there for {item.paper} {item.name}; choose from "
-            f"{', '.join(item.scales)}"
+            f"--scale {args.scale}: not there for {what}; choose from {', '.join(scales)}"
         )
-    choose_rows(item, args.rows)
-    return items
+    if not several:
+        choose_rows(items[0], args.rows)
+    return there
 
 
 def _seeds(text: str) -> tuple[int, ...]:
@@ -201,6 +201,8 @@ def _gpus_to_print(args: argparse.Namespace) -> int:
 def _one(item: Item, names: str | None, choices: Choices, runner: Runner) -> bool:
     """Run one table or figure and print it; True if it is complete."""
     print(f"== {item.paper} {item.name}: {item.title} ==", flush=True)
+    if isinstance(item, Figure) and len(choices.seeds) > 1:
+        print(f"a figure shows one seed: {choices.seeds[0]}", flush=True)
     rows = choose_rows(item, names)
     needs = needs_of(item, rows, choices)
     found = runner.run_all([run for need in needs for run in need.runs])

@@ -50,12 +50,12 @@ def draw_study(
         if runs
     }
     points = [
-        (row.label, run, updates, f"{value:.4f}")
-        for row, runs in curves.items()
-        for run, curve in enumerate(runs, start=1)
+        (row.label, run.seed, updates, f"{value:.4f}")
+        for row, found in curves.items()
+        for run, curve in zip(finished[row], found, strict=True)
         for updates, value in curve
     ]
-    write_text(folder / "curves.csv", csv_text([("row", "run", "updates", "value"), *points]))
+    write_text(folder / "curves.csv", csv_text([("row", "seed", "updates", "value"), *points]))
     with matplotlib.rc_context(STYLE):
         plots = _learning_curves(table, curves), _quality_against_diversity(table, filled, systems)
     return [plot for plot in plots if plot is not None]
@@ -65,7 +65,9 @@ def _curve(log: Path) -> list[tuple[int, float]]:
     """Read a validation score against updates: nll in bits, or accuracy in percent."""
     points = []
     for entry in read_log(log)["validation"]:
-        value = math.log2(entry["ppl"]) if "ppl" in entry else entry.get("accuracy")
+        # With label smoothing the loss is another thing.
+        nll = entry.get("nll_loss", entry.get("loss"))
+        value = nll if "ppl" in entry else entry.get("accuracy")
         if value is not None:
             points.append((int(entry["num_updates"]), value))
     return points
@@ -158,7 +160,7 @@ def _quality_against_diversity(
                 **_look(number, row.name == table.baseline),
                 markersize=5,
                 elinewidth=0.7,
-                label=row.label,
+                label=row.label + ("" if not found or found.over_seeds else " †"),
             )
         axis.set_xlabel(_AXES[name], fontsize=8)
     ruined = any(found and abs(found.value) > RUINED for found in differences.values())
@@ -177,7 +179,8 @@ def _quality_against_diversity(
     figure.supylabel(f"difference in {table.tested} to the baseline{lower}", fontsize=9)
     caption = (
         f"Difference in {table.tested} to the baseline with its 95 % interval, not corrected for "
-        "the number of rows, against how alike the heads of each row are; means over seeds."
+        "the number of rows, against how alike the heads of each row are; means over seeds. † of "
+        "too few seeds: the interval is about these models only."
         + (" The scale is linear from -1 to 1, logarithmic beyond." if ruined else "")
     )
     return Plot("quality-against-diversity", "Quality against diversity", caption, figure)

@@ -66,6 +66,9 @@ def draw(
         data = steps.data_folder(need.run, runner.place)
         curves.append(Curve(label, found[need.run], model, checkpoint, data))
     if not curves:
+        if found:
+            raise UserError("nothing to draw: no run is finished with its heads measured")
+        print("nothing is finished yet\n", flush=True)
         return False
     plots = _DRAWERS[figure.measure](figure, curves, runner, folder)
     pictures = save(figure, choices, plots, folder)
@@ -76,12 +79,20 @@ def draw(
 def save(item: Item, choices: Choices, plots: Sequence[Plot], folder: Path) -> list[Path]:
     """Write the pictures of a figure or a study, and a page with all of them.
 
+    What an earlier page shows goes: it may be of other rows or seeds.
+
     Returns:
         The pictures, as SVG.
 
     Raises:
         UserError: if there are none.
     """
+    page = folder / "figure.md"
+    if page.is_file():
+        for name in re.findall(r"\]\(([^/()]+)\.png\)", page.read_text("utf-8")):
+            for ending in ("svg", "png"):
+                (folder / f"{name}.{ending}").unlink(missing_ok=True)
+        page.unlink()
     if not plots:
         raise UserError(f"{folder}: there is nothing to draw; the runs have too few heads")
     # A study is at home on small corpora, and its notes are under its table.
@@ -96,7 +107,7 @@ def save(item: Item, choices: Choices, plots: Sequence[Plot], folder: Path) -> l
     text += caveats(choices)
     text += [] if study else item.notes
     text += [f"![{plot.title}]({plot.name}.png)" for plot in plots]
-    write_text(folder / "figure.md", "\n\n".join(text) + "\n")
+    write_text(page, "\n\n".join(text) + "\n")
     return sorted(folder / f"{plot.name}.svg" for plot in plots)
 
 

@@ -127,11 +127,12 @@ def had_to_share(result: Mapping) -> bool:
 
     A program that has a core to itself uses nearly as much processor time as goes by on the
     clock; under 90 % something else ran, or the training was stopped for a while. With several
-    threads a smaller share of other work goes unnoticed.
+    threads a smaller share of other work goes unnoticed, and nothing is known of a training that
+    another command did.
     """
     seconds = dict(result["seconds"])
     used = seconds.pop("processor", None)
-    if used is None or result["hardware"]["gpus"]:
+    if used is None or "train" not in seconds or result["hardware"]["gpus"]:
         return False
     return used < 0.9 * sum(seconds.values())
 

@@ -3,6 +3,7 @@
 import logging
 import shlex
 import warnings
+from dataclasses import replace
 
 import pytest
 import torch
@@ -10,8 +11,9 @@ import torch
 from diverse_mha import cli
 from diverse_mha.common.errors import UserError
 from diverse_mha.training import launch
-from diverse_mha.training.reproduce import figures, runner
+from diverse_mha.training.reproduce import figures, papers, runner
 from diverse_mha.training.reproduce.command import _drawing
+from diverse_mha.training.reproduce.experiments import Cell, Experiment, Row, Table
 from diverse_mha.training.reproduce.measures import MEASURES
 from diverse_mha.training.reproduce.papers import PAPERS, find
 
@@ -200,6 +202,19 @@ def test_every_table_has_commands_that_the_launcher_reads(scale, capsys):
         (["li2018", "1", "--scale", "smoke", "--updates", "0"], "--updates 0: must be at least 1"),
         (["li2018", "1", "--scale", "smoke", "--jobs", "2", "--dry-run"], "--jobs 2 has no effect"),
         (["li2018", "1", "--scale", "smoke", "--collect", "--dry-run"], "--collect has no effect"),
+        (["study", "all", "--scale", "paper"], "--scale paper: not there for study all; choose"),
+        (
+            ["li2018", "1", "--scale", "small", "--collect", "--jobs", "4"],
+            "--jobs 4 has no effect with --collect",
+        ),
+        (
+            ["li2018", "1", "--scale", "small", "--collect", "--gpus", "0"],
+            "--gpus 0 has no effect with --collect",
+        ),
+        (
+            ["li2018", "1", "--scale", "small", "--collect", "--from", "/"],
+            "--from / has no effect with --collect",
+        ),
         (["li2018", "1", "--scale", "smoke", "--jobs", "0"], "--jobs: 0 is not a whole number"),
         (["li2018", "1", "--scale", "smoke", "--gpus", "-1"], "--gpus -1: must be 0"),
         (["li2018", "1", "--scale", "smoke", "--gpus", "2"], "--gpus 2: the smoke scale trains on"),
@@ -220,6 +235,35 @@ def test_collecting_nothing_writes_nothing(tmp_path, capsys):
     assert reproduce(*words) == 1
     assert "nothing is finished yet" in capsys.readouterr().out
     assert not list(tmp_path.rglob("*.md"))
+
+
+def test_a_figure_says_which_of_several_seeds_it_shows(tmp_path, capsys):
+    words = ["--scale", "smoke", "--collect", "--out", str(tmp_path), "--seeds", "2,1"]
+    assert reproduce("zheng2021", "figure-2", *words) == 1
+    said = capsys.readouterr().out
+    assert "a figure shows one seed: 2\n" in said and "nothing is finished yet" in said
+
+
+OWN = Experiment("ptb")
+
+
+@pytest.mark.parametrize(
+    ("experiment", "measure", "baseline", "message"),
+    [
+        (replace(OWN, corpus="pbt"), "perplexity", None, "own table-1: no corpus 'pbt'; choose"),
+        (OWN, "perplexty", None, "own table-1: no measure 'perplexty'; choose from "),
+        (OWN, "perplexity", "plain", "own table-1: no baseline 'plain'; choose from one"),
+    ],
+)
+def test_a_table_of_ones_own_names_what_there_is(
+    experiment, measure, baseline, message, monkeypatch
+):
+    monkeypatch.setattr(papers, "PAPERS", {})
+    rows = (Row("one", "One", (Cell(experiment, measure),)),)
+    with pytest.raises(ValueError, match=message):
+        named = {"paper": "own", "name": "table-1", "title": "A title"}
+        papers.add_table(Table(**named, columns=("x",), rows=rows, baseline=baseline))
+    assert not papers.PAPERS.get("own")
 
 
 @pytest.mark.parametrize(

@@ -84,6 +84,22 @@ def test_a_figure_is_complete_with_all_its_curves(runner, tmp_path):
     assert not (tmp_path / "none").exists()
 
 
+def test_pictures_of_earlier_curves_go_and_no_others(runner, tmp_path):
+    earlier = {"figure.md": "![a](old.png)\n", "old.png": "", "old.svg": "", "mine.png": ""}
+    for name, content in earlier.items():
+        (tmp_path / name).write_text(content)
+    assert draw(FIGURE, CHOICES, measured(runner, [0.9, 0.5, 0.1]), runner, tmp_path)
+    assert not list(tmp_path.glob("old.*")) and (tmp_path / "mine.png").exists()
+
+
+def test_runs_without_measured_heads_are_said_to_be_the_reason(runner, tmp_path):
+    found = dict.fromkeys(measured(runner, [0.9]), {})
+    for file in runner.place.out.rglob("*.json"):
+        file.unlink()
+    with pytest.raises(UserError, match="nothing to draw: no run is finished with its heads meas"):
+        draw(FIGURE, CHOICES, found, replace(runner, collect=True), tmp_path)
+
+
 def test_a_figure_without_anything_in_it_is_refused(runner, tmp_path):
     found = measured(runner, [])
     with pytest.raises(UserError, match="nothing to draw; the runs have too few heads"):

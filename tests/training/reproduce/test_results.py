@@ -25,6 +25,11 @@ def test_less_than_a_core_means_a_shared_machine(train, processor, gpus, shared)
     assert had_to_share({"seconds": seconds, "hardware": {"gpus": gpus}}) is shared
 
 
+def test_nothing_is_known_of_a_training_that_another_command_did():
+    seconds = {"evaluate": 5.0, "processor": 1.0}
+    assert not had_to_share({"seconds": seconds, "hardware": {"gpus": []}})
+
+
 def test_a_validation_that_is_no_number_is_not_the_best():
     run = plan(Experiment("ptb"), "smoke")
     scored = [{"loss": loss, "ppl": 2**loss} for loss in (float("nan"), 5.0, 4.0, float("nan"))]

@@ -153,11 +153,12 @@ def test_the_figures_show_every_row_that_ran(rows, place, found, tmp_path):
     own = [line for line in curves.figure.axes[1].lines if line.get_linewidth() == 1.1]
     assert len(own) == 2, "a line a seed"
     assert list(own[0].get_xdata()) == [100, 200, 400]
-    assert list(own[0].get_ydata()) == [8.0, 4.0, 2.0]
+    assert list(own[0].get_ydata()) == [4.5, 2.5, 3.5], "the loss itself, not its perplexity's"
     panels = [axis for axis in diversity.figure.axes if axis.get_visible()]
     assert len(panels) == 2, "two of the four measures have values"
     assert panels[0].containers[1].lines[0].get_xdata() == [0.45]
-    assert [text.get_text() for text in diversity.figure.legends[0].get_texts()] == labels
+    legend = [text.get_text() for text in diversity.figure.legends[0].get_texts()]
+    assert legend == [*labels[:2], "CODA †"], "of one seed"
     for value, scale in ((-1.0, "linear"), (-30.0, "symlog")):
         bleu = systems[1].measures["BLEU"]
         difference = replace(bleu.difference, value=value, interval=(value - 1, value + 1))
@@ -167,4 +168,6 @@ def test_the_figures_show_every_row_that_ran(rows, place, found, tmp_path):
         assert plot.figure.axes[0].get_yscale() == scale, "others stay apart beside a ruined row"
         assert ("logarithmic" in plot.caption) == (scale == "symlog")
     table = list(csv.reader((tmp_path / "curves.csv").open()))
-    assert table[0] == ["row", "run", "updates", "value"] and len(table) == 1 + 6 * 3
+    assert table[0] == ["row", "seed", "updates", "value"] and len(table) == 1 + 6 * 3
+    seeds = {row.label: {f"{run.seed}" for run in runs} for row, runs in finished.items()}
+    assert {label: {line[1] for line in table if line[0] == label} for label in seeds} == seeds

@@ -2,9 +2,11 @@
 
 from dataclasses import replace
 
-from diverse_mha.common.errors import UserError
+from diverse_mha.common.errors import OptionError, UserError
 from diverse_mha.common.options import split_list
+from diverse_mha.training.reproduce.corpora import CORPORA
 from diverse_mha.training.reproduce.experiments import Figure, Item, Row, Table
+from diverse_mha.training.reproduce.measures import MEASURES
 from diverse_mha.training.reproduce.papers import li2018, li2021, study, yun2021, zheng2021
 
 PAPERS: dict[str, dict[str, Item]] = {
@@ -18,11 +20,23 @@ def add_table(table: Table) -> None:
     """Add a table of one's own, under the key it gives as its paper.
 
     Raises:
-        ValueError: if there is one of that name.
+        OptionError: if there is one of that name, or it names what is not there.
     """
+    name = f"{table.paper} {table.name}"
     items = PAPERS.setdefault(table.paper, {})
     if table.name in items:
-        raise ValueError(f"{table.paper} {table.name} is there already")
+        raise OptionError(f"{name} is there already; give another name")
+    cells = [cell for row in table.rows for cell in row.cells if cell is not None]
+    corpora = [cell.experiment.corpus for cell in cells if cell.experiment is not None]
+    rows = [row.name for row in table.rows]
+    for what, given, known in (
+        ("corpus", corpora, CORPORA),
+        ("measure", [cell.measure for cell in cells], MEASURES),
+        ("baseline", [table.baseline] if table.baseline else [], rows),
+    ):
+        for word in given:
+            if word not in known:
+                raise OptionError(f"{name}: no {what} {word!r}; choose from {', '.join(known)}")
     items[table.name] = table
 
 
