@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import diverse_mha
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.places import ROOT
 from diverse_mha.common.processes import Interrupted, stoppable
@@ -279,6 +280,20 @@ def test_one_failure_ends_the_others(capsys):
 
 def test_worker_killed_by_a_signal_gives_the_shells_code():
     assert launch.run_workers([python("import os; os.kill(os.getpid(), 9)")]) == 128 + 9
+
+
+def test_another_copy_in_the_current_folder_is_not_imported(data, tmp_path, monkeypatch):
+    (tmp_path / "diverse_mha").mkdir()
+    (tmp_path / "diverse_mha/__init__.py").write_text("raise SystemExit(3)\n")
+    monkeypatch.chdir(tmp_path)
+    for name in ("PYTHONSAFEPATH", "PYTHONPATH"):
+        monkeypatch.delenv(name, raising=False)
+    command, _ = python(f"import diverse_mha as d; exit(d.__file__ != {diverse_mha.__file__!r})")
+    assert launch.run_workers([(command, {})]) == 0
+    became = []
+    monkeypatch.setattr(os, "execve", lambda *process: became.append(process))
+    launch.main([str(data), "--cpu"])
+    assert subprocess.run(command, env=became[0][2]).returncode == 0
 
 
 @pytest.mark.integration
