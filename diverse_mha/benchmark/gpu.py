@@ -88,16 +88,21 @@ class Check:
         self.state = {"machine": machine, "minutes": 0.0, "jobs": {}}
         if path.exists():
             self.state = read_json(path, "remove it")
-            if not self.state.keys() >= {"machine", "minutes", "jobs"}:
-                raise UserError(f"{path}: is no report of this command; name another folder")
-            before, now = (
-                [one[key] for key in ("device", "gpu")] for one in (self.state["machine"], machine)
-            )
-            if before != now:
+            try:
+                before, _ = self.state["machine"], self.state["minutes"]
+                device, gpu = before["device"], before["gpu"]
+                for row in self.state["jobs"].values():
+                    row.setdefault("versions", before["versions"])
+            except (LookupError, TypeError, AttributeError):
                 raise UserError(
-                    f"--out {out}: holds a report of another device ({before[1] or before[0]}); "
+                    f"{path}: is no report of this command; name another folder"
+                ) from None
+            if (device, gpu) != (machine["device"], machine["gpu"]):
+                raise UserError(
+                    f"--out {out}: holds a report of another device ({gpu or device}); "
                     "name another folder"
                 )
+            self.state["machine"] = machine  # a row has the versions that it is of
 
     def run(self, minutes: float, say: Callable[[str], None], parts: Sequence[str] = ()) -> None:
         """Do what is missing (of some parts), then again what runs out of time or failed before."""
@@ -152,7 +157,7 @@ class Check:
         """Put a row into the report, unless it says less than the one that is there."""
         before = self.state["jobs"].get(key, row)
         if row["status"] != "out of time" or before["status"] in ("out of time", "no data"):
-            self.state["jobs"][key] = row
+            self.state["jobs"][key] = row | {"versions": self.state["machine"]["versions"]}
 
     def _do(self, job: Job, limit: float) -> dict:
         """Run a job and return its row of the report."""
