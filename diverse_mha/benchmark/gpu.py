@@ -29,8 +29,8 @@ from diverse_mha.common.arguments import OneLineParser, called
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.files import read_json, write_json, write_text
 from diverse_mha.common.options import parse_names
-from diverse_mha.common.places import ROOT, check_folder
-from diverse_mha.common.processes import Command, end, ended_in_order
+from diverse_mha.common.places import ROOT
+from diverse_mha.common.processes import Command, end, ended_in_order, sole_use
 
 # A job may have that much, if its part has it, before others of the part are thought of.
 LEAST_SECONDS = 180
@@ -265,10 +265,10 @@ def main(arguments: Sequence[str]) -> int:
     device = find_device(args.device).type
     if not (ROOT / TESTS).is_dir():
         raise UserError(f"{ROOT}: has no {TESTS}; the check needs a clone of the project")
-    check_folder("--out", args.out)
     parts = parse_names("--parts", args.parts, tuple(PARTS))
-    check = Check(args.out.absolute(), device, args.data and args.data.absolute())
-    with ended_in_order():  # the job too, as by an interrupt
+    # What ends this ends the job too, as an interrupt does.
+    with ended_in_order(), sole_use(args.out, option="--out"):
+        check = Check(args.out.absolute(), device, args.data and args.data.absolute())
         check.run(args.minutes, lambda text: print(text, file=sys.stderr, flush=True), parts)
     print(check.report())
     return int(check.failed())

@@ -12,6 +12,7 @@ import pytest
 
 from diverse_mha.benchmark import gpu, gpu_jobs
 from diverse_mha.common.errors import UserError
+from diverse_mha.common.processes import sole_use
 from diverse_mha.corpora.download import download
 from diverse_mha.corpora.published import PublishedFile
 from tests.reliability import runs
@@ -229,6 +230,12 @@ def test_the_report_says_what_is_of_which_versions(check, tmp_path, monkeypatch,
     assert (tmp_path / "count").read_text() == "x", "what was done stays"
     printed = capsys.readouterr().out
     assert "\n- torch 2.0: fails: fails\n- torch 1.0: counts: counts\n" in printed
+
+
+def test_a_folder_has_one_check_at_a_time(check, tmp_path):
+    with sole_use(tmp_path / "out"), pytest.raises(UserError, match="another run is at work in"):
+        check("counts")
+    assert check("counts")[0] == 0
 
 
 @pytest.mark.parametrize("content", ["{}", "[", "[]", '{"jobs": {}}'])
