@@ -54,6 +54,7 @@ examples:
   {train} --processes 2 --config configs/multi30k_small.yaml
 """
 
+_PLAIN = re.compile(r"[\w\s./:+*%?@|-]*", re.ASCII)  # what Hydra's grammar takes without quotes
 CPU_BACKENDS = ("legacy_ddp", "no_c10d")  # two names of the same
 
 
@@ -363,8 +364,9 @@ def hydra_quoted(text: str) -> str:
 def _hydra_word(word: str) -> str:
     """Quote the value of ``key=value`` if Hydra's grammar takes its letters in quotes only."""
     key, _, value = word.partition("=")
-    bare = not value.isascii() and not set(value) & set("'\"[]{}$")
-    return f"{key}={hydra_quoted(value)}" if bare else word
+    # What has quotes, brackets, escapes or interpolations is written in that grammar.
+    as_it_is = _PLAIN.fullmatch(value) or set(value) & set("'\"[]{}$\\")
+    return word if as_it_is else f"{key}={hydra_quoted(value)}"
 
 
 def _free_port() -> int:
