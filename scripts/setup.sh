@@ -51,7 +51,7 @@ complete() {
 # What others made is not emptied: an environment of the reader's, or what a link leads to.
 check_place() {
     [[ -e $venv || -L $venv ]] || return 0
-    [[ -d $venv && ! -L $venv && (-f $begun || -f $stamp) ]] ||
+    [[ -d $venv && ! -L $venv && (-f $begun || -f $stamp || -z $(find "$venv" -mindepth 1)) ]] ||
         fail "$venv was not made by this script, which would replace it: move it away, or," \
             "if it has what is needed, give it as DIVERSE_MHA_PYTHON=$venv/bin/python"
 }
@@ -140,9 +140,9 @@ check_python_parts
 seconds=$SECONDS
 echo "Setting up $venv with $("$python" -V)"
 step 1 "an empty environment (10 s)"
-rm -rf "$venv"
-mkdir "$venv"
-: >"$begun"
+mkdir -p "$venv"
+: >"$begun" # first, and never gone: what is interrupted here is known as ours the next time
+find "$venv" -mindepth 1 -maxdepth 1 ! -name "${begun##*/}" -exec rm -rf {} +
 "$python" -m venv "$venv"
 pip_install --upgrade pip
 

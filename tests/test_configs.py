@@ -8,6 +8,7 @@ from argparse import Namespace
 
 import pytest
 import torch
+import yaml
 from fairseq import criterions, models
 from fairseq.data import Dictionary
 
@@ -116,6 +117,12 @@ def test_shrunken_wikitext103_builds(family):
     assert [len(band[0].weight) for band in bands] == [2000, 3000, 5008]
     updates = cfg.lr_scheduler.warmup_updates + cfg.lr_scheduler.lr_period_updates
     assert updates == cfg.optimization.max_update, "the cosine ends with the training"
+
+
+def test_no_file_repeats_another():
+    contents = [yaml.safe_load(path.read_text()) for path in CONFIGS.rglob("*.yaml")]
+    assert len(contents) > 40
+    assert not [one for place, one in enumerate(contents) if one in contents[:place]]
 
 
 def test_every_recipe_is_listed():

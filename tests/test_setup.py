@@ -12,7 +12,7 @@ import pytest
 from diverse_mha import doctor
 
 ROOT = Path(__file__).resolve().parent.parent
-TOOLS = ("bash", "cksum", "dirname", "flock", "grep", "mkdir", "mv", "rm")
+TOOLS = ("bash", "cksum", "dirname", "find", "flock", "grep", "mkdir", "mv", "rm")
 
 
 class Machine:
@@ -134,6 +134,23 @@ def test_failed_set_up_leaves_no_stamp_and_starts_again(machine):
         assert result.returncode == 3
         assert "[1/4] an empty environment" in result.stdout
         assert not list(machine.root.rglob("set-up-complete*"))
+
+
+@pytest.mark.parametrize("before", ["nothing", "an earlier set-up"])
+def test_a_set_up_that_is_killed_at_once_starts_again(machine, before):
+    machine.python()
+    machine.command("g++", "exit 0")
+    if before != "nothing":
+        finished(machine)
+        (machine.root / "constraints.txt").write_text("# changed\n")
+    mkdir = machine.bin / "mkdir"
+    mkdir.unlink()  # a link to the real one
+    machine.command("mkdir", f'{shutil.which("mkdir")} "$@"; kill -9 $PPID')
+    assert machine.run().returncode == -9
+    mkdir.unlink()
+    mkdir.symlink_to(shutil.which("mkdir"))
+    assert machine.run().returncode == 3, "as far as a set-up gets with this Python"
+    assert [path.name for path in (machine.root / ".venv").iterdir()] == ["set-up-begun"]
 
 
 @pytest.mark.parametrize("made", ["folder", "link", "dangling", "file"])

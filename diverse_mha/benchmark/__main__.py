@@ -1,7 +1,6 @@
 """Time training against stock fairseq: ``python -m diverse_mha.benchmark``."""
 
 import argparse
-import math
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -10,6 +9,7 @@ from pathlib import Path
 import torch
 
 from diverse_mha.benchmark.batches import (
+    LONGEST,
     batches_for,
     describe,
     rounds_of,
@@ -30,7 +30,7 @@ from diverse_mha.benchmark.options import (
 from diverse_mha.benchmark.ranges import LEAST_ROUNDS, add, format_ranges, read
 from diverse_mha.benchmark.report import MIB, describe_machine, format_table, ratio
 from diverse_mha.benchmark.rounds import bar, clock_for, run_rounds
-from diverse_mha.benchmark.shapes import SHAPES
+from diverse_mha.benchmark.shapes import SHAPES, LanguageModelShape
 from diverse_mha.benchmark.training import Outcome, Trainee, train_twice
 from diverse_mha.benchmark.variants import (
     LANGUAGE_MODEL_VARIANTS,
@@ -93,11 +93,15 @@ def check_options(args: argparse.Namespace) -> None:
     args.batch_tokens = args.batch_tokens or shape.batch_tokens
     if args.mean_length is None:
         args.mean_length = shape.mean_length
-    if not (math.isfinite(args.mean_length) and 2 <= args.mean_length <= args.batch_tokens):
+    of_text = isinstance(shape, LanguageModelShape)
+    most = args.batch_tokens if of_text else min(args.batch_tokens, LONGEST)
+    if not 2 <= args.mean_length <= most:
         raise UserError(
-            f"--mean-length {args.mean_length:g}: must lie between 2 and --batch-tokens, "
-            f"{args.batch_tokens}"
+            f"--mean-length {args.mean_length:g}: must lie between 2 and {most}, the least of "
+            f"--batch-tokens and, for sentences, {LONGEST}"
         )
+    if of_text and args.mean_length % 1:
+        raise UserError(f"--mean-length {args.mean_length:g}: blocks of text need a whole number")
     if args.add_to is not None:
         if args.rounds < LEAST_ROUNDS:
             raise UserError(

@@ -14,6 +14,9 @@ from diverse_mha.benchmark.shapes import LanguageModelShape, Shape
 POOL = 20_000
 """Sentence pairs that batches are made of."""
 
+LONGEST = 256
+"""Tokens that a sentence has at most."""
+
 _SPREAD = 0.5  # of the logarithm of a sentence's length: a long right tail, as corpora have
 _SPREAD_BETWEEN = 0.15  # of the logarithm of target length / source length
 
@@ -55,7 +58,7 @@ def make_batches(
     arguments give the same batches.
     """
     rng = np.random.default_rng(seed)
-    lengths = draw_lengths(mean_length, min(batch_tokens, 256), rng)
+    lengths = draw_lengths(mean_length, min(batch_tokens, LONGEST), rng)
     order = np.lexsort((lengths[:, 1], lengths[:, 0]))  # by source, then target length
     cut = data_utils.batch_by_size(
         order,

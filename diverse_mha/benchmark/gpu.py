@@ -29,8 +29,8 @@ from diverse_mha.common.arguments import OneLineParser, called
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.files import read_json, write_json, write_text
 from diverse_mha.common.options import parse_names
-from diverse_mha.common.places import ROOT, check_folder
-from diverse_mha.common.processes import Command, end, ended_in_order
+from diverse_mha.common.places import ROOT
+from diverse_mha.common.processes import Command, end, ended_in_order, sole_use
 
 # A job may have that much, if its part has it, before others of the part are thought of.
 LEAST_SECONDS = 180
@@ -88,16 +88,21 @@ class Check:
         self.state = {"machine": machine, "minutes": 0.0, "jobs": {}}
         if path.exists():
             self.state = read_json(path, "remove it")
-            if not self.state.keys() >= {"machine", "minutes", "jobs"}:
-                raise UserError(f"{path}: is no report of this command; name another folder")
-            before, now = (
-                [one[key] for key in ("device", "gpu")] for one in (self.state["machine"], machine)
-            )
-            if before != now:
+            try:
+                before, _ = self.state["machine"], self.state["minutes"]
+                device, gpu = before["device"], before["gpu"]
+                for row in self.state["jobs"].values():
+                    row.setdefault("versions", before["versions"])
+            except (LookupError, TypeError, AttributeError):
                 raise UserError(
-                    f"--out {out}: holds a report of another device ({before[1] or before[0]}); "
+                    f"{path}: is no report of this command; name another folder"
+                ) from None
+            if (device, gpu) != (machine["device"], machine["gpu"]):
+                raise UserError(
+                    f"--out {out}: holds a report of another device ({gpu or device}); "
                     "name another folder"
                 )
+            self.state["machine"] = machine  # a row has the versions that it is of
 
     def run(self, minutes: float, say: Callable[[str], None], parts: Sequence[str] = ()) -> None:
         """Do what is missing (of some parts), then again what runs out of time or failed before."""
@@ -152,7 +157,7 @@ class Check:
         """Put a row into the report, unless it says less than the one that is there."""
         before = self.state["jobs"].get(key, row)
         if row["status"] != "out of time" or before["status"] in ("out of time", "no data"):
-            self.state["jobs"][key] = row
+            self.state["jobs"][key] = row | {"versions": self.state["machine"]["versions"]}
 
     def _do(self, job: Job, limit: float) -> dict:
         """Run a job and return its row of the report."""
@@ -260,10 +265,10 @@ def main(arguments: Sequence[str]) -> int:
     device = find_device(args.device).type
     if not (ROOT / TESTS).is_dir():
         raise UserError(f"{ROOT}: has no {TESTS}; the check needs a clone of the project")
-    check_folder("--out", args.out)
     parts = parse_names("--parts", args.parts, tuple(PARTS))
-    check = Check(args.out.absolute(), device, args.data and args.data.absolute())
-    with ended_in_order():  # the job too, as by an interrupt
+    # What ends this ends the job too, as an interrupt does.
+    with ended_in_order(), sole_use(args.out, option="--out"):
+        check = Check(args.out.absolute(), device, args.data and args.data.absolute())
         check.run(args.minutes, lambda text: print(text, file=sys.stderr, flush=True), parts)
     print(check.report())
     return int(check.failed())

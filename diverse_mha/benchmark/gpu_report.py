@@ -28,12 +28,17 @@ def format_report(state: dict, parts: list[tuple[str, str, list[str]]]) -> str:
     ``parts`` has the name, the title and the names of the jobs of every part.
     """
     machine, found = state["machine"], state["jobs"]
-    versions = ", ".join(f"{name} {value}" for name, value in machine["versions"].items())
+    of: dict[str, list[str]] = {}
+    for key, row in found.items():
+        of.setdefault(_listed(row["versions"]), []).append(key)
+    own = next(iter(of), _listed(machine["versions"])) if len(of) < 2 else "of several versions"
     rehearsal = "" if machine["gpu"] else " A rehearsal without a GPU: its figures mean nothing."
     blocks = [
         f"## What {where(machine)} does",
-        f"By `scripts/check-gpu.sh` in {state['minutes']:.1f} minutes; {versions}.{rehearsal}",
+        f"By `scripts/check-gpu.sh` in {state['minutes']:.1f} minutes; {own}.{rehearsal}",
     ]
+    if len(of) > 1:
+        blocks += ["\n".join(f"- {versions}: {'; '.join(keys)}" for versions, keys in of.items())]
     for number, (part, title, names) in enumerate(parts, 1):
         rows = {name: found[f"{part}: {name}"] for name in names if f"{part}: {name}" in found}
         blocks += [f"### {number}. {title}", *(_section(part, rows) or ["Nothing yet."])]
@@ -49,6 +54,10 @@ def format_report(state: dict, parts: list[tuple[str, str, list[str]]]) -> str:
             if row["status"] == "failed":
                 blocks += [f"**{name} failed**:", _quoted(row["said"], 12)]
     return "\n\n".join(block.rstrip("\n") for block in blocks) + "\n"
+
+
+def _listed(versions: dict[str, str]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in versions.items())
 
 
 def _section(part: str, rows: dict[str, dict]) -> list[str]:

@@ -12,7 +12,7 @@ from diverse_mha.common.files import write_json
 #: Rounds of a run that counts.
 LEAST_ROUNDS = 20
 #: Options that runs must share to stand in one table.
-SHARED = ("shape", "batch_tokens", "mean_length", "precision", "compile", "device")
+SHARED = ("shape", "batch_tokens", "mean_length", "precision", "compile", "device", "threads")
 
 
 def add(folder: Path, result: dict) -> list[dict]:

@@ -28,7 +28,7 @@ from diverse_mha.common.arguments import called
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.machine import cores
 from diverse_mha.common.options import flag
-from diverse_mha.common.places import CONFIGS, USER_DIR, check_data_exists
+from diverse_mha.common.places import CONFIGS, ROOT, USER_DIR, check_data_exists
 from diverse_mha.common.processes import Command, Interrupted, end, stoppable
 from diverse_mha.common.starting_point import LAST, check_start
 
@@ -54,6 +54,7 @@ examples:
   {train} --processes 2 --config configs/multi30k_small.yaml
 """
 
+_PLAIN = re.compile(r"[\w\s./:+*%?@|-]*", re.ASCII)  # what Hydra's grammar takes without quotes
 CPU_BACKENDS = ("legacy_ddp", "no_c10d")  # two names of the same
 
 
@@ -225,7 +226,7 @@ def run_workers(workers: Sequence[tuple[list[str], dict[str, str]]]) -> int:
         with stoppable() as check:
             try:
                 for command, environment in workers:
-                    running.append(Command.start(command, env=os.environ | environment))
+                    running.append(Command.start(command, env=_surroundings(environment)))
                 return _first_failure(running, check)
             finally:
                 end(running)
@@ -273,8 +274,17 @@ def main(words: Sequence[str]) -> int:
     if len(workers) > 1:
         return run_workers(workers)
     # Nothing to watch over: become fairseq, so that signals and the terminal are its own.
+    ((command, environment),) = workers
     sys.stdout.flush()
-    os.execv(workers[0][0][0], workers[0][0])
+    os.execve(command[0], command, _surroundings(environment))
+
+
+def _surroundings(added: dict[str, str]) -> dict[str, str]:
+    """Return the environment of a process, which is to import this copy of the package."""
+    path = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    # Else ``-m`` looks first into the current folder, and another copy may lie there.
+    safe = {"PYTHONSAFEPATH": "1", "PYTHONPATH": os.pathsep.join(path)}
+    return os.environ | safe | added
 
 
 def _there(name: str) -> bool:
@@ -354,8 +364,9 @@ def hydra_quoted(text: str) -> str:
 def _hydra_word(word: str) -> str:
     """Quote the value of ``key=value`` if Hydra's grammar takes its letters in quotes only."""
     key, _, value = word.partition("=")
-    bare = not value.isascii() and not set(value) & set("'\"[]{}$")
-    return f"{key}={hydra_quoted(value)}" if bare else word
+    # What has quotes, brackets, escapes or interpolations is written in that grammar.
+    as_it_is = _PLAIN.fullmatch(value) or set(value) & set("'\"[]{}$\\")
+    return word if as_it_is else f"{key}={hydra_quoted(value)}"
 
 
 def _free_port() -> int:

@@ -130,13 +130,15 @@ def plot(runs: dict[str, list[dict]]) -> bytes:
         figure = new_figure(7, 4.5)
         axes = figure.add_subplot(xlabel="updates", ylabel="validation perplexity", yscale="log")
         axes.set_prop_cycle(color=COLOURS)
-        for name, points in runs.items():
+        for points in runs.values():
             updates = [point["num_updates"] for point in points]
-            axes.plot(updates, [point["ppl"] for point in points], marker=".", label=name)
+            axes.plot(updates, [point["ppl"] for point in points], marker=".")
         axes.yaxis.set_major_formatter(matplotlib.ticker.LogFormatter())
         axes.yaxis.set_minor_formatter(matplotlib.ticker.LogFormatter(minor_thresholds=(2, 1)))
         axes.grid(alpha=0.3, which="both")
-        axes.legend()
+        # Given here, since a label of a line may not begin with _; $ in a name begins no formula.
+        for text in axes.legend(axes.lines, list(runs)).get_texts():
+            text.set_parse_math(False)
     return drawn(Plot("learning-curve", "", "", figure), "png")
 
 

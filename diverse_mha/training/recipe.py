@@ -25,6 +25,11 @@ _NOT_SAID = re.compile(r"(full_key|\w+_type)\b|Set the|To append")
 
 def explain(recipe: Path, error: BaseException) -> UserError:
     """Put what Hydra or OmegaConf says of a recipe into one line, and what caused that."""
+    if word := getattr(error, "override", None):  # of the command line, which it could not parse
+        return UserError(
+            f"{word}: Hydra cannot read the value; put the value in quotes, \"KEY='VALUE'\", or "
+            "correct it"
+        )
     said: list[str] = []
     while error is not None:
         text = str(error)

@@ -12,6 +12,7 @@ import pytest
 
 from diverse_mha.benchmark import gpu, gpu_jobs
 from diverse_mha.common.errors import UserError
+from diverse_mha.common.processes import sole_use
 from diverse_mha.corpora.download import download
 from diverse_mha.corpora.published import PublishedFile
 from tests.reliability import runs
@@ -212,7 +213,32 @@ def test_what_was_interrupted_puts_away_what_it_has(check, monkeypatch, capsys):
     assert "| equals | 2 | 1 |" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("content", ["{}", "[", '{"jobs": {}}'])
+def test_the_report_says_what_is_of_which_versions(check, tmp_path, monkeypatch, capsys):
+    machine = {"device": "cpu", "gpu": None, "processor": "P", "threads": 1}
+    old, new = ({**machine, "versions": {"torch": version}} for version in ("1.0", "2.0"))
+    monkeypatch.setattr(gpu, "describe_machine", lambda *_: old)
+    check("fails", "counts")
+    assert " minutes; torch 1.0. A rehearsal" in capsys.readouterr().out
+    path = tmp_path / "out" / "report.json"
+    state = json.loads(path.read_text())
+    for row in state["jobs"].values():
+        del row["versions"]  # as an earlier commit wrote them
+    path.write_text(json.dumps(state))
+    (tmp_path / "mended").touch()
+    monkeypatch.setattr(gpu, "describe_machine", lambda *_: new)
+    assert check("fails", "counts")[0] == 0
+    assert (tmp_path / "count").read_text() == "x", "what was done stays"
+    printed = capsys.readouterr().out
+    assert "\n- torch 2.0: fails: fails\n- torch 1.0: counts: counts\n" in printed
+
+
+def test_a_folder_has_one_check_at_a_time(check, tmp_path):
+    with sole_use(tmp_path / "out"), pytest.raises(UserError, match="another run is at work in"):
+        check("counts")
+    assert check("counts")[0] == 0
+
+
+@pytest.mark.parametrize("content", ["{}", "[", "[]", '{"jobs": {}}'])
 def test_another_file_of_that_name_is_refused(check, tmp_path, content):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "report.json").write_text(content)

@@ -10,6 +10,7 @@ from diverse_mha.common.errors import UserError
 def run(*, low=0.9, high=1.1, rounds=20, processor="A", threads=2, **options) -> dict:
     shared = {"shape": "tiny", "batch_tokens": 9, "mean_length": 3, "precision": "fp32"}
     variant = {"ratio": (low + high) / 2, "ratio_low": low, "ratio_high": high}
+    shared["threads"] = threads
     return {
         "options": {**shared, "compile": False, "device": "cpu", "rounds": rounds} | options,
         "machine": {"gpu": None, "processor": processor, "threads": threads, "cores": 2},
@@ -20,11 +21,12 @@ def run(*, low=0.9, high=1.1, rounds=20, processor="A", threads=2, **options) ->
 def test_a_range_reaches_over_all_runs_of_the_same_options(tmp_path):
     add(tmp_path, run(low=0.83, high=1.17))
     add(tmp_path, run(low=0.1, high=9, shape="base"))
+    add(tmp_path, run(low=0.1, high=9, threads=1))
     runs = add(tmp_path, run(low=1.08, high=1.28, processor="B", rounds=30))
     text = format_ranges(runs)
     assert "2 runs of at least 20 rounds on 1 day and 2 machines" in text
     assert "| `output` | 0.83 to 1.28 | 1.000, 1.180 | 50 |" in text
-    assert len(list(tmp_path.iterdir())) == 3
+    assert len(list(tmp_path.iterdir())) == 4
 
 
 def test_a_file_that_is_no_run_is_named(tmp_path):

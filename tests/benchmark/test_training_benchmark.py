@@ -285,6 +285,15 @@ def test_stock_is_always_measured_first():
         (["--batch-tokens", "3"], "--batch-tokens: 3 is not a whole number from 16 up"),
         (["--mean-length", "nan"], "--mean-length nan: must lie between 2 and"),
         (["--mean-length", "1e6"], "--mean-length 1e.06: must lie between 2 and"),
+        (["--mean-length", "257"], "--mean-length 257: must lie between 2 and 256, the least"),
+        (
+            ["--shape", "ptb", "--mean-length", "1025"],
+            "--mean-length 1025: must lie between 2 and 1024",
+        ),
+        (
+            ["--shape", "ptb", "--mean-length", "40.5"],
+            "--mean-length 40.5: blocks of text need a whole number",
+        ),
         (["--device", "abacus"], "--device abacus: choose cpu or cuda"),
         (["--device", "cpu", "--precision", "fp16"], "--precision fp16: needs a GPU"),
         (["--device", "cpu", "--output", "."], "--output .: is a folder"),

@@ -8,7 +8,9 @@ import time
 from pathlib import Path
 
 import pytest
+from hydra.core.override_parser.overrides_parser import OverridesParser
 
+import diverse_mha
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.places import ROOT
 from diverse_mha.common.processes import Interrupted, stoppable
@@ -135,15 +137,32 @@ def test_a_quoted_path_is_read_as_hydra_reads_it(tmp_path):
     assert steps._spell("été") == "'été'" and steps._spell("it's") == r"'it\'s'"
 
 
-def test_a_path_of_other_letters_is_quoted_for_hydra(tmp_path):
-    recipe = tmp_path / "my.yaml"
+@pytest.mark.parametrize(
+    "value", ["runs/größe", "/tmp/x(1)", "x=y", "output,subspace", "x#y", "x+y@z~", "(0.9, 0.98)"]
+)
+def test_a_value_of_other_letters_is_quoted_for_hydra(value, tmp_path):
+    command = hydra_command(tmp_path, f"checkpoint.save_dir={value}")
+    assert f"checkpoint.save_dir='{value}'" in command
+    override = OverridesParser.create().parse_override(f"checkpoint.save_dir='{value}'")
+    assert override.value() == value and not override.is_sweep_override()
+
+
+def test_what_hydra_has_to_read_stays_as_it_is(tmp_path):
+    values = ["'d/é'", "${a}", "2", "1e-7", "null", "[0.1,0.2]", "{a: 1}", "em_routing_1_2", ""]
+    values += [r"x\(1\)", "/tmp/a b-c_d.e+f@g:h"]
+    words = [f"model.x={value}" for value in values]
+    assert set(words) < set(hydra_command(tmp_path, *words))
+    for word in words[2:]:
+        OverridesParser.create().parse_override(word)
+
+
+def hydra_command(folder, *words):
+    """Return the command line of a training by a recipe."""
+    recipe = folder / "my.yaml"
     recipe.write_text("task: {data: a}\n")
-    words = ["checkpoint.save_dir=runs/größe", "task.data='d/é'", "model.x=${a}", "common.seed=2"]
-    ((command, _),) = launch.commands(
-        launch.parse(["--config", str(recipe), *words]), gpus=0, port=1
-    )
-    assert "checkpoint.save_dir='runs/größe'" in command
-    assert set(words[1:]) < set(command)
+    job = launch.parse(["--config", str(recipe), *words])
+    ((command, _),) = launch.commands(job, gpus=0, port=1)
+    return command
 
 
 def test_a_start_that_lies_in_the_save_folder_alone_is_refused(data, tmp_path, monkeypatch):
@@ -279,6 +298,20 @@ def test_one_failure_ends_the_others(capsys):
 
 def test_worker_killed_by_a_signal_gives_the_shells_code():
     assert launch.run_workers([python("import os; os.kill(os.getpid(), 9)")]) == 128 + 9
+
+
+def test_another_copy_in_the_current_folder_is_not_imported(data, tmp_path, monkeypatch):
+    (tmp_path / "diverse_mha").mkdir()
+    (tmp_path / "diverse_mha/__init__.py").write_text("raise SystemExit(3)\n")
+    monkeypatch.chdir(tmp_path)
+    for name in ("PYTHONSAFEPATH", "PYTHONPATH"):
+        monkeypatch.delenv(name, raising=False)
+    command, _ = python(f"import diverse_mha as d; exit(d.__file__ != {diverse_mha.__file__!r})")
+    assert launch.run_workers([(command, {})]) == 0
+    became = []
+    monkeypatch.setattr(os, "execve", lambda *process: became.append(process))
+    launch.main([str(data), "--cpu"])
+    assert subprocess.run(command, env=became[0][2]).returncode == 0
 
 
 @pytest.mark.integration

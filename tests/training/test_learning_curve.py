@@ -4,6 +4,7 @@ import csv
 
 import pytest
 
+from diverse_mha.analysis.figures import style
 from diverse_mha.common.errors import UserError
 from diverse_mha.training import learning_curve
 from diverse_mha.training.log import validations
@@ -74,6 +75,16 @@ def test_table_and_plot_are_written(tmp_path, capsys):
     assert len(list((tmp_path / "new").iterdir())) == 2
     out = capsys.readouterr().out
     assert "second    2 validations, best perplexity     4.00 at update 20" in out
+
+
+def test_every_name_is_in_the_legend_as_it_is(monkeypatch):
+    figures, draw = [], style.drawn
+    monkeypatch.setattr(style, "drawn", lambda p, form: figures.append(p.figure) or draw(p, form))
+    point = {"num_updates": 1, "ppl": 2.0}
+    names = ["_old", r"x$\alpha_$", "plain"]
+    assert learning_curve.plot({name: [point] for name in names}).startswith(b"\x89PNG")
+    legend = figures[0].axes[0].get_legend()
+    assert [text.get_text() for text in legend.get_texts()] == names
 
 
 def test_what_it_wrote_among_the_runs_is_no_run(tmp_path, capsys):
