@@ -11,7 +11,7 @@ import torch
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.machine import resident_bytes
 
-TOO_LARGE = "the GPU's memory does not hold the variants together"
+TOO_LARGE = "the GPU's memory does not hold what is measured"
 
 
 def peak_memory(work: Callable, *arguments, device: torch.device, threads: int) -> int:

@@ -319,7 +319,7 @@ def test_a_gpu_that_is_too_small(monkeypatch):
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
 
     monkeypatch.setattr(command, "measure", measure)
-    with pytest.raises(UserError, match="--batch-tokens 99: .*does not hold.*take fewer tokens"):
+    with pytest.raises(UserError, match="--batch-tokens 99: .*does not hold.*take less"):
         command.main(["--shape", "tiny", "--batch-tokens", "99", "--device", "cpu"])
 
 
