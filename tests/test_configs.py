@@ -13,6 +13,7 @@ from fairseq import criterions, models
 from fairseq.data import Dictionary
 
 import diverse_mha  # noqa: F401 (registers)
+from diverse_mha.common.errors import OptionError
 from diverse_mha.training.reproduce.compose import CONFIGS
 from tests.recipes import recipe
 
@@ -117,6 +118,16 @@ def test_shrunken_wikitext103_builds(family):
     assert [len(band[0].weight) for band in bands] == [2000, 3000, 5008]
     updates = cfg.lr_scheduler.warmup_updates + cfg.lr_scheduler.lr_period_updates
     assert updates == cfg.optimization.max_update, "the cosine ends with the training"
+
+
+def test_language_models_take_the_routing_that_the_page_names():
+    layers = "model.aggregation_decoder_layers="
+    page = (CONFIGS.parent / "docs" / "recipes.md").read_text()
+    assert f"takes `em_routing_decoder`, for two layers with `{layers}1,2`" in page
+    build(recipe("demo_lm", "method=em_routing_decoder", f"{layers}'1,2'"), 100)
+    for name in ("em_routing_1_2", "em_routing_cross", "both"):
+        with pytest.raises(OptionError, match="the model has no (encoder|cross) attention"):
+            build(recipe("demo_lm", f"method={name}"), 100)
 
 
 def test_no_file_repeats_another():

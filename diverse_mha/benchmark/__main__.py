@@ -18,7 +18,7 @@ from diverse_mha.benchmark.batches import (
 )
 from diverse_mha.benchmark.ceiling import count_operations
 from diverse_mha.benchmark.checks import CheckError, gather, judge
-from diverse_mha.benchmark.memory import TOO_LARGE, peak_memory
+from diverse_mha.benchmark.memory import peak_memory
 from diverse_mha.benchmark.options import (
     add_models,
     add_output,
@@ -210,12 +210,8 @@ def main(arguments: Sequence[str]) -> int:
         ranges = [] if args.add_to is None else [format_ranges(add(args.add_to, result))]
         return "\n\n".join([format_markdown(result), *ranges])
 
-    try:
-        return carry_out(lambda: measure(args), report, args.output)
-    except torch.OutOfMemoryError:
-        raise UserError(
-            f"--batch-tokens {args.batch_tokens}: {TOO_LARGE}; take fewer tokens or --variants"
-        ) from None
+    size = f"--batch-tokens {args.batch_tokens}"
+    return carry_out(lambda: measure(args), report, args.output, size)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from statistics import median
 
 import torch
+from fairseq.models.transformer import DEFAULT_MAX_TARGET_POSITIONS
 from fairseq.sequence_generator import SequenceGenerator
 
 from diverse_mha.benchmark.batches import make_batches, rounds_of, stand_in_task
@@ -31,7 +32,7 @@ from diverse_mha.benchmark.shapes import SHAPES, LanguageModelShape
 from diverse_mha.benchmark.training import DTYPES, build_model, copy_shared
 from diverse_mha.benchmark.variants import STOCK, VARIANTS
 from diverse_mha.common.arguments import OneLineParser, add_number
-from diverse_mha.common.errors import run_cli
+from diverse_mha.common.errors import UserError, run_cli
 
 MODELS = "plain,em-1-2,em-all-encoder,coda"
 """Variants whose models differ: terms of a loss play no part in decoding."""
@@ -157,7 +158,13 @@ def main(arguments: Sequence[str]) -> int:
     """Run the benchmark and return the exit code."""
     args = build_parser().parse_args(arguments)
     check_models(args, VARIANTS)
-    return carry_out(lambda: measure(args), format_markdown, args.output)
+    if args.length >= DEFAULT_MAX_TARGET_POSITIONS:  # one is that of the end symbol
+        raise UserError(
+            f"--length {args.length}: must be below {DEFAULT_MAX_TARGET_POSITIONS}, the positions "
+            "that the models have"
+        )
+    size = f"--sentences {args.sentences}"
+    return carry_out(lambda: measure(args), format_markdown, args.output, size)
 
 
 if __name__ == "__main__":

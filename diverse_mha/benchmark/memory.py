@@ -1,17 +1,19 @@
 """Peak memory of a piece of work; on the CPU in a process of its own."""
 
 import gc
-import multiprocessing
+import os
+import pickle
+import sys
+import tempfile
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 
 import torch
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.machine import resident_bytes
+from diverse_mha.common.processes import ended_in_order, run_to_end
 
-TOO_LARGE = "the GPU's memory does not hold the variants together"
+TOO_LARGE = "the GPU's memory does not hold what is measured"
 
 
 def peak_memory(work: Callable, *arguments, device: torch.device, threads: int) -> int:
@@ -22,19 +24,28 @@ def peak_memory(work: Callable, *arguments, device: torch.device, threads: int) 
 
     Raises:
         UserError: if the process was ended, which the system does when memory is out.
+        RuntimeError: with all that the process said, if the work failed.
     """
     if device.type == "cuda":
         return _measure(work, arguments, device, threads)
     # A fresh process: fork would begin with this one's memory.
-    spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(max_workers=1, mp_context=spawn) as pool:
-        try:
-            return pool.submit(_measure, work, arguments, device, threads).result()
-        except BrokenProcessPool as error:
+    search = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    with ended_in_order(), tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as found:
+        pickle.dump((work, arguments, device, threads), given)
+        given.seek(0)
+        code, said = run_to_end(
+            [sys.executable, "-P", "-m", "diverse_mha.benchmark.memory"],
+            **{"stdin": given, "stdout": found, "env": os.environ | search},
+        )
+        found.seek(0)
+        if code > 128:
             raise UserError(
                 f"the process that measures the memory of {arguments[0]!r} was ended, perhaps "
                 "because memory is out; try a smaller --batch-tokens or --shape"
-            ) from error
+            )
+        if code:
+            raise RuntimeError(said)
+        return int(found.read().split()[-1])
 
 
 def _measure(work: Callable, arguments: tuple, device: torch.device, threads: int) -> int:
@@ -48,3 +59,7 @@ def _measure(work: Callable, arguments: tuple, device: torch.device, threads: in
     before, _ = resident_bytes()
     work(*arguments)
     return resident_bytes()[1] - before
+
+
+if __name__ == "__main__":
+    print(_measure(*pickle.load(sys.stdin.buffer)))

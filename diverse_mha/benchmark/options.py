@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 
 from diverse_mha.benchmark.checks import CheckError
+from diverse_mha.benchmark.memory import TOO_LARGE
 from diverse_mha.benchmark.rounds import summarise
 from diverse_mha.benchmark.shapes import SHAPES
 from diverse_mha.benchmark.training import DTYPES
@@ -78,12 +79,14 @@ def find_device(name: str) -> torch.device:
 
 
 def check_models(args: argparse.Namespace, variants: Mapping[str, Variant]) -> None:
-    """Read ``--variants``, and refuse a precision that the device cannot train in.
+    """Read ``--variants``; refuse a seed torch has not, a precision the device cannot train in.
 
     Raises:
         UserError: naming what would do.
     """
     args.variants = choose(args.variants, variants)
+    if args.seed >= 2**64:
+        raise UserError(f"--seed {args.seed}: must be below 2**64, as torch's are")
     if args.precision == "fp16" and args.device.type == "cpu":
         raise UserError("--precision fp16: needs a GPU; on the CPU choose fp32 or bf16")
     on_gpu = args.device.type == "cuda"
@@ -92,17 +95,27 @@ def check_models(args: argparse.Namespace, variants: Mapping[str, Variant]) -> N
 
 
 def carry_out(
-    measure: Callable[[], dict], lay_out: Callable[[dict], str], output: Path | None
+    measure: Callable[[], dict],
+    lay_out: Callable[[dict], str],
+    output: Path | None,
+    size: str = "--device cuda",
 ) -> int:
     """Measure, print, write JSON if asked, and return the exit code.
 
     Where ``measure`` raises :class:`CheckError` there is no figure.
+
+    Raises:
+        UserError: naming ``size``, an option with its value, where it is too much for a GPU.
     """
     try:
         result = measure()
     except CheckError as error:
         print(f"no figures: {error}", file=sys.stderr)
         return 1
+    except torch.OutOfMemoryError:
+        raise UserError(
+            f"{size}: {TOO_LARGE}; take less, fewer --variants or an empty GPU"
+        ) from None
     print(lay_out(result))
     if output is not None:
         write_json(output, result)

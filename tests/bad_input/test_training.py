@@ -125,7 +125,7 @@ RECIPES = [
         "error: checkpoint.save_dir=x[1]:",
         "put the value in quotes",
     ),
-    Row("language", RECIPE.format("good") + "task.source_lang=xx", "dict.xx.txt", "check"),
+    Row("language", RECIPE.format("good") + "task.source_lang=xx", "dict.xx.txt", "give the lang"),
     Row("data", RECIPE.format("good") + "task.data=no", "no", "data-prep/"),
     Row("interpolation", RECIPE.format("good") + "task.data='${nowhere}'", "'nowhere'", "correct"),
 ]

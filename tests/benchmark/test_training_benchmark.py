@@ -2,6 +2,11 @@
 
 import json
 import math
+import os
+import signal
+import subprocess
+import sys
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -319,7 +324,7 @@ def test_a_gpu_that_is_too_small(monkeypatch):
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
 
     monkeypatch.setattr(command, "measure", measure)
-    with pytest.raises(UserError, match="--batch-tokens 99: .*does not hold.*take fewer tokens"):
+    with pytest.raises(UserError, match="--batch-tokens 99: .*does not hold.*take less"):
         command.main(["--shape", "tiny", "--batch-tokens", "99", "--device", "cpu"])
 
 
@@ -351,3 +356,30 @@ def test_memory_is_measured_in_its_own_process():
     task = stand_in_task(shape.vocabulary)
     trainee = Trainee(VARIANTS[STOCK], shape.options(), task, **settings)
     assert 16 * trainee.parameters() < used < 2**30
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    ("number", "code", "said"), [(signal.SIGTERM, 143, ""), (signal.SIGINT, 130, "interrupted")]
+)
+def test_the_process_that_measures_memory_ends_with_the_command(tmp_path, number, code, said):
+    note = tmp_path / "pid"
+    work = f"import os, time; open({str(note)!r}, 'w').write(f'{{os.getpid()}}.'); time.sleep(60)"
+    script = (
+        "import torch; from diverse_mha.benchmark.memory import peak_memory as peak\n"
+        "from diverse_mha.common.errors import run_cli\n"
+        f"run_cli(lambda: peak(exec, {work!r}, device=torch.device('cpu'), threads=1))"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", script], start_new_session=True, stderr=subprocess.PIPE, text=True
+    )
+    while not (note.exists() and note.read_text().endswith(".")):
+        assert process.poll() is None
+        time.sleep(0.05)
+    # A terminal sends Ctrl-C to all, kill sends to one.
+    (os.killpg if number == signal.SIGINT else os.kill)(process.pid, number)
+    assert process.wait(timeout=30) == code
+    with process.stderr:
+        assert [line.split(";")[0] for line in process.stderr] == [said] * bool(said)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(note.read_text().rstrip(".")), 0)
