@@ -93,8 +93,6 @@ def check_cutoffs(args, words: int) -> None:
             continue
         try:
             cutoffs = eval_str_list(value, type=int)
-        except OptionError:  # of a checkpoint, and says so
-            raise
         except (NameError, SyntaxError, TypeError, ValueError):
             cutoffs = []
         if not cutoffs or cutoffs != sorted(set(cutoffs)) or cutoffs[0] < 1 or cutoffs[-1] > words:
