@@ -46,6 +46,7 @@ def collect(
     ``seconds`` is the duration of each step after the training, and their processor time; added is
     that of the training over all starts, as its speed is. ``share`` was added to the environment
     of the commands, which may leave them a part of the machine; of its GPUs so many were used.
+    A training that another command did may have had another machine, so that is not known.
 
     Raises:
         UserError: if the log holds no training.
@@ -83,7 +84,7 @@ def collect(
         "scores": scores,
         "seconds": {name: round(value, 1) for name, value in seconds.items()},
         "commands": commands,
-        "hardware": hardware(share, gpus),
+        "hardware": cost and hardware(share, gpus),
         "versions": versions(),
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
     }
@@ -146,6 +147,8 @@ def code_of(result: Mapping) -> str:
 def machine_of(result: Mapping) -> str:
     """Name the hardware that a result was measured on."""
     there = result["hardware"]
+    if there is None:
+        return "one that is not known"
     counted = [f"{name} {there[name]}" for name in ("cores", "threads") if there[name] is not None]
     return ", ".join([there["processor"], *counted, *there["gpus"]])
 

@@ -1,11 +1,23 @@
 """What a result says of the machine it was measured on."""
 
+from functools import partial
+
 import pytest
 import torch
 
+from diverse_mha.training.log import TRAIN_LOG
 from diverse_mha.training.reproduce.experiments import Experiment
 from diverse_mha.training.reproduce.plan import plan
-from diverse_mha.training.reproduce.results import best_validation, had_to_share, hardware
+from diverse_mha.training.reproduce.results import (
+    COST,
+    best_validation,
+    collect,
+    had_to_share,
+    hardware,
+    machine_of,
+)
+
+LOG = '{"epoch": 1, "ups": "2.0", "num_updates": "5"}\n' * 2
 
 
 @pytest.mark.parametrize(
@@ -25,9 +37,14 @@ def test_less_than_a_core_means_a_shared_machine(train, processor, gpus, shared)
     assert had_to_share({"seconds": seconds, "hardware": {"gpus": gpus}}) is shared
 
 
-def test_nothing_is_known_of_a_training_that_another_command_did():
-    seconds = {"evaluate": 5.0, "processor": 1.0}
-    assert not had_to_share({"seconds": seconds, "hardware": {"gpus": []}})
+def test_nothing_is_known_of_the_machine_of_a_training_that_another_command_did(tmp_path):
+    (tmp_path / TRAIN_LOG).write_text(LOG)
+    made = partial(collect, plan(Experiment("ptb"), "smoke"), tmp_path, share={}, gpus=0)
+    alone = made({"evaluate": 5.0, "processor": 1.0}, [])
+    assert not had_to_share(alone) and machine_of(alone) == "one that is not known"
+    (tmp_path / COST).write_text('{"processor_seconds": 1.0, "seconds": 9.0, "updates": 2}')
+    ours = made({"evaluate": 5.0, "processor": 1.0}, [])
+    assert had_to_share(ours) and ", cores " in machine_of(ours)
 
 
 def test_a_validation_that_is_no_number_is_not_the_best():
