@@ -25,10 +25,25 @@ def count_words(lines: Iterable[str], minimum: int = 1) -> dict[str, int]:
     """Count words, most frequent first, then by spelling.
 
     fairseq's special ones are left out, and those rarer than ``minimum``.
+
+    Raises:
+        UserError: if none is left.
     """
     counts = Counter(word for line in lines for word in line.split() if word not in _SPECIAL)
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return {word: count for word, count in ordered if count >= minimum}
+    kept = {word: count for word, count in ordered if count >= minimum}
+    check_kept(len(kept), minimum)
+    return kept
+
+
+def check_kept(words: int, minimum: int) -> None:
+    """Refuse a ``--min-count`` that leaves no words of the training text.
+
+    Raises:
+        UserError: with its value.
+    """
+    if not words:
+        raise UserError(f"--min-count {minimum}: no word of the training text comes as often")
 
 
 def read_columns(folder: Path, fields: Sequence[str]) -> dict[str, Table]:

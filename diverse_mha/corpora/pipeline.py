@@ -24,7 +24,7 @@ from pathlib import Path
 from diverse_mha.common.files import write_json
 from diverse_mha.common.processes import sole_use
 from diverse_mha.corpora import chinese, demo, subwords, text
-from diverse_mha.corpora.binarise import preprocess
+from diverse_mha.corpora.binarise import check_kept, preprocess
 from diverse_mha.corpora.choose import filter_pairs, keep_pair
 from diverse_mha.corpora.corpus import SPLITS, Job
 from diverse_mha.corpora.counts import comparison
@@ -244,6 +244,9 @@ def _binarise_text(job: Job, tmp: Path) -> str:
     prefixes = {split: job.sides(job.out / "raw", split)[0] for split in SPLITS}
     preprocess(prefixes, tmp, job.workers, options)
     known = {line.rsplit(" ", 1)[0] for line in text.read_lines(tmp / "dict.txt")}
+    words = sum(not word.startswith("madeupword") for word in known)  # fairseq pads to eights
+    if corpus.min_count:
+        check_kept(words, corpus.min_count)
     unknown = {split: _share_outside(known, path) for split, path in prefixes.items()}
     made = {
         "corpus": corpus.name,
@@ -252,7 +255,6 @@ def _binarise_text(job: Job, tmp: Path) -> str:
         "unknown_words": unknown,  # shares, those included that were <unk> already
     }
     write_json(tmp / "corpus.json", made | ({} if corpus.checked else {"files_checked": False}))
-    words = sum(not word.startswith("madeupword") for word in known)  # fairseq pads to eights
     shares = ", ".join(f"{share:.2%} of {split}" for split, share in unknown.items())
     return f"{words:,} different words, besides <unk> ({shares}) and the line end"
 

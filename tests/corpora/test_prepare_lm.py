@@ -297,6 +297,13 @@ def test_own_text_that_changed_is_prepared_anew(own, preprocess, capsys):
     assert capsys.readouterr().out.count("(already done)") == 1
 
 
+def test_a_limit_that_leaves_no_words_is_refused(own):
+    arguments = ["own", "--from", f"{own}", "--out", f"{own / 'x'}", "--min-count", "9"]
+    with pytest.raises(UserError, match="--min-count 9: no word of the training text comes as"):
+        prepare_lm.main(arguments)
+    assert left_over(own / "x") == ["raw"]
+
+
 @pytest.mark.parametrize(
     "content, message",
     [

@@ -57,6 +57,13 @@ def test_a_file_becomes_data(tmp_path, capsys):
     assert "(already done)" not in capsys.readouterr().out
 
 
+def test_a_limit_that_leaves_no_words_is_refused(tmp_path):
+    publish(tmp_path / "from")
+    with pytest.raises(UserError, match="--min-count 9: no word of the training text comes as"):
+        run(tmp_path, "--tasks", "bigram_shift", "--min-count", "9")
+    assert not (tmp_path / "out" / "bigram_shift" / "bin").exists()
+
+
 @pytest.mark.parametrize(
     "number, line, message",
     [
