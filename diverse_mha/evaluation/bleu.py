@@ -39,6 +39,11 @@ def check_scorer(language: str, tokenize: str | None = None) -> None:
 
     try:
         BLEU(trg_lang=rules_for(language)) if tokenize is None else BLEU(tokenize=tokenize)
+    except OSError as error:  # of those whose model it downloads
+        raise UserError(
+            f"sacreBLEU cannot fetch what it tokenises with by {tokenize} ({error}); give it a "
+            "network once, or choose another tokeniser"
+        ) from error
     except RuntimeError as error:
         extra, why = (tokenize or rules_for(language))[:2], str(error).strip().splitlines()[0]
         raise UserError(

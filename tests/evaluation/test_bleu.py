@@ -1,0 +1,121 @@
+"""Scoring: plain text of tokens, BLEU both ways, what cannot be scored, files of results."""
+
+import json
+import urllib.error
+
+import pytest
+
+from diverse_mha.common import files
+from diverse_mha.common.errors import UserError
+from diverse_mha.evaluation import bleu
+
+
+@pytest.fixture
+def no_japanese(monkeypatch):
+    """Leave sacreBLEU without what tokenises Japanese."""
+
+    def missing(*args, **options):
+        raise RuntimeError("\nJapanese needs more.\nInstall it.\n\n    pip install x\n")
+
+    monkeypatch.setattr("sacrebleu.metrics.BLEU", missing)
+    return r' here \(Japanese needs more.\); pip install "sacrebleu\[ja\]"'
+
+
+@pytest.mark.parametrize("language, tokenize", [("ja", None), ("jpn", None), ("", "ja-mecab")])
+def test_a_language_that_cannot_be_scored_is_refused_at_once(no_japanese, language, tokenize):
+    with pytest.raises(UserError, match=f"cannot tokenise {tokenize or language}{no_japanese}"):
+        bleu.check_scorer(language, tokenize)
+
+
+def test_a_tokeniser_that_cannot_be_fetched_is_named(monkeypatch):
+    def unreachable(*args, **options):
+        raise urllib.error.URLError("no network")
+
+    monkeypatch.setattr("sacrebleu.metrics.BLEU", unreachable)
+    message = r"by flores200 \(<urlopen error no network>\); give it a network once, or choose"
+    with pytest.raises(UserError, match=message):
+        bleu.check_scorer("", "flores200")
+
+
+def test_detokenising_undoes_moses():
+    lines = ["I don &apos;t , she said ( twice ) .", "well @-@ known"]
+    assert bleu.detokenise(lines, "en") == ["I don't, she said (twice).", "well-known"]
+
+
+def test_scores_of_equal_text_and_by_hand():
+    lines = ["the cat sat on the mat .", "a dog ran ."]
+    plain = ["the cat sat on the mat.", "a dog ran."]
+    scores = bleu.bleu_scores(lines, plain, lines, plain, target_lang="en")
+    assert scores["tokenised_bleu"] == scores["sacrebleu"] == 100
+    assert "tok:none" in scores["tokenised_signature"]
+    assert "tok:13a" in scores["sacrebleu_signature"]
+    for code in ("zh", "zh-CN", "cmn"):
+        scores = bleu.bleu_scores(*4 * [["好"]], target_lang=code)
+        assert "tok:zh" in scores["sacrebleu_signature"]
+    # 5 tokens, one wrong at the end: precisions 4/5, 3/4, 2/3, 1/2, no brevity penalty.
+    scores = bleu.bleu_scores(
+        ["a b c d x"], ["a b c d x"], ["a b c d e"], ["a b c d e"], target_lang="en"
+    )
+    expected = 100 * (4 / 5 * 3 / 4 * 2 / 3 * 1 / 2) ** 0.25
+    assert scores["tokenised_bleu"] == pytest.approx(expected, abs=1e-4)
+
+
+def test_case_counts_unless_told_otherwise():
+    hypothesis, reference = ["The cat sat down"], ["the cat sat down"]
+    cased = bleu.bleu_scores(hypothesis, hypothesis, reference, reference, target_lang="en")
+    uncased = bleu.bleu_scores(
+        hypothesis, hypothesis, reference, reference, target_lang="en", lowercase=True
+    )
+    assert cased["tokenised_bleu"] < uncased["tokenised_bleu"] == 100
+    assert "case:lc" in uncased["sacrebleu_signature"]
+
+
+def test_compounds_are_split_into_three_tokens():
+    split = bleu.split_compounds
+    assert split("das Nord-Ost-Tor , a - b , 3-4") == (
+        "das Nord ##AT##-##AT## Ost ##AT##-##AT## Tor , a - b , 3 ##AT##-##AT## 4"
+    )
+    assert split("-x y-") == "-x y-", "a hyphen at an end joins nothing"
+
+
+def test_compound_split_bleu_by_hand():
+    """Unsplit, 3 of 4 tokens match; split, 5 of 6, 4 of 5, 3 of 4 and 2 of 3 n-grams."""
+    hypothesis, reference = ["x b-c d e"], ["a b-c d e"]
+    plain = bleu.bleu_scores(hypothesis, hypothesis, reference, reference, target_lang="en")
+    both = bleu.bleu_scores(
+        hypothesis, hypothesis, reference, reference, target_lang="en", compound_split=True
+    )
+    assert "compound_split_bleu" not in plain and plain.items() <= both.items()
+    expected = 100 * (5 / 6 * 4 / 5 * 3 / 4 * 2 / 3) ** 0.25
+    assert both["compound_split_bleu"] == pytest.approx(expected, abs=1e-4)
+    assert both["compound_split_signature"].endswith("|compounds:split")
+
+
+def test_results_are_written_whole_and_last(tmp_path):
+    output = tmp_path / "new" / "model.test.json"
+    bleu.write_results(output, ["a ."], ["a."], {"sacrebleu": 1.0})
+    names = sorted(path.name for path in output.parent.iterdir())
+    assert names == ["model.test.hyp.detok", "model.test.hyp.tok", "model.test.json"]
+    assert json.loads(output.read_text()) == {"sacrebleu": 1.0}
+
+
+def test_a_link_to_results_stays_one(tmp_path):
+    kept, link = tmp_path / "kept.json", tmp_path / "run" / "model.json"
+    kept.write_text("{}")
+    link.parent.mkdir()
+    link.symlink_to(kept)
+    bleu.write_results(link, ["a"], ["a"], {"sacrebleu": 1.0})
+    assert link.is_symlink() and json.loads(kept.read_text()) == {"sacrebleu": 1.0}
+
+
+def test_interrupted_writing_leaves_no_scores(tmp_path, monkeypatch):
+    output = tmp_path / "model.json"
+    output.write_text("{}")
+
+    def fail(part, path):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(files.os, "replace", fail)
+    with pytest.raises(OSError, match="disk full"):
+        bleu.write_results(output, ["a"], ["a"], {})
+    assert list(tmp_path.iterdir()) == []
