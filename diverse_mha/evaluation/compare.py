@@ -123,7 +123,10 @@ def _methods(args: argparse.Namespace) -> int:
 
 
 def _named_runs(words: Sequence[str]) -> tuple[str, list[Path]]:
-    """Read ``NAME=RUN,RUN RUN``; without a name it is called after its first run."""
+    """Read ``NAME=RUN,RUN RUN``; without a name it is called after its first run.
+
+    That is a folder, or a file in it, by the name of a seed in either.
+    """
     name, separator, first = words[0].partition("=")
     if not separator or Path(words[0]).exists():
         name, first = "", words[0]
@@ -131,7 +134,8 @@ def _named_runs(words: Sequence[str]) -> tuple[str, list[Path]]:
     if not paths:
         raise UserError(f"{words[0]}: names no run; write NAME=RUN,RUN")
     # As reproduce names a run: the seed and what follows it tell its runs apart.
-    return name or re.split(r"[._-]?seed", paths[0].name)[0] or str(paths[0]), paths
+    run = next((place for place in (paths[0], paths[0].parent) if "seed" in place.name), paths[0])
+    return name or re.split(r"[._-]?seed", run.name)[0] or str(run), paths
 
 
 def _two_files(args: argparse.Namespace) -> int:

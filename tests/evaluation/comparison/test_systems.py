@@ -3,6 +3,7 @@
 import io
 import json
 import random
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -289,6 +290,15 @@ def test_scores_of_other_texts_are_not_compared(tmp_path, one, other):
     ]
     with pytest.raises(UserError, match="b-seed1.json: scored on another test set or otherwise"):
         cli.run(["compare", *words])
+
+
+def test_results_in_folders_of_runs_have_the_names_of_these(tmp_path, capsys):
+    for name in ("plain.seed1", "plain.seed2", "hsic.seed1", "hsic.seed2"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "more.json").write_text(json.dumps({"perplexity": 9}))
+    plain, hsic = ([f"{tmp_path}/{x}.seed{n}/more.json" for n in "12"] for x in ("plain", "hsic"))
+    assert cli.run(["compare", "--baseline", *plain, "--system", *hsic]) == 0
+    assert re.findall(r"^(?:plain|hsic)\b", capsys.readouterr().out, re.M) == ["plain", "hsic"]
 
 
 @pytest.mark.parametrize("option", ["--tokenize char", "--resamples 200", "--seed 3"])
