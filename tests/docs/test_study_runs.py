@@ -86,6 +86,22 @@ def test_the_page_has_their_scores_to_the_end(head, seeds):
         assert said["mean"] == f"{np.mean(list(scores.values())):.2f}"
 
 
+def test_the_page_has_their_scores_on_other_test_sets():
+    by_label = rows(page("docs/results.md"), "| method, 2,532 other sentences |")
+    named = {"baseline": "Baseline", "em_routing_1_2": "EM routing, layers 1-2"}
+    assert set(named.values()) == by_label.keys()
+    for name, label in named.items():
+        scores = []
+        for seed in range(6, 10):
+            folder = RUNS / "other-tests" / f"multi30k.de-en.{name}.seed{seed}"
+            score = json.loads((folder / "more.json").read_text(encoding="utf-8"))
+            lines = (folder / "more.hyp.detok").read_text(encoding="utf-8").splitlines()
+            assert len(lines) == score["sentences"] == 2532
+            scores.append(score["sacrebleu"])
+        assert by_label[label]["BLEU, each seed"] == " ".join(f"{x:.2f}" for x in scores)
+        assert by_label[label]["mean"] == f"{np.mean(scores):.2f}"
+
+
 def test_the_page_has_their_perplexities():
     by_label = rows(page("docs/results.md"), "| row, Penn Treebank |")
     found = {}
