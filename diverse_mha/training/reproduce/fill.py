@@ -57,6 +57,7 @@ class Number:
     #: Speeds of trainings that had to share the machine; they count where there are no others.
     disturbed: tuple[float, ...] = ()
     machines: frozenset[str] = frozenset()  # that those that count were measured on
+    seeds: tuple[int, ...] = ()  # of those that count
 
     @property
     def mean(self) -> float | None:
@@ -110,8 +111,9 @@ def fill(
             if value is not None:
                 shared = cell.measure == "speed" and had_to_share(result)
                 (disturbed if shared else ours)[seed] = value, machine_of(result)
-        machines = frozenset(machine for _, machine in (ours or disturbed).values())
+        counted = ours or disturbed
+        machines = frozenset(machine for _, machine in counted.values())
         numbers = (tuple(value for value, _ in found.values()) for found in (ours, disturbed))
-        return Number(cell.measure, cell.paper, *numbers, machines)
+        return Number(cell.measure, cell.paper, *numbers, machines, tuple(counted))
 
     return [(row, [cell and number(cell) for cell in row.cells]) for row in rows]

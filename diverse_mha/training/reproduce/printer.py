@@ -108,6 +108,7 @@ def to_json(layout: Layout, filled: Filled) -> dict:
             number
             and {"measure": number.measure, "paper": number.paper, "ours": number.ours}
             | ({"disturbed": number.disturbed} if number.disturbed else {})
+            | {"seeds": number.seeds}
             for number in row_numbers
         ]
         for row, row_numbers in filled

@@ -37,7 +37,7 @@ FILLED = [
         TABLE.rows[0],
         [
             Number("speed", 2.0, (4.0, 6.0)),
-            Number("bleu", 24.13, (30.0, 32.0)),
+            Number("bleu", 24.13, (30.0, 32.0), seeds=(1, 2)),
             Number("parameters", 88e6, (5_987_654.0, 5_987_654.0)),
         ],
     ),
@@ -124,7 +124,8 @@ def test_without_the_baseline_row_there_are_no_ratios():
 
 
 def test_speeds_of_a_shared_machine_are_marked_and_count_only_for_want_of_others(tmp_path):
-    mixed = [(TABLE.rows[0], [Number("speed", 2.0, (4.0,), (1.0,)), *FILLED[0][1][1:]])]
+    speed = Number("speed", 2.0, (4.0,), (1.0,), seeds=(2,))
+    mixed = [(TABLE.rows[0], [speed, *FILLED[0][1][1:]])]
     doubtful = [(TABLE.rows[1], [Number("speed", 1.5, (), (3.0, 1.0)), *FILLED[1][1][1:]])]
     choices = Choices("small")
     layout = lay_out(TABLE, mixed + doubtful, choices)
@@ -135,7 +136,8 @@ def test_speeds_of_a_shared_machine_are_marked_and_count_only_for_want_of_others
     assert SHARED not in lay_out(TABLE, mixed, choices).notes
     write_all(layout, tmp_path, "t", to_json(layout, mixed))
     cell = json.loads((tmp_path / "t.json").read_text())["rows"]["none"][0]
-    assert cell == {"measure": "speed", "paper": 2.0, "ours": [4.0], "disturbed": [1.0]}
+    numbers = {"ours": [4.0], "disturbed": [1.0], "seeds": [2]}
+    assert cell == {"measure": "speed", "paper": 2.0} | numbers
 
 
 def test_versions_and_machines_that_differ_are_told():
@@ -169,7 +171,7 @@ def test_the_machines_of_a_number_are_those_of_the_seeds_that_count():
         for seed, name, used in ((1, "A", 9.5), (2, "B", 5.0), (3, "C", 9.5))
     }
     (_, (speed, bleu, parameters)), _ = fill(TABLE, TABLE.rows, choices, found, runner=None)
-    assert speed == Number("speed", 1.0, (1.0, 3.0), (2.0,), speed.machines)
+    assert speed == Number("speed", 1.0, (1.0, 3.0), (2.0,), speed.machines, (1, 3))
     assert speed.machines == {"A, cores 2", "C, cores 2"}
     assert parameters.ours == (7, 7, 7) and len(parameters.machines) == 3
     assert bleu == Number("bleu", 1.0, ())
@@ -179,5 +181,6 @@ def test_all_files_are_written(layout, tmp_path):
     files = write_all(layout, tmp_path / "new", "t", to_json(layout, FILLED))
     assert sorted(path.name for path in files) == ["t.csv", "t.json", "t.md", "t.tex"]
     numbers = json.loads((tmp_path / "new/t.json").read_text())["rows"]
-    assert numbers["none"][1] == {"measure": "bleu", "paper": 24.13, "ours": [30.0, 32.0]}
+    kept = {"measure": "bleu", "paper": 24.13, "ours": [30.0, 32.0], "seeds": [1, 2]}
+    assert numbers["none"][1] == kept
     assert numbers["out"][2] is None
