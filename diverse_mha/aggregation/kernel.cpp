@@ -59,7 +59,7 @@ inline float exp_negative(float x) {
 inline float log_positive(float x) {
   const int32_t bits = float_to_bits(x);
   const int32_t k = (bits - 0x3f3504f3) >> 23;
-  const float m = bits_to_float(bits - (k << 23));
+  const float m = bits_to_float(bits - k * (1 << 23));
   const float s = (m - 1.0f) / (m + 1.0f);
   const float z = s * s;
   float p = 1.0f / 9.0f;
@@ -253,7 +253,7 @@ struct Em {
   }
 
   // Gradient of the votes of a token, given the steps that run() left and the gradient of its
-  // result. `grad_c` is (H, N), `sums` 6 N floats, `row_sums` H.
+  // result. `grad_c` is (H, N), `sums` 7 N floats, `row_sums` H.
   void back(const float* __restrict v, const std::vector<Step>& steps,
             const float* __restrict grad, float* __restrict grad_v, float* __restrict grad_c,
             float* __restrict sums, float* __restrict row_sums) const {
@@ -263,6 +263,9 @@ struct Em {
     float* __restrict grad_square = sums + 3 * N;
     float* __restrict grad_mass = sums + 4 * N;
     float* __restrict grad_share_mean = sums + 5 * N;
+    // What the rounding of the mean leaves of sum_h share * (v - mean): where heads nearly agree
+    // it is no small part of the deviations, and their gradient has it, too.
+    float* __restrict left = sums + 6 * N;
     std::fill(grad_v, grad_v + static_cast<size_t>(H) * N, 0.0f);
     for (int t = iterations - 1; t >= 0; --t) {
       const Step& s = steps[t];
@@ -273,6 +276,13 @@ struct Em {
       const float* __restrict mass = s.mass.data();
       const bool is_last = t == iterations - 1;
       std::fill(sums, sums + 3 * N, 0.0f);
+      std::fill(left, left + N, 0.0f);
+      for (int h = 0; h < H; ++h) {
+        const size_t row = static_cast<size_t>(h) * N;
+        const float* __restrict share = s.share.data() + row;
+#pragma omp simd
+        for (int n = 0; n < N; ++n) left[n] += share[n] * (v[row + n] - mean[n]);
+      }
       if (is_last) {
         std::fill(grad_c, grad_c + static_cast<size_t>(H) * N, 0.0f);
       } else {
@@ -308,6 +318,7 @@ struct Em {
         grad_mass[n] = -scale * (k.input + entropy) * grad_logit;
         const float grad_variance = rate[n] * (grad_log_deviation - 2.0f * rate[n] * grad_rate[n]);
         grad_square[n] = square[n] >= k.floor ? grad_variance : 0.0f;
+        grad_mean[n] -= 2.0f * grad_square[n] * left[n];
         grad_share_mean[n] = 0.0f;
       }
       for (int h = 0; h < H; ++h) {
@@ -480,7 +491,7 @@ void route_with(const Routing& routing, const float* votes, const float* grad, f
 #pragma omp parallel num_threads(threads)
   {
     std::vector<Step> steps(grad == nullptr ? 1 : routing.iterations, Step(H, N));
-    std::vector<float> scratch(size), logits(size), sums(static_cast<size_t>(6) * N);
+    std::vector<float> scratch(size), logits(size), sums(static_cast<size_t>(7) * N);
 #pragma omp for schedule(static)
     for (int64_t k = 0; k < tokens; ++k) {
       const float* v = votes + k * size;

@@ -20,7 +20,7 @@ from torch import Tensor
 from diverse_mha.common.options import COUNT
 
 from .em import em_routing, inverse_temperatures
-from .simple import simple_routing
+from .simple import check_softmax_over, simple_routing
 
 logger = logging.getLogger(__name__)
 
@@ -44,6 +44,8 @@ class KernelRouting:
         bound.apply_defaults()
         self.routing, self.options = routing, bound.arguments
         COUNT.check("iterations", self.options["iterations"])
+        if routing is simple_routing:
+            check_softmax_over(self.options["softmax_over"])
 
     @staticmethod
     def fits(routing: Callable[..., Tensor], votes: Tensor) -> bool:
@@ -107,7 +109,7 @@ def native_code() -> ctypes.CDLL | None:
     """
     try:
         return ctypes.CDLL(str(build()))
-    except (OSError, RuntimeError, subprocess.SubprocessError) as error:
+    except (OSError, RuntimeError, ValueError, subprocess.SubprocessError) as error:
         logger.warning("routing runs without compiled code, and slower: %s", error)
         return None
 
@@ -115,22 +117,23 @@ def native_code() -> ctypes.CDLL | None:
 def build() -> Path:
     """Compiles ``kernel.cpp``, unless this machine has done so before.
 
-    The file name depends on source, flags, compiler and processor, so that one home folder
-    serves several machines. A half-written file never has that name. The folder must be the
-    user's own: its content is run.
+    The file name depends on source, flags, compiler with its options, and processor, so that one
+    home folder serves several machines. A half-written file never has that name. The folder must
+    be the user's own: its content is run.
 
     Returns:
         Path of the shared library.
 
     Raises:
         RuntimeError: if there is no compiler, or it fails.
+        ValueError: if a quote in CXX is not closed.
         OSError: if the file cannot be written.
     """
     compiler = _compiler()
     version = subprocess.run(
         [*compiler, "--version"], capture_output=True, text=True, check=True, timeout=60
     ).stdout
-    identity = "\0".join([SOURCE.read_text("utf-8"), FLAGS, version, _processor()])
+    identity = "\0".join([SOURCE.read_text("utf-8"), FLAGS, *compiler, version, _processor()])
     folder = _cache_folder()
     path = folder / f"routing-{hashlib.sha256(identity.encode()).hexdigest()[:16]}.so"
     if path.exists():
@@ -163,7 +166,8 @@ def _processor() -> str:
         lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
     except OSError:
         return platform.platform() + platform.processor()
-    return "\n".join(sorted({x for x in lines if x.startswith(("model name", "flags"))}))
+    told = ("model name", "flags", "Features", "CPU implementer", "CPU part")  # of x86, of ARM
+    return "\n".join(sorted({x for x in lines if x.startswith(told)}))
 
 
 def _cache_folder() -> Path:

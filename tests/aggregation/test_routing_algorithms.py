@@ -153,6 +153,18 @@ def test_kernel_at_other_scales(scale):
     assert_kernel_is_right(em_routing, {"iterations": 3}, votes, **tolerance)
 
 
+@pytest.mark.parametrize("shared, apart", [(10.0, 1e-2), (1e3, 1.0), (1e3, 0.0)])
+def test_kernel_where_heads_nearly_agree(shared, apart):
+    """The gradient of all heads together is what the rounding of their mean must not reach."""
+    votes = apart * votes_of((16, 8, 32, 1)) + shared * votes_of((16, 1, 32, 1))
+    _, exact = value_and_grad(em_routing, votes)
+    _, grad = value_and_grad(
+        lambda v: fused_routing(em_routing, v, {}, backend="kernel"), votes.float()
+    )
+    exact, grad = exact.sum(dim=1), grad.double().sum(dim=1)
+    assert float((grad - exact).norm() / exact.norm()) < 1e-2
+
+
 def test_kernel_where_agreement_weights_underflow():
     """Every head votes 120 for capsule 0, so all others have C below exp(-87), 0 in float32.
 
@@ -340,6 +352,9 @@ def test_refusals(routing):
 def test_unknown_softmax_is_refused():
     with pytest.raises(ValueError, match=r"softmax_over is 'tokens'; expected one of \('capsules'"):
         simple_routing(votes_of((2, 3, 4, 1)), softmax_over="tokens")
+    with pytest.raises(ValueError, match=r"softmax_over is 'tokens'; expected one of \('capsules'"):
+        options = {"softmax_over": "tokens"}
+        fused_routing(simple_routing, votes_of((2, 3, 4, 1), torch.float32), options)
 
 
 def test_unknown_backend_is_refused():
