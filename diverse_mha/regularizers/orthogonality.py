@@ -117,6 +117,10 @@ def _power(gap: Tensor, iterations: int) -> tuple[Tensor, Tensor]:
     image = _times(gap, p)
     a = torch.linalg.vecdot(p, image)
     q, b = _unit(image - a.unsqueeze(-1) * p)
+    # Where p is the eigenvector what is left is rounding: not perpendicular to p, or no direction.
+    q, _ = _unit(q - torch.linalg.vecdot(p, q).unsqueeze(-1) * p)
+    q = q.masked_fill((b <= 16 * torch.finfo(gap.dtype).eps * a.abs()).unsqueeze(-1), 0.0)
+    b = torch.linalg.vecdot(q, image)
     c = torch.linalg.vecdot(q, _times(gap, q))
     # W on the span of p and q is [[a, b], [b, c]]: mean -+ radius are its eigenvalues.
     mean, half = (a + c) / 2, (a - c) / 2

@@ -96,6 +96,17 @@ def test_repeated_eigenvalues_have_a_gradient(method):
     assert float(grad.norm()) == pytest.approx(4.0)
 
 
+@pytest.mark.parametrize("shared", [1.0, 30.0, 1000.0])
+@pytest.mark.parametrize("num_heads", [2, 4, 8])
+def test_heads_that_share_a_component_have_the_exact_gradient(num_heads, shared):
+    """The power method has converged then, and what its last step starts from is rounding."""
+    x = vectors(num_heads=num_heads, length=64, seed=1).float()
+    x = x + shared * vectors(num_heads=1, length=64, seed=2).float()
+    _, exact = value_and_grad(lambda y: srip(y, method="exact"), x)
+    _, power = value_and_grad(srip, x)
+    assert float((power - exact).norm() / exact.norm()) < (0.03 if shared == 1.0 else 1e-3)
+
+
 @pytest.mark.parametrize("method", ["exact", "power"])
 def test_zero_heads_and_identical_heads(method):
     """V = 0 gives W = -I, so 1; H heads alike, of norm 1, give eigenvalues H - 1 and -1."""
