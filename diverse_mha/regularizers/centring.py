@@ -34,9 +34,11 @@ def centre(x: Tensor, padding_mask: Tensor | None = None, *, name: str = "x") ->
     if 0 in x.shape:
         return x
     weights = real_position_weights(padding_mask, x, shape)
+    centred = x
     with full_precision(x):
-        mean = torch.einsum("bhsd,bs->hd", x, weights)
-    centred = x - mean[None, :, None, :]
+        for _ in range(2):  # the rounding of a mean of many is larger than that of one vector
+            mean = torch.einsum("bhsd,bs->hd", centred, weights)
+            centred = centred - mean[None, :, None, :]
     with torch.no_grad():
         longest = torch.linalg.vector_norm(x, dim=-1).amax(dim=(0, 2), keepdim=True)  # (1, H, 1)
         rounding = 4 * torch.finfo(x.dtype).eps * longest

@@ -160,6 +160,13 @@ def test_forms_by_hand():
         assert value.item() == pytest.approx(1 / 3)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_constant_heads_have_no_direction_however_many_positions_there_are(dtype):
+    x = vectors(num_heads=4, bsz=1, length=1).to(dtype).expand(16, -1, 1024, -1)
+    for form in (("centred",), ("centred", "squared")):
+        assert subspace_disagreement(x, form=form).item() == 0.0
+
+
 def test_a_centred_term_ignores_what_all_positions_share():
     mask, x = padding([5, 2, 1], 5), vectors()
     shifted = x + vectors(bsz=1, length=1, seed=3)
