@@ -239,7 +239,7 @@ def _rbf_pairs(rows: Tensor, bandwidth: float, needs_grad: bool) -> tuple[Tensor
     independent = (kernels - shift.unsqueeze(1)).sub_(shift.unsqueeze(2))  # C K_i C
     total = independent.sum(dim=0)  # (N, N)
     norm = torch.linalg.vector_norm
-    value = (norm(total).square() - norm(independent).square()) / 2
+    value = ((norm(total).square() - norm(independent).square()) / 2).clamp_min(0.0)
     if not needs_grad:
         return value, None
     # dK = K * exponent * d||x - y||^2, and every pair of rows stands twice in the matrix.

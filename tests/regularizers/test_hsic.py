@@ -107,6 +107,14 @@ def test_one_head_or_too_few_samples_give_zero(num_heads, lengths, normalization
     assert value == 0 and not grad.any()
 
 
+def test_rounding_does_not_push_the_value_below_zero():
+    """Of a constant head, whose kernel matrix is, so that 0 is the difference of two norms."""
+    for seed in range(20):
+        x = vectors(bsz=1, num_heads=2, head_dim=64, seed=seed, dtype=torch.float32)
+        x[:, 1] = x[:, 1, :1].clone()
+        assert float(hsic(x, kernel="rbf")) >= 0.0
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_constant_heads_give_zero(kernel, dtype):
