@@ -77,9 +77,11 @@ def _try(function, heads: int, width: int, dtype, device) -> list[Tensor]:
     shapes = [(2, heads, 9, 13)] * 2
     for rows, columns in ((width, heads), (width, width), (heads, width)):
         shapes += [(rows, columns), (rows,)]
-    leaves = [_waves(shape, n, device).to(dtype).requires_grad_() for n, shape in enumerate(shapes)]
-    masked = torch.ones(9, 13, dtype=torch.bool, device=device).triu(5)[None, None]
-    with torch.enable_grad(), torch.autocast(device.type, enabled=False):
+    # The first call may come from where gradients are off; what is found then stays.
+    precise = torch.autocast(device.type, enabled=False)
+    with torch.inference_mode(False), torch.enable_grad(), precise:
+        leaves = [_waves(s, n, device).to(dtype).requires_grad_() for n, s in enumerate(shapes)]
+        masked = torch.ones(9, 13, dtype=torch.bool, device=device).triu(5)[None, None]
         out = function.apply(leaves[0], leaves[1], masked, 0.0, *leaves[2:])
         # Positive, so that the sums over pairs do not cancel.
         along = _waves(out.shape, 9, device).abs().to(dtype)

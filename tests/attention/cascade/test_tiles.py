@@ -125,6 +125,14 @@ def test_the_kernel_is_taken_where_it_is_right(tiles, gpu, caplog):
     assert distance([fused(logits, previous)], [module(logits.double(), previous.double())]) < 1e-5
 
 
+def test_the_form_in_chunks_may_be_tried_where_gradients_are_off():
+    """In ``inference_mode`` no gradient could be had, and that would be kept for the trainings."""
+    given = 4, 16, torch.float32, torch.device("cpu")
+    tried = choice._try(ChunkedNetwork, *given)
+    with torch.inference_mode():
+        assert all(map(torch.equal, tried, choice._try(ChunkedNetwork, *given)))
+
+
 def test_a_kernel_that_is_wrong_is_not_taken(tiles, gpu, monkeypatch, caplog):
     monkeypatch.setattr(tiles, "NEGATIVE_SLOPE", 0.3)
     _, parameters, (logits, _, _) = example(4, 2, 5, 7, torch.float32)
