@@ -5,6 +5,7 @@ top that may be missing.
 """
 
 import argparse
+import functools
 import importlib
 import importlib.metadata
 import json
@@ -29,16 +30,16 @@ REBUILD = (
     "--no-deps --force-reinstall fairseq-fixed"
 )
 
-#: The distributions whose versions matter to results, and what needs them.
+#: The distributions whose versions matter to results, a module of each, and what needs them.
 DISTRIBUTIONS = {
-    "numpy": "arrays",
-    "sacrebleu": "BLEU",
-    "sacremoses": "tokenising",
-    "scipy": "intervals and p-values of differences",
-    "subword-nmt": "BPE",
-    "sentencepiece": "sentencepiece",
-    "hydra-core": "fairseq's options",
-    "omegaconf": "fairseq's options",
+    "numpy": ("numpy", "arrays"),
+    "sacrebleu": ("sacrebleu.metrics", "BLEU"),
+    "sacremoses": ("sacremoses", "tokenising"),
+    "scipy": ("scipy.stats", "intervals and p-values of differences"),
+    "subword-nmt": ("subword_nmt.apply_bpe", "BPE"),
+    "sentencepiece": ("sentencepiece", "sentencepiece"),
+    "hydra-core": ("hydra", "fairseq's options"),
+    "omegaconf": ("omegaconf", "fairseq's options"),
 }
 
 #: fairseq's compiled parts: what stops working without each, and whether we need it.
@@ -76,8 +77,8 @@ def examine() -> Iterator[Item]:
     yield Item("python", OK if fits else FAILED, found, cure)
     yield _attempt("torch", _torch)
     yield _attempt("fairseq", _fairseq)
-    for name, purpose in DISTRIBUTIONS.items():
-        yield _attempt(name, lambda name=name: importlib.metadata.version(name), purpose)
+    for name, (module, purpose) in DISTRIBUTIONS.items():
+        yield _attempt(name, functools.partial(_distribution, name, module), purpose)
     yield Item("cores", OK, str(cores()))
     yield _attempt("bfloat16", _bfloat16)
     yield _attempt("GPUs", _gpus)
@@ -132,6 +133,11 @@ def _torch() -> str:
 
     build = f"CUDA {torch.version.cuda}" if torch.version.cuda else "CPU only"
     return f"{torch.__version__} ({build})"
+
+
+def _distribution(name: str, module: str) -> str:
+    importlib.import_module(module)
+    return importlib.metadata.version(name)
 
 
 def _fairseq() -> str:

@@ -108,11 +108,17 @@ def test_doctor_refuses_a_python_that_fairseq_does_not_run_on(monkeypatch, first
 
 
 def test_doctor_names_the_cure_for_a_missing_distribution(monkeypatch, capsys):
-    monkeypatch.setattr(doctor, "DISTRIBUTIONS", {"no-such-distribution": "nothing"})
+    monkeypatch.setattr(doctor, "DISTRIBUTIONS", {"no-such-distribution": ("json", "nothing")})
     assert doctor.run(argparse.Namespace(json=False)) == 1
     line = next(x for x in capsys.readouterr().out.splitlines() if "no-such-distribution" in x)
     assert "not installed" in line
     assert "scripts/setup.sh" in line
+
+
+def test_doctor_tries_what_is_installed(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "sacrebleu.metrics", None)
+    assert doctor.run(argparse.Namespace(json=False)) == 1
+    assert "FAILED  sacrebleu " in capsys.readouterr().out
 
 
 def test_options_lists_the_names_and_shows_the_options_of_one(capsys):
