@@ -53,7 +53,13 @@ def newest_checkpoints(folder: str | Path, count: int, by: str = "epoch") -> lis
         "update": (_UPDATE, "checkpoint_<epoch>_<updates>.pt"),
     }[by]
     names = ((path, pattern.fullmatch(path.name)) for path in folder.iterdir())
-    found = {int(match.groups()[-1]): path for path, match in names if match}
+    found: dict[int, Path] = {}
+    for path, match in names:
+        if match and (other := found.setdefault(int(match.groups()[-1]), path)) != path:
+            raise UserError(
+                f"{path}: is of as many updates as {other.name}, so they are of two runs; list the "
+                "checkpoints to average by name"
+            )
     if by == "update":
         found |= _ends_of_epochs(found)
     if len(found) < count:

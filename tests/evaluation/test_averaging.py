@@ -108,6 +108,13 @@ def test_last_by_update_counts_updates(tmp_path):
     assert [path.name for path in found] == ["checkpoint_2_1000.pt", "checkpoint_2_1500.pt"]
 
 
+def test_two_checkpoints_of_one_number_of_updates_are_of_two_runs(tmp_path):
+    for name in ("checkpoint_1_6.pt", "checkpoint_2_12.pt", "checkpoint_3_6.pt"):
+        write(tmp_path / name, [0.0])
+    with pytest.raises(UserError, match="_6.pt: is of as many updates as checkpoint_._6.pt, so th"):
+        averaging.newest_checkpoints(tmp_path, 2, by="update")
+
+
 # Epoch 1 ended after 20 updates: fairseq then writes checkpoint1.pt and no checkpoint_1_20.pt.
 BY_UPDATE = ["checkpoint_1_10.pt", "checkpoint_2_30.pt", "checkpoint_2_40.pt"]
 
