@@ -109,6 +109,8 @@ def _methods(args: argparse.Namespace) -> int:
         value = getattr(args, name)
         if value is not None and not systems[0].runs[0].statistics:
             raise UserError(f"--{name} {value}: is for translations, these runs have none; omit it")
+    for ending in (".md", ".csv", ".tex") if args.output is not None else ():
+        check_file("--output", args.output.with_suffix(ending))
     resamples, seed = args.resamples or RESAMPLES, args.seed or SEED
     found = compare_systems(systems, resamples=resamples, seed=seed)
     layout = lay_out(found, f"Compared with {names[0]}", resamples=resamples)
@@ -128,9 +130,13 @@ def _named_runs(words: Sequence[str]) -> tuple[str, list[Path]]:
     That is a folder, or a file in it, by the name of a seed in either.
     """
     name, separator, first = words[0].partition("=")
-    if not separator or Path(words[0]).exists():
+    if not separator or any(map(os.path.exists, (words[0], words[0].partition(",")[0]))):
         name, first = "", words[0]
-    paths = [Path(part) for part in split_list(",".join([first, *words[1:]])) if part]
+    given = [first, *words[1:]]
+    parts = (
+        part for word in given for part in ([word] if os.path.exists(word) else split_list(word))
+    )
+    paths = [Path(part) for part in parts if part]
     if not paths:
         raise UserError(f"{words[0]}: names no run; write NAME=RUN,RUN")
     # As reproduce names a run: the seed and what follows it tell its runs apart.

@@ -86,13 +86,14 @@ def scores_of(
             raise UserError(f"--reference {reference}: {file} is no translation; leave it out")
         if "perplexity" in result:
             said = tuple(result.get(name) for name in _TEXT_SCORED)
-            return {"perplexity": result["perplexity"]}, {}, ("perplexity", *said)
+            return {"perplexity": float(result["perplexity"])}, {}, ("perplexity", *said)
         subsets = {k: v for k, v in result["subsets"].items() if k.startswith("test")}
         if not subsets:
             raise UserError(f"{file}: holds no test set, only {', '.join(result['subsets'])}")
-        counts = tuple((name, subset["examples"]) for name, subset in subsets.items())
-        return {"accuracy": accuracy(subsets)}, {}, counts
-    except (LookupError, TypeError, AttributeError) as error:
+        counts = [(name, subset["examples"]) for name, subset in subsets.items()]
+        majorities = [subset.get("majority") for subset in subsets.values()]
+        return {"accuracy": accuracy(subsets)}, {}, (*counts, *majorities)
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise UserError(
             f"{file}: not as an evaluation writes it ({error!r}); repeat that"
         ) from None

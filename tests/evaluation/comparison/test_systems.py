@@ -274,6 +274,10 @@ def test_other_scores_are_compared_over_seeds(tmp_path, content, measure, capsys
             {"subsets": {"test": {"accuracy": 60, "examples": 20}}},
         ),
         (
+            {"subsets": {"test": {"accuracy": 50, "examples": 10, "majority": 50}}},
+            {"subsets": {"test": {"accuracy": 60, "examples": 10, "majority": 60}}},
+        ),
+        (
             {"subsets": dict.fromkeys(("test", "test7"), {"accuracy": 50, "examples": 10})},
             {"subsets": {"test": {"accuracy": 60, "examples": 10}}},
         ),
@@ -290,6 +294,20 @@ def test_scores_of_other_texts_are_not_compared(tmp_path, one, other):
     ]
     with pytest.raises(UserError, match="b-seed1.json: scored on another test set or otherwise"):
         cli.run(["compare", *words])
+
+
+def test_a_comma_in_the_name_of_a_run_parts_nothing(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    runs = [f"{name},{n}.json" for name in ("lr=1,a", "b") for n in (1, 2)]
+    for run in runs:
+        Path(run).write_text(json.dumps({"perplexity": 9}))
+    for first in (runs[:2], [f"A={runs[0]}", runs[1]]):
+        assert cli.run(["compare", "--baseline", *first, "--system", f"B={runs[2]}", runs[3]]) == 0
+        assert re.findall(r"^(?:lr=1,a,1.json|A|B) +2 ", capsys.readouterr().out, re.M)
+    for broken in ('"9"x', "null", '"nine"'):
+        Path(runs[0]).write_text(f'{{"perplexity": {broken}}}')
+        with pytest.raises(UserError, match="not readable as JSON|not as an evaluation writes it"):
+            cli.run(["compare", "--baseline", runs[0], "--system", f"B={runs[2]}"])
 
 
 def test_results_in_folders_of_runs_have_the_names_of_these(tmp_path, capsys):
