@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from diverse_mha.common.files import printable
+
 COMPONENT_TITLES = {
     "encoder": "encoder self-attention",
     "cross": "encoder-decoder attention",
@@ -11,8 +13,9 @@ COMPONENT_TITLES = {
 
 
 def file_name(text: str) -> str:
-    """Turn a model's name into part of a file name."""
-    return "".join(c if c.isalnum() or c in "-_." else "-" for c in text).strip("-.") or "model"
+    """Turn a model's name into part of a file name, of which there may be 255 bytes."""
+    kept = "".join(c if c.isalnum() or c in "-_." else "-" for c in text)
+    return kept.encode()[:180].decode(errors="ignore").strip("-.") or "model"
 
 
 def apart(names: list[str], same: Callable[[str], str] = str, numbered: str = "{}-{}") -> list[str]:
@@ -37,6 +40,7 @@ def short_names(paths: list[str]) -> list[str]:
     ``runs/baseline/checkpoint_best.pt`` is ``baseline``. Where two files are in one folder the
     file name is added. A path that is given twice gets a number.
     """
+    paths = [printable(path) for path in paths]
     parts = [_parts(path) for path in paths]
     for depth in range(1, max(map(len, parts)) + 1):
         for with_file in (False, True):

@@ -29,8 +29,13 @@ def write_json(path: Path, content: dict) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write ``text`` as UTF-8; a file of that name is replaced in one step."""
-    write_files({path: text.encode("utf-8")})
+    """Write ``text`` as UTF-8, what cannot be as escapes; a file is replaced in one step."""
+    write_files({path: printable(text).encode()})
+
+
+def printable(text: str) -> str:
+    """Return ``text`` with escapes for the bytes of names of files that are not UTF-8."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def write_files(files: Mapping[Path, bytes]) -> None:

@@ -73,8 +73,12 @@ def load(checkpoint: str, data: Path, *, accuracy_by: str | None = None, cpu: bo
     """Load a classifier, at evaluation and on its device, and its task.
 
     Raises:
-        UserError: if a file is missing or broken, or the data do not fit the model.
+        UserError: if a file is missing or broken, or the data do not fit the model, or have no
+            such groups.
     """
+    if accuracy_by is not None and not (data / accuracy_by / "dict.txt").is_file():
+        there = ", ".join(sorted(path.parent.name for path in data.glob("*/dict.txt")))
+        raise UserError(f"--accuracy-by {accuracy_by!r}: not in {data}; there: {there}")
     diverse_mha.register()
     state = load_checkpoint(checkpoint, mmap=True)  # its complaints are of one line
     check_task(checkpoint, state, "sentence_classification")

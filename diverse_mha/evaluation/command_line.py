@@ -98,7 +98,7 @@ def evaluation_output(
     if len(set(stems)) < len(stems):
         folders = (Path(one).absolute().parent.name for one in checkpoints)
         stems = [f"{folder}-{stem}" for folder, stem in zip(folders, stems, strict=True)]
-    name = f"{'+'.join(stems)}.{default}.json"
+    name = f"{'+'.join(stems)}.{default}.json".replace(os.sep, "-")  # of a subset in a folder
     output = args.output or Path(checkpoints[0]).with_name(name)
     check_file("--output", output, ".json")
     if args.output is None and output.is_file():
@@ -141,7 +141,7 @@ def run_fairseq(
     from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
     name = f"fairseq-{command.__name__.rpartition('.')[2].replace('_', '-')}"
-    words = [str(args.data), "--path", args.checkpoint, "--gen-subset", args.subset, *words]
+    words = [str(args.data), f"--path={args.checkpoint}", f"--gen-subset={args.subset}", *words]
     words += ["--user-dir", str(USER_DIR), "--num-workers", "0"]
     if args.cpu or not torch.cuda.is_available():
         words.append("--cpu")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from diverse_mha.common.arguments import OneLineParser, called
 from diverse_mha.common.errors import UserError, run_cli
-from diverse_mha.common.files import write_files
+from diverse_mha.common.files import printable, write_files
 from diverse_mha.common.places import check_file
 from diverse_mha.common.tables import csv_text
 from diverse_mha.training.log import TRAIN_LOG, validations
@@ -85,6 +85,7 @@ def read_runs(words: Sequence[str], subset: str) -> dict[str, list[dict]]:
         if name is None:
             folder = log.absolute().parent.name
             name = folder if folders.count(folder) == 1 else str(log)
+        name = printable(name)
         if not name or name in runs:
             raise UserError(f"{log}: the name {name!r} is empty or taken; give another as NAME=RUN")
         try:
@@ -145,6 +146,8 @@ def plot(runs: dict[str, list[dict]]) -> bytes:
 def main(words: Sequence[str]) -> int:
     """Write table and plot as the command line says, and return the exit code."""
     args = build_parser().parse_args(words)
+    if args.output.endswith("/") or Path(args.output).is_dir():
+        raise UserError(f"--output {args.output}: is a folder; give the beginning of a file name")
     results = {ending: Path(f"{args.output}.{ending}") for ending in ("csv", "png")}
     for path in results.values():
         check_file("--output", path)

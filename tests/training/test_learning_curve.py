@@ -1,6 +1,7 @@
 """Learning curves: reading fairseq's logs, and the files that are written."""
 
 import csv
+import os
 
 import pytest
 
@@ -118,6 +119,20 @@ def test_a_folder_may_have_an_equals_sign_in_its_name(tmp_path, monkeypatch):
     (place / "train.log").write_text("\n".join(log(JSON, (1, 10, 3.0, 8.0))))
     runs = learning_curve.read_runs([place.name, f"named={place.name}"], "valid")
     assert list(runs) == [place.name, "named"]
+
+
+def test_a_name_that_is_not_utf_8_is_written_as_escapes(tmp_path):
+    place = tmp_path / os.fsdecode(b"r\xe4")
+    place.mkdir()
+    (place / "train.log").write_text("\n".join(log(JSON, (1, 10, 3.0, 8.0))))
+    assert learning_curve.main([str(place), "--output", f"{tmp_path / 'curve'}"]) == 0
+    assert r"r\udce4,1,10" in (tmp_path / "curve.csv").read_text()
+
+
+def test_a_folder_is_no_beginning_of_a_file_name(tmp_path):
+    for output in (f"{tmp_path}", f"{tmp_path / 'new'}/"):
+        with pytest.raises(UserError, match=f"--output {output}: is a folder; give the beginning"):
+            learning_curve.main([str(tmp_path), "--output", output])
 
 
 def test_missing_and_empty_logs_are_named(tmp_path):
