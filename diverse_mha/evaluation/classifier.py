@@ -73,12 +73,10 @@ def load(checkpoint: str, data: Path, *, accuracy_by: str | None = None, cpu: bo
     """Load a classifier, at evaluation and on its device, and its task.
 
     Raises:
-        UserError: if a file is missing or broken, or the data do not fit the model, or have no
-            such groups.
+        UserError: if a file is missing or broken, or the data do not fit the model.
     """
-    if accuracy_by is not None and not (data / accuracy_by / "dict.txt").is_file():
-        there = ", ".join(sorted(path.parent.name for path in data.glob("*/dict.txt")))
-        raise UserError(f"--accuracy-by {accuracy_by!r}: not in {data}; there: {there}")
+    if accuracy_by is not None and (not accuracy_by or "/" in accuracy_by):
+        raise UserError(f"--accuracy-by {accuracy_by!r}: is no field's name; leave it out")
     diverse_mha.register()
     state = load_checkpoint(checkpoint, mmap=True)  # its complaints are of one line
     check_task(checkpoint, state, "sentence_classification")
