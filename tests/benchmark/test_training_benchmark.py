@@ -366,6 +366,8 @@ def test_the_process_that_measures_memory_ends_with_the_command(tmp_path, number
     note = tmp_path / "pid"
     work = f"import os, time; open({str(note)!r}, 'w').write(f'{{os.getpid()}}.'); time.sleep(60)"
     script = (
+        # Tests that run in the background of a shell inherit that it is ignored.
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "import torch; from diverse_mha.benchmark.memory import peak_memory as peak\n"
         "from diverse_mha.common.errors import run_cli\n"
         f"run_cli(lambda: peak(exec, {work!r}, device=torch.device('cpu'), threads=1))"
