@@ -1,0 +1,156 @@
+"""The folder that the command writes: numbers, figures and the page."""
+
+import csv
+import hashlib
+import html
+import json
+import re
+import shlex
+from html.parser import HTMLParser
+
+import pytest
+import torch
+
+from diverse_mha.analysis.figures.style import FORMATS
+from diverse_mha.analysis.output import _earlier_figures
+from diverse_mha.cli import run
+
+pytestmark = pytest.mark.integration
+
+
+class Page(HTMLParser):
+    """The tags of a page that the tests look at."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.ids, self.links, self.sources, self.tags, self.open = set(), [], [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        attrs = dict(attrs)
+        self.tags.append(tag)
+        self.ids.add(attrs.get("id"))
+        self.links += [attrs["href"]] if "href" in attrs else []
+        self.sources += [attrs["src"]] if "src" in attrs else []
+        if tag not in ("meta", "img", "link", "br"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+@pytest.fixture(scope="module")
+def folder(checkpoint, save, data, tmp_path_factory):
+    """What the command writes for two models, one of them with a name that needs care."""
+    hostile = save("<b onload='x'>&", "transformer_coda")
+    folder = tmp_path_factory.mktemp("output") / "made" / "here"
+    command = ["analyze", str(checkpoint), str(hostile), str(data), "--cpu", "--sentence", "3"]
+    more = ["--against", str(checkpoint), "--layers", "last", "--measures", "svcca,disagreement"]
+    assert run([*command, *more, "--output", str(folder)]) == 0
+    return folder
+
+
+def test_folder_has_numbers_figures_and_page(folder):
+    content = json.loads((folder / "scores.json").read_text())
+    names = [model["name"] for model in content["models"]]
+    figures = {path.name for path in (folder / "figures").iterdir()}
+    of_both = 2 + 3 + 3  # heads and curves; measure and attention of each component
+    assert len(figures) == len(FORMATS) * (of_both + 2 * (1 + 1 + 3)), "and five of each"
+    assert {"heads-tsne.png", "svcca-baseline.svg", "attention-cross-baseline.pdf"} <= figures
+    assert {"svcca-cross-beside.pdf", "attention-encoder-beside.svg"} <= figures
+    starts = {".png": b"\x89PNG\r\n\x1a\n", ".svg": b"<?xml", ".pdf": b"%PDF-"}
+    for path in (folder / "figures").iterdir():
+        assert path.read_bytes().startswith(starts[path.suffix])
+        assert path.suffix != ".pdf" or b"/Type3" not in path.read_bytes()
+    with open(folder / "pairs.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 2 * 3 * 6, "models, components, pairs"
+    for row in rows[:: len(rows) // 7]:
+        model = content["models"][names.index(row["model"])]
+        layer = model["components"][row["component"]]["layers"][row["layer"]]
+        i, j = int(row["head_i"]) - 1, int(row["head_j"]) - 1
+        assert float(row["value"]) == layer[row["measure"]]["pairs"][i][j]
+    with open(folder / "layers.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 2 * (3 * 2 + 2)
+    assert (
+        float(rows[0]["SVCCA"])
+        == (content["models"][0]["components"]["encoder"]["layers"]["2"]["svcca"]["mean"])
+    )
+
+
+def test_page_needs_nothing_else_and_runs_nothing(folder):
+    text = (folder / "report.html").read_text()
+    page = Page(text)
+    assert not page.open
+    assert "script" not in page.tags and "link" not in page.tags and "b" not in page.tags
+    assert not re.search(r"https?://|//cdn|@import|url\(", text)
+    assert len(page.sources) == len(list((folder / "figures").glob("*.svg")))
+    assert all(source.startswith("data:image/svg+xml;base64,") for source in page.sources)
+    assert page.links and all(link[0] == "#" and link[1:] in page.ids for link in page.links)
+
+
+def test_names_and_tokens_are_shown_as_they_are(folder):
+    text = (folder / "report.html").read_text()
+    assert "&lt;b onload=&#39;x&#39;&gt;&amp;" in text
+    assert "<b onload" not in text and "<script" not in text
+    for path in (folder / "figures").glob("*.svg"):
+        assert "<script" not in path.read_text()
+
+
+def test_how_it_was_made_is_said(folder, checkpoint):
+    content = json.loads((folder / "scores.json").read_text())
+    page = html.unescape((folder / "report.html").read_text())
+    made = content["made"]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", made["date"])
+    words = shlex.split(made["command"])
+    assert words[:3] == ["diverse-mha", "analyze", str(checkpoint)], "can be pasted"
+    assert made["versions"]["torch"] == torch.__version__
+    digest = hashlib.sha256(checkpoint.read_bytes()).hexdigest()
+    assert content["models"][0]["sha256"] == content["against"]["sha256"] == digest
+    for said in (made["command"], made["date"], digest, made["versions"].get("git_commit", "")):
+        assert said in page
+    assert "On the diversity of multi-head attention" in page
+
+
+def test_without_attention(checkpoint, data, tmp_path):
+    command = ["analyze", str(checkpoint), str(data), "--cpu", "--layers", "last"]
+    more = ["--measures", "cka", "--no-attention", "--output", str(tmp_path)]
+    assert run([*command, *more]) == 0
+    figures = {path.name for path in (tmp_path / "figures").iterdir()}
+    assert figures == {f"cka-baseline.{ending}" for ending in FORMATS}
+
+    # What is drawn no more goes, what somebody else put there stays.
+    mine = tmp_path / "figures" / "cka-mine.png"
+    mine.write_bytes(b"")
+    assert run([*command, *more, "--measures", "jsd"]) == 0
+    figures = {path.name for path in (tmp_path / "figures").iterdir()}
+    assert figures == {f"jsd-baseline.{ending}" for ending in FORMATS} | {mine.name}
+
+
+@pytest.mark.parametrize("record", ["[]", "{", '{"figures": 1}', '{"figures": ["../x", 1]}'])
+def test_a_record_of_somebody_else_removes_nothing(record, tmp_path):
+    (tmp_path / "figures").mkdir()
+    for path in (tmp_path / "x", tmp_path / "figures" / "a.png"):
+        path.write_text("")
+    (tmp_path / "scores.json").write_text(record)
+    assert _earlier_figures(tmp_path) == []
+
+
+def test_tables_for_latex(folder):
+    text = (folder / "tables.tex").read_text()
+    labels = re.findall(r"\\label\{(.*?)\}", text)
+    assert len(labels) == len(set(labels)) == 3 * 2 + 1 + 2 * 2
+    assert {"tab:heads-cross-scores", "tab:heads-against"} <= set(labels)
+    assert "tab:heads-layers-similarity-baseline" in labels
+    for table in text.split(r"\begin{table}")[1:]:
+        columns = re.search(r"\\begin\{tabular\}\{([lr]+)\}", table).group(1)
+        rows = [line for line in table.splitlines() if line.endswith(r"\\")]
+        assert {len(re.findall(r"(?<!\\)&", row)) for row in rows} == {len(columns) - 1}
+        assert table.count(r"\toprule") == table.count(r"\bottomrule") == 1
+    model = json.loads((folder / "scores.json").read_text())["models"][0]
+    svcca = model["components"]["cross"]["layers"]["2"]["svcca"]["mean"]
+    assert f"\nbaseline & {svcca:.3f} & " in text
+    assert r"\textless{}b onload='x'\textgreater{}\&" in text
+    against = text.split(r"\label{tab:heads-against}")[0].split(r"\begin{table}")[-1]
+    assert " & encoder-decoder attention & " in against and " & cross & " not in against
