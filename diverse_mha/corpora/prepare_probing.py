@@ -18,7 +18,7 @@ from diverse_mha.common.files import sha256_of
 from diverse_mha.common.options import parse_names
 from diverse_mha.common.processes import sole_use
 from diverse_mha.corpora import download
-from diverse_mha.corpora.binarise import binarise, count_words, read_columns
+from diverse_mha.corpora.binarise import binarise, check_kept, count_words, read_columns
 from diverse_mha.corpora.probing import SPLITS, TASKS, published_file, read_examples
 from diverse_mha.corpora.published import PublishedFile
 from diverse_mha.corpora.steps import Steps
@@ -85,5 +85,6 @@ def _binarise(source: Path, min_count: int, target: Path) -> str:
     splits = read_columns(source, ("label", "input0"))
     labels = count_words(splits["train"]["label"])
     words = count_words(splits["train"]["input0"], min_count)
+    check_kept(len(words), min_count)
     binarise(target, {"label": labels, "input0": words}, splits)
     return f"{len(words):,} words, {len(labels):,} classes"
