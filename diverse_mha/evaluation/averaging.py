@@ -57,7 +57,7 @@ def newest_checkpoints(folder: str | Path, count: int, by: str = "epoch") -> lis
     for path, match in names:
         if match and (other := found.setdefault(int(match.groups()[-1]), path)) != path:
             raise UserError(
-                f"{path}: is of as many updates as {other.name}, so they are of two runs; list the "
+                f"{path}: is of the same {by} as {other.name}, so they are of two runs; list the "
                 "checkpoints to average by name"
             )
     if by == "update":

@@ -41,8 +41,8 @@ def check_scorer(language: str, tokenize: str | None = None) -> None:
         BLEU(trg_lang=rules_for(language)) if tokenize is None else BLEU(tokenize=tokenize)
     except OSError as error:  # of those whose model it downloads
         raise UserError(
-            f"sacreBLEU cannot fetch what it tokenises with by {tokenize} ({error}); give it a "
-            "network once, or choose another tokeniser"
+            f"sacreBLEU cannot fetch what tokenises {tokenize or language} ({error}); run it once "
+            "with a network, or choose another tokeniser"
         ) from error
     except RuntimeError as error:
         extra, why = (tokenize or rules_for(language))[:2], str(error).strip().splitlines()[0]

@@ -127,7 +127,7 @@ def _methods(args: argparse.Namespace) -> int:
 def _named_runs(words: Sequence[str]) -> tuple[str, list[Path]]:
     """Read ``NAME=RUN,RUN RUN``; without a name it is called after its first run.
 
-    That is a folder, or a file in it, by the name of a seed in either.
+    Of a file and its folder, the one that names a seed gives the name.
     """
     name, separator, first = words[0].partition("=")
     if not separator or any(map(os.path.exists, (words[0], words[0].partition(",")[0]))):

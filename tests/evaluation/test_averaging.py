@@ -111,7 +111,7 @@ def test_last_by_update_counts_updates(tmp_path):
 def test_two_checkpoints_of_one_number_of_updates_are_of_two_runs(tmp_path):
     for name in ("checkpoint_1_6.pt", "checkpoint_2_12.pt", "checkpoint_3_6.pt"):
         write(tmp_path / name, [0.0])
-    with pytest.raises(UserError, match="_6.pt: is of as many updates as checkpoint_._6.pt, so th"):
+    with pytest.raises(UserError, match="_6.pt: is of the same update as checkpoint_._6.pt, so th"):
         averaging.newest_checkpoints(tmp_path, 2, by="update")
 
 

@@ -32,7 +32,7 @@ def test_a_tokeniser_that_cannot_be_fetched_is_named(monkeypatch):
         raise urllib.error.URLError("no network")
 
     monkeypatch.setattr("sacrebleu.metrics.BLEU", unreachable)
-    message = r"by flores200 \(<urlopen error no network>\); give it a network once, or choose"
+    message = r"tokenises flores200 \(<urlopen error no network>\); run it once with a network"
     with pytest.raises(UserError, match=message):
         bleu.check_scorer("", "flores200")
 
