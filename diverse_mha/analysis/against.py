@@ -1,22 +1,18 @@
 """The heads of a model beside those of another, such as a single-head one."""
 
-from typing import TYPE_CHECKING
-
 import torch
 
+from diverse_mha.analysis.checkpoints import Loaded
 from diverse_mha.analysis.collect import Selection, mean
 from diverse_mha.analysis.meters import real_rows
 from diverse_mha.analysis.moments import Moments
 from diverse_mha.analysis.similarity import cka_from_scatter, kept_directions, svcca_from_scatter
+from diverse_mha.attention import HeadStates
 from diverse_mha.common.errors import UserError
-
-if TYPE_CHECKING:  # these import fairseq
-    from diverse_mha.analysis.checkpoints import Loaded
-    from diverse_mha.attention import HeadStates
 
 
 def check_same_data(
-    loaded: "Loaded", other: "Loaded", depths: dict, other_depths: dict, selection: Selection
+    loaded: Loaded, other: Loaded, depths: dict, other_depths: dict, selection: Selection
 ) -> None:
     """Refuse two models that do not read the same positions of the same data.
 
@@ -50,8 +46,8 @@ class AgainstMeter:
 
     def update(
         self,
-        states: dict[str, list["HeadStates"]],
-        other: dict[str, list["HeadStates"]],
+        states: dict[str, list[HeadStates]],
+        other: dict[str, list[HeadStates]],
     ) -> None:
         """Add the outputs of a batch, of the model and of the other one."""
         for component in self._selection.chosen(states):

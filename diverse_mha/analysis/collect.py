@@ -2,18 +2,16 @@
 
 import re
 from collections.abc import Container
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+from torch import Tensor
 
 from diverse_mha.analysis.disagreement import DisagreementMeter
 from diverse_mha.analysis.meters import DEFAULT_MEASURES, MEASURES, ModuleMeter
 from diverse_mha.analysis.similarity import THRESHOLD
+from diverse_mha.attention import HeadStates
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.options import split_list
-
-if TYPE_CHECKING:  # the attention module imports fairseq
-    from torch import Tensor
-
-    from diverse_mha.attention import HeadStates
 
 COMPONENT_ORDER = ("encoder", "cross", "decoder")
 # What a layer's result holds of a measure beside its mean, and its ending in the summary.
@@ -94,7 +92,7 @@ class HeadsMeter:
         self._depths: dict[str, int] = {}
         self._disagreement = DisagreementMeter()
 
-    def update(self, head_states: dict[str, list["HeadStates"]]) -> None:
+    def update(self, head_states: dict[str, list[HeadStates]]) -> None:
         """Add the head states of a batch."""
         measures, threshold = self.selection.measures, self.selection.threshold
         for component in self.selection.chosen(head_states):
@@ -112,7 +110,7 @@ class HeadsMeter:
                 except ValueError as error:
                     raise ValueError(f"{component}, layer {number}: {error}") from error
 
-    def head_means(self) -> dict[str, "Tensor"]:
+    def head_means(self) -> dict[str, Tensor]:
         """Outputs of each head averaged over words and layers, by component: (H, D) float64.
 
         Li et al. 2021, Fig. 3.

@@ -3,19 +3,16 @@
 import math
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 from torch import Tensor
 
+from diverse_mha.attention import HeadStates
 from diverse_mha.regularizers import (
     output_disagreement,
     position_disagreement,
     subspace_disagreement,
 )
-
-if TYPE_CHECKING:  # the attention module imports fairseq
-    from diverse_mha.attention import HeadStates
 
 SCORES = ("subspace", "position", "output")
 OFF_DIAGONAL = ("off-diagonal",)
@@ -35,7 +32,7 @@ class DisagreementMeter:
         # By component, layer and score: D and D off the diagonal, times count; count.
         self._sums = defaultdict(lambda: np.zeros(3))
 
-    def update(self, head_states: dict[str, list["HeadStates"]]) -> None:
+    def update(self, head_states: dict[str, list[HeadStates]]) -> None:
         """Add the states of a batch: values, weights and outputs."""
         for component, layers in head_states.items():
             for layer, states in enumerate(layers):
@@ -66,7 +63,7 @@ class DisagreementMeter:
         }
 
 
-def _terms(states: "HeadStates", form: tuple[str, ...] = ()) -> Iterator[tuple[float, int]]:
+def _terms(states: HeadStates, form: tuple[str, ...] = ()) -> Iterator[tuple[float, int]]:
     """D of a batch by ``SCORES``, and of how many positions or sentences it is the mean."""
     queries, keys = states.query_padding_mask, states.key_padding_mask
     subspace = subspace_disagreement(states.values, keys, form=form)

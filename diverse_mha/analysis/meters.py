@@ -1,7 +1,6 @@
 """Every measure of one attention module, accumulated over batches."""
 
 from itertools import combinations, combinations_with_replacement
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -15,9 +14,7 @@ from diverse_mha.analysis.similarity import (
     kept_directions,
     svcca_from_scatter,
 )
-
-if TYPE_CHECKING:  # the attention module imports fairseq
-    from diverse_mha.attention import HeadStates
+from diverse_mha.attention import HeadStates
 
 # What each measure needs of the head states.
 MEASURES = {
@@ -31,7 +28,7 @@ DEFAULT_MEASURES = ("cka", "svcca", "jsd", "disagreement")
 RBF_POSITIONS = 2000
 
 
-def real_rows(states: "HeadStates") -> Tensor:
+def real_rows(states: HeadStates) -> Tensor:
     """Outputs of the real positions, the heads side by side: (N, H * D)."""
     rows = states.outputs.transpose(1, 2).flatten(2)  # (B, T, H * D)
     padding = states.query_padding_mask
@@ -76,7 +73,7 @@ class ModuleMeter:
         self._divergence: Tensor | float = 0.0
         self._sentences = 0
 
-    def update(self, states: "HeadStates") -> None:
+    def update(self, states: HeadStates) -> None:
         """Add a batch, with ``outputs`` and what ``MEASURES`` names in it."""
         self.num_heads = states.outputs.size(1)
         rows = real_rows(states)

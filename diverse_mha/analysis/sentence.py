@@ -1,15 +1,13 @@
 """The attention weights of one sentence, with its tokens."""
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from torch import Tensor
 
 from diverse_mha.analysis.collect import Selection
+from diverse_mha.attention import HeadStates
 from diverse_mha.common.errors import UserError
-
-if TYPE_CHECKING:  # the attention module imports fairseq
-    from diverse_mha.attention import HeadStates
 
 
 class Attention(NamedTuple):
@@ -32,7 +30,7 @@ class SentenceAttention(NamedTuple):
         task: Any,
         sample: dict,
         place: int,
-        states: dict[str, list["HeadStates"]],
+        states: dict[str, list[HeadStates]],
         selection: Selection,
     ) -> "SentenceAttention":
         """Take the sentence at a place out of fairseq's batch, whose ``states`` have ``weights``.
