@@ -112,7 +112,7 @@ def _not_ours(folder: Path) -> Path | None:
         written = json.loads((folder / STAMP).read_text(encoding="utf-8"))["files"]
     except (FileNotFoundError, NotADirectoryError):
         return folder if folder.exists() else None
-    except (ValueError, KeyError):  # a step's, but damaged
+    except (ValueError, KeyError, TypeError):  # a step's, but damaged
         return None
     return next((folder / name for name in _sizes(folder) if name not in written), None)
 
@@ -123,7 +123,7 @@ def read_stamp(folder: Path) -> dict | None:
         stamp = json.loads((folder / STAMP).read_text(encoding="utf-8"))
         # Files beside those of the step do no harm.
         return stamp if stamp["files"].items() <= _sizes(folder).items() else None
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
 

@@ -47,7 +47,8 @@ def fused_label_smoothed_loss(
         Two scalars, in nats: the loss, and the negative log-likelihood, which carries
         no gradient. In float32 at least; differentiable once.
     """
-    rows, words = features.reshape(-1, features.size(-1)), target.reshape(-1)
+    words = target.reshape(-1)
+    rows = features.reshape(len(words), features.size(-1))  # C may be 0: no -1
     real = words.ne(padding_idx)
     if _host_may_wait(features.device):
         real = real.nonzero()[:, 0]  # (N,)
@@ -67,7 +68,7 @@ def plain_label_smoothed_loss(
     real = target.ne(padding_idx)
     log_p = torch.log_softmax(features[real] @ weight.t(), dim=1)  # (N, V)
     nll = -log_p.gather(1, target[real].unsqueeze(1)).sum()
-    even = epsilon / (weight.size(0) - 1)
+    even = epsilon / max(weight.size(0) - 1, 1)
     return (1.0 - epsilon - even) * nll - even * log_p.sum(), nll.detach()
 
 
@@ -82,7 +83,7 @@ class _FusedLoss(torch.autograd.Function):
     @staticmethod
     def forward(ctx, rows, weight, words, real, epsilon: float, needs_grad: bool):
         size = weight.size(0)
-        even = epsilon / (size - 1)
+        even = epsilon / max(size - 1, 1)  # a band of an adaptive softmax may be one word
         right = 1.0 - epsilon - even
         dtype = torch.promote_types(rows.dtype, torch.float32)
         count = len(rows)

@@ -30,11 +30,11 @@ class Weights:
         words = split_list(str(value))
         if "=" not in words[0]:
             return cls(_number(option, value, str(value)))
-        pairs = {word: word.partition("=") for word in words}
-        names = parse_names(option, ",".join(name for name, _, _ in pairs.values()), COMPONENTS)
+        pairs = [word.partition("=") for word in words]
+        names = parse_names(option, ",".join(name for name, _, _ in pairs), COMPONENTS)
         numbers = {
             name.strip(): _number(option, value, number, word)
-            for word, (name, _, number) in pairs.items()
+            for word, (name, _, number) in zip(words, pairs, strict=True)
         }
         return cls(by_component={name: numbers[name] for name in names})
 

@@ -65,8 +65,9 @@ def newest_checkpoints(folder: str | Path, count: int, by: str = "epoch") -> lis
     if len(found) < count:
         raise UserError(f"{folder}: --last {count}, but only {len(found)} files {shape} are there")
     numbers = sorted(found)[-count:]
-    # Epochs count by one; updates by --save-interval-updates, which the smallest gap shows.
-    interval = 1 if by == "epoch" else _interval(numbers)
+    # Epochs count by one; updates by --save-interval-updates, which the smallest gap shows,
+    # that before the first of them included: two alone would show no gap but their own.
+    interval = 1 if by == "epoch" else _interval(sorted(found)[-count - 1 :])
     for before, after in pairwise(numbers):
         ends = _ends_between(found[before], found[after]) if by == "update" else []
         unsaved = sum(not path.exists() for path in ends)

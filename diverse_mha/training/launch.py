@@ -132,20 +132,21 @@ def parse(words: Sequence[str]) -> Job:
 def check_data(data: str) -> None:
     """Refuse a data folder that is not there, or that fairseq-preprocess has not made.
 
-    As fairseq takes them, ``:`` joins several.
+    As fairseq takes them, ``:`` joins several, of which the first has the dictionaries.
 
     Raises:
         UserError: With the folder's name and the cure.
     """
-    for name in data.split(os.pathsep):
+    names = data.split(os.pathsep)
+    for name in names:
         check_data_exists(Path(name))
-        # Classification keeps the dictionaries of its inputs and labels in folders.
-        patterns = ("dict.txt", "dict.*.txt", "*/dict.txt")
-        if not any(glob.glob(pattern, root_dir=name) for pattern in patterns):
-            raise UserError(
-                f"{name}: no dictionary (dict.*.txt) in it; give the folder that "
-                "fairseq-preprocess wrote (its --destdir)"
-            )
+    # Classification keeps the dictionaries of its inputs and labels in folders.
+    patterns = ("dict.txt", "dict.*.txt", "*/dict.txt")
+    if not any(glob.glob(pattern, root_dir=names[0]) for pattern in patterns):
+        raise UserError(
+            f"{names[0]}: no dictionary (dict.*.txt) in it; give the folder that "
+            "fairseq-preprocess wrote (its --destdir)"
+        )
 
 
 def check_job_start(job: Job) -> None:

@@ -136,7 +136,7 @@ def test_a_source_in_a_folder_of_the_steps_is_refused(recorder, tmp_path):
     Steps(recorder.out, ("two",), recorder.out / "one")
 
 
-@pytest.mark.parametrize("harm", ["shorten", "delete", "stamp"])
+@pytest.mark.parametrize("harm", ["shorten", "delete", '{"key": ', "[]"])
 def test_damaged_results_are_made_again(recorder, harm):
     recorder.run()
     file = recorder.out / "one/sub/file"
@@ -145,7 +145,7 @@ def test_damaged_results_are_made_again(recorder, harm):
     elif harm == "delete":
         file.unlink()
     else:
-        (recorder.out / "one/stamp.json").write_text('{"key": ')
+        (recorder.out / "one/stamp.json").write_text(harm)
     assert read_stamp(recorder.out / "one") is None
     assert recorder.run() == ["one", "two"]
 

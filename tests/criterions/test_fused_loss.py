@@ -217,6 +217,7 @@ SOFTMAXES = {
     "untied": {name: value for name, value in UNTIED.items() if "input" not in name},
     "dropout": {**ADAPTIVE, "adaptive_softmax_dropout": 0.3},
     "narrow": {**UNTIED, "decoder_output_dim": 8},
+    "a band of one word": {**UNTIED, "adaptive_softmax_cutoff": "5,6"},
     "one band": {**UNTIED, "adaptive_input_cutoff": "10", "adaptive_softmax_cutoff": "10"},
 }
 

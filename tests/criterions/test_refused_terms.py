@@ -70,6 +70,9 @@ BAD = {
     "--disagreement-form centred: --disagreement position has no form 'centred'; choose from "
     "printed, off-diagonal": {"disagreement": "position", "disagreement_form": "centred"},
     "--hsic-weight much: 'much' is not a weight": {"hsic_weight": "much"},
+    "--hsic-weight encoder,encoder: 'encoder' is given twice; name it once": {
+        "hsic_weight": "encoder=1.0,encoder=1.0"
+    },
     "--hsic-weight encoder=1.0,cross: 'cross' is not a weight": {
         "hsic_weight": "encoder=1.0,cross"
     },

@@ -257,6 +257,8 @@ def test_wrong_data_folder_is_refused(tmp_path, data):
     launch.check_data(str(data))
     with pytest.raises(UserError, match="nowhere"):
         launch.check_data(f"{data}{os.pathsep}nowhere")
+    # As in fairseq the dictionaries of the first folder hold for all.
+    launch.check_data(f"{data}{os.pathsep}{tmp_path}")
 
 
 def test_refusal_comes_before_the_slow_imports(tmp_path):

@@ -23,14 +23,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def plain_lines(stream: BinaryIO) -> Iterator[str]:
-    r"""Yield the lines of a stream without their line ends; only ``\n`` ends one.
+    r"""Yield the lines of a stream without line ends (only ``\n`` is one) or byte order mark.
 
     Raises:
         UserError: for a line that is not UTF-8, with its number from 1.
     """
     for number, line in enumerate(stream, 1):
         try:
-            yield line.rstrip(b"\r\n").decode()
+            yield line.rstrip(b"\r\n").decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError as error:
             raise UserError(f"line {number}: is not UTF-8 text ({error.reason})") from None
 

@@ -1,6 +1,7 @@
 """Plain text on standard input; what comes of it is tested in integration/."""
 
 import argparse
+import io
 import sys
 
 import pytest
@@ -16,3 +17,8 @@ def test_a_closed_stream_is_one_line(stream, cure, monkeypatch):
     monkeypatch.setattr(sys, stream, None)  # what Python makes of <&- and >&-
     with pytest.raises(UserError, match=f"standard {cure}"):
         translate.run(argparse.Namespace(checkpoint="no.pt", data="no"))
+
+
+def test_a_byte_order_mark_is_no_text():
+    stream = io.BytesIO(b"\xef\xbb\xbfein Haus\r\n\xef\xbb\xbfzwei\n")
+    assert list(translate.plain_lines(stream)) == ["ein Haus", "\ufeffzwei"]
