@@ -32,6 +32,7 @@ USERS = {
     "ChunkedNetwork": cascade,
     "_Recomputed": routing,
     "_FusedLoss": token_loss,
+    "_MeanSquaredCosine": regularizers.mean_squared_cosine,
     "_MeanHSIC": regularizers.hsic,
     "_MeanSRIP": regularizers.srip,
     "MeanPairwiseCosine": regularizers.output_disagreement,

@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 from diverse_mha.regularizers import (
     disagreement_scores,
     mean_pairwise_cosine,
+    mean_squared_cosine,
     output_disagreement,
     position_disagreement,
     subspace_disagreement,
 )
 from diverse_mha.regularizers.cosine import plain_mean_pairwise_cosine
+from diverse_mha.regularizers.squared_cosine import plain_mean_squared_cosine
 from tests import reference
 from tests.regularizers.inputs import EXACT, assert_same, padding, value_and_grad, vectors
 
@@ -52,6 +54,7 @@ def test_cosines_equal_the_plain_forms(num_heads, lengths):
     x[0, 0, 0] = 0.0
     for form in ({}, {"off_diagonal": True}):
         assert_same(mean_pairwise_cosine, plain_mean_pairwise_cosine, x, mask, **form)
+    assert_same(mean_squared_cosine, plain_mean_squared_cosine, x, mask)
 
 
 @pytest.mark.parametrize("reduction", ["query", "sentence"])
