@@ -17,9 +17,9 @@ from diverse_mha.attention import HeadStates
 from diverse_mha.common.checkpoint_guard import options_explained
 from diverse_mha.common.errors import OptionError, UserError
 from diverse_mha.common.options import flag
+from diverse_mha.common.places import check_data_folder
 from diverse_mha.evaluation.checkpoints import fitting
 from diverse_mha.tasks.data_files import check_split, splits_in
-from diverse_mha.tasks.text import check_data_folder
 
 
 class Loaded(NamedTuple):

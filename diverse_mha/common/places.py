@@ -1,6 +1,7 @@
 """Where this package lies, and where results go: refused beforehand if they cannot be written."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from diverse_mha.common.errors import UserError
@@ -29,6 +30,32 @@ def check_data_exists(folder: Path, error: type[UserError] = UserError) -> None:
     """
     if not folder.is_dir():
         raise error(f"{folder}: no such data folder; {MAKE_DATA}")
+
+
+def check_data_folder(
+    data: str | Path,
+    dictionaries: Sequence[str] = ("dict*.txt",),
+    error: type[UserError] = UserError,
+) -> Path:
+    """Return the first folder of fairseq's data path, which holds the dictionaries.
+
+    Args:
+        data: folders joined by ``:``, as fairseq takes them.
+        dictionaries: patterns, of which the first folder must hold one.
+        error: what is raised.
+
+    Raises:
+        UserError: or the subclass given, if a folder is missing or the first has no dictionary.
+    """
+    folders = [Path(name) for name in str(data).split(os.pathsep)]
+    for folder in folders:
+        check_data_exists(folder, error)
+    if not any(any(folders[0].glob(pattern)) for pattern in dictionaries):
+        raise error(
+            f"data folder {folders[0]} holds no dict.*.txt; give the folder that "
+            "fairseq-preprocess wrote (its --destdir)"
+        )
+    return folders[0]
 
 
 def check_file(option: str, path: str | Path, ending: str = "") -> None:

@@ -1,6 +1,5 @@
 """fairseq's tasks on text, translation and language modelling: exact resume, checked data."""
 
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -9,7 +8,7 @@ from fairseq.tasks.language_modeling import LanguageModelingConfig, LanguageMode
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
 from diverse_mha.common.errors import OptionError
-from diverse_mha.common.places import check_data_exists
+from diverse_mha.common.places import check_data_folder
 from diverse_mha.tasks.data_files import check_split, dictionaries_named, splits_in
 from diverse_mha.tasks.half_precision import HalfPrecisionState
 
@@ -17,23 +16,6 @@ REBUILD_BATCHES_HELP = (
     "draw the batches of every epoch from its own seed, so that a resumed run sees the batches "
     "of an uninterrupted one; this flag switches that off"
 )
-
-
-def check_data_folder(data: str | None) -> Path:
-    """Return the first folder of fairseq's data path, which holds the dictionaries.
-
-    Raises:
-        OptionError: if one of the folders is missing, or the first holds no dictionary.
-    """
-    folders = [Path(name) for name in str(data).split(os.pathsep)]
-    for folder in folders:
-        check_data_exists(folder, OptionError)
-    if not any(folders[0].glob("dict*.txt")):
-        raise OptionError(
-            f"data folder {folders[0]} holds no dict.*.txt; give the folder that "
-            "fairseq-preprocess wrote"
-        )
-    return folders[0]
 
 
 class ExactResume(HalfPrecisionState):
@@ -47,7 +29,7 @@ class ExactResume(HalfPrecisionState):
             OptionError: if the data folder is missing, or holds no dictionary of a language that
                 is asked for, or a damaged one.
         """
-        folder = check_data_folder(cfg.data)
+        folder = check_data_folder(cfg.data, error=OptionError)
         try:
             with dictionaries_named(folder):
                 return super().setup_task(cfg, **kwargs)

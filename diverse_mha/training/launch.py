@@ -28,7 +28,7 @@ from diverse_mha.common.arguments import called
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.machine import cores
 from diverse_mha.common.options import flag
-from diverse_mha.common.places import CONFIGS, ROOT, USER_DIR, check_data_exists
+from diverse_mha.common.places import CONFIGS, ROOT, USER_DIR, check_data_folder
 from diverse_mha.common.processes import Command, Interrupted, end, stoppable
 from diverse_mha.common.starting_point import LAST, check_start
 
@@ -127,26 +127,6 @@ def parse(words: Sequence[str]) -> Job:
     if job.flag("common", "cpu"):
         job.processes = job.processes or 1  # fairseq would count the GPUs also with --cpu
     return job
-
-
-def check_data(data: str) -> None:
-    """Refuse a data folder that is not there, or that fairseq-preprocess has not made.
-
-    As fairseq takes them, ``:`` joins several, of which the first has the dictionaries.
-
-    Raises:
-        UserError: With the folder's name and the cure.
-    """
-    names = data.split(os.pathsep)
-    for name in names:
-        check_data_exists(Path(name))
-    # Classification keeps the dictionaries of its inputs and labels in folders.
-    patterns = ("dict.txt", "dict.*.txt", "*/dict.txt")
-    if not any(glob.glob(pattern, root_dir=names[0]) for pattern in patterns):
-        raise UserError(
-            f"{names[0]}: no dictionary (dict.*.txt) in it; give the folder that "
-            "fairseq-preprocess wrote (its --destdir)"
-        )
 
 
 def check_job_start(job: Job) -> None:
@@ -264,7 +244,8 @@ def main(words: Sequence[str]) -> int:
         raise UserError(f"{job.config}: no data folder; add task.data=DATA")
     data = data.replace("${hydra:runtime.cwd}", os.getcwd())
     if "${" not in data:  # what else Hydra fills in is known to Hydra alone
-        check_data(data)
+        # Classification keeps the dictionaries of its inputs and labels in folders.
+        check_data_folder(data, ("dict*.txt", "*/dict.txt"))
     check_job_start(job)
     gpus = 0
     if not job.flag("common", "cpu") and (job.processes or 1) > 1:

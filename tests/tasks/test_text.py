@@ -9,25 +9,13 @@ from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
 from diverse_mha.corpora.binarise import binarise
 from diverse_mha.tasks import text
 from diverse_mha.tasks.data_files import check_split, splits_in
-from diverse_mha.tasks.text import ExactResume, check_data_folder
+from diverse_mha.tasks.text import ExactResume
 
 
 @pytest.mark.parametrize("name", ["diverse_translation", "diverse_language_modeling"])
 def test_tasks_are_registered_and_rebuild_batches(name):
     assert TASK_REGISTRY[name].__module__.startswith("diverse_mha.")
     assert TASK_DATACLASS_REGISTRY[name]().rebuild_batches is True
-
-
-def test_data_folder_is_checked(tmp_path):
-    with pytest.raises(ValueError, match="nowhere: no such data folder; make it with"):
-        check_data_folder(str(tmp_path / "nowhere"))
-    with pytest.raises(ValueError, match="holds no dict"):
-        check_data_folder(str(tmp_path))
-    (tmp_path / "dict.en.txt").write_text("a 1\n")
-    with pytest.raises(ValueError, match="second: no such data folder"):
-        check_data_folder(f"{tmp_path}:{tmp_path}/second")
-    (tmp_path / "second").mkdir()
-    assert check_data_folder(f"{tmp_path}:{tmp_path}/second") == tmp_path
 
 
 def test_a_language_that_the_data_have_not_is_named(tmp_path):

@@ -249,16 +249,12 @@ def test_processes_that_do_not_fit_are_refused(words, gpus, message):
         launch.commands(launch.parse(["DATA", *words]), gpus=gpus, port=1)
 
 
-def test_wrong_data_folder_is_refused(tmp_path, data):
-    with pytest.raises(UserError, match="nowhere: no such data folder; make it with"):
-        launch.check_data(str(tmp_path / "nowhere"))
-    with pytest.raises(UserError, match=r"no dictionary \(dict\.\*\.txt\) in it"):
-        launch.check_data(str(tmp_path))
-    launch.check_data(str(data))
-    with pytest.raises(UserError, match="nowhere"):
-        launch.check_data(f"{data}{os.pathsep}nowhere")
-    # As in fairseq the dictionaries of the first folder hold for all.
-    launch.check_data(f"{data}{os.pathsep}{tmp_path}")
+@pytest.mark.parametrize(
+    "folder, message", [("nowhere", "no such data folder; make it with"), (".", "holds no dict")]
+)
+def test_wrong_data_folder_is_refused(folder, message, tmp_path):
+    with pytest.raises(UserError, match=message):
+        launch.main([str(tmp_path / folder)])
 
 
 def test_refusal_comes_before_the_slow_imports(tmp_path):

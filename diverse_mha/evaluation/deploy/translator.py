@@ -10,9 +10,9 @@ from typing import NamedTuple
 import diverse_mha
 from diverse_mha.common.arguments import add_number, at_least, between
 from diverse_mha.common.errors import UserError
+from diverse_mha.common.places import check_data_folder
 from diverse_mha.evaluation.bleu import detokenise
 from diverse_mha.evaluation.deploy.prepared_text import read_side
-from diverse_mha.tasks.text import check_data_folder
 
 
 class Translation(NamedTuple):
