@@ -159,7 +159,9 @@ class Seam(Registry):
         for f in super().options():
             if f.name not in own:
                 others = [m.name for m in self if f.name in {g.name for g in fields(m.options)}]
-                why = f"with {flag(self.name)} {name}; it goes with {' or '.join(others)}"
+                # It may be the architecture's, which --attention-noise 0.0 takes out again.
+                why = f"with {flag(self.name)} {name}; it goes with {' or '.join(others)}, and "
+                why += f"with any method if it is {f.default}"
                 refuse_idle(cfg, [f], why)
         return Chosen(chosen, read_options(chosen.options, cfg))
 

@@ -115,5 +115,8 @@ def test_decoding_step_by_step_and_beams_are_the_full_pass():
 def test_options_of_the_cascades_do_not_go_with_it():
     with pytest.raises(ValueError, match="--attention-noise 1.0 has no effect with --cascade talk"):
         talking(attention_noise=1.0)
+    with pytest.raises(ValueError, match=r"noise 1.0 .* and with any method if it is 0.0"):
+        build_ours("transformer_coda", cascade="talking-heads")
+    build_ours("transformer_coda", cascade="talking-heads", attention_noise=0.0)
     with pytest.raises(ValueError, match="num_heads is 0; expected a whole number, 1 or more"):
         TalkingHeads(0)
