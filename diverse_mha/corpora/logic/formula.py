@@ -23,11 +23,10 @@ WORLDS = 2 ** len(VARIABLES)
 EVERYWHERE = 2**WORLDS - 1  # true in all worlds: a tautology; 0 is a contradiction
 
 
-def _worlds_of(variable: int) -> int:
-    return sum(1 << world for world in range(WORLDS) if world >> variable & 1)
-
-
-_MEANING = {name: _worlds_of(number) for number, name in enumerate(VARIABLES)}
+_MEANING = {
+    name: sum(1 << world for world in range(WORLDS) if world >> number & 1)
+    for number, name in enumerate(VARIABLES)
+}
 
 
 class Formula(NamedTuple):
@@ -80,41 +79,36 @@ def parse(text: str) -> Formula:
     Raises:
         ValueError: if it is not a formula, saying where it stops being one.
     """
-    tokens = text.split()
+    tokens = [*text.split(), None]  # where it ends
     try:
         formula, end = _parse(tokens, 0)
     except RecursionError:
         raise ValueError("brackets nested too deeply for a formula") from None
-    if end < len(tokens):
+    if tokens[end] is not None:
         raise ValueError(f"unexpected {tokens[end]!r} after the formula (token {end + 1})")
     return formula
 
 
-def _parse(tokens: list[str], start: int) -> tuple[Formula, int]:
-    """Read the formula that begins at a token; return it and the token after it."""
-    first = tokens[start] if start < len(tokens) else None
-    if first in _MEANING:
-        return variable(first), start + 1
-    _expect(tokens, start, "(", "a variable or '('")
-    if start + 1 < len(tokens) and tokens[start + 1] == "not":
-        inner, end = _parse(tokens, start + 2)
+def _parse(tokens: list[str | None], start: int) -> tuple[Formula, int]:
+    """Read the formula that begins at a token; return it and the place after it."""
+    if tokens[start] in _MEANING:
+        return variable(tokens[start]), start + 1
+    place = _expect(tokens, start, "(", what="a variable or '('")
+    if tokens[place] == "not":
+        inner, end = _parse(tokens, place + 1)
         return negate(inner), _expect(tokens, end, ")")
-    left, middle = _parse(tokens, start + 1)
-    _expect(tokens, middle, "(", "'(' and an operator")
-    operator = tokens[middle + 1] if middle + 1 < len(tokens) else None
-    if operator not in ("and", "or"):
-        _expect(tokens, middle + 1, None, "'and' or 'or'")
-    right, end = _parse(tokens, middle + 2)
+    left, end = _parse(tokens, place)
+    place = _expect(tokens, end, "(", what="'(' and an operator")
+    right, end = _parse(tokens, _expect(tokens, place, "and", "or"))
     end = _expect(tokens, _expect(tokens, end, ")"), ")")
-    return combine(left, operator, right), end
+    return combine(left, tokens[place], right), end
 
 
-def _expect(tokens: list[str], place: int, token: str | None, name: str = "") -> int:
-    """Return the place after ``token``, which must be at ``place``."""
-    found = tokens[place] if place < len(tokens) else None
-    if found is not None and found == token:
-        return place + 1
-    name = name or repr(token)
+def _expect(tokens: list[str | None], place: int, *wanted: str, what: str = "") -> int:
+    """Return the place after a token, which must be one of those wanted."""
+    found, what = tokens[place], what or " or ".join(map(repr, wanted))
     if found is None:
-        raise ValueError(f"the formula breaks off; {name} is missing")
-    raise ValueError(f"{found!r} (token {place + 1}) where {name} should be")
+        raise ValueError(f"the formula breaks off; {what} is missing")
+    if found not in wanted:
+        raise ValueError(f"{found!r} (token {place + 1}) where {what} should be")
+    return place + 1
