@@ -73,29 +73,23 @@ def add_number(
 
 def at_least(minimum: int) -> Callable[[str], int]:
     """Make a reader of whole numbers from ``minimum`` up, for ``type`` of an argument."""
-
-    def integer(text: str) -> int:
-        try:
-            value = int(text)
-        except ValueError:
-            value = minimum - 1
-        if value < minimum:
-            raise argparse.ArgumentTypeError(f"{text} is not a whole number from {minimum} up")
-        return value
-
-    return integer
+    return _reader(int, lambda value: value >= minimum, f"a whole number from {minimum} up")
 
 
 def between(least: float, most: float) -> Callable[[str], float]:
     """Make a reader of numbers from ``least`` to ``most``, for ``type`` of an argument."""
+    words = f"a number from {least:g} to {most:g}"
+    return _reader(float, lambda value: least <= value <= most, words)
 
-    def number(text: str) -> float:
+
+def _reader(kind: type, legal: Callable[[float], bool], words: str) -> Callable[[str], float]:
+    def read(text: str) -> float:
         try:
-            value = float(text)
+            value = kind(text)
         except ValueError:
-            value = math.nan
-        if not least <= value <= most:
-            raise argparse.ArgumentTypeError(f"{text} is not a number from {least:g} to {most:g}")
+            value = math.nan  # which no range has
+        if not legal(value):
+            raise argparse.ArgumentTypeError(f"{text} is not {words}")
         return value
 
-    return number
+    return read
