@@ -47,7 +47,7 @@ def to_text(layout: Layout) -> str:
 def to_markdown(layout: Layout) -> str:
     """Write the table as Markdown."""
     table = markdown_table(layout.headings, layout.lines, names=layout.names)
-    return "\n".join([f"**{layout.title}**", "", table, *_paragraphs(layout.notes)]) + "\n"
+    return "\n".join([f"**{layout.title}**\n", table, *(f"{note}\n" for note in layout.notes)])
 
 
 def markdown_table(
@@ -131,7 +131,3 @@ def write_texts(layout: Layout, folder: Path, name: str) -> list[Path]:
         files.append(folder / f"{name}{ending}")
         write_text(files[-1], text)
     return files
-
-
-def _paragraphs(notes: Sequence[str]) -> list[str]:
-    return [line for note in notes for line in (note, "")][:-1]
