@@ -55,12 +55,9 @@ def _parser(running_text: bool) -> argparse.ArgumentParser:
     if running_text:
         add_number(own, "min-count", None, "rarer words in train.txt become <unk> (none)")
     else:
-        own.add_argument(
-            "--source", required=True, metavar="LANG", help="source language, as in de"
-        )
-        own.add_argument(
-            "--target", required=True, metavar="LANG", help="target language, as in en"
-        )
+        for side, code in (("source", "de"), ("target", "en")):
+            text = f"{side} language, as in {code}"
+            own.add_argument(f"--{side}", required=True, metavar="LANG", help=text)
     return parser
 
 
