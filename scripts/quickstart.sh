@@ -93,13 +93,6 @@ evaluate() {
         sed 's/^/      /'
 }
 
-# How alike the heads of both models are, and BLEU, in one table.
-closing_table() {
-    "$python" -m diverse_mha.training.quickstart "$data" \
-        "baseline=$runs/baseline/test.json" \
-        "HSIC 1e-7=$runs/hsic/test.json"
-}
-
 start=$SECONDS
 echo "[1/6] demo corpus"
 bash data-prep/prepare-demo.sh | sed 's/^/      /'
@@ -112,5 +105,6 @@ evaluate baseline
 echo "[5/6] translating with HSIC"
 evaluate hsic
 echo "[6/6] results"
-closing_table
+"$python" -m diverse_mha.training.quickstart "$data" \
+    "baseline=$runs/baseline/test.json" "HSIC 1e-7=$runs/hsic/test.json"
 echo "Done in $((SECONDS - start)) s. Next: README.md, 'With your own recipe'."
