@@ -26,7 +26,7 @@ def describe_job(job: Job) -> Iterator[str]:
         parts = f"{human(download)} downloads, {human(work)} steps"
         yield f"disk: about {human(download + work)} in {job.out} ({parts})"
     for number, (folder, title, options, _) in enumerate(steps := steps_of(job), 1):
-        chosen = _fetch_choices(job) if title == "fetch" else options()
+        chosen = _fetch_choices(job) if title == "fetch" else options(job)
         said = "".join(
             f", {name} {value if isinstance(value, str) else json.dumps(value)}"
             for name, value in chosen.items()

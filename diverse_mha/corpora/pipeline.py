@@ -40,7 +40,7 @@ from diverse_mha.corpora.parallel_map import map_file
 from diverse_mha.corpora.steps import Steps
 
 POSITIONS = 1024  # of fairseq's models and tasks, unless told otherwise
-Step = tuple[str, str, Callable[[], dict], Callable[[Job, Path], str]]
+Step = tuple[str, str, Callable[[Job], dict], Callable[[Job, Path], str]]
 
 
 def steps_of(job: Job) -> list[Step]:
@@ -49,28 +49,26 @@ def steps_of(job: Job) -> list[Step]:
     The options are made by a call, because it may have to read files.
     """
     corpus = job.corpus
-    fetched = ("raw", "fetch", functools.partial(fetch_options, job), fetch)
+    fetched = ("raw", "fetch", fetch_options, fetch)
     if corpus.running_text:
-        return [
-            fetched,
-            ("bin", "binarise", lambda: {"min_count": corpus.min_count}, _binarise_text),
-        ]
-    binarise = ("bin", "binarise", functools.partial(_binarise_options, job), _binarise)
+        options = {"min_count": corpus.min_count}
+        return [fetched, ("bin", "binarise", lambda _: options, _binarise_text)]
+    binarise = ("bin", "binarise", _binarise_options, _binarise)
     if corpus.segmented:
         return [
             fetched,
-            ("tok", "tokens", dict, _take_tokens),
-            ("bpe", "subwords", dict, _take_subwords),
+            ("tok", "tokens", lambda _: {}, _take_tokens),
+            ("bpe", "subwords", lambda _: {}, _take_subwords),
             binarise,
         ]
     if corpus.generated:
         options = {"version": demo.VERSION, "pairs": corpus.pairs, "seed": corpus.seed}
-        fetched = ("raw", "generate", lambda: options, _generate)
+        fetched = ("raw", "generate", lambda _: options, _generate)
     return [
         fetched,
-        ("tok", "tokenise", functools.partial(tokeniser_options, job), _tokenise),
-        ("clean", "filter", lambda: corpus.limits, _filter),
-        ("bpe", "subwords", functools.partial(_segment_options, job), _segment),
+        ("tok", "tokenise", tokeniser_options, _tokenise),
+        ("clean", "filter", lambda _: corpus.limits, _filter),
+        ("bpe", "subwords", _segment_options, _segment),
         binarise,
     ]
 
@@ -86,7 +84,7 @@ def prepare(job: Job) -> None:
     with sole_use(job.out, option="--out"):
         steps = Steps(job.out, tuple(folder for folder, *_ in plan), job.local)
         for _, title, options, work in plan:
-            steps.run(title, options(), functools.partial(work, job))
+            steps.run(title, options(job), functools.partial(work, job))
         if job.corpus.counts:
             made = json.loads((job.out / "bin" / "corpus.json").read_text(encoding="utf-8"))
             print(*comparison(job.corpus.counts, made["pairs"]), sep="\n", flush=True)
