@@ -7,10 +7,7 @@ code=0
 "$python" -m ruff check . || code=1
 "$python" -m ruff format --check . || code=1
 
-scripts=(.ci/run)
-while IFS= read -r -d '' script; do
-    scripts+=("$script")
-done < <(find scripts data-prep -name '*.sh' -print0)
+scripts=(.ci/run scripts/*.sh data-prep/*.sh)
 for script in "${scripts[@]}"; do
     bash -n "$script" || code=1
 done

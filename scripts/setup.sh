@@ -107,10 +107,6 @@ check_python_parts() {
             "(Debian, Ubuntu: apt install python$version-dev; Fedora: dnf install python$version-devel)"
 }
 
-step() {
-    echo "[$1/4] $2"
-}
-
 pip_install() {
     "$venv/bin/python" -m pip install -qq --no-input --disable-pip-version-check \
         --progress-bar off "$@" ||
@@ -139,29 +135,29 @@ check_python_parts
 
 seconds=$SECONDS
 echo "Setting up $venv with $("$python" -V)"
-step 1 "an empty environment (10 s)"
+echo "[1/4] an empty environment (10 s)"
 mkdir -p "$venv"
 : >"$begun" # first, and never gone: what is interrupted here is known as ours the next time
 find "$venv" -mindepth 1 -maxdepth 1 ! -name "${begun##*/}" -exec rm -rf {} +
 "$python" -m venv "$venv"
 pip_install --upgrade pip
 
-step 2 "PyTorch and build tools (half a minute, and the download: with CUDA up to 3 GB)"
+echo "[2/4] PyTorch and build tools (half a minute, and the download: with CUDA up to 3 GB)"
 pip_install -c constraints.txt torch numpy cython setuptools wheel
 
 # Without build isolation fairseq compiles against the torch that is here,
 # instead of fetching a second one for the build.
-step 3 "fairseq, compiled from source (2 to 3 minutes)"
+echo "[3/4] fairseq, compiled from source (2 to 3 minutes)"
 fairseq=$(grep '^fairseq' constraints.txt)
 pip_install -c constraints.txt --no-build-isolation "$fairseq"
 if ! compiled_parts_load; then
     # pip keeps what it built, also when that was for another torch.
-    step 3 "fairseq again: the build in pip's cache does not fit this torch (2 minutes)"
+    echo "[3/4] fairseq again: the build in pip's cache does not fit this torch (2 minutes)"
     pip_install -c constraints.txt --no-build-isolation --no-cache-dir --no-deps \
         --force-reinstall "$fairseq"
 fi
 
-step 4 "this package, its analysis and test tools (10 s)"
+echo "[4/4] this package, its analysis and test tools (10 s)"
 pip_install -c constraints.txt --no-build-isolation -e '.[analysis,dev]'
 
 fingerprint >"$stamp.new"
