@@ -15,8 +15,6 @@ import math
 
 from fairseq import checkpoint_utils
 
-_SCORE = r"(\d+\.?\d*)"
-
 
 def install() -> None:
     """Wrap the functions with which fairseq finds and saves checkpoints."""
@@ -24,7 +22,7 @@ def install() -> None:
 
     @functools.wraps(find)
     def find_signed(path, pattern=r"checkpoint(\d+)\.pt", **kwargs):
-        return find(path, pattern.replace(_SCORE, r"(-?\d+\.?\d*)"), **kwargs)
+        return find(path, pattern.replace(r"(\d+\.?\d*)", r"(-?\d+\.?\d*)"), **kwargs)
 
     checkpoint_utils.checkpoint_paths = find_signed
     save = checkpoint_utils.save_checkpoint
