@@ -16,8 +16,7 @@ are then operators on integers, and two formulas are compared over all worlds at
 from typing import NamedTuple
 
 VARIABLES = "abcdef"
-OPERATORS = ("and", "or", "not")
-TOKENS = (*VARIABLES, *OPERATORS, "(", ")")
+TOKENS = (*VARIABLES, "and", "or", "not", "(", ")")
 
 WORLDS = 2 ** len(VARIABLES)
 EVERYWHERE = 2**WORLDS - 1  # true in all worlds: a tautology; 0 is a contradiction
