@@ -44,7 +44,6 @@
 import argparse
 import collections
 import functools
-import logging
 import os
 import pickle
 import shutil
@@ -79,8 +78,6 @@ from diverse_mha.common.starting_point import (
     check_settings,
     check_start,
 )
-
-logger = logging.getLogger(__name__)
 
 #: What loading a file raises that is cut off, no checkpoint, or refused.
 LOADING_ERRORS = (

@@ -21,11 +21,6 @@ def flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def key(flag: str) -> str:
-    """Spell an option as in YAML and Python: ``--hsic-on`` is ``hsic_on``."""
-    return flag.removeprefix("--").replace("-", "_")
-
-
 class Range(NamedTuple):
     """The values that an option, and the argument behind it, may have.
 
