@@ -137,9 +137,8 @@ def plot(runs: dict[str, list[dict]]) -> bytes:
         axes.yaxis.set_major_formatter(matplotlib.ticker.LogFormatter())
         axes.yaxis.set_minor_formatter(matplotlib.ticker.LogFormatter(minor_thresholds=(2, 1)))
         axes.grid(alpha=0.3, which="both")
-        # Given here, since a label of a line may not begin with _; $ in a name begins no formula.
-        for text in axes.legend(axes.lines, list(runs)).get_texts():
-            text.set_parse_math(False)
+        # Given here, since a label of a line may not begin with _.
+        axes.legend(axes.lines, list(runs))
     return drawn(Plot("learning-curve", "", "", figure), "png")
 
 

@@ -169,14 +169,13 @@ def _beside_figure(lines: list[list], names: tuple[str, str], sizes: Sizes):
         _draw(axes[:2], lines[:2], sizes, (0, 1), "Blues", "attention weight")
         _draw(axes[2:], lines[2:], sizes, (-limit, limit), "PuOr", "difference")
         for axis, label in zip(axes[:, 0], (*names, "difference"), strict=True):
-            axis.set_ylabel(label, fontsize=8, parse_math=False)
+            axis.set_ylabel(label, fontsize=8)
     return figure
 
 
 def _draw(axes, lines: list[list], sizes: Sizes, limits: tuple, colours: str, scale: str) -> None:
     """Draw rows of titled maps and their scale; tokens stand left of rows and under the last."""
     queries, keys = sizes.queries, sizes.keys
-    look = {"fontsize": sizes.font, "parse_math": False}  # a token with $ in it is no formula
     for axis, (title, cells), lowest in each_panel(axes, lines):
         image = axis.imshow(
             cells[: len(queries), : len(keys)].numpy(), cmap=colours, vmin=limits[0],
@@ -184,10 +183,10 @@ def _draw(axes, lines: list[list], sizes: Sizes, limits: tuple, colours: str, sc
         )  # fmt: skip
         axis.set_title(title, fontsize=7, pad=3)
         names = keys if lowest else []
-        axis.set_xticks(range(len(names)), names, rotation=90, **look)
+        axis.set_xticks(range(len(names)), names, rotation=90, fontsize=sizes.font)
         axis.set_yticks([])
         axis.tick_params(length=0, pad=2)
         axis.spines[:].set(visible=True, color="#bbbbbb", linewidth=0.5)
     for axis in axes[:, 0]:
-        axis.set_yticks(range(len(queries)), queries, **look)
+        axis.set_yticks(range(len(queries)), queries, fontsize=sizes.font)
     side_bar(image, axes, scale)

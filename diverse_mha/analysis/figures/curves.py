@@ -79,9 +79,7 @@ def curves_of_models(results: list[dict]) -> Plot | None:
         # Beside the panels: curves that hug the top leave no corner free.
         named = [name for name in looks if any(name in lines for lines in panels.values())]
         handles = [matplotlib.lines.Line2D([], [], **looks[name]) for name in named]
-        legend = figure.legend(handles, named, frameon=False, fontsize=8, loc="outside right upper")
-        for text in legend.get_texts():
-            text.set_parse_math(False)
+        figure.legend(handles, named, frameon=False, fontsize=8, loc="outside right upper")
     caption = f"{CAPTION} at the {last_layer(results)} layer of each component.{LOWER}"
     return Plot("svcca-curves-models", "Canonical correlations by model", caption, figure)
 

@@ -127,7 +127,7 @@ def draw_rows(
         if lowest:
             axis.set_xlabel("head", fontsize=8)
     for axis, (label, _) in zip(axes[:, 0], rows, strict=True):
-        axis.set_ylabel(f"{label}\nhead", fontsize=8, parse_math=False)
+        axis.set_ylabel(f"{label}\nhead", fontsize=8)
     side_bar(image, axes, scale)
 
 

@@ -31,6 +31,7 @@ STYLE = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": False,
+    "text.parse_math": False,  # a $ in a token, or in a model's name, begins no formula
     "figure.facecolor": "white",
     "savefig.facecolor": "white",
     "svg.hashsalt": "diverse-mha",  # the same drawing gives the same file

@@ -44,12 +44,10 @@ def head_map(models: list[tuple[str, dict[str, Tensor]]]) -> Plot | None:
             for i, (name, _) in enumerate(models)
         ]
         if len(models) > 1:
-            legend = figure.legend(
+            figure.legend(
                 handles=handles, loc="outside lower center", ncols=min(len(models), 5),
                 frameon=False, fontsize=8,
             )  # fmt: skip
-            for text in legend.get_texts():
-                text.set_parse_math(False)  # a model's name may have a $ in it
     return Plot("heads-tsne", "Map of the heads", CAPTION, figure)
 
 
