@@ -1,6 +1,7 @@
 """``diverse-mha analyze``: how much the heads of checkpoints differ."""
 
 import argparse
+import importlib.util
 import json
 import logging
 import shlex
@@ -9,7 +10,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from diverse_mha.analysis.collect import COMPONENT_ORDER, Selection, parse_layers
-from diverse_mha.analysis.libraries import check_libraries
 from diverse_mha.analysis.meters import DEFAULT_MEASURES, MEASURES
 from diverse_mha.analysis.names import short_names
 from diverse_mha.analysis.output import write_folder
@@ -23,6 +23,9 @@ from diverse_mha.common.machine import versions
 from diverse_mha.common.options import parse_names
 from diverse_mha.common.places import check_file, check_folder
 from diverse_mha.common.plugins import add_user_dir, import_plugin
+
+#: What plots and the report need and the rest of the package does not: module, and pip's name.
+LIBRARIES = {"matplotlib": "matplotlib", "sklearn": "scikit-learn", "jinja2": "jinja2"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -129,6 +132,20 @@ def run(args: argparse.Namespace) -> int:
     elif output is not None:
         write_json(output, content)
     return 0
+
+
+def check_libraries() -> None:
+    """Refuse to begin where a library is missing.
+
+    Raises:
+        UserError: says what to install.
+    """
+    missing = [name for module, name in LIBRARIES.items() if not importlib.util.find_spec(module)]
+    if missing:
+        raise UserError(
+            f"plots and the report need {', '.join(missing)}: pip install {' '.join(missing)}; "
+            "without them, --output FILE.json writes the numbers"
+        )
 
 
 def read_selection(args: argparse.Namespace, in_folder: bool) -> Selection:

@@ -4,7 +4,7 @@ import importlib.util
 
 import pytest
 
-from diverse_mha.analysis.libraries import check_libraries
+from diverse_mha.analysis.command import check_libraries
 from diverse_mha.common.errors import UserError
 
 
