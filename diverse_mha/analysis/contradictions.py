@@ -18,8 +18,6 @@ def contradictions(results: list[dict]) -> list[str]:
     Returns:
         A sentence for each model whose heads differ more by some measures and less by others.
     """
-    if not results:
-        return []
     first = _means(results[0])
     sentences = []
     for result in results[1:]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from itertools import groupby
 from typing import NamedTuple
 
-from diverse_mha.analysis.collect import COMPONENT_ORDER, all_layers, last_layer, mean
+from diverse_mha.analysis.collect import all_layers, last_layer, mean
 from diverse_mha.analysis.names import file_name
 from diverse_mha.analysis.similarity import THRESHOLD
 
@@ -138,10 +138,9 @@ def rows_of(result: dict) -> list[tuple[str, str, list[float | None]]]:
 
 def _component_rows(result: dict) -> list[tuple[str, str, list[float | None]]]:
     rows = []
-    for component in (c for c in COMPONENT_ORDER if c in result["components"]):
-        layers = result["components"][component]["layers"]
+    for component, entry in result["components"].items():
         body = []
-        for place, (number, layer) in enumerate(layers.items()):
+        for place, (number, layer) in enumerate(entry["layers"].items()):
             values = [(layer[c.measure] or {}).get(c.key) for c in columns_of(result)]
             values += [scores["layers"][place] for scores in _scores(result, component)]
             body.append((component, number, values))

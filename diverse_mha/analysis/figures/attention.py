@@ -30,7 +30,6 @@ class Sizes(NamedTuple):
 
     queries: list[str]
     keys: list[str]
-    cell: float
     font: float  # points of a label
     width: float  # of a map with its title
     height: float
@@ -47,7 +46,7 @@ class Sizes(NamedTuple):
         font = min(7.0, 0.85 * 72 * cell)
         labels = font / 72 * 0.65 * max(len(token) for token in (*queries, *keys)) + 0.15
         columns = min(COLUMNS, int((PAGE - labels - 0.5) / width))
-        return cls(queries, keys, cell, font, width, height, labels, max(columns, 1))
+        return cls(queries, keys, font, width, height, labels, max(columns, 1))
 
 
 def attention_maps(name: str, attention: SentenceAttention) -> list[Plot]:
