@@ -28,7 +28,6 @@ def write_folder(folder: Path, content: dict, analyses: list["Analysis"], settin
     from diverse_mha.analysis.figures.style import FORMATS, drawn
     from diverse_mha.analysis.report import render
 
-    folder.mkdir(parents=True, exist_ok=True)
     for path in (folder / "report.html", *_earlier_figures(folder)):
         path.unlink(missing_ok=True)
     # The numbers first, so that no error in a drawing loses them.
@@ -40,13 +39,10 @@ def write_folder(folder: Path, content: dict, analyses: list["Analysis"], settin
     plots = all_plots(analyses)
     drawings = [f"{plot.name}.{ending}" for _, plot in plots for ending in FORMATS]
     write_json(folder / "scores.json", {**content, "figures": drawings})
-    figures = folder / "figures"
-    figures.mkdir(exist_ok=True)
     sections: dict[str, list] = {}
     for section, plot in plots:
         pictures = {ending: drawn(plot, ending) for ending in FORMATS}
-        for ending, picture in pictures.items():
-            write_files({figures / f"{plot.name}.{ending}": picture})
+        write_files({folder / f"figures/{plot.name}.{end}": pictures[end] for end in FORMATS})
         sections.setdefault(section, []).append((plot, pictures["svg"]))
     write_text(folder / "report.html", render(content, sections, settings))
 

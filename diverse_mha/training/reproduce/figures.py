@@ -101,8 +101,7 @@ def save(item: Item, choices: Choices, plots: Sequence[Plot], folder: Path) -> l
     trial = None if choices.updates is None else f"a trial of {choices.updates:,} updates"
     for plot in plots:
         plot.figure.suptitle("\n".join(filter(None, [plot.title, warning, trial])), fontsize=8)
-        for ending in ("svg", "png"):
-            write_files({folder / f"{plot.name}.{ending}": drawn(plot, ending)})
+        write_files({folder / f"{plot.name}.{end}": drawn(plot, end) for end in ("svg", "png")})
     text = [f"**{item.heading}**", *dict.fromkeys(plot.caption for plot in plots)]
     text += caveats(choices)
     text += [] if study else item.notes
