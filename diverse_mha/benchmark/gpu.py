@@ -89,10 +89,8 @@ class Check:
         if path.exists():
             self.state = read_json(path, "remove it")
             try:
-                before, _ = self.state["machine"], self.state["minutes"]
+                before, *_ = (self.state[key] for key in ("machine", "minutes", "jobs"))
                 device, gpu = before["device"], before["gpu"]
-                for row in self.state["jobs"].values():
-                    row.setdefault("versions", before["versions"])
             except (LookupError, TypeError, AttributeError):
                 raise UserError(
                     f"{path}: is no report of this command; name another folder"

@@ -83,7 +83,7 @@ VARIANTS = {
 }
 
 
-def _language_model(variant: Variant, **model) -> Variant:
+def _language_model(variant: Variant) -> Variant:
     """The same method in a decoder alone."""
     return replace(
         variant,
@@ -91,7 +91,6 @@ def _language_model(variant: Variant, **model) -> Variant:
             "transformer_disagree", "transformer_lm_disagree"
         ),
         arch=variant.arch.replace("transformer_", "transformer_lm_"),
-        model={**variant.model, **model},
         criterion="cross_entropy_with_diversity",
     )
 
