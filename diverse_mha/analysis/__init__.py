@@ -9,11 +9,4 @@ from diverse_mha.analysis.moments import Moments
 from diverse_mha.analysis.similarity import Svcca, cka, svcca
 from diverse_mha.regularizers import disagreement_scores
 
-__all__ = [
-    "Moments",
-    "Svcca",
-    "cka",
-    "disagreement_scores",
-    "jensen_shannon",
-    "svcca",
-]
+__all__ = ["Moments", "Svcca", "cka", "disagreement_scores", "jensen_shannon", "svcca"]

@@ -45,9 +45,7 @@ class AgainstMeter:
         self._shape: dict[str, tuple[int, int, int]] = {}
 
     def update(
-        self,
-        states: dict[str, list[HeadStates]],
-        other: dict[str, list[HeadStates]],
+        self, states: dict[str, list[HeadStates]], other: dict[str, list[HeadStates]]
     ) -> None:
         """Add the outputs of a batch, of the model and of the other one."""
         for component in self._selection.chosen(states):

@@ -32,12 +32,7 @@ from diverse_mha.benchmark.report import MIB, describe_machine, format_table, ra
 from diverse_mha.benchmark.rounds import bar, clock_for, run_rounds
 from diverse_mha.benchmark.shapes import SHAPES, LanguageModelShape
 from diverse_mha.benchmark.training import Outcome, Trainee, train_twice
-from diverse_mha.benchmark.variants import (
-    LANGUAGE_MODEL_VARIANTS,
-    STOCK,
-    VARIANTS,
-    variants_of,
-)
+from diverse_mha.benchmark.variants import LANGUAGE_MODEL_VARIANTS, STOCK, VARIANTS, variants_of
 from diverse_mha.common.arguments import OneLineParser, add_number, called
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.places import check_folder

@@ -26,8 +26,6 @@ _AXES = {
 _GREY = "#bbbbbb"
 #: A difference in BLEU, perplexity or accuracy from which the scale becomes logarithmic.
 RUINED = 10.0
-
-
 Curves = list[list[tuple[int, float]]]  # of a row: by run, updates and validation
 
 

@@ -27,8 +27,6 @@ WARNING = {
     "smoke": "smoke scale: shows that it runs, and means nothing else",
     "small": "small scale: not the paper's corpus",
 }
-
-
 #: Under the curves of a model beside another, which are of no pairs of heads.
 BESIDE_SINGLE_HEAD = (
     "Canonical correlations between the leading directions of all heads' outputs side by side and "

@@ -28,8 +28,6 @@ SHARED = (
 )
 ACROSS = "* On other hardware than the baseline's, or on several: the ratio compares that as well."
 LEFT_OUT = "Speed leaves out seeds that had less than 90 % of a core, as other programs ran."
-
-
 #: In a test's result the signature of a BLEU score, and what kind of score that is.
 SIGNATURES = {
     "tokenised_signature": "tokenised",
@@ -139,11 +137,7 @@ def _ratio(value: float | None, base: float | None) -> str:
 
 
 def _notes(
-    table: Table,
-    filled: Filled,
-    choices: Choices,
-    results: Collection[Mapping],
-    across: bool,
+    table: Table, filled: Filled, choices: Choices, results: Collection[Mapping], across: bool
 ) -> Iterator[str]:
     numbers = [number for _, numbers in filled for number in numbers if number]
     measures = {number.measure for number in numbers}
