@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from diverse_mha.evaluation.comparison.runs import accuracy
+from diverse_mha.training.reproduce.compose import lookup
 
 Reader = Callable[[Mapping], float | None]
 
@@ -34,15 +35,8 @@ class Measure:
         return _millions(value) if self.decimals is None else f"{value:.{self.decimals}f}"
 
 
-def _path(*names: str) -> Reader:
-    def read(content: Mapping) -> float | None:
-        for name in names:
-            if not isinstance(content, Mapping) or name not in content:
-                return None
-            content = content[name]
-        return content
-
-    return read
+def _path(name: str) -> Reader:
+    return lambda content: lookup(content, name)
 
 
 def _bleu(result: Mapping) -> float | None:
@@ -73,7 +67,7 @@ def _last(measure: str, key: str = "mean") -> Reader:
 
     def read(model: Mapping) -> float | None:
         layers = _component(model["components"], "cross")["layers"]
-        return _path(measure, key)(list(layers.values())[-1])
+        return lookup(list(layers.values())[-1], f"{measure}.{key}")
 
     return read
 
@@ -90,7 +84,7 @@ def _exp_d(score: str, layer: int | None = None) -> Reader:
     return read
 
 
-_JSD = _path("summary", "jsd", "mean")
+_JSD = _path("summary.jsd.mean")
 _JSD_NOTE = "JSD: nats, summed over the rows of a sentence, mean over pairs and modules."
 _CROSS = (
     "SVCCA and CKA: last layer of the encoder-decoder attention, over the validation set; the "
@@ -112,11 +106,11 @@ _STUDY = {"measures": "svcca,cka,jsd,disagreement"}
 
 MEASURES: dict[str, Measure] = {
     "bleu": Measure(_bleu, 2),
-    "sacrebleu": Measure(_path("scores", "test", "sacrebleu"), 2),
+    "sacrebleu": Measure(_path("scores.test.sacrebleu"), 2),
     "parameters": Measure(_path("parameters"), None),
     "speed": Measure(_path("steps_per_second"), 2, relative=True),
-    "perplexity": Measure(_path("scores", "test", "perplexity"), 2),
-    "lm_valid_perplexity": Measure(_path("scores", "valid", "perplexity"), 2),
+    "perplexity": Measure(_path("scores.test.perplexity"), 2),
+    "lm_valid_perplexity": Measure(_path("scores.valid.perplexity"), 2),
     "valid_perplexity": Measure(_path("valid_perplexity"), 2),
     "accuracy": Measure(_test_accuracy(0, 99), 2),
     "accuracy.seen": Measure(_test_accuracy(0, 6), 2),
@@ -133,9 +127,9 @@ MEASURES: dict[str, Measure] = {
     "jsd": Measure(_JSD, 2, {"measures": "jsd"}, notes=(_JSD_NOTE,)),
     "svcca": Measure(_last("svcca"), heads=_SVCCA, notes=(_CROSS, _READING)),
     "svcca.top": Measure(_last("svcca", "top_mean"), heads=_SVCCA, notes=(_READING,)),
-    "svcca.all": Measure(_path("summary", "svcca", "last"), heads=_SVCCA, notes=(_ALL,)),
+    "svcca.all": Measure(_path("summary.svcca.last"), heads=_SVCCA, notes=(_ALL,)),
     "cka": Measure(_last("cka"), heads=_CKA, notes=(_CROSS,)),
-    "cka.all": Measure(_path("summary", "cka", "last"), heads=_CKA, notes=(_ALL,)),
+    "cka.all": Measure(_path("summary.cka.last"), heads=_CKA, notes=(_ALL,)),
     "heads.svcca": Measure(
         _last("svcca"),
         heads=_STUDY,
@@ -151,7 +145,7 @@ MEASURES: dict[str, Measure] = {
     "heads.jsd": Measure(_JSD, heads=_STUDY, notes=(_JSD_NOTE,)),
 }
 for _name in ("encoder", "cross", "decoder"):
-    _against = _path("against", _name, "svcca")
+    _against = _path(f"against.{_name}.svcca")
     MEASURES[f"against.{_name}"] = Measure(_against, heads=_SVCCA)
 for _name in ("subspace", "position", "output"):
     MEASURES[f"exp_d.{_name}"] = Measure(_exp_d(_name), heads=_EXP_D, notes=(_EXP_D_NOTE,))
