@@ -10,7 +10,7 @@ from diverse_mha.training.reproduce.measures import MEASURES
 from diverse_mha.training.reproduce.papers import li2018, li2021, study, yun2021, zheng2021
 
 PAPERS: dict[str, dict[str, Item]] = {
-    paper: {item.name: replace(item, paper=paper) for item in (*module.TABLES, *module.FIGURES)}
+    paper: {item.name: replace(item, paper=paper) for item in module.ITEMS}
     for module in (li2018, li2021, yun2021, zheng2021, study)
     for paper in (module.__name__.rpartition(".")[2],)
 }

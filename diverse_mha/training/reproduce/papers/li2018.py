@@ -103,5 +103,4 @@ TABLE_5 = Table(
     notes=("At the small scale the encoder has four layers, and a dash stands for the others.",),
 )
 
-TABLES = (TABLE_1, TABLE_2, TABLE_3, TABLE_4, TABLE_5)
-FIGURES = ()
+ITEMS = (TABLE_1, TABLE_2, TABLE_3, TABLE_4, TABLE_5)

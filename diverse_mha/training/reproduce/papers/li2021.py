@@ -168,5 +168,4 @@ FIGURE_4 = Figure(
     notes=("The paper gives a plot only, so there are no values of its to print.",),
 )
 
-TABLES = (TABLE_3, TABLE_4, TABLE_5, TABLE_6, TABLE_7)
-FIGURES = (FIGURE_3, FIGURE_4)
+ITEMS = (TABLE_3, TABLE_4, TABLE_5, TABLE_6, TABLE_7, FIGURE_3, FIGURE_4)

@@ -93,5 +93,4 @@ LOGIC = Table(
     notes=("Up to 6, over 6: number of operators; models are trained on up to 6.",),
 )
 
-TABLES = (TRANSLATION, TRANSLATION_SMALL, PTB, LOGIC)
-FIGURES = ()
+ITEMS = (TRANSLATION, TRANSLATION_SMALL, PTB, LOGIC)

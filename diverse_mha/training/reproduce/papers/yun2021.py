@@ -172,9 +172,7 @@ TABLE_7 = Table(
     title="Controlling methods in a language model (Penn Treebank), perplexity",
     columns=("perplexity",),
     rows=_by_method(
-        (Experiment("ptb"),),
-        "perplexity",
-        *((120.38,), (102.72,), (102.62,), (101.89,), (102.07,)),
+        (Experiment("ptb"),), "perplexity", *((120.38,), (102.72,), (102.62,), (101.89,), (102.07,))
     ),
 )
 
@@ -231,4 +229,4 @@ FIGURE_4 = Figure(
 )
 
 TABLES = (TABLE_1, TABLE_2, TABLE_3, TABLE_4, TABLE_5, TABLE_6, TABLE_7)
-FIGURES = (FIGURE_2, FIGURE_3, FIGURE_4)
+ITEMS = (*TABLES, FIGURE_2, FIGURE_3, FIGURE_4)

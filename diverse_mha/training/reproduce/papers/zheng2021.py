@@ -7,7 +7,6 @@ WIKI103 = Experiment("wiki103")
 IWSLT14 = Experiment("iwslt14_de_en", size="iwslt")
 WMT14 = Experiment("wmt14_en_de_google")
 
-
 TABLE_1 = Table(
     name="table-1",
     title="Language modelling (WikiText-103)",
@@ -90,7 +89,8 @@ def _pair(experiment: Experiment) -> tuple[tuple[str, Experiment], ...]:
     return ("Transformer", experiment), ("CODA", experiment.but(method="coda"))
 
 
-FIGURES = (
+ITEMS = (
+    *(TABLE_1, TABLE_2, TABLE_3, TABLE_4),
     _heat_map(2, "WikiText-103", _pair(WIKI103)),
     _heat_map(
         4,
@@ -100,5 +100,3 @@ FIGURES = (
     _heat_map(5, "IWSLT14 De-En", _pair(IWSLT14)),
     _heat_map(6, "WMT14 En-De", _pair(WMT14)),
 )
-
-TABLES = (TABLE_1, TABLE_2, TABLE_3, TABLE_4)
