@@ -11,12 +11,8 @@ from fairseq.data.language_pair_dataset import collate
 
 from diverse_mha.benchmark.shapes import LanguageModelShape, Shape
 
-POOL = 20_000
-"""Sentence pairs that batches are made of."""
-
-LONGEST = 256
-"""Tokens that a sentence has at most."""
-
+POOL = 20_000  # sentence pairs that batches are made of
+LONGEST = 256  # tokens that a sentence has at most
 _SPREAD = 0.5  # of the logarithm of a sentence's length: a long right tail, as corpora have
 _SPREAD_BETWEEN = 0.15  # of the logarithm of target length / source length
 

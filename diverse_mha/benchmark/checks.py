@@ -10,8 +10,8 @@ from diverse_mha.benchmark.shapes import Shape
 from diverse_mha.benchmark.training import Trainee, copy_shared
 from diverse_mha.benchmark.variants import STOCK, variants_of
 
+# Relative difference allowed in float32, where another order of summing gives about 1e-6.
 TOLERANCE = 1e-4
-"""Relative difference allowed in float32, where another order of summing gives about 1e-6."""
 
 
 class CheckError(Exception):

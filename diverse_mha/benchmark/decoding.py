@@ -34,11 +34,9 @@ from diverse_mha.benchmark.variants import STOCK, VARIANTS
 from diverse_mha.common.arguments import OneLineParser, add_number
 from diverse_mha.common.errors import UserError, run_cli
 
+# Variants whose models differ: terms of a loss play no part in decoding.
 MODELS = "plain,em-1-2,em-all-encoder,coda"
-"""Variants whose models differ: terms of a loss play no part in decoding."""
-
-TOLERANCE = 1e-4
-"""Difference of two hypotheses' scores, in nats a token, that rounding may make."""
+TOLERANCE = 1e-4  # difference of two hypotheses' scores, in nats a token, that rounding may make
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -111,8 +111,9 @@ def parse(words: Sequence[str]) -> Job:
             if not rest:
                 raise UserError(f"{name}: a value must follow; see {called('train')} --help")
             value = rest.pop(0)
-        if name == "--config":
-            job.config = _recipe_path(value)
+        if name == "--config":  # a path, or the name of a recipe of ours
+            ours = CONFIGS / f"{value}.yaml"
+            job.config = ours if Path(value).name == value and ours.is_file() else Path(value)
         elif value.isdecimal() and int(value) >= 1:
             job.processes = int(value)
         else:
@@ -273,12 +274,6 @@ def _there(name: str) -> bool:
     """Say whether fairseq could find a checkpoint, whole or in parts, here or fetched (s3://)."""
     parts = glob.escape(name.removesuffix(".pt")) + "-*.pt"
     return "://" in name or os.path.exists(name) or bool(glob.glob(parts))
-
-
-def _recipe_path(value: str) -> Path:
-    """Return the file that ``--config`` names: a path, or the name of a recipe of ours."""
-    ours = CONFIGS / f"{value}.yaml"
-    return ours if Path(value).name == value and ours.is_file() else Path(value)
 
 
 def _read_recipe(path: Path) -> dict:

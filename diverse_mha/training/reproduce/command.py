@@ -101,7 +101,9 @@ def run(args: argparse.Namespace) -> int:
         raise UserError(f"--updates {args.updates}: must be at least 1")
     place = _place(args)
     if args.dry_run:
-        return _dry_run(items, args.rows, choices, place, _gpus_to_print(args))
+        gpus = {"smoke": 0, "paper": PAPER_GPUS}.get(args.scale, torch.cuda.device_count())
+        gpus = gpus if args.gpus is None else args.gpus
+        return _dry_run(items, args.rows, choices, place, gpus)
     runner = Runner(
         place, fork=args.scale == "smoke", gpus=args.gpus, jobs=args.jobs or 1, collect=args.collect
     )
@@ -144,9 +146,8 @@ def _items(args: argparse.Namespace) -> list[Item]:
         raise UserError(f"--scale is missing; choose from {', '.join(SCALES)}")
     if args.scale not in SCALES:
         raise UserError(f"--scale {args.scale}: choose from {', '.join(SCALES)}")
-    if several:
-        if args.rows is not None:
-            raise UserError(f"--rows {args.rows}: name one table with it")
+    if several and args.rows is not None:
+        raise UserError(f"--rows {args.rows}: name one table with it")
     there = [item for item in items if args.scale in item.scales]
     if not there:
         what = f"{args.paper} {'all' if several else items[0].name}"
@@ -190,12 +191,6 @@ def _place(args: argparse.Namespace) -> Place:
         data=args.data.absolute() if args.data else data,
         local=args.local.absolute() if args.local else None,
     )
-
-
-def _gpus_to_print(args: argparse.Namespace) -> int:
-    if args.gpus is not None:
-        return args.gpus
-    return {"smoke": 0, "paper": PAPER_GPUS}.get(args.scale, torch.cuda.device_count())
 
 
 def _one(item: Item, names: str | None, choices: Choices, runner: Runner) -> bool:
