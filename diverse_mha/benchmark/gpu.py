@@ -30,7 +30,7 @@ from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.files import read_json, write_json, write_text
 from diverse_mha.common.options import parse_names
 from diverse_mha.common.places import ROOT
-from diverse_mha.common.processes import Command, end, ended_in_order, sole_use
+from diverse_mha.common.processes import Command, end, ended_in_order, import_path, sole_use
 
 # A job may have that much, if its part has it, before others of the part are thought of.
 LEAST_SECONDS = 180
@@ -187,10 +187,7 @@ class Check:
 
     def _call(self, command: list[str], log: Path, limit: float) -> int | None:
         """Run a command and return its exit code, None if it had to be stopped."""
-        environment = os.environ | {
-            "DIVERSE_MHA_TEST_DEVICE": self.device,
-            "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
-        }
+        environment = os.environ | import_path() | {"DIVERSE_MHA_TEST_DEVICE": self.device}
         with log.open("wb") as output:
             process = Command.start(
                 command, cwd=ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT,

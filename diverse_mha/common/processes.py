@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.common.places import check_folder
+from diverse_mha.common.places import ROOT, check_folder
 
 _NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)  # some network and FUSE file systems
 _held: dict[str, int] = {}  # what :func:`hold` keeps open, by folder
@@ -74,6 +74,13 @@ def _handled(numbers: Sequence[int], handler: Callable) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def import_path() -> dict[str, str]:
+    """Return the part of an environment in which Python imports this copy of the package."""
+    path = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    # Else ``-m`` looks first into the current folder, and another copy may lie there.
+    return {"PYTHONSAFEPATH": "1", "PYTHONPATH": os.pathsep.join(path)}
 
 
 class Command:

@@ -28,8 +28,8 @@ from diverse_mha.common.arguments import called
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.machine import cores
 from diverse_mha.common.options import flag
-from diverse_mha.common.places import CONFIGS, ROOT, USER_DIR, check_data_folder
-from diverse_mha.common.processes import Command, Interrupted, end, stoppable
+from diverse_mha.common.places import CONFIGS, USER_DIR, check_data_folder
+from diverse_mha.common.processes import Command, Interrupted, end, import_path, stoppable
 from diverse_mha.common.starting_point import LAST, check_start
 
 USAGE = """\
@@ -208,7 +208,8 @@ def run_workers(workers: Sequence[tuple[list[str], dict[str, str]]]) -> int:
         with stoppable() as check:
             try:
                 for command, environment in workers:
-                    running.append(Command.start(command, env=_surroundings(environment)))
+                    together = os.environ | import_path() | environment
+                    running.append(Command.start(command, env=together))
                 return _first_failure(running, check)
             finally:
                 end(running)
@@ -259,15 +260,7 @@ def main(words: Sequence[str]) -> int:
     # Nothing to watch over: become fairseq, so that signals and the terminal are its own.
     ((command, environment),) = workers
     sys.stdout.flush()
-    os.execve(command[0], command, _surroundings(environment))
-
-
-def _surroundings(added: dict[str, str]) -> dict[str, str]:
-    """Return the environment of a process, which is to import this copy of the package."""
-    path = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-    # Else ``-m`` looks first into the current folder, and another copy may lie there.
-    safe = {"PYTHONSAFEPATH": "1", "PYTHONPATH": os.pathsep.join(path)}
-    return os.environ | safe | added
+    os.execve(command[0], command, os.environ | import_path() | environment)
 
 
 def _there(name: str) -> bool:

@@ -16,8 +16,7 @@ from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import read_json, write_json, write_text
 from diverse_mha.common.machine import IMITATED_BFLOAT16, computes_in_bfloat16, cores
 from diverse_mha.common.options import split_list
-from diverse_mha.common.places import ROOT
-from diverse_mha.common.processes import Command, sole_use
+from diverse_mha.common.processes import Command, import_path, sole_use
 from diverse_mha.evaluation.averaging import newest_checkpoints
 from diverse_mha.training.log import TRAIN_LOG, Progress, finished
 from diverse_mha.training.reproduce import results, steps
@@ -268,12 +267,7 @@ class Runner:
         Raises:
             UserError: if it failed, with the last words of its log.
         """
-        paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-        environment = {
-            "DIVERSE_MHA_PYTHON": sys.executable,
-            "PYTHONPATH": os.pathsep.join(paths),
-            **share,
-        }
+        environment = {"DIVERSE_MHA_PYTHON": sys.executable, **import_path(), **share}
         if self.fork and step.module:
             command = start_forked(step.module, step.arguments, log, environment)
         else:
