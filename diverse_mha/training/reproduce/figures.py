@@ -68,7 +68,19 @@ def draw(
             raise UserError("nothing to draw: no run is finished with its heads measured")
         print("nothing is finished yet\n", flush=True)
         return False
-    plots = _DRAWERS[figure.measure](figure, curves, runner, folder)
+    match figure.measure:
+        case None:
+            plots = _tsne(curves, runner)
+        case "jsd":
+            maps = [heat_maps(curve.heads, "jsd") for curve in curves]
+            plots = [plot for plot in maps if plot is not None]
+        case "svcca":  # of the encoder-decoder attention alone, as in Yun et al. 2021
+            cross = [{"cross": curve.heads["components"]["cross"]} for curve in curves]
+            plots = _panels(figure, curves, cross)
+        case "against.encoder":
+            plots = _coefficients_against(figure, curves)
+        case "accuracy":
+            plots = _accuracy_by_length(curves, folder)
     pictures = save(figure, choices, plots, folder)
     print(f"written: {folder}: {', '.join(path.name for path in pictures)}\n", flush=True)
     return len(curves) == len(needs)
@@ -108,22 +120,7 @@ def save(item: Item, choices: Choices, plots: Sequence[Plot], folder: Path) -> l
     return sorted(folder / f"{plot.name}.svg" for plot in plots)
 
 
-def _heat_maps(figure: Figure, curves: Sequence[Curve], runner: Runner, folder: Path) -> list[Plot]:
-    plots = [heat_maps(curve.heads, "jsd") for curve in curves]
-    return [plot for plot in plots if plot is not None]
-
-
-def _coefficients(
-    figure: Figure, curves: Sequence[Curve], runner: Runner, folder: Path
-) -> list[Plot]:
-    """Draw the encoder-decoder attention alone: the module of Yun et al. 2021's Figs. 3 and 4."""
-    cross = [{"cross": curve.heads["components"]["cross"]} for curve in curves]
-    return _panels(figure, curves, cross)
-
-
-def _coefficients_against(
-    figure: Figure, curves: Sequence[Curve], runner: Runner, folder: Path
-) -> list[Plot]:
+def _coefficients_against(figure: Figure, curves: Sequence[Curve]) -> list[Plot]:
     def last(coefficients: Sequence[float]) -> dict:
         # In the form that pairs of heads have: one "pair", the two models.
         layer = {"svcca": {"coefficients": {"": coefficients}}}
@@ -156,7 +153,7 @@ def _panels(figure: Figure, curves: Sequence[Curve], components: Sequence[dict])
     return plots
 
 
-def _tsne(figure: Figure, curves: Sequence[Curve], runner: Runner, folder: Path) -> list[Plot]:
+def _tsne(curves: Sequence[Curve], runner: Runner) -> list[Plot]:
     if runner.collect:
         raise UserError(
             "left out: it is drawn from what is measured now, and --collect measures nothing"
@@ -177,9 +174,7 @@ def _tsne(figure: Figure, curves: Sequence[Curve], runner: Runner, folder: Path)
     return [plot]
 
 
-def _accuracy_by_length(
-    figure: Figure, curves: Sequence[Curve], runner: Runner, folder: Path
-) -> list[Plot]:
+def _accuracy_by_length(curves: Sequence[Curve], folder: Path) -> list[Plot]:
     by_label = {
         curve.label: {
             int(name.removeprefix("test")): subset["accuracy"]
@@ -208,13 +203,3 @@ def _accuracy_by_length(
         "al. 2021, Fig. 4); models are trained on up to six."
     )
     return [Plot("accuracy-by-length", "Logical inference", caption, picture)]
-
-
-#: By what a figure shows.
-_DRAWERS = {
-    None: _tsne,
-    "jsd": _heat_maps,
-    "svcca": _coefficients,
-    "against.encoder": _coefficients_against,
-    "accuracy": _accuracy_by_length,
-}
