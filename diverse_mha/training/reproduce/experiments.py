@@ -1,14 +1,8 @@
 """What the papers' tables are made of: experiments, cells, rows, tables and figures."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 SCALES = ("smoke", "small", "paper")
-
-
-def freeze(settings: Iterable[tuple[str, object]]) -> tuple[tuple[str, object], ...]:
-    """Return settings that can be a key: lists become tuples."""
-    return tuple((n, tuple(v) if isinstance(v, list) else v) for n, v in settings)
 
 
 @dataclass(frozen=True)
@@ -31,17 +25,14 @@ class Experiment:
     size: str = "base"
     width: int | None = None
     heads: int | None = None
-    settings: tuple[tuple[str, object], ...] = ()
+    settings: dict[str, object] = field(default_factory=dict, hash=False)
     reverse: bool = False
     task: str = ""
 
-    def __post_init__(self):
-        object.__setattr__(self, "settings", freeze(self.settings))
-
     def but(self, settings: dict | None = None, **changes) -> "Experiment":
         """Return the same experiment with some choices changed and some settings added."""
-        merged = dict(self.settings) | (settings or {})
-        return replace(self, settings=tuple(sorted(merged.items())), **changes)
+        merged = self.settings | (settings or {})
+        return replace(self, settings=dict(sorted(merged.items())), **changes)
 
 
 @dataclass(frozen=True)

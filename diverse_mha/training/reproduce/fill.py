@@ -2,18 +2,10 @@
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import mean, stdev
 
-from diverse_mha.training.reproduce.experiments import (
-    Cell,
-    Experiment,
-    Figure,
-    Item,
-    Row,
-    Table,
-    freeze,
-)
+from diverse_mha.training.reproduce.experiments import Cell, Experiment, Figure, Item, Row, Table
 from diverse_mha.training.reproduce.measures import MEASURES
 from diverse_mha.training.reproduce.plan import Need, Run, plan
 from diverse_mha.training.reproduce.results import had_to_share, machine_of
@@ -33,11 +25,11 @@ class Choices:
 
     def run(self, experiment: Experiment, item: Item, seed: int) -> Run:
         """Turn an experiment of a table or figure into a run."""
-        settings = dict(item.settings.get(self.scale, {}))
+        settings = experiment.settings | item.settings.get(self.scale, {})
         if self.bf16 is not None:
             settings |= {"common.bf16": self.bf16, "common.fp16": False}
-        settings = freeze(settings.items())
-        return _planned(experiment, self.scale, seed, settings=settings, updates=self.updates)
+        experiment = replace(experiment, settings=settings)
+        return _planned(experiment, self.scale, seed, updates=self.updates)
 
     def need(self, item: Item, seed: int, cell: Cell) -> Need:
         """Turn a cell into what it needs of a run."""

@@ -1,6 +1,6 @@
 """From an experiment of a paper to a run at a scale: recipe, choices, settings, name, folder."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -65,18 +65,10 @@ class Need:
         return (self.run,) if self.against is None else (self.run, self.against)
 
 
-def plan(
-    experiment: Experiment,
-    scale: str,
-    seed: int = 1,
-    *,
-    settings: Mapping[str, object] | Iterable[tuple[str, object]] = (),
-    updates: int | None = None,
-) -> Run:
+def plan(experiment: Experiment, scale: str, seed: int = 1, *, updates: int | None = None) -> Run:
     """Turn an experiment into a run.
 
-    With the settings of a table at this scale; a number of updates takes the place of the
-    recipe's, and then no checkpoints are averaged.
+    A number of updates takes the place of the recipe's, and then no checkpoints are averaged.
 
     Raises:
         UserError: if the experiment cannot be run at this scale.
@@ -97,7 +89,7 @@ def plan(
         choices["size"] = experiment.size
     choices["method"] = experiment.method
     wanted |= _shape(experiment, recipe)
-    wanted |= dict(experiment.settings) | dict(settings)
+    wanted |= experiment.settings
     languages = recipe.languages
     if experiment.reverse != recipe.reverse:
         languages = languages[::-1]
@@ -107,8 +99,6 @@ def plan(
         recipe = replace(recipe, average=0)  # a trial has too few checkpoints for that
         wanted |= {"optimization.max_update": updates, "optimization.max_epoch": 0}
     wanted["common.seed"] = seed
-    # As recipes have them: an experiment holds lists as tuples.
-    wanted = {n: list(v) if isinstance(v, tuple) else v for n, v in wanted.items()}
     base = compose(recipe.config, choices, {})
     changed = {}
     for name, value in wanted.items():
@@ -157,10 +147,9 @@ def _name(experiment, recipe, changed, languages, seed, key) -> str:
     parts += [experiment.size] if experiment.size not in ("base", "iwslt") else []
     parts += [experiment.method]
     skip = set(recipe.settings) | set(recipe.sizes.get(experiment.size, {}))
-    own = dict(experiment.settings)
     seen = set()
     for name, value in changed.items():
-        if (name in skip and name not in own) or name.startswith(_UNNAMED):
+        if (name in skip and name not in experiment.settings) or name.startswith(_UNNAMED):
             continue
         # Both sides of a model have one width: said once.
         short = name.split(".")[-1].replace("encoder_", "").replace("decoder_", "")

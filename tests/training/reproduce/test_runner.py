@@ -74,7 +74,7 @@ def test_a_failed_run_is_named_and_the_others_run(place, runs, started, capsys):
 
 def test_imitated_bfloat16_is_told_before_the_hours_go(place, runs, started, monkeypatch, capsys):
     monkeypatch.setattr("diverse_mha.training.reproduce.runner.computes_in_bfloat16", lambda: False)
-    half = plan(Experiment("ptb"), "smoke", settings={"common.bf16": True})
+    half = plan(Experiment("ptb").but({"common.bf16": True}), "smoke")
     for chosen, lines in (([runs[0]], 0), ([half], 1), ([half], 0)):  # the last time it is done
         Runner(place, gpus=0).run_all(chosen)
         assert capsys.readouterr().out.count("--no-bf16") == lines
