@@ -67,10 +67,12 @@ def latex_tables(content: dict) -> str:
         for table in model_tables(result, COMPONENT_TITLES):
             tables.append((table, f"{table.title}, by layer: {named}"))
     labels = apart([table.label for table, _ in tables])  # of models "a b" and "a-b"
-    tables = [
-        (t._replace(label=label), title) for label, (t, title) in zip(labels, tables, strict=True)
-    ]
-    return "\n".join([head, *(_latex(*both, where) for both in tables)])
+    texts = [head]
+    for (table, title), name in zip(tables, labels, strict=True):
+        caption = " ".join([f"{title}.", where, *(f"{line}." for line in table.meanings)])
+        label = f"tab:heads-{name}"
+        texts.append(latex_table(table.headings, table.groups, caption, label, names=table.names))
+    return "\n".join(texts)
 
 
 def layers_csv(results: list[dict]) -> str:
@@ -110,9 +112,3 @@ def _text(table: Table) -> str:
     lines = tuple(tuple(row) for group in table.groups for row in group)
     layout = Layout(table.title, tuple(table.headings), lines, (), names=table.names)
     return to_text(layout) + "\n"
-
-
-def _latex(table: Table, title: str, where: str) -> str:
-    caption = " ".join([f"{title}.", where, *(f"{line}." for line in table.meanings)])
-    label = f"tab:heads-{table.label}"
-    return latex_table(table.headings, table.groups, caption, label, names=table.names)

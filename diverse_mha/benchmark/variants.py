@@ -38,8 +38,8 @@ _ORTHOGONALITY = {"orthogonality_weight": 1.0}
 _DROPHEAD = {"drophead": 0.1}
 
 
-def _em_routing(layers: str) -> dict:
-    return {"aggregation": "em-routing", "aggregation_encoder_layers": layers}
+def _em_routing(layers: str, side: str = "encoder") -> dict:
+    return {"aggregation": "em-routing", f"aggregation_{side}_layers": layers}
 
 
 VARIANTS = {
@@ -102,15 +102,10 @@ LANGUAGE_MODEL_VARIANTS = {
         for name in ("plain", "output", "coda", "hsic", "orthogonality", "drophead", "all-three")
     },
     "em-1-2": replace(
-        _language_model(VARIANTS["plain"]),
+        _language_model(VARIANTS["em-1-2"]),
         text="EM routing, layers 1-2",
-        arch="transformer_lm_routing",
-        model={"aggregation": "em-routing", "aggregation_decoder_layers": "1,2"},
+        model=_em_routing("1,2", "decoder"),
     ),
-}
-_ADAPTIVE = {
-    "cross_entropy": "adaptive_loss",
-    "cross_entropy_with_diversity": "adaptive_loss_with_diversity",
 }
 
 
@@ -121,8 +116,8 @@ def variants_of(shape: Shape) -> dict[str, Variant]:
     if not shape.cutoffs:
         return LANGUAGE_MODEL_VARIANTS
     return {
-        name: replace(variant, criterion=_ADAPTIVE[variant.criterion])
-        for name, variant in LANGUAGE_MODEL_VARIANTS.items()
+        name: replace(one, criterion=one.criterion.replace("cross_entropy", "adaptive_loss"))
+        for name, one in LANGUAGE_MODEL_VARIANTS.items()
     }
 
 
