@@ -6,7 +6,6 @@ w pulls w * r times as hard as the tokens do; far below 1 it hardly acts, far ab
 drowns them.
 """
 
-import argparse
 import itertools
 import statistics
 import sys
@@ -49,8 +48,8 @@ def gradient_norms(model: nn.Module, sample: dict, padding: int) -> dict[str, fl
     return {name: float(gradient_norm(loss, parameters)) for name, loss in losses.items()}
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Declare the options."""
+def main(arguments: Sequence[str]) -> int:
+    """Print the table and return the exit code."""
     parser = OneLineParser(
         prog="diverse_mha.benchmark.gradients",
         description="Print the gradient norm of every term, at weight 1, relative to that of "
@@ -61,12 +60,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--subset", default="valid", help="split (default: valid)")
     add_number(parser, "batches", 8, "batches to look at")
     add_number(parser, "max-tokens", 1024, "most tokens in a batch")
-    return parser
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Print the table and return the exit code."""
-    args = build_parser().parse_args(arguments)
+    args = parser.parse_args(arguments)
     loaded = load(args.checkpoint, args.data)
     if not hasattr(loaded.model, "decoder"):
         raise UserError(

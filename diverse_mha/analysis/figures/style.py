@@ -66,12 +66,9 @@ def drawn(plot: Plot, format: str) -> bytes:
         warnings.filterwarnings("ignore", message=r"Glyph .* missing from")
         plot.figure.savefig(buffer, format=format, dpi=DPI, metadata=_DATES.get(format))
     plot.figure.set_layout_engine("none")  # found once; to find it again takes longer than to draw
-    return buffer.getvalue() if format != "png" else _packed(buffer)
-
-
-def _packed(buffer: io.BytesIO) -> bytes:
-    """Write a PNG again without its alpha channel, which nothing uses: the same pixels, smaller."""
-    packed = io.BytesIO()
+    if format != "png":
+        return buffer.getvalue()
+    packed = io.BytesIO()  # without the alpha channel, which nothing uses: the same pixels, smaller
     Image.open(buffer).convert("RGB").save(packed, "png", optimize=True)
     return packed.getvalue()
 
