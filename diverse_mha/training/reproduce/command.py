@@ -27,7 +27,7 @@ from diverse_mha.training.reproduce.measures import MEASURES
 from diverse_mha.training.reproduce.papers import PAPERS, choose_rows, find, items_of
 from diverse_mha.training.reproduce.runner import Runner
 from diverse_mha.training.reproduce.steps import Place, usable
-from diverse_mha.training.reproduce.terminal import failure_told
+from diverse_mha.training.reproduce.terminal import failure_told, say
 
 PAPER_GPUS = 8
 
@@ -261,6 +261,9 @@ def _drawing(item: Item) -> Iterator[None]:
     try:
         with failure_told(f"      {item.name}: "), warnings.catch_warnings(action="ignore"):
             yield
+    except ModuleNotFoundError as error:
+        cure = "pip install -e '.[analysis]' brings what figures need"
+        say(f"      {item.name}: FAILED: {error}; {cure}")
     finally:
         logging.disable(logging.NOTSET)
 

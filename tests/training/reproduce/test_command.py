@@ -2,6 +2,7 @@
 
 import logging
 import shlex
+import sys
 import warnings
 from dataclasses import replace
 
@@ -303,6 +304,14 @@ def test_a_drawing_that_fails_is_one_line_and_its_packages_are_silent(capsys):
     said = capsys.readouterr()
     assert (said.out, said.err) == ("      figure-3: FAILED: nothing to draw\n", "")
     assert logging.root.manager.disable == logging.NOTSET
+
+
+def test_a_drawing_without_its_library_is_one_line(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    with _drawing(find("li2021", "figure-3")):
+        import sklearn  # noqa: F401
+    said = "figure-3: FAILED: import of sklearn halted; None in sys.modules; pip install"
+    assert said in capsys.readouterr().out
 
 
 def test_a_plugin_is_handed_on_to_every_command(tmp_path, monkeypatch, capsys):
