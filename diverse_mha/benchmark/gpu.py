@@ -26,7 +26,7 @@ from diverse_mha.benchmark.memory import TOO_LARGE
 from diverse_mha.benchmark.options import find_device
 from diverse_mha.benchmark.report import describe_machine
 from diverse_mha.common.arguments import OneLineParser, called
-from diverse_mha.common.errors import UserError, run_cli
+from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import read_json, write_json, write_text
 from diverse_mha.common.options import parse_names
 from diverse_mha.common.places import ROOT
@@ -267,7 +267,3 @@ def main(arguments: Sequence[str]) -> int:
         check.run(args.minutes, lambda text: print(text, file=sys.stderr, flush=True), parts)
     print(check.report())
     return int(check.failed())
-
-
-if __name__ == "__main__":
-    run_cli(lambda: main(sys.argv[1:]))

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from diverse_mha.common.arguments import OneLineParser, called
-from diverse_mha.common.errors import UserError, run_cli
+from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import printable, write_files
 from diverse_mha.common.places import check_file
 from diverse_mha.common.tables import csv_text
@@ -162,7 +162,3 @@ def main(words: Sequence[str]) -> int:
         )
     print(f"written: {' and '.join(map(str, files))}")
     return 0
-
-
-if __name__ == "__main__":
-    run_cli(lambda: main(sys.argv[1:]))
