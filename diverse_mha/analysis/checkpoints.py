@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from fairseq import checkpoint_utils, tasks, utils
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
 from torch import nn
 from tqdm import tqdm
 
@@ -62,32 +63,27 @@ def load(path: str, data: str, *, cpu: bool = False) -> Loaded:
     cfg = state.get("cfg")
     if cfg is None or not state.get("model") or any(cfg.get(x) is None for x in ("model", "task")):
         raise UserError(f"{path}: holds no model with its options; give a training checkpoint")
-    name = stock.architecture(cfg.model)
-    found = stock.model_class(name)
-    ours = found is not None and found.__module__.split(".")[0] == "diverse_mha"
-    if not ours and not stock.is_stock(name):
+    name = str(getattr(cfg.model, "_name", None) or getattr(cfg.model, "arch", None))
+    found = ARCH_MODEL_REGISTRY.get(name) or MODEL_REGISTRY.get(name)
+    twin = stock.TWINS.get(found)
+    if twin is None and not getattr(found, "__module__", "").startswith("diverse_mha."):
         raise UserError(
             f"{path}: a model of architecture {name!r} does not show its heads; analyze reads "
             "those of this package and fairseq's own transformer and transformer_lm"
         )
     with fitting(path, data):
-        model, task = _build(path, state, cfg, name)
+        if twin is None:
+            (model,), _, task = checkpoint_utils.load_model_ensemble_and_task([path], state=state)
+        else:
+            task = tasks.setup_task(cfg.task, from_checkpoint=True)
+            if "task_state" in state:
+                task.load_state_dict(state["task_state"])
+            with options_explained(Exception):
+                model = stock.build_twin(twin, name, cfg.model, task)
+            model.load_state_dict(state["model"], strict=True, model_cfg=cfg.model)
     model.eval()
     model = model.cuda() if torch.cuda.is_available() and not cpu else model
     return Loaded(path, name, model, task)
-
-
-def _build(path: str, state: dict, cfg: Any, name: str) -> tuple[nn.Module, Any]:
-    if not stock.is_stock(name):
-        models, _, task = checkpoint_utils.load_model_ensemble_and_task([path], state=state)
-        return models[0], task
-    task = tasks.setup_task(cfg.task, from_checkpoint=True)
-    if "task_state" in state:
-        task.load_state_dict(state["task_state"])
-    with options_explained(Exception):
-        model = stock.build_twin(cfg.model, task)
-    model.load_state_dict(state["model"], strict=True, model_cfg=cfg.model)
-    return model, task
 
 
 def share_blocks(models: list[Loaded]) -> None:
