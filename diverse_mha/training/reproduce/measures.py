@@ -10,11 +10,6 @@ from diverse_mha.training.reproduce.compose import lookup
 Reader = Callable[[Mapping], float | None]
 
 
-def _millions(value: float) -> str:
-    # Small models would round to nothing.
-    return f"{value / 1e6:.2f}M" if value >= 1e6 else f"{value / 1e3:.1f}K"
-
-
 @dataclass(frozen=True)
 class Measure:
     """One kind of number."""
@@ -32,7 +27,10 @@ class Measure:
 
     def form(self, value: float) -> str:
         """Write it."""
-        return _millions(value) if self.decimals is None else f"{value:.{self.decimals}f}"
+        if self.decimals is not None:
+            return f"{value:.{self.decimals}f}"
+        # Small models would round to nothing.
+        return f"{value / 1e6:.2f}M" if value >= 1e6 else f"{value / 1e3:.1f}K"
 
 
 def _path(name: str) -> Reader:
