@@ -14,7 +14,8 @@ Reader = Callable[[Mapping], float | None]
 class Measure:
     """One kind of number."""
 
-    take: Reader  # out of a run's result, or of ``diverse-mha analyze``'s, if ``heads`` is set
+    #: Out of a run's result, or of ``diverse-mha analyze``'s, if ``heads`` is set; or where it is.
+    take: Reader | str
     decimals: int | None = 3  # that are written; None for a number in millions
     heads: Mapping[str, str] = field(default_factory=dict)  # options of ``diverse-mha analyze``
     relative: bool = False  # its ratio to the baseline row is printed, too
@@ -23,7 +24,8 @@ class Measure:
 
     def read(self, content: Mapping) -> float | None:
         """Read it off a run's result, or off the heads file where ``heads`` is set."""
-        return self.take(content["models"][0] if self.heads else content)
+        content = content["models"][0] if self.heads else content
+        return lookup(content, self.take) if isinstance(self.take, str) else self.take(content)
 
     def form(self, value: float) -> str:
         """Write it."""
@@ -31,10 +33,6 @@ class Measure:
             return f"{value:.{self.decimals}f}"
         # Small models would round to nothing.
         return f"{value / 1e6:.2f}M" if value >= 1e6 else f"{value / 1e3:.1f}K"
-
-
-def _path(name: str) -> Reader:
-    return lambda content: lookup(content, name)
 
 
 def _bleu(result: Mapping) -> float | None:
@@ -82,7 +80,7 @@ def _exp_d(score: str, layer: int | None = None) -> Reader:
     return read
 
 
-_JSD = _path("summary.jsd.mean")
+_JSD = "summary.jsd.mean"
 _JSD_NOTE = "JSD: nats, summed over the rows of a sentence, mean over pairs and modules."
 _CROSS = (
     "SVCCA and CKA: last layer of the encoder-decoder attention, over the validation set; the "
@@ -104,17 +102,17 @@ _STUDY = {"measures": "svcca,cka,jsd,disagreement"}
 
 MEASURES: dict[str, Measure] = {
     "bleu": Measure(_bleu, 2),
-    "sacrebleu": Measure(_path("scores.test.sacrebleu"), 2),
-    "parameters": Measure(_path("parameters"), None),
-    "speed": Measure(_path("steps_per_second"), 2, relative=True),
-    "perplexity": Measure(_path("scores.test.perplexity"), 2),
-    "lm_valid_perplexity": Measure(_path("scores.valid.perplexity"), 2),
-    "valid_perplexity": Measure(_path("valid_perplexity"), 2),
+    "sacrebleu": Measure("scores.test.sacrebleu", 2),
+    "parameters": Measure("parameters", None),
+    "speed": Measure("steps_per_second", 2, relative=True),
+    "perplexity": Measure("scores.test.perplexity", 2),
+    "lm_valid_perplexity": Measure("scores.valid.perplexity", 2),
+    "valid_perplexity": Measure("valid_perplexity", 2),
     "accuracy": Measure(_test_accuracy(0, 99), 2),
     "accuracy.seen": Measure(_test_accuracy(0, 6), 2),
     "accuracy.unseen": Measure(_test_accuracy(7, 99), 2),
     "cost": Measure(
-        _path("processor_seconds_per_update"),
+        "processor_seconds_per_update",
         relative=True,
         notes=(
             "Cost: processor seconds of an update, validation included; other programs on the "
@@ -125,9 +123,9 @@ MEASURES: dict[str, Measure] = {
     "jsd": Measure(_JSD, 2, {"measures": "jsd"}, notes=(_JSD_NOTE,)),
     "svcca": Measure(_last("svcca"), heads=_SVCCA, notes=(_CROSS, _READING)),
     "svcca.top": Measure(_last("svcca", "top_mean"), heads=_SVCCA, notes=(_READING,)),
-    "svcca.all": Measure(_path("summary.svcca.last"), heads=_SVCCA, notes=(_ALL,)),
+    "svcca.all": Measure("summary.svcca.last", heads=_SVCCA, notes=(_ALL,)),
     "cka": Measure(_last("cka"), heads=_CKA, notes=(_CROSS,)),
-    "cka.all": Measure(_path("summary.cka.last"), heads=_CKA, notes=(_ALL,)),
+    "cka.all": Measure("summary.cka.last", heads=_CKA, notes=(_ALL,)),
     "heads.svcca": Measure(
         _last("svcca"),
         heads=_STUDY,
@@ -143,8 +141,7 @@ MEASURES: dict[str, Measure] = {
     "heads.jsd": Measure(_JSD, heads=_STUDY, notes=(_JSD_NOTE,)),
 }
 for _name in ("encoder", "cross", "decoder"):
-    _against = _path(f"against.{_name}.svcca")
-    MEASURES[f"against.{_name}"] = Measure(_against, heads=_SVCCA)
+    MEASURES[f"against.{_name}"] = Measure(f"against.{_name}.svcca", heads=_SVCCA)
 for _name in ("subspace", "position", "output"):
     MEASURES[f"exp_d.{_name}"] = Measure(_exp_d(_name), heads=_EXP_D, notes=(_EXP_D_NOTE,))
 for _number in range(1, 7):
