@@ -49,10 +49,11 @@ import pickle
 import shutil
 import sys
 import types
-import typing
 import warnings
 import zipfile
+from collections.abc import Callable
 from contextlib import contextmanager, nullcontext
+from typing import Any
 
 import numpy as np
 import torch
@@ -97,6 +98,21 @@ _last_read: dict = {}
 _NUMPY_DTYPES = ("float64", "float32", "int64", "int32", "bool")
 
 
+def in_place_of(owner: Any, name: str) -> Callable[[Callable], Callable]:
+    """Put a function into the place of one of fairseq's, which it gets as its first argument."""
+    theirs = getattr(owner, name)
+
+    def replace(ours: Callable) -> Callable:
+        @functools.wraps(theirs)
+        def replaced(*args, **kwargs):
+            return ours(theirs, *args, **kwargs)
+
+        setattr(owner, name, replaced)
+        return ours
+
+    return replace
+
+
 def plain_classes() -> list:
     """List the classes and functions that fairseq's checkpoints hold beside tensors.
 
@@ -110,7 +126,7 @@ def plain_classes() -> list:
             numpy.append((function, f"numpy.{folder}.multiarray.{function.__name__}"))
     numpy += [type(np.dtype(name)) for name in _NUMPY_DTYPES]
     # Written when a resumed run with several processes broadcasts its state.
-    broadcast = [DictConfig, ListConfig, AnyNode, ContainerMetadata, Metadata, typing.Any]
+    broadcast = [DictConfig, ListConfig, AnyNode, ContainerMetadata, Metadata, Any]
     broadcast.append(distributed_utils._TensorPlaceholder)
     plain = [argparse.Namespace, collections.defaultdict]
     return numpy + broadcast + plain + [dict, list, int, float, str, bool, tuple, set]
@@ -147,25 +163,20 @@ def _refused(message: str, path: str) -> bool:
     return "weights_only" in message.lower()
 
 
-def name_checkpoint_errors() -> None:
-    """Wrap fairseq's checkpoint loading so that its errors name the file."""
-    load = checkpoint_utils.load_checkpoint_to_cpu
-
-    @functools.wraps(load)
-    def load_or_explain(path, arg_overrides=None, *args, **kwargs):
-        try:
-            with checkpoint_guard.reading(str(path), arg_overrides):
-                state = load(path, arg_overrides, *args, **kwargs)
-            mend_language_model(state)
-            note_processes(state)
-            _last_read.update(path=str(path), cfg=state.get("cfg"))
-            return state
-        except OptionError:
-            raise
-        except LOADING_ERRORS as error:
-            raise checkpoint_error(path, error) from error
-
-    checkpoint_utils.load_checkpoint_to_cpu = load_or_explain
+@in_place_of(checkpoint_utils, "load_checkpoint_to_cpu")
+def load_or_explain(load, path, arg_overrides=None, *args, **kwargs):
+    """Load a checkpoint; its errors name the file."""
+    try:
+        with checkpoint_guard.reading(str(path), arg_overrides):
+            state = load(path, arg_overrides, *args, **kwargs)
+        mend_language_model(state)
+        note_processes(state)
+        _last_read.update(path=str(path), cfg=state.get("cfg"))
+        return state
+    except OptionError:
+        raise
+    except LOADING_ERRORS as error:
+        raise checkpoint_error(path, error) from error
 
 
 class WholeCopies(PathManager):
@@ -204,134 +215,108 @@ def refusals_named(path: str):
         raise OptionError(f"checkpoint not saved: {describe_os_error(named)}") from error
 
 
-def save_whole_checkpoints() -> None:
-    """Replace the two functions with which fairseq writes checkpoints."""
-    save = checkpoint_utils.torch_persistent_save
-
-    @functools.wraps(save)
-    def save_whole(obj, filename, async_write: bool = False):
-        if async_write or not PathManager.supports_rename(filename):
-            return save(obj, filename, async_write)
-        with refusals_named(filename), whole_file(filename) as file:
-            torch.save(obj, file)
-
-    checkpoint_utils.torch_persistent_save = save_whole
-    checkpoint_utils.PathManager = WholeCopies
+@in_place_of(checkpoint_utils, "torch_persistent_save")
+def save_whole(save, obj, filename, async_write: bool = False):
+    """Write a checkpoint, which replaces another of its name once it is complete."""
+    if async_write or not PathManager.supports_rename(filename):
+        return save(obj, filename, async_write)
+    with refusals_named(filename), whole_file(filename) as file:
+        torch.save(obj, file)
 
 
-def check_before_training() -> None:
-    """Wrap what fairseq calls last before a training starts.
+@in_place_of(checkpoint_utils, "load_checkpoint")
+def check_and_load(load, cfg, trainer, **passed):
+    """Look at a training once more; fairseq calls this last before it starts.
 
-    Raises, when it is called:
+    Raises:
         OptionError: if another training is at work in the folder, the checkpoint to start from is
             not there, the last one of the folder is of another method or seed, or the criterion
             cannot do with the model.
     """
-    load = checkpoint_utils.load_checkpoint
-
-    @functools.wraps(load)
-    def check_and_load(cfg, trainer, **passed):
-        criterion = trainer.get_criterion()
-        ours = hasattr(criterion, "check_model")
-        check_settings(trainer.cfg, cfg.best_checkpoint_metric, ours)
-        check_readable(trainer.cfg)
-        if trainer.is_data_parallel_master and not cfg.no_save and not hold(cfg.save_dir):
-            raise OptionError(
-                f"--save-dir {cfg.save_dir}: another training is at work there; wait for it to "
-                "end, or name another"
-            )
-        # The best score so far outlives a training where several run in one process, as in a
-        # sweep; a resumed one finds its own in the checkpoint.
-        vars(checkpoint_utils.save_checkpoint).pop("best", None)
-        for module in ("fairseq_cli.train", "__main__"):  # likewise what --patience counts
-            stop = getattr(sys.modules.get(module), "should_stop_early", None)
-            vars(stop).clear() if stop else None
-        start = check_start(
-            cfg.save_dir,
-            cfg.restore_file,
-            cfg.finetune_from_model,
-            getattr(cfg, "continue_once", None),
-            suffix=trainer.checkpoint_suffix or "",
-            exists=PathManager.exists,
+    criterion = trainer.get_criterion()
+    ours = hasattr(criterion, "check_model")
+    check_settings(trainer.cfg, cfg.best_checkpoint_metric, ours)
+    check_readable(trainer.cfg)
+    if trainer.is_data_parallel_master and not cfg.no_save and not hold(cfg.save_dir):
+        raise OptionError(
+            f"--save-dir {cfg.save_dir}: another training is at work there; wait for it to "
+            "end, or name another"
         )
-        decoder = getattr(trainer.get_model(), "decoder", None)
-        if hasattr(decoder, "aligns_in_training"):
-            decoder.aligns_in_training = hasattr(criterion, "alignment_lambda")
-        if ours:
-            criterion.check_model(trainer.get_model())
-        option, path = start or (None, os.path.join(cfg.save_dir, LAST))
-        loading = getattr(trainer.get_model(), "loading", None)
-        try:
-            warm = loading(path, warm=option == FINETUNE) if loading else nullcontext()
-            with warm, same_place(trainer.cfg):
-                loaded = load(cfg, trainer, **passed)
-        except KeyError as error:
-            # fairseq begins an average of weights that it has let go of.
-            if trainer.cfg.ema.store_ema and error.args == ("model",):
-                raise OptionError(f"--store-ema: {path} has no average to go on with") from error
-            raise
-        if start is None and _last_read.get("path") == path:
-            own = {
-                "criterion": getattr(criterion, "method_options", ()),
-                "model": getattr(trainer.get_model(), "method_options", ()),
-            }
-            check_method(path, _last_read["cfg"], trainer.cfg, own)
-        stop_if_done(trainer, path)
-        say_batch(trainer.cfg)
-        return loaded
+    # The best score so far outlives a training where several run in one process, as in a
+    # sweep; a resumed one finds its own in the checkpoint.
+    vars(checkpoint_utils.save_checkpoint).pop("best", None)
+    for module in ("fairseq_cli.train", "__main__"):  # likewise what --patience counts
+        stop = getattr(sys.modules.get(module), "should_stop_early", None)
+        vars(stop).clear() if stop else None
+    start = check_start(
+        cfg.save_dir,
+        cfg.restore_file,
+        cfg.finetune_from_model,
+        getattr(cfg, "continue_once", None),
+        suffix=trainer.checkpoint_suffix or "",
+        exists=PathManager.exists,
+    )
+    decoder = getattr(trainer.get_model(), "decoder", None)
+    if hasattr(decoder, "aligns_in_training"):
+        decoder.aligns_in_training = hasattr(criterion, "alignment_lambda")
+    if ours:
+        criterion.check_model(trainer.get_model())
+    option, path = start or (None, os.path.join(cfg.save_dir, LAST))
+    loading = getattr(trainer.get_model(), "loading", None)
+    try:
+        warm = loading(path, warm=option == FINETUNE) if loading else nullcontext()
+        with warm, same_place(trainer.cfg):
+            loaded = load(cfg, trainer, **passed)
+    except KeyError as error:
+        # fairseq begins an average of weights that it has let go of.
+        if trainer.cfg.ema.store_ema and error.args == ("model",):
+            raise OptionError(f"--store-ema: {path} has no average to go on with") from error
+        raise
+    if start is None and _last_read.get("path") == path:
+        own = {
+            "criterion": getattr(criterion, "method_options", ()),
+            "model": getattr(trainer.get_model(), "method_options", ()),
+        }
+        check_method(path, _last_read["cfg"], trainer.cfg, own)
+    stop_if_done(trainer, path)
+    say_batch(trainer.cfg)
+    return loaded
 
-    checkpoint_utils.load_checkpoint = check_and_load
 
-
-def keep_whole_splits() -> None:
+@in_place_of(FairseqTask, "get_batch_iterator")
+def batches_of_whole_split(get, self, dataset, **settings):
     """Let the batches of whatever is not trained on hold every sentence, whatever the task."""
-    get = FairseqTask.get_batch_iterator
-
-    @functools.wraps(get)
-    def get_whole(self, dataset, **settings):
-        # How to shuffle groups is said by fairseq's Trainer for the training subset alone.
-        if "grouped_shuffling" in settings:
-            return get(self, dataset, **settings)
-        settings["required_batch_size_multiple"] = 1
-        rebuilt = getattr(self.cfg, "rebuild_batches", None)
+    # How to shuffle groups is said by fairseq's Trainer for the training subset alone.
+    if "grouped_shuffling" in settings:
+        return get(self, dataset, **settings)
+    settings["required_batch_size_multiple"] = 1
+    rebuilt = getattr(self.cfg, "rebuild_batches", None)
+    if rebuilt:
+        self.cfg.rebuild_batches = False
+    try:
+        return get(self, dataset, **settings)
+    finally:
         if rebuilt:
-            self.cfg.rebuild_batches = False
-        try:
-            return get(self, dataset, **settings)
-        finally:
-            if rebuilt:
-                self.cfg.rebuild_batches = rebuilt
-
-    FairseqTask.get_batch_iterator = get_whole
+            self.cfg.rebuild_batches = rebuilt
 
 
-def shuffle_after_a_curriculum() -> None:
+@in_place_of(iterators.EpochBatchIterator, "_get_iterator_for_epoch")
+def shuffle_after_a_curriculum(get, self, epoch, shuffle, *args, **kwargs):
     """Let an epoch be shuffled, or not, as in a training that starts with it."""
-    get = iterators.EpochBatchIterator._get_iterator_for_epoch
-
-    @functools.wraps(get)
-    def get_shuffled(self, epoch, shuffle, *args, **kwargs):
-        if self.dataloader is not None:
-            self.epoch_batch_sampler.shuffle = shuffle
-        return get(self, epoch, shuffle, *args, **kwargs)
-
-    iterators.EpochBatchIterator._get_iterator_for_epoch = get_shuffled
+    if self.dataloader is not None:
+        self.epoch_batch_sampler.shuffle = shuffle
+    return get(self, epoch, shuffle, *args, **kwargs)
 
 
-def give_validation_a_task() -> None:
+@in_place_of(options, "parse_args_and_arch")
+def give_validation_a_task(parse, parser, *args, **kwargs):
     """Let fairseq-validate parse its command line by the task that fairseq-generate has.
 
     Only the options come from it: what is validated is the task of the checkpoint.
     """
-    parse = options.parse_args_and_arch
-
-    @functools.wraps(parse)
-    def parse_with_task(parser, *args, **kwargs):
-        if parser.get_default("task") is None:
-            parser.set_defaults(task="translation")
-        return parse(parser, *args, **kwargs)
-
-    options.parse_args_and_arch = parse_with_task
+    if parser.get_default("task") is None:
+        parser.set_defaults(task="translation")
+    return parse(parser, *args, **kwargs)
 
 
 def quiet_fairseq() -> None:
@@ -356,16 +341,11 @@ data_utils.get_buckets = bucket_pad_length_dataset.get_buckets = bucket_sizes
 if not hasattr(np, "compat"):
     np.compat = types.SimpleNamespace(long=int)
 torch.serialization.add_safe_globals(plain_classes())
-name_checkpoint_errors()
+checkpoint_utils.PathManager = WholeCopies
 checkpoint_guard.install()
-save_whole_checkpoints()
 best_checkpoints.install()
 scored_blocks.install()
-check_before_training()
-keep_whole_splits()
-shuffle_after_a_curriculum()
 nan_detector.NanDetector.__init__.__defaults__ = (True, False)
-give_validation_a_task()
 quiet_fairseq()
 os.environ.setdefault("HYDRA_FULL_ERROR", "1")
 for cache in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
