@@ -6,18 +6,18 @@ from fairseq.dataclass import FairseqDataclass
 
 from diverse_mha.common.typed import with_options
 from diverse_mha.criterions.gradient_share import GradientShareOptions
-from diverse_mha.criterions.schedule import ScheduleOptions
+from diverse_mha.criterions.schedule import Schedule
 from diverse_mha.criterions.terms import TERMS
 
 
 def diversity_options() -> list[Field]:
     """Our options for every criterion: those of the terms, and of all terms together."""
-    return [*TERMS.options(), *fields(ScheduleOptions), *fields(GradientShareOptions)]
+    return [*TERMS.options(), *fields(Schedule), *fields(GradientShareOptions)]
 
 
 def method_options() -> tuple[str, ...]:
     """Names of the options that make a method: with other values it is another training."""
-    return tuple(f.name for f in (*TERMS.options(), *fields(ScheduleOptions)))
+    return tuple(f.name for f in (*TERMS.options(), *fields(Schedule)))
 
 
 DiversityConfig = with_options(FairseqDataclass, diversity_options(), "DiversityConfig")

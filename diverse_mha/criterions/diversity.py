@@ -1,7 +1,6 @@
 """What every criterion of this package adds to fairseq's: terms on the heads."""
 
 import math
-from dataclasses import fields
 from functools import partial
 
 from fairseq.criterions.adaptive_loss import AdaptiveLoss
@@ -12,7 +11,7 @@ from torch import Tensor
 
 from diverse_mha.attention import Wanted
 from diverse_mha.common.errors import OptionError
-from diverse_mha.common.options import read_options, refuse_idle
+from diverse_mha.common.options import read_options
 from diverse_mha.criterions.config import method_options
 from diverse_mha.criterions.gradient_share import (
     GradientShareOptions,
@@ -95,9 +94,6 @@ class DiversityMixin:
             OptionError: for an unknown name or an impossible weight.
         """
         terms = DiversityTerms.from_config(cfg)
-        if not terms.some_weight:
-            why = "without a term of a weight above 0; name one"
-            refuse_idle(cfg, fields(GradientShareOptions), why)
         every = read_options(GradientShareOptions, cfg).log_gradient_share
         criterion = super().build_criterion(cfg, task)
         criterion.diversity, criterion.log_gradient_share = terms, every

@@ -16,12 +16,12 @@ TRAPEZOID = {"diversity_start": 2, "diversity_warmup_updates": 4, "diversity_end
 
 def test_factors_by_hand():
     """Two updates of nothing, four up, four down, nothing."""
-    schedule = Schedule(start=2, warmup=4, end=10)
+    schedule = Schedule(**TRAPEZOID)
     factors = [schedule.factor(n) for n in range(12)]
     assert factors == [0, 0, 0.25, 0.5, 0.75, 1, 1, 0.75, 0.5, 0.25, 0, 0]
-    assert [Schedule(start=2).factor(n) for n in range(4)] == [0, 0, 1, 1]
-    assert [Schedule(warmup=2).factor(n) for n in range(4)] == [0.5, 1, 1, 1]
-    assert [Schedule(end=4).factor(n) for n in range(6)] == [1, 0.75, 0.5, 0.25, 0, 0]
+    assert [Schedule(2).factor(n) for n in range(4)] == [0, 0, 1, 1]
+    assert [Schedule(0, 2).factor(n) for n in range(4)] == [0.5, 1, 1, 1]
+    assert [Schedule(0, 0, 4).factor(n) for n in range(6)] == [1, 0.75, 0.5, 0.25, 0, 0]
     assert not Schedule() and Schedule().factor(0) == 1
 
 

@@ -379,10 +379,11 @@ def test_weights_may_be_numbers_in_yaml_and_in_older_checkpoints():
 
 
 def test_a_term_whose_weights_are_all_zero_is_off():
-    terms = DiversityTerms.from_config(DiversityConfig(hsic_weight="encoder=0,decoder=0.0"))
-    assert not terms.terms and not terms.some_weight
+    off = {"hsic_weight": "encoder=0,decoder=0.0"}
+    assert not DiversityTerms.from_config(DiversityConfig(**off)).terms
     given = {**OUTPUT, "disagreement_weight": "encoder=0"}  # which is logged
-    assert not DiversityTerms.from_config(DiversityConfig(**given)).some_weight
+    (term,) = DiversityTerms.from_config(DiversityConfig(**given)).terms
+    assert not term.weights
 
 
 OTHER = next(n for n in NORMALIZATIONS if n != DEFAULT_NORMALIZATION)

@@ -1,12 +1,15 @@
 """All methods that the options switch on."""
 
 from collections.abc import Collection
+from dataclasses import fields
 from typing import NamedTuple
 
 from torch import Tensor
 
 from diverse_mha.attention import HeadStates
 from diverse_mha.common.errors import OptionError
+from diverse_mha.common.options import refuse_idle
+from diverse_mha.criterions.gradient_share import GradientShareOptions
 from diverse_mha.criterions.schedule import Schedule, updates_done
 from diverse_mha.criterions.terms.base import TERMS, Term, check_components, total
 
@@ -44,12 +47,10 @@ class DiversityTerms:
         """
         read = [method.from_config(cfg) for method in TERMS]
         terms = [term for term in read if term is not None]
-        return cls(terms, Schedule.from_config(cfg, any(term.weights for term in terms)))
-
-    @property
-    def some_weight(self) -> bool:
-        """Whether any term has a weight above 0."""
-        return any(term.weights for term in self.terms)
+        if not any(term.weights for term in terms):
+            options = *fields(Schedule), *fields(GradientShareOptions)
+            refuse_idle(cfg, options, "without a term of a weight above 0; name one")
+        return cls(terms, Schedule.from_config(cfg))
 
     def factor(self, model) -> float:
         """Return the schedule's factor on all weights in a training step of a model.
