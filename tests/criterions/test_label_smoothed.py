@@ -184,7 +184,7 @@ def test_a_component_the_model_lacks_is_refused():
         DiversityConfig(disagreement="output", disagreement_on="cross")
     )
     with pytest.raises(ValueError, match="the model has no 'cross' attention; choose from decoder"):
-        terms.measure({"decoder": []}, sample_size=1)
+        terms.check_heads({"decoder": 4})
     criterion = ours(disagreement="output", disagreement_on="cross")
     criterion.check_model(build_ours())
     with pytest.raises(ValueError, match="no 'cross' attention; choose from encoder, decoder"):

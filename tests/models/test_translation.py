@@ -210,7 +210,7 @@ def test_without_attention_to_the_encoder():
         DiversityConfig(disagreement="output", disagreement_on="cross")
     )
     with pytest.raises(ValueError, match="the model has no 'cross' attention"):
-        terms.measure(extra["head_states"], sample_size=1)
+        terms.check_heads(model.heads)
 
 
 def test_only_some_layers_of_a_checkpoint_are_kept():

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from diverse_mha.attention import HeadStates
-from diverse_mha.common.errors import OptionError
 from diverse_mha.common.methods import Registry
 from diverse_mha.common.options import (
     flag,
@@ -165,11 +164,7 @@ class Term(ABC):
 
         Returns:
             Under each name it is logged by a scalar for every layer of every component.
-
-        Raises:
-            OptionError: if a named component is not part of the model.
         """
-        check_components(self.on_option, self.components, head_states)
         # Layer drop may have left a component without layers in this pass.
         there = {c: head_states[c] for c in self.components or head_states if head_states[c]}
         shared = {c: self.shared(layers, training) for c, layers in there.items()}
@@ -250,22 +245,3 @@ def _better_joined(states: list[Tensor]) -> bool:
 def _launches_cost(device: torch.device) -> bool:
     """Whether starting an operation takes as long as a small one itself."""
     return device.type != "cpu"
-
-
-def check_components(option: str, components: tuple[str, ...], there: Collection[str]) -> None:
-    """Refuse components that the model does not have.
-
-    Args:
-        option: spelling of the option that names the components, for the message.
-        components: the names.
-        there: those of the model.
-
-    Raises:
-        OptionError: naming the first that is not there.
-    """
-    for name in components:
-        if name not in there:
-            raise OptionError(
-                f"{option} {','.join(components)}: the model has no {name!r} attention; "
-                f"choose from {', '.join(there)}"
-            )

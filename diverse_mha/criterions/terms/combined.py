@@ -11,7 +11,7 @@ from diverse_mha.common.errors import OptionError
 from diverse_mha.common.options import refuse_idle
 from diverse_mha.criterions.gradient_share import GradientShareOptions
 from diverse_mha.criterions.schedule import Schedule, updates_done
-from diverse_mha.criterions.terms.base import TERMS, Term, check_components, total
+from diverse_mha.criterions.terms.base import TERMS, Term, total
 
 
 class Measured(NamedTuple):
@@ -74,8 +74,12 @@ class DiversityTerms:
         for term in self.terms:
             if not heads:
                 raise OptionError(f"{term.option}: the model has no layers with heads; add some")
-            check_components(term.on_option, term.components, heads)
             for name in term.components or heads:
+                if name not in heads:
+                    raise OptionError(
+                        f"{term.on_option} {','.join(term.components)}: the model has no {name!r} "
+                        f"attention; choose from {', '.join(heads)}"
+                    )
                 if term.compares and heads[name] == 1:
                     side = "encoder" if name == "encoder" else "decoder"
                     raise OptionError(
@@ -126,9 +130,6 @@ class DiversityTerms:
         Returns:
             Values under the names they are logged by, for example
             ``disagreement_output``: D, at most 0, higher = more diverse.
-
-        Raises:
-            OptionError: if a named component is not part of the model.
         """
         return {
             name: Measured(
