@@ -20,22 +20,15 @@ from diverse_mha.models.presets import (
     register_family,
 )
 from diverse_mha.models.seams import Seams
-from diverse_mha.models.updates import CountsUpdates
-from diverse_mha.models.warm_start import StartsWarm
+from diverse_mha.models.shared import DiverseModel
 
 _DEFAULT_LENGTH = 1024
 
 
-class DiverseLanguageModel(CountsUpdates, StartsWarm, OutputWeight, TransformerLanguageModel):
+class DiverseLanguageModel(DiverseModel, OutputWeight, TransformerLanguageModel):
     """fairseq's Transformer language model with open attention."""
 
     config = LanguageModelConfig
-
-    @property
-    def heads(self) -> dict[str, int]:
-        """Number of heads of each attention that the model has."""
-        heads = {"decoder": self.decoder.cfg.decoder.attention_heads}
-        return heads if len(self.decoder.layers) else {}
 
     @classmethod
     def build_model(cls, cfg, task):

@@ -20,11 +20,10 @@ from diverse_mha.models.encoder import DiverseEncoder
 from diverse_mha.models.pooling import build_pooling
 from diverse_mha.models.presets import register_family
 from diverse_mha.models.seams import Seams
-from diverse_mha.models.updates import CountsUpdates
-from diverse_mha.models.warm_start import StartsWarm
+from diverse_mha.models.shared import DiverseModel
 
 
-class SentenceClassifier(CountsUpdates, StartsWarm, FairseqEncoderModel):
+class SentenceClassifier(DiverseModel, FairseqEncoderModel):
     """Encoder, pooling to one vector a sentence, feed-forward classifier.
 
     The sentences of an example are encoded each by itself, in one batch; their vectors are
@@ -41,12 +40,6 @@ class SentenceClassifier(CountsUpdates, StartsWarm, FairseqEncoderModel):
         self.pooling = pooling
         self.classifier = classifier
         self.sentences = sentences
-
-    @property
-    def heads(self) -> dict[str, int]:
-        """Number of heads of each attention that the model has."""
-        heads = {"encoder": self.encoder.cfg.encoder.attention_heads}
-        return heads if len(self.encoder.layers) else {}
 
     @classmethod
     def build_model(cls, cfg, task):

@@ -19,14 +19,13 @@ from diverse_mha.models.presets import (
     register_family,
 )
 from diverse_mha.models.seams import SIDES, Seams
-from diverse_mha.models.updates import CountsUpdates
-from diverse_mha.models.warm_start import StartsWarm
+from diverse_mha.models.shared import DiverseModel
 
 # Copies of layer parameters that stock fairseq 0.12.2 saves for its fused path.
 _FUSED_COPY = re.compile(r"encoder\.layers\.\d+\.(in_proj|out_proj|fc1|fc2)_(weight|bias)$")
 
 
-class DiverseTransformer(CountsUpdates, StartsWarm, OutputWeight, TransformerModel):
+class DiverseTransformer(DiverseModel, OutputWeight, TransformerModel):
     """fairseq's Transformer with open attention, and head states on request."""
 
     config = DiverseConfig
@@ -53,16 +52,6 @@ class DiverseTransformer(CountsUpdates, StartsWarm, OutputWeight, TransformerMod
         components = tuple(c for c in SIDES if crossing or c != "cross")
         args.seams = Seams.from_options(args, components)  # fairseq hands args on to the rest
         return super().build_model(args, task)
-
-    @property
-    def heads(self) -> dict[str, int]:
-        """Number of heads of each attention that the model has."""
-        sides = {"encoder": self.encoder, "decoder": self.decoder}
-        return {
-            name: getattr(sides[side].cfg, side).attention_heads
-            for name, side in SIDES.items()
-            if len(sides[side].layers) and (name != "cross" or self.decoder.crossing)
-        }
 
     @classmethod
     def build_encoder(cls, cfg, src_dict, embed_tokens):
