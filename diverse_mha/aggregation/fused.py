@@ -9,7 +9,7 @@ from diverse_mha.common.first_order import first_order_only
 
 from .checks import check_votes
 from .chunks import ChunkedRouting
-from .kernel import KernelRouting, native_code
+from .kernel import KernelRouting
 
 BACKENDS = ("auto", "kernel", "compiled", "chunked")
 
@@ -46,24 +46,20 @@ def fused_routing(
     check_votes(votes)
     if votes.numel() == 0:
         return routing(votes, **options)
-    if backend == "auto":
-        if votes.device.type == "cpu" and votes.dtype in (torch.float16, torch.bfloat16):
-            # Routing runs in float32 anyway, and so the kernel applies.
-            votes = votes.float()
-        if KernelRouting.fits(routing, votes) and native_code() is not None:
-            backend = "kernel"
-        else:
-            backend = "chunked" if votes.device.type == "cpu" else "compiled"
-    if backend == "kernel":
-        if not KernelRouting.fits(routing, votes) or native_code() is None:
-            raise ValueError(
-                f"backend is 'kernel', and votes are {votes.dtype} on {votes.device} of shape "
-                f"{tuple(votes.shape)}; expected float32 on the CPU, (K, H, N, 1), EM or simple "
-                "routing, and a C++ compiler"
-            )
+    on_cpu = votes.device.type == "cpu"
+    if backend == "auto" and on_cpu and votes.dtype in (torch.float16, torch.bfloat16):
+        votes = votes.float()  # routing runs in float32 anyway, and so the kernel applies
+    if backend in ("auto", "kernel") and KernelRouting.fits(routing, votes):
         runner = KernelRouting(routing, options)
+    elif backend == "kernel":
+        raise ValueError(
+            f"backend is 'kernel', and votes are {votes.dtype} on {votes.device} of shape "
+            f"{tuple(votes.shape)}; expected float32 on the CPU, (K, H, N, 1), EM or simple "
+            "routing, and a C++ compiler"
+        )
     else:
-        runner = ChunkedRouting(routing, options, compiled=backend == "compiled")
+        compiled = backend == "compiled" or (backend == "auto" and not on_cpu)
+        runner = ChunkedRouting(routing, options, compiled)
     return _Recomputed.apply(votes, runner)
 
 

@@ -49,14 +49,13 @@ class KernelRouting:
 
     @staticmethod
     def fits(routing: Callable[..., Tensor], votes: Tensor) -> bool:
-        """Whether the compiled code has the routing, and votes are of the kind it routes."""
+        """Whether the compiled code is there, has the routing, and takes votes of this kind."""
         return (
             routing in (em_routing, simple_routing)
             and votes.device.type == "cpu"
             and votes.dtype == torch.float32
-            and votes.dim() == 4
             and votes.size(3) == 1
-            and votes.numel() > 0
+            and native_code() is not None
         )
 
     def forward(self, votes: Tensor) -> Tensor:
@@ -138,16 +137,13 @@ def build() -> Path:
     path = folder / f"routing-{hashlib.sha256(identity.encode()).hexdigest()[:16]}.so"
     if path.exists():
         return path
-    handle, name = tempfile.mkstemp(suffix=".so", dir=folder)
-    os.close(handle)
-    try:
-        command = [*compiler, *FLAGS.split(), str(SOURCE), "-o", name]
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        made = Path(scratch, path.name)
+        command = [*compiler, *FLAGS.split(), str(SOURCE), "-o", str(made)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=300)
         if done.returncode:
-            raise RuntimeError(f"{compiler[0]} failed on {SOURCE.name}: {_last_line(done.stderr)}")
-        os.replace(name, path)
-    finally:
-        Path(name).unlink(missing_ok=True)
+            raise RuntimeError(f"{compiler[0]} failed on {SOURCE.name}: {_complaint(done.stderr)}")
+        made.replace(path)
     return path
 
 
@@ -181,6 +177,6 @@ def _cache_folder() -> Path:
     return folder
 
 
-def _last_line(text: str) -> str:
+def _complaint(text: str) -> str:
     lines = [line for line in text.splitlines() if "error" in line] or text.splitlines()
     return lines[0].strip() if lines else "no message"
