@@ -69,12 +69,12 @@ def em_routing(
     check_votes(votes)
     COUNT.check("iterations", iterations)
     votes = votes.to(torch.promote_types(votes.dtype, torch.float32))
-    scalar = votes.size(-1) == 1
+    num_heads, capsules, dims = votes.shape[1:]
+    scalar = dims == 1
     if scalar:
         # With one dimension per capsule, N = d, every sum over i falls away.
         votes = votes.squeeze(-1)  # (K, H, N)
 
-    num_heads, capsules = votes.shape[1:3]
     mass, log_c = num_heads / capsules, None
     for step, temperature in enumerate(inverse_temperatures(iterations)):
         if log_c is None:
@@ -92,7 +92,7 @@ def em_routing(
         variance = variance.clamp_min(variance_floor)
         log_deviation = _sum_dims(variance.log(), scalar) * 0.5  # (K, N): sum_i log sigma_i
         if activation:
-            entropy = log_deviation + 0.5 * (1.0 + LOG_2PI) * _dims(mean, scalar)
+            entropy = log_deviation + 0.5 * (1.0 + LOG_2PI) * dims
             logit = temperature * (activation_cost - input_cost * mass - entropy * mass)  # (K, N)
         if step == iterations - 1:
             break
@@ -120,7 +120,3 @@ def inverse_temperatures(iterations: int) -> list[float]:
 
 def _sum_dims(x: Tensor, scalar: bool) -> Tensor:
     return x if scalar else x.sum(dim=-1)
-
-
-def _dims(x: Tensor, scalar: bool) -> int:
-    return 1 if scalar else x.size(-1)

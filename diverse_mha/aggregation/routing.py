@@ -80,8 +80,8 @@ class RoutingAggregation(nn.Module):
         super().__init__()
         if kind not in ROUTINGS:
             raise ValueError(f"kind is {kind!r}; expected one of {tuple(ROUTINGS)}")
-        for name, value in {"embed_dim": embed_dim, "num_heads": num_heads}.items():
-            COUNT.check(name, value)
+        COUNT.check("embed_dim", embed_dim)
+        COUNT.check("num_heads", num_heads)
         capsules = embed_dim if capsules is None else capsules
         if not divides(capsules, embed_dim):
             raise ValueError(

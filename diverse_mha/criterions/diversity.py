@@ -27,7 +27,6 @@ from diverse_mha.criterions.terms import DiversityTerms
 _PREFIX, _SIZE = "term/", "term_size/"
 # HSIC may be far below 1; fairseq prints six significant digits of what is left.
 _DIGITS = 10
-_TOKENS = "token loss"
 
 
 class Recorder:
@@ -177,7 +176,7 @@ class DiversityMixin:
         option = f"--log-gradient-share {every}"
         if not every or updates_done(model, option) % every:
             return {}
-        shares = gradient_shares({_TOKENS: token_loss, **added}, model)
+        shares = gradient_shares({"token loss": token_loss, **added}, model)
         return {f"gradient_share_{name}": shares[name] for name in added}
 
     def output_weight(self, model, reduce: bool) -> Tensor | None:

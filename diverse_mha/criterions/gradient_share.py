@@ -55,10 +55,6 @@ def gradient_norm(loss: Tensor | float, parameters: list[Tensor]) -> Tensor:
     return torch.linalg.vector_norm(torch.stack([zero, *norms]))
 
 
-def _in_float16(device: str) -> bool:
-    return torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device) == torch.float16
-
-
 def check_measurable(option: str, model: nn.Module) -> None:
     """Refuse models whose gradients cannot be taken apart, and several processes.
 
@@ -69,6 +65,7 @@ def check_measurable(option: str, model: nn.Module) -> None:
     Raises:
         OptionError: naming what stands in the way.
     """
+    device = next(model.parameters()).device.type
     obstacles = {
         "--checkpoint-activations": any(
             hasattr(module, "precheckpoint_forward") for module in model.modules()
@@ -79,7 +76,8 @@ def check_measurable(option: str, model: nn.Module) -> None:
         ),
         "--fp16": any(p.dtype == torch.float16 for p in model.parameters()),
         # Gradients that no scale protects come out as 0 there.
-        "--amp in float16": _in_float16(next(model.parameters()).device.type),
+        "--amp in float16": torch.is_autocast_enabled(device)
+        and torch.get_autocast_dtype(device) == torch.float16,
         # Hooks that exchange gradients would take these for the gradients of the step.
         "several processes": torch.distributed.is_initialized()
         and torch.distributed.get_world_size() > 1,

@@ -156,9 +156,8 @@ class _MeanHSIC(torch.autograd.Function):
             return rows.new_zeros(())
         with full_precision(x):
             if positions.dim() > 1:
-                value, grad_rows = torch.vmap(functools.partial(_linear_pairs, needs_grad=True))(
-                    rows
-                )
+                of_each = torch.vmap(functools.partial(_linear_pairs, needs_grad=True))
+                value, grad_rows = of_each(rows)
                 value, grad_rows = value.mean(), grad_rows / len(positions)
             elif kernel == "linear":
                 value, grad_rows = _linear_pairs(rows, ctx.needs_input_grad[0])

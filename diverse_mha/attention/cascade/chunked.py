@@ -73,7 +73,7 @@ class ChunkedNetwork(torch.autograd.Function):
                 out = columns
                 for k, (weight, bias) in enumerate(zip(weights[:-1], biases[:-1], strict=True)):
                     out = _hidden(weight, bias, out, hidden.take(k % 2, columns.size(1)))
-                out = torch.addmm(_as_column(biases[-1]), weights[-1], out).add_(columns)
+                out = torch.addmm(biases[-1].unsqueeze(1), weights[-1], out).add_(columns)
                 place = _place(result, chunk)  # (H, b, n)
                 out = out.view(place.shape)
                 place.add_(out) if noise else place.copy_(out)
@@ -178,14 +178,9 @@ def _layers_dtype(x: Tensor) -> torch.dtype:
     return torch.float32 if x.device.type == "cpu" and x.dtype.itemsize < 4 else x.dtype
 
 
-def _as_column(bias: Tensor) -> Tensor:
-    """(N,) -> (N, 1), which broadcasts over the pairs."""
-    return bias.unsqueeze(1)
-
-
 def _hidden(weight: Tensor, bias: Tensor, x: Tensor, out: Tensor) -> Tensor:
     """One hidden layer, into ``out``."""
-    torch.addmm(_as_column(bias), weight, x, out=out)
+    torch.addmm(bias.unsqueeze(1), weight, x, out=out)  # (N, 1) for all pairs
     return F.leaky_relu_(out, NEGATIVE_SLOPE)
 
 

@@ -89,12 +89,9 @@ def build_cascade(
     """
     if kind not in CASCADES:
         raise ValueError(f"kind is {kind!r}; expected one of {CASCADES}")
-    for name, value in {
-        "num_heads": num_heads,
-        "hidden_ratio": hidden_ratio,
-        "depth": depth,
-    }.items():
-        COUNT.check(name, value)
+    COUNT.check("num_heads", num_heads)
+    COUNT.check("hidden_ratio", hidden_ratio)
+    COUNT.check("depth", depth)
     NOT_NEGATIVE.check("noise", noise)
     if kind == "mlp":
         return NetworkCascade(
