@@ -133,12 +133,7 @@ def plain_classes() -> list:
 
 
 def checkpoint_error(path: str, error: Exception) -> OptionError:
-    """Say in one line why a checkpoint was not loaded.
-
-    Args:
-        path: the file.
-        error: one of ``LOADING_ERRORS``.
-    """
+    """Say in one line why a checkpoint was not loaded, by one of ``LOADING_ERRORS``."""
     whole = os.path.isfile(path) and zipfile.is_zipfile(path)  # torch's format since 1.6
     if isinstance(error, OSError) and error.filename is not None:
         return OptionError(f"checkpoint {describe_os_error(error)}")

@@ -6,9 +6,6 @@ from torch import Tensor
 def check_votes(votes: Tensor) -> None:
     """Refuses votes of the wrong shape or dtype.
 
-    Args:
-        votes: the argument.
-
     Raises:
         ValueError: if it is not (K, H, N, D) with H, N, D >= 1 and a floating-point dtype.
     """

@@ -58,12 +58,8 @@ def gradient_norm(loss: Tensor | float, parameters: list[Tensor]) -> Tensor:
 def check_measurable(option: str, model: nn.Module) -> None:
     """Refuse models whose gradients cannot be taken apart, and several processes.
 
-    Args:
-        option: the option that asks for it and its value, for the message.
-        model: the model, or what wraps it.
-
     Raises:
-        OptionError: naming what stands in the way.
+        OptionError: naming the option that asks for it, and what stands in the way.
     """
     device = next(model.parameters()).device.type
     obstacles = {

@@ -73,14 +73,11 @@ class Schedule:
 
 
 def updates_done(model, options: str) -> int:
-    """Return how many updates a model in training has had.
-
-    Args:
-        model: the model, or what wraps it.
-        options: those that need the number, for the message.
+    """Return how many updates a model in training, or what wraps it, has had.
 
     Raises:
-        OptionError: if nobody told the model; fairseq's tasks do so in every training step.
+        OptionError: naming the options that need the number, if nobody told the model; fairseq's
+            tasks do so in every training step.
     """
     number = getattr(model, "num_updates", None)
     if number is None:

@@ -49,10 +49,7 @@ class Weights:
     def components(self, option: str, on_option: str, on: str | None) -> tuple[str, ...]:
         """Return the components that a term applies to, or none for all that the model has.
 
-        Args:
-            option: the option that gave the weights, for the message.
-            on_option: the option that names components.
-            on: its value.
+        ``option`` gave the weights, and ``on`` is the value of ``on_option``, which names them.
 
         Raises:
             OptionError: for an unknown or repeated name, and if both options name components.

@@ -1,4 +1,7 @@
-"""Refuse options that a model cannot honour, before anything is built."""
+"""Refuse options that a model cannot honour, before anything is built.
+
+Every check takes a namespace with fairseq's flat option names.
+"""
 
 from fairseq.options import eval_str_list
 
@@ -6,7 +9,7 @@ from diverse_mha.common.errors import OptionError
 from diverse_mha.common.options import flag
 
 # Stock options that change attention or its surroundings in ways this package's
-# forward passes do not follow: option, value that means "off", what to do instead.
+# forward passes do not follow: option, value that means "off", why it is refused.
 _UNSUPPORTED = (
     ("quant_noise_pq", 0, "quantisation noise is not supported"),
     ("quant_noise_scalar", 0, "quantisation noise is not supported"),
@@ -26,9 +29,6 @@ _TIED = ("share_all_embeddings", "share_decoder_input_output_embed")
 def check_model_options(args) -> None:
     """Check the options of an encoder-decoder or decoder-only model.
 
-    Args:
-        args: namespace with fairseq's flat option names.
-
     Raises:
         OptionError: naming the option, its value and what would do.
     """
@@ -39,9 +39,7 @@ def check_model_options(args) -> None:
     for side in ("encoder", "decoder"):
         width = getattr(args, f"{side}_embed_dim", None)
         heads = getattr(args, f"{side}_attention_heads", None)
-        if width is None or heads is None:
-            continue
-        if heads < 1 or width % heads:
+        if None not in (width, heads) and (heads < 1 or width % heads):
             raise OptionError(
                 f"--{side}-attention-heads {heads} does not divide --{side}-embed-dim {width}; "
                 f"try {_divisors_near(width, heads)}"
@@ -50,9 +48,6 @@ def check_model_options(args) -> None:
 
 def check_embeddings(args) -> None:
     """Check how a translation decoder embeds; a language model takes any width.
-
-    Args:
-        args: namespace with fairseq's flat option names.
 
     Raises:
         OptionError: for a width that has no effect, or that a shared table cannot have, or for
@@ -80,12 +75,8 @@ def check_embeddings(args) -> None:
 def check_cutoffs(args, words: int) -> None:
     """Check where the clusters of an adaptive input and softmax begin.
 
-    Args:
-        args: namespace with fairseq's flat option names.
-        words: size of the dictionary.
-
     Raises:
-        OptionError: if they do not rise, or go beyond the dictionary.
+        OptionError: if they do not rise, or go beyond the dictionary, which has ``words``.
     """
     for name in ("adaptive_input_cutoff", "adaptive_softmax_cutoff"):
         value = getattr(args, name, None)

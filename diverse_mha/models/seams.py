@@ -16,15 +16,9 @@ SIDES = {"encoder": "encoder", "cross": "decoder", "decoder": "decoder"}
 
 
 def parse_layers(option: str, value: str | None, count: int) -> frozenset[int]:
-    """Read a choice of layers.
+    """Read a choice among ``count`` layers: their numbers, from 1.
 
-    Args:
-        option: spelling of the option, for the message.
-        value: comma list of numbers from 1, ``all``, ``none``, or None for none.
-        count: how many layers there are.
-
-    Returns:
-        The numbers of the layers, from 1.
+    It is a comma list of these numbers, ``all``, ``none``, or None for none.
 
     Raises:
         OptionError: if something is not the number of a layer.

@@ -5,12 +5,7 @@ from torch import Tensor
 
 
 def check_heads(name: str, tensor: Tensor, letters: str) -> None:
-    """Refuses a tensor that is not floating point or has the wrong number of dimensions.
-
-    Args:
-        name: the argument's name, for the message.
-        tensor: the argument.
-        letters: the expected shape in the project's letters, such as ``"(B, H, S, D)"``.
+    """Refuses an argument whose shape is not as in ``letters``, such as ``"(B, H, S, D)"``.
 
     Raises:
         ValueError: if the tensor has another number of dimensions, no head, or no float dtype.
@@ -29,12 +24,7 @@ def check_heads(name: str, tensor: Tensor, letters: str) -> None:
 
 
 def check_padding_mask(name: str, mask: Tensor | None, shape: tuple[int, int]) -> None:
-    """Refuses a padding mask of the wrong shape or dtype; None is always fine.
-
-    Args:
-        name: the argument's name, for the message.
-        mask: bool, True = padding, or None.
-        shape: the shape it must have.
+    """Refuses a padding mask, True = padding, of another shape or dtype; None is always fine.
 
     Raises:
         ValueError: if shape or dtype differ.
