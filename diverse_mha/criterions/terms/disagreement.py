@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from diverse_mha.attention import HeadStates
 from diverse_mha.common.errors import OptionError
 from diverse_mha.common.options import option, parse_names
 from diverse_mha.criterions.terms.base import TERMS, Term, components_option, weight_option
@@ -18,29 +17,18 @@ from diverse_mha.regularizers import (
 from diverse_mha.regularizers.disagreement import FORMS, POSITION_FORMS
 
 
-def _subspace(states: HeadStates, form: tuple[str, ...]) -> Tensor:
-    return subspace_disagreement(states.values, states.key_padding_mask, form=form)
-
-
-def _position(states: HeadStates, form: tuple[str, ...]) -> Tensor:
-    masks = states.query_padding_mask, states.key_padding_mask
-    return position_disagreement(states.weights, *masks, form=form)
-
-
-def _output(states: HeadStates, form: tuple[str, ...]) -> Tensor:
-    return output_disagreement(states.outputs, states.query_padding_mask, form=form)
-
-
 class _Kind(NamedTuple):
+    function: Callable[..., Tensor]
     state: str
-    of_layer: Callable[[HeadStates, tuple[str, ...]], Tensor]
+    masks: tuple[str, ...]
     forms: tuple[str, ...]
 
 
+_QUERIES, _KEYS = "query_padding_mask", "key_padding_mask"
 _KINDS = {
-    "subspace": _Kind("values", _subspace, FORMS),
-    "position": _Kind("weights", _position, POSITION_FORMS),
-    "output": _Kind("outputs", _output, FORMS),
+    "subspace": _Kind(subspace_disagreement, "values", (_KEYS,), FORMS),
+    "position": _Kind(position_disagreement, "weights", (_QUERIES, _KEYS), POSITION_FORMS),
+    "output": _Kind(output_disagreement, "outputs", (_QUERIES,), FORMS),
 }
 
 
@@ -99,7 +87,9 @@ class Disagreement(Term):
 
     def value(self, name, states, shared):
         """Compute D of one kind."""
-        return _KINDS[name.removeprefix("disagreement_")].of_layer(states, self.form)
+        kind = _KINDS[name.removeprefix("disagreement_")]
+        masks = (getattr(states, mask) for mask in kind.masks)
+        return kind.function(getattr(states, kind.state), *masks, form=self.form)
 
 
 def _parse_form(value: str, kinds: tuple[str, ...]) -> tuple[str, ...]:
