@@ -1,44 +1,9 @@
 """The few fixes that fairseq needs on today's torch. Imported before anything else of ours.
 
-1. Safe loading. torch loads checkpoints with an unpickler that builds only listed
-   classes. fairseq's checkpoints hold a few more plain ones; they are listed here,
-   once and for all. Nothing that runs code on loading is among them.
-2. Checkpoint errors. A cut-off or refused checkpoint ends in one line that names
-   the file instead of a traceback out of the unpickler. fairseq offers no hook
-   there, so its loading function is wrapped.
-3. Whole checkpoints. fairseq writes one file a save and copies it to the others
-   (checkpoint_last.pt, checkpoint_best.pt) in place: a run killed meanwhile, or a full
-   disk, leaves a broken one where a whole one was. There is no hook either, so the two
-   functions are replaced, in ``fairseq.checkpoint_utils`` only.
-4. Warnings about fairseq's own use of Hydra and torch, which its users can do
-   nothing about, are silenced. Ours are not.
-5. A training is looked at once more before it starts, where fairseq hands out all of
-   it: a folder that another training is writing to, a checkpoint to start from that is not there
-   or does not fit, is of another method or seed, or has all updates that were asked for, a model
-   that cannot give the loss what it asks for, checkpoints that would be refused when read. One
-   that lacks a part of ours may be fine-tuned (:mod:`diverse_mha.models.warm_start`). The size of
-   an update is said, which grows with the number of GPUs.
-6. Whole splits. fairseq-fixed leaves out the last sentences of a validation or test
-   split if their number is not a multiple of ``--required-batch-size-multiple`` (8 by
-   default): 1,008 of 1,014. In training they only come in another epoch. Nor are their batches
-   drawn anew with each validation, as those of training are with ``--rebuild-batches``.
-7. fairseq-validate has no default task, and ends in a KeyError without ``--task``.
-8. In modules of ``common/``: no evaluation, and checked options (``checkpoint_guard``), the best
-   checkpoints by any score (``best_checkpoints``), whole texts in fairseq-eval-lm
-   (``scored_blocks``), going on with another number of processes (``resuming``).
-9. Hydra cuts tracebacks, and so prints one where an error of ours is a single line.
-   Asked for full errors it lets exceptions through as they are.
-10. In bfloat16 on the CPU, oneDNN keeps a compiled matrix product for each shape it has met,
-   a thousand of them by default. fairseq's batches come in hundreds of shapes, so a small model's
-   training holds a gigabyte of them, for nothing: a new update has new shapes, some forty. Those
-   of one update are kept here. oneDNN reads its settings from the environment when it is first
-   used.
-11. ``--sample-break-mode eos`` asks numpy for ``np.compat.long`` and ``--num-batch-buckets`` for
-   ``percentile(interpolation=...)``, which numpy 2 has not got.
-12. With ``--curriculum`` fairseq goes on in the order of its first epochs until it is started
-   again. Each epoch is shuffled as its number says.
-13. fairseq looks for the module in which a NaN arises with backward hooks that today's torch
-   refuses, and dies of that. It looks in the forward pass alone, and says what it had to say.
+fairseq offers no hooks for most of them: its functions are replaced. Others are in ``common/``: no
+evaluation, and checked options (``checkpoint_guard``), the best checkpoints by any score
+(``best_checkpoints``), whole texts in fairseq-eval-lm (``scored_blocks``), going on with another
+number of processes (``resuming``).
 """
 
 import argparse
@@ -91,7 +56,9 @@ LOADING_ERRORS = (
     OSError,
     pickle.UnpicklingError,
 )
-#: How many shapes oneDNN keeps compiled: enough for all the products of one update.
+#: How many matrix products oneDNN keeps compiled, in bfloat16 on the CPU one for each shape it has
+#: met: those of one update. Of a thousand, its default, a small model's training holds a gigabyte
+#: for nothing: fairseq's batches come in hundreds of shapes, some forty of them new in an update.
 ONEDNN_CACHED_SHAPES = "64"
 #: The checkpoint read last, and the options in it.
 _last_read: dict = {}
@@ -116,8 +83,9 @@ def in_place_of(owner: Any, name: str) -> Callable[[Callable], Callable]:
 def plain_classes() -> list:
     """List the classes and functions that fairseq's checkpoints hold beside tensors.
 
-    As ``torch.serialization.add_safe_globals`` takes them: an object, or an object and
-    the name it goes by in the file.
+    torch's loader builds none that it was not told of, and nothing that runs code on loading is
+    among them. As ``torch.serialization.add_safe_globals`` takes them: an object, or an object
+    and the name it goes by in the file.
     """
     numpy = [np.ndarray, np.dtype]
     # numpy 2 renamed the folder; a checkpoint has the name of the numpy that wrote it.
@@ -160,7 +128,7 @@ def _refused(message: str, path: str) -> bool:
 
 @in_place_of(checkpoint_utils, "load_checkpoint_to_cpu")
 def load_or_explain(load, path, arg_overrides=None, *args, **kwargs):
-    """Load a checkpoint; its errors name the file."""
+    """Load a checkpoint; one that is cut off or refused ends in one line that names the file."""
     try:
         with checkpoint_guard.reading(str(path), arg_overrides):
             state = load(path, arg_overrides, *args, **kwargs)
@@ -175,7 +143,12 @@ def load_or_explain(load, path, arg_overrides=None, *args, **kwargs):
 
 
 class WholeCopies(PathManager):
-    """fairseq's file functions, but a copy replaces its target once it is complete."""
+    """fairseq's file functions, but a copy replaces its target once it is complete.
+
+    fairseq writes one file a save and copies it to the others (checkpoint_last.pt,
+    checkpoint_best.pt) in place: a run killed meanwhile, or a full disk, would leave a broken one
+    where a whole one was.
+    """
 
     @staticmethod
     def copy(src_path: str, dst_path: str, overwrite: bool = False):
@@ -221,12 +194,16 @@ def save_whole(save, obj, filename, async_write: bool = False):
 
 @in_place_of(checkpoint_utils, "load_checkpoint")
 def check_and_load(load, cfg, trainer, **passed):
-    """Look at a training once more; fairseq calls this last before it starts.
+    """Look at a training once more before it starts, where fairseq hands out all of it.
+
+    The size of an update is said, which grows with the number of GPUs. A checkpoint that lacks a
+    part of ours may be fine-tuned (:mod:`diverse_mha.models.warm_start`).
 
     Raises:
         OptionError: if another training is at work in the folder, the checkpoint to start from is
-            not there, the last one of the folder is of another method or seed, or the criterion
-            cannot do with the model.
+            not there, does not fit, is of another method or seed or has all updates that were
+            asked for, the criterion cannot do with the model, or checkpoints would be refused
+            when read.
     """
     criterion = trainer.get_criterion()
     ours = hasattr(criterion, "check_model")
@@ -280,7 +257,13 @@ def check_and_load(load, cfg, trainer, **passed):
 
 @in_place_of(FairseqTask, "get_batch_iterator")
 def batches_of_whole_split(get, self, dataset, **settings):
-    """Let the batches of whatever is not trained on hold every sentence, whatever the task."""
+    """Let the batches of whatever is not trained on hold every sentence, whatever the task.
+
+    fairseq-fixed leaves out the last sentences of a validation or test split if their number is
+    not a multiple of ``--required-batch-size-multiple`` (8 by default): 1,008 of 1,014. In
+    training they only come in another epoch. Nor are their batches drawn anew with each
+    validation, as those of training are with ``--rebuild-batches``.
+    """
     # How to shuffle groups is said by fairseq's Trainer for the training subset alone.
     if "grouped_shuffling" in settings:
         return get(self, dataset, **settings)
@@ -297,7 +280,11 @@ def batches_of_whole_split(get, self, dataset, **settings):
 
 @in_place_of(iterators.EpochBatchIterator, "_get_iterator_for_epoch")
 def shuffle_after_a_curriculum(get, self, epoch, shuffle, *args, **kwargs):
-    """Let an epoch be shuffled, or not, as in a training that starts with it."""
+    """Let an epoch be shuffled, or not, as its number says.
+
+    With ``--curriculum`` fairseq goes on in the order of its first epochs until it is started
+    again.
+    """
     if self.dataloader is not None:
         self.epoch_batch_sampler.shuffle = shuffle
     return get(self, epoch, shuffle, *args, **kwargs)
@@ -307,7 +294,8 @@ def shuffle_after_a_curriculum(get, self, epoch, shuffle, *args, **kwargs):
 def give_validation_a_task(parse, parser, *args, **kwargs):
     """Let fairseq-validate parse its command line by the task that fairseq-generate has.
 
-    Only the options come from it: what is validated is the task of the checkpoint.
+    It has no default, and ends in a KeyError without ``--task``. Only the options come from it:
+    what is validated is the task of the checkpoint.
     """
     if parser.get_default("task") is None:
         parser.set_defaults(task="translation")
@@ -315,7 +303,7 @@ def give_validation_a_task(parse, parser, *args, **kwargs):
 
 
 def quiet_fairseq() -> None:
-    """Silence the warnings that every fairseq run gives on today's Hydra and torch."""
+    """Silence what every run says of fairseq's own use of Hydra and torch; users cannot mend it."""
     for category, where in (
         (UserWarning, {"module": r"hydra\."}),
         (UserWarning, {"message": r"\s*'config' is validated against ConfigStore schema"}),
@@ -327,21 +315,28 @@ def quiet_fairseq() -> None:
 
 
 def bucket_sizes(sizes, num_buckets: int) -> np.ndarray:
-    """Cut sizes into buckets of about as many; returns the largest of each, without repeats."""
+    """Cut sizes into buckets of about as many; returns the largest of each, without repeats.
+
+    For ``--num-batch-buckets`` fairseq asks for ``percentile(interpolation=...)``, which numpy 2
+    has not got.
+    """
     shares = np.linspace(0, 100, num_buckets + 1)[1:]
     return np.unique(np.percentile(sizes, shares, method="lower"))
 
 
 data_utils.get_buckets = bucket_pad_length_dataset.get_buckets = bucket_sizes
-if not hasattr(np, "compat"):
+if not hasattr(np, "compat"):  # for --sample-break-mode eos; gone in numpy 2
     np.compat = types.SimpleNamespace(long=int)
 torch.serialization.add_safe_globals(plain_classes())
 checkpoint_utils.PathManager = WholeCopies
 checkpoint_guard.install()
 best_checkpoints.install()
 scored_blocks.install()
+# fairseq looks for the module in which a NaN arises with backward hooks that today's torch refuses,
+# and dies of that. Of the forward pass alone it says what it had to say.
 nan_detector.NanDetector.__init__.__defaults__ = (True, False)
 quiet_fairseq()
+# Hydra cuts tracebacks, and so prints one where an error of ours is a single line.
 os.environ.setdefault("HYDRA_FULL_ERROR", "1")
 for cache in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
     os.environ.setdefault(cache, ONEDNN_CACHED_SHAPES)
