@@ -72,21 +72,16 @@ class KernelRouting:
 
     def _call(self, votes: Tensor, grad: Tensor | None, result: Tensor) -> None:
         options, (tokens, num_heads, capsules, _) = self.options, votes.shape
-        arguments = [
-            ctypes.c_void_p(votes.data_ptr()),
-            ctypes.c_void_p(None if grad is None else grad.data_ptr()),
-            ctypes.c_void_p(result.data_ptr()),
-            ctypes.c_int64(tokens),
-            ctypes.c_int(num_heads),
-            ctypes.c_int(capsules),
-            ctypes.c_int(options["iterations"]),
-        ]
-        threads = ctypes.c_int(torch.get_num_threads())
+        arguments = (  # whole numbers go as an int of C
+            *(x if x is None else ctypes.c_void_p(x.data_ptr()) for x in (votes, grad, result)),
+            *(ctypes.c_int64(tokens), num_heads, capsules, options["iterations"]),
+        )
+        threads = torch.get_num_threads()
         if self.routing is em_routing:
             temperatures = inverse_temperatures(options["iterations"])
             native_code().route_em(
                 *arguments,
-                ctypes.c_int(options["activation"]),
+                options["activation"],
                 ctypes.c_float(options["activation_cost"]),
                 ctypes.c_float(options["input_cost"]),
                 ctypes.c_float(options["variance_floor"]),
@@ -95,7 +90,7 @@ class KernelRouting:
             )
         else:
             over_capsules = options["softmax_over"] == "capsules"
-            native_code().route_simple(*arguments, ctypes.c_int(over_capsules), threads)
+            native_code().route_simple(*arguments, over_capsules, threads)
 
 
 @functools.lru_cache(maxsize=1)
