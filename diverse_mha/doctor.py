@@ -84,12 +84,12 @@ def examine() -> Iterator[Item]:
     yield _attempt("GPUs", _gpus)
     yield _attempt("attention", _attention)
     for module, (feature, needed) in COMPILED.items():
-        item = _attempt(module, lambda module=module: _load(module), feature, cure=REBUILD)
+        item = _attempt(module, functools.partial(_load, module), feature, cure=REBUILD)
         if item.status == FAILED and not needed:
             item.status, item.cure = WARNING, ""
         yield item
-    for kind in REGISTRIES:
-        yield _attempt(kind, lambda kind=kind: _registered(kind))
+    for kind, (module, registry) in REGISTRIES.items():
+        yield _attempt(kind, functools.partial(_registered, module, registry))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -177,14 +177,11 @@ def _load(module: str) -> str:
     return "loads"
 
 
-def _registered(kind: str) -> str:
+def _registered(module: str, registry: str) -> str:
     """Name what this package has put into one of fairseq's registries."""
-    module, attribute = REGISTRIES[kind]
     diverse_mha.register()
-    registry = getattr(importlib.import_module(module), attribute)
-    names = sorted(
-        name for name, value in registry.items() if value.__module__.startswith("diverse_mha.")
-    )
+    found = getattr(importlib.import_module(module), registry).items()
+    names = sorted(name for name, cls in found if cls.__module__.startswith("diverse_mha."))
     if not names:
         raise LookupError("this package registered none")
     return ", ".join(names)
