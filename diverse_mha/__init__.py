@@ -21,16 +21,12 @@ def register() -> None:
     from diverse_mha import compat, criterions, models, tasks  # noqa: F401
 
 
-def _is_own_command() -> bool:
-    # Of ``python -m diverse_mha.x`` this is all there is when the package is imported.
-    return os.path.basename(sys.argv[0] if sys.argv else "") in ("-m", "diverse-mha")
-
-
-# Our own commands register when they need to: most need neither fairseq nor torch to start.
-if not _is_own_command():
+# Our own commands register when they need to: most need neither fairseq nor torch to start. While
+# the package is imported for ``python -m diverse_mha.x``, the command's name is -m.
+if os.path.basename(sys.argv[0] if sys.argv else "") not in ("-m", "diverse-mha"):
     try:
-        import fairseq as _fairseq
+        import fairseq as _fairseq  # noqa: F401
     except Exception:  # whatever stops fairseq stops fairseq-train itself, loudly
-        _fairseq = None
-    if _fairseq is not None:
+        pass
+    else:
         register()
