@@ -94,7 +94,13 @@ class OpenHeads:
             q = fold_beams(q, fold)
             if previous_logits is not None:
                 previous_logits = fold_beams(previous_logits, fold)
-        if self._needs_logits(wanted, previous_logits) or _explicit_is_faster(q, k):
+        if (
+            "weights" in wanted
+            or "logits" in wanted
+            or self.carry_logits
+            or (self.cascade is not None and self.cascade.acts(previous_logits))
+            or _explicit_is_faster(q, k)
+        ):
             logits, weights, outputs = self._explicit(
                 q, k, v, bias, causal, dropout, previous_logits
             )
@@ -114,13 +120,6 @@ class OpenHeads:
         merged = outputs.transpose(1, 2).flatten(2)  # (B, T, C)
         seen = (merged, layer_input) if self.aggregation_sees_input else (merged,)
         return Attended(self.out_proj(*seen), states, logits if self.carry_logits else None)
-
-    def _needs_logits(self, wanted: tuple[str, ...], previous: Tensor | None) -> bool:
-        """Whether this pass has to go through explicit logits and weights."""
-        asked = "weights" in wanted or "logits" in wanted
-        return (
-            asked or self.carry_logits or (self.cascade is not None and self.cascade.acts(previous))
-        )
 
     def split_heads(self, x: Tensor) -> Tensor:
         """(B, L, C) -> (B, H, L, D), a view."""
