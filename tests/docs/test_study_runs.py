@@ -13,7 +13,7 @@ from diverse_mha import cli
 from diverse_mha.evaluation.comparison.inference import by_rows_and_seeds, by_t, holm
 from diverse_mha.training.log import read_log
 from diverse_mha.training.reproduce.fill import Choices
-from diverse_mha.training.reproduce.papers.study import TABLES
+from diverse_mha.training.reproduce.papers.study import ITEMS
 from tests.docs.blocks import ROOT
 from tests.docs.test_figures import page, rows
 
@@ -27,7 +27,7 @@ def planned() -> dict:
     found = {}
     for bf16 in (None, False):
         choices = Choices("small", bf16=bf16)
-        for table in TABLES:
+        for table in ITEMS:
             for row, seed in itertools.product(table.rows, SEEDS):
                 run = choices.run(row.cells[0].experiment, table, seed)
                 found[run.folder(RUNS)] = table, row, bf16, seed
