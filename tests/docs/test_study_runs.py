@@ -11,6 +11,7 @@ import pytest
 
 from diverse_mha import cli
 from diverse_mha.evaluation.comparison.inference import by_rows_and_seeds, by_t, holm
+from diverse_mha.evaluation.comparison.runs import accuracy
 from diverse_mha.training.log import read_log
 from diverse_mha.training.reproduce.fill import Choices
 from diverse_mha.training.reproduce.papers.study import ITEMS
@@ -113,6 +114,25 @@ def test_the_page_has_their_perplexities():
                 found[row.label, f"{column}, seed {seed}"] = f"{scores[split]['perplexity']:.2f}"
     assert found
     assert found == {(label, column): by_label[label][column] for label, column in found}
+
+
+def test_the_page_has_their_accuracies():
+    by_label = rows(page("docs/results.md"), "| row, logic |")
+    found = {}
+    for folder in PUBLISHED:
+        table, row, _, _ = planned()[folder]
+        if table.name == "logic":
+            result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+            subsets = result["scores"]["accuracy"]["subsets"]
+            said = {"validation": f"{subsets['valid']['accuracy']:.1f}"}
+            for n in range(1, 13):
+                said[str(n)] = f"{subsets[f'test{n}']['accuracy']:.1f}"
+            for first, last, digits in ((1, 6, 1), (7, 12, 1), (1, 12, 2)):
+                some = {n: subsets[f"test{n}"] for n in range(first, last + 1)}
+                said[f"{first}-{last}"] = f"{accuracy(some):.{digits}f}"
+            found[row.label] = said
+    assert found
+    assert found == {name: {c: by_label[name][c] for c in said} for name in by_label}
 
 
 def test_their_tests_are_made_again_whatever_else_was_evaluated(tmp_path, capsys):
