@@ -35,6 +35,18 @@ def planned() -> dict:
     return found
 
 
+def published(name: str, bf16: bool | None = None) -> list[tuple[str, int, dict]]:
+    """List label, seed and result of the published runs of a table."""
+    plan, found = planned(), []
+    for folder in PUBLISHED:
+        table, row, precision, seed = plan[folder]
+        if table.name == name and precision is bf16:
+            result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+            found.append((row.label, seed, result))
+    assert found
+    return found
+
+
 @pytest.mark.parametrize("folder", PUBLISHED, ids=lambda folder: folder.name)
 def test_a_published_run_is_one_of_the_study(folder):
     table, _, _, seed = planned()[folder]
@@ -57,13 +69,10 @@ def test_a_published_run_is_one_of_the_study(folder):
 )
 def test_the_page_has_their_scores(head, name, bf16):
     by_label = rows(page("docs/results.md"), head)
-    found = {}
-    for folder in PUBLISHED:
-        table, row, precision, seed = planned()[folder]
-        if table.name == name and precision is bf16:
-            result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
-            found[row.label, f"seed {seed}"] = f"{result['scores']['test']['sacrebleu']:.2f}"
-    assert found
+    found = {
+        (label, f"seed {seed}"): f"{result['scores']['test']['sacrebleu']:.2f}"
+        for label, seed, result in published(name, bf16)
+    }
     assert found == {(label, column): by_label[label][column] for label, column in found}
 
 
@@ -74,11 +83,9 @@ def test_the_page_has_their_scores(head, name, bf16):
 def test_the_page_has_their_scores_to_the_end(head, seeds):
     by_label = rows(page("docs/results.md"), head)
     found = collections.defaultdict(dict)
-    for folder in PUBLISHED:
-        table, row, _, seed = planned()[folder]
-        if table.name == "translation" and seed in seeds:
-            result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
-            found[row.label][seed] = result["scores"]["test"]["sacrebleu"]
+    for label, seed, result in published("translation"):
+        if seed in seeds:
+            found[label][seed] = result["scores"]["test"]["sacrebleu"]
     assert found.keys() == by_label.keys()
     for label, scores in found.items():
         said = by_label[label]
@@ -106,32 +113,25 @@ def test_the_page_has_their_scores_on_other_test_sets():
 def test_the_page_has_their_perplexities():
     by_label = rows(page("docs/results.md"), "| row, Penn Treebank |")
     found = {}
-    for folder in PUBLISHED:
-        table, row, _, seed = planned()[folder]
-        if table.name == "ptb":
-            scores = json.loads((folder / "result.json").read_text(encoding="utf-8"))["scores"]
-            for column, split in (("test", "test"), ("validation", "valid")):
-                found[row.label, f"{column}, seed {seed}"] = f"{scores[split]['perplexity']:.2f}"
-    assert found
+    for label, seed, result in published("ptb"):
+        for column, split in (("test", "test"), ("validation", "valid")):
+            perplexity = result["scores"][split]["perplexity"]
+            found[label, f"{column}, seed {seed}"] = f"{perplexity:.2f}"
     assert found == {(label, column): by_label[label][column] for label, column in found}
 
 
 def test_the_page_has_their_accuracies():
     by_label = rows(page("docs/results.md"), "| row, logic |")
     found = {}
-    for folder in PUBLISHED:
-        table, row, _, _ = planned()[folder]
-        if table.name == "logic":
-            result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
-            subsets = result["scores"]["accuracy"]["subsets"]
-            said = {"validation": f"{subsets['valid']['accuracy']:.1f}"}
-            for n in range(1, 13):
-                said[str(n)] = f"{subsets[f'test{n}']['accuracy']:.1f}"
-            for first, last, digits in ((1, 6, 1), (7, 12, 1), (1, 12, 2)):
-                some = {n: subsets[f"test{n}"] for n in range(first, last + 1)}
-                said[f"{first}-{last}"] = f"{accuracy(some):.{digits}f}"
-            found[row.label] = said
-    assert found
+    for label, _, result in published("logic"):
+        subsets = result["scores"]["accuracy"]["subsets"]
+        said = {"validation": f"{subsets['valid']['accuracy']:.1f}"}
+        for n in range(1, 13):
+            said[str(n)] = f"{subsets[f'test{n}']['accuracy']:.1f}"
+        for first, last, digits in ((1, 6, 1), (7, 12, 1), (1, 12, 2)):
+            some = {n: subsets[f"test{n}"] for n in range(first, last + 1)}
+            said[f"{first}-{last}"] = f"{accuracy(some):.{digits}f}"
+        found[label] = said
     assert found == {name: {c: by_label[name][c] for c in said} for name in by_label}
 
 
