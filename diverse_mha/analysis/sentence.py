@@ -74,7 +74,7 @@ def check_sentence(number: int | None, dataset: Any, subset: str, longest: Any =
             f"--sentence {number}: {subset!r} has sentences 0 to {len(dataset) - 1}, numbered as "
             "fairseq-generate does"
         )
-    if number and longest is not None:  # the first is only a default
+    if number is not None and longest is not None:
         _, too_long = dataset.filter_indices_by_size(np.array([number]), longest)
         if too_long:
             raise UserError(f"--sentence {number}: is longer than the models read; name another")

@@ -148,6 +148,10 @@ def test_models_are_measured_on_what_all_can_read(save, checkpoint, data, tmp_pa
     with pytest.raises(UserError, match=f"--sentence {longest}: is longer than the models read"):
         words = ["--cpu", "--sentence", str(longest), "--output", str(tmp_path / "out")]
         run(["analyze", str(short), str(data), *words])
+    tiny = save("tiny", "transformer_disagree", "--max-source-positions", str(int(sizes[0]) - 1))
+    with pytest.raises(UserError, match="--sentence 0: is longer than the models read; name anot"):
+        run(["analyze", str(tiny), str(data), "--cpu", "--output", str(tmp_path / "out")])
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("arch", ["transformer_lm", "transformer_lm_disagree"])
