@@ -141,6 +141,8 @@ def _matches(name: str, pattern: str) -> bool:
 def _zip_entries(archive: Path) -> Iterator[Entry]:
     with zipfile.ZipFile(archive) as packed:
         for info in packed.infolist():
+            if info.flag_bits & 1:
+                raise UserError(f"{archive}: {info.filename} is encrypted; unpack it yourself")
             plain = stat.S_IFMT(info.external_attr >> 16) in (0, stat.S_IFREG) and not info.is_dir()
             yield info.filename, info.file_size, plain, lambda info=info: packed.open(info)
 

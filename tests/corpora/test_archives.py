@@ -67,6 +67,17 @@ def test_what_is_no_archive_is_named(tmp_path, name, data):
     assert "\n" not in str(info.value)
 
 
+def test_encrypted_archive_is_refused(tmp_path):
+    write_archive(tmp_path / "x.zip", {"a/one.txt": b"eins\n"})
+    data = bytearray((tmp_path / "x.zip").read_bytes())
+    for start, flags in ((b"PK\3\4", 6), (b"PK\1\2", 8)):  # of the member and of its listing
+        data[data.index(start) + flags] |= 1
+    (tmp_path / "x.zip").write_bytes(data)
+    with pytest.raises(UserError, match="x.zip: a/one.txt is encrypted; unpack it yourself"):
+        unpack(tmp_path / "x.zip", {"a/*": False}, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize("name", ["x.tgz", "x.zip"])
 def test_flipped_byte_is_found(tmp_path, name):
     path = tmp_path / name
