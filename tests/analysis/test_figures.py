@@ -98,7 +98,7 @@ def test_two_models_beside_each_other():
     (plot,) = beside_maps(two_layers("one", 0.2), two_layers("two", 0.55), "cka")
     assert plot.name == "cka-encoder-beside"
     maps = [axis for axis in plot.figure.axes if axis.get_title()]
-    assert [axis.get_title() for axis in maps[::2]] == [
+    assert [axis.get_title().strip() for axis in maps[::2]] == [
         "layer 1, mean 0.20", "layer 1, mean 0.55", "layer 1, mean +0.35",
     ]  # fmt: skip
     difference = maps[4].images[0]
@@ -113,9 +113,9 @@ def test_two_models_beside_each_other():
 )
 def test_small_differences_have_digits(apart, title, cell):
     (plot,) = beside_maps(two_layers("one", 0.2), two_layers("two", 0.2 + apart), "cka")
-    last = [axis for axis in plot.figure.axes if axis.get_title().startswith("layer 1")][-1]
-    assert last.get_title() == f"layer 1, mean {title}"
-    assert {text.get_text() for text in last.texts} == {cell}
+    last = [axis for axis in plot.figure.axes if "layer 1" in axis.get_title()][-1]
+    assert last.get_title().strip() == f"layer 1, mean {title}"
+    assert {text.get_text() for text in last.texts} == {cell, "difference"}
 
 
 def test_maps_name_measure_model_and_heads():
@@ -123,9 +123,32 @@ def test_maps_name_measure_model_and_heads():
     labels = [axis.get_ylabel() for axis in figure.axes] + [a.get_xlabel() for a in figure.axes]
     assert "encoder self-attention\nhead" in labels and "head" in labels
     assert "CKA of outputs, linear kernel" in labels
-    (plot,) = beside_maps(two_layers("$1", 0.2), two_layers("two", 0.5), "cka")
-    labels = [axis.get_ylabel() for axis in plot.figure.axes]
-    assert {"$1\nhead", "two\nhead", "difference\nhead"} <= set(labels)
+
+
+@pytest.mark.parametrize("draw", ["attention", "heat maps"])
+def test_long_names_of_two_models_stand_free(draw):
+    """Nothing is cut off at the edge, and no name stands in another or in a title."""
+    names = ("$multi30k.de-en.baseline.seed1", "multi30k.de-en.em_routing_1_2.seed1.7ecf4466")
+    if draw == "attention":
+        (plot,) = attention_beside(*((name, attention(3)) for name in names))
+    else:
+        (plot,) = beside_maps(*(two_layers(name, 0.2) for name in names), "cka")
+    figure = plot.figure
+    drawn(plot, "png")
+    figure.set_dpi(DPI)
+    figure.canvas.draw()
+    page = figure.bbox
+    texts = [text for axis in figure.axes for text in axis.texts if len(text.get_text()) > 4]
+    assert [text.get_text() for text in texts] == [*names, "difference"]
+    extents = [text.get_window_extent() for text in texts]
+    for box in extents:
+        assert page.x0 <= box.x0 and box.x1 <= page.x1 and box.y1 <= page.y1
+    rows = [axis for axis in figure.axes if axis.images and axis.get_title()][::2]
+    for axis, box, above in zip(rows, extents, [None, *rows], strict=False):
+        title = axis.title.get_window_extent()
+        assert box.y0 > (title.y0 + title.y1) / 2, "over the title's second line"
+        if above is not None:
+            assert box.y1 < above.get_tightbbox().y0
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5, 8, 16, 31, 64])

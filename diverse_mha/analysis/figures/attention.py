@@ -11,6 +11,8 @@ from diverse_mha.analysis.figures.style import (
     difference_limit,
     each_panel,
     in_rows,
+    name_rows,
+    name_width,
     new_figure,
     side_bar,
 )
@@ -102,12 +104,13 @@ def attention_beside(
         if other is None or _axes_of(maps) != _axes_of(other):
             continue
         sizes = Sizes.of(maps)
+        sizes = sizes._replace(height=sizes.height + TITLE)  # a line for the row's name
         before, after = ({n: w.mean(0) for n, w in x.layers.items()} for x in (maps, other))
         difference = {n: after[n] - before[n] for n in before}
         columns = _columns(len(before), sizes.columns)
         for row, ending, of in in_rows(list(before), columns):
             lines = [
-                [(f"layer {n}", means[n]) for n in row] for means in (before, after, difference)
+                [(f"\nlayer {n}", means[n]) for n in row] for means in (before, after, difference)
             ]
             plots.append(
                 Plot(
@@ -146,10 +149,11 @@ def _caption(maps: Attention, component: str, number: int) -> str:
     return caption
 
 
-def _empty(lines: list[list], sizes: Sizes):
+def _empty(lines: list[list], sizes: Sizes, width: float = 0.0):
     columns = max(map(len, lines))
     figure = new_figure(
-        columns * sizes.width + sizes.labels + 0.6, len(lines) * sizes.height + sizes.labels + 0.1
+        max(columns * sizes.width + sizes.labels + 0.6, width),
+        len(lines) * sizes.height + sizes.labels + 0.1,
     )
     return figure, figure.subplots(len(lines), columns, squeeze=False)
 
@@ -164,11 +168,10 @@ def _weights_figure(lines: list[list], sizes: Sizes):
 def _beside_figure(lines: list[list], names: tuple[str, str], sizes: Sizes):
     limit = difference_limit(float(cells.abs().max()) for _, cells in lines[2])
     with matplotlib.rc_context(STYLE):
-        figure, axes = _empty(lines, sizes._replace(labels=sizes.labels + 0.2))
+        figure, axes = _empty(lines, sizes, name_width(names))
         _draw(axes[:2], lines[:2], sizes, (0, 1), "Blues", "attention weight")
         _draw(axes[2:], lines[2:], sizes, (-limit, limit), "PuOr", "difference")
-        for axis, label in zip(axes[:, 0], (*names, "difference"), strict=True):
-            axis.set_ylabel(label, fontsize=8)
+        name_rows(axes, (*names, "difference"), 12)
     return figure
 
 

@@ -12,7 +12,13 @@ from diverse_mha.analysis.figures.heat_maps import (
     pairs_by_layer,
     scale_end,
 )
-from diverse_mha.analysis.figures.style import STYLE, Plot, difference_limit, in_rows
+from diverse_mha.analysis.figures.style import (
+    STYLE,
+    Plot,
+    difference_limit,
+    in_rows,
+    name_rows,
+)
 from diverse_mha.analysis.names import COMPONENT_TITLES
 
 
@@ -62,17 +68,18 @@ def _beside_figure(
     differences = [after - before for before, after in zip(*rows, strict=True)]
     end = difference_limit(float(np.abs(x).max()) for x in differences)
     with matplotlib.rc_context(STYLE):
-        figure, axes = empty_maps(3, len(numbers))
-        both = [(name, _titled(numbers, row, ".2f")) for name, row in zip(names, rows, strict=True)]
+        figure, axes = empty_maps(3, len(numbers), names)
+        both = [("", _titled(numbers, row, ".2f")) for row in rows]
         draw_rows(axes[:2], both, (0, limit), colours, label)
-        last = [("difference", _titled(numbers, differences, f"+.{max(decimals(end), 2)}f"))]
+        last = [("", _titled(numbers, differences, f"+.{max(decimals(end), 2)}f"))]
         draw_rows(axes[2:], last, (-end, end), "PuOr", "difference")
+        name_rows(axes, (*names, "difference"), 16)
     return figure
 
 
 def _titled(numbers: list[str], maps: list[np.ndarray], form: str) -> list[tuple[str, np.ndarray]]:
     above = np.triu_indices(len(maps[0]), 1)
     return [
-        (f"layer {number}, mean {pairs[above].mean():{form}}", pairs)
+        (f"\nlayer {number}, mean {pairs[above].mean():{form}}", pairs)
         for number, pairs in zip(numbers, maps, strict=True)
     ]

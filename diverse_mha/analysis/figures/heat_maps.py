@@ -5,7 +5,14 @@ import math
 import matplotlib
 import numpy as np
 
-from diverse_mha.analysis.figures.style import STYLE, Plot, each_panel, new_figure, side_bar
+from diverse_mha.analysis.figures.style import (
+    STYLE,
+    Plot,
+    each_panel,
+    name_width,
+    new_figure,
+    side_bar,
+)
 from diverse_mha.analysis.names import COMPONENT_TITLES, file_name
 
 COLUMNS = 6  # maps in a row
@@ -66,9 +73,10 @@ def heat_maps(result: dict, measure: str) -> Plot | None:
     return Plot(name, f"{title}: {result['name']}", caption, figure)
 
 
-def empty_maps(rows: int, columns: int):
-    """Return a figure of that many maps, and their axes."""
-    figure = new_figure(max(columns, 2) * CELL + 0.9, rows * (CELL + 0.24) + 0.2)
+def empty_maps(rows: int, columns: int, names: tuple[str, ...] = ()):
+    """Return a figure of that many maps, with room to name the rows, and their axes."""
+    width = max(max(columns, 2) * CELL + 0.9, name_width(names) if names else 0)
+    figure = new_figure(width, rows * (CELL + (0.4 if names else 0.24)) + 0.2)
     return figure, figure.subplots(rows, columns, squeeze=False)
 
 
@@ -127,7 +135,7 @@ def draw_rows(
         if lowest:
             axis.set_xlabel("head", fontsize=8)
     for axis, (label, _) in zip(axes[:, 0], rows, strict=True):
-        axis.set_ylabel(f"{label}\nhead", fontsize=8)
+        axis.set_ylabel(f"{label}\nhead".lstrip(), fontsize=8)
     side_bar(image, axes, scale)
 
 

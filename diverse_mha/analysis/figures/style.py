@@ -98,6 +98,24 @@ def each_panel(axes, lines: list[list]) -> Iterator[tuple]:
             yield axis, line[column], lowest
 
 
+def name_rows(axes, names: Iterable[str], height: float) -> None:
+    """Write what a row is of above its panels, in a line that their titles leave free.
+
+    A model's name may be longer than a panel is high, and does not fit beside it. ``height`` is
+    that of the titles, in points.
+    """
+    for axis, name in zip(axes[:, 0], names, strict=True):
+        axis.annotate(
+            name, (0.01, 1), xytext=(0, height), xycoords=("figure fraction", "axes fraction"),
+            textcoords="offset points", fontsize=8, fontweight="bold", in_layout=False,
+        )  # fmt: skip
+
+
+def name_width(names: Iterable[str]) -> float:
+    """Inches that :func:`name_rows` needs for the longest name."""
+    return 0.08 * max(map(len, names)) + 0.2
+
+
 def side_bar(image, axes, label: str) -> None:
     """Draw the scale of an image's colours to the right of some axes."""
     bar = image.figure.colorbar(image, ax=axes, fraction=0.03, pad=0.02, aspect=30)
