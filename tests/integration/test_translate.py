@@ -10,8 +10,6 @@ import torch
 
 from tests.integration.conftest import PLUGIN, run, train
 
-MODULE = "diverse_mha.evaluation.translation"
-
 pytestmark = pytest.mark.integration
 
 

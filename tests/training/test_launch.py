@@ -287,7 +287,7 @@ def test_workers_all_succeed():
 def test_one_failure_ends_the_others(capsys):
     start = time.monotonic()
     code = launch.run_workers(
-        [python("import time; time.sleep(60)"), python("raise SystemExit(7)")]
+        [python("import time; time.sleep(200)"), python("raise SystemExit(7)")]
     )
     assert code == 7
     assert time.monotonic() - start < 10
@@ -316,11 +316,11 @@ def test_another_copy_in_the_current_folder_is_not_imported(data, tmp_path, monk
 def test_interruption_ends_workers_and_what_they_started(tmp_path):
     note = tmp_path / "pids"
     # The worker starts a process of its own, as a data loader does.
-    child = "import time; time.sleep(60)"
+    child = "import time; time.sleep(200)"
     worker = (
         "import os, subprocess, sys, time; "
         f"p = subprocess.Popen([sys.executable, '-c', {child!r}]); "
-        f"open({str(note)!r}, 'w').write(f'{{os.getpid()}} {{p.pid}}\\n'); time.sleep(60)"
+        f"open({str(note)!r}, 'w').write(f'{{os.getpid()}} {{p.pid}}\\n'); time.sleep(200)"
     )
     launcher = (
         "import sys; sys.path.insert(0, sys.argv[1]); from diverse_mha.training import launch; "
@@ -331,12 +331,12 @@ def test_interruption_ends_workers_and_what_they_started(tmp_path):
         stderr=subprocess.PIPE,
         text=True,
     )
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not (note.exists() and note.read_text().endswith("\n")):
         assert time.monotonic() < deadline, "the worker did not start"
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=20) == 130
+    assert process.wait(timeout=60) == 130
     assert "run the same command again" in process.stderr.read()
     process.stderr.close()
     for pid in map(int, note.read_text().split()):
