@@ -14,6 +14,8 @@ from diverse_mha.evaluation.comparison.metrics import METRICS, sentence_statisti
 
 _SEED = re.compile(r"seed[=_-]?(\d+)")
 _SIGNATURE = re.compile(r"(\w+):([^|]*)")
+#: Tokenisers that a signature names with the version of MeCab behind them.
+_MECAB = re.compile(r"(ja-mecab|ko-mecab)-.*")
 #: What tells one perplexity's text, and how it was cut up, from another's.
 _TEXT_SCORED = (
     "subset",
@@ -152,10 +154,10 @@ def _evaluated(file: Path, result: dict, reference: Path | None, tokenize: str |
     text = file.with_suffix(".hyp.detok")
     if not text.is_file():
         raise UserError(f"{text}: the translations are gone; run diverse-mha evaluate again")
-    lowercase = signature["case"] == "lc"
-    found = _translation(text, reference, tokenize or signature["tok"], lowercase)
+    lowercase, scored_with = signature["case"] == "lc", _MECAB.sub(r"\1", signature["tok"])
+    found = _translation(text, reference, tokenize or scored_with, lowercase)
     bleu, said = found[0]["BLEU"], result["sacrebleu"]
-    if tokenize in (None, signature["tok"]) and abs(bleu - said) > 1e-3:
+    if tokenize in (None, scored_with) and abs(bleu - said) > 1e-3:
         raise UserError(
             f"{file}: says sacreBLEU {said:.2f}, but with {reference} it is {bleu:.2f}; give "
             "the --reference it was scored with"

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import sacrebleu
 from sacrebleu.metrics import BLEU, CHRF
 from scipy import stats
 
@@ -139,6 +140,22 @@ def test_a_tokeniser_that_is_not_installed_is_named(folder, monkeypatch):
     words = ["--baseline", *runs(folder, "base"), "--system", *runs(folder, "good")]
     with pytest.raises(UserError, match=r'ja-mecab here .*; pip install "sacrebleu\[ja\]"'):
         compare(folder, *words)
+
+
+@pytest.mark.parametrize("name", ["ja-mecab", "ko-mecab"])
+def test_a_tokeniser_is_known_by_a_signature_with_its_version(folder, monkeypatch, name):
+    """As "ja-mecab-0.996-IPA" of Japanese; a tokeniser that needs no MeCab stands in for it."""
+    monkeypatch.setitem(sacrebleu.metrics.bleu._TOKENIZERS, name, "tokenizer_char.TokenizerChar")
+    reference = (folder / "data/raw/test.en").read_text().splitlines()
+    for run in map(Path, runs(folder, "base") + runs(folder, "good")):
+        text = (run / "test.hyp.detok").read_text().splitlines()
+        score = BLEU(tokenize=name).corpus_score(text, [reference]).score
+        result = json.loads((run / "test.json").read_text()) | {"sacrebleu": round(score, 4)}
+        said = result["sacrebleu_signature"].replace("tok:13a", f"tok:{name}-0.996/x-0.9.2-Y")
+        (run / "test.json").write_text(json.dumps(result | {"sacrebleu_signature": said}))
+    words = ["--baseline", *runs(folder, "base"), "--system", *runs(folder, "good")]
+    found = compare(folder, *words)[1]["measures"]["BLEU"]["values"]
+    assert found[2] == pytest.approx(result["sacrebleu"], abs=1e-3)
 
 
 @pytest.mark.parametrize("files", [False, True], ids=["runs", "files"])
