@@ -1,5 +1,9 @@
 """What all our models show of themselves."""
 
+from collections.abc import Iterable
+
+from torch import nn
+
 from diverse_mha.models.seams import SIDES
 from diverse_mha.models.warm_start import StartsWarm
 
@@ -21,6 +25,14 @@ class DiverseModel(StartsWarm):
         super().set_num_updates(num_updates)
         self.num_updates = num_updates
 
+    def make_generation_fast_(
+        self, retain_dropout_modules: list[str] | None = None, **options
+    ) -> None:
+        """Get ready to decode; the modules may be named as fairseq names its own."""
+        if retain_dropout_modules is not None:
+            retain_dropout_modules = _with_heirs(retain_dropout_modules, self.modules())
+        super().make_generation_fast_(retain_dropout_modules=retain_dropout_modules, **options)
+
     @property
     def heads(self) -> dict[str, int]:
         """Number of heads of each attention that the model has."""
@@ -30,3 +42,14 @@ class DiverseModel(StartsWarm):
             for component, stack in stacks.items()
             if stack is not None and stack.layers and (component != "cross" or stack.crossing)
         }
+
+
+def _with_heirs(names: list[str], modules: Iterable[nn.Module]) -> list[str]:
+    """Add to names of classes, ``Base`` at their end or not, those of the classes that inherit."""
+    heirs = {
+        type(module).__name__
+        for module in modules
+        for theirs in type(module).__mro__
+        if {theirs.__name__, theirs.__name__.removesuffix("Base")} & set(names)
+    }
+    return [*names, *heirs]

@@ -233,6 +233,28 @@ def test_model_can_be_copied_after_a_pass_with_states():
     copy.deepcopy(model)  # what --store-ema does
 
 
+@pytest.mark.parametrize(
+    "named", [None, ["TransformerDecoder", "MultiheadAttention"], ["TransformerEncoderLayerBase"]]
+)
+def test_retain_dropout_goes_by_fairseqs_names_of_modules(named):
+    """As fairseq-generate --retain-dropout-modules has them."""
+    kept = []
+    for model in (build_ours(), build_stock()):
+        model.make_generation_fast_(retain_dropout=True, retain_dropout_modules=named)
+        modules = model.named_modules()
+        kept.append({n for n, m in modules if getattr(m, "apply_during_inference", False)})
+    assert kept[0] == kept[1] != set()
+
+
+def test_layers_are_found_under_the_name_in_fairseqs_manual():
+    """Its own are called TransformerEncoderLayerBase by now."""
+    model = build_ours()
+    names = ["TransformerEncoderLayer"]
+    model.make_generation_fast_(retain_dropout=True, retain_dropout_modules=names)
+    assert model.encoder.layers[0].dropout_module.apply_during_inference
+    assert not model.decoder.layers[0].dropout_module.apply_during_inference
+
+
 def test_layer_drop_hands_up_the_layers_that_ran():
     model = build_ours(encoder_layerdrop=0.5, encoder_layers=6).train()
     torch.manual_seed(0)
