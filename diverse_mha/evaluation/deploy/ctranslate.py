@@ -6,11 +6,13 @@ form of the checkpoint.
 
 import shutil
 import tempfile
+from argparse import Namespace
 from pathlib import Path
 
 from fairseq.data.data_utils import infer_language_pair
 
 from diverse_mha.common.errors import UserError
+from diverse_mha.common.options import flag
 from diverse_mha.common.processes import ended_in_order
 from diverse_mha.evaluation.checkpoints import save_checkpoint
 from diverse_mha.evaluation.deploy.prepared_text import Side, read_side
@@ -100,6 +102,33 @@ def translation_script(source: Side, target: Side, positions: tuple[int, int]) -
     )
 
 
+def _check_convertible(path: str, args: Namespace) -> None:
+    """Refuse what the converter stumbles over, or makes a model of that cannot be loaded.
+
+    Raises:
+        UserError: naming the option.
+    """
+    width = args.decoder_embed_dim
+    # Its language models project both in and out, or neither; its translation models neither.
+    projected = args.decoder_output_dim != width and (
+        args.task == "translation" or args.decoder_input_dim == width
+    )
+    softmax = getattr(args, "adaptive_softmax_cutoff", None)
+    alone = getattr(args, "no_cross_attention", False)
+    for name, there, what in (
+        ("adaptive_softmax_cutoff", softmax, "adaptive softmax"),
+        ("no_cross_attention", alone, "decoder without attention to the encoder"),
+        ("decoder_output_dim", projected, f"output other than of --decoder-embed-dim {width}"),
+        ("encoder_layers", getattr(args, "encoder_layers", 1) == 0, "encoder without layers"),
+        ("decoder_layers", args.decoder_layers == 0, "decoder without layers"),
+    ):
+        if there:
+            raise UserError(
+                f"{path}: its {flag(name)} {getattr(args, name)}: CTranslate2 has no {what}; use "
+                "--format fairseq"
+            )
+
+
 def convert(path: str, state: dict, data: str, output: Path, quantization: str | None) -> None:
     """Convert a checkpoint, and put the subwords and a script beside a translation model.
 
@@ -121,11 +150,7 @@ def convert(path: str, state: dict, data: str, output: Path, quantization: str |
     stock = stock_state(path, state, namespace=True)
     files, script = [], None
     args = stock["args"]
-    if getattr(args, "adaptive_softmax_cutoff", None):
-        raise UserError(
-            f"{path}: its --adaptive-softmax-cutoff {args.adaptive_softmax_cutoff}: CTranslate2 "
-            "has no adaptive softmax; use --format fairseq"
-        )
+    _check_convertible(path, args)
     if args.task == "translation":
         if not hasattr(args, "source_lang") or not hasattr(args, "target_lang"):
             args.source_lang, args.target_lang = infer_language_pair(data)

@@ -7,8 +7,10 @@ from unittest import mock
 import pytest
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.evaluation.deploy.ctranslate import translation_script
+from diverse_mha.evaluation.deploy.ctranslate import convert, translation_script
 from diverse_mha.evaluation.deploy.prepared_text import Side
+from tests.evaluation.deploy.test_stock_form import LM, checkpoint
+from tests.toy import SMALL
 
 PLAIN = {
     "normalise": False,
@@ -60,3 +62,22 @@ def test_a_line_that_is_too_long_is_named_before_any_is_translated(tmp_path, mon
 def test_chinese_is_refused():
     with pytest.raises(UserError, match="Chinese source text is not supported"):
         translation_script(side("zh"), side("en"), (1024, 1024))
+
+
+@pytest.mark.parametrize(
+    "arch, options, message",
+    [
+        ("transformer_disagree", {"no_cross_attention": True}, "no decoder without attention"),
+        ("transformer_disagree", {"decoder_output_dim": 8}, "no output other than of .* 16; use"),
+        ("transformer_disagree", {"encoder_layers": 0}, "encoder-layers 0: CTranslate2 has no"),
+        ("transformer_disagree", {"decoder_layers": 0}, "decoder-layers 0: CTranslate2 has no"),
+        ("transformer_lm_disagree_tiny", {"decoder_output_dim": 8}, "-dim 8: CTranslate2 has no"),
+    ],
+)
+def test_what_its_converter_stumbles_over_is_refused(arch, options, message, tmp_path):
+    """It raised errors of its own, and without layers wrote a model that it cannot load."""
+    pytest.importorskip("ctranslate2")
+    shape = LM if "_lm" in arch else SMALL
+    with pytest.raises(UserError, match=f"^x.pt: its --.*{message}"):
+        convert("x.pt", checkpoint(arch, shape | options), "data", tmp_path / "model", None)
+    assert not list(tmp_path.iterdir())
