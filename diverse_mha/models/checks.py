@@ -36,6 +36,11 @@ def check_model_options(args) -> None:
         value = getattr(args, name, off)
         if value is not None and value != off:
             raise OptionError(f"{flag(name)} {value}: {why} by diverse-mha; leave it out")
+    if getattr(args, "no_decoder_final_norm", False) and not args.decoder_normalize_before:
+        raise OptionError(  # common/old_checkpoints.py relies on it
+            "--no-decoder-final-norm has no effect without --decoder-normalize-before; "
+            "leave it out, or add that"
+        )
     for side in ("encoder", "decoder"):
         width = getattr(args, f"{side}_embed_dim", None)
         heads = getattr(args, f"{side}_attention_heads", None)
@@ -58,6 +63,9 @@ def check_embeddings(args) -> None:
             "--tie-adaptive-weights needs --adaptive-input, which is of language models; leave it "
             "out"
         )
+    for name in ("adaptive_input", "char_inputs"):
+        if getattr(args, name, False):
+            raise OptionError(f"{flag(name)} has no effect on translation; leave it out")
     width = args.decoder_embed_dim
     why = {"decoder_input_dim": "is of language models, and has no effect on translation"}
     for name in _TIED:

@@ -44,7 +44,6 @@ class DiverseLanguageModel(DiverseModel, OutputWeight, TransformerLanguageModel)
         if getattr(args, "max_target_positions", None) is None:
             args.max_target_positions = getattr(args, "tokens_per_sample", _DEFAULT_LENGTH)
         check_model_options(args)
-        _check_norm(args)
         _check_adaptive(args)
         check_cutoffs(args, len(task.target_dictionary))
         seams = Seams.from_options(args, ("decoder",))
@@ -88,15 +87,6 @@ class DiverseLanguageModel(DiverseModel, OutputWeight, TransformerLanguageModel)
         """
         check_state_names(kwargs.get("return_head_states", ()))
         return super().forward(src_tokens, **kwargs)
-
-
-def _check_norm(args) -> None:
-    """Refuse to leave out what is not there; ``old_checkpoints`` relies on it."""
-    if args.no_decoder_final_norm and not args.decoder_normalize_before:
-        raise OptionError(
-            "--no-decoder-final-norm has no effect without --decoder-normalize-before; "
-            "leave it out, or add that"
-        )
 
 
 def _check_adaptive(args) -> None:

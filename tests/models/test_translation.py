@@ -289,6 +289,9 @@ REFUSED = {
         "decoder_layers": 1,
         "cascade": "residual",
     },
+    "--adaptive-input has no effect on translation": {"adaptive_input": True},
+    "--char-inputs has no effect on translation": {"char_inputs": True},
+    "--no-decoder-final-norm has no effect without": {"no_decoder_final_norm": True},
     "--tie-adaptive-weights needs --adaptive-input, .* of language models; leave it out": {
         "adaptive_softmax_cutoff": "8,14",
         "tie_adaptive_weights": True,
