@@ -44,6 +44,19 @@ class DiverseDecoder(TransformerDecoderBase):
         layer = DiverseDecoderLayer(cfg, self._seams, self._built, no_encoder_attn)
         return wrap_layer(layer, cfg)
 
+    def upgrade_state_dict_named(self, state_dict: dict, name: str) -> dict:
+        """Complete an old checkpoint's parameters, changed in place, as fairseq does.
+
+        Where a table of words is shared it adds an output projection, which a model with an
+        adaptive softmax has not: none of its own checkpoints would fit it.
+        """
+        projection = f"{name}.output_projection.weight"
+        its_own = projection in state_dict
+        super().upgrade_state_dict_named(state_dict, name)
+        if self.adaptive_softmax is not None and not its_own:
+            state_dict.pop(projection, None)
+        return state_dict
+
     def forward(
         self,
         prev_output_tokens: Tensor,

@@ -86,6 +86,21 @@ def test_checkpoints_go_both_ways():
         torch.testing.assert_close(scores, scores2, rtol=0, atol=1e-5)
 
 
+@pytest.mark.parametrize("shared", ["share_all_embeddings", "share_decoder_input_output_embed"])
+def test_checkpoints_of_an_adaptive_softmax_fit_where_tables_are_shared(shared):
+    """Fairseq adds an output projection to what it loads, which such a model has not."""
+    options = {"adaptive_softmax_cutoff": [4, 8], shared: True}
+    model, other = build_ours(**options), build_ours(seed=2, **options)
+    other.load_state_dict(model.state_dict())
+    batch = toy_batch()
+    for one in (model, other):
+        one.eval()
+    torch.testing.assert_close(log_probs(other, batch), log_probs(model, batch), rtol=0, atol=0)
+    unknown = {"decoder.output_projection.weight": torch.zeros(16, 16)}
+    with pytest.raises(RuntimeError, match="Unexpected key.*output_projection"):
+        other.load_state_dict(model.state_dict() | unknown)
+
+
 def test_parameters_that_stock_0_12_2_saves_twice_are_dropped():
     ours = build_ours()
     state = ours.state_dict()

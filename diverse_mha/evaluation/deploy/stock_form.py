@@ -25,6 +25,7 @@ STOCK = {
 # What fairseq reads when it generates or evaluates; the rest is of the training.
 _GROUPS = ("common", "common_eval", "dataset", "generation", "interactive", "eval_lm")
 _WIDTHS = ("decoder_input_dim", "decoder_output_dim")
+_SHARING = ("share_all_embeddings", "share_decoder_input_output_embed")
 
 
 def _stock_options(path: str, cfg: Any) -> tuple[dict, dict]:
@@ -53,6 +54,10 @@ def _stock_options(path: str, cfg: Any) -> tuple[dict, dict]:
     for width in _WIDTHS:
         # Without a value ours take that of the model; stock language models take 512.
         model.setdefault(width, model["decoder_embed_dim"])
+    if model.get("adaptive_softmax_cutoff"):
+        # The tables are in the checkpoint each by itself; told that they are one, fairseq adds an
+        # output projection, which such a model has not, to what it loads.
+        model |= {name: False for name in _SHARING if model.get(name)}
     filled = Namespace(**model)
     if stock[0] not in MODEL_DATACLASS_REGISTRY:
         ARCH_CONFIG_REGISTRY[stock[0]](filled)

@@ -14,6 +14,7 @@ from diverse_mha.tasks.text import DiverseLanguageModelingConfig, DiverseTransla
 from tests.toy import SMALL, toy_batch, toy_task
 
 LM = {"decoder_embed_dim": 16, "decoder_ffn_embed_dim": 24, "decoder_attention_heads": 4}
+ADAPTIVE = {"adaptive_softmax_cutoff": [4, 8], "adaptive_softmax_factor": 2}
 MODELS = {
     "translation": ("transformer_disagree", SMALL | {"encoder_normalize_before": True}),
     "shared": ("transformer_disagree_small", {"share_all_embeddings": True, "drophead": 0.1}),
@@ -23,6 +24,11 @@ MODELS = {
         SMALL | {"aggregation": "linear", "aggregation_encoder_layers": None},
     ),
     "language model": ("transformer_lm_disagree_tiny", LM),
+    "adaptive": ("transformer_disagree", SMALL | ADAPTIVE | {"share_all_embeddings": True}),
+    "adaptive language model": (
+        "transformer_lm_disagree_tiny",
+        LM | ADAPTIVE | {"share_decoder_input_output_embed": True, "adaptive_softmax_cutoff": "4"},
+    ),
     "norm after": ("transformer_lm_disagree", LM | {"decoder_output_dim": 16}),
 }
 
