@@ -112,6 +112,7 @@ def _check_adaptive(args) -> None:
         ("adaptive_input_cutoff", "adaptive_softmax_cutoff"),
         ("adaptive_input_factor", "adaptive_softmax_factor"),
         ("decoder_input_dim", "decoder_output_dim"),
+        ("decoder_output_dim", "decoder_embed_dim"),
     ):
         a, b = getattr(args, left, None), getattr(args, right, None)
         if a != b:

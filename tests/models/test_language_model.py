@@ -136,6 +136,11 @@ REFUSED = {
         **ADAPTIVE,
         "adaptive_softmax_cutoff": "5,10",
     },
+    "--tie-adaptive-weights needs --decoder-output-dim 8 to equal --decoder-embed-dim 16": {
+        **ADAPTIVE,
+        "decoder_input_dim": 8,
+        "decoder_output_dim": 8,
+    },
     "--adaptive-input needs --adaptive-input-cutoff": {"adaptive_input": True},
     "--share-decoder-input-output-embed: not together with --adaptive-input": {
         "adaptive_input": True,
