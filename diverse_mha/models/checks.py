@@ -3,6 +3,8 @@
 Every check takes a namespace with fairseq's flat option names.
 """
 
+import os
+
 from fairseq.options import eval_str_list
 
 from diverse_mha.common.errors import OptionError
@@ -49,15 +51,25 @@ def check_model_options(args) -> None:
                 f"--{side}-attention-heads {heads} does not divide --{side}-embed-dim {width}; "
                 f"try {_divisors_near(width, heads)}"
             )
+        path = getattr(args, f"{side}_embed_path", None)
+        if path and not os.path.isfile(path):
+            raise OptionError(f"--{side}-embed-path {path}: no such file; check the name")
 
 
-def check_embeddings(args) -> None:
-    """Check how a translation decoder embeds; a language model takes any width.
+def check_embeddings(args, joined: bool) -> None:
+    """Check how a translation embeds; a language model takes any width.
+
+    Args:
+        args: the options.
+        joined: whether both languages have the same dictionary.
 
     Raises:
-        OptionError: for a width that has no effect, or that a shared table cannot have, or for
-            what needs an adaptive input, which is of language models.
+        OptionError: for a width that has no effect, or that a shared table cannot have, for two
+            tables where one is to be shared, or for what needs an adaptive input, which is of
+            language models.
     """
+    if args.share_all_embeddings:
+        _check_shared(args, joined)
     if args.tie_adaptive_weights:
         raise OptionError(
             "--tie-adaptive-weights needs --adaptive-input, which is of language models; leave it "
@@ -78,6 +90,25 @@ def check_embeddings(args) -> None:
                 f"{flag(name)} {value}: {reason}; leave it out, and the embeddings are as wide as "
                 f"--decoder-embed-dim {width}"
             )
+
+
+def _check_shared(args, joined: bool) -> None:
+    option = "--share-all-embeddings"
+    if not joined:
+        raise OptionError(
+            f"{option} needs one dictionary for both languages; binarise the data with "
+            "--joined-dictionary, or leave it out"
+        )
+    if args.encoder_embed_dim != args.decoder_embed_dim:
+        raise OptionError(
+            f"{option} needs --encoder-embed-dim {args.encoder_embed_dim} to equal "
+            f"--decoder-embed-dim {args.decoder_embed_dim}"
+        )
+    path = getattr(args, "decoder_embed_path", None)
+    if path and path != getattr(args, "encoder_embed_path", None):
+        raise OptionError(
+            f"--decoder-embed-path {path}: does not go with {option}; give --encoder-embed-path"
+        )
 
 
 def check_cutoffs(args, words: int) -> None:

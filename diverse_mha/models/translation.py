@@ -39,7 +39,7 @@ class DiverseTransformer(DiverseModel, OutputWeight, TransformerModel):
         """
         args = to_namespace(cfg)
         check_model_options(args)
-        check_embeddings(args)
+        check_embeddings(args, task.source_dictionary == task.target_dictionary)
         check_cutoffs(args, len(task.target_dictionary))
         kept = [getattr(args, f"{side}_layers_to_keep", None) for side in ("encoder", "decoder")]
         if any(kept) and not all(kept):

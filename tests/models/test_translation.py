@@ -16,7 +16,17 @@ from diverse_mha.criterions.config import DiversityConfig
 from diverse_mha.criterions.terms import DiversityTerms
 from diverse_mha.models import DiverseTransformer
 from diverse_mha.models.presets import TRANSLATION_NAMESAKES, TRANSLATION_SHAPES
-from tests.toy import beam_search, build_ours, build_stock, log_probs, step_by_step, toy_batch
+from tests.toy import (
+    SMALL,
+    beam_search,
+    build_ours,
+    build_stock,
+    log_probs,
+    step_by_step,
+    toy_batch,
+    toy_dictionary,
+    toy_task,
+)
 
 VARIANTS = {
     "post-norm": {},
@@ -296,6 +306,15 @@ REFUSED = {
         "decoder_output_dim": 8,
         "share_decoder_input_output_embed": True,
     },
+    "--share-all-embeddings needs --encoder-embed-dim 16 to equal --decoder-embed-dim 32": {
+        "share_all_embeddings": True,
+        "decoder_embed_dim": 32,
+    },
+    "--decoder-embed-path .*: does not go with --share-all-embeddings; give --encoder-embed-path": {
+        "share_all_embeddings": True,
+        "decoder_embed_path": __file__,
+    },
+    "--encoder-embed-path gone: no such file; check the name": {"encoder_embed_path": "gone"},
     "--adaptive-softmax-cutoff 8,200: give rising numbers from 1 to": {
         "adaptive_softmax_cutoff": "8,200"
     },
@@ -318,6 +337,14 @@ REFUSED = {
 def test_what_cannot_be_honoured_is_refused_by_name(message):
     with pytest.raises(ValueError, match=message):
         build_ours(**REFUSED[message])
+
+
+def test_two_dictionaries_are_not_shared():
+    task, cls = toy_task(), MODEL_REGISTRY["transformer_disagree"]
+    task.target_dictionary = toy_dictionary(13)
+    config = MODEL_DATACLASS_REGISTRY["transformer_disagree"](**SMALL, share_all_embeddings=True)
+    with pytest.raises(ValueError, match="^--share-all-embeddings needs one dictionary .* leave"):
+        cls.build_model(config, task)
 
 
 def test_unknown_state_is_refused():
