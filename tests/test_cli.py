@@ -58,6 +58,14 @@ def test_unknown_command_names_the_known_ones():
         cli.run(["analyse"])
 
 
+def test_an_unknown_option_names_the_help_that_lists_the_known_ones(monkeypatch):
+    with pytest.raises(UserError, match="arguments: --jsn; see diverse-mha doctor --help"):
+        cli.run(["doctor", "--jsn"])
+    monkeypatch.setenv("DIVERSE_MHA_SCRIPT", "prepare-demo.sh")
+    with pytest.raises(UserError, match="--paris 200; see data-prep/prepare-demo.sh --help"):
+        cli.run(["prepare", "demo", "--paris", "200"])
+
+
 def test_path_is_a_folder_that_user_dir_takes(capsys):
     assert cli.run(["path"]) == 0
     folder = capsys.readouterr().out.strip()

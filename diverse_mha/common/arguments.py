@@ -18,6 +18,20 @@ class OneLineParser(argparse.ArgumentParser):
         """Raise a :class:`UserError` with the message."""
         raise UserError(f"{message}; see {self.prog} --help")
 
+    def add_subparsers(self, **options):
+        """Add subcommands that refuse unknown options themselves, and so name their own help."""
+        return super().add_subparsers(parser_class=_SubcommandParser, **options)
+
+
+class _SubcommandParser(OneLineParser):
+    """argparse's own leaves what it does not know to the parser above it."""
+
+    def parse_known_args(self, args=None, namespace=None):
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return found, unknown
+
 
 def called(command: str, script: str | None = None) -> str:
     """Name a subcommand as the user typed it: its script, by default of its name, or itself."""

@@ -68,7 +68,10 @@ def test_help_fits_the_screen_and_ends_well(arguments, capsys):
         ("multi30k --out o --workers many", "--workers: many is not a whole number from 1 up"),
         ("multi30k --out o --subwords wordpiece", "invalid choice: 'wordpiece'"),
         ("demo --out o --pairs 3", "--pairs: 3 is not a whole number from 20 up"),
-        ("demo --out o --from f", "unrecognized arguments: --from f"),
+        (
+            "demo --out o --from f",
+            "unrecognized arguments: --from f; see diverse-mha prepare demo --help",
+        ),
         ("own --out o --source de --target en", "required: --from"),
         (
             "demo --out o --subwords sentencepiece --vocabulary-threshold 5",
