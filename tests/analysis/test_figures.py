@@ -34,7 +34,12 @@ def test_colours_end_at_the_largest_value_there_could_be(measure, limit):
 
 
 def test_one_head_has_no_heat_map():
-    assert heat_maps(result(1, [[1.0]], "cka"), "cka") is None
+    single = result(1, [[1.0]], "cka")
+    assert heat_maps(single, "cka") is None
+    both = result(2, [[1, 0.5], [0.5, 1]], "cka")
+    both["components"] = single["components"] | {"decoder": both["components"]["encoder"]}
+    axes = [axis for axis in heat_maps(both, "cka").figure.axes if axis.images]
+    assert [axis.get_ylabel() for axis in axes] == ["decoder self-attention\nhead"]
 
 
 def test_many_attention_maps_are_spread_over_figures():

@@ -63,7 +63,7 @@ def heat_maps(result: dict, measure: str) -> Plot | None:
     was measured.
     """
     rows = _rows(result, measure)
-    if not rows or all(entry["heads"] < 2 for entry in result["components"].values()):
+    if not rows:
         return None
     title, label, caption, colours = MEASURES[measure]
     with matplotlib.rc_context(STYLE):
@@ -90,14 +90,15 @@ def pairs_by_layer(entry: dict, measure: str) -> dict[str, np.ndarray]:
 
 
 def _rows(result: dict, measure: str) -> list[tuple[str, list[tuple[str, np.ndarray]]]]:
-    """Rows of maps for :func:`draw_rows`, of every component."""
+    """Rows of maps for :func:`draw_rows`, of every component that has pairs of heads."""
     rows = []
     for component, entry in result["components"].items():
-        maps = []
-        for number, pairs in pairs_by_layer(entry, measure).items():
-            average = entry["layers"][number][measure]["mean"]
-            mean = "" if average is None else f", mean {average:.2f}"
-            maps.append((f"layer {number}{mean}", pairs))
+        if entry["heads"] < 2:
+            continue
+        maps = [
+            (f"layer {number}, mean {entry['layers'][number][measure]['mean']:.2f}", pairs)
+            for number, pairs in pairs_by_layer(entry, measure).items()
+        ]
         label = COMPONENT_TITLES[component]
         rows += [(label, maps[i : i + COLUMNS]) for i in range(0, len(maps), COLUMNS)]
     return rows
