@@ -3,7 +3,7 @@
 import functools
 import io
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -73,8 +73,10 @@ def parse_lines(path: Path, parse: Callable[[str], Parsed]) -> Iterator[tuple[in
         yield number, parsed
 
 
-def read_parallel(texts: Mapping[str, Path]) -> list[list[str]]:
+def read_parallel(texts: Mapping[str, Path], blank: Container[str] = ()) -> list[list[str]]:
     """Read texts, each by what gives it (``--reference``), of which the lines belong together.
+
+    All lines of those in ``blank`` may be empty: a model that is ruined may translate nothing.
 
     Raises:
         UserError: if one is missing, not UTF-8, empty, or of another length than the first.
@@ -85,7 +87,7 @@ def read_parallel(texts: Mapping[str, Path]) -> list[list[str]]:
         if not path.is_file():
             raise UserError(f"{name}: no such file; check the name")
         lines = found[name] = list(read_lines(path, name))
-        if not any(map(str.strip, lines)):
+        if not lines or (option not in blank and not any(map(str.strip, lines))):
             raise UserError(f"{name}: is empty; give a text with a sentence a line")
         first, others = next(iter(found.items()))
         if len(lines) != len(others):

@@ -155,7 +155,8 @@ def _two_files(args: argparse.Namespace) -> int:
         raise UserError(f"--resamples {args.resamples}: is for --baseline and --system")
     tokenize = args.tokenize or "13a"
     files = {"HYP_A": args.hyp_a, "HYP_B": args.hyp_b, "--reference": args.reference}
-    texts = read_parallel({option: Path(path) for option, path in files.items()})
+    named = {option: Path(path) for option, path in files.items()}
+    texts = read_parallel(named, blank=("HYP_A", "HYP_B"))
     *hypotheses, reference = texts
     names = parse_names("--tests", args.tests, _TESTS) or _TESTS
     if args.seed is not None and not _PAIRED.keys() & set(names):

@@ -76,6 +76,15 @@ def test_a_clear_difference_and_none_at_all(files, capsys):
     assert [test["p"] for test in tests.values()] == [1, 1, 1]
 
 
+def test_a_model_that_translates_nothing_is_compared(files):
+    (files / "none").write_text("\n" * 120)
+    output = files / "out.json"
+    assert call(files, "none", "good", "--output", str(output)) == 0
+    result = json.loads(output.read_text())
+    assert result["bleu_a"] == 0 < result["bleu_b"]
+    assert all(test["p"] < 0.01 for test in result["tests"].values())
+
+
 @pytest.mark.parametrize("before", [None, "7"])
 def test_the_environment_stays_as_it_was(files, monkeypatch, before):
     monkeypatch.delenv("SACREBLEU_SEED", raising=False)

@@ -167,7 +167,8 @@ def _evaluated(file: Path, result: dict, reference: Path | None, tokenize: str |
 
 def _translation(text: Path, reference: Path, tokenize: str, lowercase: bool) -> Found:
     check_scorer("", tokenize)
-    hypotheses, lines = read_parallel({"translations": text, "--reference": reference})
+    texts = {"translations": text, "--reference": reference}
+    hypotheses, lines = read_parallel(texts, blank=("translations",))
     statistics = sentence_statistics(hypotheses, lines, tokenize=tokenize, lowercase=lowercase)
     scores = {name: float(score(statistics[name].sum(axis=0))) for name, score in METRICS.items()}
     return scores, statistics, (tuple(lines), tokenize, lowercase)

@@ -117,6 +117,19 @@ def test_means_intervals_and_tests(folder, capsys):
         assert "no change" in (folder / f"out.{ending}").read_text()
 
 
+def test_runs_that_translate_nothing_are_compared(folder):
+    for run in map(Path, runs(folder, "good")):
+        (run / "test.hyp.detok").write_text("\n" * 60)
+        result = json.loads((run / "test.json").read_text())
+        (run / "test.json").write_text(json.dumps(result | {"sacrebleu": 0.0}))
+    words = ["--baseline", *runs(folder, "base"), "--system", *runs(folder, "good")]
+    base, none = compare(folder, *words)
+    for name in ("BLEU", "chrF"):
+        found = none["measures"][name]
+        assert found["mean"] == 0 and found["difference"]["p"] < 0.01
+        assert found["difference"]["value"] == pytest.approx(-base["measures"][name]["mean"])
+
+
 @pytest.mark.parametrize("option", ["reference", "raw_reference"])
 def test_the_reference_is_what_the_evaluation_was_given(folder, option):
     given = (folder / "data/raw/test.en").rename(folder / "s.en")
