@@ -48,7 +48,12 @@ class Curve(NamedTuple):
 def draw(
     figure: Figure, choices: Choices, found: Mapping[Run, dict], runner: Runner, folder: Path
 ) -> bool:
-    """Draw a figure into a folder, of the runs that were found and measured: whether all are there.
+    """Draw a figure into a folder, of the runs that were found and measured.
+
+    Its page names the curves that are missing.
+
+    Returns:
+        Whether none is, or results are only collected, which takes what is there.
 
     Raises:
         UserError: if there is nothing to draw.
@@ -81,13 +86,18 @@ def draw(
             plots = _coefficients_against(figure, curves)
         case "accuracy":
             plots = _accuracy_by_length(curves, folder)
-    pictures = save(figure, choices, plots, folder)
-    print(f"written: {folder}: {', '.join(path.name for path in pictures)}\n", flush=True)
-    return len(curves) == len(needs)
+    missing = [label for label, _ in figure.curves if label not in {c.label for c in curves}]
+    notes = [f"Missing, as not finished or not measured: {', '.join(missing)}."] if missing else []
+    pictures = save(figure, choices, plots, folder, notes)
+    said = f"written: {folder}: {', '.join(path.name for path in pictures)}\n"
+    print(*notes, said, sep="\n", flush=True)
+    return runner.collect or not missing
 
 
-def save(item: Item, choices: Choices, plots: Sequence[Plot], folder: Path) -> list[Path]:
-    """Write the pictures of a figure or a study, and a page with all of them.
+def save(
+    item: Item, choices: Choices, plots: Sequence[Plot], folder: Path, notes: Sequence[str] = ()
+) -> list[Path]:
+    """Write the pictures of a figure or a study, and a page with all of them and some notes.
 
     What an earlier page shows goes: it may be of other rows or seeds.
 
@@ -113,7 +123,7 @@ def save(item: Item, choices: Choices, plots: Sequence[Plot], folder: Path) -> l
         plot.figure.suptitle("\n".join(filter(None, [plot.title, warning, trial])), fontsize=8)
         write_files({folder / f"{plot.name}.{end}": drawn(plot, end) for end in ("svg", "png")})
     text = [f"**{item.heading}**", *dict.fromkeys(plot.caption for plot in plots)]
-    text += caveats(choices)
+    text += [*notes, *caveats(choices)]
     text += [] if study else item.notes
     text += [f"![{plot.title}]({plot.name}.png)" for plot in plots]
     write_text(page, "\n\n".join(text) + "\n")

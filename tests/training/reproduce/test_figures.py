@@ -66,6 +66,16 @@ def test_a_model_beside_the_single_head_one_is_not_called_pairs_of_heads(runner,
     assert "pairs" not in text and "trained with the next seed" in text
 
 
+def test_a_curve_that_is_missing_is_named(runner, tmp_path, capsys):
+    """A table has a dash there; collected, both are what there is and no failure."""
+    found = measured(runner, [0.9, 0.5, 0.1])
+    found.popitem()
+    assert not draw(FIGURE, CHOICES, found, runner, tmp_path)
+    said = "Missing, as not finished or not measured: two."
+    assert said in (tmp_path / "figure.md").read_text() and said in capsys.readouterr().out
+    assert draw(FIGURE, CHOICES, found, replace(runner, collect=True), tmp_path)
+
+
 def test_a_trial_says_so_in_the_picture_and_under_it(runner, tmp_path):
     trial = replace(CHOICES, updates=2000, bf16=False)
     assert draw(FIGURE, trial, measured(runner, [0.9, 0.5, 0.1], trial), runner, tmp_path / "f")
