@@ -12,7 +12,8 @@ def contradictions(results: list[dict]) -> list[str]:
     """Say in one sentence of each model where its measures contradict each other.
 
     Every model but the first is set beside the first one, by the means over all layers and
-    components. A measure that moves by less than 0.01 says nothing. ``results`` are of
+    components, unless these are of other components, as of a language model beside a translation
+    model. A measure that moves by less than 0.01 says nothing. ``results`` are of
     ``diverse_mha.analysis.run.analyze``.
 
     Returns:
@@ -21,6 +22,8 @@ def contradictions(results: list[dict]) -> list[str]:
     first = _means(results[0])
     sentences = []
     for result in results[1:]:
+        if _with_pairs(result) != _with_pairs(results[0]):
+            continue
         more, less = [], []
         for heading, value in _means(result).items():
             before = first.get(heading)
@@ -41,6 +44,11 @@ def contradictions(results: list[dict]) -> list[str]:
 
 def _heads(result: dict) -> dict[str, int]:
     return {name: component["heads"] for name, component in result["components"].items()}
+
+
+def _with_pairs(result: dict) -> set[str]:
+    """Components that the means are over."""
+    return {name for name, heads in _heads(result).items() if heads > 1}
 
 
 def _means(result: dict) -> dict[str, float | None]:

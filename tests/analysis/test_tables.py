@@ -169,6 +169,8 @@ def test_one_sentence_where_measures_contradict():
     for one, two in ((0.0, 0.505), (0.2, 0.5), (-0.2, 0.7)):
         assert contradictions([base, result("other", one, two)]) == []
     assert contradictions([base]) == []
+    # Means over other components say nothing of each other: there SVCCA falls and CKA rises.
+    assert contradictions([base, result("other", 0.2, 0.5, components=("decoder",))]) == []
     # exp(D) of unrelated heads rises with their number, so it says nothing of two numbers.
     for component in other["components"].values():
         component["heads"] += 1
