@@ -8,6 +8,7 @@ from tests.docs.blocks import ROOT
 
 #: How the tables of results in the README begin.
 TABLES = ("| recipe |", "| method, to the end |")
+INTERVAL = re.compile(r"\[([+-]?\d+\.\d+),\s+([+-]?\d+\.\d+)\]")
 
 
 def page(name: str) -> str:
@@ -35,6 +36,19 @@ def test_the_results_are_those_of_the_page(head):
     assert head == TABLES[0] or readme.keys() == there.keys(), "no method is left out"
     for name, row in readme.items():
         assert row == {column: there[name][column] for column in row}, name
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/which-method.md"])
+def test_an_interval_is_one_of_the_results(name):
+    # There it may have more digits, and the other sign where the words say what is ahead.
+    found = [(float(low), float(high)) for low, high in INTERVAL.findall(page("docs/results.md"))]
+    known = [*found, *((-high, -low) for low, high in found)]
+    for low, high in INTERVAL.findall(page(name)):
+        near = 0.501 * 10 ** -len(low.partition(".")[2])
+        assert any(
+            abs(float(low) - one) <= near and abs(float(high) - other) <= near
+            for one, other in known
+        ), f"[{low}, {high}]"
 
 
 def test_the_signature_is_that_of_the_page():
