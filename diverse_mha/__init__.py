@@ -6,6 +6,7 @@ criterion. Without fairseq (absent, or not importable on this Python) the tensor
 what is wrong.
 """
 
+import logging
 import os
 import sys
 
@@ -14,6 +15,12 @@ __version__ = "0.1.0"
 # fairseq compares the folder of --user-dir with this list, letter by letter, in every process.
 if os.path.realpath(__path__[0]) not in __path__:
     __path__.append(os.path.realpath(__path__[0]))
+
+# Whoever imports fairseq is told to install tensorboardX, for speech, on stderr: a second line
+# beside each one of ours.
+logging.getLogger("fairseq.tasks.text_to_speech").addFilter(
+    lambda record: "install tensorboardX" not in record.getMessage()
+)
 
 
 def register() -> None:

@@ -5,6 +5,7 @@ import contextlib
 import importlib.metadata
 import json
 import re
+import subprocess
 import sys
 
 import pytest
@@ -64,6 +65,14 @@ def test_an_unknown_option_names_the_help_that_lists_the_known_ones(monkeypatch)
     monkeypatch.setenv("DIVERSE_MHA_SCRIPT", "prepare-demo.sh")
     with pytest.raises(UserError, match="--paris 200; see data-prep/prepare-demo.sh --help"):
         cli.run(["prepare", "demo", "--paris", "200"])
+
+
+@pytest.mark.integration
+def test_fairseq_does_not_ask_for_tensorboardx():
+    # Which set-up installs for the tests, and a wheel does not.
+    code = "import sys; sys.modules['tensorboardX'] = None; import diverse_mha.compat"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0 and not done.stderr, done.stderr
 
 
 def test_path_is_a_folder_that_user_dir_takes(capsys):
