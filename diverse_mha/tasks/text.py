@@ -21,13 +21,16 @@ REBUILD_BATCHES_HELP = (
 class ExactResume(HalfPrecisionState):
     """Goes before a fairseq task: it resumes exactly, and says what is wrong with its data."""
 
+    # What to do about a dictionary that is not there.
+    cure = "give the languages that it has by --source-lang and --target-lang, or another folder"
+
     @classmethod
     def setup_task(cls, cfg, **kwargs):
         """Check the data folder and load the dictionaries.
 
         Raises:
-            OptionError: if the data folder is missing, or holds no dictionary of a language that
-                is asked for, or a damaged one.
+            OptionError: if the data folder is missing, or holds no pair of languages, or no
+                dictionary of a language that is asked for, or a damaged one.
         """
         folder = check_data_folder(cfg.data, error=OptionError)
         try:
@@ -36,8 +39,15 @@ class ExactResume(HalfPrecisionState):
         except FileNotFoundError as error:
             there = ", ".join(sorted(path.name for path in folder.glob("dict*.txt")))
             raise OptionError(
-                f"data folder {folder} holds no {Path(error.filename).name}, but {there}; give the "
-                "languages that it has by --source-lang and --target-lang, or another folder"
+                f"data folder {folder} holds no {Path(error.filename).name}, but {there}; "
+                f"{cls.cure}"
+            ) from error
+        except Exception as error:
+            if "Could not infer language pair" not in str(error):
+                raise
+            raise OptionError(
+                f"data folder {folder} holds no pair of languages, but {splits_in(folder)}; give "
+                "another, or --task diverse_language_modeling"
             ) from error
 
     def load_dataset(self, split, epoch=1, combine=False, **kwargs):
@@ -85,6 +95,8 @@ class DiverseLanguageModelingConfig(LanguageModelingConfig):
 @register_task("diverse_language_modeling", dataclass=DiverseLanguageModelingConfig)
 class DiverseLanguageModelingTask(ExactResume, LanguageModelingTask):
     """Language modelling; a resumed run draws the batches of an uninterrupted one."""
+
+    cure = "give a folder of text for a language model, or --task diverse_translation"
 
     def __init__(self, args, *rest, **kwargs):
         super().__init__(args, *rest, **kwargs)

@@ -29,6 +29,28 @@ def test_a_language_that_the_data_have_not_is_named(tmp_path):
         TASK_REGISTRY["diverse_translation"].setup_task(config)
 
 
+@pytest.mark.parametrize(
+    ("name", "there", "message"),
+    [
+        (
+            "diverse_translation",
+            ["dict.txt", "train.idx"],
+            "holds no pair of languages, but train; give another, or --task diverse_language_mode",
+        ),
+        (
+            "diverse_language_modeling",
+            ["dict.de.txt", "dict.en.txt"],
+            "holds no dict.txt, but dict.de.txt, dict.en.txt; .* or --task diverse_translation$",
+        ),
+    ],
+)
+def test_data_of_the_other_task_are_told(name, there, message, tmp_path):
+    for file in there:
+        (tmp_path / file).write_text("a 1\n")
+    with pytest.raises(ValueError, match=message):
+        TASK_REGISTRY[name].setup_task(TASK_DATACLASS_REGISTRY[name](data=f"{tmp_path}"))
+
+
 @pytest.mark.parametrize("combine", [True, False])
 def test_the_second_part_of_a_split_and_the_second_folder_are_looked_at(tmp_path, combine):
     for name in ("one", "two"):
