@@ -26,7 +26,9 @@ from fairseq import checkpoint_utils, nan_detector, options
 from fairseq.data import bucket_pad_length_dataset, data_utils, iterators
 from fairseq.distributed import utils as distributed_utils
 from fairseq.file_io import PathManager
-from fairseq.tasks import FairseqTask
+from fairseq.models import ARCH_MODEL_REGISTRY, FairseqEncoderDecoderModel, FairseqLanguageModel
+from fairseq.tasks import TASK_REGISTRY, FairseqTask
+from fairseq.tasks.language_modeling import LanguageModelingTask
 from omegaconf import AnyNode, DictConfig, ListConfig
 from omegaconf.base import ContainerMetadata, Metadata
 
@@ -300,6 +302,32 @@ def give_validation_a_task(parse, parser, *args, **kwargs):
     if parser.get_default("task") is None:
         parser.set_defaults(task="translation")
     return parse(parser, *args, **kwargs)
+
+
+@in_place_of(options, "parse_args_and_arch")
+def check_task_of_model(parse, *args, **kwargs):
+    """Refuse a language model without its task, which fairseq's default is not, and the reverse.
+
+    fairseq then stumbles over what the one expects of the other.
+
+    Raises:
+        OptionError: naming both, and the task to give.
+    """
+    parsed = parse(*args, **kwargs)
+    given = parsed[0] if isinstance(parsed, tuple) else parsed
+    arch, task = getattr(given, "arch", None), getattr(given, "task", None)
+    model = ARCH_MODEL_REGISTRY.get(arch)
+    if model is None or not model.__module__.startswith("diverse_mha."):
+        return parsed
+    is_text_model = issubclass(model, FairseqLanguageModel)
+    if is_text_model and not hasattr(given, "tokens_per_sample"):
+        wanted = "diverse_language_modeling"
+    elif not is_text_model and issubclass(TASK_REGISTRY.get(task, object), LanguageModelingTask):
+        pairs = issubclass(model, FairseqEncoderDecoderModel)
+        wanted = "diverse_translation" if pairs else "sentence_classification"
+    else:
+        return parsed
+    raise OptionError(f"--arch {arch}: does not go with --task {task}; give --task {wanted}")
 
 
 def quiet_fairseq() -> None:

@@ -324,6 +324,24 @@ def test_validation_parses_its_options_without_a_task(monkeypatch):
     assert not hasattr(given, "task"), "only what is given is put over the checkpoint's"
 
 
+@pytest.mark.parametrize(
+    ("arch", "task", "wanted"),
+    [
+        ("transformer_lm_coda_tiny", "translation", "diverse_language_modeling"),
+        ("transformer_lm_disagree", "sentence_classification", "diverse_language_modeling"),
+        ("transformer_coda", "diverse_language_modeling", "diverse_translation"),
+        ("sentence_classifier", "language_modeling", "sentence_classification"),
+    ],
+)
+def test_a_model_on_a_task_that_is_not_its_own_is_refused(arch, task, wanted):
+    words = ["bin", "--arch", arch, "--task", task]
+    message = f"^--arch {arch}: does not go with --task {task}; give --task {wanted}$"
+    with pytest.raises(ValueError, match=message):
+        options.parse_args_and_arch(options.get_training_parser(task), words)
+    words = ["bin", "--arch", arch, "--task", wanted]
+    assert options.parse_args_and_arch(options.get_training_parser(wanted), words).task == wanted
+
+
 def test_text_can_be_cut_at_line_ends_on_numpy_2():
     sizes = np.array([3, 2])
     texts = [torch.tensor([4, 5, 2]), torch.tensor([6, 2])]
