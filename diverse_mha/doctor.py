@@ -125,6 +125,8 @@ def _attempt(name: str, check: Callable[[], str], purpose: str = "", cure: str =
         return Item(name, FAILED, "not installed" + serves, cure)
     except Exception as error:
         reason = (str(error).strip() or "no message").split("\n")[0]
+        if getattr(error, "name", None) in ("torch", "fairseq"):  # nothing is there to rebuild
+            cure = REINSTALL
         return Item(name, FAILED, f"{type(error).__name__}: {reason}{serves}", cure)
 
 

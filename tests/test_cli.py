@@ -132,6 +132,12 @@ def test_doctor_names_the_cure_for_a_missing_distribution(monkeypatch, capsys):
     assert "scripts/setup.sh" in line
 
 
+def test_doctor_does_not_rebuild_fairseq_for_a_torch_that_is_missing(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    item = next(item for item in doctor.examine() if item.name == "fairseq.libbleu")
+    assert item.status == doctor.FAILED and item.cure == doctor.REINSTALL
+
+
 def test_doctor_tries_what_is_installed(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "sacrebleu.metrics", None)
     assert doctor.run(argparse.Namespace(json=False)) == 1
