@@ -1,6 +1,6 @@
 """Where measures do not agree on which of two models has the more diverse heads."""
 
-from diverse_mha.analysis.tables import headings_of, summary_rows
+from diverse_mha.analysis.tables import compared, headings_of, summary_rows
 
 NOTABLE = 0.01  # all measures named here have a range of 1, or nearly
 ALIKE = ("SVCCA", "CKA", "CKA-RBF")  # higher: heads more alike
@@ -22,7 +22,7 @@ def contradictions(results: list[dict]) -> list[str]:
     first = _means(results[0])
     sentences = []
     for result in results[1:]:
-        if _with_pairs(result) != _with_pairs(results[0]):
+        if {*compared(result)} != {*compared(results[0])}:
             continue
         more, less = [], []
         for heading, value in _means(result).items():
@@ -44,11 +44,6 @@ def contradictions(results: list[dict]) -> list[str]:
 
 def _heads(result: dict) -> dict[str, int]:
     return {name: component["heads"] for name, component in result["components"].items()}
-
-
-def _with_pairs(result: dict) -> set[str]:
-    """Components that the means are over."""
-    return {name for name, heads in _heads(result).items() if heads > 1}
 
 
 def _means(result: dict) -> dict[str, float | None]:

@@ -165,12 +165,17 @@ def summary_rows(result: dict) -> dict[str, list[float | None]]:
         for component, rows in groupby(_component_rows(result), key=lambda row: row[0])
     }
     rows = {"cross": by_component["cross"][-1]} if "cross" in components else {}
-    compared = [part for part in components if components[part]["heads"] > 1] or components
     for label, chosen in (("last", slice(-1, None)), ("mean", slice(None))):
-        modules = [values for part in compared for values in by_component[part][chosen]]
+        modules = [values for part in compared(result) for values in by_component[part][chosen]]
         columns = list(map(list, zip(*modules, strict=True)))
         rows[label] = [*map(mean, columns[:plain]), *map(_exp_of_mean, columns[plain:])]
     return rows
+
+
+def compared(result: dict) -> list[str]:
+    """Components that the means over components are over."""
+    components = result["components"]
+    return [part for part in components if components[part]["heads"] > 1] or [*components]
 
 
 def _scores(result: dict, component: str) -> list[dict]:
@@ -190,12 +195,14 @@ def _exp_of_mean(scores: list[float | None]) -> float | None:
 def _titles(results: list[dict], part: Part) -> dict[str, str]:
     """Titles of the part's tables of several models, by row of :func:`summary_rows`."""
     last, every = last_layer(results), all_layers(results)
+    same = all({*compared(result)} == {*compared(results[0])} for result in results)
+    own = "" if same else ", which are not the same in all models"
     published = last == "last" and {"SVCCA", "CKA"} & {*part.headings}
     papers = " (as Yun et al. 2021, Tables 3 and 5)" if published else ""
     return {
         "cross": f"Encoder-decoder attention, {last} layer{papers}",
-        "last": f"Mean over the components' {last} layers",
-        "mean": f"Mean over {every} and components",
+        "last": f"Mean over the components' {last} layers{own}",
+        "mean": f"Mean over {every} and components{own}",
     }
 
 

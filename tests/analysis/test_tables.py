@@ -107,6 +107,13 @@ def test_what_one_model_lacks_has_no_table_of_several():
     models = [result("a", 0.0, 0.5), result("lm", 0.0, 0.5, ("decoder",))]
     labels = [table.label for table in comparison_tables(models)]
     assert labels == ["last-similarity", "last-scores", "mean-similarity", "mean-scores"]
+    titles = [table.title for table in comparison_tables(models)[::2]]
+    own = ", which are not the same in all models"
+    assert titles == [
+        f"Mean over the components' last layers{own}",
+        f"Mean over all layers and components{own}",
+    ]
+    assert own in format_tables(models, "valid")
 
 
 def test_what_was_chosen_is_not_called_last_or_all():
