@@ -225,6 +225,7 @@ def _options(state: dict) -> dict:
         name: value
         for name, value in settings(state, "model").items()
         if name.endswith(("attention_heads", "normalize_before", "activation_fn"))
+        or name in ("no_scale_embedding", "no_token_positional_embeddings")
         or name.startswith(("aggregation", "routing_", "cascade"))
     }
 

@@ -179,7 +179,8 @@ def test_a_gap_is_refused(tmp_path, names, count, by, message):
 @pytest.mark.parametrize(
     "name",
     ["encoder_attention_heads", "decoder_normalize_before", "activation_fn", "cascade_depth"]
-    + ["aggregation_encoder_layers", "routing_iterations"],
+    + ["aggregation_encoder_layers", "routing_iterations"]
+    + ["no_scale_embedding", "no_token_positional_embeddings"],
 )
 def test_models_that_differ_in_what_no_shape_shows_are_refused(tmp_path, name):
     paths = [
