@@ -143,6 +143,7 @@ def _quality_against_diversity(
     axes = figure.subplots(lines, columns, sharey=True, squeeze=False)
     for axis in list(axes.flat)[len(measures) :]:
         axis.set_visible(False)
+    shown = {}  # a handle a row: a row may lack a measure, and be missing from its panel
     for axis, name in zip(axes.flat, measures, strict=False):
         axis.axhline(0, color=_GREY, linewidth=0.8, zorder=1)
         for number, row in enumerate(heads):
@@ -151,7 +152,7 @@ def _quality_against_diversity(
                 continue
             value = found.value if found else 0.0
             low, high = found and found.interval or (value, value)
-            axis.errorbar(
+            shown[row] = axis.errorbar(
                 place,
                 value,
                 yerr=[[value - low], [high - value]],
@@ -171,8 +172,8 @@ def _quality_against_diversity(
         axes.flat[0].yaxis.set_major_formatter("{x:g}")
     low, high = axes.flat[0].get_ylim()
     axes.flat[0].set_ylim(min(low, -0.1), max(high, 0.1))  # where nothing differs, say so
-    handles, labels = axes.flat[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside right center", frameon=False, fontsize=7)
+    handles = [shown[row] for row in heads if row in shown]
+    figure.legend(handles=handles, loc="outside right center", frameon=False, fontsize=7)
     lower = ", lower is better" if table.tested == "perplexity" else ""
     figure.supylabel(f"difference in {table.tested} to the baseline{lower}", fontsize=9)
     caption = (

@@ -159,6 +159,12 @@ def test_the_figures_show_every_row_that_ran(rows, place, found, tmp_path):
     assert panels[0].containers[1].lines[0].get_xdata() == [0.45]
     legend = [text.get_text() for text in diversity.figure.legends[0].get_texts()]
     assert legend == [*labels[:2], "CODA †"], "of one seed"
+    (row, numbers), *others = filled(rows)
+    numbers = [n if n.measure != "heads.svcca" else replace(n, ours=()) for n in numbers]
+    lacking = [(row, numbers), *others]
+    plot = draw_study(TABLE, lacking, finished, systems, place.out, tmp_path)[1]
+    texts = plot.figure.legends[0].get_texts()
+    assert [text.get_text() for text in texts] == legend, "also what its first panel lacks"
     for value, scale in ((-1.0, "linear"), (-30.0, "symlog")):
         bleu = systems[1].measures["BLEU"]
         difference = replace(bleu.difference, value=value, interval=(value - 1, value + 1))
