@@ -126,15 +126,19 @@ def centred_rbf(x: Tensor, width: float = WIDTH) -> Tensor:
     """Centred kernel matrix C K C of (N, d) responses: (N, N) float64; zero if nothing varies.
 
     Kornblith et al. 2019, section 3: K_st = exp(-||x_s - x_t||^2 / (2 sigma^2)), sigma ``width``
-    times the median distance between two positions.
+    times the median distance between two positions; where that is 0, between two that differ.
     """
     if not bool(x.isfinite().all()):
         raise ValueError("a vector holds NaN or infinity; similarities would mean nothing")
     x = x.detach().double()
     distance = torch.cdist(x, x, compute_mode="donot_use_mm_for_euclid_dist")
     others = ~torch.eye(x.size(0), dtype=torch.bool, device=x.device)
-    sigma = width * distance[others].median()
-    if sigma <= 4 * torch.finfo(torch.float32).eps * x.abs().max():  # as ``Moments``
+    pairs = distance[others]
+    least = 4 * torch.finfo(torch.float32).eps * x.abs().max()  # as ``Moments``
+    sigma = width * pairs.median()
+    if sigma <= least and bool((differ := pairs > least).any()):
+        sigma = width * pairs[differ].median()
+    if sigma <= least:
         return torch.zeros_like(distance)
     kernel = torch.exp(-0.5 * (distance / sigma).square())
     kernel = kernel - kernel.mean(dim=0)

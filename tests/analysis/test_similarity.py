@@ -68,6 +68,15 @@ def test_rbf_cka_is_that_of_the_full_matrices():
     assert cka(x, x, "rbf") == pytest.approx(1.0, abs=1e-12)
 
 
+def test_rbf_cka_of_positions_that_are_mostly_alike():
+    """Then the median distance is 0: it is taken of those that differ."""
+    x = torch.randn(12, 3, dtype=torch.float64)
+    x[3:] = x[3]
+    rotated = x @ torch.linalg.qr(torch.randn(3, 3, dtype=torch.float64)).Q
+    assert cka(x, x, "rbf") == pytest.approx(1.0)
+    assert cka(x, 3 * rotated + 1, "rbf") == pytest.approx(1.0)
+
+
 def test_identical_sets_give_one():
     (x,) = responses(50, 7)
     assert cka(x, x) == pytest.approx(1.0, abs=1e-12)
