@@ -27,8 +27,8 @@ def explain(recipe: Path, error: BaseException) -> UserError:
     """Put what Hydra or OmegaConf says of a recipe into one line, and what caused that."""
     if word := getattr(error, "override", None):  # of the command line, which it could not parse
         return UserError(
-            f"{word}: Hydra cannot read the value; put the value in quotes, \"KEY='VALUE'\", or "
-            "correct it"
+            f"{word}: Hydra cannot read the value; put the value in quotes, \"KEY='VALUE'\", with "
+            "\\' for an apostrophe in it, or correct it"
         )
     said: list[str] = []
     while error is not None:

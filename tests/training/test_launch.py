@@ -147,6 +147,14 @@ def test_a_value_of_other_letters_is_quoted_for_hydra(value, tmp_path):
     assert override.value() == value and not override.is_sweep_override()
 
 
+def test_an_apostrophe_by_itself_is_a_letter_of_the_value(tmp_path):
+    value = "it's/my data"
+    command = hydra_command(tmp_path, f"task.data={value}")
+    (word,) = (word for word in command if word.startswith("task.data="))
+    assert OverridesParser.create().parse_override(word).value() == value
+    assert "task.data='it's'" in hydra_command(tmp_path, "task.data='it's'"), "Hydra refuses it"
+
+
 def test_what_hydra_has_to_read_stays_as_it_is(tmp_path):
     values = ["'d/é'", "${a}", "2", "1e-7", "null", "[0.1,0.2]", "{a: 1}", "em_routing_1_2", ""]
     values += [r"x\(1\)", "/tmp/a b-c_d.e+f@g:h"]
