@@ -4,7 +4,8 @@ import argparse
 import logging
 import os
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -29,7 +30,7 @@ _REFUSED = {
     "--skip-invalid-size-inputs-valid-test": "leaves out what is to be scored; leave it out",
 }
 #: Functions of fairseq's in which an error tells of a model and its data, not of options.
-_BUILDING = {"setup_task", "load_model_ensemble"}
+_BUILDING = {"setup_task", "load_model_ensemble", "load_model_ensemble_and_task"}
 
 
 def evaluation_parser(
@@ -149,7 +150,7 @@ def run_fairseq(
     # Importing fairseq made the root logger print; what matters is in the result.
     logging.getLogger().handlers.clear()
     parsed = options.parse_args_and_arch(one_line(parser, name), input_args=[*words, *args.extra])
-    with fitting(args.checkpoint, args.data):
+    with _overrides_named(parsed.model_overrides), fitting(args.checkpoint, args.data):
         try:
             return command.main(convert_namespace_to_omegaconf(parsed))
         except (UserError, OSError):
@@ -164,3 +165,15 @@ def run_fairseq(
                 f"{name} stumbles over {' '.join(args.extra)} ({type(error).__name__}: {error}); "
                 "leave these options out, or give them other values"
             ) from error
+
+
+@contextmanager
+def _overrides_named(overrides: str) -> Iterator[None]:
+    """Say that ``--model-overrides``, if there are any, may be why a model or its data fail."""
+    given = f"--model-overrides {overrides}"
+    try:
+        yield
+    except UserError as error:
+        if overrides == "{}" or given in str(error):
+            raise
+        raise UserError(f"{error}; {given} may be why: leave it out, or correct it") from error
