@@ -143,9 +143,12 @@ class Runner:
         write_text(folder / DATA_MARK, self._check_data(run, folder))
         seconds, commands = defaultdict(float), []
         place = replace(self.place, gpus=self._gpus(run, share))
+        trained = finished(folder / TRAIN_LOG)
+        averaged = trained and steps.checkpoint(run, place).is_file()  # its own may be removed
+        done = {"train": trained, "average": averaged}
         for step in steps.carry_out(run, place):
             commands.append(step.shell())
-            if step.name == "train" and finished(folder / TRAIN_LOG):
+            if done.get(step.name):
                 continue
             start = time.monotonic()
             used = yield from self._step(run, step, folder / LOG, head, share)
@@ -221,7 +224,8 @@ class Runner:
         if run.scale == "smoke":
             checkpoints = folder.glob("*.pt")
         elif run.recipe.average:
-            checkpoints = newest_checkpoints(folder, run.recipe.average, "update")
+            with contextlib.suppress(UserError):  # an earlier start has removed them
+                checkpoints = newest_checkpoints(folder, run.recipe.average, "update")
         for path in checkpoints:
             if path != steps.checkpoint(run, self.place):
                 path.unlink()

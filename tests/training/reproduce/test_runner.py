@@ -104,11 +104,13 @@ def test_the_checkpoints_of_an_average_are_removed_once_the_run_is_finished(
     (data / "dict.de.txt").write_text("a 1\n")
     folder = run.folder(place.out)
     names = [f"checkpoint_{n}_{500 * n}.pt" for n in range(3, 13)]
+    started = []
 
     def execute(self, step, log, share):
         yield SimpleNamespace(seconds=1.0)
+        started.append(step.name)
         if step.name == "train":
-            (log.parent / "train.log").write_text(LOG)
+            (log.parent / "train.log").write_text(LOG + "done training in 3.0 seconds\n")
             for name in [*names, "checkpoint_last.pt", "checkpoint_best.pt"]:
                 (folder / name).touch()
         elif step.name == "average":
@@ -118,6 +120,9 @@ def test_the_checkpoints_of_an_average_are_removed_once_the_run_is_finished(
     assert list(Runner(place, gpus=0).run_all([run])) == [run], capsys.readouterr().out
     left = sorted(path.name for path in folder.glob("*.pt"))
     assert left == ["averaged.pt", "checkpoint_best.pt", "checkpoint_last.pt"]
+    (folder / "result.json").unlink()  # the cure for a damaged one
+    assert list(Runner(place, gpus=0).run_all([run])) == [run], capsys.readouterr().out
+    assert started == ["train", "average", "evaluate", "evaluate"], "they cannot be averaged again"
 
 
 def test_cost_and_duration_are_those_of_all_starts_that_made_an_update(tmp_path):
