@@ -337,7 +337,7 @@ def _hydra_word(word: str) -> str:
     # What has quotes, brackets, escapes or interpolations is written in that grammar; it has no
     # apostrophe by itself, as a folder may.
     lone = value.count("'") == 1 and value[0] != "'"
-    as_it_is = _PLAIN.fullmatch(value) or set(value) & set("\"[]{}$\\" + "'" * (not lone))
+    as_it_is = _PLAIN.fullmatch(value) or set(value) & set('"[]{}$\\' + "'" * (not lone))
     return word if as_it_is else f"{key}={hydra_quoted(value)}"
 
 
