@@ -72,7 +72,7 @@ class Seams:
             args.checkpoint_activations = True
         aggregation, logits, drophead = (seam.read(args) for seam in SEAMS)
         layers = _read_layers(args, components)
-        chosen = _check_layers(aggregation, layers, components)
+        chosen = _check_layers(args, aggregation, layers, components)
         if chosen or logits.method.name != LOGITS.default:
             _refuse_pruning(args)
         seams = cls(
@@ -164,15 +164,16 @@ def _read_layers(args, components: tuple[str, ...]) -> dict[str, frozenset[int]]
     return layers
 
 
-def _check_layers(aggregation: Chosen, layers, components: tuple[str, ...]) -> list[str]:
+def _check_layers(args, aggregation: Chosen, layers, components: tuple[str, ...]) -> list[str]:
     """Return the components that have an aggregation; refuse layers without one, or it in none."""
     chosen = [component for component, numbers in layers.items() if numbers]
     name, default = aggregation.method.name, AGGREGATION.default
     others = [other for other in AGGREGATION.names if other != default]
     if name == default and chosen:
-        raise OptionError(
-            f"{flag(_layers_option(chosen[0]))} has no effect with {flag(AGGREGATION.name)} "
-            f"{default}; choose {' or '.join(others)}"
+        where = _layers_option(chosen[0])
+        raise OptionError(  # the layers may be the architecture's
+            f"{flag(where)} {getattr(args, where)} has no effect with {flag(AGGREGATION.name)} "
+            f"{default}; choose {' or '.join(others)}, or give {flag(where)} none"
         )
     if name != default and not chosen:
         raise OptionError(

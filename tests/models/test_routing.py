@@ -170,7 +170,7 @@ REFUSED = {
     },
     "--cascade-depth 3 has no effect with --cascade none; it goes with mlp": {"cascade_depth": 3},
     "--routing-iterations 0: must be 1 or more": {"routing_iterations": 0},
-    "--aggregation-encoder-layers has no effect with --aggregation linear": {
+    "--aggregation-encoder-layers 1,2 has no effect with --aggregation linear; .*-layers none": {
         "aggregation": "linear"
     },
     "--aggregation em-routing is in no layer": {"aggregation_encoder_layers": "none"},
