@@ -1,0 +1,123 @@
+"""``diverse-mha compare`` on perplexities and accuracies, and the names of what it is given."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from scipy import stats
+
+from diverse_mha import cli
+from diverse_mha.common.errors import UserError
+
+
+@pytest.mark.parametrize(
+    ("content", "measure"),
+    [
+        (lambda x: {"perplexity": x, "subset": "test"}, "perplexity"),
+        (
+            lambda x: {
+                "subsets": {
+                    "valid": {"accuracy": 1, "examples": 5},
+                    "test1": {"accuracy": x - 1, "examples": 30},
+                    "test2": {"accuracy": x + 3, "examples": 10},
+                }
+            },
+            "accuracy",
+        ),
+    ],
+)
+def test_other_scores_are_compared_over_seeds(tmp_path, content, measure, capsys):
+    values = {"base": (80.0, 82.0, 81.0), "other": (78.0, 77.0, 79.5)}
+    for method, scores in values.items():
+        for seed, score in enumerate(scores, start=1):
+            run = tmp_path / f"{method}-seed{seed}"
+            run.mkdir()
+            (run / "checkpoint_best.test.json").write_text(json.dumps(content(score)))
+            (run / "valid.json").write_text(json.dumps({"perplexity": 3, "subset": "valid"}))
+    given = [[str(tmp_path / f"{m}-seed{n}") for n in (1, 2, 3)] for m in values]
+    output = tmp_path / "out.json"
+    cli.run(["compare", "--baseline", *given[0], "--system", *given[1], "--output", str(output)])
+    found = json.loads(output.read_text())["systems"][1]["measures"][measure]
+    assert found["values"] == list(values["other"])
+    paired = stats.ttest_rel(*values.values()).pvalue
+    assert found["difference"]["p"] == pytest.approx(paired) and found["over_seeds"] is None
+    assert f"By seed ({measure}): " in capsys.readouterr().out
+    # Files whose names do not say the seeds are of models that have none in common.
+    for number, run in enumerate(run for group in given for run in group):
+        (tmp_path / f"{number}.json").write_text(Path(run, "checkpoint_best.test.json").read_text())
+    given = [[str(tmp_path / f"{n}.json") for n in group] for group in ((0, 1, 2), (3, 4, 5))]
+    cli.run(["compare", "--baseline", *given[0], "--system", *given[1], "--output", str(output)])
+    found = json.loads(output.read_text())["systems"][1]["measures"][measure]
+    expected = stats.ttest_ind(values["other"], values["base"], equal_var=False)
+    assert found["difference"]["p"] == pytest.approx(expected.pvalue)
+    assert "Welch's t over seeds" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"perplexity": 9, "tokens": 100}, {"perplexity": 8, "tokens": 200}),
+        ({"perplexity": 9, "context_window": 0}, {"perplexity": 8, "context_window": 96}),
+        ({"perplexity": 9, "dictionary": "ab"}, {"perplexity": 8, "dictionary": "cd"}),
+        (
+            {"subsets": {"test": {"accuracy": 50, "examples": 10}}},
+            {"subsets": {"test": {"accuracy": 60, "examples": 20}}},
+        ),
+        (
+            {"subsets": {"test": {"accuracy": 50, "examples": 10, "majority": 50}}},
+            {"subsets": {"test": {"accuracy": 60, "examples": 10, "majority": 60}}},
+        ),
+        (
+            {"subsets": dict.fromkeys(("test", "test7"), {"accuracy": 50, "examples": 10})},
+            {"subsets": {"test": {"accuracy": 60, "examples": 10}}},
+        ),
+    ],
+)
+def test_scores_of_other_texts_are_not_compared(tmp_path, one, other):
+    for name, content in (("a-seed1", one), ("b-seed1", other)):
+        (tmp_path / f"{name}.json").write_text(json.dumps(content))
+    words = [
+        "--baseline",
+        str(tmp_path / "a-seed1.json"),
+        "--system",
+        str(tmp_path / "b-seed1.json"),
+    ]
+    with pytest.raises(UserError, match="b-seed1.json: scored on another test set or otherwise"):
+        cli.run(["compare", *words])
+
+
+def test_a_comma_in_the_name_of_a_run_parts_nothing(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    runs = [f"{name},{n}.json" for name in ("lr=1,a", "b") for n in (1, 2)]
+    for run in runs:
+        Path(run).write_text(json.dumps({"perplexity": 9}))
+    for first in (runs[:2], [f"A={runs[0]}", runs[1]]):
+        assert cli.run(["compare", "--baseline", *first, "--system", f"B={runs[2]}", runs[3]]) == 0
+        assert re.findall(r"^(?:lr=1,a,1.json|A|B) +2 ", capsys.readouterr().out, re.M)
+    for broken in ('"9"x', "null", '"nine"'):
+        Path(runs[0]).write_text(f'{{"perplexity": {broken}}}')
+        with pytest.raises(UserError, match="not readable as JSON|not as an evaluation writes it"):
+            cli.run(["compare", "--baseline", runs[0], "--system", f"B={runs[2]}"])
+
+
+def test_results_in_folders_of_runs_have_the_names_of_these(tmp_path, capsys):
+    for name in ("plain.seed1", "plain.seed2", "hsic.seed1", "hsic.seed2"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "more.json").write_text(json.dumps({"perplexity": 9}))
+    plain, hsic = ([f"{tmp_path}/{x}.seed{n}/more.json" for n in "12"] for x in ("plain", "hsic"))
+    assert cli.run(["compare", "--baseline", *plain, "--system", *hsic]) == 0
+    assert re.findall(r"^(?:plain|hsic)\b", capsys.readouterr().out, re.M) == ["plain", "hsic"]
+
+
+@pytest.mark.parametrize("option", ["--tokenize char", "--resamples 200", "--seed 3"])
+def test_options_of_translations_are_not_idle(tmp_path, option):
+    for name in ("a-seed1", "b-seed1", "c-seed1"):
+        content = {"perplexity": 9, "subset": "valid" if name == "c-seed1" else "test"}
+        (tmp_path / f"{name}.json").write_text(json.dumps(content))
+    a, b, c = (str(tmp_path / f"{name}-seed1.json") for name in "abc")
+    words = ["compare", "--baseline", a, "--system"]
+    with pytest.raises(UserError, match=f"{option}: is for translations, these runs have none; om"):
+        cli.run([*words, b, *option.split()])
+    with pytest.raises(UserError, match="c-seed1.json: is of the validation set; name a test res"):
+        cli.run([*words, c])
