@@ -5,6 +5,7 @@ of three updates, ``GIVEN`` is what a page takes for granted: data and models of
 """
 
 import re
+import sys
 
 UPDATES = 3
 
@@ -61,7 +62,7 @@ SHORTER = [
     (r"^bash scripts/test\.sh .", "--collect-only -q"),
     (r"^diverse-mha analyze .*--output", "--layers last --measures cka"),  # a tenth of the figures
     # A model of three updates ends no sentence before it must.
-    (r"^(bash scripts/evaluate\.sh|fairseq-generate)", "--max-len-b 10"),
+    (r"^(bash scripts/evaluate\.sh|fairseq-generate|time fairseq-interactive)", "--max-len-b 10"),
     (r"^bash scripts/reproduce\.sh .*--scale smoke", "--rows none"),
     (r"^diverse-mha reproduce study .*--scale smoke", "--seeds 1 --rows baseline"),
     (r"reproduce(\.sh)? .*--scale (small|paper)(?!.*--(dry-run|collect))", "--dry-run"),
@@ -84,6 +85,8 @@ INSTEAD = [
         r"^bash data-prep/prepare-ptb\.sh",
         "bash data-prep/prepare-own-text.sh --from archives/ptb --out data/ptb",
     ),
+    # A Python that has not imported torch yet.
+    (r"^python -m tests\.gpu\.pretend", f"{sys.executable} -m tests.gpu.pretend"),
     (r"(reproduce .*) --jobs \d+", r"\1"),  # without effect in a dry run
     # What is finished are the rows of the smoke scale, which come first on the page.
     (r"--scale small (.*--collect)", r"--scale smoke \1"),
@@ -132,6 +135,7 @@ GIVEN = {
         + [f"runs/{method}-seed{seed}" for method in ("baseline", "hsic") for seed in (1, 2)],
         "runs/toy",
     ),
+    "docs/performance.md": MULTI30K | {"runs/toy": "runs/toy"},
     "docs/results.md": {"published": "published"},
 }
 
