@@ -25,7 +25,13 @@ PLACEHOLDERS = {
     "docs/classification.md": {
         "prepare-logic.sh --from FOLDER": "prepare-logic.sh --from published"
     },
-    "docs/results.md": {"prepare-logic.sh --from FOLDER": "prepare-logic.sh --from published"},
+    "docs/results.md": {
+        "prepare-logic.sh --from FOLDER": "prepare-logic.sh --from published",
+        # Tables of which the page runs no row at the smoke scale: there is nothing to collect.
+        "--seeds 1,2,3,4,5 --collect": "--seeds 1,2,3,4,5 --dry-run",
+        "--rows baseline,em --collect": "--rows baseline,em --dry-run",
+        "logic --scale small --seeds 1 --collect": "logic --scale small --seeds 1 --dry-run",
+    },
 }
 # Variables of the shell that a page describes in words.
 VARIABLES = {
