@@ -334,10 +334,11 @@ def hydra_quoted(text: str) -> str:
 def _hydra_word(word: str) -> str:
     """Quote the value of ``key=value`` if Hydra's grammar takes its letters in quotes only."""
     key, _, value = word.partition("=")
-    # What has quotes, brackets, escapes or interpolations is written in that grammar; it has no
-    # apostrophe by itself, as a folder may.
-    lone = value.count("'") == 1 and value[0] != "'"
-    as_it_is = _PLAIN.fullmatch(value) or set(value) & set('"[]{}$\\' + "'" * (not lone))
+    # What has quotes, brackets, escapes or interpolations is written in that grammar. An apostrophe
+    # by itself, within the value, is no quote.
+    apostrophe = value.count("'") == 1 and not value.startswith("'")
+    written = set(value) & set('"[]{}$\\') or ("'" in value and not apostrophe)
+    as_it_is = _PLAIN.fullmatch(value) or written
     return word if as_it_is else f"{key}={hydra_quoted(value)}"
 
 
