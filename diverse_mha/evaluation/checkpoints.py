@@ -2,6 +2,7 @@
 
 import re
 import zipfile
+from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -65,7 +66,9 @@ def save_checkpoint(state: dict, output: str | Path) -> None:
 def settings(state: dict, group: str = "task") -> dict:
     """Return the options of a group; before fairseq had groups, all that a checkpoint holds."""
     if state.get("cfg") is not None:
-        return dict(state["cfg"].get(group) or {})
+        kept = state["cfg"].get(group) or {}
+        # fairseq's models without a dataclass, such as its LSTM, have their options so.
+        return dict(vars(kept) if isinstance(kept, Namespace) else kept)
     found = vars(state["args"]) if state.get("args") is not None else {}
     return {"_name": found.get(group)} | found
 
