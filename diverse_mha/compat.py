@@ -41,7 +41,6 @@ from diverse_mha.common.processes import hold
 from diverse_mha.common.resuming import note_processes, same_place, say_batch, stop_if_done
 from diverse_mha.common.starting_point import (
     FINETUNE,
-    LAST,
     check_method,
     check_settings,
     check_start,
@@ -222,7 +221,7 @@ def check_and_load(load, cfg, trainer, **passed):
     for module in ("fairseq_cli.train", "__main__"):  # likewise what --patience counts
         stop = getattr(sys.modules.get(module), "should_stop_early", None)
         vars(stop).clear() if stop else None
-    start = check_start(
+    option, path = check_start(
         cfg.save_dir,
         cfg.restore_file,
         cfg.finetune_from_model,
@@ -235,7 +234,6 @@ def check_and_load(load, cfg, trainer, **passed):
         decoder.aligns_in_training = hasattr(criterion, "alignment_lambda")
     if ours:
         criterion.check_model(trainer.get_model())
-    option, path = start or (None, os.path.join(cfg.save_dir, LAST))
     loading = getattr(trainer.get_model(), "loading", None)
     try:
         warm = loading(path, warm=option == FINETUNE) if loading else nullcontext()
@@ -246,7 +244,7 @@ def check_and_load(load, cfg, trainer, **passed):
         if trainer.cfg.ema.store_ema and error.args == ("model",):
             raise OptionError(f"--store-ema: {path} has no average to go on with") from error
         raise
-    if start is None and _last_read.get("path") == path:
+    if option is None and _last_read.get("path") == path:
         own = {
             "criterion": getattr(criterion, "method_options", ()),
             "model": getattr(trainer.get_model(), "method_options", ()),

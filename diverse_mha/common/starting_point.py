@@ -26,7 +26,7 @@ def check_start(
     *,
     suffix: str = "",
     exists: Callable[[str], bool] = os.path.exists,
-) -> tuple[str, str] | None:
+) -> tuple[str | None, str]:
     """Refuse a checkpoint to start from that is not there.
 
     Looked for is the one that ``fairseq.checkpoint_utils.load_checkpoint`` would open:
@@ -35,22 +35,23 @@ def check_start(
     puts before ``.pt`` in the names of the parts of a model.
 
     Returns:
-        The option that names the checkpoint to start from, and its value; None where the last
-        one of the run, or nothing, is loaded.
+        The option that names the checkpoint to start from, and its value; None and the last one
+        of the run where that, or nothing, is loaded.
 
     Raises:
         OptionError: naming the option and the file, and where it lies if that is the save folder.
     """
+    last = os.path.join(save_dir, _part(LAST, suffix))
     if restore_file != LAST:
         option, path = "--restore-file", _part(restore_file, suffix)
-    elif exists(os.path.join(save_dir, _part(LAST, suffix))):
-        return None
+    elif exists(last):
+        return None, last
     elif continue_once is not None:
         option, path = "--continue-once", continue_once
     elif finetune_from_model is not None:
         option, path = FINETUNE, finetune_from_model
     else:
-        return None
+        return None, last
     if not exists(path):
         inside = os.path.join(save_dir, path)
         cure = f"give {inside}" if exists(inside) else "check the name, or leave it out"
