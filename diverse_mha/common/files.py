@@ -39,16 +39,21 @@ def printable(text: str) -> str:
 
 
 def write_files(files: Mapping[Path, bytes]) -> None:
-    """Write files, all of them or none; those of the same names are replaced, each in one step."""
+    """Write files, none where one cannot be written; each then replaces its target in one step.
+
+    Raises:
+        OSError: naming the file as it was given, also where a disk is full, which names none.
+    """
     targets = {path: link_target(path) for path in files}
     parts = {path: at.with_name(f".{at.name}.{os.getpid()}.tmp") for path, at in targets.items()}
     try:
         for path, part in parts.items():
             part.parent.mkdir(parents=True, exist_ok=True)
-            with named(path):
-                part.write_bytes(files[path])
+            part.write_bytes(files[path])
         for path, part in parts.items():
             os.replace(part, targets[path])
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from error
     finally:
         for part in parts.values():
             part.unlink(missing_ok=True)
@@ -57,20 +62,6 @@ def write_files(files: Mapping[Path, bytes]) -> None:
 def link_target(path: str | os.PathLike) -> Path:
     """Return where the bytes of a file go: behind a symbolic link, which stays one."""
     return Path(os.path.realpath(path) if os.path.islink(path) else path)
-
-
-@contextmanager
-def named(path: str | os.PathLike) -> Iterator[None]:
-    """Give an error of the operating system the name of a file where it has none.
-
-    A disk that is full shows when the bytes are written, and that error names no file.
-    """
-    try:
-        yield
-    except OSError as error:
-        if error.filename is None and error.errno is not None:
-            raise OSError(error.errno, error.strerror, os.fspath(path)) from error
-        raise
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import pytest
 
 from diverse_mha.common import places
 from diverse_mha.common.errors import UserError
-from diverse_mha.common.files import whole_file, write_text
+from diverse_mha.common.files import whole_file, write_files, write_text
 from diverse_mha.common.places import check_file
 
 
@@ -34,6 +34,14 @@ def test_a_symbolic_link_is_written_through(there, tmp_path):
     write_text(link, "again")
     assert link.is_symlink() and kept.read_bytes() == b"again"
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["file", "kept", "link"]
+
+
+def test_an_error_names_the_file_that_was_asked_for(tmp_path):
+    (tmp_path / "b").mkdir()
+    with pytest.raises(IsADirectoryError) as refused:
+        write_files({tmp_path / "a": b"a", tmp_path / "b": b"b"})
+    assert refused.value.filename == str(tmp_path / "b") and refused.value.filename2 is None
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
 
 
 def test_a_link_to_a_place_that_cannot_be_written_to_is_refused(tmp_path):
