@@ -51,7 +51,8 @@ def build_parser() -> argparse.ArgumentParser:
         description="Time training steps (forward, backward, Adam) of this package's methods "
         "against fairseq's transformer (or transformer_lm) of the same shape. In each round "
         "every variant does one step on the same synthetic batch. Prints a Markdown table; the "
-        "exit code is 1, and there is no figure, if a variant does not compute what it should.",
+        "exit code is 1, and there is no figure, if a variant, uncompiled and in float32, does not "
+        "compute what it should.",
         epilog="variants: "
         + "; ".join(f"{name} = {v.text}" for name, v in VARIANTS.items())
         + f"; at the shapes of language models {', '.join(LANGUAGE_MODEL_VARIANTS)}",

@@ -3,7 +3,7 @@
 Every variant translates the same synthetic batch in each round, by fairseq's own
 ``SequenceGenerator``, through the incremental state. Hypotheses are held to one
 length, so that models without training do the same number of steps. A variant
-with stock's parameters must give stock's hypotheses in float32, or no figure is printed.
+with stock's parameters must give hypotheses of stock's scores in float32, or no figure is printed.
 """
 
 import argparse

@@ -112,8 +112,10 @@ class Check:
             return job.always or before.get(key, "out of time") in ("out of time", "no data")
 
         def is_worth_another_try(key: str, job: Job) -> bool:
-            now = self.state["jobs"].get(key, {}).get("status")
-            return now == "out of time" or before.get(key) == "failed"
+            now = {name: row["status"] for name, row in self.state["jobs"].items()}
+            # What tells of other jobs has told too early of one that goes on.
+            again = job.always and "out of time" in now.values()
+            return now.get(key) == "out of time" or before.get(key) == "failed" or again
 
         for wanted in (is_open, is_worth_another_try):
             todo = {

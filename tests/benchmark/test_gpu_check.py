@@ -154,12 +154,12 @@ def test_a_failure_is_not_repeated_in_the_same_run(check, monkeypatch):
 
 @pytest.fixture
 def pieces(monkeypatch, tmp_path):
-    """Run jobs of one part for some minutes by a clock of its own; what was tried, how long."""
+    """Run jobs of one part, or two, for some minutes by a clock of its own; what was tried, how long."""
     clock = types.SimpleNamespace(now=0.0, monotonic=lambda: clock.now)
     monkeypatch.setattr(gpu, "time", clock)
-    monkeypatch.setattr(gpu, "PARTS", {"part": ("Part", 1)})
+    monkeypatch.setattr(gpu, "PARTS", {"part": ("Part", 1), "last": ("Last", 1)})
 
-    def run(minutes, needed, **options):
+    def run(minutes, needed, always=(), **options):
         tried = {}
 
         def do(check, job, limit):
@@ -169,7 +169,8 @@ def pieces(monkeypatch, tmp_path):
             status = "out of time" if took < needed[job.name] else "done"
             return {"status": status, "seconds": took, "result": None, "said": ""}
 
-        jobs = {"part": [gpu.Job(name, [], **options) for name in needed]}
+        jobs = {"part": [gpu.Job(name, [], **options) for name in needed if name not in always]}
+        jobs["last"] = [gpu.Job(name, [], always=True) for name in always]
         monkeypatch.setattr(gpu, "jobs_for", lambda *args: jobs)
         monkeypatch.setattr(gpu.Check, "_do", do)
         gpu.Check(tmp_path, "cpu").run(minutes, lambda text: None)
@@ -199,6 +200,11 @@ def test_a_failure_outlives_another_try_that_runs_out_of_time(check, monkeypatch
 def test_what_goes_on_where_it_stopped_is_tried_every_time(pieces):
     for _ in range(2):
         assert pieces(3, {"study": 3600}, goes_on=True) == {"study": 180}
+
+
+def test_what_tells_of_other_jobs_is_done_after_what_goes_on(pieces):
+    tried = pieces(6, {"study": 3600, "table": 10}, always=("table",), goes_on=True)
+    assert tried == {"study": 85, "table": 85}, "half of 6 minutes; half of what is left; the rest"
 
 
 @pytest.mark.integration
