@@ -7,7 +7,8 @@ so that every checkpoint better than all before it stayed.
 A score that is no number, as of a validation that overflows in half precision: fairseq takes the
 smaller of it and the best so far, which is neither, so that the next checkpoint, however bad,
 replaced the best. Here it is the worst there can be, and its checkpoint is none of those that
-``--keep-best-checkpoints`` keeps: the score in its name would be no number that fairseq finds.
+``--keep-best-checkpoints`` keeps, nor is that of an infinite one: the score in its name would be
+no number that fairseq finds.
 """
 
 import functools
@@ -29,7 +30,7 @@ def install() -> None:
 
     @functools.wraps(save)
     def save_by_number(cfg, trainer, epoch_itr, val_loss):
-        if val_loss is None or not math.isnan(val_loss):
+        if val_loss is None or math.isfinite(val_loss):
             return save(cfg, trainer, epoch_itr, val_loss)
         worst = -math.inf if cfg.maximize_best_checkpoint_metric else math.inf
         kept, cfg.keep_best_checkpoints = cfg.keep_best_checkpoints, 0

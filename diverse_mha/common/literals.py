@@ -32,7 +32,7 @@ def evaluate_literal(text: str) -> Any:
         raise ValueError(f"longer than {LONGEST_TEXT} characters")
     try:
         return _value(ast.parse(text.strip(), mode="eval").body)
-    except (SyntaxError, TypeError, RecursionError, MemoryError) as error:
+    except (SyntaxError, TypeError, OverflowError, RecursionError, MemoryError) as error:
         raise ValueError("neither a literal nor a sum or product of them") from error
 
 

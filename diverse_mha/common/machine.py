@@ -83,7 +83,16 @@ def versions() -> dict:
     if (ROOT / ".git").exists():
         try:
             done = subprocess.run(
-                ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=40"],
+                [
+                    "git",
+                    "-C",
+                    str(ROOT),
+                    "describe",
+                    "--always",
+                    "--exclude=*",
+                    "--dirty",
+                    "--abbrev=40",
+                ],
                 capture_output=True,
                 text=True,
             )

@@ -50,6 +50,7 @@ def test_a_score_that_is_no_number_is_the_worst(tmp_path, monkeypatch, maximise,
         (True, [0.1, 0.3, 0.2], ["0.2", "0.3"]),
         (False, [math.nan, 0.3, math.nan, 0.2, 0.4], ["0.2", "0.3"]),
         (True, [math.nan, -0.3, 0.2, math.nan], ["-0.3", "0.2"]),
+        (False, [math.inf, 0.3, 0.2, math.inf], ["0.2", "0.3"]),
     ],
 )
 def test_the_best_are_kept_whatever_their_sign(tmp_path, monkeypatch, maximise, scores, kept):
