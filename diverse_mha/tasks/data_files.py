@@ -30,13 +30,13 @@ def dictionaries_named(folder: str | Path) -> Iterator[None]:
     """
     try:
         yield
-    except (ValueError, RuntimeError) as stumbled:  # RuntimeError: a word twice
+    except Exception as stumbled:  # fairseq raises just that for a text that is not UTF-8
         if isinstance(stumbled, OptionError) and stumbled.__cause__ is None:
             raise  # in words of our own, about something else
         for path in sorted(Path(folder).rglob("dict*.txt")):
             try:
                 Dictionary.load(str(path))
-            except (ValueError, RuntimeError) as error:
+            except Exception as error:
                 said = next(iter(str(error).splitlines()), "")
                 raise OptionError(
                     f"{path}: not a dictionary of fairseq's ({said}); {CURE}"

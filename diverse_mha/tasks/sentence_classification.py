@@ -78,7 +78,7 @@ class SentenceClassificationTask(HalfPrecisionState, FairseqTask):
         dictionary = _load_dictionary(folder, "input0")
         labels = _names(_load_dictionary(folder, "label"))
         if len(labels) < 2:
-            raise OptionError(f"{folder}/label/dict.txt: {len(labels)} classes; there must be 2")
+            raise OptionError(f"{folder}/label/dict.txt: {len(labels)} classes; 2 are needed")
         pairs = (folder / "input1").is_dir()
         if pairs and _load_dictionary(folder, "input1").symbols != dictionary.symbols:
             raise OptionError(
@@ -134,6 +134,8 @@ class SentenceClassificationTask(HalfPrecisionState, FairseqTask):
         """Read a field of one word an example as numbers from 0."""
         special = self.dictionary.nspecial
         items = self._load(name, split, combine)
+        if items.supports_prefetch:  # of fairseq's older formats one can do nothing before
+            items.prefetch(range(len(items)))
         words = [items[i].tolist() for i in range(len(items))]
         # fairseq-preprocess puts an end mark behind them, unless it is told not to.
         words = [w[:-1] if w[1:] and w[-1] == self.dictionary.eos() else w for w in words]
@@ -146,19 +148,10 @@ class SentenceClassificationTask(HalfPrecisionState, FairseqTask):
             )
         return numbers
 
-    def max_positions(self):
-        """Return None: the model alone limits the length of a sentence."""
-        return None
-
     @property
     def source_dictionary(self) -> Dictionary:
         """The tokens of the sentences."""
         return self.dictionary
-
-    @property
-    def target_dictionary(self) -> None:
-        """None: what is predicted is a class, not a token."""
-        return None
 
 
 def _load_dictionary(folder: Path, name: str) -> Dictionary:

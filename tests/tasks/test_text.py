@@ -51,6 +51,19 @@ def test_data_of_the_other_task_are_told(name, there, message, tmp_path):
         TASK_REGISTRY[name].setup_task(TASK_DATACLASS_REGISTRY[name](data=f"{tmp_path}"))
 
 
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [(b"a 1\n\xff\xfe 1\n", "Incorrect encoding"), (b"a 1\na 1\n", "Duplicate")],
+)
+def test_a_damaged_dictionary_is_named(content, said, tmp_path):
+    (tmp_path / "dict.txt").write_bytes(content)
+    config = TASK_DATACLASS_REGISTRY["diverse_language_modeling"](data=f"{tmp_path}")
+    with pytest.raises(
+        ValueError, match=f"dict.txt: not a dictionary of fairseq's .{said}.*again$"
+    ):
+        TASK_REGISTRY["diverse_language_modeling"].setup_task(config)
+
+
 @pytest.mark.parametrize("combine", [True, False])
 def test_the_second_part_of_a_split_and_the_second_folder_are_looked_at(tmp_path, combine):
     for name in ("one", "two"):
