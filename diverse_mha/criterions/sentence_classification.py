@@ -1,12 +1,10 @@
 """Cross-entropy over classes with diversity terms, for sentence classification."""
 
 import math
-from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from fairseq.criterions import FairseqCriterion, register_criterion
-from fairseq.dataclass import FairseqDataclass
 from fairseq.logging import metrics
 
 from diverse_mha.common.errors import OptionError
@@ -15,11 +13,6 @@ from diverse_mha.criterions.diversity import DiversityMixin
 
 # Counts of a group travel in fairseq's logging output under these, summed over workers.
 _CORRECT, _TOTAL = "correct/", "total/"
-
-
-@dataclass
-class SentenceClassificationDiversityConfig(DiversityConfig, FairseqDataclass):
-    """The options of the terms; the loss itself has none."""
 
 
 class SentenceClassificationCriterion(FairseqCriterion):
@@ -52,9 +45,8 @@ class SentenceClassificationCriterion(FairseqCriterion):
         target = sample["target"]
         losses = F.cross_entropy(scores.float(), target, reduction="none")  # (B,)
         correct = scores.argmax(dim=-1) == target
-        loss = losses.sum() if reduce else losses
         logging_output = {
-            "loss": loss.detach(),
+            "loss": losses.detach().sum(),
             "correct": correct.sum(),
             "ntokens": sample["ntokens"],
             "nsentences": sample["nsentences"],
@@ -68,7 +60,7 @@ class SentenceClassificationCriterion(FairseqCriterion):
             for number, name in enumerate(self.groups):
                 logging_output[_CORRECT + name] = rights[number]
                 logging_output[_TOTAL + name] = totals[number]
-        return loss, sample["nsentences"], logging_output
+        return losses.sum() if reduce else losses, sample["nsentences"], logging_output
 
     @classmethod
     def reduce_metrics(cls, logging_outputs) -> None:
@@ -78,8 +70,8 @@ class SentenceClassificationCriterion(FairseqCriterion):
             return float(sum(log.get(key, 0) for log in logging_outputs))
 
         examples = total("sample_size")
-        loss = sum(_sum(log.get("loss", 0)) for log in logging_outputs)
-        metrics.log_scalar("loss", loss / max(examples, 1) / math.log(2), examples, round=4)
+        loss = total("loss") / max(examples, 1) / math.log(2)
+        metrics.log_scalar("loss", loss, examples, round=4)
         if examples:
             metrics.log_scalar("accuracy", 100 * total("correct") / examples, examples, round=2)
         for key in sorted({key for log in logging_outputs for key in log}):
@@ -95,14 +87,7 @@ class SentenceClassificationCriterion(FairseqCriterion):
         return True
 
 
-def _sum(loss) -> float:
-    """Sum losses per example, which ``reduce=False`` gives."""
-    return float(loss.sum()) if torch.is_tensor(loss) else float(loss)
-
-
-@register_criterion(
-    "sentence_classification_with_diversity", dataclass=SentenceClassificationDiversityConfig
-)
+@register_criterion("sentence_classification_with_diversity", dataclass=DiversityConfig)
 class SentenceClassificationWithDiversity(DiversityMixin, SentenceClassificationCriterion):
     """Cross-entropy of the classes plus the terms that are switched on.
 
