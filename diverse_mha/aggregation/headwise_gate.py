@@ -28,13 +28,15 @@ class HeadwiseGate(nn.Linear):
         num_heads: H, a divisor of C.
 
     Raises:
-        ValueError: if ``num_heads`` is no count.
+        ValueError: if ``num_heads`` is no count, or does not divide ``embed_dim``.
     """
 
     sees_input = True
 
     def __init__(self, embed_dim: int, num_heads: int):
         COUNT.check("num_heads", num_heads)
+        if embed_dim % num_heads:
+            raise ValueError(f"num_heads {num_heads} does not divide embed_dim {embed_dim}")
         super().__init__(embed_dim, embed_dim)
         self.gate = nn.Linear(embed_dim, num_heads, bias=False)
         for weight in (self.weight, self.gate.weight):

@@ -49,7 +49,7 @@ def hsic(
         Scalar, float32 (float64 for float64 ``x``), at least 0; lower = more diverse, 0 =
         independent (RBF) or uncorrelated (linear). Without unit for the RBF kernel, in fourth
         powers of the unit of ``x`` for the linear one. 0, with zero gradient, for one head or
-        fewer than two samples.
+        fewer than two samples, and for the RBF kernel where over half of the pairs coincide.
 
     Raises:
         ValueError: if a shape, dtype, name or the bandwidth is not as above.

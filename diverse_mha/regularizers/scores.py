@@ -29,7 +29,7 @@ def disagreement_scores(
 
     Returns:
         Scalars under ``"subspace"``, ``"position"`` and ``"output"``, those that were asked
-        for; each in (0, 1], higher = more diverse; no gradient.
+        for; each in [0, 1], higher = more diverse; no gradient.
 
     Raises:
         ValueError: if a shape or dtype is not as above.

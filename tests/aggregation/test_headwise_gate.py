@@ -85,3 +85,5 @@ def test_what_cannot_be_honoured_is_refused():
         gated(routing_iterations=2)
     with pytest.raises(ValueError, match="num_heads is 0; expected a whole number, 1 or more"):
         HeadwiseGate(C, 0)
+    with pytest.raises(ValueError, match=f"num_heads {C - 1} does not divide embed_dim {C}"):
+        HeadwiseGate(C, C - 1)

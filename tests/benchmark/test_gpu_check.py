@@ -154,7 +154,7 @@ def test_a_failure_is_not_repeated_in_the_same_run(check, monkeypatch):
 
 @pytest.fixture
 def pieces(monkeypatch, tmp_path):
-    """Run jobs of one part, or two, for some minutes by a clock of its own; what was tried, how long."""
+    """Run jobs of one part, or two, for minutes by a clock of its own; what was tried, how long."""
     clock = types.SimpleNamespace(now=0.0, monotonic=lambda: clock.now)
     monkeypatch.setattr(gpu, "time", clock)
     monkeypatch.setattr(gpu, "PARTS", {"part": ("Part", 1), "last": ("Last", 1)})

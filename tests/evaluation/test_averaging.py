@@ -191,7 +191,7 @@ def test_models_that_differ_in_what_no_shape_shows_are_refused(tmp_path, name):
 
 
 def test_options_of_models_without_a_dataclass_are_read(tmp_path):
-    """fairseq's LSTM and convolutional models keep theirs in a namespace."""
+    """Those of fairseq's LSTM and convolutional models stand in a namespace."""
     paths = [
         write(
             tmp_path / f"{n}.pt", [n], cfg={"model": argparse.Namespace(encoder_attention_heads=n)}
