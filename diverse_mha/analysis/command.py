@@ -98,14 +98,17 @@ def run(args: argparse.Namespace) -> int:
     models, against = open_models(
         args.checkpoints, args.data, selection, against=args.against, cpu=args.cpu
     )
-    names = short_names([*args.checkpoints, *([args.against] if args.against else [])])
+    paths = [*args.checkpoints, *([args.against] if args.against else [])]
+    names = short_names(paths)
+    # Before the long work: a training may replace or remove a checkpoint meanwhile.
+    hashes = {path: sha256_of(path) for path in paths}
     analyses = [
         analyze(loaded, selection, name=name, against=against)
         for name, loaded in zip(names, models, strict=False)
     ]
     results = [analysis.result for analysis in analyses]
     for result in results:
-        result["sha256"] = sha256_of(result["checkpoint"])
+        result["sha256"] = hashes[result["checkpoint"]]
     content = {
         "subset": args.subset,
         "data": args.data,
@@ -120,17 +123,17 @@ def run(args: argparse.Namespace) -> int:
         content["against"] = {
             "name": names[-1],
             "checkpoint": args.against,
-            "sha256": sha256_of(args.against),
+            "sha256": hashes[args.against],
         }
-    if args.json:
-        print(json.dumps(content, indent=2, ensure_ascii=False))
-    else:
-        print(format_tables(results, args.subset, names[-1] if against else None))
-    if in_folder:
+    if in_folder:  # before printing, which ends where a pipe is closed
         write_folder(output, content, analyses, describe(args, selection, content))
         print(f"wrote {output / 'report.html'}", file=sys.stderr)
     elif output is not None:
         write_json(output, content)
+    if args.json:
+        print(json.dumps(content, indent=2, ensure_ascii=False))
+    else:
+        print(format_tables(results, args.subset, names[-1] if against else None))
     return 0
 
 

@@ -49,10 +49,7 @@ class Moments:
                 f"moments of vectors of {width} numbers: got {tuple(x.shape)} of {x.dtype}, "
                 f"expected (N, {width}) of a floating-point dtype"
             )
-        # A sum of weights over a long sentence is rounded more than once, but not in half
-        # precision, where it is rounded when it is stored.
-        times = 4 if x.dtype in (torch.float32, torch.float64) else 1
-        self._resolution = max(self._resolution, times * torch.finfo(x.dtype).eps)
+        self._resolution = max(self._resolution, resolution(x.dtype))
         rows = max(CHUNK // width, 1)
         for chunk in x.detach().to(self.mean.device).split(rows):
             if chunk.size(0):
@@ -84,3 +81,13 @@ class Moments:
         spread = scatter.diagonal().clamp_min(0) / max(self.count, 1)
         still = spread.sqrt() <= self._resolution * self.mean.abs()
         return scatter.masked_fill(still, 0.0).masked_fill(still.unsqueeze(1), 0.0)
+
+
+def resolution(dtype: torch.dtype) -> float:
+    """What may be rounding in vectors of a dtype, relative to their size.
+
+    A sum of weights over a long sentence is rounded more than once, but not in half precision,
+    where it is rounded when it is stored.
+    """
+    times = 4 if dtype in (torch.float32, torch.float64) else 1
+    return times * torch.finfo(dtype).eps

@@ -53,5 +53,5 @@ def render(content: dict, sections: dict[str, list[tuple[Plot, bytes]]], setting
         against_table=against and against_table(results, against["name"], COMPONENT_TITLES),
         sections=numbered,
         pixels=PIXELS,
-        legend=legend(results[0]),
+        legend=legend(results),
     )

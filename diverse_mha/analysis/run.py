@@ -86,7 +86,7 @@ def analyze(
         try:
             meter.update(states)
             if comparison is not None:
-                measured = f"--against {against.path}"  # the other has passed
+                measured = f"{loaded.path} beside --against {against.path}"
                 comparison.update(states, head_states(against.model, sample, ("outputs",)))
         except ValueError as error:  # of NaN
             raise UserError(f"{measured}: {error}") from error

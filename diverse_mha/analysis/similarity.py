@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from diverse_mha.analysis.moments import Moments
+from diverse_mha.analysis.moments import Moments, resolution
 
 KERNELS = ("linear", "rbf")
 WIDTH = 0.5  # of the median distance: the middle one of those Kornblith et al. 2019 try
@@ -130,11 +130,11 @@ def centred_rbf(x: Tensor, width: float = WIDTH) -> Tensor:
     """
     if not bool(x.isfinite().all()):
         raise ValueError("a vector holds NaN or infinity; similarities would mean nothing")
+    least = resolution(x.dtype) * float(x.abs().max())  # as ``Moments``
     x = x.detach().double()
     distance = torch.cdist(x, x, compute_mode="donot_use_mm_for_euclid_dist")
     others = ~torch.eye(x.size(0), dtype=torch.bool, device=x.device)
     pairs = distance[others]
-    least = 4 * torch.finfo(torch.float32).eps * x.abs().max()  # as ``Moments``
     sigma = width * pairs.median()
     if sigma <= least and bool((differ := pairs > least).any()):
         sigma = width * pairs[differ].median()

@@ -217,7 +217,7 @@ def model_tables(result: dict, titles: Mapping[str, str] | None = None) -> list[
             groups.append([["" if i else title, *line] for i, line in enumerate(lines)])
         label = f"layers-{part.name}-{file_name(result['name'])}"
         headings = ["component", "layer", *part.headings]
-        meanings = [*part.meanings, _rows_over_all(result)]
+        meanings = [*part.meanings, _rows_over_all([result])]
         tables.append(Table(label, part.title, 2, headings, groups, meanings))
     return tables
 
@@ -266,11 +266,12 @@ def number(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
 
 
-def legend(result: dict) -> list[str]:
-    """Lines that say what the columns and rows of a model's tables mean."""
-    return [*(m for part in parts_of(result) for m in part.meanings), _rows_over_all(result)]
+def legend(results: list[dict]) -> list[str]:
+    """Lines that say what the columns and rows of the models' tables mean."""
+    meanings = [meaning for part in parts_of(results[0]) for meaning in part.meanings]
+    return [*meanings, _rows_over_all(results)]
 
 
-def _rows_over_all(result: dict) -> str:
-    last, every = last_layer([result]), all_layers([result])
+def _rows_over_all(results: list[dict]) -> str:
+    last, every = last_layer(results), all_layers(results)
     return f"all, last: mean of the components' {last} layers; all, mean: of {every}"

@@ -40,7 +40,7 @@ def format_tables(results: list[dict], subset: str, against: str | None = None) 
     lines += map(_text, _of_several(results, against))
     for sentence in contradictions(results):
         lines += [*textwrap.wrap(sentence, WIDTH), ""]
-    for line in (*legend(results[0]), *([] if against is None else [AGAINST_MEANING])):
+    for line in (*legend(results), *([] if against is None else [AGAINST_MEANING])):
         lines += textwrap.wrap(line, WIDTH, subsequent_indent="  ")
     return "\n".join(lines)
 

@@ -1,14 +1,16 @@
 """The command, from checkpoint files and data to tables."""
 
+import hashlib
 import json
 import re
+import shutil
 
 import numpy as np
 import pytest
 import torch
 from fairseq import checkpoint_utils
 
-from diverse_mha.analysis import output
+from diverse_mha.analysis import command, output
 from diverse_mha.analysis.checkpoints import load
 from diverse_mha.cli import run
 from diverse_mha.common.errors import UserError
@@ -50,6 +52,30 @@ def test_size_of_batches_changes_nothing_but_rounding(checkpoint, data, capsys):
     assert len(numbers(whole)) > 300
     # The model computes in float32.
     assert numbers(parts) == pytest.approx(numbers(whole), rel=1e-4, abs=1e-5)
+
+
+def test_nothing_is_lost_where_a_checkpoint_goes_or_a_pipe_is_closed(
+    checkpoint, data, tmp_path, monkeypatch
+):
+    """A training removes old checkpoints; ``| head`` reads some lines."""
+    path = shutil.copy(checkpoint, tmp_path / "checkpoint3.pt")
+    measure = command.analyze
+
+    def analyze_and_remove(*args, **options):
+        path.unlink()
+        return measure(*args, **options)
+
+    def close(*args):
+        raise BrokenPipeError
+
+    monkeypatch.setattr(command, "analyze", analyze_and_remove)
+    monkeypatch.setattr(command, "format_tables", close)
+    words = ["--cpu", "--measures", "cka", "--output", str(tmp_path / "scores.json")]
+    with pytest.raises(BrokenPipeError):
+        run(["analyze", str(path), str(data), *words])
+    written = json.loads((tmp_path / "scores.json").read_text())["models"][0]
+    assert written["sha256"] == hashlib.sha256(checkpoint.read_bytes()).hexdigest()
+    assert written["summary"]["cka"]["mean"] > 0
 
 
 def test_the_quickstart_has_the_mean_cka_over_layers(checkpoint, data, capsys):
@@ -179,7 +205,7 @@ def test_what_cannot_be_measured_is_named(save, checkpoint, data):
     torch.save(state, broken)
     with pytest.raises(UserError, match="broken/checkpoint_best.pt: encoder, layer 2: .*NaN"):
         run(["analyze", str(broken), str(data), "--cpu"])
-    with pytest.raises(UserError, match="^--against .*broken/checkpoint_best.pt: .*NaN"):
+    with pytest.raises(UserError, match="beside --against .*broken/checkpoint_best.pt: .*NaN"):
         run(["analyze", str(checkpoint), str(data), "--cpu", "--against", str(broken)])
 
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 from PIL import Image
 
+from diverse_mha.analysis.figures import tsne
 from diverse_mha.analysis.figures.attention import HEIGHT, attention_beside, attention_maps
 from diverse_mha.analysis.figures.beside import beside_maps
 from diverse_mha.analysis.figures.curves import curves_of_layers, curves_of_models
@@ -202,6 +203,7 @@ def test_the_legend_has_every_model_and_no_two_look_alike():
     assert [text.get_text() for text in legend.get_texts()] == [f"m{n}" for n in range(12)]
     looks = {(line.get_color(), line.get_linestyle()) for line in legend.get_lines()}
     assert len(looks) == 12
+    assert len({tuple(tsne._look(n).values()) for n in range(12)}) == 12
 
 
 def test_heads_are_mapped_only_if_there_are_enough_of_one_width():

@@ -137,6 +137,15 @@ def test_a_set_that_does_not_vary_is_like_nothing():
         assert cka(x, constant, kernel="rbf") == cka(constant, constant, kernel="rbf") == 0.0
 
 
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_what_counts_as_rounding_is_that_of_the_dtype(kernel):
+    fine = 1 + 1e-8 * responses(50, 4, 4)[0]
+    assert cka(fine, fine, kernel) == pytest.approx(1.0)
+    coarse = torch.ones(50, 1, dtype=torch.bfloat16)
+    coarse[::2] += torch.finfo(torch.bfloat16).eps
+    assert coarse.unique().numel() == 2 and cka(coarse, coarse, kernel) == 0.0
+
+
 def test_one_dead_dimension_is_left_out():
     x, y = responses(50, 4, 4)
     dead = torch.cat((y, torch.full((50, 1), 7.0, dtype=torch.float64)), dim=1)

@@ -100,7 +100,8 @@ def test_each_layer_has_its_own_score_and_their_mean_is_that_of_d():
     place = headings_of(found).index("Out.")
     rows = {row[:2]: row[2][place] for row in rows_of(found)}
     assert [rows["encoder", name] for name in ("1", "2", "mean")] == [0.2, 0.6, 0.3]
-    assert legend(found)[0].startswith("SVCCA: ") and "cover 90 % of the" in legend(found)[0]
+    first = legend([found])[0]
+    assert first.startswith("SVCCA: ") and "cover 90 % of the" in first
 
 
 def test_what_one_model_lacks_has_no_table_of_several():
@@ -119,8 +120,9 @@ def test_what_one_model_lacks_has_no_table_of_several():
 def test_what_was_chosen_is_not_called_last_or_all():
     whole, some = result("a", 0.0, 0.5), result("a", 0.0, 0.5, depth=6)
     said = "all, last: mean of the components' {} layers; all, mean: of {}"
-    assert legend(whole)[-1] == said.format("last", "all layers")
-    assert legend(some)[-1] == said.format("last chosen", "the chosen layers")
+    assert legend([whole])[-1] == said.format("last", "all layers")
+    for models in ([some], [whole, some], [some, whole]):
+        assert legend(models)[-1] == said.format("last chosen", "the chosen layers")
     titles = [table.title for table in comparison_tables([whole, whole])]
     assert "Mean over all layers and components" in titles
     titles = [table.title for table in comparison_tables([whole, some])]
@@ -164,7 +166,7 @@ def test_a_measure_by_itself_is_explained_without_the_others():
             layer["cka-rbf"] = {"mean": 0.5}
     del found["disagreement"]
     found["summary"] = summarise(found["components"])
-    assert legend(found)[0].startswith("CKA-RBF: RBF kernel, on a sample of positions; mean over")
+    assert legend([found])[0].startswith("CKA-RBF: RBF kernel, on a sample of positions; mean over")
 
 
 def test_one_sentence_where_measures_contradict():

@@ -75,4 +75,6 @@ def _draw(axis, groups: list[tuple[int, Tensor]]) -> None:
 
 
 def _look(i: int) -> dict[str, str]:
-    return {"color": COLOURS[i % len(COLOURS)], "marker": MARKERS[i % len(MARKERS)]}
+    # Those of the same colour have other markers.
+    marker = MARKERS[(i + i // len(COLOURS)) % len(MARKERS)]
+    return {"color": COLOURS[i % len(COLOURS)], "marker": marker}
