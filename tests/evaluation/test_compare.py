@@ -100,12 +100,15 @@ def test_the_environment_stays_as_it_was(files, monkeypatch, before):
     assert found[0] == found[1] != found[2], "the seed that counts is that of the command"
 
 
+@pytest.mark.parametrize("more", ["", " "])
 @pytest.mark.parametrize(("differ", "exact"), [(1, 1.0), (2, 0.5)])
-def test_randomisation_counts_swaps_that_change_nothing(files, differ, exact):
+def test_randomisation_counts_swaps_that_change_nothing(files, differ, exact, more):
     good, bad = ((files / name).read_text().splitlines() for name in ("good", "bad"))
     places = [n for n, pair in enumerate(zip(good, bad, strict=True)) if len(set(pair)) > 1]
     for place in places[:differ]:
         good[place] = bad[place]
+    for place in places[differ:]:
+        good[place] += more  # which no n-gram has
     (files / "near").write_text("\n".join(good) + "\n")
     output = files / "out.json"
     call(files, "near", "good", "--tests", "randomisation", "--output", str(output))
