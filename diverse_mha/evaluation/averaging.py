@@ -210,6 +210,11 @@ def _ends_of_epochs(found: dict[int, Path]) -> dict[int, Path]:
     """Checkpoints of epochs that ended where one named by its updates is missing."""
     numbers = sorted(found)
     interval, ends = _interval(numbers), {}
+    if interval:
+        newest = load_checkpoint(found[numbers[-1]], mmap=True)
+        asked = settings(newest, "checkpoint").get("save_interval_updates") or interval
+        # Where every epoch ends on the interval, every second checkpoint has an epoch's name.
+        interval = asked if interval == 2 * asked else interval
     for before, after in pairwise(numbers):
         for path in _ends_between(found[before], found[after]) if after - before > interval else ():
             if path.exists():

@@ -71,7 +71,7 @@ def count_tokens(data: Path, subset: str) -> int:
     Raises:
         UserError: If the folder, its dictionary or the subset is not there, or it is empty.
     """
-    from fairseq.data.indexed_dataset import MMapIndexedDataset
+    from fairseq.data.data_utils import load_indexed_dataset
 
     check_data_exists(data)
     if not (data / "dict.txt").is_file():
@@ -79,7 +79,7 @@ def count_tokens(data: Path, subset: str) -> int:
     if not (data / f"{subset}.idx").is_file():
         raise UserError(f"--subset {subset}: not in {data}; there: {splits_in(data)}")
     check_split(data, subset)
-    text = MMapIndexedDataset(str(data / subset))
+    text = load_indexed_dataset(str(data / subset))  # of any of fairseq's formats
     return int(text.sizes.sum())  # text must live on: the sizes are a view of its mapped file
 
 

@@ -42,7 +42,7 @@ _HYPOTHESIS = re.compile(r"H-(\d+)\t[^\t]*\t(.*)", re.DOTALL)
 _REFUSED = dict.fromkeys(
     ("--source-lang", "--target-lang", "-s", "-t"),
     "is given by this script; use --target-lang LANG, which follows from the checkpoint otherwise",
-)
+) | {"--remove-bpe": "is given by this script, by the data's subwords; use --post-process"}
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -287,22 +287,20 @@ def main(words: Sequence[str]) -> int:
         generated = generate(args, folder)
         tokenised = read_hypotheses(generated, len(tok))
     args.seconds = time.monotonic() - start
-    plain = detokenise(
-        tokenised, args.moses_language or languages[pair.index(language)] or language
-    )
+    plain = detokenise(tokenised, args.moses_language or languages.get(language) or language)
     report(args, output, args.subset, (tokenised, plain), (tok, raw))
     return 0
 
 
-def _preparation(data: Path) -> tuple[list[str | None], bool]:
-    """Read what data-prep left in the data folder: each side's Moses language; if lower-cased."""
+def _preparation(data: Path) -> tuple[dict[str, str | None], bool]:
+    """Read what data-prep left in the data folder: Moses languages by ours; if lower-cased."""
     note = data / "corpus.json"
     if not note.is_file():
-        return [None, None], False
+        return {}, False
     try:
         made = json.loads(note.read_text(encoding="utf-8"))
-        source, target = made["tokenizer_languages"]
-        return [source, target], bool(made.get("lowercase", False))
+        sides = zip((made["source"], made["target"]), made["tokenizer_languages"], strict=True)
+        return dict(sides), bool(made.get("lowercase", False))
     except (ValueError, LookupError, TypeError) as error:
         raise UserError(
             f"{note}: damaged, or not of data-prep; prepare the data anew, or, without --source, "

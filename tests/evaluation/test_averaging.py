@@ -129,6 +129,17 @@ def test_an_epoch_that_ends_on_the_interval_is_the_missing_one(tmp_path):
     assert [path.name for path in found] == [BY_UPDATE[0], "checkpoint1.pt", *BY_UPDATE[1:]]
 
 
+def test_epochs_that_all_end_on_the_interval_are_every_second_one(tmp_path):
+    cfg = {"checkpoint": {"save_interval_updates": 10}}
+    for epoch in (1, 2, 3):
+        write(tmp_path / f"checkpoint_{epoch}_{20 * epoch - 10}.pt", [0.0], cfg=cfg)
+        write(tmp_path / f"checkpoint{epoch}.pt", [0.0], count=20 * epoch, cfg=cfg)
+    found = averaging.newest_checkpoints(tmp_path, 4, "update")
+    assert [path.name for path in found] == [
+        *("checkpoint1.pt", "checkpoint_2_30.pt", "checkpoint2.pt", "checkpoint_3_50.pt")
+    ]
+
+
 def test_an_epoch_that_ends_elsewhere_is_not(tmp_path):
     for name in BY_UPDATE:
         write(tmp_path / name, [0.0])
@@ -171,7 +182,7 @@ def test_an_epoch_that_ends_elsewhere_is_not(tmp_path):
 )
 def test_a_gap_is_refused(tmp_path, names, count, by, message):
     for name in names:
-        (tmp_path / name).touch()
+        write(tmp_path / name, [0.0])
     with pytest.raises(UserError, match=message):
         averaging.newest_checkpoints(tmp_path, count, by)
 

@@ -1,5 +1,6 @@
 """Scoring: plain text of tokens, BLEU both ways, what cannot be scored, files of results."""
 
+import errno
 import json
 import urllib.error
 
@@ -113,7 +114,7 @@ def test_interrupted_writing_leaves_no_scores(tmp_path, monkeypatch):
     output.write_text("{}")
 
     def fail(part, path):
-        raise OSError("disk full")
+        raise OSError(errno.ENOSPC, "disk full")
 
     monkeypatch.setattr(files.os, "replace", fail)
     with pytest.raises(OSError, match="disk full"):

@@ -149,6 +149,7 @@ def test_fairseqs_options_come_last(tmp_path, main):
         ("--target-la=en", "--target-la: is given by this script; use --target-lang LANG"),
         ("-s", "-s: is given by this script; use --target-lang LANG"),
         ("-ten", "-ten: is given by this script; use --target-lang LANG"),
+        ("--remove-bpe", "--remove-bpe: is given by this script, .*; use --post-process"),
         ("--skip-invalid", "--skip-invalid: leaves out what is to be scored; leave it out"),
     ],
 )
@@ -243,10 +244,11 @@ def test_a_length_penalty_that_is_no_number_of_use_is_refused(value):
 
 @pytest.mark.parametrize("lowercase", [True, False])
 def test_lowercased_data_is_known_by_its_note(tmp_path, lowercase):
-    assert evaluate._preparation(tmp_path) == ([None, None], False)
+    assert evaluate._preparation(tmp_path) == ({}, False)
     note = {"tokenizer_languages": ["de", "en"], "lowercase": lowercase}
+    note |= {"source": "deu", "target": "eng"}
     (tmp_path / "corpus.json").write_text(json.dumps(note))
-    assert evaluate._preparation(tmp_path) == (["de", "en"], lowercase)
+    assert evaluate._preparation(tmp_path) == ({"deu": "de", "eng": "en"}, lowercase)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])

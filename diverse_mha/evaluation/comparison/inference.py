@@ -18,7 +18,7 @@ class Difference:
     interval: tuple[float, float] | None = None  # of 95 %; None: nothing is known of its spread
     p: float | None = None  # two-sided, of no difference; None likewise
     standard_error: float | None = None
-    degrees: float | None = None  # of freedom, of the t distribution of interval and p
+    degrees: float | None = None  # of freedom, of t of interval and p; None: infinite, or none
     over_seeds: bool = False  # seeds are taken into account; if not, it is about these models only
     by_seed: bool = False  # models of the same seed were compared (:func:`by_rows_and_seeds`)
 
@@ -36,7 +36,8 @@ def by_t(value: float, error: float, degrees: float, *, over_seeds: bool) -> Dif
         return Difference(value, over_seeds=over_seeds)
     p = float(2 * t.sf(abs(value) / error, degrees)) if error else 1.0
     width = float(t.ppf((1 + LEVEL) / 2, degrees)) * error
-    return Difference(value, (value - width, value + width), p, error, degrees, over_seeds)
+    finite = degrees if math.isfinite(degrees) else None  # JSON has no infinity
+    return Difference(value, (value - width, value + width), p, error, finite, over_seeds)
 
 
 def satterthwaite(total: float, parts: Sequence[tuple[float, int]]) -> float:

@@ -123,17 +123,9 @@ def to_json(systems: Sequence[System]) -> list[dict]:
             "name": one.name,
             "runs": [{"path": run.path, "seed": run.seed, **run.scores} for run in one.runs],
             "measures": {
-                name: {"mean": found.mean, "sd": found.spread, **_plain(found)}
+                name: {"mean": found.mean, "sd": found.spread, **asdict(found)}
                 for name, found in one.measures.items()
             },
         }
         for one in systems
     ]
-
-
-def _plain(found: Measured) -> dict:
-    content = asdict(found)
-    degrees = found.difference and found.difference.degrees
-    if degrees == float("inf"):  # JSON has no such number
-        content["difference"]["degrees"] = None
-    return content

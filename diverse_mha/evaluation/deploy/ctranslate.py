@@ -35,7 +35,7 @@ here = Path(__file__).parent
 {segmenter}
 normalise = sacremoses.MosesPunctNormalizer({source!r}).normalize
 tokeniser, detokeniser = sacremoses.MosesTokenizer({source!r}), sacremoses.MosesDetokenizer({target!r})
-lines = [line.rstrip("\\r\\n") for line in open(0, encoding="utf-8", newline="\\n")]
+lines = [line.rstrip("\\r\\n") for line in open(0, encoding="utf-8-sig", newline="\\n")]
 tokens = [tokeniser.tokenize({prepared}, aggressive_dash_splits={aggressive}, return_str=True) for line in lines]
 words = [segment(line{lower}).split() for line in tokens]
 for n, line in enumerate(words, 1):
