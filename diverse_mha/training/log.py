@@ -112,7 +112,7 @@ def _of_simple(line: str, subset: str) -> dict:
 def finished(path: Path) -> bool:
     """Tell whether the last start that a log holds came to its end, and not to ``stop_time_hours``.
 
-    fairseq, started again, would make one update more than ``max_update`` before it looks.
+    Such a training need not be started again, which would load its model, on a GPU if it has one.
     """
     if not path.is_file():
         return False

@@ -58,23 +58,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", type=Path, metavar="FOLDER", help="where everything goes (runs/reproduce)"
     )
-    parser.add_argument(
-        "--gpus",
-        type=int,
-        metavar="N",
-        help="GPUs to train on at most, 0 for the CPU; a run takes as many as can share the "
-        "batches of its updates (default: those here; with --dry-run at the paper's scale "
-        f"{PAPER_GPUS})",
+    text = (
+        "GPUs to train on at most, 0 for the CPU; a run takes as many as can share the batches of "
+        f"its updates (default: those here; with --dry-run at the paper's scale {PAPER_GPUS})"
     )
+    add_number(parser, "gpus", None, text, least=0)
     text = "runs side by side, which share the cores and the GPUs evenly (default: 1)"
     add_number(parser, "jobs", None, text)
     parser.add_argument(
         "--data", type=Path, metavar="FOLDER", help="prepared corpora (data; smoke: in --out)"
     )
     add_from(parser, "corpora as downloaded, in it or in folders named as those of --data")
-    parser.add_argument(
-        "--updates", type=int, metavar="N", help="updates of every training, for a trial"
-    )
+    add_number(parser, "updates", None, "updates of every training, for a trial")
     parser.add_argument(
         "--bf16",
         action=argparse.BooleanOptionalAction,
@@ -97,8 +92,6 @@ def run(args: argparse.Namespace) -> int:
             raise UserError(f"--{name} {value} has no effect with --collect; leave one of them out")
     items = _items(args)
     choices = Choices(args.scale, _seeds(args.seeds), args.updates, args.bf16)
-    if args.updates is not None and args.updates < 1:
-        raise UserError(f"--updates {args.updates}: must be at least 1")
     place = _place(args)
     if args.dry_run:
         gpus = {"smoke": 0, "paper": PAPER_GPUS}.get(args.scale, torch.cuda.device_count())
@@ -177,8 +170,6 @@ def _place(args: argparse.Namespace) -> Place:
     out = (args.out or ROOT / "runs" / "reproduce").absolute()
     check_folder("--out", out)
     data = out / "smoke" / "data" if args.scale == "smoke" else ROOT / "data"
-    if args.gpus is not None and args.gpus < 0:
-        raise UserError(f"--gpus {args.gpus}: must be 0 (the CPU) or more")
     if args.gpus and args.scale == "smoke":
         raise UserError(f"--gpus {args.gpus}: the smoke scale trains on the CPU; leave it out")
     if args.local is not None and not args.local.is_dir():

@@ -2,7 +2,11 @@
 
 from dataclasses import dataclass, field, replace
 
+from diverse_mha.common.errors import OptionError
+
 SCALES = ("smoke", "small", "paper")
+#: Scores that a table's rows can be tested by.
+TESTED = ("BLEU", "chrF", "perplexity", "accuracy")
 
 
 @dataclass(frozen=True)
@@ -112,7 +116,8 @@ class Table(Item):
         rows: The rows, the baseline first where there is one.
         baseline: The row that speeds are relative to, or None.
         tested: The score whose difference to the baseline row is tested, as
-            :mod:`diverse_mha.evaluation.comparison` names it; None: no test.
+            :mod:`diverse_mha.evaluation.comparison` names it, which takes a baseline; None: no
+            test.
     """
 
     columns: tuple[str, ...]
@@ -122,7 +127,11 @@ class Table(Item):
 
     def __post_init__(self):
         for row in self.rows:
-            assert len(row.cells) == len(self.columns), (self.paper, self.name, row.name)
+            if len(row.cells) != len(self.columns):
+                raise OptionError(
+                    f"{self.paper} {self.name}: row {row.name!r} has {len(row.cells)} cells for "
+                    f"{len(self.columns)} columns; give one for each, None where there is none"
+                )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -103,7 +103,7 @@ def plan(experiment: Experiment, scale: str, seed: int = 1, *, updates: int | No
     changed = {}
     for name, value in wanted.items():
         there = lookup(base, name)
-        if there != value and (there is not None or value is not False):  # off is the default
+        if there != value and not (there is None and value is False and name in _OFF):
             changed[name] = value
     composed = compose(recipe.config, choices, changed)
     average = [recipe.average, "update"] if recipe.average else 0
@@ -135,6 +135,9 @@ def _shape(experiment: Experiment, recipe: Recipe) -> dict[str, int]:
     return both_sides(**shape)
 
 
+# Off where a recipe does not say, so that naming them off changes nothing; of other settings the
+# default may be on.
+_OFF = ("common.bf16", "common.fp16")
 # Said in a name otherwise, or the same in all runs of a scale.
 _UNNAMED = ("common.", "checkpoint.", "task.", "dataset.", "lr_scheduler.")
 

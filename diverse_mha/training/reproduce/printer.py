@@ -79,10 +79,10 @@ def lay_out(
             if relative:
                 line += [_ratio(number and number.paper, base.paper)] * published
                 doubtful = base.doubtful or (number is not None and number.doubtful)
-                there = number is not None and number.count > 0
+                there = number is not None and number.count > 0 and base.count > 0
                 elsewhere = there and len(number.machines | base.machines) > 1
                 across |= elsewhere
-                mark = "*" * (doubtful or elsewhere)
+                mark = "*" * (there and (doubtful or elsewhere))
                 line += [_ratio(number and number.mean, base.mean) + mark]
     return Layout(
         title=table.heading,

@@ -157,10 +157,11 @@ def _be(module: str, arguments: Sequence[str], output: int, environment: Mapping
         os.environ.update(environment)
         sys.argv = [module, *arguments]
         warnings.filterwarnings("ignore", category=UserWarning)
-        # Tiny tensors: a second thread costs more than it brings, most of all on a busy machine,
-        # where the threads spin while they wait for each other.
-        torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1").partition(",")[0]))
         try:
+            # Tiny tensors: a second thread costs more than it brings, most of all on a busy
+            # machine, where the threads spin while they wait for each other.
+            threads = os.environ.get("OMP_NUM_THREADS") or "1"
+            torch.set_num_threads(int(threads.partition(",")[0]))
             runpy.run_module(module, run_name="__main__", alter_sys=True)
             code = 0
         except SystemExit as stop:

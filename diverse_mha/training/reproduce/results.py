@@ -84,7 +84,7 @@ def collect(
         "scores": scores,
         "seconds": {name: round(value, 1) for name, value in seconds.items()},
         "commands": commands,
-        "hardware": cost and hardware(share, gpus),
+        "hardware": cost and (cost.get("hardware") or hardware(share, gpus)),
         "versions": versions(),
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
     }
@@ -110,10 +110,11 @@ def best_validation(run: Run, validation: list[dict]) -> dict | None:
     return choose(reversed(scored), key=lambda entry: entry[metric]) if scored else None
 
 
-def note_cost(folder: Path, processor: float, seconds: float, since: int) -> None:
+def note_cost(folder: Path, processor: float, seconds: float, since: int, machine: dict) -> None:
     """Add a start of a training: processor time, duration, and the updates it made.
 
     Those are read off its log behind the ``since`` bytes that the starts before it had written.
+    The machine is that of the last start; what comes after the training may run on another.
     """
     log = folder / TRAIN_LOG
     updates = read_log(log, since)["updates_of_last_start"] if log.is_file() else 0
@@ -121,7 +122,8 @@ def note_cost(folder: Path, processor: float, seconds: float, since: int) -> Non
         return
     start = {"processor_seconds": processor, "seconds": seconds, "updates": updates}
     before = read(folder / COST) or {}
-    write_json(folder / COST, {k: round(v + before.get(k, 0), 2) for k, v in start.items()})
+    total = {k: round(v + before.get(k, 0), 2) for k, v in start.items()}
+    write_json(folder / COST, total | {"hardware": machine})
 
 
 def had_to_share(result: Mapping) -> bool:

@@ -255,7 +255,8 @@ class Runner:
         finally:  # also where it failed or was interrupted, which ended it
             if progress is not None and command is not None:
                 seconds = time.monotonic() - begun
-                results.note_cost(path.parent, command.seconds, seconds, written)
+                machine = results.hardware(share, self._gpus(run, share))
+                results.note_cost(path.parent, command.seconds, seconds, written, machine)
         return command.seconds
 
     def _measure(self, need: Need, slot: int) -> Iterator[Waiting]:
@@ -281,8 +282,8 @@ class Runner:
             yield command
         if command.code:
             said = last_line(log).removeprefix("error: ")
-            known = command.code - 128 in signal.valid_signals()
-            by_signal = f" ({signal.Signals(command.code - 128).name})" if known else ""
+            number = command.code - 128
+            by_signal = f" ({signal.Signals(number).name})" if number in set(signal.Signals) else ""
             raise UserError(
                 f"{step.name} ended with exit code {command.code}{by_signal}: {said[:300]}; "
                 f"log: {log}"

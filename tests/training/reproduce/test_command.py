@@ -200,7 +200,7 @@ def test_every_table_has_commands_that_the_launcher_reads(scale, capsys):
             "fp16 needs a GPU; give --no-bf16",
         ),
         (["li2018", "1", "--scale", "smoke", "--seeds", "a"], "--seeds a: give different"),
-        (["li2018", "1", "--scale", "smoke", "--updates", "0"], "--updates 0: must be at least 1"),
+        (["li2018", "1", "--scale", "smoke", "--updates", "0"], "--updates: 0 is not a whole"),
         (["li2018", "1", "--scale", "smoke", "--jobs", "2", "--dry-run"], "--jobs 2 has no effect"),
         (["li2018", "1", "--scale", "smoke", "--collect", "--dry-run"], "--collect has no effect"),
         (["study", "all", "--scale", "paper"], "--scale paper: not there for study all; choose"),
@@ -217,7 +217,7 @@ def test_every_table_has_commands_that_the_launcher_reads(scale, capsys):
             "--from / has no effect with --collect",
         ),
         (["li2018", "1", "--scale", "smoke", "--jobs", "0"], "--jobs: 0 is not a whole number"),
-        (["li2018", "1", "--scale", "smoke", "--gpus", "-1"], "--gpus -1: must be 0"),
+        (["li2018", "1", "--scale", "smoke", "--gpus", "-1"], "--gpus: -1 is not a whole"),
         (["li2018", "1", "--scale", "smoke", "--gpus", "2"], "--gpus 2: the smoke scale trains on"),
         (["li2018", "1", "--scale", "smoke", "--from", "no"], "--from no: no such folder"),
         (["li2018", "1", "--scale", "smoke", "--from", "/"], "--from /: the smoke scale makes"),
@@ -249,21 +249,25 @@ OWN = Experiment("ptb")
 
 
 @pytest.mark.parametrize(
-    ("experiment", "measure", "baseline", "message"),
+    ("experiment", "measure", "more", "message"),
     [
-        (replace(OWN, corpus="pbt"), "perplexity", None, "own table-1: no corpus 'pbt'; choose"),
-        (OWN, "perplexty", None, "own table-1: no measure 'perplexty'; choose from "),
-        (OWN, "perplexity", "plain", "own table-1: no baseline 'plain'; choose from one"),
+        (replace(OWN, corpus="pbt"), "perplexity", {}, "own table-1: no corpus 'pbt'; choose"),
+        (OWN, "perplexty", {}, "own table-1: no measure 'perplexty'; choose from "),
+        (OWN, "perplexity", {"baseline": "plain"}, "own table-1: no baseline 'plain'; choose from"),
+        (OWN, "perplexity", {"tested": "perplexity"}, "own table-1: no baseline None; choose from"),
+        (
+            *(OWN, "perplexity", {"tested": "bleu", "baseline": "one"}),
+            "own table-1: no score to test by, 'bleu'; choose from BLEU, chrF, perplexity, accurac",
+        ),
+        (OWN, "perplexity", {"columns": ("x", "y")}, "row 'one' has 1 cells for 2 columns; give"),
     ],
 )
-def test_a_table_of_ones_own_names_what_there_is(
-    experiment, measure, baseline, message, monkeypatch
-):
+def test_a_table_of_ones_own_names_what_there_is(experiment, measure, more, message, monkeypatch):
     monkeypatch.setattr(papers, "PAPERS", {})
     rows = (Row("one", "One", (Cell(experiment, measure),)),)
     with pytest.raises(ValueError, match=message):
-        named = {"paper": "own", "name": "table-1", "title": "A title"}
-        papers.add_table(Table(**named, columns=("x",), rows=rows, baseline=baseline))
+        named = {"paper": "own", "name": "table-1", "title": "A title", "columns": ("x",)}
+        papers.add_table(Table(**named | more, rows=rows))
     assert not papers.PAPERS.get("own")
 
 

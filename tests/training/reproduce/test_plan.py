@@ -67,6 +67,7 @@ def test_a_name_tells_the_choices_and_a_change_of_any_changes_the_key():
         plan(experiment.but(method="both"), "small"),
         plan(experiment.but(size="big"), "small"),
         plan(experiment.but({"criterion.disagreement_on": "encoder"}), "small"),
+        plan(experiment.but({"task.rebuild_batches": False}), "small"),  # on by default
         plan(experiment.but(reverse=True), "small"),
         plan(experiment, "smoke"),
     ]

@@ -162,6 +162,14 @@ def test_ratios_across_machines_are_marked():
     )
 
 
+def test_a_ratio_that_is_not_there_has_no_mark():
+    numbers = [rest[0] for _, rest in FILLED]
+    here, there = replace(numbers[0], ours=()), replace(numbers[1], machines=frozenset("AB"))
+    filled = [(row, [n, *rest[1:]]) for (row, rest), n in zip(FILLED, (here, there), strict=True)]
+    layout = lay_out(TABLE, filled, Choices("small"))
+    assert [line[4] for line in layout.lines] == ["-", "-"] and ACROSS not in layout.notes
+
+
 def test_the_machines_of_a_number_are_those_of_the_seeds_that_count():
     choices = Choices("small", (1, 2, 3))
     found = {

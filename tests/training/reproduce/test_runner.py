@@ -128,20 +128,23 @@ def test_the_checkpoints_of_an_average_are_removed_once_the_run_is_finished(
 def test_cost_and_duration_are_those_of_all_starts_that_made_an_update(tmp_path):
     """As the speed is, which is judged by them: a median over all starts."""
     log = tmp_path / "train.log"
-    results.note_cost(tmp_path, 9.0, 9.0, 0)
+    results.note_cost(tmp_path, 9.0, 9.0, 0, {})
     assert not (tmp_path / "cost.json").exists(), "it failed before there was a log"
     log.write_text(LOG)
-    results.note_cost(tmp_path, 10.0, 30.0, 0)
-    results.note_cost(tmp_path, 2.0, 2.0, len(LOG))  # a start that ended before it said anything
+    results.note_cost(tmp_path, 10.0, 30.0, 0, {"gpus": []})
+    results.note_cost(
+        tmp_path, 2.0, 2.0, len(LOG), {}
+    )  # a start that ended before it said anything
     loaded = "$ again\nINFO Loaded checkpoint a (epoch 1 @ 5 updates)\n"
     log.write_text(LOG + loaded)
-    results.note_cost(tmp_path, 3.0, 3.0, len(LOG))  # one that had nothing to do
+    results.note_cost(tmp_path, 3.0, 3.0, len(LOG), {})  # one that had nothing to do
     log.write_text(LOG + loaded + '{"epoch": 2, "ups": "2.0", "num_updates": "8"}\n')
-    results.note_cost(tmp_path, 6.0, 6.5, len(LOG))
+    results.note_cost(tmp_path, 6.0, 6.5, len(LOG), {"gpus": ["A"]})
     assert json.loads((tmp_path / "cost.json").read_text()) == {
         "processor_seconds": 16.0,
         "seconds": 36.5,
         "updates": 8,
+        "hardware": {"gpus": ["A"]},
     }
 
 
@@ -295,7 +298,7 @@ def test_forks_and_subprocesses_do_the_same(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("end", "code"),
-    [("kill -9 $$", r"137 \(SIGKILL\)"), ("exit 3", "3"), ("exit 255", "255")],
+    [("kill -9 $$", r"137 \(SIGKILL\)"), ("exit 3", "3"), ("exit 255", "255"), ("exit 170", "170")],
 )
 def test_what_a_failed_command_said_is_told(place, tmp_path, end, code):
     script = f"echo first; echo error: the reason; echo last; {end}"

@@ -5,7 +5,7 @@ from dataclasses import replace
 from diverse_mha.common.errors import OptionError, UserError
 from diverse_mha.common.options import split_list
 from diverse_mha.training.reproduce.corpora import CORPORA
-from diverse_mha.training.reproduce.experiments import Figure, Item, Row, Table
+from diverse_mha.training.reproduce.experiments import TESTED, Figure, Item, Row, Table
 from diverse_mha.training.reproduce.measures import MEASURES
 from diverse_mha.training.reproduce.papers import li2018, li2021, study, yun2021, zheng2021
 
@@ -32,7 +32,8 @@ def add_table(table: Table) -> None:
     for what, given, known in (
         ("corpus", corpora, CORPORA),
         ("measure", [cell.measure for cell in cells], MEASURES),
-        ("baseline", [table.baseline] if table.baseline else [], rows),
+        ("baseline", [table.baseline] if table.baseline or table.tested else [], rows),
+        ("score to test by,", [table.tested] if table.tested else [], TESTED),
     ):
         for word in given:
             if word not in known:
