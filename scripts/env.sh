@@ -14,6 +14,7 @@ sys.exit(not (found("torch") and found("fairseq")))' >/dev/null 2>&1; then
             "fairseq; give another, or unset it for the one that scripts/setup.sh makes" >&2
         exit 2
     fi
+    export DIVERSE_MHA_PYTHON=$python # scripts that this one calls start in another folder
 fi
 # Whatever the folder a script is called from, and whatever Python it uses.
 export PYTHONPATH=$root${PYTHONPATH:+:$PYTHONPATH}

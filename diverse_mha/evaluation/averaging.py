@@ -208,18 +208,16 @@ def _ends_between(before: Path, after: Path) -> list[Path]:
 
 def _ends_of_epochs(found: dict[int, Path]) -> dict[int, Path]:
     """Checkpoints of epochs that ended where one named by its updates is missing."""
-    numbers = sorted(found)
-    interval, ends = _interval(numbers), {}
-    if interval:
-        newest = load_checkpoint(found[numbers[-1]], mmap=True)
-        asked = settings(newest, "checkpoint").get("save_interval_updates") or interval
-        # Where every epoch ends on the interval, every second checkpoint has an epoch's name.
-        interval = asked if interval == 2 * asked else interval
-    for before, after in pairwise(numbers):
-        for path in _ends_between(found[before], found[after]) if after - before > interval else ():
+    interval, ends = _interval(sorted(found)), {}
+    for before, after in pairwise(sorted(found)):
+        for path in _ends_between(found[before], found[after]):
             if path.exists():
-                updates = updates_of(load_checkpoint(path, mmap=True)) or before
-                if before < updates < after and (updates - before) % interval == 0:
+                state = load_checkpoint(path, mmap=True)
+                asked = settings(state, "checkpoint").get("save_interval_updates")
+                # Where every epoch ends on the interval, every second file has an epoch's name.
+                step = asked if asked and interval == 2 * asked else interval
+                updates = updates_of(state) or before
+                if before < updates < after and (updates - before) % step == 0:
                     ends[updates] = path
     return ends
 

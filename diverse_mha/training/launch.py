@@ -55,6 +55,7 @@ examples:
 """
 
 _PLAIN = re.compile(r"[\w\s./:+*%?@|-]*", re.ASCII)  # what Hydra's grammar takes without quotes
+_TRUE = ("true", "yes", "on", "y", "1")  # as OmegaConf reads them
 CPU_BACKENDS = ("legacy_ddp", "no_c10d")  # two names of the same
 
 
@@ -78,7 +79,11 @@ class Job:
                 elif word.startswith(option + "="):
                     value = word.partition("=")[2]
             return value
-        value = (self.recipe.get(group) or {}).get(key)
+        value = self.recipe.get(group)
+        if isinstance(value, dict):
+            value = value.get(key)
+        elif key != "_name":  # a name by itself is what fairseq takes for it
+            value = None
         for word in self.arguments:
             name, separator, text = word.lstrip("+").partition("=")
             if separator and name == f"{group}.{key}":
@@ -90,7 +95,7 @@ class Job:
         """Say whether ``--some-flag`` is given, or set to true in the recipe."""
         if self.config is None:
             return flag(key) in self.arguments
-        return (self.setting(group, key) or "").lower() == "true"
+        return (self.setting(group, key) or "").lower() in _TRUE
 
 
 def parse(words: Sequence[str]) -> Job:

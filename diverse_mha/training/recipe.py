@@ -113,7 +113,10 @@ def check_added(job: launch.Job) -> None:
 
     folder = job.config.parent
     # Where Hydra looks: beside the recipe, and where scripts/train.sh tells it to.
-    told = any(word.startswith("hydra.searchpath=") for word in job.arguments)
+    paths = [word for word in job.arguments if word.startswith("hydra.searchpath=")]
+    if any(str(CONFIGS) not in word for word in paths):
+        return  # Hydra looks in places of the reader's own
+    told = bool(paths)
     places = [folder, CONFIGS] if told and CONFIGS.is_dir() else [folder]
     folders = {path.name for place in places for path in place.iterdir() if path.is_dir()}
     kinds = {f.name: f.type for f in dataclasses.fields(FairseqConfig)} | {"hydra": None}

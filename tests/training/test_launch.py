@@ -52,7 +52,8 @@ def test_on_the_cpu_it_is_one_process_unless_told(data, tmp_path):
     """Else fairseq would count GPUs, also with --cpu."""
     recipe = tmp_path / "my.yaml"
     recipe.write_text("task: {data: a}\n")
-    for words in ([str(data), "--cpu"], ["--config", str(recipe), "+common.cpu=true"]):
+    hydra = (["--config", str(recipe), f"+common.cpu={value}"] for value in ("true", "yes", 1))
+    for words in ([str(data), "--cpu"], *hydra):
         assert launch.parse(words).processes == 1
         assert launch.parse(["--processes", "3", *words]).processes == 3
 

@@ -9,7 +9,7 @@ from torch.multiprocessing import ProcessRaisedException
 
 from diverse_mha.common.errors import OptionError, UserError
 from diverse_mha.common.places import CONFIGS
-from diverse_mha.training import recipe
+from diverse_mha.training import launch, recipe
 
 
 @pytest.mark.parametrize(
@@ -31,3 +31,16 @@ def test_a_refusal_in_a_process_of_its_own_is_one_line(monkeypatch, raised, expe
         recipe.main()
     assert message in str(caught.value)
     assert (str(caught.value) == str(raised)) == (expected is UserError)
+
+
+def test_a_group_that_is_a_name_by_itself_is_looked_up():
+    job = launch.Job([], config=CONFIGS / "x.yaml", recipe={"criterion": "cross_entropyy"})
+    (said,) = recipe.unknown_names(job)
+    assert said.startswith("criterion._name: there is no 'cross_entropyy'; the nearest are cross_e")
+
+
+def test_groups_are_looked_for_where_hydra_looks():
+    words = ["hydra.searchpath=[file:///mine]", "+extra=foo"]
+    recipe.check_added(launch.Job(words, config=CONFIGS / "demo.yaml"))
+    with pytest.raises(UserError, match="fairseq has no group extra"):
+        recipe.check_added(launch.Job(words[1:], config=CONFIGS / "demo.yaml"))
