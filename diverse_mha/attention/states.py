@@ -49,8 +49,8 @@ def check_state_names(names: Wanted) -> Wanted:
                     f"head states: unknown component {component!r}; choose from {COMPONENTS}"
                 )
         return {component: check_state_names(own) for component, own in names.items()}
-    for name in names:
-        if name not in STATE_NAMES:
+    for name in [names] if isinstance(names, str) else names:
+        if isinstance(names, str) or name not in STATE_NAMES:
             raise ValueError(f"head states: unknown {name!r}; choose from {STATE_NAMES}")
     return tuple(names)
 

@@ -4,6 +4,7 @@ Every check takes a namespace with fairseq's flat option names.
 """
 
 import os
+from itertools import pairwise
 
 from fairseq.options import eval_str_list
 
@@ -18,6 +19,7 @@ _UNSUPPORTED = (
     ("cross_self_attention", False, "merged cross and self attention is not supported"),
     ("encoder_xformers_att_config", None, "xFormers attention is not supported"),
     ("decoder_xformers_att_config", None, "xFormers attention is not supported"),
+    ("merge_src_tgt_embed", False, "one table for two dictionaries is not supported"),
     ("base_layers", 0, "BASE layers are not supported"),
     ("scale_attn", False, "NormFormer scaling is not supported"),
     ("scale_fc", False, "NormFormer scaling is not supported"),
@@ -115,7 +117,8 @@ def check_cutoffs(args, words: int) -> None:
     """Check where the clusters of an adaptive input and softmax begin.
 
     Raises:
-        OptionError: if they do not rise, or go beyond the dictionary, which has ``words``.
+        OptionError: if they do not rise, go beyond the dictionary, which has ``words``, or leave a
+            cluster that fairseq cannot build, or that could learn nothing.
     """
     for name in ("adaptive_input_cutoff", "adaptive_softmax_cutoff"):
         value = getattr(args, name, None)
@@ -129,6 +132,18 @@ def check_cutoffs(args, words: int) -> None:
             raise OptionError(
                 f"{flag(name)} {value}: give rising numbers from 1 to {words}, the size of the "
                 "dictionary, separated by commas"
+            )
+        edges = sorted({0, *cutoffs, words})
+        if name == "adaptive_input_cutoff" and min(b - a for a, b in pairwise(edges)) < 2:
+            raise OptionError(f"{flag(name)} {value}: a cluster needs two words; move the limits")
+        side = name.split("_")[1]
+        width_name = {"input": "decoder_input_dim", "softmax": "decoder_output_dim"}[side]
+        width = getattr(args, width_name, None) or args.decoder_embed_dim
+        factor, clusters = getattr(args, f"adaptive_{side}_factor"), len(edges) - 1
+        if width < factor ** (clusters - 1):
+            raise OptionError(
+                f"{flag(name)} {value}: the last of {clusters} clusters would have no width, "
+                f"{width} of the first divided by {factor:g} for each; give fewer"
             )
 
 

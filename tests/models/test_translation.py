@@ -291,6 +291,7 @@ REFUSED = {
     "--quant-noise-pq 0.1": {"quant_noise_pq": 0.1},
     "--cross-self-attention True": {"cross_self_attention": True},
     "--base-layers 1": {"base_layers": 1},
+    "--merge-src-tgt-embed True: one table for two dict": {"merge_src_tgt_embed": True},
     "--encoder-attention-heads 3 does not divide --encoder-embed-dim 16; try 1, 2, 4": {
         "encoder_attention_heads": 3
     },
@@ -348,5 +349,6 @@ def test_two_dictionaries_are_not_shared():
 
 
 def test_unknown_state_is_refused():
-    with pytest.raises(ValueError, match="unknown 'output'; choose from"):
-        build_ours()(**toy_batch()["net_input"], return_head_states=("output",))
+    for names, said in (("output",), "output"), ("outputs", "outputs"):
+        with pytest.raises(ValueError, match=f"unknown '{said}'; choose from"):
+            build_ours()(**toy_batch()["net_input"], return_head_states=names)
