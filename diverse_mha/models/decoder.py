@@ -63,7 +63,6 @@ class DiverseDecoder(TransformerDecoderBase):
         encoder_out: dict[str, list] | None = None,
         incremental_state: dict | None = None,
         features_only: bool = False,
-        full_context_alignment: bool = False,
         alignment_layer: int | None = None,
         alignment_heads: int | None = None,
         src_lengths=None,
@@ -77,7 +76,6 @@ class DiverseDecoder(TransformerDecoderBase):
             encoder_out: what the encoder returned, or None in a language model.
             incremental_state: fairseq's decoding state, or None.
             features_only: leave out the projection to the vocabulary.
-            full_context_alignment: let positions see later ones.
             alignment_layer: layer, from 0, whose attention to the source is
                 returned (default: the last).
             alignment_heads: average only this many heads (default: all).
@@ -96,7 +94,6 @@ class DiverseDecoder(TransformerDecoderBase):
             prev_output_tokens,
             encoder_out,
             incremental_state,
-            full_context_alignment,
             alignment_layer,
             alignment_heads,
             return_head_states,
@@ -108,7 +105,6 @@ class DiverseDecoder(TransformerDecoderBase):
         prev_output_tokens: Tensor,
         encoder_out: dict[str, list] | None = None,
         incremental_state: dict | None = None,
-        full_context_alignment: bool = False,
         alignment_layer: int | None = None,
         alignment_heads: int | None = None,
         return_head_states: Wanted = (),
@@ -123,8 +119,7 @@ class DiverseDecoder(TransformerDecoderBase):
         if source is not None and asked:
             aligned = self.num_layers - 1 if alignment_layer is None else alignment_layer
         x, tokens = self._embed(prev_output_tokens, incremental_state)
-        one_way = None if incremental_state is not None else not full_context_alignment
-        masks = self._masks(tokens, encoder_out, one_way, x.dtype)
+        masks = self._masks(tokens, encoder_out, incremental_state is not None, x.dtype)
 
         attn = None
         inner_states = [x.transpose(0, 1)]
@@ -191,7 +186,7 @@ class DiverseDecoder(TransformerDecoderBase):
         self,
         tokens: Tensor,
         encoder_out: dict[str, list] | None,
-        one_way: bool | None,  # None in decoding, where the state keeps the padding of all steps
+        decoding: bool,  # where the state keeps the padding of all steps
         dtype: torch.dtype,
     ) -> _Masks:
         padding = tokens.eq(self.padding_idx)  # (B, T)
@@ -204,18 +199,13 @@ class DiverseDecoder(TransformerDecoderBase):
         own_padding = padding if padded else None
         if not padded_across:
             cross_padding = None
-        if one_way is None:
+        if decoding:
             return _Masks(own_padding, None, False, cross_padding, None)
-        self_bias, causal = None, one_way
+        self_bias = None
         if padded_left:
             # Padding on the left is not hidden by causality, unlike that on the right.
-            self_bias = padding_bias(padding, dtype)
-            if one_way:
-                length = tokens.size(1)
-                self_bias = torch.minimum(causal_bias(length, dtype, tokens.device), self_bias)
-            causal = False
-        elif own_padding is not None and not one_way:
-            self_bias = padding_bias(padding, dtype)
+            order = causal_bias(tokens.size(1), dtype, tokens.device)
+            self_bias = torch.minimum(order, padding_bias(padding, dtype))
         if cross_padding is not None:
             cross_bias = padding_bias(cross_padding, dtype)
-        return _Masks(own_padding, self_bias, causal, cross_padding, cross_bias)
+        return _Masks(own_padding, self_bias, not padded_left, cross_padding, cross_bias)

@@ -69,16 +69,3 @@ class QueryPooling(nn.Module):
         scores = scores.float().masked_fill(padding_mask.unsqueeze(-1), -1e4)
         weights = scores.softmax(dim=1).type_as(x)  # (B, S, K)
         return (weights.transpose(1, 2) @ x).flatten(1)  # (B, K, C) to (B, K * C)
-
-
-def build_pooling(kind: str, embed_dim: int, queries: int) -> nn.Module:
-    """Build a pooling by its name, one of ``POOLINGS``.
-
-    Raises:
-        ValueError: for an unknown name.
-    """
-    if kind == "mean":
-        return MeanPooling(embed_dim)
-    if kind == "queries":
-        return QueryPooling(embed_dim, queries)
-    raise ValueError(f"pooling {kind!r}: must be one of {', '.join(POOLINGS)}")

@@ -2,7 +2,7 @@
 
 import torch
 from fairseq.models import FairseqEncoderModel
-from fairseq.models.transformer import TransformerConfig, TransformerModelBase
+from fairseq.models.transformer import Linear, TransformerConfig, TransformerModelBase
 from torch import Tensor, nn
 
 from diverse_mha.attention import Wanted, check_state_names, wanted_of
@@ -17,7 +17,7 @@ from diverse_mha.models.classifier_config import (
 )
 from diverse_mha.models.config import to_namespace
 from diverse_mha.models.encoder import DiverseEncoder
-from diverse_mha.models.pooling import build_pooling
+from diverse_mha.models.pooling import MeanPooling, QueryPooling
 from diverse_mha.models.presets import register_family
 from diverse_mha.models.seams import Seams
 from diverse_mha.models.shared import DiverseModel
@@ -62,7 +62,9 @@ class SentenceClassifier(DiverseModel, FairseqEncoderModel):
             nested, task.source_dictionary, width, getattr(args, "encoder_embed_path", None)
         )
         encoder = DiverseEncoder(nested, task.source_dictionary, embedding, seams)
-        pooling = build_pooling(str(args.pooling), width, args.pooling_queries)
+        pooling = MeanPooling(width)
+        if str(args.pooling) == "queries":
+            pooling = QueryPooling(width, args.pooling_queries)
         classifier = feed_forward(
             task.sentences * pooling.output_dim,
             getattr(args, "classifier_dim", None) or width,
@@ -136,16 +138,9 @@ def feed_forward(
     """Build linear layers, at least 1, with ReLU and then dropout between them."""
     modules: list[nn.Module] = []
     for _ in range(layers - 1):
-        modules += [_linear(input_dim, hidden_dim), nn.ReLU(), nn.Dropout(dropout)]
+        modules += [Linear(input_dim, hidden_dim), nn.ReLU(), nn.Dropout(dropout)]
         input_dim = hidden_dim
-    return nn.Sequential(*modules, _linear(input_dim, classes))
-
-
-def _linear(input_dim: int, output_dim: int) -> nn.Linear:
-    linear = nn.Linear(input_dim, output_dim)
-    nn.init.xavier_uniform_(linear.weight)
-    nn.init.zeros_(linear.bias)
-    return linear
+    return nn.Sequential(*modules, Linear(input_dim, classes))
 
 
 def _check_classifier(args) -> None:

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from diverse_mha.models.pooling import MeanPooling, QueryPooling, build_pooling
+from diverse_mha.models.pooling import MeanPooling, QueryPooling
 
 LENGTHS = (5, 1, 3)
 WIDTH = 4
@@ -70,8 +70,3 @@ def test_a_sentence_of_padding_alone_is_harmless():
     assert not MeanPooling(WIDTH)(x, mask).any()
     pooled = query_pooling()(x, mask)
     torch.testing.assert_close(pooled[:, :WIDTH], x.mean(dim=1), rtol=0, atol=1e-6)
-
-
-def test_an_unknown_pooling_is_refused():
-    with pytest.raises(ValueError, match="pooling 'max': must be one of mean, queries"):
-        build_pooling("max", 4, 2)
