@@ -18,6 +18,8 @@ from diverse_mha.common.processes import run_to_end
 from diverse_mha.corpora.text import read_lines, write_lines
 
 Table = Mapping[str, Sequence[str]]  # columns, by field
+#: Words that text cannot have: fairseq reads them as its own. It has ``<unk>`` for what it means.
+MARKS = frozenset({"<s>", "</s>", "<pad>"})
 _SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # every dictionary of fairseq's has them
 
 

@@ -62,7 +62,6 @@ class Corpus:
         unpacked: Bytes of the members that are unpacked while fetching (an estimate).
         text: Bytes of the text that goes through the steps, all sides (an estimate).
         counts: The papers' numbers of pairs, to compare the result with.
-        licence: The terms of use.
         checked: Whether the files are compared with what is known of them.
     """
 
@@ -99,7 +98,6 @@ class Corpus:
     unpacked: int = 0
     text: int = 0
     counts: tuple[PaperCount, ...] = ()
-    licence: str = ""
     checked: bool = True
 
     @property

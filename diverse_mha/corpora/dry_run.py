@@ -14,8 +14,6 @@ def describe_job(job: Job) -> Iterator[str]:
     job = job.unpacked()
     corpus = job.corpus
     yield f"corpus: {corpus.about}"
-    if corpus.licence:
-        yield f"terms: {corpus.licence}"
     for statement in corpus.counts:
         yield f"pairs, {statement.split}: {statement.stated} ({statement.who})"
     for file in corpus.published():

@@ -4,12 +4,13 @@ import functools
 import shutil
 import sys
 from collections.abc import Mapping
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from pathlib import Path
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import sha256_of
 from diverse_mha.corpora import archives, download, text
+from diverse_mha.corpora.binarise import MARKS
 from diverse_mha.corpora.choose import hold_out, keep_pair, sample_pairs
 from diverse_mha.corpora.corpus import SPLITS, Job, Parts, Side
 from diverse_mha.corpora.markup import READERS
@@ -18,7 +19,6 @@ from diverse_mha.corpora.published import Member, PublishedFile, file_of
 from diverse_mha.corpora.space import download_bytes, require_space, work_bytes
 
 Found = Mapping[PublishedFile, Path]
-_MARKS = frozenset({"<s>", "</s>", "<pad>"})  # <unk>, too, but text has that for what it means
 
 
 def tokeniser_options(job: Job) -> dict:
@@ -56,8 +56,16 @@ def _identities(job: Job) -> list:
         download.require_local(job.corpus.published(), job.local)
         digests = {file: sha256_of(download.find_local(file, job.local)) for file in unknown}
     return [
-        [split, *astuple(side), digests.get(file_of(side))] for split, side in job.corpus.sides()
+        [split, *astuple(_without_address(side)), digests.get(file_of(side))]
+        for split, side in job.corpus.sides()
     ]
+
+
+def _without_address(side: Side) -> Side:
+    """Return a file or member without where it can be had, which decides nothing of its content."""
+    if isinstance(side, Member):
+        return replace(side, archive=_without_address(side.archive))
+    return replace(side, urls=(), also=())
 
 
 def _obtain(job: Job) -> Found:
@@ -206,9 +214,9 @@ def _check_tokens(job: Job, folder: Path, lines: Mapping[str, int]) -> str:
         filled = marked = 0
         for number, line in enumerate(text.read_lines(path), start=1):
             words = line.split()
-            if not _MARKS.isdisjoint(words):
+            if not MARKS.isdisjoint(words):
                 raise UserError(
-                    f"the {split} text has {next(filter(_MARKS.__contains__, words))} in line "
+                    f"the {split} text has {next(filter(MARKS.__contains__, words))} in line "
                     f"{number:,}, a mark of fairseq's, which ends lines itself; take it out"
                 )
             tokens[split] += len(words)

@@ -102,7 +102,7 @@ def _split(source: Path, target: Path, options: dict) -> str:
         if min(held_out) < 1:
             raise UserError(
                 f"only {len(lines)} pairs of {length} operators, too few to split; "
-                "give a larger --draws"
+                "give a larger --draws, or more pairs in the files of --from"
             )
         splits[f"test{length}"] = lines[: held_out[1]]
         if length <= options["train_operators"]:

@@ -56,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             download.require_local(list(files.values()), args.local, cure)
         for task, file in files.items():
             steps = Steps(args.out / task, FOLDERS)
-            options = {"task": task, "urls": file.urls}
+            options = {"task": task}
             if args.local is not None:
                 options = {"task": task, "file": sha256_of(args.local / file.name)}
             steps.run(f"{task}: read", options, partial(_read, file, args))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from diverse_mha.common.errors import UserError
+from diverse_mha.corpora.binarise import MARKS
 from diverse_mha.corpora.published import PublishedFile
 from diverse_mha.corpora.text import parse_lines
 
@@ -65,7 +66,9 @@ def parse_example(line: str) -> Example:
         raise ValueError(f"label {label!r}; a label is one word")
     if not sentence.split():
         raise ValueError("the sentence is empty")
-    return Example(SPLITS[split], label, sentence)
+    if marks := MARKS.intersection(sentence.split()):
+        raise ValueError(f"the sentence has {min(marks)}, a mark of fairseq's; take it out")
+    return Example(SPLITS[split], label.strip(), sentence)
 
 
 def read_examples(path: Path) -> Iterator[Example]:

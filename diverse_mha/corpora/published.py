@@ -85,7 +85,7 @@ def unchecked(side: PublishedFile | Member) -> PublishedFile | Member:
 
 
 def verify(file: PublishedFile, path: Path) -> None:
-    """Check a copy against what is known of the file: size, checksum, text checksum, lines.
+    """Check a copy against what is known of the file: size, checksum, lines, text checksum.
 
     Raises:
         UserError: Naming the copy and the first thing that does not fit.

@@ -11,13 +11,15 @@ from diverse_mha.common.errors import UserError
 from diverse_mha.corpora.archives import BLOCK, open_unpacked
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
-# ISO 639-2 and 639-3, of languages that sacremoses knows, or jieba
+# ISO 639-2 and 639-3, of languages that sacremoses knows, jieba or sacreBLEU
 _THREE_LETTERS = {
     **{"ces": "cs", "cze": "cs", "deu": "de", "ger": "de", "ell": "el", "gre": "el", "eng": "en"},
     **{"spa": "es", "est": "et", "fin": "fi", "fra": "fr", "fre": "fr", "hin": "hi", "hun": "hu"},
     **{"isl": "is", "ita": "it", "jpn": "ja", "kor": "ko", "lit": "lt", "lav": "lv", "nld": "nl"},
     **{"dut": "nl", "pol": "pl", "por": "pt", "ron": "ro", "rum": "ro", "rus": "ru", "slk": "sk"},
     **{"slv": "sl", "swe": "sv", "tam": "ta", "tel": "te", "zho": "zh", "chi": "zh", "cmn": "zh"},
+    **{"asm": "as", "ben": "bn", "cat": "ca", "gle": "ga", "guj": "gu", "kan": "kn", "mal": "ml"},
+    **{"mar": "mr", "ori": "or", "pan": "pa"},
 }
 
 Parsed = TypeVar("Parsed")

@@ -131,7 +131,8 @@ def test_a_run_that_is_refused_takes_nothing_away(own, monkeypatch, capsys):
     "given, code, noted",
     [
         ("de", "de", False), ("fra", "fr", False), ("fr-CA", "fr", False), ("FR", "fr", False),
-        ("deu", "de", False), ("zh-CN", "zh", False), ("zh_CN", "zh", False), ("cmn", "zh", False),
+        ("deu", "de", False), ("cat", "ca", False),
+        ("zh-CN", "zh", False), ("zh_CN", "zh", False), ("cmn", "zh", False),
         ("ja", "ja", True), ("jpn", "ja", True), ("xx", "xx", True),
     ],
 )  # fmt: skip

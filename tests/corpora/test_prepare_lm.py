@@ -236,6 +236,14 @@ def test_files_are_fetched_from_their_addresses(plain, tmp_path, preprocess):
     assert (tmp_path / "out/raw/test.txt").read_text() == TEXTS["test"] + "\n"
 
 
+def test_another_address_of_the_same_files_makes_nothing_anew(plain, tmp_path, preprocess, capsys):
+    corpus, _ = plain
+    prepare(Job(corpus, tmp_path / "out"))
+    moved = corpus.with_sides(lambda _, side: replace(side, urls=(*side.urls, "https://x")))
+    prepare(Job(moved, tmp_path / "out"))
+    assert capsys.readouterr().out.count("(already done)") == 2
+
+
 def test_missing_and_wrong_files_are_named(plain, tmp_path):
     corpus, folder = plain
     job = Job(corpus, tmp_path / "out", local=folder)

@@ -10,7 +10,7 @@ from diverse_mha.corpora.probing import TASKS, published_file, read_examples
 LINES = [
     "tr\tI\tb a c",
     "tr\tO\ta b c <unk>",
-    "tr\tO\ta a rare",
+    "tr\tO \ta a rare",
     "va\tO\tc b new",
     "te\tI\ta",
 ]
@@ -71,6 +71,7 @@ def test_a_limit_that_leaves_no_words_is_refused(tmp_path):
         (3, "dev\tO\ta", "unknown split 'dev'; the splits are tr, va, te"),
         (1, "tr\t\ta", "label ''; a label is one word"),
         (1, "tr\tO\t ", "the sentence is empty"),
+        (2, "tr\tO\ta <pad> </s> b", "the sentence has </s>, a mark of fairseq's; take it out"),
         (5, "te\tX\ta", "label 'X' does not occur in training"),
     ],
 )

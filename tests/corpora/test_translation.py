@@ -318,7 +318,7 @@ def test_every_option_of_a_corpus_means_something(name, capsys):
     assert ("--merges" in shown) is (not corpus.segmented)
     assert ("--lowercase" in shown) is (not corpus.segmented and not corpus.lowercase)
     assert max(map(len, shown.splitlines())) <= 80
-    assert all(isinstance(count, PaperCount) for count in corpus.counts) and corpus.licence
+    assert all(isinstance(count, PaperCount) for count in corpus.counts)
 
 
 def test_archive_that_lacks_a_text_ends_in_one_line(tmp_path, capsys):
