@@ -8,7 +8,6 @@ number of processes (``resuming``).
 
 import argparse
 import collections
-import functools
 import os
 import pickle
 import shutil
@@ -16,7 +15,6 @@ import sys
 import types
 import warnings
 import zipfile
-from collections.abc import Callable
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
@@ -32,12 +30,17 @@ from fairseq.tasks.language_modeling import LanguageModelingTask
 from omegaconf import AnyNode, DictConfig, ListConfig
 from omegaconf.base import ContainerMetadata, Metadata
 
-from diverse_mha.common import best_checkpoints, checkpoint_guard, scored_blocks
+from diverse_mha.common import (
+    best_checkpoints,  # noqa: F401
+    checkpoint_guard,
+    scored_blocks,  # noqa: F401
+)
 from diverse_mha.common.checkpoint_options import check_readable
 from diverse_mha.common.errors import OptionError, describe_os_error
 from diverse_mha.common.files import whole_file
 from diverse_mha.common.old_checkpoints import mend_language_model
 from diverse_mha.common.processes import hold
+from diverse_mha.common.replacing import in_place_of
 from diverse_mha.common.resuming import note_processes, same_place, say_batch, stop_if_done
 from diverse_mha.common.starting_point import (
     FINETUNE,
@@ -64,21 +67,6 @@ ONEDNN_CACHED_SHAPES = "64"
 #: The checkpoint read last, and the options in it.
 _last_read: dict = {}
 _NUMPY_DTYPES = ("float64", "float32", "int64", "int32", "bool")
-
-
-def in_place_of(owner: Any, name: str) -> Callable[[Callable], Callable]:
-    """Put a function into the place of one of fairseq's, which it gets as its first argument."""
-    theirs = getattr(owner, name)
-
-    def replace(ours: Callable) -> Callable:
-        @functools.wraps(theirs)
-        def replaced(*args, **kwargs):
-            return ours(theirs, *args, **kwargs)
-
-        setattr(owner, name, replaced)
-        return ours
-
-    return replace
 
 
 def plain_classes() -> list:
@@ -356,8 +344,6 @@ if not hasattr(np, "compat"):  # for --sample-break-mode eos; gone in numpy 2
 torch.serialization.add_safe_globals(plain_classes())
 checkpoint_utils.PathManager = WholeCopies
 checkpoint_guard.install()
-best_checkpoints.install()
-scored_blocks.install()
 # fairseq looks for the module in which a NaN arises with backward hooks that today's torch refuses,
 # and dies of that. Of the forward pass alone it says what it had to say.
 nan_detector.NanDetector.__init__.__defaults__ = (True, False)

@@ -11,32 +11,27 @@ replaced the best. Here it is the worst there can be, and its checkpoint is none
 no number that fairseq finds.
 """
 
-import functools
 import math
 
 from fairseq import checkpoint_utils
 
+from diverse_mha.common.replacing import in_place_of
 
-def install() -> None:
-    """Wrap the functions with which fairseq finds and saves checkpoints."""
-    find = checkpoint_utils.checkpoint_paths
 
-    @functools.wraps(find)
-    def find_signed(path, pattern=r"checkpoint(\d+)\.pt", **kwargs):
-        return find(path, pattern.replace(r"(\d+\.?\d*)", r"(-?\d+\.?\d*)"), **kwargs)
+@in_place_of(checkpoint_utils, "checkpoint_paths")
+def find_signed(find, path, pattern=r"checkpoint(\d+)\.pt", **kwargs):
+    """Find checkpoints by what is in their names, also by a score below zero."""
+    return find(path, pattern.replace(r"(\d+\.?\d*)", r"(-?\d+\.?\d*)"), **kwargs)
 
-    checkpoint_utils.checkpoint_paths = find_signed
-    save = checkpoint_utils.save_checkpoint
 
-    @functools.wraps(save)
-    def save_by_number(cfg, trainer, epoch_itr, val_loss):
-        if val_loss is None or math.isfinite(val_loss):
-            return save(cfg, trainer, epoch_itr, val_loss)
-        worst = -math.inf if cfg.maximize_best_checkpoint_metric else math.inf
-        kept, cfg.keep_best_checkpoints = cfg.keep_best_checkpoints, 0
-        try:
-            return save(cfg, trainer, epoch_itr, worst)
-        finally:
-            cfg.keep_best_checkpoints = kept
-
-    checkpoint_utils.save_checkpoint = save_by_number
+@in_place_of(checkpoint_utils, "save_checkpoint")
+def save_by_number(save, cfg, trainer, epoch_itr, val_loss):
+    """Save a checkpoint; a score that is no number is the worst."""
+    if val_loss is None or math.isfinite(val_loss):
+        return save(cfg, trainer, epoch_itr, val_loss)
+    worst = -math.inf if cfg.maximize_best_checkpoint_metric else math.inf
+    kept, cfg.keep_best_checkpoints = cfg.keep_best_checkpoints, 0
+    try:
+        return save(cfg, trainer, epoch_itr, worst)
+    finally:
+        cfg.keep_best_checkpoints = kept

@@ -4,7 +4,6 @@ fairseq offers no hooks for either. Its modules are given a reader of literals u
 ``eval``, and the functions that read options from a checkpoint and build from them are wrapped.
 """
 
-import functools
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from diverse_mha.common.checkpoint_options import check_options, culprits, evaluate_option
 from diverse_mha.common.errors import OptionError, UserError, describe_os_error
 from diverse_mha.common.options import flag
+from diverse_mha.common.replacing import in_place_of
 
 #: What building from wrong options raises, beside what callers look for: a RuntimeError for
 #: parameters of another shape, an AssertionError for data that do not fit.
@@ -75,20 +75,13 @@ def options_explained(kinds=(OmegaConfBaseException, HydraException)):
 
 
 def install() -> None:
-    """Give fairseq the reader of literals, and wrap its functions."""
+    """Give the modules of fairseq that are imported by now the reader of literals."""
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] == "fairseq" and module is not None:
             module.eval = evaluate_option
-    for owner, name, wrap in (
-        (checkpoint_utils, "_upgrade_state_dict", _checked),
-        (checkpoint_utils, "load_model_ensemble_and_task", _explained),
-        (models, "build_model", _explained_model),
-        (encoders, "build_bpe", _asking_for_files),
-    ):
-        function = getattr(owner, name)
-        setattr(owner, name, functools.wraps(function)(functools.partial(wrap, function)))
 
 
+@in_place_of(checkpoint_utils, "_upgrade_state_dict")
 def _checked(upgrade, state):
     path, given = _reading.get()
     for options in (state.get("args"), state.get("cfg")):
@@ -97,6 +90,7 @@ def _checked(upgrade, state):
     return upgrade(state)
 
 
+@in_place_of(checkpoint_utils, "load_model_ensemble_and_task")
 def _explained(load, *args, **kwargs):
     with options_explained(BUILDING_ERRORS):
         try:
@@ -106,6 +100,7 @@ def _explained(load, *args, **kwargs):
             raise OptionError(f"{path}: wants {describe_os_error(error)}") from error
 
 
+@in_place_of(models, "build_model")
 def _explained_model(build, cfg, task, from_checkpoint=False):
     try:
         with options_explained(Exception if from_checkpoint else ()):
@@ -117,6 +112,7 @@ def _explained_model(build, cfg, task, from_checkpoint=False):
         raise OptionError(f"{path}: {error}") from error
 
 
+@in_place_of(encoders, "build_bpe")
 def _asking_for_files(build, cfg, *args, **kwargs):
     try:
         return build(cfg, *args, **kwargs)

@@ -4,25 +4,19 @@ It leaves them out, by default all but the last block, and prints the perplexity
 where there is none. Wrapped is fairseq's own task, which is that command's default.
 """
 
-import functools
-
 from fairseq.tasks.language_modeling import LanguageModelingTask
 
 from diverse_mha.common.errors import OptionError
+from diverse_mha.common.replacing import in_place_of
 
 
-def install() -> None:
-    """Let the command refuse such blocks, with the length to give."""
-    batches = LanguageModelingTask.eval_lm_dataloader
-
-    @functools.wraps(batches)
-    def batches_of_whole(self, dataset, *args, max_positions=None, **settings):
-        length = self.args.tokens_per_sample + settings.get("context_window", 0)
-        if max_positions is not None and dataset.sizes.max(initial=0) > max_positions < length:
-            raise OptionError(
-                f"--tokens-per-sample {length}: the model reads {max_positions}, and longer blocks "
-                f"would be left out; give --tokens-per-sample {max_positions}"
-            )
-        return batches(self, dataset, *args, max_positions=max_positions, **settings)
-
-    LanguageModelingTask.eval_lm_dataloader = batches_of_whole
+@in_place_of(LanguageModelingTask, "eval_lm_dataloader")
+def batches_of_whole(batches, self, dataset, *args, max_positions=None, **settings):
+    """Refuse such blocks, with the length to give."""
+    length = self.args.tokens_per_sample + settings.get("context_window", 0)
+    if max_positions is not None and dataset.sizes.max(initial=0) > max_positions < length:
+        raise OptionError(
+            f"--tokens-per-sample {length}: the model reads {max_positions}, and longer blocks "
+            f"would be left out; give --tokens-per-sample {max_positions}"
+        )
+    return batches(self, dataset, *args, max_positions=max_positions, **settings)
