@@ -30,7 +30,7 @@ PLACEHOLDERS = {
         # Tables of which the page runs no row at the smoke scale: there is nothing to collect.
         "--seeds 1,2,3,4,5 --collect": "--seeds 1,2,3,4,5 --dry-run",
         "--rows baseline,em --collect": "--rows baseline,em --dry-run",
-        "logic --scale small --seeds 1 --collect": "logic --scale small --seeds 1 --dry-run",
+        "logic --scale small --seeds 1,2 --collect": "logic --scale small --seeds 1,2 --dry-run",
     },
 }
 # Variables of the shell that a page describes in words.
