@@ -76,6 +76,10 @@ def resident_bytes() -> tuple[int, int]:
     return peak, peak
 
 
+#: Names the commit, whatever tags it has.
+_DESCRIBE = "describe --always --exclude=* --dirty --abbrev=40"
+
+
 def versions() -> dict:
     """Return the versions that a result depends on, and the commit in a git checkout."""
     found = {"python": platform.python_version(), "diverse_mha": __version__}
@@ -83,16 +87,7 @@ def versions() -> dict:
     if (ROOT / ".git").exists():
         try:
             done = subprocess.run(
-                [
-                    "git",
-                    "-C",
-                    str(ROOT),
-                    "describe",
-                    "--always",
-                    "--exclude=*",
-                    "--dirty",
-                    "--abbrev=40",
-                ],
+                ["git", "-C", str(ROOT), *_DESCRIBE.split()],
                 capture_output=True,
                 text=True,
             )

@@ -132,9 +132,8 @@ def test_cost_and_duration_are_those_of_all_starts_that_made_an_update(tmp_path)
     assert not (tmp_path / "cost.json").exists(), "it failed before there was a log"
     log.write_text(LOG)
     results.note_cost(tmp_path, 10.0, 30.0, 0, {"gpus": []})
-    results.note_cost(
-        tmp_path, 2.0, 2.0, len(LOG), {}
-    )  # a start that ended before it said anything
+    # A start that ended before it said anything.
+    results.note_cost(tmp_path, 2.0, 2.0, len(LOG), {})
     loaded = "$ again\nINFO Loaded checkpoint a (epoch 1 @ 5 updates)\n"
     log.write_text(LOG + loaded)
     results.note_cost(tmp_path, 3.0, 3.0, len(LOG), {})  # one that had nothing to do
