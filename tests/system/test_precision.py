@@ -48,7 +48,7 @@ def test_ends_near_float32(arch, demo_data, tmp_path):
         assert code == 0, f"{name}: {said}"
         state = torch.load(save_dir / "checkpoint_last.pt", weights_only=True)
         assert state["optimizer_history"][-1]["num_updates"] == UPDATES
-        # fairseq's adaptive input and softmax note their dtype in a number that nobody sets or reads.
+        # Of fairseq's adaptive layers: a number that nobody sets or reads.
         weights = {k: v for k, v in state["model"].items() if not k.endswith("._float_tensor")}
         assert all(value.isfinite().all() for value in weights.values()), name
         losses[name] = state["extra_state"]["val_loss"]
