@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.options import flag
+from diverse_mha.common.plugins import add_user_dir, import_plugin
 
 _INDENT = " " * 6
 _FILLED_IN = ("_name", "data")  # the name itself, and the folder, given by its place
@@ -28,10 +29,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--all", action="store_true", help="also show what the name inherits from fairseq"
     )
+    add_user_dir(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Carry out ``diverse-mha options``."""
+    import_plugin(args.user_dir)
     known = components()
     if args.name is None:
         if args.all:

@@ -121,6 +121,17 @@ def test_an_aggregation_of_ones_own_is_built_saved_and_loaded(data, tmp_path):
 
 
 @pytest.mark.integration
+def test_options_of_ones_own_are_shown(tmp_path):
+    (tmp_path / "scaled").mkdir()
+    (tmp_path / "scaled/__init__.py").write_text(FILES["scaled/__init__.py"])
+    shown = ["diverse_mha.cli", "options", "transformer_lm_disagree", "--user-dir"]
+    text = " ".join(run(*shown, tmp_path / "scaled").stdout.split())
+    assert "--scaled-start (default: 1.0)" in text and "scaled (learnt weights" in text
+    done = run(*shown, tmp_path / "gone", check=False)
+    assert done.returncode == 2 and "gone: no package" in done.stderr and not done.stdout
+
+
+@pytest.mark.integration
 def test_a_method_of_ones_own_translates_text_and_is_not_exported(tmp_path):
     command = ["diverse_mha.cli", "prepare", "demo", "--out", tmp_path / "demo", "--pairs", 300]
     run(*command, "--merges", 60, "--workers", 1)
