@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
+from statistics import mean
 
 from diverse_mha.common.files import write_json
 from diverse_mha.common.tables import Layout, write_texts
@@ -55,7 +56,8 @@ def lay_out(
     """Put paper's and our numbers side by side.
 
     A column that the paper has no number for is ours alone. Speeds are followed by their ratio
-    to the baseline row, in the paper and here; BLEU is the tokenised one, as the papers report.
+    to the baseline row, in the paper and here, of the seeds that both rows have, if any; BLEU is
+    the tokenised one, as the papers report.
     Several seeds give mean and standard deviation. The results of our runs are for the notes: they
     have the signatures of the BLEU scores, versions and machines.
     """
@@ -83,7 +85,7 @@ def lay_out(
                 elsewhere = there and len(number.machines | base.machines) > 1
                 across |= elsewhere
                 mark = "*" * (there and (doubtful or elsewhere))
-                line += [_ratio(number and number.mean, base.mean) + mark]
+                line += [_ratio(*_means(number, base)) + mark]
     return Layout(
         title=table.heading,
         headings=tuple(headings),
@@ -130,6 +132,17 @@ def _ours(number: Number | None) -> str:
     constant = number.spread is None or (number.measure == "parameters" and not number.spread)
     spread = "" if constant else f" ± {form(number.spread)}"
     return form(number.mean) + spread + ("*" if number.doubtful else "")
+
+
+def _means(number: Number | None, base: Number) -> tuple[float | None, float | None]:
+    """Return the means of a number and the baseline's, of the seeds that both have, if any."""
+    if number is None:
+        return None, base.mean
+    both = [dict(zip(one.seeds, one.ours or one.disturbed, strict=False)) for one in (number, base)]
+    if shared := both[0].keys() & both[1].keys():
+        number_mean, base_mean = (mean(one[seed] for seed in shared) for one in both)
+        return number_mean, base_mean
+    return number.mean, base.mean
 
 
 def _ratio(value: float | None, base: float | None) -> str:

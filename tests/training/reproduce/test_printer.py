@@ -162,6 +162,18 @@ def test_ratios_across_machines_are_marked():
     )
 
 
+@pytest.mark.parametrize(
+    ("seeds", "ratio"), [((2,), "0.67"), ((1, 2), "1.25"), ((3,), "0.80")], ids=str
+)
+def test_a_ratio_is_of_the_seeds_that_both_rows_have(seeds, ratio):
+    """Of 4 to 6 with seed 2; of 6.25, the mean of 4 and 8.5, to 5; of 4 to 5 if none is shared."""
+    base = replace(FILLED[0][1][0], seeds=(1, 2))
+    own = replace(FILLED[1][1][0], ours=(4.0, 8.5)[: len(seeds)], seeds=seeds)
+    filled = [(row, [n, *rest[1:]]) for (row, rest), n in zip(FILLED, (base, own), strict=True)]
+    layout = lay_out(TABLE, filled, Choices("small"))
+    assert [line[4] for line in layout.lines] == ["1.00", ratio]
+
+
 def test_a_ratio_that_is_not_there_has_no_mark():
     numbers = [rest[0] for _, rest in FILLED]
     here, there = replace(numbers[0], ours=()), replace(numbers[1], machines=frozenset("AB"))
