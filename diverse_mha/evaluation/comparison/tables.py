@@ -14,8 +14,9 @@ BOOTSTRAP = (
 )
 BY_SEED = (
     "By seed ({measures}): analysis of variance with rows and seeds as factors, the noise being "
-    "that of all rows; of two rows it is the paired t-test. No interval with one seed. Runs of the "
-    "same seed are compared: where rows have other seeds it is not the difference of their means."
+    "that of all rows; of two rows it is the paired t-test. No interval with one seed, or where "
+    "two rows share only one. Runs of the same seed are compared: where rows have other seeds it "
+    "is not the difference of their means."
 )
 WELCH = (
     "Difference in {measures} to the first row with its 95 % interval and p: Welch's t over "

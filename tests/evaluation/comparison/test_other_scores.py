@@ -110,6 +110,16 @@ def test_results_in_folders_of_runs_have_the_names_of_these(tmp_path, capsys):
     assert re.findall(r"^(?:plain|hsic)\b", capsys.readouterr().out, re.M) == ["plain", "hsic"]
 
 
+def test_two_rows_that_share_one_seed_have_no_interval_and_the_note_says_why(tmp_path, capsys):
+    names = [[f"{tmp_path}/{x}-seed{n}.json" for n in own] for x, own in (("a", "12"), ("b", "23"))]
+    for perplexity, name in enumerate(names[0] + names[1], start=5):
+        Path(name).write_text(json.dumps({"perplexity": perplexity}))
+    cli.run(["compare", "--baseline", *names[0], "--system", *names[1]])
+    said = capsys.readouterr().out
+    assert re.search(r"^b +2 .* \+1.00$", said, re.M), "of seed 2 alone: 7 to 6"
+    assert "No interval with one seed, or where two rows share only one." in said
+
+
 @pytest.mark.parametrize("option", ["--tokenize char", "--resamples 200", "--seed 3"])
 def test_options_of_translations_are_not_idle(tmp_path, option):
     for name in ("a-seed1", "b-seed1", "c-seed1"):
