@@ -157,6 +157,9 @@ def read_selection(args: argparse.Namespace, in_folder: bool) -> Selection:
     Raises:
         UserError: for an unknown name, an impossible number, or an option without effect.
     """
+    for name in ("output", "against"):
+        if getattr(args, name) == "":  # of a shell's variable that is not set
+            raise UserError(f"--{name} is empty; give a path, or leave it out")
     if args.sentence is not None and not in_folder:
         raise UserError(f"--sentence {args.sentence} has no effect without --output FOLDER")
     if args.no_attention and not in_folder:

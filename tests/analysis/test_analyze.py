@@ -246,6 +246,8 @@ BAD = {
     ],
     "--sentence 1 has no effect without --output FOLDER": ["--sentence", "1"],
     "--output .*: .*dict.txt is not a folder; choose": ["--output", "DATA/dict.txt/x"],
+    "--output is empty; give a path, or leave it out": ["--output", ""],
+    "--against is empty; give a path, or leave it out": ["--against", ""],
     "missing.pt: no such checkpoint": ["--against", "missing.pt"],
 }  # fmt: skip
 
