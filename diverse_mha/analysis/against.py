@@ -63,7 +63,7 @@ class AgainstMeter:
         ``layer``; ``svcca``, ``svcca_top`` (the other reading of :class:`Svcca`) and ``cka``: all
         heads together; ``svcca_heads``: each head's mean
         coefficient, ``svcca_each``: their mean; ``coefficients``: of all heads together. None
-        where there are too few positions for SVCCA.
+        where there are too few positions.
         """
         threshold, found = self._selection.threshold, {}
         for component, moments in self._moments.items():
@@ -83,7 +83,7 @@ class AgainstMeter:
                 "svcca_top": None if together is None else together.top_mean,
                 "svcca_each": None if None in each else mean(each),
                 "svcca_heads": each,
-                "cka": float(cka_from_scatter(xx, xy, yy)),
+                "cka": float(cka_from_scatter(xx, xy, yy)) if moments.count > 1 else None,
                 "coefficients": None if together is None else together.coefficients.tolist(),
             }
         return found

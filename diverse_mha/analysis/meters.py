@@ -100,12 +100,12 @@ class ModuleMeter:
         ``{"cka": {"mean": m, "pairs": (H, H) nested lists}, "svcca": {..., "top_mean",
         "pairs_top", "coefficients": {"1-2": [...]}, "kept": [k of each head], "threshold"},
         "jsd": {"mean", "per_row", "pairs", "pairs_per_row"}, "cka-rbf": {..., "positions"}}``.
-        A mean over pairs i < j is None with one head; all of SVCCA, or of CKA-RBF, is None where
-        there are too few positions for it.
+        A mean over pairs i < j is None with one head; all of a similarity is None where there are
+        too few positions for it: one, or for SVCCA no more than the directions kept.
         """
         blocks = split_heads(self.moments.scatter().cpu(), self.num_heads)
         found = {
-            "cka": lambda: cka_pairs(blocks),
+            "cka": lambda: cka_pairs(blocks) if self.positions > 1 else None,
             "svcca": lambda: svcca_pairs(blocks, self.positions, self.threshold),
             "cka-rbf": lambda: rbf_pairs(self._sample.rows, self.num_heads),
             "jsd": lambda: jsd_pairs(self._divergence, self._sentences, self.positions),

@@ -172,10 +172,10 @@ def kept_directions(scatter: Tensor, threshold: float) -> Tensor:
 def svcca_from_scatter(x_kept: Tensor, xy: Tensor, y_kept: Tensor, count: int) -> Svcca | None:
     """Canonical correlations of what :func:`kept_directions` kept, or None: too few positions."""
     kept = (x_kept.size(1), y_kept.size(1))
+    if count < 2 or sum(kept) > count - 1:
+        return None
     if min(kept) == 0:
         return Svcca(0.0, xy.new_zeros(0), kept)
-    if sum(kept) > count - 1:
-        return None
     coefficients = torch.linalg.svdvals(x_kept.T @ xy @ y_kept).clamp(0, 1)
     return Svcca(float(coefficients.mean()), coefficients, kept)
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from diverse_mha.analysis import cka, jensen_shannon, svcca
+from diverse_mha.analysis.against import AgainstMeter
 from diverse_mha.analysis.collect import (
     HeadsMeter,
     Selection,
@@ -208,13 +209,17 @@ def test_options_that_name_what_is_not_there_are_refused():
     assert parse_layers("3,1,3") == (1, 3) and parse_layers("last") == "last"
 
 
-def test_one_position_has_no_kernel():
+def test_one_position_has_no_similarity():
     states = states_of(build_ours().eval(), toy_batch((1,), (1,)))
     result = measure([states])
     assert all(
-        layer["cka-rbf"] is None
+        layer["cka"] is layer["svcca"] is layer["cka-rbf"] is None
         for component in result["components"].values()
         for layer in component["layers"].values()
     )
     assert result["summary"]["cka-rbf"] == {"last": None, "mean": None}
+    meter = AgainstMeter(ALL)
+    meter.update(states, states)
+    for found in meter.result().values():
+        assert found["cka"] is found["svcca"] is found["svcca_each"] is None
     json.dumps(result, allow_nan=False)
