@@ -32,7 +32,8 @@ def explain(recipe: Path, error: BaseException) -> UserError:
         )
     said: list[str] = []
     while error is not None:
-        text = str(error)
+        # Behind the last option of a group Hydra lists the places that it has looked in.
+        text = str(error).partition("Config search path:")[0]
         lines = [line.strip().rstrip(".:") for line in text.splitlines()]
         lines = [line for line in lines if line and not _NOT_SAID.match(line)]
         key = re.search(r"full_key: *(\S+)", text)
@@ -43,7 +44,7 @@ def explain(recipe: Path, error: BaseException) -> UserError:
     cure = CURE
     if any("not in struct" in line for line in said):
         cure += "; one that the recipe has not got is written +KEY=VALUE"
-    return UserError(f"{recipe}: {', '.join(said[:6])}; {cure}")
+    return UserError(f"{recipe}: {', '.join(said)}; {cure}")
 
 
 def unknown_names(job: launch.Job) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What recipes say of an error in one of several processes."""
+"""What recipes say of a name that is none, and of an error in one of several processes."""
 
 import sys
 import traceback
@@ -37,6 +37,15 @@ def test_a_group_that_is_a_name_by_itself_is_looked_up():
     job = launch.Job([], config=CONFIGS / "x.yaml", recipe={"criterion": "cross_entropyy"})
     (said,) = recipe.unknown_names(job)
     assert said.startswith("criterion._name: there is no 'cross_entropyy'; the nearest are cross_e")
+
+
+def test_a_method_that_does_not_exist_is_answered_with_all_that_do(monkeypatch):
+    words = ["--config-dir", str(CONFIGS), "--config-name", "demo", "method=hsci"]
+    monkeypatch.setattr(sys, "argv", ["recipe", *words])
+    with pytest.raises(UserError, match="Could not find 'method/hsci'") as caught:
+        recipe.main()
+    methods = ", ".join(sorted(path.stem for path in (CONFIGS / "method").glob("*.yaml")))
+    assert f"Available options in 'method', {methods}; correct it" in str(caught.value)
 
 
 def test_groups_are_looked_for_where_hydra_looks():
