@@ -63,7 +63,9 @@ def _learn_sentencepiece(train: Sequence[Path], model: Path, pieces: int) -> Non
         )
     except RuntimeError as error:
         reason = str(error).replace("\n", " ").rpartition("] ")[2]
-        raise UserError(f"sentencepiece cannot learn {pieces:,} pieces: {reason}") from None
+        raise UserError(
+            f"--merges {pieces}: sentencepiece cannot learn that many pieces: {reason}"
+        ) from None
     model.write_bytes(data.getvalue())
 
 
