@@ -10,6 +10,7 @@ import argparse
 import collections
 import os
 import pickle
+import re
 import shutil
 import sys
 import types
@@ -264,6 +265,27 @@ def batches_of_whole_split(get, self, dataset, **settings):
     finally:
         if rebuilt:
             self.cfg.rebuild_batches = rebuilt
+
+
+@in_place_of(FairseqTask, "filter_indices_by_size")
+def name_what_is_too_long(keep, self, indices, dataset, *args, **kwargs):
+    """Refuse an example of valid or test that the model cannot read in one line.
+
+    Raises:
+        OptionError: naming the data, the split and the example, counted from 1.
+    """
+    try:
+        return keep(self, indices, dataset, *args, **kwargs)
+    except Exception as error:  # fairseq raises just that
+        said = re.fullmatch(r"Size of sample #(\d+) is invalid .* since (.*), skip .*", str(error))
+        if said is None:
+            raise
+        split = next((name for name, one in self.datasets.items() if one is dataset), "the text")
+        size = " and ".join(f"{n:,}" for n in np.ravel(dataset.size(int(said[1]))))
+        raise OptionError(
+            f"{getattr(self.cfg, 'data', None)}: example {int(said[1]) + 1} of {split} has {size} "
+            f"tokens, more than the model reads ({said[2]}); shorten it, or leave it out"
+        ) from error
 
 
 @in_place_of(iterators.EpochBatchIterator, "_get_iterator_for_epoch")

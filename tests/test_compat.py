@@ -28,6 +28,7 @@ from fairseq.tasks import TASK_REGISTRY, FairseqTask
 from fairseq.trainer import Trainer
 
 from diverse_mha import compat, tasks  # noqa: F401 (registers)
+from diverse_mha.common.errors import OptionError
 
 
 def test_plain_values_of_fairseqs_checkpoints_load(tmp_path):
@@ -178,6 +179,21 @@ def test_the_trainer_says_how_to_shuffle_groups_for_training_alone():
         for method in (Trainer.get_train_iterator, Trainer.get_valid_iterator)
     )
     assert "grouped_shuffling=" in training and "grouped_shuffling=" not in validation
+
+
+def test_an_example_that_is_too_long_is_named():
+    task, dataset = FairseqTask(argparse.Namespace(data="bin")), mock.Mock()
+    task.datasets["valid"] = dataset
+    dataset.filter_indices_by_size.return_value = np.arange(2), [2]
+    dataset.size.return_value = np.int32(1100), np.int32(7)
+    message = (
+        r"bin: example 3 of valid has 1,100 and 7 tokens, more than the model reads "
+        r"\(max_positions=\(9, 9\)\); shorten it"
+    )
+    with pytest.raises(OptionError, match=message):
+        task.filter_indices_by_size(np.arange(3), dataset, (9, 9))
+    kept = task.filter_indices_by_size(np.arange(3), dataset, (9, 9), ignore_invalid_inputs=True)
+    assert kept.tolist() == [0, 1]
 
 
 def test_validation_has_the_same_batches_each_time(monkeypatch):

@@ -156,8 +156,6 @@ def run_fairseq(
         except (UserError, OSError):
             raise
         except Exception as error:
-            if type(error) is Exception and "is invalid" in str(error):  # a sample's size
-                raise UserError(f"{args.data}: {str(error).partition(', skip')[0]}") from error
             places = {frame.name for frame in traceback.extract_tb(error.__traceback__)}
             if not args.extra or places & _BUILDING:
                 raise
