@@ -256,6 +256,8 @@ def main(words: Sequence[str]) -> int:
         return evaluate_text(args)
     args.subset = args.subset or "test"
     checkpoints = args.checkpoint.split(os.pathsep)
+    for checkpoint in checkpoints:
+        check_translates(checkpoint)
     trained = trained_on(checkpoints[0])
     pair = language_pair(data, args.subset, args.target_lang, trained)
     args.source_lang, language = direction(pair, args.target_lang, trained)
@@ -273,8 +275,6 @@ def main(words: Sequence[str]) -> int:
         args.post_process = subwords_of(data / f"dict.{language}.txt")
     elif args.post_process == "none":
         args.post_process = None
-    for checkpoint in checkpoints:
-        check_translates(checkpoint)
     languages, lowercased = _preparation(data)
     args.lowercase |= lowercased
     asked = decoding_settings(args) | {"target_lang": language}

@@ -124,6 +124,13 @@ def test_plain_text_that_cannot_be_scored_is_not_translated(tmp_path, monkeypatc
         evaluate.main(["model.pt", str(tmp_path), *words])
 
 
+def test_a_language_model_is_refused_before_its_data(tmp_path):
+    torch.save({"model": {"decoder.embed_tokens.weight": torch.ones(2)}}, tmp_path / "lm.pt")
+    (tmp_path / "test.idx").touch()
+    with pytest.raises(UserError, match="lm.pt: no translation model; .*evaluate-lm language"):
+        evaluate.main([f"{tmp_path}/lm.pt", str(tmp_path)])
+
+
 @pytest.mark.parametrize("main", [evaluate.main, language_model.main])
 def test_fairseqs_options_come_last(tmp_path, main):
     words = ["--max-len-b", "50", f"{tmp_path}/m.pt", str(tmp_path)]
@@ -283,7 +290,8 @@ def test_what_is_told_to_end_leaves_no_folder(tmp_path, monkeypatch, number):
 def test_missing_and_unequal_references_are_refused(tmp_path):
     data = binarised(tmp_path / "out" / "bin")
     model = str(tmp_path / "model.pt")
-    torch.save({"model": {}}, model)
+    sides = {f"{side}.embed_tokens.weight": torch.ones(2) for side in ("encoder", "decoder")}
+    torch.save({"model": sides, "cfg": {}}, model)
     with pytest.raises(UserError, match="--raw-reference .*raw/test.en: no such file; check"):
         evaluate.main([model, str(data)])
     for folder, text in (("raw", "a\nb\n"), ("tok", "a\n")):
