@@ -43,18 +43,20 @@ def check_start(
     """
     last = os.path.join(save_dir, _part(LAST, suffix))
     if restore_file != LAST:
-        option, path = "--restore-file", _part(restore_file, suffix)
+        option, given = "--restore-file", restore_file
     elif exists(last):
         return None, last
     elif continue_once is not None:
-        option, path = "--continue-once", continue_once
+        option, given = "--continue-once", continue_once
     elif finetune_from_model is not None:
-        option, path = FINETUNE, finetune_from_model
+        option, given = FINETUNE, finetune_from_model
     else:
         return None, last
+    path = _part(given, suffix) if option == "--restore-file" else given
     if not exists(path):
-        inside = os.path.join(save_dir, path)
-        cure = f"give {inside}" if exists(inside) else "check the name, or leave it out"
+        cure = "check the name, or leave it out"
+        if exists(os.path.join(save_dir, path)):
+            cure = f"give {os.path.join(save_dir, given)}"
         raise OptionError(f"{option} {path}: no such checkpoint; {cure}")
     return option, path
 
@@ -84,7 +86,7 @@ def check_method(
                 raise OptionError(
                     f"{path}: trained with {flag(name)} {before[name]}, which is now "
                     f"{after[name]}; give another --save-dir, or, if that run is to go on so, "
-                    f"--restore-file {path}"
+                    f"--restore-file {os.path.join(os.path.dirname(path), LAST)}"
                 )
 
 

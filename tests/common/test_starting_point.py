@@ -32,6 +32,7 @@ CASES = {
     "continue-under-way": ({"continue_once": "b.pt", "last": True}, None),
     "last-of-a-part": ({"suffix": "-shard0"}, None),
     "a-part": ({"restore_file": "other/a.pt", "suffix": "-shard0"}, "other/a-shard0.pt: no such"),
+    "a-part-in-run": ({"restore_file": "c.pt", "suffix": "-b"}, "c-b.pt: .*; give run/c.pt$"),
 }
 
 
@@ -67,8 +68,8 @@ class Trainer:
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for name in ("run/c.pt", "other/a.pt"):
-        (tmp_path / name).parent.mkdir()
+    for name in ("run/c.pt", "run/c-b.pt", "other/a.pt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
     return tmp_path
 
@@ -113,23 +114,25 @@ UNLIKE = {**LIKE, "disagreement_weight": "encoder=1.0,cross=0.51"}
             {"criterion": UNLIKE},
             "--disagreement-weight encoder=1,cross=0.5, .* now encoder=1.0,cross",
         ),
-        ({"common": {"seed": 2}}, "last.pt: trained with --seed 1, which is now 2; give another"),
+        ({"common": {"seed": 2}}, "last-b.pt: trained with --seed 1, which is now 2; give another"),
         (
             {"criterion": {**LIKE, "hsic_weight": 1e-7, "newer": 1}},
             "--hsic-weight 0.0, .* now 1e-07",
         ),
-        ({"model": {"drophead": 0.0}}, "--drophead 0.1, .* or, if .* --restore-file last.pt"),
+        # fairseq puts the suffix into what it is given.
+        ({"model": {"drophead": 0.0}}, f"--drophead 0.1, .* or, if .* --restore-file run/{LAST}$"),
     ],
 )
 def test_a_run_does_not_go_on_as_another(changed, named):
+    path = "run/checkpoint_last-b.pt"
     now = {**SAVED, "criterion": {**TERMS_SAVED, "hsic_weight": 0, "newer": 5}, **changed}
-    check_method("last.pt", SAVED, now, {"criterion": (), "model": ()})  # stock fairseq's
-    check_method("last.pt", None, now, OWN)  # of before there were groups
+    check_method(path, SAVED, now, {"criterion": (), "model": ()})  # stock fairseq's
+    check_method(path, None, now, OWN)  # of before there were groups
     if named is None:
-        check_method("last.pt", SAVED, now, OWN)
+        check_method(path, SAVED, now, OWN)
         return
     with pytest.raises(OptionError, match=named):
-        check_method("last.pt", SAVED, now, OWN)
+        check_method(path, SAVED, now, OWN)
 
 
 def test_the_options_of_a_plugin_make_a_method_too(monkeypatch):
