@@ -51,10 +51,10 @@ def check_data_folder(
     for folder in folders:
         check_data_exists(folder, error)
     if not any(any(folders[0].glob(pattern)) for pattern in dictionaries):
-        raise error(
-            f"data folder {folders[0]} holds no dict.*.txt; give the folder that "
-            "fairseq-preprocess wrote (its --destdir)"
-        )
+        inside = folders[0] / "bin"  # as the scripts of data-prep/ lay it out
+        there = any(any(inside.glob(pattern)) for pattern in dictionaries)
+        cure = inside if there else "the folder that fairseq-preprocess wrote (its --destdir)"
+        raise error(f"data folder {folders[0]} holds no dict.*.txt; give {cure}")
     return folders[0]
 
 

@@ -20,7 +20,7 @@ from diverse_mha.common.arguments import add_number
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.files import sha256_of, write_json
 from diverse_mha.common.machine import versions
-from diverse_mha.common.places import check_data_exists
+from diverse_mha.common.places import check_data_folder
 from diverse_mha.evaluation.checkpoints import check_task, load_checkpoint, updates_of
 from diverse_mha.evaluation.command_line import (
     evaluation_output,
@@ -73,7 +73,7 @@ def count_tokens(data: Path, subset: str) -> int:
     """
     from fairseq.data.data_utils import load_indexed_dataset
 
-    check_data_exists(data)
+    check_data_folder(data)
     if not (data / "dict.txt").is_file():
         raise UserError(f"{data}: no dict.txt in it; give data for language modelling")
     if not (data / f"{subset}.idx").is_file():

@@ -19,7 +19,7 @@ from pathlib import Path
 from diverse_mha.common.arguments import OneLineParser
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.options import flag
-from diverse_mha.common.places import check_data_exists
+from diverse_mha.common.places import check_data_folder
 from diverse_mha.common.plugins import add_user_dir, import_plugin
 from diverse_mha.common.processes import ended_in_order
 from diverse_mha.corpora.text import read_lines, read_parallel
@@ -123,7 +123,7 @@ def language_pair(
         UserError: If the folder or the subset is not there, ``target`` is neither language, or
             there are several pairs and none is the checkpoint's.
     """
-    check_data_exists(data)
+    check_data_folder(data)
     found: dict[str, dict] = {}
     for path in sorted(data.glob("*.*-*.*.idx")):
         name, pair, side, _ = path.name.rsplit(".", 3)

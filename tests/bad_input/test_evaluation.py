@@ -61,7 +61,7 @@ ROWS = [
     Row("lm-option", "evaluate-lm lm.pt bin --contxt 3", "--contxt", "fairseq-eval-lm --help"),
     Row("lm-window-word", "evaluate-lm lm.pt bin --context-window x", "--context-window", HELP),
     Row("lm-window", "evaluate-lm lm.pt bin --context-window -1", "--context-window: -1", "from 0"),
-    Row("lm-dictionary", "evaluate-lm lm.pt nodict", "nodict: no dict.txt", "give data"),
+    Row("lm-dictionary", "evaluate-lm lm.pt nodict", "nodict holds no dict", "give the folder"),
     Row("lm-cut-text", "evaluate-lm lm.pt cutbin", "cutbin/test.bin", AGAIN),
     Row("lm-cut-index", "evaluate-lm lm.pt cutidx", "cutidx/test.idx", AGAIN),
     Row("lm-output-place", "evaluate-lm lm.pt bin --output file/x.json", "file", "another place"),

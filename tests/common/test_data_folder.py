@@ -11,6 +11,10 @@ def test_data_folder_is_checked(tmp_path):
         check_data_folder(str(tmp_path / "nowhere"))
     with pytest.raises(UserError, match="holds no dict"):
         check_data_folder(str(tmp_path))
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/dict.en.txt").write_text("a 1\n")
+    with pytest.raises(UserError, match=f"holds no dict.*; give {tmp_path}/bin$"):
+        check_data_folder(str(tmp_path))
     (tmp_path / "dict.en.txt").write_text("a 1\n")
     with pytest.raises(UserError, match="second: no such data folder"):
         check_data_folder(f"{tmp_path}:{tmp_path}/second")

@@ -121,7 +121,7 @@ def test_wrong_places_are_refused(data, checkpoint, tmp_path):
         evaluate_lm.main([f"{checkpoint}", f"{tmp_path / 'nowhere'}"])
     with pytest.raises(UserError, match="gone.pt: no such checkpoint"):
         evaluate_lm.main([f"{tmp_path / 'gone.pt'}", f"{data}"])
-    (data / "dict.txt").unlink()
+    (data / "dict.txt").rename(data / "dict.de.txt")
     with pytest.raises(UserError, match="bin: no dict.txt in it"):
         evaluate_lm.main([f"{checkpoint}", f"{data}"])
 

@@ -75,6 +75,8 @@ def test_languages_from_file_names(tmp_path):
         evaluate.language_pair(data, "test", "fr", unknown)
     with pytest.raises(UserError, match="--subset valid: not in .*bin; there: test"):
         evaluate.language_pair(data, "valid", None, unknown)
+    with pytest.raises(UserError, match=f"holds no dict.*; give {data}$"):
+        evaluate.language_pair(tmp_path, "test", None, unknown)
     with pytest.raises(UserError, match="nowhere: no such data folder"):
         evaluate.language_pair(tmp_path / "nowhere", "test", None, unknown)
 
@@ -137,7 +139,7 @@ def test_fairseqs_options_come_last(tmp_path, main):
     message = f"data_bin {tmp_path}/m.pt: no folder, but {tmp_path} is one; give fairseq's options "
     with pytest.raises(UserError, match=f"{message}after data_bin"):
         main(words)
-    with pytest.raises(UserError, match="m.pt: no such checkpoint|no dict.txt in it"):
+    with pytest.raises(UserError, match="m.pt: no such checkpoint|holds no dict"):
         main([*words[2:], "--user-dir", str(tmp_path)])
 
 
