@@ -16,6 +16,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from fairseq.data.data_utils import load_indexed_dataset
+
 from diverse_mha.common.arguments import OneLineParser
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.options import flag
@@ -194,12 +196,21 @@ def read_hypotheses(generated: Path, count: int) -> list[str]:
         if match:
             # With --nbest several lines have one number, the best first.
             hypotheses.setdefault(int(match.group(1)), match.group(2))
-    if sorted(hypotheses) != list(range(count)):
-        raise UserError(
-            f"{len(hypotheses)} translations for {count} reference lines: "
-            "the reference does not belong to this data; check --subset and the references"
-        )
+    check_count(len(hypotheses), "translations", count)
     return [hypotheses[number] for number in range(count)]
+
+
+def check_count(found: int, what: str, lines: int) -> None:
+    """Refuse references of another length than what they are for.
+
+    Raises:
+        UserError: If there are not as many ``lines``.
+    """
+    if found != lines:
+        raise UserError(
+            f"{found} {what} for {lines} reference lines: the reference does not belong to this "
+            "data; check --subset and the references"
+        )
 
 
 def generate(args: argparse.Namespace, folder: str) -> Path:
@@ -280,6 +291,9 @@ def main(words: Sequence[str]) -> int:
     asked = decoding_settings(args) | {"target_lang": language}
     output = evaluation_output(args, checkpoints, args.subset, asked)
     check_split(data, args.subset)
+    # Before the translating, which may take hours.
+    text = load_indexed_dataset(str(data / f"{args.subset}.{'-'.join(pair)}.{pair[1]}"))
+    check_count(len(text), "sentences", len(tok))
 
     start = time.monotonic()
     # Elsewhere, so that what an interruption leaves is never mistaken for a result.

@@ -32,7 +32,7 @@ ROWS = [
         "--raw-reference short.txt has 2", "line n of"),
     Row("mt-references-short",
         "evaluate best.pt bin --raw-reference a.txt --tok-reference b.txt --beam 1 --max-len-b 1",
-        "40 translations for 3 reference lines", "check --subset"),
+        "40 sentences for 3 reference lines", "check --subset"),
     Row("mt-output", "evaluate best.pt bin --output x.txt", "--output x.txt", "must end in .json"),
     Row("mt-output-place", "evaluate best.pt bin --output file/x.json", "file", "another place"),
     Row("mt-dictionary-empty", "evaluate best.pt emptydict", "best.pt", "trained on"),

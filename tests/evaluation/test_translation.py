@@ -277,6 +277,7 @@ def test_what_is_told_to_end_leaves_no_folder(tmp_path, monkeypatch, number):
     torch.save({"model": {}}, tmp_path / "model.pt")
     monkeypatch.setattr(evaluate, "check_translates", lambda path: None)
     monkeypatch.setattr(evaluate, "check_split", lambda folder, split: None)
+    monkeypatch.setattr(evaluate, "load_indexed_dataset", lambda path: ["a"])
     monkeypatch.setattr(evaluate, "generate", generate)
     before = signal.signal(number, signal.SIG_DFL)  # nohup, under which tests may run, ignores one
     try:
