@@ -256,6 +256,7 @@ def test_the_hub_interface_opens_subwords_of_its_caller_only(folders, watch, che
 
 
 @pytest.mark.system  # six minutes; all options at once, by every command, are in the gate
+@pytest.mark.filterwarnings(r"ignore:\s*'\w+' is validated against ConfigStore")
 @pytest.mark.parametrize("form", ["cfg", "args"])
 @pytest.mark.parametrize("group,name", TARGETS, ids=IDS)
 def test_every_option_alone(group, name, form, folders, watch, checkpoint_of):
