@@ -282,8 +282,9 @@ def name_what_is_too_long(keep, self, indices, dataset, *args, **kwargs):
             raise
         split = next((name for name, one in self.datasets.items() if one is dataset), "the text")
         size = " and ".join(f"{n:,}" for n in np.ravel(dataset.size(int(said[1]))))
+        given = self.cfg or self.args  # which fairseq's older tasks have in its place
         raise OptionError(
-            f"{getattr(self.cfg, 'data', None)}: example {int(said[1]) + 1} of {split} has {size} "
+            f"{getattr(given, 'data', None)}: example {int(said[1]) + 1} of {split} has {size} "
             f"tokens, more than the model reads ({said[2]}); shorten it, or leave it out"
         ) from error
 

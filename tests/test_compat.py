@@ -24,7 +24,7 @@ from fairseq.data import (
     iterators,
 )
 from fairseq.dataclass.configs import CheckpointConfig
-from fairseq.tasks import TASK_REGISTRY, FairseqTask
+from fairseq.tasks import TASK_REGISTRY, FairseqTask, LegacyFairseqTask
 from fairseq.trainer import Trainer
 
 from diverse_mha import compat, tasks  # noqa: F401 (registers)
@@ -181,8 +181,9 @@ def test_the_trainer_says_how_to_shuffle_groups_for_training_alone():
     assert "grouped_shuffling=" in training and "grouped_shuffling=" not in validation
 
 
-def test_an_example_that_is_too_long_is_named():
-    task, dataset = FairseqTask(argparse.Namespace(data="bin")), mock.Mock()
+@pytest.mark.parametrize("kind", [FairseqTask, LegacyFairseqTask])
+def test_an_example_that_is_too_long_is_named(kind):
+    task, dataset = kind(argparse.Namespace(data="bin")), mock.Mock()
     task.datasets["valid"] = dataset
     dataset.filter_indices_by_size.return_value = np.arange(2), [2]
     dataset.size.return_value = np.int32(1100), np.int32(7)
