@@ -135,6 +135,17 @@ def test_a_run_does_not_go_on_as_another(changed, named):
         check_method(path, SAVED, now, OWN)
 
 
+@pytest.mark.parametrize("off", ["0.0", 0.0, None, False, ""])
+def test_a_run_does_not_go_on_without_the_plugin_of_its_term(off):
+    begun = {"common": {"seed": 1}, "criterion": {**TERMS_SAVED, "balance_weight": off}}
+    now = {**SAVED, "criterion": {**TERMS_SAVED}}
+    check_method("run/checkpoint_last.pt", begun, now, OWN)  # a term that is off
+    begun["criterion"]["balance_weight"] = "encoder=0.5"
+    with pytest.raises(OptionError, match="--balance-weight encoder=0.5, which nothing registers"):
+        check_method("run/checkpoint_last.pt", begun, now, OWN)
+    check_method("run/checkpoint_last.pt", begun, now, {"criterion": ()})  # stock fairseq's
+
+
 def test_the_options_of_a_plugin_make_a_method_too(monkeypatch):
     """It registers when all of ours is imported."""
     for registry, which in ((TERMS, criterion()), (AGGREGATION, build_ours())):
