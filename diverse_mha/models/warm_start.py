@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from diverse_mha.attention.core import OpenHeads
 from diverse_mha.common.errors import OptionError
+from diverse_mha.common.starting_point import FINETUNE
 from diverse_mha.models.config import method_options
 
 logger = logging.getLogger(__name__)
@@ -44,14 +45,14 @@ class StartsWarm:
             OptionError: if the checkpoint does not fit, naming the parameters that are missing,
                 unknown or of another shape.
         """
-        given: dict[str, tuple] = {}
+        given: dict[str, Tensor] = {}
 
         def complete(model, state, *rest):
             filled = fill(model, state) if warm else []
             if filled:
                 said = "; ".join(filled)
                 logger.info("warm start from %s: new, at their initial values: %s", path, said)
-            given.update({name: tuple(value.shape) for name, value in state.items()})
+            given.update(state)
 
         hook = self.register_load_state_dict_pre_hook(complete)
         try:
@@ -62,9 +63,11 @@ class StartsWarm:
             why = misfit(self, given)
             if not given or not why:
                 raise
+            cure = "give the architecture, sizes and dictionaries that it was trained with"
+            if fill(self, given) and not misfit(self, given):
+                cure = f"give it by {FINETUNE} to begin with those missing at their initial values"
             raise OptionError(
-                f"{path}: does not fit the model: of its parameters {why}; give the "
-                "architecture, sizes and dictionaries that it was trained with"
+                f"{path}: does not fit the model: of its parameters {why}; {cure}"
             ) from error
         finally:
             hook.remove()
@@ -100,9 +103,12 @@ def fill(model: nn.Module, state: dict[str, Tensor]) -> list[str]:
     ]
 
 
-def misfit(model: nn.Module, given: Mapping[str, tuple]) -> str:
-    """Say how parameters ``given``, as shapes by name, differ from a model's; empty if they fit."""
-    own = {name: tuple(value.shape) for name, value in model.state_dict().items()}
+def misfit(model: nn.Module, parameters: Mapping[str, Tensor]) -> str:
+    """Say how parameters, by name, differ from a model's; empty if they fit."""
+    own, given = (
+        {name: tuple(value.shape) for name, value in state.items()}
+        for state in (model.state_dict(), parameters)
+    )
     groups = {
         "missing": [name for name in own if name not in given],
         "unknown": [name for name in given if name not in own],

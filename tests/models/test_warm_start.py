@@ -141,8 +141,14 @@ def test_what_does_not_fit_is_named(case):
 
 
 def test_only_a_warm_start_makes_up_for_parts():
-    with pytest.raises(OptionError, match="18 missing .*cascade.*, ...\\)"):
+    said = (
+        r"18 missing .*cascade.*, ...\); give it by --finetune-from-model to begin with those miss"
+    )
+    with pytest.raises(OptionError, match=said):
         load(build_ours("transformer_coda"), copy(build_stock()), warm=False)
+    other = {name: value for name, value in copy(build_stock()).items() if name != FC1}
+    with pytest.raises(OptionError, match="19 missing .*; give the architecture"):
+        load(build_ours("transformer_coda"), other, warm=False)
 
 
 def test_a_linear_model_does_not_drop_a_cascade():
