@@ -7,6 +7,10 @@ gradients only through those: a ``HeadStates`` crosses it as its six tensors, an
 the stack puts the record together again with the masks.
 """
 
+from collections.abc import Callable
+from functools import partial
+
+import torch
 from fairseq.distributed import fsdp_wrap
 from fairseq.modules.checkpoint_activations import checkpoint_wrapper
 from fairseq.modules.transformer_layer import (
@@ -25,10 +29,31 @@ WIDTH = len(STATE_NAMES)
 def wrap_layer(layer: nn.Module, cfg) -> nn.Module:
     """Apply activation checkpointing and FSDP to a layer, as the options say."""
     if cfg.checkpoint_activations:
+        layer.forward = partial(_in_precision, layer.forward)
         layer = checkpoint_wrapper(layer, offload_to_cpu=cfg.offload_activations)
+        layer.forward = partial(_say_precision, layer.forward)
     # A checkpointed layer is always wrapped by FSDP, whatever its size.
     smallest = 0 if cfg.checkpoint_activations else cfg.min_params_to_wrap
     return fsdp_wrap(layer, min_num_params=smallest)
+
+
+def _say_precision(forward: Callable, x: Tensor, *args, **options):
+    """Run a checkpointed layer, and let it know under which autocast it first runs.
+
+    fairseq runs it again in the backward pass, where ``--amp`` is over: in float32 another kernel
+    attends, which drops other weights than the one whose results went into the loss.
+    """
+    device = x.device.type
+    if torch.is_autocast_enabled(device):
+        options["autocast"] = device, torch.get_autocast_dtype(device)
+    return forward(x, *args, **options)
+
+
+def _in_precision(forward: Callable, *args, autocast: tuple | None = None, **options):
+    if autocast is None:
+        return forward(*args, **options)
+    with torch.autocast(*autocast):
+        return forward(*args, **options)
 
 
 class _Layer:

@@ -224,6 +224,18 @@ def test_gradients_with_and_without_activation_checkpointing_are_equal(offload):
         torch.testing.assert_close(plain, checkpointed)
 
 
+def test_a_checkpointed_layer_runs_again_in_the_precision_of_the_first_time():
+    """Autocast is over in the backward pass of fairseq's task."""
+    model = build_ours(checkpoint_activations=True).train()
+    seen = []
+    for layer in (*model.encoder.layers, *model.decoder.layers):
+        layer.fc1.register_forward_hook(lambda module, args, out: seen.append(out.dtype))
+    with torch.autocast("cpu", torch.bfloat16):
+        out, _ = model(**toy_batch()["net_input"])
+    out.float().square().mean().backward()
+    assert seen == [torch.bfloat16] * 8
+
+
 def test_without_attention_to_the_encoder():
     model = build_ours(no_cross_attention=True).eval()
     batch = toy_batch()
