@@ -109,7 +109,8 @@ class MeanPairwiseCosine(torch.autograd.Function):
         if padding_mask is not None:
             total.masked_fill_(padding_mask.unsqueeze(-1), 0.0)
         ctx.save_for_backward(x, inverse, total, position_weights, padding_mask)
-        sums = torch.linalg.vecdot(total, total)  # (B, S)
+        with full_precision(x):
+            sums = torch.linalg.vecdot(total, total)  # (B, S)
         ctx.pairs = num_heads**2
         if off_diagonal:
             sums -= inverse.count_nonzero(dim=1)  # cos(x_i, x_i) is 1, of a zero vector 0
