@@ -63,29 +63,42 @@ class CachedKeys:
             key_padding_mask = key_padding_mask[:: self.beam_size]
         return key[:: self.beam_size], key_padding_mask
 
-    def reorder_incremental_state(self, incremental_state: dict, new_order: Tensor) -> dict:
+    def reorder_incremental_state(
+        self, incremental_state: dict, new_order: Tensor, plans: dict | None = None
+    ) -> dict:
         """Let row i of the decoding state be what row ``new_order[i]`` was; (B',) row numbers.
 
         Keys that several rows share stay shared while these rows stay together, as beams of a
-        sentence do in fairseq's search; otherwise every row gets its own.
+        sentence do in fairseq's search; otherwise every row gets its own. ``plans`` keeps what
+        was seen in this order, for modules that are given the same one.
         """
         cache = self._get_input_buffer(incremental_state)
         if cache.get("prev_key") is None:
             return incremental_state
         # A state that was set through fairseq's _set_input_buffer has a key for every row.
-        fold, rows = cache.get("fold", 1), cache["prev_key"].size(0)
-        source = new_order // fold  # which of the stored keys each row needs, (B',)
-        together = len(source) % fold == 0 and torch.equal(
-            source, source[::fold].repeat_interleave(fold)
-        )
-        if together:
-            source = source[::fold]
-            if torch.equal(source, torch.arange(rows, device=source.device)):
-                return incremental_state
-        else:
-            cache["fold"] = 1
+        shape = cache.get("fold", 1), cache["prev_key"].size(0)
+        plans = {} if plans is None else plans
+        if shape not in plans:
+            plans[shape] = _plan(new_order, *shape)
+        source, cache["fold"] = plans[shape]
+        if source is None:
+            return incremental_state
         for name in ("prev_key", "prev_value", "prev_key_padding_mask"):
             if cache.get(name) is not None:
                 cache[name] = cache[name].index_select(0, source)
         self._set_input_buffer(incremental_state, cache)
         return incremental_state
+
+
+def _plan(new_order: Tensor, fold: int, rows: int) -> tuple[Tensor | None, int]:
+    """Which stored rows to keep, None for all as they are, and how many queries then share one."""
+    source = new_order // fold  # which of the stored keys each row needs, (B',)
+    if fold > 1:
+        together = len(source) % fold == 0 and torch.equal(
+            source, source[::fold].repeat_interleave(fold)
+        )
+        if not together:
+            return source, 1
+        source = source[::fold]
+    same = torch.equal(source, torch.arange(rows, device=source.device))
+    return (None if same else source), fold

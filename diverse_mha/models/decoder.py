@@ -8,6 +8,7 @@ from torch import Tensor
 
 from diverse_mha.attention import HeadStates, Wanted, wanted_of
 from diverse_mha.attention.masks import causal_bias, padding_bias
+from diverse_mha.models.cached_keys import CachedKeys
 from diverse_mha.models.compiled import LayerCalls
 from diverse_mha.models.layers import WIDTH, DiverseDecoderLayer, wrap_layer
 from diverse_mha.models.seams import Seams
@@ -99,6 +100,20 @@ class DiverseDecoder(TransformerDecoderBase):
             return_head_states,
         )
         return (x if features_only else self.output_layer(x)), extra
+
+    def reorder_incremental_state_scripting(
+        self, incremental_state: dict, new_order: Tensor
+    ) -> None:
+        """Reorder the decoding state, as fairseq's search asks; all layers look at the order once.
+
+        A GPU makes the program wait at every look.
+        """
+        plans = {}
+        for module in self.modules():
+            if isinstance(module, CachedKeys):
+                module.reorder_incremental_state(incremental_state, new_order, plans)
+            elif hasattr(module, "reorder_incremental_state"):
+                module.reorder_incremental_state(incremental_state, new_order)
 
     def extract_features(
         self,

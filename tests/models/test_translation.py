@@ -207,6 +207,15 @@ def test_beam_search_scores_are_those_of_the_full_pass_and_of_stock():
             torch.testing.assert_close(hypo["positional_scores"], scores, rtol=0, atol=1e-5)
 
 
+def test_a_search_looks_at_an_order_once_for_all_layers(monkeypatch):
+    """Each look makes the program wait for a GPU."""
+    equal, looks = torch.equal, []
+    monkeypatch.setattr(torch, "equal", lambda a, b: looks.append(a) or equal(a, b))
+    beam_search(build_ours(decoder_layers=4).eval(), toy_batch())
+    # One of the decoder's own keys and two of the source's, in each of up to 8 steps.
+    assert 0 < len(looks) <= 3 * 8
+
+
 @pytest.mark.parametrize("offload", [False, True], ids=["kept", "offloaded"])
 def test_gradients_with_and_without_activation_checkpointing_are_equal(offload):
     batch = toy_batch()
