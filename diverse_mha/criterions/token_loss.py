@@ -23,7 +23,8 @@ class TokenLossConfig:
         metadata={
             "help": "how the token loss is computed: stock (fairseq's code), fused (output "
             "projection and loss in one, block by block: same value to rounding, less time and "
-            "memory), or auto (fused in one process on a CPU or a CUDA GPU, stock otherwise)"
+            "memory), or auto (fused in one process on a CPU or a CUDA GPU without --amp, stock "
+            "otherwise)"
         },
     )
 
@@ -63,8 +64,8 @@ class FusedTokenLoss:
         if self.token_loss == "fused":
             if weight is None:
                 raise OptionError(
-                    "--token-loss fused needs one process and a model of this package with a "
-                    "plain output projection; give --token-loss auto"
+                    "--token-loss fused needs one process without --amp, and a model of this "
+                    "package with a plain output projection; give --token-loss auto"
                 )
             return weight
         # With and without a term alike, so that a method and its baseline round alike.

@@ -310,3 +310,8 @@ def test_impossible_wishes_are_refused():
         ours(token_loss="fused", report_accuracy=True)
     with pytest.raises(ValueError, match="--token-loss fused needs one process"):
         ours(token_loss="fused")(lambda **_: None, toy_batch())
+    with (
+        torch.autocast("cpu", dtype=torch.bfloat16),
+        pytest.raises(ValueError, match="--token-loss fused needs one process without --amp"),
+    ):
+        ours(token_loss="fused")(build_ours(), toy_batch())
