@@ -11,6 +11,8 @@ from .weights import real_position_weights
 
 METHODS = ("power", "exact")
 POWER_ITERATIONS = 2
+MOST_MATRICES = 2**14
+"""Whose eigenvalues are asked for at once: cuSOLVER refuses more than some 32,000."""
 
 
 def srip(
@@ -103,7 +105,9 @@ class _MeanSRIP(torch.autograd.Function):
 
 def _exact(gap: Tensor) -> tuple[Tensor, Tensor]:
     """Eigenvalue of largest size, with its sign, (...), and its unit vector (..., H)."""
-    values, vectors = torch.linalg.eigh(gap)
+    parts = gap.flatten(0, -3).split(MOST_MATRICES)
+    found = zip(*(torch.linalg.eigh(part) for part in parts), strict=True)
+    values, vectors = (torch.cat(x).unflatten(0, gap.shape[:-2]) for x in found)
     top = values.abs().argmax(dim=-1, keepdim=True)
     return _pick(values, top), _pick(vectors, top.unsqueeze(-2))
 

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from diverse_mha.regularizers import mean_pairwise_cosine, srip
+from diverse_mha.regularizers import mean_pairwise_cosine, orthogonality, srip
 from diverse_mha.regularizers.orthogonality import POWER_ITERATIONS, plain_srip
 from tests import reference, reference_diversity
 from tests.regularizers.inputs import EXACT, assert_same, padding, value_and_grad, vectors
@@ -154,6 +154,17 @@ def test_computes_in_float32_even_under_autocast(dtype, unit_vectors):
     torch.testing.assert_close(value.double(), expected, rtol=1e-5, atol=1e-6)
     eps = torch.finfo(dtype).eps
     torch.testing.assert_close(grad.double(), expected_grad, rtol=4 * eps, atol=1e-5 + eps)
+
+
+def test_many_positions_take_several_calls_for_eigenvalues(monkeypatch):
+    """A GPU's library refuses too many matrices at once."""
+    x, mask = vectors(), padding([5, 2, 1])
+    expected = value_and_grad(srip, x, mask, method="exact")
+    sizes, eigh = [], torch.linalg.eigh
+    monkeypatch.setattr(orthogonality, "MOST_MATRICES", 4)
+    monkeypatch.setattr(torch.linalg, "eigh", lambda w: sizes.append(len(w)) or eigh(w))
+    torch.testing.assert_close(value_and_grad(srip, x, mask, method="exact"), expected)
+    assert sizes == [4, 4, 4, 3]
 
 
 def test_mean_cosine_is_the_literal_double_sum():
