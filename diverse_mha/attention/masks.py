@@ -14,6 +14,15 @@ def lowest_bias(dtype: torch.dtype) -> float:
     return torch.finfo(dtype).min / 2
 
 
+def logit_dtype(x: Tensor) -> torch.dtype:
+    """Dtype of the logits of a layer that reads x: under autocast, half precision.
+
+    A bias in x's own would become minus infinity where autocast casts it to float16.
+    """
+    device = x.device.type
+    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
+
+
 def padding_bias(key_padding_mask: Tensor, dtype: torch.dtype) -> Tensor:
     """Turn a key padding mask into a bias on the logits.
 

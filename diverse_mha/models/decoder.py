@@ -7,7 +7,7 @@ from fairseq.models.transformer import TransformerDecoderBase
 from torch import Tensor
 
 from diverse_mha.attention import HeadStates, Wanted, wanted_of
-from diverse_mha.attention.masks import causal_bias, padding_bias
+from diverse_mha.attention.masks import causal_bias, logit_dtype, padding_bias
 from diverse_mha.models.cached_keys import CachedKeys
 from diverse_mha.models.compiled import LayerCalls
 from diverse_mha.models.layers import WIDTH, DiverseDecoderLayer, wrap_layer
@@ -134,7 +134,7 @@ class DiverseDecoder(TransformerDecoderBase):
         if source is not None and asked:
             aligned = self.num_layers - 1 if alignment_layer is None else alignment_layer
         x, tokens = self._embed(prev_output_tokens, incremental_state)
-        masks = self._masks(tokens, encoder_out, incremental_state is not None, x.dtype)
+        masks = self._masks(tokens, encoder_out, incremental_state is not None, logit_dtype(x))
 
         attn = None
         inner_states = [x.transpose(0, 1)]

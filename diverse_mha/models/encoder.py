@@ -4,7 +4,7 @@ from fairseq.models.transformer import TransformerEncoderBase
 from torch import Tensor
 
 from diverse_mha.attention import HeadStates
-from diverse_mha.attention.masks import padding_bias
+from diverse_mha.attention.masks import logit_dtype, padding_bias
 from diverse_mha.models.compiled import LayerCalls
 from diverse_mha.models.layers import DiverseEncoderLayer, wrap_layer
 from diverse_mha.models.seams import Seams
@@ -53,7 +53,7 @@ class DiverseEncoder(TransformerEncoderBase):
         bias = record_mask = None
         if padding_mask.any():
             x = x.masked_fill(padding_mask[:, :, None], 0.0)
-            bias = padding_bias(padding_mask, x.dtype)
+            bias = padding_bias(padding_mask, logit_dtype(x))
             record_mask = padding_mask
         hiddens = [x.transpose(0, 1)] if return_all_hiddens else []
         records, logits = [], None

@@ -245,6 +245,23 @@ def test_a_checkpointed_layer_runs_again_in_the_precision_of_the_first_time():
     assert seen == [torch.bfloat16] * 8
 
 
+def test_masks_are_finite_under_autocast_in_float16():
+    """There autocast casts what attention gets, and a row without keys would get no number."""
+    attend, masks = torch.nn.functional.scaled_dot_product_attention, []
+
+    def watched(q, k, v, attn_mask=None, **options):
+        masks.append(attn_mask)
+        assert attn_mask is None or attn_mask.dtype == q.dtype == torch.float16
+        return attend(q, k, v, attn_mask=attn_mask, **options)
+
+    batch = toy_batch()["net_input"]
+    batch["prev_output_tokens"] = batch["prev_output_tokens"].flip(1)  # padding on the left
+    with pytest.MonkeyPatch.context() as patch, torch.autocast("cpu", torch.float16):
+        patch.setattr(torch.nn.functional, "scaled_dot_product_attention", watched)
+        build_ours()(**batch)
+    assert len(masks) == 6 and all(mask.isfinite().all() for mask in masks)
+
+
 def test_without_attention_to_the_encoder():
     model = build_ours(no_cross_attention=True).eval()
     batch = toy_batch()
