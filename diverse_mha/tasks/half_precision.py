@@ -18,8 +18,9 @@ class HalfPrecisionState:
     With ``--bf16`` and ``--fp16`` fairseq updates weights in float32 and trains a copy of
     them rounded to half precision. It saves the rounded ones alone, so that a resumed run goes
     on from other weights than the run that stopped. Here the float32 ones are saved as well, 4
-    bytes a parameter, and the counters of the fp16 loss scaler, through the hooks that fairseq
-    gives a task. In float32, and with the memory-efficient variants, there is no copy to save.
+    bytes a parameter, and the counters of the loss scaler, with ``--amp`` too, through the hooks
+    that fairseq gives a task. In float32, and with the memory-efficient variants, there is no copy
+    to save.
     """
 
     _optimizer = None
@@ -69,6 +70,8 @@ def _state(optimizer) -> dict:
     scaler = getattr(optimizer, "scaler", None)
     if isinstance(scaler, DynamicLossScaler):
         state["scaler"] = {k: v for k, v in vars(scaler).items() if k.startswith("_")}
+    elif isinstance(scaler, torch.amp.GradScaler):
+        state["grad_scaler"] = scaler.state_dict()
     return state
 
 
@@ -85,6 +88,8 @@ def _restore(optimizer, state: dict) -> None:
     scaler = getattr(optimizer, "scaler", None)
     if isinstance(scaler, DynamicLossScaler):
         vars(scaler).update(state.get("scaler", {}))
+    elif isinstance(scaler, torch.amp.GradScaler) and state.get("grad_scaler"):
+        scaler.load_state_dict(state["grad_scaler"])
 
 
 def _rounded(weight: Tensor, optimizer) -> Tensor:

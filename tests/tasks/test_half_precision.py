@@ -112,6 +112,21 @@ def test_the_counters_of_the_loss_scaler_survive():
     assert fresh._iter == 6, "restored once"
 
 
+def test_the_scale_of_amp_survives():
+    """A checkpoint of fairseq has nothing of it, and a resumed run begins anew."""
+    scaler, fresh = (torch.amp.GradScaler("cpu", init_scale=128.0) for _ in range(2))
+    scaler.scale(torch.ones(1))
+    scaler.update(2048.0)
+    task, resumed = Task(), Task()
+    step(task, SimpleNamespace(scaler=scaler))
+    resumed.set_checkpoint_dict(task.get_checkpoint_dict()["Task"])
+    step(resumed, SimpleNamespace(scaler=fresh))
+    assert fresh.state_dict() == scaler.state_dict() and fresh.get_scale() == 2048.0
+    resumed.set_checkpoint_dict({"scaler": {"_iter": 5}})  # begun with --fp16
+    step(resumed, SimpleNamespace(scaler=fresh))
+    assert fresh.get_scale() == 2048.0
+
+
 def test_nothing_is_saved_in_float32_or_before_a_step():
     task = Task()
     assert task.get_checkpoint_dict() == {}
