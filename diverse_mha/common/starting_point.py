@@ -67,7 +67,7 @@ def check_method(
     """Refuse to go on with another method, or seed, than the run in the folder was begun with.
 
     fairseq would, and the model would be of both; most often it was the folder that was forgotten.
-    Nor without the plugin of a term: the term would be silently left out.
+    Refused, too, is a criterion without an option that it had: the plugin of a term is missing.
 
     Args:
         path: the last checkpoint of the folder.
@@ -76,7 +76,7 @@ def check_method(
         own: by group, the options that make a method; where there are none, nothing is compared.
 
     Raises:
-        OptionError: naming the first option that differs, with both values, or that is unknown.
+        OptionError: naming the first option that differs, with both values, or that is missing.
     """
     if not saved or not any(own.values()):
         return
@@ -89,9 +89,12 @@ def check_method(
                     f"{after[name]}; give another --save-dir, or, if that run is to go on so, "
                     f"--restore-file {os.path.join(os.path.dirname(path), LAST)}"
                 )
-    for name, value in (saved.get("criterion") or {}).items():
+    before, after = saved.get("criterion") or {}, now["criterion"]
+    if not own.get("criterion") or before.get("_name") != after.get("_name"):
+        return  # another criterion has other options
+    for name, value in before.items():
         off = value in (None, False, "") or same_value(value, 0)
-        if own.get("criterion") and name not in now["criterion"] and not off:
+        if name not in after and not off:
             raise OptionError(
                 f"{path}: trained with {flag(name)} {value}, which nothing registers now; give the "
                 "--user-dir of that training"

@@ -41,7 +41,7 @@ def _say_precision(forward: Callable, x: Tensor, *args, **options):
     """Run a checkpointed layer, and let it know under which autocast it first runs.
 
     fairseq runs it again in the backward pass, where ``--amp`` is over: in float32 another kernel
-    attends, which drops other weights than the one whose results went into the loss.
+    may attend, which drops other weights than the one whose results went into the loss.
     """
     device = x.device.type
     if torch.is_autocast_enabled(device):

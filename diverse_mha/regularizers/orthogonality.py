@@ -12,7 +12,7 @@ from .weights import real_position_weights
 METHODS = ("power", "exact")
 POWER_ITERATIONS = 2
 MOST_MATRICES = 2**14
-"""Whose eigenvalues are asked for at once: cuSOLVER refuses more than some 32,000."""
+"""Whose eigenvalues are asked for at once: cuSOLVER is reported to refuse some 32,000."""
 
 
 def srip(

@@ -144,6 +144,8 @@ def test_a_run_does_not_go_on_without_the_plugin_of_its_term(off):
     with pytest.raises(OptionError, match="--balance-weight encoder=0.5, which nothing registers"):
         check_method("run/checkpoint_last.pt", begun, now, OWN)
     check_method("run/checkpoint_last.pt", begun, now, {"criterion": ()})  # stock fairseq's
+    now["criterion"]["_name"] = "another"  # whose options are others
+    check_method("run/checkpoint_last.pt", begun, now, OWN)
 
 
 def test_the_options_of_a_plugin_make_a_method_too(monkeypatch):
