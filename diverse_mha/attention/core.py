@@ -87,9 +87,10 @@ class OpenHeads:
             layer_input: (B, T, C), what the queries are projected from.
 
         Returns:
-            Output (B, T, C), the states asked for, and with ``carry_logits`` the logits.
+            Output (B, T, C), the states asked for, and with ``carry_logits`` what the next layer
+            takes up.
         """
-        fold = rows_per_key(q, k)
+        fold, handed_on = rows_per_key(q, k), previous_logits
         if fold > 1:
             q = fold_beams(q, fold)
             if previous_logits is not None:
@@ -119,7 +120,12 @@ class OpenHeads:
             outputs = self.drophead(outputs)
         merged = outputs.transpose(1, 2).flatten(2)  # (B, T, C)
         seen = (merged, layer_input) if self.aggregation_sees_input else (merged,)
-        return Attended(self.out_proj(*seen), states, logits if self.carry_logits else None)
+        carried = None
+        if self.carry_logits:
+            carried = logits
+            if self.cascade is not None:
+                carried = self.cascade.hand_on(logits, handed_on)
+        return Attended(self.out_proj(*seen), states, carried)
 
     def split_heads(self, x: Tensor) -> Tensor:
         """(B, L, C) -> (B, H, L, D), a view."""

@@ -1,12 +1,31 @@
 """The logits seam: what happens to the scores of a layer before the softmax, and right after."""
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 
 from torch import Tensor, nn
 
 from diverse_mha.common.methods import Seam
+from diverse_mha.common.options import option
 
-LOGITS = Seam("cascade", "none", "what a layer's attention logits get from the layer before")
+
+@dataclass
+class LogitsOptions:
+    """The options of the seam itself."""
+
+    logits_on: str | None = option(
+        None,
+        "components whose logits --cascade and --attention-noise change: encoder, cross, decoder "
+        "or several, separated by commas; default: all that the model has",
+    )
+
+
+LOGITS = Seam(
+    "cascade",
+    "none",
+    "what a layer's attention logits get from the layer before",
+    LogitsOptions,
+)
 """Builders return a ``LogitMap``, or None where there is nothing to do; they see the number of the
 layer, and so what the first one lacks."""
 
@@ -43,6 +62,18 @@ class LogitMap(nn.Module, ABC):
         Returns:
             (B, H, T, S).
         """
+
+    def hand_on(self, logits: Tensor, previous: Tensor | None) -> Tensor:
+        """Return what the next layer gets as ``previous``.
+
+        Args:
+            logits: (B, H, T, S), what ``forward`` returned.
+            previous: (B, H, T, S), what the layer before handed on, or None.
+
+        Returns:
+            (B, H, T, S); here the logits.
+        """
+        return logits
 
     def after_softmax(self, weights: Tensor) -> Tensor:
         """Return what the values are weighed by.

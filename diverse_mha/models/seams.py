@@ -4,9 +4,10 @@ from dataclasses import dataclass
 
 from diverse_mha.aggregation import AGGREGATION
 from diverse_mha.attention import LOGITS
+from diverse_mha.attention.states import COMPONENTS
 from diverse_mha.common.errors import OptionError
 from diverse_mha.common.methods import Chosen, Place
-from diverse_mha.common.options import flag, read_options, split_list
+from diverse_mha.common.options import flag, parse_names, read_options, split_list
 from diverse_mha.models.attention import DiverseAttention
 from diverse_mha.models.compiled import CompileOptions
 from diverse_mha.models.config import SEAMS
@@ -44,7 +45,8 @@ class Seams:
     Attributes:
         aggregation: the method in the layers named below.
         layers: numbers of these layers, from 1, by component.
-        logits: the method on the logits of every layer.
+        logits: the method on the logits.
+        logits_on: the components whose layers have it.
         drophead: how heads are dropped in training.
         compile: whether to train the layers through ``torch.compile``.
         activation_dropout: fairseq's option.
@@ -53,6 +55,7 @@ class Seams:
     aggregation: Chosen
     layers: dict[str, frozenset[int]]
     logits: Chosen
+    logits_on: tuple[str, ...]
     drophead: Chosen
     compile: bool
     activation_dropout: float
@@ -75,25 +78,28 @@ class Seams:
         chosen = _check_layers(args, aggregation, layers, components)
         if chosen or logits.method.name != LOGITS.default:
             _refuse_pruning(args)
+        logits_on = _read_logits_on(args, logits, components)
         seams = cls(
             aggregation,
             layers,
             logits,
+            logits_on,
             drophead,
             bool(read_options(CompileOptions, args).compile),
             # As fairseq's layers read it: the older option counts where this one is 0.
             args.activation_dropout or getattr(args, "relu_dropout", 0.0) or 0.0,
         )
-        for part, places in ((aggregation, chosen), (logits, components), (drophead, components)):
+        for part, places in ((aggregation, chosen), (logits, logits_on), (drophead, components)):
             for component in places:
                 side = SIDES[component]
                 shape = (getattr(args, f"{side}_{x}") for x in ("embed_dim", "attention_heads"))
                 part.method.check(part.options, seams._place(component, 1, *shape))
         counts = {c: getattr(args, f"{SIDES[c]}_layers") for c in components}
-        if logits.method.carries and max(counts.values()) < 2:
+        if logits.method.carries and max(counts[c] for c in logits_on) < 2:
+            among = "" if logits_on == components else f" of --logits-on {','.join(logits_on)}"
             raise OptionError(
                 f"{flag(LOGITS.name)} {logits.method.name}: leads from layer to layer, and no "
-                "attention has two; give more layers, or leave it out"
+                f"attention{among} has two; give more layers, or leave it out"
             )
         if seams.compile:
             seams._check_compile(args, counts)
@@ -113,12 +119,13 @@ class Seams:
         aggregation = None
         if number in self.layers[component]:
             aggregation = self.aggregation.method.build(self.aggregation.options, place)
+        logits = self.logits.method if component in self.logits_on else None
         return DiverseAttention(
             embed_dim,
             num_heads,
             aggregation=aggregation,
-            cascade=self.logits.method.build(self.logits.options, place),
-            carry_logits=self.logits.method.carries,
+            cascade=logits and logits.build(self.logits.options, place),
+            carry_logits=logits is not None and logits.carries,
             drophead=self.drophead.method.build(self.drophead.options, place),
             **options,
         )
@@ -162,6 +169,24 @@ def _read_layers(args, components: tuple[str, ...]) -> dict[str, frozenset[int]]
         count = getattr(args, f"{SIDES[component]}_layers", 0)
         layers[component] = parse_layers(option, value, count)
     return layers
+
+
+def _read_logits_on(args, logits: Chosen, components: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the components whose logits change; refuse others, and a choice without effect."""
+    value = getattr(args, "logits_on", None)
+    named = parse_names("--logits-on", value, COMPONENTS)
+    for name in named:
+        if name not in components:
+            raise OptionError(
+                f"--logits-on {value}: the model has no {name} attention; leave it out"
+            )
+    plain = LOGITS[LOGITS.default].options()
+    if named and logits.method.name == LOGITS.default and logits.options == plain:
+        raise OptionError(
+            f"--logits-on {value}: no effect without {flag(LOGITS.name)} or --attention-noise; "
+            "give one, or leave it out"
+        )
+    return named or components
 
 
 def _check_layers(args, aggregation: Chosen, layers, components: tuple[str, ...]) -> list[str]:

@@ -5,6 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from diverse_mha.attention.cascade import NetworkCascade, NoCascade, ResidualCascade
+from diverse_mha.common.errors import OptionError
 from tests.models.test_routing import count_parameters
 from tests.toy import build_ours, check_beam_scores, log_probs, step_by_step, toy_batch
 
@@ -186,3 +187,71 @@ REFUSED = {
 def test_what_cannot_be_is_refused_by_name(message):
     with pytest.raises(ValueError, match=message):
         build_ours("transformer_coda", **REFUSED[message])
+
+
+# Where the logits go, and the mean of the layers before.
+
+
+@pytest.mark.parametrize("on", [("encoder",), ("cross",), ("decoder",), ("encoder", "cross")])
+@pytest.mark.parametrize("kind", ["none", "residual", "mlp", "talking-heads"])
+def test_logits_change_in_the_named_components_alone(kind, on):
+    options = {"cascade": kind, "logits_on": ",".join(on)}
+    if kind != "none":
+        options["attention_noise"] = 0.0
+    model = build_ours("transformer_coda", **options)
+    modules = {
+        "encoder": [layer.self_attn for layer in model.encoder.layers],
+        "cross": [layer.encoder_attn for layer in model.decoder.layers],
+        "decoder": [layer.self_attn for layer in model.decoder.layers],
+    }
+    for component, attentions in modules.items():
+        carries = kind in ("residual", "mlp") and component in on
+        assert [a.carry_logits for a in attentions] == [carries] * 2
+        assert (attentions[1].cascade is not None) == (component in on)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"logits_on": "encoder,kross"}, "--logits-on encoder,kross: unknown 'kross'"),
+        ({"logits_on": "encoder", "cascade": "none", "attention_noise": 0.0}, "no effect"),
+        ({"logits_on": "decoder", "decoder_layers": 1}, "no attention of --logits-on decoder has two"),
+        ({"cascade": "none", "cascade_form": "mean"}, "--cascade-form mean"),
+    ],
+)
+def test_a_place_or_form_without_effect_is_refused(options, said):
+    with pytest.raises(OptionError, match=said):
+        build_ours("transformer_coda", **options)
+
+
+@pytest.mark.parametrize("kind", ["residual", "mlp"])
+def test_the_mean_equals_its_layers_written_out(kind):
+    options = {"cascade": kind, "cascade_form": "mean", "attention_noise": 0.0}
+    model = build_ours("transformer_coda", encoder_layers=4, **options).double().eval()
+    batch = toy_batch()
+    _, extra = model(**batch["net_input"], return_head_states=("logits", "queries", "keys"))
+    alive = ~batch["net_input"]["src_tokens"].eq(1)
+    cells = (alive[:, None, :, None] & alive[:, None, None, :]).expand(-1, 4, -1, -1)
+    contributions = []
+    records = extra["head_states"]["encoder"]
+    for layer, record in zip(model.encoder.layers, records, strict=True):
+        own = record.queries @ record.keys.transpose(-1, -2) * layer.self_attn.head_dim**-0.5
+        mean = sum(contributions) / len(contributions) if contributions else torch.zeros_like(own)
+        x = (own + mean).masked_fill(~cells, 0.0)
+        added = 0.0
+        if kind == "mlp" and contributions:
+            added = layer.self_attn.cascade.network(x)
+        contributions.append(own + added)
+        torch.testing.assert_close(record.logits[cells], (x + added)[cells], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("on", [None, "cross", "decoder"])
+@pytest.mark.parametrize("kind", ["residual", "mlp"])
+def test_the_mean_decodes_step_by_step(kind, on):
+    options = {"cascade": kind, "cascade_form": "mean", "logits_on": on, "decoder_layers": 4}
+    model = build_ours("transformer_coda", attention_noise=0.0, **options).double().eval()
+    batch = toy_batch(target_lengths=(5, 5, 5))
+    with torch.no_grad():
+        full, steps = log_probs(model, batch), step_by_step(model, batch)
+    torch.testing.assert_close(steps, full, rtol=0, atol=1e-5)
+    check_beam_scores(build_ours("transformer_coda", **options).eval(), batch)

@@ -24,7 +24,19 @@ class NoiseOptions:
 
 
 @dataclass
-class NetworkOptions(NoiseOptions):
+class CarryOptions(NoiseOptions):
+    """What the cascades take that lead from layer to layer."""
+
+    cascade_form: str = option(
+        "sum",
+        "what a layer takes up of the layers before: the sum of what they contributed (the "
+        "papers), or its mean (not in the papers)",
+        choices=("sum", "mean"),
+    )
+
+
+@dataclass
+class NetworkOptions(CarryOptions):
     """What the cascade through a network takes."""
 
     cascade_hidden_ratio: int = option(
@@ -38,6 +50,7 @@ class NetworkOptions(NoiseOptions):
 def _build(kind: str, options: NoiseOptions, place: Place) -> Cascade | None:
     given = {k.removeprefix("cascade_"): v for k, v in asdict(options).items()}
     given["noise"] = given.pop("attention_noise")
+    given["mean_over"] = place.number - 1 if given.pop("form", "sum") == "mean" else 0
     # The first layer has no layer before it, only the noise.
     return build_cascade(kind if place.number > 1 else "none", place.num_heads, **given)
 
@@ -48,7 +61,7 @@ def _method(kind: str, text: str, options: type = NoiseOptions) -> Method:
 
 
 LOGITS.register(_method("none", "none"))
-LOGITS.register(_method("residual", "residual (plain addition, RealFormer)"))
+LOGITS.register(_method("residual", "residual (plain addition, RealFormer)", CarryOptions))
 LOGITS.register(
     _method("mlp", "mlp (a small network across heads, Zheng et al. 2021)", NetworkOptions)
 )
@@ -61,6 +74,7 @@ def build_cascade(
     hidden_ratio: int = 4,
     depth: int = 2,
     noise: float = 0.0,
+    mean_over: int = 0,
     fused: bool = True,
 ) -> Cascade | None:
     """Makes the cascade of one attention module, or None where there is nothing to do.
@@ -77,6 +91,8 @@ def build_cascade(
         depth: number of hidden layers. 2 is the authors' released network; 1 is the two-layer
             perceptron that the paper's text speaks of.
         noise: standard deviation of the noise on the logits, in training only.
+        mean_over: number of layers before this one, to take up the mean of what they contributed
+            (not in the papers); 0 takes up their sum.
         fused: False takes the straight transcription instead of the network that works on
             chunks; same numbers, slower, can be differentiated twice.
 
@@ -93,10 +109,11 @@ def build_cascade(
     COUNT.check("hidden_ratio", hidden_ratio)
     COUNT.check("depth", depth)
     NOT_NEGATIVE.check("noise", noise)
+    if mean_over:
+        COUNT.check("mean_over", mean_over)
     if kind == "mlp":
-        return NetworkCascade(
-            num_heads, hidden_ratio=hidden_ratio, depth=depth, noise=noise, fused=fused
-        )
+        shape = {"hidden_ratio": hidden_ratio, "depth": depth}
+        return NetworkCascade(num_heads, **shape, noise=noise, mean_over=mean_over, fused=fused)
     if kind == "residual":
-        return ResidualCascade(noise=noise)
+        return ResidualCascade(noise=noise, mean_over=mean_over)
     return NoCascade(noise=noise) if noise else None

@@ -19,15 +19,24 @@ class Cascade(LogitMap):
 
     Args:
         noise: standard deviation of the noise, 1 in the paper; 0 for none.
+        mean_over: number of layers before this one, to take up the mean of their contributions.
+            A layer contributes its logits less what it took up. 0 takes up the sum, as the paper.
     """
 
-    def __init__(self, *, noise: float = 0.0):
+    def __init__(self, *, noise: float = 0.0, mean_over: int = 0):
         super().__init__()
-        self.noise = noise
+        self.noise, self.mean_over = noise, mean_over
 
     def extra_repr(self) -> str:
-        """The noise, for ``print(model)``."""
-        return f"noise={self.noise}"
+        """The noise and the form, for ``print(model)``."""
+        return f"noise={self.noise}, mean_over={self.mean_over}"
+
+    def hand_on(self, logits: Tensor, previous: Tensor | None) -> Tensor:
+        """The logits, which are the sum of all contributions; or the mean of these."""
+        if previous is None or not self.mean_over:
+            return logits
+        previous = previous.to(logits.dtype)
+        return torch.lerp(previous, logits - previous, 1.0 / (self.mean_over + 1))
 
     def acts(self, previous: Tensor | None) -> bool:
         """In training, and wherever the layer before handed something on."""
@@ -103,6 +112,7 @@ class NetworkCascade(Cascade):
         hidden_ratio: width of the hidden layers, in multiples of H.
         depth: number of hidden layers.
         noise: standard deviation of the noise in training.
+        mean_over: as for ``Cascade``.
         fused: False takes the straight transcription.
     """
 
@@ -113,9 +123,10 @@ class NetworkCascade(Cascade):
         hidden_ratio: int = 4,
         depth: int = 2,
         noise: float = 0.0,
+        mean_over: int = 0,
         fused: bool = True,
     ):
-        super().__init__(noise=noise)
+        super().__init__(noise=noise, mean_over=mean_over)
         self.fused = fused
         self.network = HeadNetwork(num_heads, hidden_ratio=hidden_ratio, depth=depth)
 

@@ -362,3 +362,42 @@ def test_only_the_input_of_the_network_is_kept():
     parameters = {p.data_ptr() for p in cascade.parameters()}
     kept = [x for x in kept if x.data_ptr() not in parameters]
     assert [tuple(x.shape) for x in kept] == [shape]
+
+
+# The mean of the layers before, in place of their sum.
+
+
+@pytest.mark.parametrize("mask", ["none", "both"])
+@pytest.mark.parametrize("kind", ["residual", "mlp"])
+def test_mean_equals_the_mean_of_all_contributions_kept(kind, mask):
+    """A plain twin keeps every layer's contribution and averages them anew."""
+    shape, masked = SHAPES[0], mask_of(mask, SHAPES[0])
+    own = logits_of(shape, count=4)
+    layers = [
+        cascade_of(kind, shape[1], seed=number, hidden_ratio=2, mean_over=number)
+        for number in range(1, 4)
+    ]
+    handed, results = own[0], []
+    contributions, expected = [own[0]], []
+    for logits, cascade in zip(own[1:], layers, strict=True):
+        result = cascade(logits, handed, masked)
+        handed = cascade.hand_on(result, handed)
+        results.append(result)
+        mean = sum(contributions) / len(contributions)
+        pairs = [(x.weight, x.bias) for x in cascade.network.layers] if kind == "mlp" else []
+        expected.append(reference.cascade(logits, mean, masked, kind=kind, layers=pairs))
+        contributions.append(expected[-1] - mean)
+    inputs = [*own, *(p for cascade in layers for p in cascade.parameters())]
+    for got, want in zip(results, expected, strict=True):
+        torch.testing.assert_close(got, want, **EXACT)
+    got, want = (gradients(torch.stack(x), inputs) for x in (results, expected))
+    for one, other in zip(got, want, strict=True):
+        torch.testing.assert_close(one, other, **EXACT)
+
+
+def test_the_mean_of_one_layer_is_the_sum():
+    shape = SHAPES[0]
+    logits, previous = logits_of(shape)
+    plain, mean = (build_cascade("residual", shape[1], mean_over=n) for n in (0, 1))
+    assert torch.equal(plain(logits, previous), mean(logits, previous))
+    assert plain.hand_on(logits, previous) is logits
