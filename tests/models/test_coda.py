@@ -215,7 +215,10 @@ def test_logits_change_in_the_named_components_alone(kind, on):
     [
         ({"logits_on": "encoder,kross"}, "--logits-on encoder,kross: unknown 'kross'"),
         ({"logits_on": "encoder", "cascade": "none", "attention_noise": 0.0}, "no effect"),
-        ({"logits_on": "decoder", "decoder_layers": 1}, "no attention of --logits-on decoder has two"),
+        (
+            {"logits_on": "decoder", "decoder_layers": 1},
+            "no attention of --logits-on decoder has two",
+        ),
         ({"cascade": "none", "cascade_form": "mean"}, "--cascade-form mean"),
     ],
 )
