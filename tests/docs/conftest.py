@@ -1,8 +1,11 @@
 """The world that the pages' clones are taken from, shared by the processes of pytest-xdist."""
 
 import os
+from pathlib import Path
 
+import packed
 import pytest
+import show
 
 from tests.docs.clone import World
 
@@ -11,3 +14,11 @@ from tests.docs.clone import World
 def world(tmp_path_factory) -> World:
     base = tmp_path_factory.getbasetemp()
     return World((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "documentation")
+
+
+@pytest.fixture(scope="session")
+def published(tmp_path_factory) -> Path:
+    """The folder of all published runs."""
+    folder = tmp_path_factory.mktemp("published")
+    packed.unpack(show.ARCHIVE, folder)
+    return folder

@@ -1,142 +1,115 @@
-"""The published runs of the study are rows of it, and what the page says of them is theirs."""
+"""The published runs make the figures of the pages, and a wrong figure is found."""
 
-import collections
-import itertools
 import json
 import re
 import shutil
 
-import numpy as np
+import packed
 import pytest
+import show
 
 from diverse_mha import cli
-from diverse_mha.evaluation.comparison.inference import by_rows_and_seeds, by_t, holm
-from diverse_mha.evaluation.comparison.runs import accuracy
-from diverse_mha.training.log import read_log
-from diverse_mha.training.reproduce.fill import Choices
-from diverse_mha.training.reproduce.papers.study import ITEMS
+from diverse_mha.common.errors import UserError
 from tests.docs.blocks import ROOT
 from tests.docs.test_figures import page, rows
 
-RUNS = ROOT / "docs" / "study-runs"
-SEEDS = range(1, 10)
-PUBLISHED = sorted(path.parent for path in RUNS.glob("small/runs/*/result.json"))
+NOWHERE = ROOT / "no reference"
 
 
-def planned() -> dict:
-    """Give table, row, precision and seed of every run of the study, by its folder."""
-    found = {}
-    for bf16 in (None, False):
-        choices = Choices("small", bf16=bf16)
-        for table in ITEMS:
-            for row, seed in itertools.product(table.rows, SEEDS):
-                run = choices.run(row.cells[0].experiment, table, seed)
-                found[run.folder(RUNS)] = table, row, bf16, seed
-    return found
+@pytest.fixture
+def some(published, tmp_path):
+    """A folder with three of the runs, of which one has other test sets, too."""
+    for name in ("ptb.hsic.seed1", "logic.both.seed1", "multi30k.de-en.baseline.seed6"):
+        (folder,) = published.glob(f"small/runs/{name}.*")
+        shutil.copytree(folder, tmp_path / "some/small/runs" / folder.name)
+    shutil.copytree(published / "other-tests" / name, tmp_path / "some/other-tests" / name)
+    return tmp_path / "some"
 
 
-def published(name: str, bf16: bool | None = None) -> list[tuple[str, int, dict]]:
-    """List label, seed and result of the published runs of a table."""
-    plan, found = planned(), []
-    for folder in PUBLISHED:
-        table, row, precision, seed = plan[folder]
-        if table.name == name and precision is bf16:
-            result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
-            found.append((row.label, seed, result))
-    assert found
-    return found
+def test_pages_and_csv_files_say_what_the_runs_say(published, capsys):
+    code = show.show(published, None, True, NOWHERE)
+    assert (code, capsys.readouterr().out) == (0, "109 runs: pages and CSVs agree\n")
 
 
-@pytest.mark.parametrize("folder", PUBLISHED, ids=lambda folder: folder.name)
-def test_a_published_run_is_one_of_the_study(folder):
-    table, _, _, seed = planned()[folder]
-    result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
-    assert (result["name"], result["seed"]) == (folder.name, seed)
-    assert read_log(folder / "train.log")["validation"][-1]["num_updates"] == result["updates"]
-    if table.name.startswith("translation"):
-        score = json.loads((folder / "test.json").read_text(encoding="utf-8"))
-        lines = (folder / "test.hyp.detok").read_text(encoding="utf-8").splitlines()
-        assert result["scores"]["test"] == {k: v for k, v in score.items() if k != "versions"}
-        assert len(lines) == score["sentences"]
+def test_a_changed_figure_is_found(published, monkeypatch, tmp_path, capsys):
+    for name, old, new in (
+        ("PAGE", "| 40.89 41.85 41.03", "| 40.89 41.86 41.03"),
+        ("PAGE", "| +0.028 [+0.018, +0.037] |", "| +0.028 [+0.018, +0.038] |"),
+        ("PAGE", "| Pos., encoder | 40.59 | 39.87 |", "| Pos., encoder | 40.59 | 39.88 |"),
+        ("PAGE", "| RealFormer | 3 |", "| RealFormers | 3 |"),
+        ("README", "| Pos., encoder | 3 | 41.31 |", "| Pos., encoder | 3 | 41.32 |"),
+        ("RUNS", ",41.8538,", ",41.8539,"),
+        ("CURVES", "4cbf94ab,1,251,7.638,", "4cbf94ab,1,251,7.639,"),
+    ):
+        text = getattr(show, name).read_text(encoding="utf-8")
+        assert text.count(old) == 1, old
+        monkeypatch.setattr(show, name, tmp_path / getattr(show, name).name)
+        getattr(show, name).write_text(text.replace(old, new), encoding="utf-8")
+    assert show.show(published, None, True, NOWHERE) == 1
+    found = [line.removeprefix(f"{tmp_path}/") for line in capsys.readouterr().out.splitlines()]
+    assert found == [
+        "results.md: to-the-end: rows on the page alone or of the runs alone: "
+        "RealFormer, RealFormers",
+        "results.md: to-the-end: Baseline: BLEU, each seed: '40.89 41.86 41.03 40.64 41.00', "
+        "the runs say '40.89 41.85 41.03 40.64 41.00'",
+        "README.md: to-the-end: Pos., encoder: mean: '41.32', the runs say '41.31'",
+        "results.md: ten-epochs: Pos., encoder: seed 2: '39.88', the runs say '39.87'",
+        "results.md: ptb: HSIC: difference of loss (95 %): '+0.028 [+0.018, +0.038]', "
+        "the runs say '+0.028 [+0.018, +0.037]'",
+        "runs.csv:3: sacrebleu: '41.8539', the runs say '41.8538'",
+        "curves.csv:2: loss: '7.639', the runs say '7.638'",
+    ]
 
 
-@pytest.mark.parametrize(
-    ("head", "name", "bf16"),
-    [
-        ("| method |", "translation-small", None),
-        ("| method, in float32 |", "translation-small", False),
-    ],
-)
-def test_the_page_has_their_scores(head, name, bf16):
-    by_label = rows(page("docs/results.md"), head)
-    found = {
-        (label, f"seed {seed}"): f"{result['scores']['test']['sacrebleu']:.2f}"
-        for label, seed, result in published(name, bf16)
-    }
-    assert found == {(label, column): by_label[label][column] for label, column in found}
+def test_files_of_a_run_that_do_not_fit_together_are_found(some):
+    *_, translated = sorted(packed.read_runs(some), key=lambda kept: kept.folder.name)[:2]
+    assert not [said for kept in packed.read_runs(some) for said in packed.faults(kept)]
+    folder, result = translated.folder, translated.result
+    result = result | {"name": "other", "updates": 7000}
+    (folder / "result.json").write_text(json.dumps(result))
+    (folder / "test.json").write_text(json.dumps(result["scores"]["test"] | {"beam": 4}))
+    (folder / "test.hyp.detok").write_text("a\n")
+    (translated.more_folder / "more.hyp.detok").write_text("a\n")
+    (changed,) = (k for k in packed.read_runs(some) if k.folder == folder)
+    assert list(packed.faults(changed)) == [
+        "result.json is of other",
+        "train.log does not end at update 7000",
+        "test.json has other scores than result.json",
+        "test.hyp.detok has not 1000 lines",
+        "more.hyp.detok has not 2532 lines",
+    ]
 
 
-@pytest.mark.parametrize(
-    ("head", "seeds"),
-    [("| method, to the end |", range(1, 6)), ("| method, replication |", range(6, 10))],
-)
-def test_the_page_has_their_scores_to_the_end(head, seeds):
-    by_label = rows(page("docs/results.md"), head)
-    found = collections.defaultdict(dict)
-    for label, seed, result in published("translation"):
-        if seed in seeds:
-            found[label][seed] = result["scores"]["test"]["sacrebleu"]
-    assert found.keys() == by_label.keys()
-    for label, scores in found.items():
-        said = by_label[label]
-        assert sorted(scores) == list(seeds)[: int(said["seeds"])], label
-        assert said["BLEU, each seed"] == " ".join(f"{scores[n]:.2f}" for n in sorted(scores))
-        assert said["mean"] == f"{np.mean(list(scores.values())):.2f}"
+def test_packing_gives_the_same_bytes_and_all_that_a_table_needs(some, tmp_path):
+    archive = packed.pack(packed.read_runs(some))
+    (tmp_path / "runs.tar.xz").write_bytes(archive)
+    packed.unpack(tmp_path / "runs.tar.xz", tmp_path / "again")
+    for path in (path for path in some.rglob("*") if path.is_file()):
+        assert (tmp_path / "again" / path.relative_to(some)).read_bytes() == path.read_bytes()
+    raw = packed.read_runs(some)[1].folder  # as a training and an analysis leave it
+    (raw / "checkpoint_best.pt").write_bytes(b"large")
+    log, (heads,) = raw / "train.log", raw.glob("heads.*")
+    lines = log.read_text().splitlines(keepends=True)
+    step = '2026-11-22 | INFO | train_inner | {"epoch": 1, "num_updates": "100"}\n'
+    log.write_text("".join(f"{step}2026-11-22 | INFO | valid | {line}" for line in lines))
+    content = json.loads(heads.read_text()) | {"coefficients": [1.0]}
+    heads.write_text(json.dumps(content, indent=2))
+    assert packed.pack(packed.read_runs(some)) == archive
 
 
-def test_the_page_has_their_scores_on_other_test_sets():
-    by_label = rows(page("docs/results.md"), "| method, 2,532 other sentences |")
-    named = {"baseline": "Baseline", "em_routing_1_2": "EM routing, layers 1-2"}
-    assert set(named.values()) == by_label.keys()
-    for name, label in named.items():
-        scores = []
-        for seed in range(6, 10):
-            folder = RUNS / "other-tests" / f"multi30k.de-en.{name}.seed{seed}"
-            score = json.loads((folder / "more.json").read_text(encoding="utf-8"))
-            lines = (folder / "more.hyp.detok").read_text(encoding="utf-8").splitlines()
-            assert len(lines) == score["sentences"] == 2532
-            scores.append(score["sacrebleu"])
-        assert by_label[label]["BLEU, each seed"] == " ".join(f"{x:.2f}" for x in scores)
-        assert by_label[label]["mean"] == f"{np.mean(scores):.2f}"
+def test_a_folder_without_runs_is_refused_and_what_is_no_run_of_the_study_named(some, capsys):
+    with pytest.raises(UserError, match="--pack .*has no run of the study in small/runs; name"):
+        show.write(some / "small", NOWHERE)
+    other = some / "small/runs/ptb.hsic.seed1.00000000"
+    next(some.glob("small/runs/ptb.hsic.*")).rename(other)
+    assert show.show(some, None, True, NOWHERE) == 1
+    said = capsys.readouterr().out
+    assert "results/runs.tar.xz: ptb.hsic.seed1.00000000: is no run of the study\n" in said
+    assert "docs/results.md: ptb: rows on the page alone or of the runs alone: All three, " in said
 
 
-def test_the_page_has_their_perplexities():
-    by_label = rows(page("docs/results.md"), "| row, Penn Treebank |")
-    found = {}
-    for label, seed, result in published("ptb"):
-        for column, split in (("test", "test"), ("validation", "valid")):
-            perplexity = result["scores"][split]["perplexity"]
-            found[label, f"{column}, seed {seed}"] = f"{perplexity:.2f}"
-    assert found == {(label, column): by_label[label][column] for label, column in found}
-
-
-def test_the_page_has_their_accuracies():
-    by_label = rows(page("docs/results.md"), "| row, logic |")
-    found = {}
-    for label, seed, result in published("logic"):
-        subsets = result["scores"]["accuracy"]["subsets"]
-        said = {"validation": f"{subsets['valid']['accuracy']:.1f}"}
-        for n in range(1, 13):
-            said[str(n)] = f"{subsets[f'test{n}']['accuracy']:.1f}"
-        for first, last, digits in ((1, 6, 1), (7, 12, 1), (1, 12, 2)):
-            some = {n: subsets[f"test{n}"] for n in range(first, last + 1)}
-            said[f"{first}-{last}"] = f"{accuracy(some):.{digits}f}"
-        found[label if seed == 1 else f"{label}, seed {seed}"] = said
-    assert found == {name: {c: by_label[name][c] for c in said} for name in by_label}
-
-
-def test_their_tests_are_made_again_whatever_else_was_evaluated(tmp_path, capsys):
-    for folder in (path for path in PUBLISHED if path.name.startswith("ptb.")):
+def test_their_tests_are_made_again_whatever_else_was_evaluated(published, tmp_path, capsys):
+    for folder in published.glob("small/runs/ptb.*"):
         shutil.copytree(folder, tmp_path / "small/runs" / folder.name)
     for name in ("test.json", "checkpoint_best.test.json"):  # by hand, with other options
         score = {"subset": "test", "perplexity": 99.0}
@@ -168,45 +141,3 @@ def test_their_tests_are_made_again_whatever_else_was_evaluated(tmp_path, capsys
     assert cli.run(words) == 0, "without tests there are the table and the curves"
     assert "tests: FAILED: " in (said := capsys.readouterr().out) and "another test set" in said
     assert said.splitlines()[-2].startswith("written: ") and "learning-curves.svg" in said
-
-
-#: Rows that are not in the analysis of variance (docs/study.md, Deviations).
-RUINED = ("Sub., encoder", "Out., all")
-
-
-@pytest.mark.parametrize(
-    ("scores", "difference", "p", "digits"),
-    [
-        (("seed 1", "seed 2"), "difference (95 %)", "p", 2),
-        (("valid nll, seed 1", "valid nll, seed 2"), "difference of nll (95 %)", "p of nll", 3),
-    ],
-)
-def test_the_intervals_of_two_seeds_follow_from_all_rows(scores, difference, p, digits):
-    table = rows(page("docs/results.md"), "| method |")
-    table = {k: row for k, row in table.items() if k not in RUINED and all(map(row.get, scores))}
-    y = np.array([[float(row[column]) for column in scores] for row in table.values()])
-    rest = y - y.mean(axis=1, keepdims=True) - y.mean(axis=0) + y.mean()
-    degrees = len(y) - 1
-    error = np.sqrt(np.square(rest).sum() / degrees)  # of a difference of means over two seeds
-    means = dict(zip(table, (y - y[0]).mean(axis=1), strict=True))
-    assert means.pop("Baseline") == 0
-    tested = {k: by_t(mean, error, degrees, over_seeds=True) for k, mean in means.items()}
-    corrected = holm([one.p for one in tested.values()])
-    for (label, one), value in zip(tested.items(), corrected, strict=True):
-        said = [float(number) for number in re.findall(r"[-+][0-9.]+", table[label][difference])]
-        assert said == pytest.approx([one.value, *one.interval], abs=0.6 * 10**-digits), label
-        assert float(table[label][p].strip("<")) == pytest.approx(value, abs=1e-3), label
-
-
-@pytest.mark.parametrize("head", ["| method, in float32 |", "| method, to the end |"])
-def test_the_intervals_of_the_loss_are_those_of_compare(head):
-    """Scores of the page through the package's own analysis, which rounding changes a little."""
-    table = rows(page("docs/results.md"), head)
-    scores = [
-        dict(enumerate(map(float, row["valid nll, each seed"].split()))) for row in table.values()
-    ]
-    for found, row in zip(by_rows_and_seeds(scores), list(table.values())[1:], strict=True):
-        differences = [cell for cell in row.values() if cell.startswith(("+", "-"))]
-        said = [float(number) for number in re.findall(r"[-+][0-9.]+", differences[-1])]
-        exact = [found.value, *(found.interval or ())]  # one seed has none
-        assert said == pytest.approx(exact, abs=0.0015)

@@ -1,0 +1,218 @@
+"""The study's runs: packed into ``results/``, read from there, and written as CSV."""
+
+import csv
+import io
+import json
+import lzma
+import tarfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+
+from diverse_mha.common.tables import csv_text
+from diverse_mha.evaluation.comparison.runs import Scored, scores_of
+from diverse_mha.training.log import read_log
+from diverse_mha.training.reproduce.experiments import Row, Table
+from diverse_mha.training.reproduce.fill import Choices
+from diverse_mha.training.reproduce.measures import MEASURES
+from diverse_mha.training.reproduce.papers.study import ITEMS
+from diverse_mha.training.reproduce.plan import Run
+from diverse_mha.training.reproduce.results import valid_nll
+
+#: What is packed of a run, and of its translations of other test sets.
+FILES = ("result.json", "train.log", "heads.*.json", "test.json", "test.hyp.detok")
+MORE = ("more.json", "more.hyp.detok")
+HEADS = ("svcca", "cka", "exp_d.subspace", "exp_d.output", "jsd")
+#: The columns of a validation that come first; of the others its speed and the best are left out.
+CURVE = ("epoch", "num_updates", "loss", "nll_loss", "ppl", "accuracy")
+LEFT_OUT = ("wps", "wpb", "bsz", "best_loss", "best_nll_loss", "best_accuracy")
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """A run of the study that was kept."""
+
+    run: Run
+    table: Table
+    row: Row
+    folder: Path
+    float32: bool
+
+    @cached_property
+    def result(self) -> dict:
+        """What the run scored, and how it was made."""
+        return json.loads((self.folder / "result.json").read_text(encoding="utf-8"))
+
+    @cached_property
+    def nll(self) -> float | None:
+        """Validation loss of the best checkpoint, in bits."""
+        return valid_nll(self.run, self.folder)
+
+    @cached_property
+    def validation(self) -> list[dict]:
+        """All validations of its log."""
+        return read_log(self.folder / "train.log")["validation"]
+
+    @cached_property
+    def heads(self) -> list[float]:
+        """The measures of its heads."""
+        measures = [MEASURES[f"heads.{name}"] for name in HEADS]
+        file = self.folder / f"heads.{measures[0].heads['measures'].replace(',', '+')}.json"
+        content = json.loads(file.read_text(encoding="utf-8"))
+        return [measure.read(content) for measure in measures]
+
+    @property
+    def more_folder(self) -> Path:
+        """Where its translations of other test sets are."""
+        return self.folder.parents[2] / "other-tests" / self.folder.name.rpartition(".")[0]
+
+    @cached_property
+    def more(self) -> dict:
+        """Its scores on other test sets, if it has any."""
+        file = self.more_folder / "more.json"
+        return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+
+
+@cache
+def scored(kept: Kept, reference: Path) -> Scored:
+    """Score a run's translations of the test set again."""
+    found = scores_of(kept.folder / "test.json", kept.result["scores"]["test"], reference)
+    return Scored(str(kept.folder), kept.run.seed, *found)
+
+
+def read_runs(folder: Path) -> list[Kept]:
+    """Find the runs of the study below a folder, in the order of the tables, rows and seeds."""
+    stems = {}
+    for pair in ((table, row) for table in ITEMS for row in table.rows):
+        name = Choices("small").run(pair[1].cells[0].experiment, pair[0], 1).name
+        stems[name.rpartition(".seed")[0]] = pair
+    found, order = [], list(stems.values())
+    for path in (file.parent for file in folder.glob("small/runs/*/result.json")):
+        table, row = stems.get(path.name.rpartition(".seed")[0], (None, None))
+        if table is not None:
+            result = json.loads((path / "result.json").read_text(encoding="utf-8"))
+            float32 = result["changed"].get("common.bf16") is False
+            choices = Choices("small", bf16=False if float32 else None)
+            run = choices.run(row.cells[0].experiment, table, result["seed"])
+            if run.name == path.name:
+                found.append(Kept(run, table, row, path, float32))
+    return sorted(found, key=lambda k: (order.index((k.table, k.row)), k.float32, k.run.seed))
+
+
+def faults(kept: Kept) -> Iterator[str]:
+    """Name what does not fit together in the files of a run."""
+    result = kept.result
+    if result["name"] != kept.folder.name:
+        yield f"result.json is of {result['name']}"
+    if kept.validation[-1]["num_updates"] != result["updates"]:
+        yield f"train.log does not end at update {result['updates']}"
+    if "sacrebleu" in (test := result["scores"].get("test", {})):
+        score = json.loads((kept.folder / "test.json").read_text(encoding="utf-8"))
+        score.pop("versions", None)
+        if score != test:
+            yield "test.json has other scores than result.json"
+    for file, score in ((kept.folder / "test", test), (kept.more_folder / "more", kept.more)):
+        if "sacrebleu" in score:
+            text = file.with_suffix(".hyp.detok").read_text(encoding="utf-8")
+            if len(text.splitlines()) != score["sentences"]:
+                yield f"{file.name}.hyp.detok has not {score['sentences']} lines"
+
+
+def runs_csv(runs: Iterable[Kept], reference: Path, before: str) -> str:
+    """Write a row a run; chrF, where its reference is not there, as ``before`` has it."""
+    known = {row["run"]: row["chrf"] for row in csv.DictReader(io.StringIO(before))}
+    rows = []
+    for kept in runs:
+        result, scores, made = kept.result, kept.result["scores"], kept.result["versions"]
+        test, valid = scores.get("test", {}), scores.get("valid", {})
+        subsets, chrf = scores.get("accuracy", {}).get("subsets", {}), known.get(kept.run.key, "")
+        if "sacrebleu" in test and reference.is_file():
+            chrf = round(scored(kept, reference).scores["chrF"], 4)
+        overrides = (f"{k}={v}" for k, v in {**result["choices"], **result["changed"]}.items())
+        row = {
+            "run": kept.run.key,
+            "table": kept.table.name,
+            "row": kept.row.name,
+            "precision": "float32" if kept.float32 else "bfloat16",
+            "seed": kept.run.seed,
+            "recipe": result["recipe"],
+            "overrides": " ".join(overrides),
+            "updates": result["updates"],
+            "parameters": result["parameters"],
+            "sacrebleu": test.get("sacrebleu"),
+            "tokenised_bleu": test.get("tokenised_bleu"),
+            "chrf": chrf,
+            "more_sacrebleu": kept.more.get("sacrebleu"),
+            "more_tokenised_bleu": kept.more.get("tokenised_bleu"),
+            "test_perplexity": test.get("perplexity"),
+            "valid_perplexity": valid.get("perplexity"),
+            "logged_perplexity": result["valid_perplexity"],
+            "logged_nll": kept.nll,
+        }
+        names = ["valid", *(f"test{n}" for n in range(1, 13))]
+        row |= {f"accuracy_{n}": subsets.get(n, {}).get("accuracy") for n in names}
+        row |= dict(zip((name.replace(".", "_") for name in HEADS), kept.heads, strict=True))
+        row |= {
+            "processor_seconds": result["seconds"]["processor"],
+            "processor_seconds_per_update": result["processor_seconds_per_update"],
+            "updates_per_second": result["steps_per_second"],
+            "commit": made["git_commit"],
+            "machine": result["hardware"]["processor"],
+            **{name: made[name] for name in ("python", "torch", "numpy", "fairseq-fixed")},
+            "finished": result["finished"],
+        }
+        rows.append(row)
+    return csv_text([rows[0], *(row.values() for row in rows)])
+
+
+def curves_csv(runs: Iterable[Kept]) -> str:
+    """Write a row a validation, with all that its criterion logs."""
+    entries = [(kept.run.key, entry) for kept in runs for entry in kept.validation]
+    logged = {name for _, entry in entries for name in entry}
+    columns = [*CURVE, *sorted(logged.difference(CURVE, LEFT_OUT))]
+    cells = [[f"{e[name]:.10g}" if name in e else "" for name in columns] for _, e in entries]
+    keys = [key for key, _ in entries]
+    return csv_text([("run", *columns), *((k, *row) for k, row in zip(keys, cells, strict=True))])
+
+
+def unpack(archive: Path, folder: Path) -> None:
+    """Unpack an archive of runs."""
+    with tarfile.open(archive) as packed:
+        packed.extractall(folder, filter="data")
+
+
+def pack(runs: Sequence[Kept]) -> bytes:
+    """Return an archive of runs, the same bytes for the same files."""
+    found = [path for kept in runs for name in FILES for path in kept.folder.glob(name)]
+    found += [path for kept in runs for name in MORE for path in kept.more_folder.glob(name)]
+    root = runs[0].folder.parents[2]
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w", format=tarfile.GNU_FORMAT) as archive:
+        for path in sorted(found, key=lambda path: (path.name, path)):  # like beside like
+            member = tarfile.TarInfo(path.relative_to(root).as_posix())
+            content = trimmed(path)
+            member.size, member.mode = len(content), 0o644
+            archive.addfile(member, io.BytesIO(content))
+    return lzma.compress(packed.getvalue(), preset=9 | lzma.PRESET_EXTREME)
+
+
+def trimmed(path: Path) -> bytes:
+    """Read a file without what no table needs: training steps, coefficients of SVCCA."""
+    content = path.read_bytes()
+    lines = content.decode(errors="replace").splitlines()
+    if path.name == "train.log" and any('"valid_num_updates"' not in line for line in lines):
+        kept = [line[line.index("{") :] for line in lines if '"valid_num_updates"' in line]
+        return "".join(f"{line}\n" for line in kept).encode()
+    if path.name.startswith("heads.") and b'"coefficients"' in content:
+        rounded = _rounded(json.loads(content))
+        return (json.dumps(rounded, separators=(",", ":"), ensure_ascii=False) + "\n").encode()
+    return content
+
+
+def _rounded(value):
+    if isinstance(value, dict):
+        return {k: _rounded(v) for k, v in value.items() if k != "coefficients"}
+    if isinstance(value, list):
+        return [_rounded(one) for one in value]
+    return round(value, 6) if isinstance(value, float) else value

@@ -1,0 +1,148 @@
+"""Prints the study's tables, as in docs/results.md, from the runs that are packed in results/."""
+
+import argparse
+import csv
+import io
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import packed
+from packed import Kept
+from study_tables import BY_SENTENCES, TABLES, Row, Rows
+
+from diverse_mha.common.errors import UserError, run_cli
+from diverse_mha.common.files import write_files
+from diverse_mha.common.places import ROOT
+from diverse_mha.common.tables import markdown_table
+
+RESULTS, PAGE, README = ROOT / "results", ROOT / "docs" / "results.md", ROOT / "README.md"
+ARCHIVE, RUNS, CURVES = (RESULTS / name for name in ("runs.tar.xz", "runs.csv", "curves.csv"))
+REFERENCE = Path("multi30k/raw/test.en")  # below the folder of prepared corpora
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Carry out the command; its exit code is 1 if something differs."""
+    parser = argparse.ArgumentParser(prog="show.py", description=__doc__, allow_abbrev=False)
+    parser.add_argument("table", nargs="?", choices=TABLES, metavar="TABLE", help=", ".join(TABLES))
+    todo = parser.add_mutually_exclusive_group()
+    todo.add_argument("--check", action="store_true", help="compare pages and CSVs with the runs")
+    todo.add_argument("--pack", type=Path, metavar="FOLDER", help="write results/ from these runs")
+    text = "prepared corpora (data); with Multi30k in it BLEU is tested and chrF computed"
+    parser.add_argument("--data", type=Path, default=ROOT / "data", metavar="FOLDER", help=text)
+    args = parser.parse_args(words)
+    if args.pack and args.table:
+        parser.error(f"{args.table} has no effect with --pack; leave it out")
+    reference = args.data / REFERENCE
+    if args.table in (None, *BY_SENTENCES) and not reference.is_file():
+        cure = "prepare Multi30k, or give --data"
+        print(f"{reference}: not there, so BLEU is not tested; {cure}", file=sys.stderr)
+    if args.pack:
+        return write(args.pack, reference)
+    with tempfile.TemporaryDirectory() as folder:
+        packed.unpack(ARCHIVE, Path(folder))
+        return show(Path(folder), args.table, args.check, reference)
+
+
+def write(folder: Path, reference: Path) -> int:
+    """Write archive and CSVs from a folder of runs."""
+    runs = packed.read_runs(folder)
+    if not runs:
+        raise UserError(f"--pack {folder}: has no run of the study in small/runs; name another")
+    write_files({ARCHIVE: packed.pack(runs)} | {k: v.encode() for k, v in csvs(runs, reference)})
+    print(f"{len(runs)} runs: {ARCHIVE}, {RUNS}, {CURVES}")
+    return 0
+
+
+def csvs(runs: Sequence[Kept], reference: Path) -> Iterator[tuple[Path, str]]:
+    """Make the CSV files."""
+    before = RUNS.read_text(encoding="utf-8") if RUNS.is_file() else ""
+    yield RUNS, packed.runs_csv(runs, reference, before)
+    yield CURVES, packed.curves_csv(runs)
+
+
+def show(folder: Path, name: str | None, check: bool, reference: Path) -> int:
+    """Print one table or all, or what differs from them."""
+    runs, page, wrong = packed.read_runs(folder), PAGE.read_text(encoding="utf-8"), []
+    for table in [name] if name else TABLES:
+        columns, lines = made(runs, table, page, reference)
+        if check:
+            wrong += differences(table, columns, lines)
+        else:
+            cells = ([label, *(cell or "" for cell in row)] for label, row in lines.items())
+            print(f"**{table}**\n\n{markdown_table(columns, cells)}")
+    if check and not name:
+        strange = {path.name for path in folder.glob("small/runs/*")}
+        strange -= {kept.folder.name for kept in runs}
+        wrong += [f"{ARCHIVE}: {one}: is no run of the study" for one in strange]
+        wrong += [f"{ARCHIVE}: {k.folder.name}: {said}" for k in runs for said in packed.faults(k)]
+        for path, text in csvs(runs, reference):
+            wrong += other_lines(path, text)
+    for line in wrong:
+        print(line.replace(f"{ROOT}/", ""))
+    if check and not wrong:
+        print(f"{len(runs)} runs: pages and CSVs agree")
+    return 1 if wrong else 0
+
+
+def made(
+    runs: Sequence[Kept], table: str, page: str, reference: Path
+) -> tuple[list[str], dict[str, Row]]:
+    """Make a table: its columns as on the page, and its cells by label."""
+    head, chosen, make = TABLES[table]
+    columns, said = read_table(page, head)
+    rows: Rows = {}
+    for kept in filter(chosen, runs):
+        rows.setdefault(kept.row.label, []).append(kept)
+    return columns, make(rows, reference, said) if rows else {}
+
+
+def read_table(text: str, head: str) -> tuple[list[str], dict[str, list[str]]]:
+    """Find the first table of a page that begins so: its columns, and its cells by label."""
+    lines = text[text.index(f"\n{head}") + 1 :].partition("\n\n")[0].splitlines()
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    return cells[0], {label: row for label, *row in cells[2:]}
+
+
+def differences(table: str, columns: Sequence[str], lines: Mapping[str, Row]) -> Iterator[str]:
+    """Name the cells of pages that are not as they were made; the README has some of a table."""
+    for page in (PAGE, README) if table == "to-the-end" else (PAGE,):
+        there, said = read_table(page.read_text(encoding="utf-8"), TABLES[table][0])
+        if lines.keys() != said.keys():
+            rows = ", ".join(sorted(lines.keys() ^ said.keys()))
+            yield f"{page}: {table}: rows on the page alone or of the runs alone: {rows}"
+        cells_by_column = zip(*said.values(), strict=True)
+        places = range(1, len(there)) if page == PAGE else map(columns.index, there[1:])
+        for column, place, cells in zip(there[1:], places, cells_by_column, strict=True):
+            for label, cell in zip(said, cells, strict=True):
+                ours = lines[label][place - 1] if label in lines else None
+                if ours is not None and not agree(table, column, ours, cell):
+                    yield f"{page}: {table}: {label}: {column}: {cell!r}, the runs say {ours!r}"
+
+
+def agree(table: str, column: str, ours: str, said: str) -> bool:
+    """Compare two cells; differences of scores that the page has rounded may end otherwise."""
+    if ours == said or table != "ten-epochs" or not column.startswith("difference"):
+        return ours == said
+    (one, *rest), (other, *others) = ours.split(" "), said.split(" ")
+    unit = 10 ** -len(one.partition(".")[2])
+    return rest == others and bool(other) and abs(float(one) - float(other)) < 1.5 * unit
+
+
+def other_lines(path: Path, text: str) -> Iterator[str]:
+    """Name the cells of a CSV that are not as they were made."""
+    (head, *ours), (there, *said) = (
+        list(csv.reader(io.StringIO(one))) for one in (text, path.read_text(encoding="utf-8"))
+    )
+    if head != there or len(ours) != len(said):
+        yield f"{path}: has not the columns and rows of the runs; make it again with --pack"
+        return
+    for number, (row, other) in enumerate(zip(ours, said, strict=True), start=2):
+        for column, mine, cell in zip(head, row, other, strict=True):
+            if mine != cell:
+                yield f"{path}:{number}: {column}: {cell!r}, the runs say {mine!r}"
+
+
+if __name__ == "__main__":
+    run_cli(main)
