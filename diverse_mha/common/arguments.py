@@ -48,7 +48,7 @@ def one_line(parser: argparse.ArgumentParser, who: str) -> argparse.ArgumentPars
 
 
 def add_out(parser: argparse.ArgumentParser, corpus: str) -> None:
-    """Declare ``--out`` of a command that prepares a corpus.
+    """Declare ``--out`` and ``--force`` of a command that prepares a corpus.
 
     Its script of ``data-prep/`` gives the same folder below the repository, wherever it is called.
     """
@@ -60,6 +60,8 @@ def add_out(parser: argparse.ArgumentParser, corpus: str) -> None:
         metavar="FOLDER",
         help=f"where all output goes ({out})",
     )
+    text = "replace another corpus that --out holds; models trained on it lose their data"
+    parser.add_argument("--force", action="store_true", help=text)
 
 
 def _data_folder(text: str) -> Path:

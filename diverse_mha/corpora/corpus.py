@@ -163,12 +163,14 @@ class Job:
         out: The output folder.
         local: Folder that stands in for the download, or None.
         workers: Number of processes.
+        force: Whether another corpus in ``out`` may be replaced.
     """
 
     corpus: Corpus
     out: Path
     local: Path | None = None
     workers: int = 1
+    force: bool = False
 
     def unpacked(self) -> "Job":
         """Return this job with running text of archives as ``local`` has it, unpacked."""

@@ -82,9 +82,10 @@ def prepare(job: Job) -> None:
         chinese.require_jieba()  # now, not after hours of downloading
     plan = steps_of(job)
     with sole_use(job.out, option="--out"):
-        steps = Steps(job.out, tuple(folder for folder, *_ in plan), job.local)
-        for _, title, options, work in plan:
-            steps.run(title, options(job), functools.partial(work, job))
+        options = {folder: options(job) for folder, _, options, _ in plan}
+        steps = Steps(job.out, options, job.local, force=job.force)
+        for _, title, _, work in plan:
+            steps.run(title, functools.partial(work, job))
         if job.corpus.counts:
             made = json.loads((job.out / "bin" / "corpus.json").read_text(encoding="utf-8"))
             print(*comparison(job.corpus.counts, made["pairs"]), sep="\n", flush=True)

@@ -21,18 +21,21 @@ from diverse_mha.corpora.text import has_rules
 EPILOG = """\
 The output folder gets raw/ (as published), tok/ (tokenised), clean/ (filtered
 training pairs), bpe/ (subwords, with model and vocabularies) and bin/ (for
-fairseq-train). A step that is done is skipped; a step that was interrupted, or
-whose options changed, is done again, and so are the steps after it.
+fairseq-train). A step that is done is skipped; a step that was interrupted is
+done again, and so are the steps after it. Another finished corpus in the folder
+is replaced with --force only.
 """
 SEGMENTED_EPILOG = """\
 The output folder gets raw/ and tok/ (valid and test, for scoring), bpe/ (the
 published subwords) and bin/ (for fairseq-train). A step that is done is
 skipped; a step that was interrupted is done again, and so are those after it.
+Another finished corpus in the folder is replaced with --force only.
 """
 TEXT_EPILOG = """\
 The output folder gets raw/ (train.txt, valid.txt, test.txt as published) and bin/
 (for fairseq-train --task diverse_language_modeling). A step that is done is
-skipped; a step that was interrupted, or whose options changed, is done again.
+skipped; a step that was interrupted is done again. Another finished corpus in the
+folder is replaced with --force only.
 """
 
 
@@ -165,7 +168,7 @@ def _job(args: argparse.Namespace, running_text: bool) -> Job:
         raise UserError("--vocabulary-threshold works with --subwords bpe only")
     if given.get("unchecked"):
         corpus = corpus.unchecked()
-    return Job(corpus, args.out, given.get("local"), args.workers)
+    return Job(corpus, args.out, given.get("local"), args.workers, args.force)
 
 
 def main(argv: Sequence[str] | None = None, *, running_text: bool = False) -> None:

@@ -43,8 +43,8 @@ def _parser() -> argparse.ArgumentParser:
         description="Prepare the pairs of logical formulas of Bowman et al. 2014 for "
         "fairseq-train: read the published files, or generate a set by their procedure.",
         epilog="The output folder gets pairs/ (published format, by length), split/ and bin/ (for "
-        "fairseq-train). A step that is done is skipped; one whose options changed is done again, "
-        "and so are those after it.",
+        "fairseq-train). A step that is done is skipped. Another finished set in the folder is "
+        "replaced with --force only.",
     )
     add_out(parser, "logic")
     add_from(
@@ -69,7 +69,6 @@ def main(argv: Sequence[str] | None = None) -> None:
         raise UserError(f"--train-operators {args.train_operators}: must be at most {LONGEST}")
     draws = args.draws or DRAWS
     with sole_use(args.out, option="--out"):
-        steps = Steps(args.out, FOLDERS)
         if args.local:
             files = published_files(args.local)
             options = {"files": [[path.name, sha256_of(path)] for path in files]}
@@ -78,10 +77,12 @@ def main(argv: Sequence[str] | None = None) -> None:
         else:
             options = {"version": VERSION, "draws": draws, "seed": args.seed}
             title, pairs = "generate", generate(draws, args.seed)
-        steps.run(title, options, lambda folder: _write_pairs(folder, pairs))
-        options = {"seed": args.seed, "train_operators": args.train_operators, "parts": PARTS}
-        steps.run("split", options, lambda folder: _split(args.out / "pairs", folder, options))
-        steps.run("binarise", {}, lambda folder: _binarise(args.out / "split", folder, options))
+        cut = {"seed": args.seed, "train_operators": args.train_operators, "parts": PARTS}
+        chosen = dict(zip(FOLDERS, (options, cut, {}), strict=True))
+        steps = Steps(args.out, chosen, force=args.force)
+        steps.run(title, lambda folder: _write_pairs(folder, pairs))
+        steps.run("split", lambda folder: _split(args.out / "pairs", folder, cut))
+        steps.run("binarise", lambda folder: _binarise(args.out / "split", folder, cut))
     print(f"ready: fairseq-train {shlex.quote(str(args.out / 'bin'))}")
 
 

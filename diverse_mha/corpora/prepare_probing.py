@@ -34,7 +34,8 @@ def _parser() -> argparse.ArgumentParser:
         description="Prepare the probing tasks of Conneau et al. 2018 for fairseq-train, from "
         "SentEval's files\n(about 10 MB each to download, continued where it stopped).",
         epilog=f"tasks:\n{names}\n\nThe output folder gets a folder a task with text/ and bin/ "
-        "(for fairseq-train).\nA step that is done is skipped.",
+        "(for fairseq-train).\nA step that is done is skipped; other data of a task are replaced "
+        "with --force only.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_out(parser, "probing")
@@ -54,14 +55,17 @@ def main(argv: Sequence[str] | None = None) -> None:
         if args.local is not None:  # all must be there before the first is prepared
             cure = "name the tasks it has with --tasks"
             download.require_local(list(files.values()), args.local, cure)
-        for task, file in files.items():
-            steps = Steps(args.out / task, FOLDERS)
+        steps = {}
+        for task, file in files.items():  # all are checked before the first is prepared
             options = {"task": task}
             if args.local is not None:
                 options = {"task": task, "file": sha256_of(args.local / file.name)}
-            steps.run(f"{task}: read", options, partial(_read, file, args))
+            chosen = dict(zip(FOLDERS, (options, {"min_count": args.min_count}), strict=True))
+            steps[task] = Steps(args.out / task, chosen, force=args.force)
+        for task, file in files.items():
+            steps[task].run(f"{task}: read", partial(_read, file, args))
             work = partial(_binarise, args.out / task / "text", args.min_count)
-            steps.run(f"{task}: binarise", {"min_count": args.min_count}, work)
+            steps[task].run(f"{task}: binarise", work)
     for task in tasks:
         print(f"ready: fairseq-train {shlex.quote(str(args.out / task / 'bin'))}")
 

@@ -71,7 +71,7 @@ def job(corpus, tmp_path):
 
 def changed(job, workers=1, **options):
     """Return a job with other options."""
-    return replace(job, corpus=replace(job.corpus, **options), workers=workers)
+    return replace(job, corpus=replace(job.corpus, **options), workers=workers, force=True)
 
 
 def test_folders_hold_what_the_docstring_says(job, preprocess, capsys):

@@ -98,14 +98,17 @@ def test_own_corpus_whose_sides_differ_is_refused(own, monkeypatch):
     assert not (own / "x").exists()
 
 
-def test_own_corpus_that_changed_is_prepared_anew(own, monkeypatch, capsys):
+def test_own_corpus_that_changed_is_prepared_anew_by_force_only(own, monkeypatch, capsys):
     monkeypatch.chdir(own)
     monkeypatch.setattr("diverse_mha.corpora.pipeline._binarise", lambda job, tmp: "done")
     prepare.main(own_arguments(own))
     prepare.main(own_arguments(own))
     assert capsys.readouterr().out.count("(already done)") == 5
     (own / "test.en").write_text("one six\n" * 3)
-    prepare.main(own_arguments(own))
+    with pytest.raises(UserError, match="^x holds another .*raw/ has other files.* or --force to"):
+        prepare.main(own_arguments(own))
+    assert (own / "x/raw/test.en").read_text() == "one two\n" * 3
+    prepare.main([*own_arguments(own), "--force"])
     assert capsys.readouterr().out.count("(already done)") == 0
     assert (own / "x/raw/test.en").read_text() == "one six\n" * 3
 
@@ -116,11 +119,11 @@ def test_a_run_that_is_refused_takes_nothing_away(own, monkeypatch, capsys):
     prepare.main(own_arguments(own))
     too_high = [*own_arguments(own), "--vocabulary-threshold", "99"]
     for arguments in (too_high, own_arguments("x/raw")):
-        with pytest.raises(UserError):
-            prepare.main(arguments)
+        with pytest.raises(UserError, match="--vocab|--from"):
+            prepare.main([*arguments, "--force"])
     (own / "test.en").write_text("one\n")
     with pytest.raises(UserError, match="test.en has 1;"):
-        prepare.main(own_arguments(own))
+        prepare.main([*own_arguments(own), "--force"])
     (own / "test.en").write_text("one two\n" * 3)
     capsys.readouterr()
     prepare.main(own_arguments(own))

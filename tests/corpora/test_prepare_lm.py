@@ -296,12 +296,14 @@ def test_own_text_that_changed_is_prepared_anew(own, preprocess, capsys):
     prepare_lm.main(arguments)
     assert capsys.readouterr().out.count("(already done)") == 2
     (own / "test.txt").write_text("c\n")
-    prepare_lm.main(arguments)
+    with pytest.raises(UserError, match=r"x holds another .*own; raw/ has other files\); give an"):
+        prepare_lm.main(arguments)
+    prepare_lm.main([*arguments, "--force"])
     out = capsys.readouterr().out
     assert "(already done)" not in out
     assert out.splitlines()[-1].startswith(f"ready: fairseq-train {own / 'x/bin'} --task")
     assert (own / "x/raw/test.txt").read_text() == "c\n"
-    prepare_lm.main(arguments[:-2])  # another limit: only binarised anew
+    prepare_lm.main([*arguments[:-2], "--force"])  # another limit: only binarised anew
     assert capsys.readouterr().out.count("(already done)") == 1
 
 

@@ -68,6 +68,9 @@ def test_bin_holds_what_split_says(prepared):
 def test_a_second_run_does_nothing(prepared, capsys):
     prepare_logic.main(["--out", str(prepared), "--draws", str(DRAWS), "--seed", "5"])
     assert capsys.readouterr().out.count("(already done)") == 3
+    with pytest.raises(UserError, match=r"holds another .* \(logic; pairs/ has other seed\)"):
+        prepare_logic.main(["--out", str(prepared), "--draws", str(DRAWS), "--seed", "6"])
+    assert (prepared / "bin/corpus.json").exists()
 
 
 def publish(folder, packed=True):

@@ -53,7 +53,10 @@ def test_a_file_becomes_data(tmp_path, capsys):
     run(tmp_path, "--tasks", "bigram_shift", "--min-count", "2")
     assert capsys.readouterr().out.count("(already done)") == 2
     publish(tmp_path / "from", lines=[*LINES, "tr\tO\tmore"])
-    run(tmp_path, "--tasks", "bigram_shift", "--min-count", "2")
+    again = ["--tasks", "bigram_shift", "--min-count", "2"]
+    with pytest.raises(UserError, match=r"bigram_shift holds another .* \(text/ has other file\)"):
+        run(tmp_path, *again)
+    run(tmp_path, *again, "--force")
     assert "(already done)" not in capsys.readouterr().out
 
 

@@ -3,6 +3,7 @@
 import errno
 import fcntl
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -23,13 +24,12 @@ class Recorder:
     def __init__(self, out):
         self.out, self.ran = out, []
 
-    def run(self, first=1, second=2, fail=False):
+    def run(self, first=1, second=2, fail=False, force=True):
         self.ran.clear()
-        steps = Steps(self.out, ("one", "two"))
-        steps.run("first", {"option": first}, lambda tmp: self._write(tmp, "one", first))
-        steps.run(
-            "second", {"option": (second,)}, lambda tmp: self._write(tmp, "two", second, fail)
-        )
+        options = {"one": {"option": first}, "two": {"option": (second,)}}
+        steps = Steps(self.out, options, force=force)
+        steps.run("first", lambda tmp: self._write(tmp, "one", first))
+        steps.run("second", lambda tmp: self._write(tmp, "two", second, fail))
         return self.ran
 
     def _write(self, tmp, name, value, fail=False):
@@ -60,6 +60,35 @@ def test_changed_options_redo_the_step_and_those_after_it(recorder):
     assert (recorder.out / "two/sub/file").read_text() == "5"
 
 
+@pytest.mark.parametrize("changed, folder", [("first", "one"), ("second", "two")])
+@pytest.mark.parametrize("gone", ["", "one"])
+def test_another_finished_corpus_is_replaced_by_force_only(recorder, changed, folder, gone):
+    """Also where a folder before the last was removed to save space."""
+    recorder.run()
+    (recorder.out / "two/corpus.json").write_text('{"corpus": "own", "source": "de"}')
+    if gone:
+        (recorder.out / gone / "sub/file").unlink()
+        (recorder.out / gone / "stamp.json").unlink()
+    other = r"two/ has other text" if gone and changed == "first" else f"{folder}/ has other option"
+    with pytest.raises(UserError) as refused:
+        recorder.run(**{changed: 9}, force=False)
+    assert str(refused.value) == (
+        f"{recorder.out} holds another prepared corpus (own de; {other}); "
+        "give another --out, or --force to replace it"
+    )
+    assert (recorder.out / "two/sub/file").read_text() == "2" and recorder.ran == []
+    (recorder.out / "two/corpus.json").unlink()
+    shutil.rmtree(recorder.out / "one")
+    assert recorder.run(force=False) == ["one", "two"], "the same again is no other corpus"
+    assert recorder.run(**{changed: 9}, force=True)[-1] == "two"
+
+
+def test_an_unfinished_corpus_is_no_corpus_yet(recorder):
+    with pytest.raises(KeyboardInterrupt):
+        recorder.run(fail=True)
+    assert recorder.run(first=9, force=False) == ["one", "two"]
+
+
 def test_interrupted_step_leaves_nothing_that_looks_done(recorder):
     with pytest.raises(KeyboardInterrupt):
         recorder.run(fail=True)
@@ -73,7 +102,7 @@ def test_a_step_that_is_told_to_stop_leaves_nothing(tmp_path, request, number):
     before = signal.signal(number, lambda *_: pytest.fail("by the process' own handler"))
     request.addfinalizer(lambda: signal.signal(number, before))
     with pytest.raises(SystemExit) as end:
-        Steps(tmp_path, ("one",)).run("first", {}, lambda tmp: os.kill(os.getpid(), number))
+        Steps(tmp_path, {"one": {}}).run("first", lambda tmp: os.kill(os.getpid(), number))
     assert end.value.code == 128 + number
     assert not any(tmp_path.iterdir())
 
@@ -124,7 +153,7 @@ def test_a_folder_that_was_moved_and_linked_back_is_made_again_in_its_place(reco
 def test_a_source_that_a_killed_run_has_left_is_refused_and_not_removed(recorder, left):
     (recorder.out / left).mkdir(parents=True)
     with pytest.raises(UserError, match=f"--from .*{left}: it is in .*out/{left}, "):
-        Steps(recorder.out, ("one", "two"), recorder.out / left)
+        Steps(recorder.out, {"one": {}, "two": {}}, recorder.out / left)
     assert (recorder.out / left).is_dir()
 
 
@@ -132,8 +161,8 @@ def test_a_source_in_a_folder_of_the_steps_is_refused(recorder, tmp_path):
     recorder.run()
     (tmp_path / "link").symlink_to(recorder.out / "one/sub")
     with pytest.raises(UserError, match="--from .*link: it is in .*out/one, .* copy the text to"):
-        Steps(recorder.out, ("one", "two"), tmp_path / "link")
-    Steps(recorder.out, ("two",), recorder.out / "one")
+        Steps(recorder.out, {"one": {}, "two": {}}, tmp_path / "link")
+    Steps(recorder.out, {"two": {}}, recorder.out / "one", force=True)
 
 
 @pytest.mark.parametrize("harm", ["shorten", "delete", '{"key": ', "[]"])

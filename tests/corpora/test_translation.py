@@ -227,7 +227,7 @@ def test_a_download_kept_from_an_unchecked_run_does_not_pass_as_checked(
     at = words.index("--from")
     words[at : at + 2] = []
     assert run_main([*words, "--unchecked"], capsys)[0] == 0
-    code, _, errors = run_main(words, capsys)
+    code, _, errors = run_main([*words, "--force"], capsys)
     assert code == 2 and "bytes, expected" in errors and "delete it" in errors
     made = json.loads((tmp_path / "out/bin/corpus.json").read_text())
     assert made["files_checked"] is False  # nor does what was made of it
