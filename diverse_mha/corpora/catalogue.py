@@ -56,6 +56,9 @@ def own_corpus(source: str, target: str) -> Corpus:
         "a line, each in two files such as train.de and train.en",
         languages=(source, target),
         moses_languages=(rules_for(source), rules_for(target)),
+        normal_form="NFC",
+        whole_letters=True,
+        count_letters=True,
         files={
             split: ((PublishedFile(f"{split}.{source}"), PublishedFile(f"{split}.{target}")),)
             for split in SPLITS

@@ -3,7 +3,7 @@
 import functools
 import logging
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from diverse_mha.common.errors import UserError
 
@@ -16,12 +16,14 @@ def require_jieba() -> None:
         raise UserError("Chinese text needs jieba: run pip install jieba") from None
 
 
-def make_chinese_tokeniser() -> Callable[[str], str]:
+def make_chinese_tokeniser(
+    join: Callable[[Iterable[str]], Iterable[str]] = list,
+) -> Callable[[str], str]:
     """Build a function from a Chinese sentence to its words, joined by spaces.
 
     jieba's default mode: its dictionary, with its hidden Markov model for words it does not
     have. Special characters are then escaped as by the tokeniser of the other languages, so
-    that detokenising treats all alike.
+    that detokenising treats all alike. ``join`` puts together what should not have been cut.
 
     Raises:
         UserError: If jieba is not installed.
@@ -32,7 +34,7 @@ def make_chinese_tokeniser() -> Callable[[str], str]:
     escape, segmenter = MosesTokenizer(lang="en").escape_xml, _segmenter()
 
     def tokenise(sentence: str) -> str:
-        words = (word.strip() for word in segmenter.cut(sentence))
+        words = join(word.strip() for word in segmenter.cut(sentence))
         return escape(" ".join(word for word in words if word))
 
     return tokenise

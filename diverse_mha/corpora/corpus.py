@@ -42,9 +42,13 @@ class Corpus:
         normalise: Whether punctuation is normalised before tokenising.
         straight_apostrophes: Splits whose typographic apostrophes are made straight first.
         lowercase: Whether to lowercase.
+        tokeniser: "moses", or "none" where sentencepiece alone cuts text.
+        normal_form: Into which of Unicode's the text is brought; None leaves it as published.
+        whole_letters: Whether marks and joiners stay with their letters, where Moses cuts.
         min_length: Shortest training sentence to keep, in tokens.
         max_length: Longest training sentence to keep, in tokens.
         max_ratio: Largest ratio of the two sides' lengths to keep in training.
+        count_letters: Whether lengths are in letters for scripts without spaces between words.
         sample: Number of training pairs to draw at random; None takes all.
         sample_seed: Seed of the draw.
         valid_every: Hold out every n-th training pair that passes the filter as valid; the
@@ -80,9 +84,13 @@ class Corpus:
     normalise: bool = True
     straight_apostrophes: tuple[str, ...] = ()
     lowercase: bool = False
+    tokeniser: str = "moses"
+    normal_form: str | None = None
+    whole_letters: bool = False
     min_length: int = 1
     max_length: int = 250
     max_ratio: float = 9.0
+    count_letters: bool = False
     sample: int | None = None
     sample_seed: int = 1
     valid_every: int | None = None
@@ -109,6 +117,13 @@ class Corpus:
     def tokeniser_languages(self) -> tuple[str, ...]:
         """Codes that choose the tokenisers of source and target."""
         return self.moses_languages or self.languages
+
+    @property
+    def script_rules(self) -> dict:
+        """The rules for text in any script, but for those that are off, as in published text."""
+        names = "tokeniser", "normal_form", "whole_letters"
+        rules = {name: getattr(self, name) for name in names}
+        return {name: rule for name, rule in rules.items() if rule not in ("moses", None, False)}
 
     @property
     def limits(self) -> dict:
@@ -164,6 +179,8 @@ class Job:
         local: Folder that stands in for the download, or None.
         workers: Number of processes.
         force: Whether another corpus in ``out`` may be replaced.
+        subwords_from: Folder ``bpe`` of an earlier corpus, whose subwords are taken.
+        dictionary_from: Folder ``bin`` of an earlier corpus, whose dictionaries are taken.
     """
 
     corpus: Corpus
@@ -171,6 +188,8 @@ class Job:
     local: Path | None = None
     workers: int = 1
     force: bool = False
+    subwords_from: Path | None = None
+    dictionary_from: Path | None = None
 
     def unpacked(self) -> "Job":
         """Return this job with running text of archives as ``local`` has it, unpacked."""

@@ -33,7 +33,7 @@ def tokeniser_options(job: Job) -> dict:
         options["normalise"] = False
     if corpus.straight_apostrophes:
         options["straight_apostrophes"] = corpus.straight_apostrophes
-    return options
+    return options | corpus.script_rules
 
 
 def fetch_options(job: Job) -> dict:
@@ -265,6 +265,9 @@ def tokenise_split(
             aggressive=corpus.aggressive_dashes,
             lowercase=corpus.lowercase,
             straight_apostrophes=split in corpus.straight_apostrophes,
+            tokeniser=corpus.tokeniser,
+            normal_form=corpus.normal_form or "none",
+            whole_letters=corpus.whole_letters,
         )
         label = f"tokenise {split}{source.suffix}"
         count = map_file(make, source, target, workers=job.workers, label=label)

@@ -78,7 +78,7 @@ def prepare(job: Job) -> None:
 
     Then the numbers of pairs are printed beside those of the papers.
     """
-    if "zh" in job.corpus.tokeniser_languages:
+    if "zh" in job.corpus.tokeniser_languages and job.corpus.tokeniser == "moses":
         chinese.require_jieba()  # now, not after hours of downloading
     plan = steps_of(job)
     with sole_use(job.out, option="--out"):
@@ -249,6 +249,7 @@ def _binarise_text(job: Job, tmp: Path) -> str:
     unknown = {split: _share_outside(known, path) for split, path in prefixes.items()}
     made = {
         "corpus": corpus.name,
+        **corpus.script_rules,
         "kind": "language model",
         "min_count": corpus.min_count,
         "unknown_words": unknown,  # shares, those included that were <unk> already

@@ -8,13 +8,20 @@ from collections.abc import Sequence
 from dataclasses import fields, replace
 from itertools import filterfalse
 
-from diverse_mha.common.arguments import OneLineParser, add_from, add_number, add_out, called
+from diverse_mha.common.arguments import (
+    OneLineParser,
+    add_from,
+    add_number,
+    add_out,
+    called,
+)
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.machine import cores
 from diverse_mha.corpora import subwords
 from diverse_mha.corpora.catalogue import CORPORA, OWN, own_corpus, own_text
 from diverse_mha.corpora.corpus import Corpus, Job
 from diverse_mha.corpora.dry_run import describe_job
+from diverse_mha.corpora.letters import FORMS
 from diverse_mha.corpora.pipeline import prepare
 from diverse_mha.corpora.text import has_rules
 
@@ -58,9 +65,7 @@ def _parser(running_text: bool) -> argparse.ArgumentParser:
     if running_text:
         add_number(own, "min-count", None, "rarer words in train.txt become <unk> (none)")
     else:
-        for side, code in (("source", "de"), ("target", "en")):
-            text = f"{side} language, as in {code}"
-            own.add_argument(f"--{side}", required=True, metavar="LANG", help=text)
+        _add_own_options(own)
     return parser
 
 
@@ -118,22 +123,37 @@ def _add_corpus(corpora: argparse._SubParsersAction, corpus: Corpus) -> argparse
     return parser
 
 
+def _add_own_options(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    for side, code in (("source", "de"), ("target", "en")):
+        text = f"{side} language, as in {code}"
+        add(f"--{side}", required=True, metavar="LANG", help=text)
+    add(
+        "--tokeniser",
+        choices=("moses", "none"),
+        help="moses (default; jieba for Chinese), or none: sentencepiece alone cuts the text",
+    )
+    add(
+        "--normal-form",
+        choices=FORMS,
+        help="Unicode's normal form that text gets first (NFC); none leaves it as it is",
+    )
+
+
 def _add_text_options(parser: argparse.ArgumentParser, corpus: Corpus) -> None:
+    """Declare the rules for text; those that are not given are None."""
     add = parser.add_argument
     names = {"bpe": "subword-nmt's BPE", "sentencepiece": "sentencepiece"}
     names[corpus.subwords] += " (default)"
-    add(
-        "--subwords",
-        choices=subwords.METHODS,
-        default=corpus.subwords,
-        help=f"how to split words: {' or '.join(names.values())}",
-    )
+    text = f"how to split words: {' or '.join(names.values())}"
+    add("--subwords", choices=subwords.METHODS, help=text)
     extent = "for both sides" if corpus.joint_subwords else "for each side"
-    add_number(parser, "merges", corpus.merges, f"BPE merges, or sentencepiece pieces, {extent}")
-    text = "split up again what a language has fewer than N times; bpe only"
-    add_number(parser, "vocabulary-threshold", 0, text, least=0)
+    text = f"BPE merges, or sentencepiece pieces, {extent} ({corpus.merges})"
+    add_number(parser, "merges", None, text)
+    text = "split up again what a language has fewer than N times; bpe only (0)"
+    add_number(parser, "vocabulary-threshold", None, text, least=0)
     if not corpus.lowercase:
-        add("--lowercase", action="store_true", help="lowercase both sides")
+        add("--lowercase", action="store_true", default=None, help="lowercase both sides")
     if corpus.joined:
         add(
             "--separate-dictionaries",
@@ -164,6 +184,10 @@ def _job(args: argparse.Namespace, running_text: bool) -> Job:
         raise UserError(f"--source and --target are both {args.source}")
     given = {name: value for name, value in vars(args).items() if value is not None}
     corpus = replace(corpus, **{f.name: given[f.name] for f in fields(Corpus) if f.name in given})
+    if given.get("tokeniser") == "none":
+        if given.get("subwords") == "bpe":
+            raise UserError("--subwords bpe needs tokens; give --subwords sentencepiece, or none")
+        corpus = replace(corpus, subwords="sentencepiece", normalise=False, whole_letters=False)
     if corpus.vocabulary_threshold and corpus.subwords != "bpe":
         raise UserError("--vocabulary-threshold works with --subwords bpe only")
     if given.get("unchecked"):
@@ -178,7 +202,7 @@ def main(argv: Sequence[str] | None = None, *, running_text: bool = False) -> No
     if not job.corpus.checked:
         names = ", ".join(file.name for file in job.corpus.published())
         print(f"unchecked: not verified to be the published files: {names}", flush=True)
-    if args.corpus == OWN and not running_text:
+    if args.corpus == OWN and not running_text and job.corpus.tokeniser == "moses":
         for code in filterfalse(has_rules, job.corpus.tokeniser_languages):
             print(f"note: no rules for {code}; those of English are used", flush=True)
     if args.dry_run:

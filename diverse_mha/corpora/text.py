@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from diverse_mha.common.errors import UserError
+from diverse_mha.corpora import letters
 from diverse_mha.corpora.archives import BLOCK, open_unpacked
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
@@ -120,6 +121,9 @@ def make_tokeniser(
     aggressive: bool = False,
     lowercase: bool = False,
     straight_apostrophes: bool = False,
+    tokeniser: str = "moses",
+    normal_form: str = "NFC",
+    whole_letters: bool = True,
 ) -> Callable[[str], str]:
     """Build a function from a sentence to its tokens, joined by spaces, in the manner of Moses.
 
@@ -133,24 +137,35 @@ def make_tokeniser(
         aggressive: Whether to split words at inner dashes, as "@-@"; not for Chinese.
         lowercase: Whether to lowercase.
         straight_apostrophes: Whether to turn typographic apostrophes into straight ones first.
+        tokeniser: "moses", or "none" for text that sentencepiece alone cuts: only spaces and
+            control characters become single spaces.
+        normal_form: One of :data:`letters.FORMS`, into which the sentence is brought first.
+        whole_letters: Whether marks and joiners stay with their letters, where Moses cuts.
     """
-    prepare = functools.partial(_CONTROL.sub, " ") if normalise else str
-    if language == "zh":
+    raw = tokeniser == "none"
+    prepare = functools.partial(_CONTROL.sub, " ") if normalise or raw else str
+    if raw:
+
+        def split(sentence: str) -> str:
+            return " ".join(sentence.split())
+
+    elif language == "zh":
         from diverse_mha.corpora.chinese import make_chinese_tokeniser
 
-        split = make_chinese_tokeniser()
+        split = make_chinese_tokeniser(letters.join_marks if whole_letters else list)
     else:
-        from sacremoses import MosesPunctNormalizer, MosesTokenizer
+        from sacremoses import MosesPunctNormalizer
 
-        tokenizer = MosesTokenizer(lang=language)
+        cut = letters.make_tokeniser(language, whole_letters)
         normalizer = MosesPunctNormalizer(lang=language)
 
         def split(sentence: str) -> str:
             if normalise:
                 sentence = normalizer.normalize(sentence)
-            return tokenizer.tokenize(sentence, aggressive_dash_splits=aggressive, return_str=True)
+            return cut(sentence, aggressive_dash_splits=aggressive)
 
     def tokenise(sentence: str) -> str:
+        sentence = letters.normal_form(sentence, normal_form)
         if straight_apostrophes:
             sentence = sentence.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
         # Control characters not by sacremoses, which would join "a<tab>b".
@@ -158,3 +173,8 @@ def make_tokeniser(
         return tokens.lower() if lowercase else tokens
 
     return tokenise
+
+
+def make_detokeniser(language: str, tokeniser: str = "moses") -> Callable[[str], str]:
+    """Build a function from tokens to plain text, with Moses' rules, or none."""
+    return str if tokeniser == "none" else letters.make_detokeniser(language)

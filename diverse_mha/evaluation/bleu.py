@@ -7,17 +7,20 @@ from pathlib import Path
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import link_target, write_json, write_text
-from diverse_mha.corpora.text import rules_for
+from diverse_mha.corpora.letters import normal_form
+from diverse_mha.corpora.text import make_detokeniser, rules_for
 
 _COMPOUND = re.compile(r"(\S)-(\S)")
 
 
-def detokenise(lines: Sequence[str], language: str) -> list[str]:
-    """Turn tokenised lines into plain text with the rules of Moses, escapes undone."""
-    from sacremoses import MosesDetokenizer
+def detokenise(lines: Sequence[str], language: str, tokeniser: str = "moses") -> list[str]:
+    """Turn tokenised lines into plain text with the rules of Moses, or none, escapes undone."""
+    return [*map(make_detokeniser(language, tokeniser), lines)]
 
-    moses = MosesDetokenizer(lang=language)
-    return [moses.detokenize(line.split()) for line in lines]
+
+def composed(lines: Sequence[str]) -> list[str]:
+    """Return lines in Unicode's NFC, in which the same text is the same to a score."""
+    return [normal_form(line, "NFC") for line in lines]
 
 
 def split_compounds(line: str) -> str:
@@ -65,7 +68,7 @@ def bleu_scores(
     """Score the same translations both ways, with one reference for each.
 
     The target language chooses sacreBLEU's tokeniser, which is another one for some languages;
-    "zh-CN" is "zh" there.
+    "zh-CN" is "zh" there. Plain text is compared in NFC.
 
     Returns:
         ``tokenised_bleu``, ``sacrebleu`` and perhaps ``compound_split_bleu`` in percent, each
@@ -76,7 +79,7 @@ def bleu_scores(
     by_token = BLEU(tokenize="none", lowercase=lowercase, force=True)
     by_text = BLEU(lowercase=lowercase, trg_lang=rules_for(target_lang))
     token_score = by_token.corpus_score(list(tokenised), [list(tok_reference)])
-    text_score = by_text.corpus_score(list(plain), [list(raw_reference)])
+    text_score = by_text.corpus_score(composed(plain), [composed(raw_reference)])
     scores = {
         "tokenised_bleu": round(token_score.score, 4),
         "tokenised_signature": str(by_token.get_signature()),

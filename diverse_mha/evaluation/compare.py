@@ -23,7 +23,7 @@ from diverse_mha.common.options import parse_names, split_list
 from diverse_mha.common.places import check_file
 from diverse_mha.common.tables import to_text, write_texts
 from diverse_mha.corpora.text import read_parallel
-from diverse_mha.evaluation.bleu import check_scorer
+from diverse_mha.evaluation.bleu import check_scorer, composed
 from diverse_mha.evaluation.comparison.runs import read_run
 from diverse_mha.evaluation.comparison.systems import RESAMPLES, SEED, System, compare_systems
 from diverse_mha.evaluation.comparison.tables import lay_out, to_json
@@ -156,7 +156,7 @@ def _two_files(args: argparse.Namespace) -> int:
     tokenize = args.tokenize or "13a"
     files = {"HYP_A": args.hyp_a, "HYP_B": args.hyp_b, "--reference": args.reference}
     named = {option: Path(path) for option, path in files.items()}
-    texts = read_parallel(named, blank=("HYP_A", "HYP_B"))
+    texts = [*map(composed, read_parallel(named, blank=("HYP_A", "HYP_B")))]
     *hypotheses, reference = texts
     names = parse_names("--tests", args.tests, _TESTS) or _TESTS
     if args.seed is not None and not _PAIRED.keys() & set(names):

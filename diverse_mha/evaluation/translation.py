@@ -7,7 +7,6 @@ and its signature says how it was made.
 """
 
 import argparse
-import json
 import os
 import re
 import sys
@@ -33,6 +32,7 @@ from diverse_mha.evaluation.command_line import (
     parse_with_fairseqs,
     run_fairseq,
 )
+from diverse_mha.evaluation.deploy.prepared_text import preparation
 from diverse_mha.evaluation.deploy.translator import (
     Translator,
     add_batch_arguments,
@@ -242,7 +242,7 @@ def evaluate_text(args: argparse.Namespace) -> int:
     add_user_dir(parser)
     import_plugin(parser.parse_args(args.extra, args).user_dir)
     source, raw = read_parallel({"--source": args.source, "--reference": args.reference})
-    args.lowercase |= _preparation(Path(args.data))[1]
+    args.lowercase |= preparation(Path(args.data)).lowercase
     start = time.monotonic()
     translator = Translator(args.checkpoint, args.data, args)
     target = translator.target
@@ -282,12 +282,16 @@ def main(words: Sequence[str]) -> int:
             "--tok-reference": args.tok_reference or prepared / "tok" / name,
         }
     )
+    made = preparation(data)
     if args.post_process == "auto":
         args.post_process = subwords_of(data / f"dict.{language}.txt")
     elif args.post_process == "none":
         args.post_process = None
-    languages, lowercased = _preparation(data)
-    args.lowercase |= lowercased
+    if args.moses_language and made.tokeniser == "none":
+        raise UserError(
+            f"--moses-language {args.moses_language}: has no effect, {data} was not tokenised"
+        )
+    args.lowercase |= made.lowercase
     asked = decoding_settings(args) | {"target_lang": language}
     output = evaluation_output(args, checkpoints, args.subset, asked)
     check_split(data, args.subset)
@@ -301,25 +305,10 @@ def main(words: Sequence[str]) -> int:
         generated = generate(args, folder)
         tokenised = read_hypotheses(generated, len(tok))
     args.seconds = time.monotonic() - start
-    plain = detokenise(tokenised, args.moses_language or languages.get(language) or language)
+    moses = args.moses_language or made.languages.get(language) or language
+    plain = detokenise(tokenised, moses, made.tokeniser)
     report(args, output, args.subset, (tokenised, plain), (tok, raw))
     return 0
-
-
-def _preparation(data: Path) -> tuple[dict[str, str | None], bool]:
-    """Read what data-prep left in the data folder: Moses languages by ours; if lower-cased."""
-    note = data / "corpus.json"
-    if not note.is_file():
-        return {}, False
-    try:
-        made = json.loads(note.read_text(encoding="utf-8"))
-        sides = zip((made["source"], made["target"]), made["tokenizer_languages"], strict=True)
-        return dict(sides), bool(made.get("lowercase", False))
-    except (ValueError, LookupError, TypeError) as error:
-        raise UserError(
-            f"{note}: damaged, or not of data-prep; prepare the data anew, or, without --source, "
-            "delete it and give --moses-language"
-        ) from error
 
 
 if __name__ == "__main__":

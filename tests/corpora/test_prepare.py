@@ -73,6 +73,11 @@ def test_help_fits_the_screen_and_ends_well(arguments, capsys):
             "unrecognized arguments: --from f; see diverse-mha prepare demo --help",
         ),
         ("own --out o --source de --target en", "required: --from"),
+        ("demo --out o --tokeniser none", "unrecognized arguments: --tokeniser none"),
+        (
+            "own --source de --target en --from f --tokeniser none --subwords bpe",
+            "--subwords bpe needs tokens; give --subwords sentencepiece, or none",
+        ),
         (
             "demo --out o --subwords sentencepiece --vocabulary-threshold 5",
             "--vocabulary-threshold works with --subwords bpe only",
@@ -87,6 +92,15 @@ def test_wrong_options_are_one_line_and_code_2(arguments, message, capsys, monke
     error = capsys.readouterr().err
     assert error.startswith("error: ") and message in error and error.count("\n") == 1
     assert not list(tmp_path.iterdir())
+
+
+def test_without_a_tokeniser_sentencepiece_gets_the_text(jobs, capsys):
+    prepare.main([*own_arguments("f"), "--tokeniser", "none", "--normal-form", "NFKC"])
+    prepare.main(own_arguments("f"))
+    raw, default = (job.corpus for job in jobs)
+    assert (raw.tokeniser, raw.subwords, raw.normalise) == ("none", "sentencepiece", False)
+    assert raw.normal_form == "NFKC" and default.normal_form == "NFC"
+    assert (default.tokeniser, default.subwords) == ("moses", "bpe")
 
 
 def test_own_corpus_whose_sides_differ_is_refused(own, monkeypatch):

@@ -76,6 +76,14 @@ def test_a_clear_difference_and_none_at_all(files, capsys):
     assert [test["p"] for test in tests.values()] == [1, 1, 1]
 
 
+def test_decomposed_text_is_the_same_text(files):
+    for name, line in {"ref": "Zu\u0308rich", "good": "Zürich", "bad": "Zurich"}.items():
+        (files / name).write_text(f"{line} a b c d\n" * 3, encoding="utf-8")
+    output = files / "out.json"
+    call(files, "bad", "good", "--tests", "sign", "--output", str(output))
+    assert json.loads(output.read_text())["bleu_b"] == pytest.approx(100)
+
+
 def test_a_model_that_translates_nothing_is_compared(files):
     (files / "none").write_text("\n" * 120)
     output = files / "out.json"

@@ -17,6 +17,7 @@ from diverse_mha.common.errors import UserError
 from diverse_mha.common.tables import to_text
 from diverse_mha.evaluation import bleu, command_line, language_model
 from diverse_mha.evaluation import translation as evaluate
+from diverse_mha.evaluation.deploy.prepared_text import preparation
 from diverse_mha.training.quickstart import table
 from tests import warm
 
@@ -253,11 +254,11 @@ def test_a_length_penalty_that_is_no_number_of_use_is_refused(value):
 
 @pytest.mark.parametrize("lowercase", [True, False])
 def test_lowercased_data_is_known_by_its_note(tmp_path, lowercase):
-    assert evaluate._preparation(tmp_path) == ({}, False)
+    assert preparation(tmp_path) == ({}, False, "moses", None)
     note = {"tokenizer_languages": ["de", "en"], "lowercase": lowercase}
     note |= {"source": "deu", "target": "eng"}
     (tmp_path / "corpus.json").write_text(json.dumps(note))
-    assert evaluate._preparation(tmp_path) == ({"deu": "de", "eng": "en"}, lowercase)
+    assert preparation(tmp_path)[:2] == ({"deu": "de", "eng": "en"}, lowercase)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])

@@ -9,7 +9,7 @@ import numpy as np
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import read_json
 from diverse_mha.corpora.text import read_parallel
-from diverse_mha.evaluation.bleu import check_scorer
+from diverse_mha.evaluation.bleu import check_scorer, composed
 from diverse_mha.evaluation.comparison.metrics import METRICS, sentence_statistics
 
 _SEED = re.compile(r"seed[=_-]?(\d+)")
@@ -168,7 +168,7 @@ def _evaluated(file: Path, result: dict, reference: Path | None, tokenize: str |
 def _translation(text: Path, reference: Path, tokenize: str, lowercase: bool) -> Found:
     check_scorer("", tokenize)
     texts = {"translations": text, "--reference": reference}
-    hypotheses, lines = read_parallel(texts, blank=("translations",))
+    hypotheses, lines = map(composed, read_parallel(texts, blank=("translations",)))
     statistics = sentence_statistics(hypotheses, lines, tokenize=tokenize, lowercase=lowercase)
     scores = {name: float(score(statistics[name].sum(axis=0))) for name, score in METRICS.items()}
     return scores, statistics, (tuple(lines), tokenize, lowercase)

@@ -14,6 +14,7 @@ from fairseq.data.data_utils import infer_language_pair
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.options import flag
 from diverse_mha.common.processes import ended_in_order
+from diverse_mha.corpora import letters
 from diverse_mha.evaluation.checkpoints import save_checkpoint
 from diverse_mha.evaluation.deploy.prepared_text import Side, read_side
 from diverse_mha.evaluation.deploy.stock_form import stock_state
@@ -24,19 +25,21 @@ QUANTIZATIONS = (
     "float32",
 )  # fmt: skip
 
-# The script that goes with a translation model. It needs nothing of this package.
+# The script that goes with a translation model. It needs nothing of this package but the file
+# letters.py, which goes with it.
 _SCRIPT = '''\
 """python translate.py < text > translation; pip install ctranslate2 sacremoses {package}."""
 import re, sys
 from pathlib import Path
-import ctranslate2, sacremoses, {module}
+import ctranslate2, letters, sacremoses, {module}
 
 here = Path(__file__).parent
 {segmenter}
 normalise = sacremoses.MosesPunctNormalizer({source!r}).normalize
-tokeniser, detokeniser = sacremoses.MosesTokenizer({source!r}), sacremoses.MosesDetokenizer({target!r})
+tokenise, detokenise = {tokenise}, {detokenise}
 lines = [line.rstrip("\\r\\n") for line in open(0, encoding="utf-8-sig", newline="\\n")]
-tokens = [tokeniser.tokenize({prepared}, aggressive_dash_splits={aggressive}, return_str=True) for line in lines]
+lines = [letters.normal_form(line, {form!r}) for line in lines]
+tokens = [tokenise({prepared}) for line in lines]
 words = [segment(line{lower}).split() for line in tokens]
 for n, line in enumerate(words, 1):
     if len(line) > {limit}:
@@ -46,7 +49,7 @@ found = ctranslate2.Translator(str(here)).translate_batch(
 )
 for source, best in zip(words, found):
     text = {joined}
-    print(detokeniser.detokenize(text.split()) if source else "")
+    print(detokenise(text.strip()) if source else "")
 '''  # noqa: E501
 _SEGMENTERS = {
     "bpe": (
@@ -74,17 +77,22 @@ def translation_script(source: Side, target: Side, positions: tuple[int, int]) -
     Raises:
         UserError: for Chinese text, which Moses does not cut into words.
     """
-    if source.moses == "zh":
-        raise UserError("--format ctranslate2: Chinese source text is not supported; use fairseq")
     options, segmenter = source.tokeniser, source.segmenter
+    raw = options["tokeniser"] == "none"
+    if source.moses == "zh" and not raw:
+        raise UserError("--format ctranslate2: Chinese source text is not supported; use fairseq")
     package, module, build, joined = _SEGMENTERS[segmenter["method"]]
     vocabulary, threshold = segmenter["vocabulary"].name, segmenter["threshold"]
     allowed = f"bpe.read_vocabulary(open(here / {vocabulary!r}, encoding='utf-8'), {threshold})"
     prepared = "line"
     if options["straight_apostrophes"]:
         prepared = "line.replace('\\u2019', \"'\")"
+    if options["normalise"] or raw:
+        prepared = rf're.sub(r"[\x00-\x1f\x7f-\x9f]+", " ", {prepared})'
     if options["normalise"]:
-        prepared = rf'normalise(re.sub(r"[\x00-\x1f\x7f-\x9f]+", " ", {prepared}))'
+        prepared = f"normalise({prepared})"
+    if not raw:
+        prepared += f", aggressive_dash_splits={options['aggressive']}"
     return _SCRIPT.format(
         package=package,
         module=module,
@@ -92,9 +100,14 @@ def translation_script(source: Side, target: Side, positions: tuple[int, int]) -
             model=segmenter["model"].name, vocabulary=allowed if threshold else None
         ),
         source=source.moses,
-        target=target.moses,
+        tokenise='lambda line: " ".join(line.split())'
+        if raw
+        else f"letters.make_tokeniser({source.moses!r}, {options['whole_letters']})",
+        detokenise="str"
+        if target.tokeniser["tokeniser"] == "none"
+        else f"letters.make_detokeniser({target.moses!r})",
+        form=options["normal_form"],
         prepared=prepared,
-        aggressive=options["aggressive"],
         lower=".lower()" if options["lowercase"] else "",
         joined=joined,
         limit=positions[0] - 1,
@@ -157,7 +170,7 @@ def convert(path: str, state: dict, data: str, output: Path, quantization: str |
         source, target = (read_side(data, code) for code in (args.source_lang, args.target_lang))
         positions = args.max_source_positions, args.max_target_positions
         script = translation_script(source, target, positions)
-        files = [source.segmenter["model"]]
+        files = [source.segmenter["model"], Path(letters.__file__)]
         files += [source.segmenter["vocabulary"]] if source.segmenter["threshold"] else []
     output.parent.mkdir(parents=True, exist_ok=True)
     with (

@@ -1,14 +1,15 @@
 """Between plain text and subwords, the way a data folder was prepared."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.corpora import subwords
 from diverse_mha.corpora.catalogue import CORPORA
-from diverse_mha.corpora.text import make_tokeniser
+from diverse_mha.corpora.text import make_detokeniser, make_tokeniser
 
 
 class Side(NamedTuple):
@@ -31,6 +32,10 @@ class Side(NamedTuple):
     def tokenise(self) -> Callable[[str], str]:
         """Build the function from plain text to tokens."""
         return make_tokeniser(self.moses, **self.tokeniser)
+
+    def detokenise(self) -> Callable[[str], str]:
+        """Build the function from tokens to plain text."""
+        return make_detokeniser(self.moses, self.tokeniser["tokeniser"])
 
     def encode(self) -> Callable[[str], str]:
         """Build the function from plain text to subwords."""
@@ -62,6 +67,9 @@ def read_side(data: str | Path, language: str) -> Side:
             "straight_apostrophes": "test" in getattr(corpus, "straight_apostrophes", ()),
             "aggressive": made["aggressive_dashes"],
             "lowercase": made["lowercase"],
+            "tokeniser": made.get("tokeniser", "moses"),
+            "normal_form": made.get("normal_form", "NFC"),  # which published text has
+            "whole_letters": made.get("whole_letters", False),
         }
         threshold = made.get("vocabulary_threshold", 0)
     except (ValueError, LookupError, TypeError) as error:
@@ -75,3 +83,44 @@ def read_side(data: str | Path, language: str) -> Side:
     vocabulary = folder / f"vocab.{language}"
     segmenter = dict(method=method, model=model, vocabulary=vocabulary, threshold=threshold)
     return Side(language, moses, post_process, options, segmenter)
+
+
+class Preparation(NamedTuple):
+    """What data-prep says of a data folder; of other data it says nothing.
+
+    Attributes:
+        languages: Moses' languages by ours.
+        lowercase: Whether the text was lower-cased.
+        tokeniser: "moses", or "none".
+        post_process: What undoes the subwords, as ``--post-process`` takes it.
+    """
+
+    languages: Mapping[str, str | None] = MappingProxyType({})
+    lowercase: bool = False
+    tokeniser: str = "moses"
+    post_process: str | None = None
+
+
+def preparation(data: Path) -> Preparation:
+    """Read what data-prep left in the data folder.
+
+    Raises:
+        UserError: If ``corpus.json`` is there and damaged.
+    """
+    note = data / "corpus.json"
+    if not note.is_file():
+        return Preparation()
+    try:
+        made = json.loads(note.read_text(encoding="utf-8"))
+        sides = zip((made["source"], made["target"]), made["tokenizer_languages"], strict=True)
+        return Preparation(
+            dict(sides),
+            bool(made.get("lowercase", False)),
+            made.get("tokeniser", "moses"),
+            made.get("post_process") or subwords.POST_PROCESS.get(made.get("subwords")),
+        )
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise UserError(
+            f"{note}: damaged, or not of data-prep; prepare the data anew, or, without --source, "
+            "delete it and give --moses-language"
+        ) from error

@@ -11,7 +11,6 @@ import diverse_mha
 from diverse_mha.common.arguments import add_number, at_least, between
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.places import check_data_folder
-from diverse_mha.evaluation.bleu import detokenise
 from diverse_mha.evaluation.deploy.prepared_text import read_side
 
 
@@ -79,7 +78,8 @@ class Translator:
         self.source, self.target = (
             read_side(data, language) for language in (task.cfg.source_lang, task.cfg.target_lang)
         )
-        self._encode, self._options = self.source.encode(), options
+        self._encode, self._plain = self.source.encode(), self.target.detokenise()
+        self._options = options
         search = GenerationConfig(
             beam=options.beam,
             lenpen=options.lenpen,
@@ -126,5 +126,4 @@ class Translator:
         for place, best in zip(places, hypotheses, strict=True):
             words = best[0]["tokens"].int().cpu()
             found[place] = self._hub.tgt_dict.string(words, self.target.post_process)
-        plain = detokenise(found, self.target.moses)
-        return [Translation(*pair) for pair in zip(found, plain, strict=True)]
+        return [Translation(tokens, self._plain(tokens)) for tokens in found]

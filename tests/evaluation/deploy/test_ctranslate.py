@@ -17,6 +17,9 @@ PLAIN = {
     "straight_apostrophes": False,
     "aggressive": False,
     "lowercase": False,
+    "tokeniser": "moses",
+    "normal_form": "NFC",
+    "whole_letters": True,
 }
 
 
@@ -36,6 +39,8 @@ def side(moses: str = "de", method: str = "bpe", threshold: int = 0, **options) 
         (side(normalise=True), ["normalise(re.sub("]),
         (side(aggressive=True, lowercase=True), ["splits=True", "line.lower()"]),
         (side(straight_apostrophes=True), ["line.replace('\\u2019'"]),
+        (side(whole_letters=False), ["letters.make_tokeniser('de', False)"]),
+        (side(tokeniser="none"), ['" ".join(line.split())', '" ", line)) for line']),
     ],
 )
 def test_the_script_does_what_the_data_says_and_is_python(source, expected):
@@ -44,11 +49,11 @@ def test_the_script_does_what_the_data_says_and_is_python(source, expected):
     for text in expected:
         assert text in script or text.replace("import ", ", ") in script
     assert "max_decoding_length=99" in script, "more the decoder has no positions for"
-    assert "diverse_mha" not in script and "MosesDetokenizer('en')" in script
+    assert "diverse_mha" not in script and "make_detokeniser('en')" in script
 
 
 def test_a_line_that_is_too_long_is_named_before_any_is_translated(tmp_path, monkeypatch):
-    for name in ("ctranslate2", "sacremoses", "sentencepiece"):
+    for name in ("ctranslate2", "letters", "sacremoses", "sentencepiece"):
         monkeypatch.setitem(sys.modules, name, mock.MagicMock())
     model = sys.modules["sentencepiece"].SentencePieceProcessor.return_value
     model.encode.side_effect = [["a"], ["a", "b", "c", "d"]]
