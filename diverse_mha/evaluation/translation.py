@@ -85,7 +85,8 @@ def build_parser() -> argparse.ArgumentParser:
         "--post-process",
         choices=["auto", "subword_nmt", "sentencepiece", "none"],
         default="auto",
-        help="the subwords to undo (default: what the target dictionary shows)",
+        help="the subwords to undo (default: as data_bin/corpus.json says, else what the "
+        "target dictionary shows)",
     )
     parser.add_argument(
         "--moses-language",
@@ -175,13 +176,13 @@ def subwords_of(dictionary: Path) -> str | None:
     """
     if not dictionary.is_file():
         raise UserError(f"{dictionary}: no such dictionary; check --target-lang")
-    for line in read_lines(dictionary):
-        word = line.rpartition(" ")[0]
-        if word.startswith("\u2581"):
-            return "sentencepiece"
-        if word.endswith("@@"):
-            return "subword_nmt"
-    return None
+    words = [line.rpartition(" ")[0] for line in read_lines(dictionary)]
+    counts = {
+        "sentencepiece": sum(word.startswith("\u2581") for word in words),
+        "subword_nmt": sum(word.endswith("@@") for word in words),
+    }
+    kind = max(counts, key=counts.get)
+    return kind if counts[kind] else None
 
 
 def read_hypotheses(generated: Path, count: int) -> list[str]:
@@ -284,7 +285,7 @@ def main(words: Sequence[str]) -> int:
     )
     made = preparation(data)
     if args.post_process == "auto":
-        args.post_process = subwords_of(data / f"dict.{language}.txt")
+        args.post_process = made.post_process or subwords_of(data / f"dict.{language}.txt")
     elif args.post_process == "none":
         args.post_process = None
     if args.moses_language and made.tokeniser == "none":

@@ -60,6 +60,7 @@ def test_a_count_that_differs_is_refused(tmp_path, count):
         (["a 3", "\u2581lo 2"], "sentencepiece"),
         (["@@ 3", "lo 2"], "subword_nmt"),
         (["low 3", "@-@ 2"], None),
+        (["\u2581 9", "lo@@ 2", "wer@@ 2"], "subword_nmt"),
     ],
 )
 def test_subwords_show_in_the_dictionary(tmp_path, words, expected):
@@ -259,6 +260,39 @@ def test_lowercased_data_is_known_by_its_note(tmp_path, lowercase):
     note |= {"source": "deu", "target": "eng"}
     (tmp_path / "corpus.json").write_text(json.dumps(note))
     assert preparation(tmp_path)[:2] == ({"deu": "de", "eng": "en"}, lowercase)
+
+
+@pytest.mark.parametrize("kind, undone", [("bpe", "subword_nmt"), ("sentencepiece",) * 2])
+@pytest.mark.parametrize("tokeniser", ["moses", "none"])
+def test_what_the_corpus_says_of_its_text_counts(tmp_path, monkeypatch, kind, undone, tokeniser):
+    """Whatever the dictionary looks like, and the plain text too."""
+    data = binarised(tmp_path / "bin", ["\u2581 9", "lo@@ 2"])
+    note = {"source": "de", "target": "en", "tokenizer_languages": ["de", "en"]}
+    note |= {"subwords": kind, "tokeniser": tokeniser}
+    (data / "corpus.json").write_text(json.dumps(note))
+    for folder in ("raw", "tok"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "test.en").write_text("a b c d , e\n")
+    asked = []
+
+    def generate(args, folder):
+        asked.append(args.post_process)
+        (made := tmp_path / "made").write_text("H-0\t-1\ta b c d , e\n")
+        return made
+
+    torch.save({"model": {}}, tmp_path / "model.pt")
+    for name in ("check_translates", "check_split"):
+        monkeypatch.setattr(evaluate, name, lambda *_: None)
+    monkeypatch.setattr(evaluate, "load_indexed_dataset", lambda path: ["a"])
+    monkeypatch.setattr(evaluate, "generate", generate)
+    command = [str(tmp_path / "model.pt"), str(data), "--output", str(tmp_path / "out.json")]
+    evaluate.main(command)
+    assert asked == [undone]
+    plain = {"moses": "a b c d, e\n", "none": "a b c d , e\n"}[tokeniser]
+    assert (tmp_path / "out.hyp.detok").read_text() == plain
+    if tokeniser == "none":
+        with pytest.raises(UserError, match="--moses-language de: has no effect, .* not tokenised"):
+            evaluate.main([*command, "--moses-language", "de"])
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
