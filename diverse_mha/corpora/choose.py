@@ -5,6 +5,7 @@ pairs take both sides of what they read and of what they write, in that order.
 """
 
 import random
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -33,29 +34,60 @@ def write_pairs(sides: Pair, pairs: Iterable[tuple[str, ...]]) -> int:
     return count
 
 
-def keep_pair(
-    source: str, target: str, *, min_length: int = 1, max_length: int = 250, max_ratio: float = 9.0
-) -> bool:
-    """Tell whether a tokenised pair passes the length filter of Moses' clean-corpus-n.
+def count_words(line: str) -> int:
+    """Count words, or tokens, between spaces."""
+    return len(line.split())
+
+
+def dropped_by(
+    source: str,
+    target: str,
+    *,
+    min_length: int = 1,
+    max_length: int = 250,
+    max_ratio: float = 9.0,
+    counts: tuple[Callable[[str], int], Callable[[str], int]] = (count_words, count_words),
+) -> str:
+    """Name the rule of Moses' clean-corpus-n that drops a tokenised pair; "" if it stays.
 
     Both sides must have between ``min_length`` and ``max_length`` tokens, and neither may be
-    more than ``max_ratio`` times as long as the other.
+    more than ``max_ratio`` times as long as the other. ``counts`` has what counts each side.
     """
-    lengths = len(source.split()), len(target.split())
+    lengths = counts[0](source), counts[1](target)
     shorter, longer = min(lengths), max(lengths)
-    return min_length <= shorter and longer <= max_length and longer <= max_ratio * shorter
+    if shorter < min_length:
+        return "empty" if shorter == 0 else f"shorter than {min_length}"
+    if longer > max_length:
+        return f"longer than {max_length}"
+    return "" if longer <= max_ratio * shorter else f"with a ratio above {max_ratio:g}"
 
 
-def filter_pairs(sources: Pair, targets: Pair, keep: Callable[[str, str], bool]) -> tuple[int, int]:
-    """Copy the pairs for which ``keep`` is true; return how many they are, and of how many.
+def keep_pair(source: str, target: str, **limits) -> bool:
+    """Tell whether a tokenised pair passes the filter of :func:`dropped_by`."""
+    return not dropped_by(source, target, **limits)
+
+
+def filter_pairs(sources: Pair, targets: Pair, rule: Callable[[str, str], str]) -> str:
+    """Copy the pairs that no rule drops; say how many they are, and how many each rule dropped.
 
     Raises:
         UserError: If nothing is left.
     """
-    kept = write_pairs(targets, (pair for pair in read_pairs(sources) if keep(*pair)))
-    if kept == 0:
-        raise UserError(f"no pair of {sources[0]} and {sources[1]} passes the length filter")
-    return kept, count_lines(sources[0])
+    found: Counter[str] = Counter()
+
+    def kept(pair: tuple[str, ...]) -> bool:
+        found[name := rule(*pair)] += 1
+        return not name
+
+    write_pairs(targets, filter(kept, read_pairs(sources)))
+    rules = ", ".join(f"{count:,} {name}" for name, count in found.most_common() if name)
+    if not found[""]:
+        raise UserError(
+            f"no pair of {sources[0]} and {sources[1]} passes the length filter: {rules}; "
+            "see --max-length and --max-ratio"
+        )
+    dropped = f"; dropped: {rules}" if rules else ""
+    return f"{found['']:,} of {found.total():,} train pairs kept{dropped}"
 
 
 def sample_pairs(sources: Pair, targets: Pair, size: int, seed: int) -> int:

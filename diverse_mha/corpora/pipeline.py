@@ -25,7 +25,7 @@ from diverse_mha.common.files import write_json
 from diverse_mha.common.processes import sole_use
 from diverse_mha.corpora import chinese, demo, subwords, text
 from diverse_mha.corpora.binarise import check_kept, preprocess
-from diverse_mha.corpora.choose import filter_pairs, keep_pair
+from diverse_mha.corpora.choose import count_words, dropped_by, filter_pairs
 from diverse_mha.corpora.corpus import SPLITS, Job
 from diverse_mha.corpora.counts import comparison
 from diverse_mha.corpora.fetch import (
@@ -36,6 +36,7 @@ from diverse_mha.corpora.fetch import (
     tokeniser_options,
     write_splits,
 )
+from diverse_mha.corpora.letters import words_and_letters
 from diverse_mha.corpora.parallel_map import map_file
 from diverse_mha.corpora.steps import Steps
 
@@ -67,7 +68,7 @@ def steps_of(job: Job) -> list[Step]:
     return [
         fetched,
         ("tok", "tokenise", tokeniser_options, _tokenise),
-        ("clean", "filter", lambda _: corpus.limits, _filter),
+        ("clean", "filter", _filter_options, _filter),
         ("bpe", "subwords", _segment_options, _segment),
         binarise,
     ]
@@ -105,10 +106,20 @@ def _tokenise(job: Job, tmp: Path) -> str:
     )
 
 
+def _filter_options(job: Job) -> dict:
+    corpus = job.corpus
+    return corpus.limits | ({"count_letters": True} if corpus.count_letters else {})
+
+
 def _filter(job: Job, tmp: Path) -> str:
-    keep = functools.partial(keep_pair, **job.corpus.limits)
-    kept, total = filter_pairs(job.sides(job.out / "tok", "train"), job.sides(tmp, "train"), keep)
-    return f"{kept:,} of {total:,} train pairs kept"
+    corpus = job.corpus
+    by_words = {"zh"} if corpus.tokeniser == "moses" else set()  # jieba has cut it into words
+    counts = tuple(
+        words_and_letters if corpus.count_letters and code not in by_words else count_words
+        for code in corpus.tokeniser_languages
+    )
+    rule = functools.partial(dropped_by, **corpus.limits, counts=counts)
+    return filter_pairs(job.sides(job.out / "tok", "train"), job.sides(tmp, "train"), rule)
 
 
 def _segment_options(job: Job) -> dict:

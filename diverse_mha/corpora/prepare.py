@@ -13,6 +13,7 @@ from diverse_mha.common.arguments import (
     add_from,
     add_number,
     add_out,
+    between,
     called,
 )
 from diverse_mha.common.errors import UserError
@@ -152,6 +153,10 @@ def _add_text_options(parser: argparse.ArgumentParser, corpus: Corpus) -> None:
     add_number(parser, "merges", None, text)
     text = "split up again what a language has fewer than N times; bpe only (0)"
     add_number(parser, "vocabulary-threshold", None, text, least=0)
+    text = f"longest training sentence to keep, in words ({corpus.max_length})"
+    add_number(parser, "max-length", None, text)
+    text = f"largest ratio of the lengths of both sides in training ({corpus.max_ratio:g})"
+    add("--max-ratio", type=between(1, 1000), metavar="X", help=text)
     if not corpus.lowercase:
         add("--lowercase", action="store_true", default=None, help="lowercase both sides")
     if corpus.joined:

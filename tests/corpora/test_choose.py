@@ -1,9 +1,11 @@
 """Filtering training pairs, drawing some, and holding some out."""
 
+from functools import partial
+
 import pytest
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.corpora.choose import filter_pairs, hold_out, keep_pair, sample_pairs
+from diverse_mha.corpora.choose import dropped_by, filter_pairs, hold_out, keep_pair, sample_pairs
 from diverse_mha.corpora.text import write_lines
 
 
@@ -98,9 +100,10 @@ def test_keep_pair_with_at_most_8_tokens_and_ratio_3(source, target, kept):
 
 def test_filter_keeps_pairs_together(tmp_path):
     paths = [tmp_path / name for name in ("a", "b", "c", "d")]
-    write_lines(paths[0], ["1 1", "2", "", "4"])
-    write_lines(paths[1], ["x", "y", "z", ""])
-    assert filter_pairs(paths[:2], paths[2:], keep_pair) == (2, 4)
+    write_lines(paths[0], ["1 1", "2", "", "4", "5 " * 10, "6"])
+    write_lines(paths[1], ["x", "y", "z", "", "5 " * 5, "6 " * 9 + "6"])
+    said = filter_pairs(paths[:2], paths[2:], partial(dropped_by, max_length=9))
+    assert said == ("2 of 6 train pairs kept; dropped: 2 empty, 2 longer than 9")
     assert paths[2].read_text() == "1 1\n2\n" and paths[3].read_text() == "x\ny\n"
 
 
@@ -108,5 +111,5 @@ def test_filter_that_leaves_nothing_is_an_error(tmp_path):
     paths = [tmp_path / name for name in ("a", "b", "c", "d")]
     write_lines(paths[0], ["1"])
     write_lines(paths[1], [""])
-    with pytest.raises(UserError, match="passes the length filter"):
-        filter_pairs(paths[:2], paths[2:], keep_pair)
+    with pytest.raises(UserError, match="length filter: 1 empty; see --max-length"):
+        filter_pairs(paths[:2], paths[2:], dropped_by)

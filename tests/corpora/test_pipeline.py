@@ -91,7 +91,7 @@ def test_folders_hold_what_the_docstring_says(job, preprocess, capsys):
     assert str(out / "bpe" / "test") in preprocess[0]
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("[1/5] fetch: 30 train, 1 valid, 1 test pairs")
-    assert lines[2].startswith("[3/5] filter: 20 of 30 train pairs kept")
+    assert lines[2].startswith("[3/5] filter: 20 of 30 train pairs kept; dropped: 10 ")
     assert lines[4].startswith("[5/5] binarise: joined dictionary of 2 types")
 
 
@@ -182,6 +182,21 @@ def test_lines_too_long_for_fairseq_are_warned_of(corpus, tmp_path, preprocess, 
     prepare(Job(own, tmp_path / "out", local=tmp_path))
     (said,) = capsys.readouterr().err.splitlines()
     assert said.startswith("warning: test.de: 1 lines of 1,024 subwords or more, which")
+
+
+def test_letters_of_a_script_without_spaces_count_and_rules_are_named(
+    tmp_path, preprocess, capsys, monkeypatch
+):
+    """One Japanese line was one word, so that longer translations were dropped silently."""
+    for split in SPLITS:
+        (tmp_path / f"{split}.ja").write_text("今日はとても良い天気です。\n" * 3 + "は\n\n")
+        english = "The weather is really very nice in this town today , I think ."
+        (tmp_path / f"{split}.en").write_text(f"{english}\n" * 3 + f"{english} " * 2 + "\nNo\n")
+    monkeypatch.setattr(pipeline, "_binarise", lambda job, tmp: "")
+    prepare(Job(replace(own_corpus("ja", "en"), merges=10), tmp_path / "out", local=tmp_path))
+    (line,) = (x for x in capsys.readouterr().out.splitlines() if x.startswith("[3/5]"))
+    rules = "3 of 5 train pairs kept; dropped: 1 with a ratio above 9, 1 empty"
+    assert line.startswith(f"[3/5] filter: {rules}")
 
 
 def test_parts_of_a_split_are_joined_in_order(corpus, tmp_path, preprocess):

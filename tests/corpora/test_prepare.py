@@ -73,6 +73,7 @@ def test_help_fits_the_screen_and_ends_well(arguments, capsys):
             "unrecognized arguments: --from f; see diverse-mha prepare demo --help",
         ),
         ("own --out o --source de --target en", "required: --from"),
+        ("demo --out o --max-ratio 0.5", "--max-ratio: 0.5 is not a number from 1 to 1000"),
         ("demo --out o --tokeniser none", "unrecognized arguments: --tokeniser none"),
         (
             "own --source de --target en --from f --tokeniser none --subwords bpe",
@@ -96,11 +97,12 @@ def test_wrong_options_are_one_line_and_code_2(arguments, message, capsys, monke
 
 def test_without_a_tokeniser_sentencepiece_gets_the_text(jobs, capsys):
     prepare.main([*own_arguments("f"), "--tokeniser", "none", "--normal-form", "NFKC"])
-    prepare.main(own_arguments("f"))
+    prepare.main([*own_arguments("f"), "--max-length", "9", "--max-ratio", "1.5"])
     raw, default = (job.corpus for job in jobs)
     assert (raw.tokeniser, raw.subwords, raw.normalise) == ("none", "sentencepiece", False)
     assert raw.normal_form == "NFKC" and default.normal_form == "NFC"
     assert (default.tokeniser, default.subwords) == ("moses", "bpe")
+    assert (default.max_length, default.max_ratio) == (9, 1.5)
 
 
 def test_own_corpus_whose_sides_differ_is_refused(own, monkeypatch):
