@@ -18,12 +18,12 @@ text for language models comes tokenised and is taken as it is: there are raw/ a
 import functools
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from diverse_mha.common.files import write_json
+from diverse_mha.common.files import sha256_of, write_json
 from diverse_mha.common.processes import sole_use
-from diverse_mha.corpora import chinese, demo, subwords, text
+from diverse_mha.corpora import chinese, demo, earlier, subwords, text
 from diverse_mha.corpora.binarise import check_kept, preprocess
 from diverse_mha.corpora.choose import count_words, dropped_by, filter_pairs
 from diverse_mha.corpora.corpus import SPLITS, Job
@@ -129,15 +129,17 @@ def _segment_options(job: Job) -> dict:
         "size": corpus.merges,
         "threshold": corpus.vocabulary_threshold,
     }
+    if job.subwords_from:
+        files = earlier.subword_files(job)
+        options["size"] = {path.name: sha256_of(path) for path in files}
     if not corpus.joint_subwords:
         options["joint"] = False
     return options
 
 
-def _segment(job: Job, tmp: Path) -> str:
-    corpus = job.corpus
-    train = job.sides(job.out / "clean", "train")
-    name = subwords.MODEL_FILE[corpus.subwords]
+def _learn_subwords(job: Job, train: Sequence[Path], tmp: Path) -> tuple[list[Path], str]:
+    """Learn the model of each side, and say how large they are."""
+    corpus, name = job.corpus, subwords.MODEL_FILE[job.corpus.subwords]
     if corpus.joint_subwords:
         models = [tmp / name] * 2
         learned = [subwords.learn(corpus.subwords, train, models[0], corpus.merges)]
@@ -147,13 +149,28 @@ def _segment(job: Job, tmp: Path) -> str:
             subwords.learn(corpus.subwords, train[side : side + 1], model, corpus.merges)
             for side, model in enumerate(models)
         ]
+    unit = "BPE merges" if corpus.subwords == "bpe" else "sentencepiece pieces"
+    each = "" if corpus.joint_subwords else " a side"
+    if min(learned) < corpus.merges:
+        each += f" (of {corpus.merges:,} asked for: no pair occurs twice)"
+    number = " and ".join(f"{count:,}" for count in dict.fromkeys(learned))
+    return models, f"{number} {unit}{each}"
 
+
+def _segment(job: Job, tmp: Path) -> str:
+    corpus = job.corpus
+    train = job.sides(job.out / "clean", "train")
+    if job.subwords_from:
+        models, said = earlier.take_subwords(job, tmp), f"those of {job.subwords_from.parent}"
+    else:
+        models, said = _learn_subwords(job, train, tmp)
     sizes = []
     for side, language in enumerate(corpus.languages):
         target, vocabulary = job.sides(tmp, "train")[side], tmp / f"vocab.{language}"
         # The vocabulary counts what comes out without a threshold.
         _segment_file(job, train[side], target, models[side])
-        subwords.write_vocabulary(target, vocabulary)
+        if not vocabulary.exists():  # of an earlier corpus, which then decides
+            subwords.write_vocabulary(target, vocabulary)
         if corpus.vocabulary_threshold:
             _segment_file(job, train[side], target, models[side], vocabulary)
         for split in ("valid", "test"):
@@ -162,12 +179,7 @@ def _segment(job: Job, tmp: Path) -> str:
             _segment_file(job, source, target, models[side], vocabulary)
             _warn_of_long_lines(target)
         sizes.append(f"{text.count_lines(vocabulary):,} in {language}")
-    unit = "BPE merges" if corpus.subwords == "bpe" else "sentencepiece pieces"
-    each = "" if corpus.joint_subwords else " a side"
-    if min(learned) < corpus.merges:
-        each += f" (of {corpus.merges:,} asked for: no pair occurs twice)"
-    number = " and ".join(f"{count:,}" for count in dict.fromkeys(learned))
-    return f"{number} {unit}{each}; different subwords: {', '.join(sizes)}"
+    return f"{said}; different subwords: {', '.join(sizes)}"
 
 
 def _segment_file(
@@ -209,6 +221,9 @@ def _binarise_options(job: Job) -> dict:
     options = {"joined": corpus.joined}
     if corpus.dictionary_size is not None:
         options["dictionary_size"] = corpus.dictionary_size
+    if job.dictionary_from:
+        paths = [earlier.dictionary_of(job, language) for language in corpus.languages]
+        options = {"dictionaries": [sha256_of(path) for path in paths]}
     return options
 
 
@@ -216,7 +231,10 @@ def _binarise(job: Job, tmp: Path) -> str:
     corpus = job.corpus
     source, target = corpus.languages
     options = ["--source-lang", source, "--target-lang", target]
-    if corpus.joined:
+    if job.dictionary_from:
+        options += ["--srcdict", str(earlier.dictionary_of(job, source))]
+        options += ["--tgtdict", str(earlier.dictionary_of(job, target))]
+    elif corpus.joined:
         options.append("--joined-dictionary")
     if corpus.dictionary_size is not None:
         size = str(corpus.dictionary_size)
@@ -231,6 +249,7 @@ def _binarise(job: Job, tmp: Path) -> str:
         "normalise": corpus.normalise,
         "aggressive_dashes": corpus.aggressive_dashes,
         "lowercase": corpus.lowercase,
+        **corpus.script_rules,
         "subwords": corpus.subwords,
         "vocabulary_threshold": corpus.vocabulary_threshold,
         "post_process": subwords.POST_PROCESS[corpus.subwords],
@@ -241,6 +260,15 @@ def _binarise(job: Job, tmp: Path) -> str:
     }
     write_json(tmp / "corpus.json", made)
     sizes = [text.count_lines(tmp / f"dict.{language}.txt") for language in corpus.languages]
+    if job.dictionary_from:
+        shares = (
+            f"{_share_outside(_words_of(tmp / f'dict.{language}.txt'), path):.2%} in {language}"
+            for language, path in zip(
+                corpus.languages, job.sides(job.out / "bpe", "train"), strict=True
+            )
+        )
+        sizes = f"{sizes[0]:,} and {sizes[1]:,} types"
+        return f"dictionaries of {job.dictionary_from}, {sizes}; unknown: {', '.join(shares)}"
     if corpus.joined:
         return f"joined dictionary of {sizes[0]:,} types"
     return f"dictionaries of {sizes[0]:,} and {sizes[1]:,} types"
@@ -253,14 +281,13 @@ def _binarise_text(job: Job, tmp: Path) -> str:
         options += ["--thresholdsrc", str(corpus.min_count)]
     prefixes = {split: job.sides(job.out / "raw", split)[0] for split in SPLITS}
     preprocess(prefixes, tmp, job.workers, options)
-    known = {line.rsplit(" ", 1)[0] for line in text.read_lines(tmp / "dict.txt")}
+    known = _words_of(tmp / "dict.txt")
     words = sum(not word.startswith("madeupword") for word in known)  # fairseq pads to eights
     if corpus.min_count:
         check_kept(words, corpus.min_count)
     unknown = {split: _share_outside(known, path) for split, path in prefixes.items()}
     made = {
         "corpus": corpus.name,
-        **corpus.script_rules,
         "kind": "language model",
         "min_count": corpus.min_count,
         "unknown_words": unknown,  # shares, those included that were <unk> already
@@ -268,6 +295,10 @@ def _binarise_text(job: Job, tmp: Path) -> str:
     write_json(tmp / "corpus.json", made | ({} if corpus.checked else {"files_checked": False}))
     shares = ", ".join(f"{share:.2%} of {split}" for split, share in unknown.items())
     return f"{words:,} different words, besides <unk> ({shares}) and the line end"
+
+
+def _words_of(dictionary: Path) -> set[str]:
+    return {line.rsplit(" ", 1)[0] for line in text.read_lines(dictionary)}
 
 
 def _share_outside(known: set[str], path: Path) -> float:

@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from itertools import filterfalse
+from pathlib import Path
 
 from diverse_mha.common.arguments import (
     OneLineParser,
@@ -22,6 +23,7 @@ from diverse_mha.corpora import subwords
 from diverse_mha.corpora.catalogue import CORPORA, OWN, own_corpus, own_text
 from diverse_mha.corpora.corpus import Corpus, Job
 from diverse_mha.corpora.dry_run import describe_job
+from diverse_mha.corpora.earlier import continued
 from diverse_mha.corpora.letters import FORMS
 from diverse_mha.corpora.pipeline import prepare
 from diverse_mha.corpora.text import has_rules
@@ -139,6 +141,10 @@ def _add_own_options(parser: argparse.ArgumentParser) -> None:
         choices=FORMS,
         help="Unicode's normal form that text gets first (NFC); none leaves it as it is",
     )
+    text = "segment as this earlier prepared corpus, as fine-tuning of its models needs"
+    add("--subwords-from", type=Path, metavar="FOLDER", help=text)
+    text = "take the dictionaries of this earlier prepared corpus; fine-tuning needs both"
+    add("--dictionary-from", type=Path, metavar="FOLDER", help=text)
 
 
 def _add_text_options(parser: argparse.ArgumentParser, corpus: Corpus) -> None:
@@ -176,6 +182,7 @@ def _add_text_options(parser: argparse.ArgumentParser, corpus: Corpus) -> None:
 
 
 def _job(args: argparse.Namespace, running_text: bool) -> Job:
+    own = args.corpus == OWN and not running_text
     if args.corpus != OWN:
         corpus = CORPORA[args.corpus]
     elif running_text:
@@ -197,7 +204,8 @@ def _job(args: argparse.Namespace, running_text: bool) -> Job:
         raise UserError("--vocabulary-threshold works with --subwords bpe only")
     if given.get("unchecked"):
         corpus = corpus.unchecked()
-    return Job(corpus, args.out, given.get("local"), args.workers, args.force)
+    job = Job(corpus, args.out, given.get("local"), args.workers, args.force)
+    return continued(job, given) if own else job
 
 
 def main(argv: Sequence[str] | None = None, *, running_text: bool = False) -> None:

@@ -74,7 +74,7 @@ SHORTER = [
     (r"reproduce(\.sh)? .*--scale (small|paper)(?!.*--(dry-run|collect))", "--dry-run"),
     (r"^bash data-prep/prepare-multi30k\.sh", f"--merges 150 {UNPUBLISHED} archives"),
     (r"^bash data-prep/prepare-iwslt14\.sh(?!.*--dry-run)", f"--merges 150 {UNPUBLISHED} archives"),
-    (r"^bash data-prep/prepare-own\.sh", "--merges 150 --workers 1"),
+    (r"^bash data-prep/prepare-own\.sh(?!.*--subwords-from)", "--merges 150 --workers 1"),
     (r"^bash data-prep/prepare-logic\.sh(?!.*--from)", "--draws 3000"),
     (r"^bash data-prep/prepare-probing\.sh(?!.*--from)", "--from archives"),
     (r"^bash scripts/benchmark\.sh", BENCHMARK),
@@ -131,6 +131,7 @@ GIVEN = {
         + tuple(f"runs/ptb/{row}" for row in ("baseline", "hsic")),
         "runs/toy",
     ),
+    "docs/data.md": MULTI30K | {"runs/multi30k": "runs/toy"},
     "docs/classification.md": {"published": "published"},
     "docs/deploy.md": MULTI30K | {"runs/toy": "runs/toy"},
     "docs/recipes.md": MULTI30K

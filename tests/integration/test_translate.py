@@ -59,6 +59,35 @@ def test_a_test_set_scores_as_plain_text_what_it_scores_as_data(prepared):
     assert done.stderr.count("\n") == 1
 
 
+def test_raw_text_goes_in_and_comes_out(tmp_path):
+    """Without a tokeniser, decomposed, with quotation marks; then another corpus like it."""
+    words = ["Zu\u0308rich", "„Ja“,", "今日は。", "co-op", "a'b"]
+    for split, count in {"train": 60, "valid": 4, "test": 4}.items():
+        for language in ("de", "en"):
+            lines = (" ".join((words * 2)[n % 5 : n % 5 + 3]) + "\n" for n in range(count))
+            (tmp_path / f"{split}.{language}").write_text("".join(lines))
+    own = ["diverse_mha.cli", "prepare", "own", "--from", tmp_path, "--source", "de"]
+    own += ["--target", "en", "--workers", 1]
+    run(*own, "--out", tmp_path / "first", "--tokeniser", "none", "--merges", 40)
+    like = ["--subwords-from", tmp_path / "first", "--dictionary-from", tmp_path / "first/bin"]
+    run(*own, "--out", tmp_path / "second", *like)
+    for name in ("dict.de.txt", "dict.en.txt", "test.de-en.de.bin", "train.de-en.en.bin"):
+        first, second = ((tmp_path / x / "bin" / name).read_bytes() for x in ("first", "second"))
+        assert first == second, name
+    data = tmp_path / "second/bin"
+    train(data, tmp_path / "run", "--max-update", 4, "--no-epoch-checkpoints")
+    command = ["diverse_mha.evaluation.translation", tmp_path / "run/checkpoint_last.pt", data]
+    plain = ["--source", tmp_path / "test.de", "--reference", tmp_path / "test.en"]
+    for name, more in {"data": [], "text": plain}.items():
+        output = ["--output", tmp_path / f"{name}.json"]
+        run(*command, "--cpu", "--max-len-b", 20, *more, *output)
+    results = [json.loads((tmp_path / f"{x}.json").read_text()) for x in ("data", "text")]
+    for key in ("tokenised_bleu", "sacrebleu", "post_process"):
+        assert results[0][key] == results[1][key]
+    texts = [(tmp_path / f"{x}.hyp.detok").read_text() for x in ("data", "text")]
+    assert texts[0] == texts[1] == (tmp_path / "data.hyp.tok").read_text()
+
+
 @pytest.mark.parametrize(
     "options, said",
     [
