@@ -38,6 +38,11 @@ class ExactResume(HalfPrecisionState):
                 return super().setup_task(cfg, **kwargs)
         except FileNotFoundError as error:
             there = ", ".join(sorted(path.name for path in folder.glob("dict*.txt")))
+            if Path(error.filename).name in ("dict.False.txt", "dict.True.txt"):
+                raise OptionError(
+                    "a language in the recipe is no, or another word that YAML takes for True or "
+                    'False; quote it: "no"'
+                ) from error
             raise OptionError(
                 f"data folder {folder} holds no {Path(error.filename).name}, but {there}; "
                 f"{cls.cure}"
