@@ -161,6 +161,18 @@ def test_options_lists_the_names_and_shows_the_options_of_one(capsys):
     assert "--hsic-weight  (default: 0.0)" in criterion and "--token-loss" in criterion
 
 
+def test_every_name_that_doctor_lists_has_options(capsys):
+    listed = {
+        name
+        for kind in doctor.REGISTRIES.values()
+        for name in doctor._registered(*kind).split(", ")
+    }
+    assert "sentence_classification_with_diversity" in listed
+    assert listed == show_options.components().keys()
+    assert cli.run(["options", "sentence_classification_with_diversity"]) == 0
+    assert "--hsic-weight  (default: 0.0)" in capsys.readouterr().out
+
+
 def test_a_name_that_is_not_ours_is_refused_with_one_that_is():
     with pytest.raises(UserError, match="transformer_codas: no model, .* transformer_coda,") as bad:
         cli.run(["options", "transformer_codas"])

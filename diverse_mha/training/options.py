@@ -72,23 +72,24 @@ class Component(NamedTuple):
 
 def components() -> dict[str, Component]:
     """Return everything that this package registers with fairseq, by name."""
-    from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
-    from fairseq.models import MODEL_DATACLASS_REGISTRY
-    from fairseq.tasks import TASK_DATACLASS_REGISTRY
+    from fairseq.criterions import CRITERION_DATACLASS_REGISTRY, CRITERION_REGISTRY
+    from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_DATACLASS_REGISTRY
+    from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
 
     import diverse_mha
 
     diverse_mha.register()
     registries = {
-        "model": MODEL_DATACLASS_REGISTRY,
-        "criterion": CRITERION_DATACLASS_REGISTRY,
-        "task": TASK_DATACLASS_REGISTRY,
+        "model": (ARCH_MODEL_REGISTRY, MODEL_DATACLASS_REGISTRY),
+        "criterion": (CRITERION_REGISTRY, CRITERION_DATACLASS_REGISTRY),
+        "task": (TASK_REGISTRY, TASK_DATACLASS_REGISTRY),
     }
     added = _added()
     found = {}
-    for group, registry in registries.items():
-        for name, config in registry.items():
-            if config is None or not config.__module__.startswith("diverse_mha."):
+    for group, (classes, configs) in registries.items():
+        for name, config in configs.items():
+            # By the class, as doctor does: a dataclass that was grown names fairseq as its module.
+            if config is None or not classes[name].__module__.startswith("diverse_mha."):
                 continue
             given = [f for f in fields(config) if f.name not in _FILLED_IN]
             own = [f for f in given if f.name in added]
