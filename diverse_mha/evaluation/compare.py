@@ -24,9 +24,9 @@ from diverse_mha.common.places import check_file
 from diverse_mha.common.tables import to_text, write_texts
 from diverse_mha.corpora.text import read_parallel
 from diverse_mha.evaluation.bleu import check_scorer, composed
-from diverse_mha.evaluation.comparison.runs import read_run
+from diverse_mha.evaluation.comparison.runs import read_run, read_scores
 from diverse_mha.evaluation.comparison.systems import RESAMPLES, SEED, System, compare_systems
-from diverse_mha.evaluation.comparison.tables import lay_out, to_json
+from diverse_mha.evaluation.comparison.tables import FEW, FEWEST, lay_out, to_json
 
 #: sacreBLEU's tests: what it calls them, what we do, and samples, of the first as its default.
 _PAIRED = {
@@ -42,8 +42,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "Two translations: diverse-mha compare A B --reference REF. Methods, each with a run a "
         "seed: diverse-mha compare --baseline runs/base-seed* --system runs/hsic-seed* --system "
-        "Sub.=runs/sub1,runs/sub2. A run is a folder with an evaluation in it, the JSON file of "
-        "one, or with --reference a file of translations."
+        "Sub.=runs/sub1,runs/sub2. A run is a folder with an evaluation in it, a checkpoint that "
+        "was evaluated, the JSON file of an evaluation, or, with --reference, translations. "
+        "Scores of another program: diverse-mha compare --scores base=a1.txt,a2.txt --scores "
+        "mine=b1.txt,b2.txt."
     )
     parser.add_argument("hyp_a", nargs="?", metavar="HYP_A", help="a file such as .hyp.detok")
     parser.add_argument("hyp_b", nargs="?", metavar="HYP_B", help="another of the same lines")
@@ -53,6 +55,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--system", nargs="+", action="append", metavar="[NAME=]RUN",
         help="runs of another method; may be given several times",
+    )  # fmt: skip
+    parser.add_argument(
+        "--scores", nargs="+", action="append", metavar="NAME=FILE",
+        help="files of a number a line, such as COMET of each sentence, a file a seed; once for "
+        "each system, the baseline first",
+    )  # fmt: skip
+    parser.add_argument(
+        "--result", metavar="NAME",
+        help="of a run with several results take that whose name holds this, such as avg "
+        "(default: the newest of the best checkpoint)",
     )  # fmt: skip
     parser.add_argument(
         "--reference", metavar="REF", help="plain text, untouched (runs: that of their evaluation)"
@@ -81,9 +93,30 @@ def run(args: argparse.Namespace) -> int:
         check_file("--output", args.output, ".json")
     if args.tokenize is not None:
         _metric(args.tokenize)
+    if args.scores is not None:
+        return _scored(args)
     if args.baseline is None and args.system is None:
         return _two_files(args)
     return _methods(args)
+
+
+def _scored(args: argparse.Namespace) -> int:
+    """Compare systems by what another program scored, sentence by sentence."""
+    others = ("hyp_a", "baseline", "system", "reference", "tokenize", "tests", "result")
+    for name in others:
+        if (value := getattr(args, name)) is not None:
+            said = value if name == "hyp_a" else f"--{name}"
+            raise UserError(f"{said}: does not go with --scores; leave it out")
+    if len(args.scores) < 2:
+        raise UserError("--scores is given once; give it for the baseline and for each system")
+    groups = _named_groups(args.scores, "--scores")
+    systems = [System(name, tuple(map(read_scores, paths))) for name, paths in groups]
+    first = systems[0].runs[0]
+    for run in (run for one in systems for run in one.runs):
+        if run.test != first.test:
+            counts = f"{run.test[0]} scores, but {first.path} has {first.test[0]}"
+            raise UserError(f"--scores {run.path}: has {counts}; score the same sentences")
+    return _report(args, systems)
 
 
 def _methods(args: argparse.Namespace) -> int:
@@ -95,25 +128,26 @@ def _methods(args: argparse.Namespace) -> int:
     if not args.baseline or not args.system:
         missing = "--system" if args.baseline else "--baseline"
         raise UserError(f"{missing} is missing; name the runs of both sides")
-    groups = [_named_runs(args.baseline), *map(_named_runs, args.system)]
-    names = [name for name, _ in groups]
-    for name in names:
-        if names.count(name) > 1:
-            raise UserError(f"--system {name}: the name is taken; give another as NAME=RUN")
+    groups = _named_groups([args.baseline, *args.system], "--system")
     reference = Path(args.reference) if args.reference else None
     systems = []
     for name, paths in groups:
-        runs = [read_run(path, reference=reference, tokenize=args.tokenize) for path in paths]
-        systems.append(System(name, tuple(runs)))
+        how = {"reference": reference, "tokenize": args.tokenize, "result": args.result}
+        systems.append(System(name, tuple(read_run(path, **how) for path in paths)))
     for name in ("tokenize", "resamples", "seed"):
         value = getattr(args, name)
         if value is not None and not systems[0].runs[0].statistics:
             raise UserError(f"--{name} {value}: is for translations, these runs have none; omit it")
+    return _report(args, systems)
+
+
+def _report(args: argparse.Namespace, systems: Sequence[System]) -> int:
+    """Compare systems with the first of them; print and write what was found."""
     for ending in (".md", ".csv", ".tex") if args.output is not None else ():
         check_file("--output", args.output.with_suffix(ending))
     resamples, seed = args.resamples or RESAMPLES, args.seed or SEED
     found = compare_systems(systems, resamples=resamples, seed=seed)
-    layout = lay_out(found, f"Compared with {names[0]}", resamples=resamples)
+    layout = lay_out(found, f"Compared with {systems[0].name}", resamples=resamples)
     said = to_text(layout)
     if args.output is not None:
         files = write_texts(layout, args.output.parent, args.output.stem)
@@ -124,10 +158,26 @@ def _methods(args: argparse.Namespace) -> int:
     return 0
 
 
-def _named_runs(words: Sequence[str]) -> tuple[str, list[Path]]:
-    """Read ``NAME=RUN,RUN RUN``; without a name it is called after its first run.
+def _named_groups(groups: Sequence[Sequence[str]], option: str) -> list[tuple[str, list[Path]]]:
+    """Name the runs of each system; those of one name are told apart by their folder and file."""
+    named = [_named_runs(words) for words in groups]
+    names = [name or short for name, short, _, _ in named]
+    for place, (name, _, long, _) in enumerate(named):
+        if not name and names.count(names[place]) > 1:
+            named[place] = (long, *named[place][1:])
+    found = [(name or short, paths) for name, short, _, paths in named]
+    names = [name for name, _ in found]
+    for name in names:
+        if names.count(name) > 1:
+            raise UserError(f"{option} {name}: the name is taken; give another as NAME=RUN")
+    return found
 
-    Of a file and its folder, the one that names a seed gives the name.
+
+def _named_runs(words: Sequence[str]) -> tuple[str, str, str, list[Path]]:
+    """Read ``NAME=RUN,RUN RUN``: the name, or "" and two for it, the second longer; the runs.
+
+    A run is called after its folder: results and checkpoints have the same name in all. Of a file
+    and its folder, the one that names a seed gives the name.
     """
     name, separator, first = words[0].partition("=")
     if not separator or any(map(os.path.exists, (words[0], words[0].partition(",")[0]))):
@@ -139,9 +189,12 @@ def _named_runs(words: Sequence[str]) -> tuple[str, list[Path]]:
     paths = [Path(part) for part in parts if part]
     if not paths:
         raise UserError(f"{words[0]}: names no run; write NAME=RUN,RUN")
+    path, folder = paths[0], paths[0].parent
+    own = path if path.is_dir() or not folder.name else folder
     # As reproduce names a run: the seed and what follows it tell its runs apart.
-    run = next((place for place in (paths[0], paths[0].parent) if "seed" in place.name), paths[0])
-    return name or re.split(r"[._-]?seed", run.name)[0] or str(run), paths
+    run = next((place for place in (path, folder) if "seed" in place.name), own)
+    short = re.split(r"[._-]?seed", run.name)[0] or str(run)
+    return name, short, str(Path(folder.name, path.name)), paths
 
 
 def _two_files(args: argparse.Namespace) -> int:
@@ -184,6 +237,8 @@ def _two_files(args: argparse.Namespace) -> int:
         said.append(f"{found['name']}: p = {found['p']:.4g}, n = {found['n']:,}{more}")
     if args.output is not None:
         write_json(args.output, results)
+    if len(reference) < FEWEST:
+        said.append(FEW.format(count=len(reference)))
     print(*said, sep="\n")
     return 0
 
@@ -222,7 +277,8 @@ def _paired(test: str, texts: Sequence[Sequence[str]], metric, seed: int) -> tup
     first, result = scores["BLEU"]
     # sacreBLEU counts the samples that differ by more than the translations do. Where these
     # have the same score that leaves out all that differ as little, and p comes out tiny.
-    p = 1.0 if result.score == first.score else result.p_value
+    # Nor does one sentence say anything of others.
+    p = 1.0 if result.score == first.score or len(reference) == 1 else result.p_value
     if test == "randomisation":
         # Nor does it count those that differ as much. Of all ways to swap k lines two always do:
         # none, and all of them. It is 0.5 where two lines differ, and nothing where many do.

@@ -65,7 +65,14 @@ def chrf(sums: np.ndarray) -> np.ndarray:
     return np.where(np.nan_to_num(weighted) > 0, scores, 0.0)
 
 
-METRICS: dict[str, Metric] = {"BLEU": bleu, "chrF": chrf}
+def average(sums: np.ndarray) -> np.ndarray:
+    """Return the mean of sentence scores from sums (..., 2): of the scores, and their number."""
+    return sums[..., 0] / sums[..., 1]
+
+
+METRICS: dict[str, Metric] = {"BLEU": bleu, "chrF": chrf}  # of a translation
+SCORE = "score"  # the name of what other programs scored, sentence by sentence
+RESAMPLED = METRICS | {SCORE: average}  # what has statistics of sentences
 
 
 def sentence_statistics(

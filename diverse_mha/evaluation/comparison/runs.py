@@ -1,6 +1,8 @@
 """What a run scored: read from what the evaluations of this package leave in its folder."""
 
+import math
 import re
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -8,9 +10,9 @@ import numpy as np
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import read_json
-from diverse_mha.corpora.text import read_parallel
+from diverse_mha.corpora.text import read_lines, read_parallel
 from diverse_mha.evaluation.bleu import check_scorer, composed
-from diverse_mha.evaluation.comparison.metrics import METRICS, sentence_statistics
+from diverse_mha.evaluation.comparison.metrics import METRICS, SCORE, sentence_statistics
 
 _SEED = re.compile(r"seed[=_-]?(\d+)")
 _SIGNATURE = re.compile(r"(\w+):([^|]*)")
@@ -41,33 +43,68 @@ class Scored:
     decoding: str = ""  # the search and what made plain text of it; "" if not known
 
 
-def read_run(path: Path, *, reference: Path | None = None, tokenize: str | None = None) -> Scored:
+def read_run(
+    path: Path,
+    *,
+    reference: Path | None = None,
+    tokenize: str | None = None,
+    result: str | None = None,
+) -> Scored:
     """Read one run.
 
     Args:
-        path: A folder that ``diverse-mha reproduce`` or an evaluation script wrote to; the JSON
-            file of an evaluation; or a file of translations, a line each, plain text.
+        path: A folder that ``diverse-mha reproduce`` or an evaluation script wrote to; a checkpoint
+            that was evaluated; the JSON file of an evaluation; or a file of translations, a line
+            each, plain text.
         reference: The reference; default: that of the evaluation, or of the data it names.
         tokenize: sacreBLEU's tokeniser; default: that of the evaluation, or 13a.
+        result: What the name of the result must hold, if a folder has several.
 
     Raises:
-        UserError: if there is no result, several, or its translations do not fit.
+        UserError: if there is no result, or its translations do not fit.
     """
     if not path.is_dir() and not path.is_file():
         raise UserError(f"{path}: no such run; name a folder, or the file of an evaluation")
-    file = _only_result(path) if path.is_dir() else path
+    if path.suffix == ".pt":
+        file = _choose_result(path.parent, result, of=path)
+    else:
+        file = _choose_result(path, result) if path.is_dir() else path
     if file.suffix != ".json":
         if reference is None:
             raise UserError(f"{file}: is text, so give --reference FILE")
         found = _translation(file, reference, tokenize or "13a", lowercase=False)
         return Scored(str(path), _seed(path), *found)
-    result = _content(file)
-    if result is None:
+    content = _content(file)
+    if content is None:
         raise UserError(f"{file}: no result of an evaluation script; name one, or a folder")
-    if result.get("subset") == "valid":
+    if content.get("subset") == "valid":
         raise UserError(f"{file}: is of the validation set; name a test result")
-    found = scores_of(file, result, reference, tokenize)
-    return Scored(str(path), _seed(path), *found, _decoding(result))
+    found = scores_of(file, content, reference, tokenize)
+    return Scored(str(path), _seed(path), *found, _decoding(content))
+
+
+def read_scores(path: Path) -> Scored:
+    """Read what another program scored: a number a line, one for each sentence of the test set.
+
+    Raises:
+        UserError: if the file is not there, is empty, or a line is no finite number.
+    """
+    values = []
+    for number, line in enumerate(read_lines(path), 1):
+        try:
+            values.append(float(line))
+        except ValueError:
+            values.append(math.nan)
+        if not math.isfinite(values[-1]):
+            raise UserError(
+                f"--scores {path}, line {number}: {line[:40]!r} is no number; give one number for "
+                "each sentence, a line each"
+            )
+    if not values:
+        raise UserError(f"--scores {path}: is empty; give one number for each sentence")
+    statistics = {SCORE: np.stack([values, np.ones(len(values))], axis=1)}
+    mean = math.fsum(values) / len(values)
+    return Scored(str(path), _seed(path), {SCORE: mean}, statistics, (len(values),))
 
 
 def scores_of(
@@ -115,15 +152,33 @@ def _content(file: Path) -> dict | None:
     return content if isinstance(content, dict) and known & content.keys() else None
 
 
-def _only_result(folder: Path) -> Path:
+def _choose_result(folder: Path, wanted: str | None, of: Path | None = None) -> Path:
+    """Return a folder's test result: of several that of the best checkpoint, the newest.
+
+    Only those whose name holds ``wanted`` count, or which are ``of`` that checkpoint. Which one was
+    taken is said if there was a choice.
+    """
     contents = {file: _content(file) for file in sorted(folder.glob("*.json"))}
     found = [file for file, one in contents.items() if one and one.get("subset") != "valid"]
+    there = ", ".join(file.name for file in found)
+    if of is not None:
+        found = [file for file in found if file.name.startswith(f"{of.stem}.")]
     if not found:
-        raise UserError(f"{folder}: no result of an evaluation in it; evaluate its model first")
+        name = of or folder
+        raise UserError(f"{name}: no result of an evaluation in it; evaluate its model first")
+    if wanted is not None:
+        found = [file for file in found if wanted in file.name]
+        if not found:
+            raise UserError(f"--result {wanted}: no result in {folder} is so named; there: {there}")
+    best = [file for file in found if "best" in file.name] or found
+    chosen = max(best, key=lambda file: (file.stat().st_mtime, file.name))
     if len(found) > 1:
-        there = ", ".join(file.name for file in found)
-        raise UserError(f"{folder}: has several results, {there}; name one of these files")
-    return found[0]
+        print(
+            f"note: {folder}: takes {chosen.name} of {', '.join(file.name for file in found)}; "
+            "--result NAME takes another",
+            file=sys.stderr,
+        )
+    return chosen
 
 
 def _seed(path: Path) -> int | None:

@@ -14,7 +14,7 @@ from diverse_mha.evaluation.comparison.inference import (
     holm,
     welch,
 )
-from diverse_mha.evaluation.comparison.metrics import METRICS
+from diverse_mha.evaluation.comparison.metrics import RESAMPLED
 from diverse_mha.evaluation.comparison.resampling import difference, resampled_scores
 from diverse_mha.evaluation.comparison.runs import Scored
 
@@ -78,7 +78,7 @@ def compare_systems(
     for name in systems[0].runs[0].scores:
         values = [tuple(run.scores[name] for run in one.runs) for one in systems]
         seeds = _over_seeds(name, systems, (steps or {}).get(name, 0.0))
-        if name in METRICS:
+        if name in RESAMPLED:
             differences = _resampled(name, systems, values, resamples, seed)
         else:
             differences = seeds or [welch(values[0], others) for others in values[1:]]
@@ -111,7 +111,8 @@ def _check_alike(systems: Sequence[System]) -> None:
             other_test = any(one != other for one, other in pairs if None not in (one, other))
             if other_test or len(run.test) != len(first.test):
                 raise UserError(
-                    f"{run.path}: scored on another test set or otherwise than {first.path}"
+                    f"{run.path}: scored on another test set or otherwise than {first.path}; name "
+                    "files, or choose with --result"
                 )
 
 
@@ -132,7 +133,7 @@ def _resampled(
     seed: int,
 ) -> list[Difference]:
     models = np.stack([run.statistics[name] for one in systems for run in one.runs])
-    scores = resampled_scores(models, METRICS[name], resamples=resamples, seed=seed)
+    scores = resampled_scores(models, RESAMPLED[name], resamples=resamples, seed=seed)
     ends = np.cumsum([len(one.runs) for one in systems])
     own = np.split(scores, ends[:-1], axis=1)
     return [

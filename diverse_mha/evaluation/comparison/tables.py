@@ -5,7 +5,7 @@ from dataclasses import asdict
 
 from diverse_mha.common.tables import Layout
 from diverse_mha.evaluation.comparison.inference import Difference
-from diverse_mha.evaluation.comparison.metrics import METRICS
+from diverse_mha.evaluation.comparison.metrics import RESAMPLED, SCORE
 from diverse_mha.evaluation.comparison.systems import Measured, System
 
 BOOTSTRAP = (
@@ -22,6 +22,8 @@ WELCH = (
     "Difference in {measures} to the first row with its 95 % interval and p: Welch's t over "
     "seeds. No interval with one seed."
 )
+FEWEST = 30  # sentences, below which resampling says too little of how others would score
+FEW = "Only {count} sentence(s): intervals and p-values of so few are not reliable."
 HOLM = "Holm: p corrected for the number of rows that have one in the column."
 ONE_SEED = (
     "† One seed on one side: resampled are sentences only, so this is about these models, and "
@@ -55,7 +57,7 @@ def lay_out(
     for one in systems:
         line = [one.name, str(len(one.runs))]
         for name in measures:
-            found, digits = one.measures[name], 3 if name.endswith("nll") else 2
+            found, digits = one.measures[name], _digits(name)
             line.append(mean_and_spread(found, digits))
             if name in tested:
                 line += [interval(found.difference, digits), p_value(found.holm)]
@@ -64,6 +66,11 @@ def lay_out(
         lines.append(tuple(line))
     said = (*_notes(systems, resamples, tested), *more)
     return Layout(title, tuple(headings), tuple(lines), said)
+
+
+def _digits(name: str) -> int:
+    """Digits behind the point; scores of other programs may lie between 0 and 1."""
+    return 4 if name == SCORE else 3 if name.endswith("nll") else 2
 
 
 def _both(name: str, systems: Sequence[System]) -> bool:
@@ -75,7 +82,7 @@ def _both(name: str, systems: Sequence[System]) -> bool:
 def _notes(systems: Sequence[System], resamples: int, measures: Sequence[str]) -> tuple[str, ...]:
     """Say how the differences in some measures were found."""
     first = {name: [one.measures[name].difference for one in systems[1:]] for name in measures}
-    resampled = METRICS.keys() & first.keys()
+    resampled = RESAMPLED.keys() & first.keys()
     by_seed = [name for name in measures if _both(name, systems) or first[name][0].by_seed]
     welch = [name for name in measures if name not in resampled and name not in by_seed]
     said = [BOOTSTRAP.format(resamples=resamples)] if resampled else []
@@ -84,6 +91,8 @@ def _notes(systems: Sequence[System], resamples: int, measures: Sequence[str]) -
     said += [HOLM] if any(found.p is not None for one in first.values() for found in one) else []
     said += [ONE_SEED] if not all(f.over_seeds for name in resampled for f in first[name]) else []
     said += [LOWER] if "perplexity" in measures else []
+    counts = [len(x) for one in systems for run in one.runs for x in run.statistics.values()]
+    said += [FEW.format(count=counts[0])] if counts and counts[0] < FEWEST else []
     ways = {}  # of decoding, and whose
     for name, run in ((one.name, run) for one in systems for run in one.runs if run.decoding):
         ways.setdefault(run.decoding, []).append(name)

@@ -249,6 +249,100 @@ def test_translation_files_and_results_by_name(folder):
     assert both[1]["measures"] == named[1]["measures"]
 
 
+def test_after_an_average_the_best_checkpoints_newest_result_counts(folder, capsys):
+    """Its other results, and that of the average, are taken by --result, file or checkpoint."""
+    for name in ("base", "good"):
+        run = Path(runs(folder, name)[0]).rename(folder / f"runs/{name}")
+        (run / "result.json").unlink()
+        shutil.copy(
+            Path(runs(folder, name, (3,))[0]) / "test.hyp.detok", run / "avg.test.hyp.detok"
+        )
+        content = json.loads((Path(runs(folder, name, (3,))[0]) / "test.json").read_text())
+        (run / "avg.test.json").write_text(json.dumps(content))
+        for old, new in (("test", "checkpoint_best.test"), ("avg.test", "checkpoint_avg.test")):
+            for ending in (".json", ".hyp.detok"):
+                (run / f"{old}{ending}").rename(run / f"{new}{ending}")
+        (run / "checkpoint_avg.pt").write_bytes(b"")
+    base, good = (folder / f"runs/{name}" for name in ("base", "good"))
+    best = compare(folder, "--baseline", base, "--system", good)
+    assert [one["name"] for one in best] == ["base", "good"]
+    said = capsys.readouterr().err
+    assert "good: takes checkpoint_best.test.json of checkpoint_avg.test.json, checkpoint_b" in said
+    average = compare(folder, "--baseline", base, "--system", good, "--result", "avg")
+    assert average[1]["measures"]["BLEU"]["values"] != best[1]["measures"]["BLEU"]["values"]
+    for name in ("checkpoint_avg.test.json", "checkpoint_avg.pt"):
+        found = compare(folder, "--baseline", base / name, "--system", good / name)
+        assert [one["name"] for one in found] == ["base", "good"], "named by their folders"
+        assert found[1]["measures"] == average[1]["measures"]
+    both = [f"{base}/checkpoint_{name}.test.json" for name in ("best", "avg")]
+    found = compare(folder, "--baseline", both[0], "--system", both[1])
+    assert [one["name"] for one in found] == [
+        "base/checkpoint_best.test.json", "base/checkpoint_avg.test.json",
+    ]  # fmt: skip
+
+
+def test_of_one_sentence_a_note_says_that_p_means_little(folder, capsys):
+    for name in ("a", "b", "ref"):
+        (folder / name).write_text("one two three four\n" if name != "a" else "one two x y\n")
+    words = [str(folder / "a"), str(folder / "b"), "--reference", str(folder / "ref")]
+    assert cli.run(["compare", *words, "--output", str(folder / "out.json")]) == 0
+    tests = json.loads((folder / "out.json").read_text())["tests"]
+    assert [test["p"] for test in tests.values()] == [1, 1, 1]
+    note = "Only 1 sentence(s): intervals and p-values of so few are not reliable."
+    assert note in capsys.readouterr().out
+    words = ["--baseline", f"A={words[0]}", "--system", f"B={words[1]}", *words[2:]]
+    compare(folder, *words)
+    assert note in capsys.readouterr().out
+
+
+def test_scores_of_another_program_over_sentences_and_seeds(folder, capsys):
+    generator = random.Random(5)
+    sentences = [generator.gauss(0.8, 0.05) for _ in range(200)]
+    files = {}
+    for name, gain in (("base", 0), ("good", 0.02), ("same", 0)):
+        for seed in (1, 2, 3):
+            values = [s + gain + generator.gauss(0, 0.01) for s in sentences]
+            files[name, seed] = folder / f"{name}-seed{seed}.txt"
+            files[name, seed].write_text("".join(f"{value}\n" for value in values))
+
+    def scores(name, seeds=(1, 2, 3)):
+        return ["--scores", f"{name}=" + ",".join(str(files[name, seed]) for seed in seeds)]
+
+    base, good, same = compare(folder, *scores("base"), *scores("good"), *scores("same"))
+    found = good["measures"]["score"]
+    assert found["difference"]["value"] == pytest.approx(0.02, abs=0.005)
+    assert found["difference"]["p"] < 0.001 < 0.05 < same["measures"]["score"]["difference"]["p"]
+    assert found["over_seeds"]["degrees"] == 4, "by seed, of the names of the files"
+    assert "+0.0" in capsys.readouterr().out
+    # With one seed a side the error is that of a mean of paired differences.
+    _, one = compare(folder, *scores("base", (1,)), *scores("good", (1,)))
+    apart = [
+        float(b) - float(a)
+        for a, b in zip(*(files[n, 1].read_text().split() for n in ("base", "good")), strict=True)
+    ]
+    error = one["measures"]["score"]["difference"]["standard_error"]
+    assert error == pytest.approx(stats.sem(apart), rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "message"),
+    [
+        ("0.5\nnan\n", [], "b, line 2: 'nan' is no number; give one number for each sentence"),
+        ("0.5\n", [], "b: has 1 scores, but .*a has 2; score the same sentences"),
+        ("", [], "b: is empty"),
+        ("1\n2\n", ["--tests", "sign"], "--tests: does not go with --scores"),
+        (None, [], "--scores is given once; give it for the baseline and for each system"),
+    ],
+)
+def test_scores_that_do_not_fit_are_refused(tmp_path, text, words, message):
+    (tmp_path / "a").write_text("0.5\n0.6\n")
+    (tmp_path / "b").write_text(text or "")
+    more = [] if text is None else ["--scores", f"b={tmp_path}/b"]
+    with pytest.raises(UserError, match=message) as error:
+        cli.run(["compare", "--scores", f"a={tmp_path}/a", *more, *words])
+    assert len(str(error.value).split()) <= 25
+
+
 def spoil(folder):
     (folder / "data/raw/test.en").write_text("other words here\n" * 60)
 
@@ -277,9 +371,9 @@ def spoil(folder):
             "no result of an evaluation",
         ),
         (
-            lambda f: (f / "runs/good.seed1.ab/more.json").write_text('{"perplexity": 3}'),
-            ["--baseline", "BASE", "--system", "GOOD"],
-            "has several results, more.json, test.json",
+            None,
+            ["--baseline", "BASE", "--system", "GOOD", "--result", "avg"],
+            "--result avg: no result in .*base.seed1.ab is so named; there: test.json",
         ),
         (
             lambda f: (f / "runs/good.seed1.ab/test.json").write_text('{"perplexity": 3}'),
