@@ -10,7 +10,6 @@ from pathlib import Path
 
 import torch
 from fairseq import checkpoint_utils, utils
-from tqdm import tqdm
 
 import diverse_mha
 from diverse_mha.common.arguments import add_number
@@ -19,6 +18,7 @@ from diverse_mha.common.files import write_json
 from diverse_mha.common.options import split_list
 from diverse_mha.common.places import MAKE_DATA, check_data_exists
 from diverse_mha.common.plugins import add_user_dir, import_plugin
+from diverse_mha.common.progress import shown
 from diverse_mha.evaluation.checkpoints import check_task, fitting, load_checkpoint
 from diverse_mha.evaluation.command_line import evaluation_output, evaluation_parser
 from diverse_mha.models import SentenceClassifier
@@ -123,7 +123,7 @@ def predict(model, task, subset: str, batch_size: int) -> list[tuple[int, int, i
     ).next_epoch_itr(shuffle=False)
     device = next(model.parameters()).device
     found = {}
-    for sample in tqdm(batches, desc=subset, unit="batch", leave=False, disable=None):
+    for sample in shown(batches, subset, "batches"):
         if device.type == "cuda":
             sample = utils.move_to_cuda(sample, device)
         chosen = model(**sample["net_input"])[0].argmax(dim=-1)

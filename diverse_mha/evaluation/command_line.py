@@ -7,14 +7,16 @@ import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import diverse_mha
 from diverse_mha.common.arguments import OneLineParser, called, one_line
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import read_json
 from diverse_mha.common.places import USER_DIR, check_file
+from diverse_mha.common.progress import shown
 from diverse_mha.evaluation.checkpoints import fitting
 
 #: Options of fairseq's that do not go on to it, and why.
@@ -150,7 +152,12 @@ def run_fairseq(
     # Importing fairseq made the root logger print; what matters is in the result.
     logging.getLogger().handlers.clear()
     parsed = options.parse_args_and_arch(one_line(parser, name), input_args=[*words, *args.extra])
-    with _overrides_named(parsed.model_overrides), fitting(args.checkpoint, args.data):
+    bars = SimpleNamespace(progress_bar=_Progress)
+    with (
+        mock.patch.object(command, "progress_bar", bars, create=True),
+        _overrides_named(parsed.model_overrides),
+        fitting(args.checkpoint, args.data),
+    ):
         try:
             return command.main(convert_namespace_to_omegaconf(parsed))
         except (UserError, OSError):
@@ -163,6 +170,19 @@ def run_fairseq(
                 f"{name} stumbles over {' '.join(args.extra)} ({type(error).__name__}: {error}); "
                 "leave these options out, or give them other values"
             ) from error
+
+
+class _Progress:
+    """Stands in for fairseq's progress bar, which our commands' logging keeps silent."""
+
+    def __init__(self, batches: Any, **_: Any):
+        self._batches = batches
+
+    def __iter__(self) -> Iterator:
+        return shown(self._batches, "scoring", "batches")
+
+    def log(self, *_: Any, **__: Any) -> None:
+        """Show no statistics."""
 
 
 @contextmanager

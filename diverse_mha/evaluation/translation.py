@@ -23,6 +23,7 @@ from diverse_mha.common.options import flag
 from diverse_mha.common.places import check_data_folder
 from diverse_mha.common.plugins import add_user_dir, import_plugin
 from diverse_mha.common.processes import ended_in_order
+from diverse_mha.common.progress import shown
 from diverse_mha.corpora.text import read_lines, read_parallel
 from diverse_mha.evaluation.bleu import check_scorer, decoding_settings, detokenise, report
 from diverse_mha.evaluation.checkpoints import check_translates, load_checkpoint, settings
@@ -251,7 +252,7 @@ def evaluate_text(args: argparse.Namespace) -> int:
     check_scorer(target.language)
     checkpoints, asked = args.checkpoint.split(os.pathsep), decoding_settings(args)
     output = evaluation_output(args, checkpoints, args.source.name, asked)
-    found = list(translator.translate(source))
+    found = list(shown(translator.translate(source), "translating", "lines", total=len(source)))
     args.seconds = time.monotonic() - start
     translations = [line.tokens for line in found], [line.text for line in found]
     report(args, output, args.source.name, translations, ([*map(target.tokenise(), raw)], raw))

@@ -186,6 +186,23 @@ def test_a_model_that_overrides_break_is_not_blamed_alone(tmp_path, words, build
     assert str(error.value).endswith(said) == bool(words) and "\n" not in str(error.value)
 
 
+def test_fairseqs_commands_show_progress(tmp_path, monkeypatch, capsys):
+    """Their own bar is silent where their logging is."""
+    import fairseq_cli.generate as command
+
+    def main(cfg):
+        bar = command.progress_bar.progress_bar([1, 2, 3], log_format=None)
+        done = [bar.log({"wps": 1}) or batch for batch in bar]
+        return done
+
+    monkeypatch.setattr("diverse_mha.common.progress.EVERY", 0.0)
+    monkeypatch.setattr(command, "main", main)
+    args = argparse.Namespace(checkpoint="a.pt", data=tmp_path, subset="test", cpu=True, extra=[])
+    parser = options.get_generation_parser()
+    assert command_line.run_fairseq(command, parser, args, []) == [1, 2, 3]
+    assert "scoring: 2 of 3 batches\n" in capsys.readouterr().err
+
+
 def test_ensembles_of_other_runs_have_files_of_their_own(tmp_path):
     args = argparse.Namespace(output=None)
 

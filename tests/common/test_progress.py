@@ -1,0 +1,28 @@
+"""Progress: a line every so often where no bar can be drawn, a bar on a terminal."""
+
+import io
+import sys
+
+import pytest
+
+from diverse_mha.common import progress
+
+
+def test_elsewhere_a_line_comes_every_so_often_and_none_from_short_work(monkeypatch, capsys):
+    assert list(progress.shown("abc", "scoring", "batches")) == ["a", "b", "c"]
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(progress, "EVERY", 0.0)
+    assert list(progress.shown("abc", "scoring", "batches")) == ["a", "b", "c"]
+    assert capsys.readouterr().err == "scoring: 1 of 3 batches\nscoring: 2 of 3 batches\n"
+    list(progress.shown(iter("ab"), "translating", "lines"))
+    assert capsys.readouterr().err == "translating: 1 lines\ntranslating: 2 lines\n"
+
+
+@pytest.mark.parametrize("total", [None, 3])
+def test_on_a_terminal_it_is_a_bar_that_goes_away(monkeypatch, total):
+    terminal = io.StringIO()
+    terminal.isatty = lambda: True
+    monkeypatch.setattr(sys, "stderr", terminal)
+    assert list(progress.shown(iter("abc"), "drawing", "figures", total=total)) == ["a", "b", "c"]
+    said = terminal.getvalue()
+    assert "drawing" in said and " figures" in said and "\n" not in said
