@@ -6,7 +6,12 @@ from diverse_mha.analysis.checkpoints import Loaded
 from diverse_mha.analysis.collect import Selection, mean
 from diverse_mha.analysis.meters import real_rows
 from diverse_mha.analysis.moments import Moments
-from diverse_mha.analysis.similarity import cka_from_scatter, kept_directions, svcca_from_scatter
+from diverse_mha.analysis.similarity import (
+    FEWEST,
+    cka_from_scatter,
+    kept_directions,
+    svcca_from_scatter,
+)
 from diverse_mha.attention import HeadStates
 from diverse_mha.common.errors import UserError
 
@@ -83,7 +88,7 @@ class AgainstMeter:
                 "svcca_top": None if together is None else together.top_mean,
                 "svcca_each": None if None in each else mean(each),
                 "svcca_heads": each,
-                "cka": float(cka_from_scatter(xx, xy, yy)) if moments.count > 1 else None,
+                "cka": float(cka_from_scatter(xx, xy, yy)) if moments.count >= FEWEST else None,
                 "coefficients": None if together is None else together.coefficients.tolist(),
             }
         return found

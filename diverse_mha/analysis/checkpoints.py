@@ -10,7 +10,6 @@ from fairseq import checkpoint_utils, tasks, utils
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
 from torch import nn
-from tqdm import tqdm
 
 import diverse_mha
 from diverse_mha.analysis import stock
@@ -19,6 +18,7 @@ from diverse_mha.common.checkpoint_guard import options_explained
 from diverse_mha.common.errors import OptionError, UserError
 from diverse_mha.common.options import flag
 from diverse_mha.common.places import check_data_folder
+from diverse_mha.common.progress import shown
 from diverse_mha.evaluation.checkpoints import fitting
 from diverse_mha.tasks.data_files import check_split, splits_in
 
@@ -121,7 +121,7 @@ def iterate_batches(
 ) -> Iterator[dict]:
     """Go through a split once, sentences of similar length together.
 
-    A progress bar on a terminal says ``label`` and the name of the split.
+    Progress is shown with ``label`` and the name of the split, if there is a label.
 
     Yields:
         fairseq's batches, on the model's device.
@@ -152,7 +152,7 @@ def iterate_batches(
         raise UserError(f"--subset {subset}: holds no sentence that fits the model")
     device = next(model.parameters()).device
     title = f"{label} {subset}".strip()
-    for sample in tqdm(batches, desc=title, unit="batch", leave=False, disable=None):
+    for sample in shown(batches, title, "batches") if label else batches:
         if sample:
             yield utils.move_to_cuda(sample, device) if device.type == "cuda" else sample
 

@@ -17,6 +17,7 @@ COMPONENT_ORDER = ("encoder", "cross", "decoder")
 # What a layer's result holds of a measure beside its mean, and its ending in the summary.
 KEYS = {
     "jsd": {"mean": "", "per_row": "_per_row"},
+    "entropy": {"mean": "", "share_above_0.95": "_share_above_0.95"},
     "svcca": {"mean": "", "top_mean": "_top"},
 }
 
@@ -124,8 +125,8 @@ class HeadsMeter:
     def result(self) -> dict:
         """Return everything, ready for JSON.
 
-        ``{"components": {component: {"heads", "positions", "depth", "layers": {"1": {...}}}},
-        "disagreement": {...}, "summary": {measure: {"last", "mean", ...}}}``; ``depth``
+        ``{"components": {component: {"heads", "head_width", "positions", "depth", "layers": {"1":
+        {...}}}}, "disagreement": {...}, "summary": {measure: {"last", "mean", ...}}}``; ``depth``
         counts the layers that the model has, chosen or not; the innermost dictionaries are those
         of ``ModuleMeter.result`` and ``DisagreementMeter.result``.
         """
@@ -134,6 +135,7 @@ class HeadsMeter:
             first = next(iter(meters.values()))
             components[component] = {
                 "heads": first.num_heads,
+                "head_width": first.moments.mean.numel() // first.num_heads,
                 "positions": first.positions,
                 "depth": self._depths[component],
                 "layers": {str(number): meter.result() for number, meter in meters.items()},

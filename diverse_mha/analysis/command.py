@@ -12,7 +12,7 @@ from pathlib import Path
 from diverse_mha.analysis.collect import COMPONENT_ORDER, Selection, parse_layers
 from diverse_mha.analysis.meters import DEFAULT_MEASURES, MEASURES
 from diverse_mha.analysis.names import short_names
-from diverse_mha.analysis.output import write_folder
+from diverse_mha.analysis.output import write_figures, write_numbers
 from diverse_mha.analysis.run import analyze, open_models
 from diverse_mha.analysis.similarity import THRESHOLD, check_threshold
 from diverse_mha.analysis.writers import format_tables
@@ -126,14 +126,18 @@ def run(args: argparse.Namespace) -> int:
             "sha256": hashes[args.against],
         }
     if in_folder:  # before printing, which ends where a pipe is closed
-        write_folder(output, content, analyses, describe(args, selection, content))
-        print(f"wrote {output / 'report.html'}", file=sys.stderr)
+        write_numbers(output, content)
     elif output is not None:
         write_json(output, content)
-    if args.json:
-        print(json.dumps(content, indent=2, ensure_ascii=False))
-    else:
-        print(format_tables(results, args.subset, names[-1] if against else None))
+    try:
+        if args.json:
+            print(json.dumps(content, indent=2, ensure_ascii=False), flush=True)
+        else:
+            print(format_tables(results, args.subset, names[-1] if against else None), flush=True)
+    finally:  # the figures take longest, and a closed pipe loses none
+        if in_folder:
+            write_figures(output, content, analyses, describe(args, selection, content))
+            print(f"wrote {output / 'report.html'}", file=sys.stderr)
     return 0
 
 

@@ -6,8 +6,10 @@ import torch
 from torch import Tensor
 
 from diverse_mha.analysis.divergence import divergence_sums
+from diverse_mha.analysis.entropy import entropy_sums
 from diverse_mha.analysis.moments import Moments
 from diverse_mha.analysis.similarity import (
+    FEWEST,
     alignment,
     centred_rbf,
     cka_from_scatter,
@@ -21,10 +23,11 @@ MEASURES = {
     "cka": ("outputs",),
     "svcca": ("outputs",),
     "jsd": ("weights",),
+    "entropy": ("weights",),
     "disagreement": ("values", "weights", "outputs"),
     "cka-rbf": ("outputs",),
 }
-DEFAULT_MEASURES = ("cka", "svcca", "jsd", "disagreement")
+DEFAULT_MEASURES = ("cka", "svcca", "jsd", "entropy", "disagreement")
 RBF_POSITIONS = 2000
 
 
@@ -71,6 +74,8 @@ class ModuleMeter:
         self.moments: Moments | None = None
         self._sample = Sample()
         self._divergence: Tensor | float = 0.0
+        self._entropy: Tensor | float = 0.0
+        self._sharp: Tensor | float = 0.0
         self._sentences = 0
 
     def update(self, states: HeadStates) -> None:
@@ -88,6 +93,12 @@ class ModuleMeter:
             )
             self._divergence = self._divergence + total.cpu()
             self._sentences += sentences
+        if "entropy" in self.measures:
+            entropy, sharp, _ = entropy_sums(
+                states.weights, states.query_padding_mask, states.key_padding_mask
+            )
+            self._entropy = self._entropy + entropy.cpu()
+            self._sharp = self._sharp + sharp.cpu()
 
     @property
     def positions(self) -> int:
@@ -99,16 +110,18 @@ class ModuleMeter:
 
         ``{"cka": {"mean": m, "pairs": (H, H) nested lists}, "svcca": {..., "top_mean",
         "pairs_top", "coefficients": {"1-2": [...]}, "kept": [k of each head], "threshold"},
-        "jsd": {"mean", "per_row", "pairs", "pairs_per_row"}, "cka-rbf": {..., "positions"}}``.
+        "jsd": {"mean", "per_row", "pairs", "pairs_per_row"}, "entropy": {"mean", "heads",
+        "share_above_0.95", "heads_share_above_0.95"}, "cka-rbf": {..., "positions"}}``.
         A mean over pairs i < j is None with one head; all of a similarity is None where there are
-        too few positions for it: one, or for SVCCA no more than the directions kept.
+        too few positions for it: two, or for SVCCA no more than the directions kept.
         """
         blocks = split_heads(self.moments.scatter().cpu(), self.num_heads)
         found = {
-            "cka": lambda: cka_pairs(blocks) if self.positions > 1 else None,
+            "cka": lambda: cka_pairs(blocks) if self.positions >= FEWEST else None,
             "svcca": lambda: svcca_pairs(blocks, self.positions, self.threshold),
             "cka-rbf": lambda: rbf_pairs(self._sample.rows, self.num_heads),
             "jsd": lambda: jsd_pairs(self._divergence, self._sentences, self.positions),
+            "entropy": lambda: sharpness(self._entropy, self._sharp, self.positions),
         }
         return {measure: found[measure]() for measure in self.measures if measure in found}
 
@@ -161,7 +174,7 @@ def svcca_pairs(blocks: Tensor, count: int, threshold: float) -> dict | None:
 
 def rbf_pairs(rows: Tensor, num_heads: int) -> dict | None:
     """CKA with the RBF kernel of every pair of heads, from sampled rows (N, H * D)."""
-    if rows.size(0) < 2:  # between which there is no distance
+    if rows.size(0) < FEWEST:
         return None
     kernels = [centred_rbf(head) for head in rows.chunk(num_heads, dim=1)]
     pairs = torch.zeros(num_heads, num_heads, dtype=torch.float64)
@@ -178,4 +191,15 @@ def jsd_pairs(total: Tensor, sentences: int, positions: int) -> dict:
         "per_row": mean_of_pairs(by_row),
         "pairs": by_sentence.tolist(),
         "pairs_per_row": by_row.tolist(),
+    }
+
+
+def sharpness(entropy: Tensor, sharp: Tensor, positions: int) -> dict:
+    """Entropy of every head's attention and its share of sharp rows, from sums over queries."""
+    by_head, shares = entropy / max(positions, 1), sharp / max(positions, 1)
+    return {
+        "mean": float(by_head.mean()),
+        "heads": by_head.tolist(),
+        "share_above_0.95": float(shares.mean()),
+        "heads_share_above_0.95": shares.tolist(),
     }

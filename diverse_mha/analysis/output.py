@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from diverse_mha.analysis.names import apart
-from diverse_mha.analysis.writers import latex_tables, layers_csv, pairs_csv
+from diverse_mha.analysis.writers import heads_csv, latex_tables, layers_csv, pairs_csv
 from diverse_mha.common.files import write_files, write_json, write_text
+from diverse_mha.common.progress import shown
 
 ALL = "All heads"  # the report's first section of figures
 
@@ -15,33 +16,45 @@ if TYPE_CHECKING:
     from diverse_mha.analysis.run import Analysis
 
 
-def write_folder(folder: Path, content: dict, analyses: list["Analysis"], settings: dict) -> None:
-    """Write ``scores.json``, two CSV files, ``tables.tex``, the figures and ``report.html``.
+def write_numbers(folder: Path, content: dict) -> None:
+    """Write ``scores.json``, the CSV files and ``tables.tex``; remove what an earlier run drew.
 
     Args:
         folder: made if it is not there; files of the same names are replaced, and figures that
             its ``scores.json`` says an earlier run drew are removed.
         content: what goes into the JSON, with the results under ``models``.
-        analyses: what the results came from, in the same order.
+    """
+    for path in (folder / "report.html", *_earlier_figures(folder)):
+        path.unlink(missing_ok=True)
+    write_json(folder / "scores.json", {**content, "figures": []})
+    results = content["models"]
+    write_text(folder / "layers.csv", layers_csv(results))
+    write_text(folder / "pairs.csv", pairs_csv(results))
+    if "entropy" in results[0]["summary"]:
+        write_text(folder / "heads.csv", heads_csv(results))
+    else:
+        (folder / "heads.csv").unlink(missing_ok=True)
+    write_text(folder / "tables.tex", latex_tables(content))
+
+
+def write_figures(folder: Path, content: dict, analyses: list["Analysis"], settings: dict) -> None:
+    """Draw the figures, showing progress, and write ``report.html``.
+
+    Args:
+        folder: the folder that :func:`write_numbers` wrote to.
+        content: the same.
+        analyses: what its results came from, in the same order.
         settings: what the report says of how it was made, by heading.
     """
     from diverse_mha.analysis.figures.style import FORMATS, drawn
     from diverse_mha.analysis.report import render
 
-    for path in (folder / "report.html", *_earlier_figures(folder)):
-        path.unlink(missing_ok=True)
-    # The numbers first, so that no error in a drawing loses them.
-    write_json(folder / "scores.json", {**content, "figures": []})
-    results = content["models"]
-    write_text(folder / "layers.csv", layers_csv(results))
-    write_text(folder / "pairs.csv", pairs_csv(results))
-    write_text(folder / "tables.tex", latex_tables(content))
     plots = all_plots(analyses)
     drawings = [f"{plot.name}.{ending}" for _, plot in plots for ending in FORMATS]
     write_json(folder / "scores.json", {**content, "figures": drawings})
     sections: dict[str, list] = {}
-    for section, plot in plots:
-        pictures = {ending: drawn(plot, ending) for ending in FORMATS}
+    for section, plot in shown(plots, "drawing", "figures"):
+        pictures = drawn(plot)
         write_files({folder / f"figures/{plot.name}.{end}": pictures[end] for end in FORMATS})
         sections.setdefault(section, []).append((plot, pictures["svg"]))
     write_text(folder / "report.html", render(content, sections, settings))

@@ -5,10 +5,10 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from diverse_mha.analysis.contradictions import contradictions
 from diverse_mha.analysis.figures.style import Plot, data_uri
 from diverse_mha.analysis.names import COMPONENT_TITLES
-from diverse_mha.analysis.tables import against_table, comparison_tables, legend, model_tables
+from diverse_mha.analysis.questions import comparison_tables
+from diverse_mha.analysis.tables import against_table, legend, model_tables
 
 PIXELS = 122  # of an inch of a figure: the widest ones fill the page
 TEMPLATES = Path(__file__).parent / "templates"
@@ -47,8 +47,7 @@ def render(content: dict, sections: dict[str, list[tuple[Plot, bytes]]], setting
         data=content["data"],
         settings=settings,
         models=[(result, model_tables(result, COMPONENT_TITLES)) for result in results],
-        comparisons=comparison_tables(results),
-        contradictions=contradictions(results),
+        comparisons=comparison_tables(results) if len(results) > 1 else [],
         against=against,
         against_table=against and against_table(results, against["name"], COMPONENT_TITLES),
         sections=numbered,

@@ -11,6 +11,7 @@ KERNELS = ("linear", "rbf")
 WIDTH = 0.5  # of the median distance: the middle one of those Kornblith et al. 2019 try
 THRESHOLD = 0.99
 TOP_SHARE = 0.98  # of the coefficients' sum: get_cca_similarity of Raghu et al.'s published code
+FEWEST = 3  # positions: between two, centred, every two sets of responses are alike
 ROWS = 4096  # joined at a time: no copy of everything
 RANK_TOLERANCE = 1e-12  # of the largest eigenvalue; below it is the rounding of float64
 
@@ -58,8 +59,9 @@ def cka(x: Tensor, y: Tensor, kernel: str = "linear", width: float = WIDTH) -> f
         does not vary.
 
     Raises:
-        ValueError: if the shapes do not fit, there is only one position, a value is not finite,
-            the kernel is unknown, or the width is not positive.
+        ValueError: if the shapes do not fit, there are fewer than three positions (of two CKA is
+            1 whatever the data), a value is not finite, the kernel is unknown, or the width is
+            not positive.
     """
     if kernel not in KERNELS:
         raise ValueError(f"kernel {kernel!r}: choose from {KERNELS}")
@@ -198,8 +200,8 @@ def _check_sides(name: str, x: Tensor, y: Tensor) -> None:
                 f"{name}: got {tuple(side.shape)} of {side.dtype}; expected (N, d) of a "
                 "floating-point dtype, one row a position"
             )
-    if x.size(0) != y.size(0) or x.size(0) < 2:
+    if x.size(0) != y.size(0) or x.size(0) < FEWEST:
         raise ValueError(
             f"{name}: {x.size(0)} and {y.size(0)} positions; both sides need the same positions, "
-            "at least 2"
+            f"at least {FEWEST}"
         )

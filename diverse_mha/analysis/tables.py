@@ -47,7 +47,22 @@ COLUMNS = (
         "nats, summed over the queries of a sentence; higher = differ more (Zheng et al. 2021)",
     ),
     Column("JSD/row", "jsd", "per_row", "nats, mean over the queries, 0 to 0.693"),
+    Column(
+        "Entropy", "entropy", "mean",
+        "of a query's attention weights, nats; mean over queries and heads; lower = sharper",
+    ),
+    Column(
+        "Max>0.95", "entropy", "share_above_0.95",
+        "share of the queries whose largest weight is above 0.95; mean over heads",
+    ),
 )  # fmt: skip
+SHARPNESS = "sharpness"
+# Tables by head: name, key of a layer's entropy, title.
+BY_HEAD = (
+    ("entropy", "heads", "Entropy of attention by head, nats"),
+    ("peaks", "heads_share_above_0.95", "Share of queries whose largest weight is above 0.95"),
+)
+HEADS = 8  # in a row
 # Of the disagreement scores over all pairs of heads: heading, and name of the score.
 ALL_PAIRS = {"Sub.": "subspace", "Pos.": "position", "Out.": "output"}
 SCORES = (*ALL_PAIRS, *(f"{heading} i≠j" for heading in ALL_PAIRS))  # headings
@@ -78,6 +93,7 @@ class Table(NamedTuple):
     headings: list[str]
     groups: list[list[list[str]]]  # rows of cells; a blank stands for the word above it
     meanings: list[str]  # lines that say what its columns and rows are
+    findings: tuple[str, ...] = ()  # sentences that say what it shows
 
 
 # Of the comparison with another model: heading, and key of ``AgainstMeter.result``.
@@ -107,15 +123,18 @@ def headings_of(result: dict) -> list[str]:
 
 
 def parts_of(result: dict) -> list[Part]:
-    """Tables that a model's rows are cut into: similarities, and scores."""
+    """Tables that a model's rows are cut into: similarities, sharpness, and scores."""
     columns, headings = columns_of(result), headings_of(result)
     layers = (layer for part in result["components"].values() for layer in part["layers"].values())
     thresholds = (layer["svcca"]["threshold"] for layer in layers if layer.get("svcca"))
     count, share = len(columns), f"{100 * next(thresholds, THRESHOLD):g} %"
+    pairs = sum(column.measure != "entropy" for column in columns)
     meanings = [f"{c.heading}: {c.meaning.format(share=share)}" for c in columns]
     parts = [
-        Part("similarity", "Similarity and divergence, means over pairs of heads", headings[:count],
-             slice(0, count), meanings),
+        Part("similarity", "Similarity and divergence, means over pairs of heads", headings[:pairs],
+             slice(0, pairs), meanings[:pairs]),
+        Part(SHARPNESS, "Sharpness of attention", headings[pairs:count], slice(pairs, count),
+             meanings[pairs:]),
         Part("scores", "Disagreement scores exp(D), over all pairs of heads and over i≠j",
              headings[count:], slice(count, None), SCORE_MEANINGS),
     ]  # fmt: skip
@@ -192,24 +211,13 @@ def _exp_of_mean(scores: list[float | None]) -> float | None:
     return None if average is None else math.exp(average)
 
 
-def _titles(results: list[dict], part: Part) -> dict[str, str]:
-    """Titles of the part's tables of several models, by row of :func:`summary_rows`."""
-    last, every = last_layer(results), all_layers(results)
-    same = all({*compared(result)} == {*compared(results[0])} for result in results)
-    own = "" if same else ", which are not the same in all models"
-    published = last == "last" and {"SVCCA", "CKA"} & {*part.headings}
-    papers = " (as Yun et al. 2021, Tables 3 and 5)" if published else ""
-    return {
-        "cross": f"Encoder-decoder attention, {last} layer{papers}",
-        "last": f"Mean over the components' {last} layers{own}",
-        "mean": f"Mean over {every} and components{own}",
-    }
-
-
 def model_tables(result: dict, titles: Mapping[str, str] | None = None) -> list[Table]:
     """Tables of a model, a group of rows for every component; ``titles`` say what to call them."""
     tables = []
     for part in parts_of(result):
+        if part.name == SHARPNESS:
+            tables += _by_head(result, titles or {})
+            continue
         groups = []
         for component, rows in groupby(rows_of(result), key=lambda row: row[0]):
             lines = [[layer, *map(number, values[part.place])] for _, layer, values in rows]
@@ -222,24 +230,28 @@ def model_tables(result: dict, titles: Mapping[str, str] | None = None) -> list[
     return tables
 
 
-def comparison_tables(results: list[dict]) -> list[Table]:
-    """Tables of several models, two for each way to sum a model up.
-
-    Only models of one kind have a row ``cross``; where one lacks it, that table is left out.
-    """
-    rows = {result["name"]: summary_rows(result) for result in results}
-    tables = []
-    for name in ("cross", "last", "mean"):
-        if any(name not in found for found in rows.values()):
-            continue
-        for part in parts_of(results[0]):
-            lines = [
-                [model, *map(number, found[name][part.place])] for model, found in rows.items()
-            ]
-            headings = ["model", *part.headings]
-            label = f"{name}-{part.name}"
-            title = _titles(results, part)[name]
-            tables.append(Table(label, title, 1, headings, [lines], part.meanings))
+def _by_head(result: dict, titles: Mapping[str, str]) -> list[Table]:
+    """Tables of sharpness: a row a layer, a column a head; several where there are many heads."""
+    components, tables = result["components"], []
+    most = max(entry["heads"] for entry in components.values())
+    meanings = ["columns: heads; mean: over all heads"]
+    for name, key, title in BY_HEAD:
+        for first in range(0, most, HEADS):
+            numbers = range(first, min(first + HEADS, most))
+            groups = []
+            for component, entry in components.items():
+                lines = []
+                for layer, found in entry["layers"].items():
+                    values = found["entropy"][key]
+                    cells = [values[n] if n < len(values) else None for n in numbers]
+                    lines.append(["", layer, *map(number, [mean(values), *cells])])
+                lines[0][0] = titles.get(component, component)
+                groups.append(lines)
+            label = f"layers-{name}-{file_name(result['name'])}" + (
+                f"-{first + 1}" if first else ""
+            )
+            headings = ["component", "layer", "mean", *(str(n + 1) for n in numbers)]
+            tables.append(Table(label, title, 2, headings, groups, meanings))
     return tables
 
 
@@ -269,7 +281,24 @@ def number(value: float | None) -> str:
 def legend(results: list[dict]) -> list[str]:
     """Lines that say what the columns and rows of the models' tables mean."""
     meanings = [meaning for part in parts_of(results[0]) for meaning in part.meanings]
-    return [*meanings, _rows_over_all(results)]
+    return [*meanings, _rows_over_all(results), *_few_positions(results)]
+
+
+def _few_positions(results: list[dict]) -> list[str]:
+    """Say what CKA of unrelated heads would be where so few positions make it large."""
+    found = {}
+    for entry in (entry for result in results for entry in result["components"].values()):
+        count, width = entry["positions"], entry.get("head_width", 0)
+        if width / (count + width) >= 0.1 and any(map(_has_cka, entry["layers"].values())):
+            found[count, width] = (
+                f"note: of {count} positions CKA of unrelated heads of width {width} is about "
+                f"{width / (count + width):.2f}; measure more data"
+            )
+    return list(found.values())
+
+
+def _has_cka(layer: dict) -> bool:
+    return "cka" in layer or "cka-rbf" in layer
 
 
 def _rows_over_all(results: list[dict]) -> str:

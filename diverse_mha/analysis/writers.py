@@ -3,13 +3,12 @@
 import textwrap
 from collections.abc import Mapping
 
-from diverse_mha.analysis.contradictions import contradictions
 from diverse_mha.analysis.names import COMPONENT_TITLES, apart
+from diverse_mha.analysis.questions import comparison_tables
 from diverse_mha.analysis.tables import (
     AGAINST_MEANING,
     Table,
     against_table,
-    comparison_tables,
     headings_of,
     legend,
     model_tables,
@@ -38,8 +37,6 @@ def format_tables(results: list[dict], subset: str, against: str | None = None) 
         lines += [f"{result['name']} ({result['architecture']}), {subset}: {shape}", ""]
         lines += map(_text, model_tables(result))
     lines += map(_text, _of_several(results, against))
-    for sentence in contradictions(results):
-        lines += [*textwrap.wrap(sentence, WIDTH), ""]
     for line in (*legend(results), *([] if against is None else [AGAINST_MEANING])):
         lines += textwrap.wrap(line, WIDTH, subsequent_indent="  ")
     return "\n".join(lines)
@@ -48,10 +45,10 @@ def format_tables(results: list[dict], subset: str, against: str | None = None) 
 def latex_tables(content: dict) -> str:
     """Write every table of an analysis, each with a caption and a label.
 
-    Labels: ``tab:heads-WHAT-PART`` of all models, with ``WHAT`` one of cross, last, mean, and
-    ``PART`` one of similarity, scores; ``tab:heads-layers-PART-MODEL`` of one;
-    ``tab:heads-against``. What columns and rows mean stands in the caption. ``content`` is as in
-    ``scores.json``.
+    Labels: ``tab:heads-compare-QUESTION`` of all models, with ``QUESTION`` one of outputs, places,
+    sharpness, scores; ``tab:heads-layers-PART-MODEL`` of one, with ``PART`` one of similarity,
+    entropy, peaks, scores; ``tab:heads-against``. What columns and rows mean stands in the caption.
+    ``content`` is as in ``scores.json``.
     """
     results, made = content["models"], content["made"]
     where = f"Over {content['subset']} of {content['data']}."
@@ -86,6 +83,21 @@ def layers_csv(results: list[dict]) -> str:
     return csv_text(lines)
 
 
+def heads_csv(results: list[dict]) -> str:
+    """Sharpness by head: ``model, component, layer, head, entropy, share_above_0.95``."""
+    lines = [["model", "component", "layer", "head", "entropy", "share_above_0.95"]]
+    for result in results:
+        for component, entry in result["components"].items():
+            for number, layer in entry["layers"].items():
+                found = layer["entropy"]
+                columns = zip(found["heads"], found["heads_share_above_0.95"], strict=True)
+                lines += [
+                    [result["name"], component, number, head, *values]
+                    for head, values in enumerate(columns, 1)
+                ]
+    return csv_text(lines)
+
+
 def pairs_csv(results: list[dict]) -> str:
     """Every pair: ``model, component, layer, measure, head_i, head_j, value``; heads from 1."""
     lines = [["model", "component", "layer", "measure", "head_i", "head_j", "value"]]
@@ -95,7 +107,9 @@ def pairs_csv(results: list[dict]) -> str:
                 for measure, found in layer.items():
                     lines += [
                         [result["name"], component, number, measure, i + 1, j + 1, row[j]]
-                        for i, row in enumerate(found["pairs"] if found else [])
+                        for i, row in enumerate(
+                            found["pairs"] if found and "pairs" in found else []
+                        )
                         for j in range(i + 1, len(row))
                     ]
     return csv_text(lines)
@@ -110,5 +124,7 @@ def _of_several(
 
 def _text(table: Table) -> str:
     lines = tuple(tuple(row) for group in table.groups for row in group)
-    layout = Layout(table.title, tuple(table.headings), lines, (), names=table.names)
+    found = [line for text in table.findings for line in textwrap.wrap(text, WIDTH)]
+    title = "\n".join([table.title, *found])
+    layout = Layout(title, tuple(table.headings), lines, (), names=table.names)
     return to_text(layout) + "\n"

@@ -139,7 +139,7 @@ def plot(runs: dict[str, list[dict]]) -> bytes:
         axes.grid(alpha=0.3, which="both")
         # Given here, since a label of a line may not begin with _.
         axes.legend(axes.lines, list(runs))
-    return drawn(Plot("learning-curve", "", "", figure), "png")
+    return drawn(Plot("learning-curve", "", "", figure), ("png",))["png"]
 
 
 def main(words: Sequence[str]) -> int:

@@ -59,3 +59,14 @@ def jensen_shannon(p, q):
 
     mixed = [(u + v) / 2 for u, v in zip(p, q, strict=True)]
     return (kl(p, mixed) + kl(q, mixed)) / 2
+
+
+def sharpness(weights, real_queries, real_keys):
+    """Mean entropy (nats) and share of rows with a weight above 0.95, of one head: loops alone."""
+    entropies, sharp = [], 0
+    for sentence, queries, keys in zip(weights, real_queries, real_keys, strict=True):
+        for row in (sentence[t] for t in range(len(sentence)) if queries[t]):
+            kept = [row[s] for s in range(len(row)) if keys[s]]
+            entropies.append(sum(-p * math.log(p) for p in kept if p > 0))
+            sharp += max(kept) > 0.95
+    return sum(entropies) / len(entropies), sharp / len(entropies)

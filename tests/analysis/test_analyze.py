@@ -1,7 +1,9 @@
 """The command, from checkpoint files and data to tables."""
 
+import csv
 import hashlib
 import json
+import math
 import re
 import shutil
 
@@ -41,7 +43,7 @@ def test_table_has_every_component_and_layer(checkpoint, data, capsys):
     out = capsys.readouterr().out
     for component in COMPONENTS:
         assert re.search(rf"^{component} +1 ", out, re.M), component
-    assert len(re.findall(r"^ +2 ", out, re.M)) == 2 * 3, "similarities and scores"
+    assert len(re.findall(r"^ +2 ", out, re.M)) == 4 * 3, "similarities, two of heads, scores"
     for heading in ("SVCCA", "SVCCA top", "CKA", "JSD", "Sub.", "Out.", "Out. i≠j"):
         assert heading in out
 
@@ -76,6 +78,27 @@ def test_nothing_is_lost_where_a_checkpoint_goes_or_a_pipe_is_closed(
     written = json.loads((tmp_path / "scores.json").read_text())["models"][0]
     assert written["sha256"] == hashlib.sha256(checkpoint.read_bytes()).hexdigest()
     assert written["summary"]["cka"]["mean"] > 0
+
+
+def test_tables_come_before_figures_which_a_closed_pipe_does_not_stop(
+    checkpoint, data, tmp_path, monkeypatch, capsys
+):
+    seen = []
+    monkeypatch.setattr(command, "write_figures", lambda *_: seen.append(capsys.readouterr().out))
+    words = ["analyze", str(checkpoint), str(data), "--cpu", "--layers", "last"]
+    assert run([*words, "--output", str(tmp_path)]) == 0
+    assert "\nEntropy of attention by head, nats\n" in seen[0]
+    with open(tmp_path / "heads.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 3 * 4 and 0 < float(rows[0]["entropy"]) < math.log(13)
+
+    def close(*args):
+        raise BrokenPipeError
+
+    monkeypatch.setattr(command, "format_tables", close)
+    with pytest.raises(BrokenPipeError):
+        run([*words, "--output", str(tmp_path)])
+    assert len(seen) == 2
 
 
 def test_the_quickstart_has_the_mean_cka_over_layers(checkpoint, data, capsys):

@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from diverse_mha.analysis import cka, jensen_shannon, svcca
+from diverse_mha.analysis import attention_entropy, cka, jensen_shannon, svcca
 from diverse_mha.analysis.against import AgainstMeter
 from diverse_mha.analysis.collect import (
     HeadsMeter,
@@ -19,7 +19,8 @@ from diverse_mha.common.errors import UserError
 from diverse_mha.common.options import parse_names
 from tests.toy import build_ours, toy_batch
 
-ALL = Selection(measures=("cka", "svcca", "jsd", "disagreement", "cka-rbf"), threshold=0.9)
+EXACT = ("cka", "svcca", "jsd", "entropy", "disagreement")
+ALL = Selection(measures=(*EXACT, "cka-rbf"), threshold=0.9)
 
 
 def states_of(model, batch, selection=ALL):
@@ -88,7 +89,7 @@ def states(model, batch):
 
 
 def test_sentences_one_by_one_in_any_order_give_what_one_batch_gives(states):
-    exact = ALL._replace(measures=("cka", "svcca", "jsd", "disagreement"))
+    exact = ALL._replace(measures=EXACT)
     whole = measure([states], exact)
     for order in ([0, 1, 2, 3, 4, 5], [5, 0, 3, 1, 4, 2]):
         parts = measure([sentence(states, i) for i in order], exact)
@@ -117,6 +118,10 @@ def test_every_pair_is_that_of_the_tensor_functions(states):
             masks = s.query_padding_mask, s.key_padding_mask
             divergence = jensen_shannon(s.weights, *masks)
             by_row = jensen_shannon(s.weights, *masks, reduction="row")
+            sharp = attention_entropy(s.weights, *masks)
+            assert layer["entropy"]["heads"] == pytest.approx(sharp.entropy.tolist())
+            assert layer["entropy"]["mean"] == pytest.approx(float(sharp.entropy.mean()))
+            assert layer["entropy"]["heads_share_above_0.95"] == sharp.sharp.tolist()
             for i in range(4):
                 for j in range(4):
                     assert layer["cka"]["pairs"][i][j] == pytest.approx(
@@ -209,8 +214,10 @@ def test_options_that_name_what_is_not_there_are_refused():
     assert parse_layers("3,1,3") == (1, 3) and parse_layers("last") == "last"
 
 
-def test_one_position_has_no_similarity():
-    states = states_of(build_ours().eval(), toy_batch((1,), (1,)))
+@pytest.mark.parametrize("positions", [1, 2])
+def test_one_or_two_positions_have_no_similarity(positions):
+    """Between two, CKA is 1 whatever the data."""
+    states = states_of(build_ours().eval(), toy_batch((positions,), (positions,)))
     result = measure([states])
     assert all(
         layer["cka"] is layer["svcca"] is layer["cka-rbf"] is None

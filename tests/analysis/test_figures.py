@@ -140,7 +140,7 @@ def test_long_names_of_two_models_stand_free(draw):
     else:
         (plot,) = beside_maps(*(two_layers(name, 0.2) for name in names), "cka")
     figure = plot.figure
-    drawn(plot, "png")
+    drawn(plot, ["png"])
     figure.set_dpi(DPI)
     figure.canvas.draw()
     page = figure.bbox
@@ -225,13 +225,31 @@ def test_no_figure_overwrites_another():
     ]
 
 
-def test_a_png_has_the_pixels_of_matplotlibs_own_in_less():
+def test_one_drawing_a_format_gives_the_pixels_of_matplotlibs_own():
     plot = heat_maps(result(2, [[1, 0.5], [0.5, 1]], "cka"), "cka")
-    drawn(plot, "png")  # finds the layout
+    ours = drawn(plot)
+    assert ours["svg"].startswith(b"<?xml") and ours["pdf"].startswith(b"%PDF-")
     own = io.BytesIO()
     with matplotlib.rc_context(STYLE):
         plot.figure.savefig(own, format="png", dpi=DPI)
-    ours = drawn(plot, "png")
-    assert len(ours) < len(own.getvalue())
-    images = [Image.open(file).convert("RGB") for file in (own, io.BytesIO(ours))]
+    assert len(ours["png"]) < len(own.getvalue())
+    images = [Image.open(file).convert("RGB") for file in (own, io.BytesIO(ours["png"]))]
     assert images[0].tobytes() == images[1].tobytes()
+
+
+@pytest.mark.parametrize(
+    ("value", "limits", "said"),
+    [(0.03, (0, 0.03), "the scale ends at 0.03, not at 1"), (0.5, (0, 1), ""),
+     (0.93, (0.93, 1), "the scale begins at 0.93, not at 0"), (0.0, (0, 1), "")],
+)  # fmt: skip
+def test_values_near_one_end_have_a_scale_of_their_own_and_the_caption_says_so(value, limits, said):
+    pairs = [[1, value], [value, 1]]
+    plot = heat_maps(result(2, pairs, "cka"), "cka")
+    assert plot.figure.axes[0].images[0].get_clim() == pytest.approx(limits)
+    assert said in plot.caption and ("the scale" in plot.caption) == bool(said)
+    (plot,) = beside_maps(two_layers("one", value), two_layers("two", value), "cka")
+    assert plot.figure.axes[0].images[0].get_clim() == pytest.approx(limits)
+    assert said in plot.caption
+    (plot,) = attention_maps("m", attention(4, scale=value))
+    low = limits if value < 0.2 else (0, 1)  # of attention the zeros are shown, too
+    assert plot.figure.axes[0].images[0].get_clim() == pytest.approx(low)

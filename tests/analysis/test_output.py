@@ -113,6 +113,15 @@ def test_how_it_was_made_is_said(folder, checkpoint):
     assert "On the diversity of multi-head attention" in page
 
 
+def test_the_page_begins_with_the_comparison_a_table_a_question(folder):
+    text = html.unescape((folder / "report.html").read_text())
+    order = ["<h2>Comparison", "<h3>Are heads' outputs alike?", "<h3>Do heads disagree?"]
+    order += ["<h2>Beside ", "<h2>By layer: "]
+    places = [text.index(heading) for heading in order]
+    assert places == sorted(places)
+    assert '<p class="note">Heads of ' in text and ">difference</th>" in text
+
+
 def test_without_attention(checkpoint, data, tmp_path):
     command = ["analyze", str(checkpoint), str(data), "--cpu", "--layers", "last"]
     more = ["--measures", "cka", "--no-attention", "--output", str(tmp_path)]
@@ -140,8 +149,8 @@ def test_a_record_of_somebody_else_removes_nothing(record, tmp_path):
 def test_tables_for_latex(folder):
     text = (folder / "tables.tex").read_text()
     labels = re.findall(r"\\label\{(.*?)\}", text)
-    assert len(labels) == len(set(labels)) == 3 * 2 + 1 + 2 * 2
-    assert {"tab:heads-cross-scores", "tab:heads-against"} <= set(labels)
+    assert len(labels) == len(set(labels)) == 2 + 1 + 2 * 2
+    assert {"tab:heads-compare-scores", "tab:heads-against"} <= set(labels)
     assert "tab:heads-layers-similarity-baseline" in labels
     for table in text.split(r"\begin{table}")[1:]:
         columns = re.search(r"\\begin\{tabular\}\{([lr]+)\}", table).group(1)
@@ -150,7 +159,7 @@ def test_tables_for_latex(folder):
         assert table.count(r"\toprule") == table.count(r"\bottomrule") == 1
     model = json.loads((folder / "scores.json").read_text())["models"][0]
     svcca = model["components"]["cross"]["layers"]["2"]["svcca"]["mean"]
-    assert f"\nbaseline & {svcca:.3f} & " in text
+    assert f"\n & cross, last layer & {svcca:.3f} & " in text
     assert r"\textless{}b onload='x'\textgreater{}\&" in text
     against = text.split(r"\label{tab:heads-against}")[0].split(r"\begin{table}")[-1]
     assert " & encoder-decoder attention & " in against and " & cross & " not in against

@@ -184,7 +184,7 @@ def test_too_few_positions_are_refused():
     with pytest.raises(ValueError, match="16 positions are too few"):
         svcca(*responses(16, 8, 8), threshold=1.0)
     assert svcca(*responses(17, 8, 8), threshold=1.0).kept == (8, 8)
-    with pytest.raises(ValueError, match="at least 2"):
+    with pytest.raises(ValueError, match="at least 3"):
         cka(x[:1], y[:1])
 
 

@@ -1,20 +1,20 @@
-"""What the tables say of several models: which modules, and where measures contradict."""
+"""What the tables say of several models: which modules, and what was found."""
 
 import re
 
 import pytest
 
 from diverse_mha.analysis.collect import summarise
-from diverse_mha.analysis.contradictions import contradictions
+from diverse_mha.analysis.questions import comparison_tables
 from diverse_mha.analysis.tables import (
-    comparison_tables,
     headings_of,
     legend,
+    model_tables,
     parts_of,
     rows_of,
     summary_rows,
 )
-from diverse_mha.analysis.writers import format_tables, latex_tables
+from diverse_mha.analysis.writers import format_tables, heads_csv, latex_tables
 from diverse_mha.training.reproduce.measures import MEASURES
 
 SCORES = ("subspace", "position", "output")
@@ -55,17 +55,14 @@ def test_the_module_that_yun_et_al_report_is_told_from_the_mean_of_three():
     assert rows["last"][place] == pytest.approx((0.2 + 0.3 + 0.4) / 3)
     assert rows["mean"][place] == pytest.approx((0.15 + 0.25 + 0.35) / 3)
     assert rows["cross"][place + 1] == pytest.approx(0.35)
-    title, of_scores = (table.title for table in comparison_tables([found])[:2])
-    assert title == "Encoder-decoder attention, last layer (as Yun et al. 2021, Tables 3 and 5)"
-    assert of_scores == "Encoder-decoder attention, last layer"
+    outputs, scores = comparison_tables([found, found])
+    assert outputs.title.endswith("alike? (cross, last layer: Yun et al. 2021, Tables 3 and 5)")
+    assert ["", "cross, last layer", "0.300", "0.300", "0.000"] in outputs.groups[0]
+    assert "Yun" not in scores.title
     deeper = result("a", 0.0, 0.5, depth=6)
-    assert comparison_tables([deeper])[0].title == "Encoder-decoder attention, last chosen layer"
-    assert "Yun" not in comparison_tables([result("lm", 0.0, 0.5, ("decoder",))])[0].title
-    for entry in found["components"].values():  # a measure of Zheng et al. alone
-        entry["layers"] = {n: {"jsd": {"mean": 1.0, "per_row": 0.1}} for n in entry["layers"]}
-    divergence = comparison_tables([found | {"summary": summarise(found["components"])}])[0]
-    assert divergence.headings == ["model", "JSD", "JSD/row"]
-    assert divergence.title == "Encoder-decoder attention, last layer"
+    assert comparison_tables([deeper, deeper])[0].title == "Are heads' outputs alike?"
+    lm = result("lm", 0.0, 0.5, ("decoder",))
+    assert "Yun" not in comparison_tables([lm, lm])[0].title
 
 
 def test_reproduce_compares_the_papers_module():
@@ -104,17 +101,75 @@ def test_each_layer_has_its_own_score_and_their_mean_is_that_of_d():
     assert first.startswith("SVCCA: ") and "cover 90 % of the" in first
 
 
-def test_what_one_model_lacks_has_no_table_of_several():
+def test_what_one_model_lacks_has_no_row():
     models = [result("a", 0.0, 0.5), result("lm", 0.0, 0.5, ("decoder",))]
-    labels = [table.label for table in comparison_tables(models)]
-    assert labels == ["last-similarity", "last-scores", "mean-similarity", "mean-scores"]
-    titles = [table.title for table in comparison_tables(models)[::2]]
-    own = ", which are not the same in all models"
-    assert titles == [
-        f"Mean over the components' last layers{own}",
-        f"Mean over all layers and components{own}",
-    ]
+    tables = comparison_tables(models)
+    assert [table.label for table in tables] == ["compare-outputs", "compare-scores"]
+    assert all(
+        [row[1] for row in table.groups[0]] == ["all layers", "last layers"] for table in tables
+    )
+    own = " (of components that are not the same in all models)"
+    assert all(table.title.endswith(own) and not table.findings for table in tables)
     assert own in format_tables(models, "valid")
+
+
+def test_two_models_have_a_column_of_differences_and_more_have_rows():
+    base, other = result("base", 0.0, 0.5), result("other", 0.2, 0.5)
+    table = comparison_tables([base, other])[0]
+    assert table.headings == ["measure", "over", "base", "other", "difference"]
+    assert table.groups[2][0] == ["CKA", "all layers", "0.250", "0.450", "+0.200"]
+    table = comparison_tables([base, other, base])[0]
+    assert table.headings == ["over", "model", "SVCCA", "SVCCA top", "CKA"]
+    assert [row[:2] for row in table.groups[0]] == [
+        ["all layers", "base"], ["", "other"], ["", "base"],
+    ]  # fmt: skip
+    assert len(table.findings) == 2
+
+
+def test_what_was_found_is_said():
+    base, other = result("base", 0.0, 0.5), result("other", 0.2, 0.7)
+    (outputs,), (scores,) = (table.findings for table in comparison_tables([base, other]))
+    assert outputs == (
+        "Heads of other are more alike than those of base: 0.450 against 0.250 by CKA, mean over "
+        "all layers; higher in 6 of 6 modules."
+    )
+    assert scores.startswith("Heads of other are more in disagreement than those of base: 0.700 ag")
+    assert outputs in format_tables([base, other], "valid").replace("\n", " ")
+    (same,) = comparison_tables([base, result("other", 0.0, 0.505)])[1].findings
+    assert same.startswith("Heads of other and base hardly differ in this: 0.505 against 0.500")
+    # exp(D) of unrelated heads rises with their number, so it says nothing of two numbers.
+    for component in other["components"].values():
+        component["heads"] += 1
+    assert comparison_tables([base, other])[1].findings == ()
+
+
+def test_sharpness_has_a_column_a_head_and_a_note_tells_of_few_positions():
+    found = result("a", 0.0, 0.5)
+    for entry in found["components"].values():
+        entry |= {"heads": 10, "head_width": 16}
+        for layer in entry["layers"].values():
+            heads = [n / 10 for n in range(10)]
+            layer["entropy"] = {
+                "mean": 0.45, "heads": heads,
+                "share_above_0.95": 0.5, "heads_share_above_0.95": [0.5] * 10,
+            }  # fmt: skip
+    found["summary"] = summarise(found["components"])
+    assert found["summary"]["entropy"]["mean_share_above_0.95"] == 0.5
+    tables = {table.label: table for table in model_tables(found)}
+    assert tables["layers-entropy-a"].headings[2:] == ["mean", *"12345678"]
+    assert tables["layers-entropy-a"].groups[0][0][:4] == ["encoder", "1", "0.450", "0.000"]
+    assert tables["layers-entropy-a-9"].groups[0][0][2:] == ["0.450", "0.800", "0.900"]
+    assert tables["layers-peaks-a"].groups[2][1][:3] == ["", "2", "0.500"]
+    assert heads_csv([found]).splitlines()[2] == "a,encoder,1,2,0.1,0.5"
+    question = comparison_tables([found, found])[1]
+    assert question.label == "compare-sharpness" and len(question.groups) == 2
+    note = (
+        "note: of 9 positions CKA of unrelated heads of width 16 is about 0.64; measure more data"
+    )
+    assert legend([found])[-1] == note
+    for entry in found["components"].values():
+        entry["positions"] = 900
+    assert not any("note" in line for line in legend([found]))
 
 
 def test_what_was_chosen_is_not_called_last_or_all():
@@ -123,11 +178,10 @@ def test_what_was_chosen_is_not_called_last_or_all():
     assert legend([whole])[-1] == said.format("last", "all layers")
     for models in ([some], [whole, some], [some, whole]):
         assert legend(models)[-1] == said.format("last chosen", "the chosen layers")
-    titles = [table.title for table in comparison_tables([whole, whole])]
-    assert "Mean over all layers and components" in titles
-    titles = [table.title for table in comparison_tables([whole, some])]
-    assert "Mean over the chosen layers and components" in titles
-    assert "Mean over the components' last chosen layers" in titles
+    rows = [row[1] for row in comparison_tables([whole, whole])[0].groups[0]]
+    assert rows == ["all layers", "last layers", "cross, last layer"]
+    rows = [row[1] for row in comparison_tables([whole, some])[0].groups[0]]
+    assert rows == ["the chosen layers", "last chosen layers", "cross, last chosen layer"]
 
 
 def test_models_of_like_names_have_labels_of_their_own():
@@ -167,23 +221,6 @@ def test_a_measure_by_itself_is_explained_without_the_others():
     del found["disagreement"]
     found["summary"] = summarise(found["components"])
     assert legend([found])[0].startswith("CKA-RBF: RBF kernel, on a sample of positions; mean over")
-
-
-def test_one_sentence_where_measures_contradict():
-    base, other = result("base", 0.0, 0.5), result("other", 0.2, 0.7)
-    (sentence,) = contradictions([base, other])
-    assert "beside base the heads of other differ more by Sub. (0.500 to 0.700)" in sentence
-    assert "are more alike by CKA (0.250 to 0.450); name the measure" in sentence
-    assert sentence in format_tables([base, other], "valid").replace("\n", " ")
-    for one, two in ((0.0, 0.505), (0.2, 0.5), (-0.2, 0.7)):
-        assert contradictions([base, result("other", one, two)]) == []
-    assert contradictions([base]) == []
-    # Means over other components say nothing of each other: there SVCCA falls and CKA rises.
-    assert contradictions([base, result("other", 0.2, 0.5, components=("decoder",))]) == []
-    # exp(D) of unrelated heads rises with their number, so it says nothing of two numbers.
-    for component in other["components"].values():
-        component["heads"] += 1
-    assert contradictions([base, other]) == []
 
 
 def test_no_line_is_wider_than_a_terminal():

@@ -14,6 +14,7 @@ from diverse_mha.analysis.figures.style import (
     name_rows,
     name_width,
     new_figure,
+    own_scale,
     side_bar,
 )
 from diverse_mha.analysis.names import COMPONENT_TITLES, file_name
@@ -74,6 +75,7 @@ def attention_maps(name: str, attention: SentenceAttention) -> list[Plot]:
         of_layer = -(-heads // columns)
         page = max(page // of_layer * of_layer, min(page, of_layer))
         title = f"Attention of the {COMPONENT_TITLES[component]}: {name}"
+        *limits, said = own_scale((weights.numpy() for weights in maps.layers.values()), 1.0)
         for first in range(0, len(lines), page):
             chosen = lines[first : first + page]
             parted = len(lines) > page
@@ -82,8 +84,8 @@ def attention_maps(name: str, attention: SentenceAttention) -> list[Plot]:
                     f"attention-{component}-{file_name(name)}"
                     + (f"-{first // page + 1}" if parted else ""),
                     title + (f", {chosen[0][0][0]} to {chosen[-1][-1][0]}" if parted else ""),
-                    _caption(maps, component, attention.number),
-                    _weights_figure(chosen, sizes),
+                    _caption(maps, component, attention.number) + said,
+                    _weights_figure(chosen, sizes, tuple(limits)),
                 )
             )
     return plots
@@ -108,6 +110,8 @@ def attention_beside(
         before, after = ({n: w.mean(0) for n, w in x.layers.items()} for x in (maps, other))
         difference = {n: after[n] - before[n] for n in before}
         columns = _columns(len(before), sizes.columns)
+        shown = [cells.numpy() for means in (before, after) for cells in means.values()]
+        *limits, said = own_scale(shown, 1.0)
         for row, ending, of in in_rows(list(before), columns):
             lines = [
                 [(f"\nlayer {n}", means[n]) for n in row] for means in (before, after, difference)
@@ -117,10 +121,9 @@ def attention_beside(
                     f"attention-{component}-beside{ending}",
                     f"Attention of the {COMPONENT_TITLES[component]}, mean over "
                     f"heads: {one}, {two} and the difference{of}",
-                    _caption(maps, component, maps_of_one.number)
-                    + " Means over heads, for the heads of two models do not correspond. Last "
-                    f"row: {two} minus {one}.",
-                    _beside_figure(lines, (one, two), sizes),
+                    f"{_caption(maps, component, maps_of_one.number)}{said} Means over heads, for "
+                    f"the heads of two models do not correspond. Last row: {two} minus {one}.",
+                    _beside_figure(lines, (one, two), sizes, tuple(limits)),
                 )
             )
     return plots
@@ -158,18 +161,20 @@ def _empty(lines: list[list], sizes: Sizes, width: float = 0.0):
     return figure, figure.subplots(len(lines), columns, squeeze=False)
 
 
-def _weights_figure(lines: list[list], sizes: Sizes):
+def _weights_figure(lines: list[list], sizes: Sizes, limits: tuple[float, float]):
     with matplotlib.rc_context(STYLE):
         figure, axes = _empty(lines, sizes)
-        _draw(axes, lines, sizes, (0, 1), "Blues", "attention weight")
+        _draw(axes, lines, sizes, limits, "Blues", "attention weight")
     return figure
 
 
-def _beside_figure(lines: list[list], names: tuple[str, str], sizes: Sizes):
+def _beside_figure(
+    lines: list[list], names: tuple[str, str], sizes: Sizes, limits: tuple[float, float]
+):
     limit = difference_limit(float(cells.abs().max()) for _, cells in lines[2])
     with matplotlib.rc_context(STYLE):
         figure, axes = _empty(lines, sizes, name_width(names))
-        _draw(axes[:2], lines[:2], sizes, (0, 1), "Blues", "attention weight")
+        _draw(axes[:2], lines[:2], sizes, limits, "Blues", "attention weight")
         _draw(axes[2:], lines[2:], sizes, (-limit, limit), "PuOr", "difference")
         name_rows(axes, (*names, "difference"), 12)
     return figure
@@ -184,10 +189,11 @@ def _draw(axes, lines: list[list], sizes: Sizes, limits: tuple, colours: str, sc
             vmax=limits[1], aspect="equal", interpolation="nearest",
         )  # fmt: skip
         axis.set_title(title, fontsize=7, pad=3)
-        names = keys if lowest else []
-        axis.set_xticks(range(len(names)), names, rotation=90, fontsize=sizes.font)
-        axis.set_yticks([])
         axis.tick_params(length=0, pad=2)
+        axis.xaxis.set_visible(lowest)
+        axis.yaxis.set_visible(axis.get_subplotspec().is_first_col())
+        if lowest:
+            axis.set_xticks(range(len(keys)), keys, rotation=90, fontsize=sizes.font)
         axis.spines[:].set(visible=True, color="#bbbbbb", linewidth=0.5)
     for axis in axes[:, 0]:
         axis.set_yticks(range(len(queries)), queries, fontsize=sizes.font)

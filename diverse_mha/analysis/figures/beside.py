@@ -9,6 +9,7 @@ from diverse_mha.analysis.figures.heat_maps import (
     decimals,
     draw_rows,
     empty_maps,
+    off_diagonal,
     pairs_by_layer,
     scale_end,
 )
@@ -18,6 +19,7 @@ from diverse_mha.analysis.figures.style import (
     difference_limit,
     in_rows,
     name_rows,
+    own_scale,
 )
 from diverse_mha.analysis.names import COMPONENT_TITLES
 
@@ -33,7 +35,7 @@ def beside_maps(first: dict, second: dict, measure: str) -> list[Plot]:
         where it has more layers than fit in a row.
     """
     title, label, caption, colours = MEASURES[measure]
-    limit, plots = scale_end([first, second], measure), []
+    end, plots = scale_end([first, second], measure), []
     one, two = first["name"], second["name"]
     for component, entry in first["components"].items():
         other = second["components"].get(component)
@@ -44,14 +46,15 @@ def beside_maps(first: dict, second: dict, measure: str) -> list[Plot]:
             continue
         for numbers, ending, of in in_rows(list(layers), COLUMNS):
             rows = [[layers[n] for n in numbers], [others[n] for n in numbers]]
+            *limits, said = own_scale((off_diagonal(x) for row in rows for x in row), end)
             plots.append(
                 Plot(
                     f"{measure}-{component}-beside{ending}",
                     f"{title}, {COMPONENT_TITLES[component]}: {one}, {two} and the difference{of}",
-                    f"{caption} Last row: {two} minus {one}. Head 3 of one model need not be head "
-                    "3 of the other, unless one was trained from the other: compare the patterns "
-                    "and the means, not single cells.",
-                    _beside_figure(numbers, rows, (one, two), limit, label, colours),
+                    f"{caption}{said} Last row: {two} minus {one}. Head 3 of one model need not be "
+                    "head 3 of the other, unless one was trained from the other: compare the "
+                    "patterns and the means, not single cells.",
+                    _beside_figure(numbers, rows, (one, two), tuple(limits), label, colours),
                 )
             )
     return plots
@@ -61,7 +64,7 @@ def _beside_figure(
     numbers: list[str],
     rows: list[list[np.ndarray]],
     names: tuple[str, str],
-    limit: float,
+    limits: tuple[float, float],
     label: str,
     colours: str,
 ):
@@ -70,7 +73,7 @@ def _beside_figure(
     with matplotlib.rc_context(STYLE):
         figure, axes = empty_maps(3, len(numbers), names)
         both = [("", _titled(numbers, row, ".2f")) for row in rows]
-        draw_rows(axes[:2], both, (0, limit), colours, label)
+        draw_rows(axes[:2], both, limits, colours, label)
         last = [("", _titled(numbers, differences, f"+.{max(decimals(end), 2)}f"))]
         draw_rows(axes[2:], last, (-end, end), "PuOr", "difference")
         name_rows(axes, (*names, "difference"), 16)

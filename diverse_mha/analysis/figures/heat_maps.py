@@ -11,6 +11,7 @@ from diverse_mha.analysis.figures.style import (
     each_panel,
     name_width,
     new_figure,
+    own_scale,
     side_bar,
 )
 from diverse_mha.analysis.names import COMPONENT_TITLES, file_name
@@ -26,7 +27,7 @@ MEASURES = {
         "JSD of attention, nats a sentence",
         "Divergence between the attention distributions of two heads, in nats, summed over the "
         "queries of a sentence and averaged over sentences (Zheng et al. 2021, Figs. 2 and 4-6). "
-        "Darker: the heads look at different places. The scale ends at ln 2 times the mean "
+        "Darker: the heads look at different places. It is at most ln 2 times the mean "
         "number of queries, where heads never share a position.",
         "YlGnBu",
     ),
@@ -66,11 +67,13 @@ def heat_maps(result: dict, measure: str) -> Plot | None:
     if not rows:
         return None
     title, label, caption, colours = MEASURES[measure]
+    shown = (off_diagonal(pairs) for _, maps in rows for _, pairs in maps)
+    *limits, said = own_scale(shown, scale_end([result], measure))
     with matplotlib.rc_context(STYLE):
         figure, axes = empty_maps(len(rows), max(len(maps) for _, maps in rows))
-        draw_rows(axes, rows, (0, scale_end([result], measure)), colours, label)
+        draw_rows(axes, rows, tuple(limits), colours, label)
     name = f"{measure}-{file_name(result['name'])}"
-    return Plot(name, f"{title}: {result['name']}", caption, figure)
+    return Plot(name, f"{title}: {result['name']}", caption + said, figure)
 
 
 def empty_maps(rows: int, columns: int, names: tuple[str, ...] = ()):
@@ -87,6 +90,11 @@ def pairs_by_layer(entry: dict, measure: str) -> dict[str, np.ndarray]:
         for number, layer in entry["layers"].items()
         if layer.get(measure) is not None
     }
+
+
+def off_diagonal(pairs: np.ndarray) -> np.ndarray:
+    """Values of (H, H) pairs of two heads; the diagonal says nothing."""
+    return pairs[~np.eye(len(pairs), dtype=bool)]
 
 
 def _rows(result: dict, measure: str) -> list[tuple[str, list[tuple[str, np.ndarray]]]]:
@@ -131,7 +139,7 @@ def draw_rows(
     scale, ``colours`` matplotlib's name of a colour map.
     """
     for axis, (title, pairs), lowest in each_panel(axes, [maps for _, maps in rows]):
-        image = _draw_pairs(axis, pairs, limits, colours)
+        image = _draw_pairs(axis, pairs, limits, colours, lowest)
         axis.set_title(title, fontsize=8)
         if lowest:
             axis.set_xlabel("head", fontsize=8)
@@ -140,8 +148,11 @@ def draw_rows(
     side_bar(image, axes, scale)
 
 
-def _draw_pairs(axis, pairs: np.ndarray, limits: tuple[float, float], colours: str):
-    """Draw one map, and return the image that a scale can be drawn for."""
+def _draw_pairs(axis, pairs: np.ndarray, limits: tuple[float, float], colours: str, lowest: bool):
+    """Draw one map, and return the image that a scale can be drawn for.
+
+    Heads are numbered at the left of a row and below the ``lowest`` maps.
+    """
     heads = len(pairs)
     shown = np.where(np.eye(heads, dtype=bool), np.nan, pairs)  # the diagonal says nothing
     colour_map = matplotlib.colormaps[colours].with_extremes(bad="#ececec")
@@ -150,12 +161,17 @@ def _draw_pairs(axis, pairs: np.ndarray, limits: tuple[float, float], colours: s
     )
     step = 1 if heads <= 9 else -(-heads // 6)  # numbers of two digits need room
     ticks = list(range(0, heads, step))
-    axis.set_xticks(ticks, [str(tick + 1) for tick in ticks], fontsize=7)
-    axis.set_yticks(ticks, [str(tick + 1) for tick in ticks], fontsize=7)
-    axis.tick_params(length=0, pad=2)
+    for numbered, side in (
+        (lowest, axis.xaxis),
+        (axis.get_subplotspec().is_first_col(), axis.yaxis),
+    ):
+        side.set_visible(numbered)  # the heads of all maps are the same
+        if numbered:
+            side.set_ticks(ticks, [str(tick + 1) for tick in ticks], fontsize=7)
+            side.set_tick_params(length=0, pad=2)
     axis.spines[:].set_visible(False)
     if heads <= 6:
-        _digits(axis, pairs, limits[1])
+        _digits(axis, pairs, limits)
     return image
 
 
@@ -164,14 +180,15 @@ def decimals(limit: float) -> int:
     return 1 if limit > 1 else min(max(2, 1 - math.floor(math.log10(limit) + 1e-9)), 4)
 
 
-def _digits(axis, pairs: np.ndarray, limit: float) -> None:
+def _digits(axis, pairs: np.ndarray, limits: tuple[float, float]) -> None:
     """Write the values into the cells, where there is room to read them."""
-    places = decimals(limit)
+    start, end = max(limits[0], 0.0), limits[1]
+    places = decimals(end - start)
     most = min(7 if len(pairs) <= 4 else 5.5, 132 / len(pairs) / (places + 2))  # points
     for i, j in zip(*np.nonzero(~np.eye(len(pairs), dtype=bool)), strict=True):
         digits = f"{pairs[i, j]:.{places}f}"
         axis.text(
             j, i, digits.replace("0.", ".", 1) if places > 1 else digits,
             ha="center", va="center", fontsize=most,
-            color="white" if abs(pairs[i, j]) > 0.6 * limit else DARK,
+            color="white" if abs(pairs[i, j]) - start > 0.6 * (end - start) else DARK,
         )  # fmt: skip

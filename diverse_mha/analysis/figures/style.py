@@ -8,7 +8,11 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import matplotlib
+import numpy as np
 from matplotlib import font_manager
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_pdf import FigureCanvasPdf
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from PIL import Image
 
@@ -28,6 +32,7 @@ STYLE = {
         if name in font_manager.get_font_names()
     )],
     "axes.titlesize": 9,
+    "axes.titley": 1.0,  # else every drawing looks for a free place
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": False,
@@ -40,8 +45,7 @@ STYLE = {
 DPI = 150
 PAGE = 9.0  # inches: as wide as the report's page, where a font of 7 points can still be read
 FORMATS = ("png", "svg", "pdf")
-# Entries that hold the time, for the same reason as the salt.
-_DATES = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
+NEAR = 0.2  # of a scale: values that keep to this part of one end get a scale of their own
 
 
 class Plot(NamedTuple):
@@ -58,19 +62,40 @@ def new_figure(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def drawn(plot: Plot, format: str) -> bytes:
-    """Render a figure in one of ``FORMATS``."""
-    buffer = io.BytesIO()
+def drawn(plot: Plot, formats: Iterable[str] = FORMATS) -> dict[str, bytes]:
+    """Render a figure in some of ``FORMATS``, with one layout and one drawing each.
+
+    ``savefig`` would draw each of them twice. It can be done once: the layout stays as it is.
+    """
+    figure, pictures = plot.figure, {ending: io.BytesIO() for ending in formats}
     with matplotlib.rc_context(STYLE), warnings.catch_warnings():
         # A token in a script that no font here has shows as a box.
         warnings.filterwarnings("ignore", message=r"Glyph .* missing from")
-        plot.figure.savefig(buffer, format=format, dpi=DPI, metadata=_DATES.get(format))
-    plot.figure.set_layout_engine("none")  # found once; to find it again takes longer than to draw
-    if format != "png":
-        return buffer.getvalue()
-    packed = io.BytesIO()  # without the alpha channel, which nothing uses: the same pixels, smaller
-    Image.open(buffer).convert("RGB").save(packed, "png", optimize=True)
-    return packed.getvalue()
+        figure.set_dpi(DPI)
+        figure.get_layout_engine().execute(figure)
+        figure.set_layout_engine("none")
+        for ending, file in pictures.items():
+            _DRAW[ending](figure, file)
+            figure.set_dpi(DPI)  # which the others change to points
+    return {ending: picture.getvalue() for ending, picture in pictures.items()}
+
+
+def _draw_png(figure: Figure, file: io.BytesIO) -> None:
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    # Without the alpha channel, which nothing uses: the same pixels, smaller.
+    pixels = Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB")
+    pixels.save(file, "png", dpi=(DPI, DPI))
+
+
+# The entries that hold the time are left out, for the same reason as the salt is set.
+_DRAW = {
+    "png": _draw_png,
+    "svg": lambda figure, file: FigureCanvasSVG(figure).print_svg(file, metadata={"Date": None}),
+    "pdf": lambda figure, file: FigureCanvasPdf(figure).print_pdf(
+        file, metadata={"CreationDate": None}
+    ),
+}
 
 
 def in_rows(layers: list, most: int) -> Iterator[tuple[list, str, str]]:
@@ -131,6 +156,23 @@ def difference_limit(largest: Iterable[float]) -> float:
         return 1.0
     digit = 10.0 ** math.floor(math.log10(limit))
     return math.ceil(limit / digit - 1e-9) * digit
+
+
+def own_scale(values: Iterable[np.ndarray], end: float) -> tuple[float, float, str]:
+    """Ends of a scale of colours, from 0 to ``end`` unless all values lie near one of them.
+
+    Returns:
+        The lower end, the upper end, and for the caption a sentence, empty for the whole scale.
+    """
+    shown = np.concatenate([np.ravel(x) for x in values])
+    low, high = float(shown.min()), float(shown.max())
+    if 0 < high <= NEAR * end:
+        limit = difference_limit([high])
+        return 0.0, limit, f" All values are small: the scale ends at {limit:g}, not at {end:.3g}."
+    if low >= (1 - NEAR) * end and low < end:
+        start = round(end - difference_limit([end - low]), 12)
+        return start, end, f" All values are large: the scale begins at {start:g}, not at 0."
+    return 0.0, end, ""
 
 
 def data_uri(svg: bytes) -> str:

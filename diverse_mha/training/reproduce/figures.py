@@ -121,7 +121,8 @@ def save(
     trial = None if choices.updates is None else f"a trial of {choices.updates:,} updates"
     for plot in plots:
         plot.figure.suptitle("\n".join(filter(None, [plot.title, warning, trial])), fontsize=8)
-        write_files({folder / f"{plot.name}.{end}": drawn(plot, end) for end in ("svg", "png")})
+        pictures = drawn(plot, ("svg", "png"))
+        write_files({folder / f"{plot.name}.{end}": one for end, one in pictures.items()})
     text = [f"**{item.heading}**", *dict.fromkeys(plot.caption for plot in plots)]
     text += [*notes, *caveats(choices)]
     text += [] if study else item.notes
