@@ -12,6 +12,7 @@ from diverse_mha.analysis.figures import tsne
 from diverse_mha.analysis.figures.attention import HEIGHT, attention_beside, attention_maps
 from diverse_mha.analysis.figures.beside import beside_maps
 from diverse_mha.analysis.figures.curves import curves_of_layers, curves_of_models
+from diverse_mha.analysis.figures.fonts import FAMILY
 from diverse_mha.analysis.figures.heat_maps import heat_maps
 from diverse_mha.analysis.figures.style import DPI, PAGE, STYLE, drawn
 from diverse_mha.analysis.figures.tsne import head_map
@@ -253,3 +254,14 @@ def test_values_near_one_end_have_a_scale_of_their_own_and_the_caption_says_so(v
     (plot,) = attention_maps("m", attention(4, scale=value))
     low = limits if value < 0.2 else (0, 1)  # of attention the zeros are shown, too
     assert plot.figure.axes[0].images[0].get_clim() == pytest.approx(low)
+
+
+def test_letters_that_the_small_font_lacks_come_from_the_whole_one():
+    assert STYLE["font.family"][:2] == [FAMILY, "DejaVu Sans"]
+    sizes = []
+    for name in ("baseline", "базовый"):
+        (plot,) = beside_maps(two_layers(name, 0.5), two_layers("b", 0.5), "cka")
+        pdf = drawn(plot, ["pdf"])["pdf"]
+        assert b"/Type3" not in pdf
+        sizes.append(pdf.count(b"/FontFile2"))
+    assert sizes[0] < sizes[1], "another font where a name is Cyrillic"

@@ -295,54 +295,6 @@ def test_of_one_sentence_a_note_says_that_p_means_little(folder, capsys):
     assert note in capsys.readouterr().out
 
 
-def test_scores_of_another_program_over_sentences_and_seeds(folder, capsys):
-    generator = random.Random(5)
-    sentences = [generator.gauss(0.8, 0.05) for _ in range(200)]
-    files = {}
-    for name, gain in (("base", 0), ("good", 0.02), ("same", 0)):
-        for seed in (1, 2, 3):
-            values = [s + gain + generator.gauss(0, 0.01) for s in sentences]
-            files[name, seed] = folder / f"{name}-seed{seed}.txt"
-            files[name, seed].write_text("".join(f"{value}\n" for value in values))
-
-    def scores(name, seeds=(1, 2, 3)):
-        return ["--scores", f"{name}=" + ",".join(str(files[name, seed]) for seed in seeds)]
-
-    base, good, same = compare(folder, *scores("base"), *scores("good"), *scores("same"))
-    found = good["measures"]["score"]
-    assert found["difference"]["value"] == pytest.approx(0.02, abs=0.005)
-    assert found["difference"]["p"] < 0.001 < 0.05 < same["measures"]["score"]["difference"]["p"]
-    assert found["over_seeds"]["degrees"] == 4, "by seed, of the names of the files"
-    assert "+0.0" in capsys.readouterr().out
-    # With one seed a side the error is that of a mean of paired differences.
-    _, one = compare(folder, *scores("base", (1,)), *scores("good", (1,)))
-    apart = [
-        float(b) - float(a)
-        for a, b in zip(*(files[n, 1].read_text().split() for n in ("base", "good")), strict=True)
-    ]
-    error = one["measures"]["score"]["difference"]["standard_error"]
-    assert error == pytest.approx(stats.sem(apart), rel=0.1)
-
-
-@pytest.mark.parametrize(
-    ("text", "words", "message"),
-    [
-        ("0.5\nnan\n", [], "b, line 2: 'nan' is no number; give one number for each sentence"),
-        ("0.5\n", [], "b: has 1 scores, but .*a has 2; score the same sentences"),
-        ("", [], "b: is empty"),
-        ("1\n2\n", ["--tests", "sign"], "--tests: does not go with --scores"),
-        (None, [], "--scores is given once; give it for the baseline and for each system"),
-    ],
-)
-def test_scores_that_do_not_fit_are_refused(tmp_path, text, words, message):
-    (tmp_path / "a").write_text("0.5\n0.6\n")
-    (tmp_path / "b").write_text(text or "")
-    more = [] if text is None else ["--scores", f"b={tmp_path}/b"]
-    with pytest.raises(UserError, match=message) as error:
-        cli.run(["compare", "--scores", f"a={tmp_path}/a", *more, *words])
-    assert len(str(error.value).split()) <= 25
-
-
 def spoil(folder):
     (folder / "data/raw/test.en").write_text("other words here\n" * 60)
 
