@@ -1,15 +1,31 @@
 # shellcheck shell=bash
 # Sourced by the other scripts: sets up on first use, then gives `root` (the
-# repository) and `python` (the interpreter that has everything).
+# repository) and `python` (the interpreter that has everything). A script that
+# needs more modules than torch and fairseq names them in the array `needs`.
 root=$(CDPATH="" cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
-bash "$root/scripts/setup.sh" >&2 || exit $?  # stdout is the command's own
+
+# serves PYTHON MODULE...: whether it is a Python that fairseq runs on, and has the modules.
+serves() {
+    # A folder torch/ where one stands is no torch.
+    PYTHONSAFEPATH=1 "$1" -c 'import sys
+from importlib.util import find_spec as found
+fits = (3, 11) <= sys.version_info[:2] <= (3, 13)
+sys.exit(not (fits and all(map(found, sys.argv[1:]))))' "${@:2}" >/dev/null 2>&1
+}
+
+# shellcheck disable=SC2154 # needs: of the script that sources this
+# A python3 that has all of them serves, unless scripts/setup.sh was run here.
+if [[ -z ${DIVERSE_MHA_PYTHON:-} && ! -e $root/.venv && ! -L $root/.venv ]] &&
+    serves python3 torch fairseq ${needs[@]+"${needs[@]}"}; then
+    DIVERSE_MHA_PYTHON=$(command -v python3)
+    export DIVERSE_MHA_PYTHON
+fi
+bash "$root/scripts/setup.sh" >&2 || exit $? # stdout is the command's own
 python=${DIVERSE_MHA_PYTHON:-$root/.venv/bin/python}
 if [[ -n ${DIVERSE_MHA_PYTHON:-} ]]; then
     # Some scripts change the folder before they use it.
     [[ $python != */* || $python == /* ]] || python=$PWD/$python
-    if ! "$python" -c 'from importlib.util import find_spec as found
-import sys
-sys.exit(not (found("torch") and found("fairseq")))' >/dev/null 2>&1; then
+    if ! serves "$python" torch fairseq; then
         echo "error: DIVERSE_MHA_PYTHON=$DIVERSE_MHA_PYTHON: no Python that has torch and" \
             "fairseq; give another, or unset it for the one that scripts/setup.sh makes" >&2
         exit 2

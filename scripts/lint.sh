@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Checks the style of the Python code, and the shell scripts with shellcheck.
 set -euo pipefail
+needs=(ruff)
 . -- "$(dirname -- "${BASH_SOURCE[0]}")/env.sh"
 cd "$root"
 code=0

@@ -17,6 +17,9 @@ environment:
   CXX                   the C++ compiler that builds fairseq's compiled parts
   DIVERSE_MHA_PYTHON    a Python that has everything already: scripts use it
                         instead of .venv, and this script does nothing
+
+Scripts call this one on first use, unless python3 has torch and fairseq: then
+they use that.
 EOF
     exit 0
 fi
@@ -157,8 +160,12 @@ if ! compiled_parts_load; then
         --force-reinstall "$fairseq"
 fi
 
-echo "[4/4] this package, its analysis and test tools (10 s)"
+echo "[4/4] this package, its analysis and test tools (half a minute)"
 pip_install -c constraints.txt --no-build-isolation -e '.[analysis,dev]'
+# fairseq asks for torchaudio, which text does not need. Its one build is for CUDA: beside a torch
+# without CUDA it cannot be imported, and packages that try to use it fail.
+"$venv/bin/python" -c 'import torchaudio' >/dev/null 2>&1 ||
+    "$venv/bin/python" -m pip uninstall -qq -y torchaudio
 
 fingerprint >"$stamp.new"
 mv "$stamp.new" "$stamp"

@@ -15,6 +15,7 @@ EOF
     exit 0
 fi
 
+needs=(pytest xdist)
 . -- "$(dirname -- "${BASH_SOURCE[0]}")/env.sh"
 cd "$root"
 if (($#)); then

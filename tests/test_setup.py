@@ -1,10 +1,12 @@
 """What scripts/setup.sh says when the machine lacks something; nothing is installed here."""
 
+import importlib
 import os
 import re
 import shutil
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -207,6 +209,31 @@ def test_a_python_that_has_everything_replaces_the_set_up(machine):
     assert not (machine.root / ".venv").exists()
 
 
+@pytest.mark.parametrize("missing", [None, "fairseq", "pytest", ".venv is there"])
+def test_a_python3_that_has_all_serves_without_a_set_up(machine, missing):
+    shutil.copy(ROOT / "scripts" / "env.sh", machine.root / "scripts")
+    has = f"[[ $* != *{missing}* ]]"
+    machine.command("python3", f"[[ $* == *find_spec* ]] && {has}")
+    if missing == ".venv is there":
+        finished(machine)
+    script = 'set -eu; needs=(pytest); . scripts/env.sh; echo "$python"'
+    done = subprocess.run(
+        [shutil.which("bash"), "-c", script], cwd=machine.root, env={"PATH": str(machine.bin)},
+        capture_output=True, text=True,
+    )  # fmt: skip
+    if missing in ("fairseq", "pytest"):
+        refused(done, "fairseq runs on 3.11 to 3.13")  # of setup.sh, which it went to
+        return
+    used = machine.root / ".venv/bin/python" if missing else machine.bin / "python3"
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{used}\n", "")
+
+
+def test_nothing_is_installed_that_cannot_be_imported():
+    """Packages look for torchaudio, and fail on one that was built for another torch."""
+    if find_spec("torchaudio"):
+        importlib.import_module("torchaudio")
+
+
 def test_constraints_pin_versions_and_name_no_host():
     lines = (ROOT / "constraints.txt").read_text().splitlines()
     pins = [line for line in lines if line and not line.startswith("#")]
@@ -224,7 +251,9 @@ def test_the_supported_pythons_are_the_same_everywhere():
     assert [(3, minors[0]), (3, minors[-1])] == [doctor.FIRST, doctor.LAST]
     first, *between, last = (f"3.{minor}" for minor in minors)
     script = read("scripts/setup.sh")
-    assert f"(3, {minors[0]}) <= sys.version_info[:2] <= (3, {minors[-1]})" in script
+    for file in ("scripts/setup.sh", "scripts/env.sh"):
+        fits = f"(3, {minors[0]}) <= sys.version_info[:2] <= (3, {minors[-1]})"
+        assert fits in read(file), file
     assert " ".join(f"python3.{minor}" for minor in minors[::-1]) + "; do" in script
     said = ", ".join([first, *between]) + f" or {last}", f"{first} to {last}"
     for file in ("README.md", "docs/install.md", "CONTRIBUTING.md", "diverse_mha/doctor.py"):
