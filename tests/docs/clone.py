@@ -67,6 +67,13 @@ class Clone:
             return 124, f"not ready after {SECONDS} s"
         return done.returncode, done.stdout
 
+    def untracked(self) -> set[str]:
+        """List what git would add, but for what the tests put there."""
+        status = ["git", "status", "--porcelain"]
+        done = subprocess.run(status, cwd=self.folder, capture_output=True, text=True, check=True)
+        new = {line[3:] for line in done.stdout.splitlines() if line.startswith("??")}
+        return new - {"archives", "published/"}
+
     def complaint(self, command: Command) -> str | None:
         """Run a documented command; say what was wrong, if anything."""
         text = table.runnable(command.page, command.text)

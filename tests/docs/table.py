@@ -18,7 +18,7 @@ PLACEHOLDERS = {
         "RUN": "runs/wiki103_small/coda",
         "NAME.yaml key=value ...": "multi30k_small.yaml checkpoint.save_dir=runs/named",
         "baseline,ROW": "baseline,out",
-        "--output FOLDER": "--output figures",
+        "--output FOLDER": "--output runs/figures",
         "--from FOLDER": "--from archives",
     },
     "README.md": {"DATA ...": "data/multi30k/bin"},
