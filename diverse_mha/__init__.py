@@ -10,6 +10,8 @@ import logging
 import os
 import sys
 
+from diverse_mha.common.errors import say_interrupted
+
 __version__ = "0.1.0"
 
 # fairseq compares the folder of --user-dir with this list, letter by letter, in every process.
@@ -28,9 +30,13 @@ def register() -> None:
     from diverse_mha import compat, criterions, models, tasks  # noqa: F401
 
 
-# Our own commands register when they need to: most need neither fairseq nor torch to start. While
-# the package is imported for ``python -m diverse_mha.x``, the command's name is -m.
-if os.path.basename(sys.argv[0] if sys.argv else "") not in ("-m", "diverse-mha"):
+# While the package is imported for ``python -m diverse_mha.x``, the command's name is -m.
+_command = os.path.basename(sys.argv[0] if sys.argv else "")
+_ours = _command in ("-m", "diverse-mha")
+if _ours or _command.startswith("fairseq-"):
+    sys.excepthook = say_interrupted
+# Our own commands register when they need to: most need neither fairseq nor torch to start.
+if not _ours:
     try:
         import fairseq as _fairseq  # noqa: F401
     except Exception:  # whatever stops fairseq stops fairseq-train itself, loudly

@@ -4,6 +4,9 @@ import errno
 import os
 import sys
 from collections.abc import Callable
+from types import TracebackType
+
+INTERRUPTED = "interrupted; run the same command again to go on"
 
 
 class UserError(Exception):
@@ -46,7 +49,7 @@ def run_cli(main: Callable[[], int | None]) -> None:
     except UserError as error:
         code = _complain(str(error))
     except KeyboardInterrupt:
-        print("interrupted; run the same command again to go on", file=sys.stderr)
+        print(INTERRUPTED, file=sys.stderr)
         code = 130
     except BrokenPipeError:
         # The interpreter flushes stdout once more on its way out: give it somewhere to go.
@@ -55,6 +58,19 @@ def run_cli(main: Callable[[], int | None]) -> None:
     except OSError as error:
         code = _complain(describe_os_error(error))
     sys.exit(code)
+
+
+def say_interrupted(
+    kind: type[BaseException], error: BaseException, traceback: TracebackType | None
+) -> None:
+    """Say Ctrl-C in one line, and nothing else differently: Python's ``sys.excepthook``.
+
+    It serves a command outside :func:`run_cli`: while it is imported, or where it is fairseq's.
+    """
+    if issubclass(kind, KeyboardInterrupt):
+        print(INTERRUPTED, file=sys.stderr)
+    else:
+        sys.__excepthook__(kind, error, traceback)
 
 
 def describe_os_error(error: OSError) -> str:

@@ -304,7 +304,7 @@ def _read_recipe(path: Path) -> dict:
 def _fairseq(job: Job, settings: dict) -> list[str]:
     """Write the command line of one fairseq process."""
     if job.config is None:
-        command = [sys.executable, "-m", "fairseq_cli.train", *job.arguments]
+        command = [sys.executable, "-m", "diverse_mha.training.fairseq_train", *job.arguments]
         if job.setting("common", "user_dir") is None:
             command += ["--user-dir", str(USER_DIR)]
         for key, value in settings.items():

@@ -18,6 +18,7 @@ from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.places import CONFIGS, USER_DIR
 from diverse_mha.common.plugins import import_plugin
 from diverse_mha.training import launch
+from diverse_mha.training.fairseq_train import said_once
 
 CURE = "correct it in the recipe or on the command line; configs/ and docs/options.md have the keys"
 _NOT_SAID = re.compile(r"(full_key|\w+_type)\b|Set the|To append")
@@ -72,7 +73,6 @@ def main() -> None:
     from fairseq_cli import hydra_train
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
-    from torch.multiprocessing import ProcessRaisedException
 
     diverse_mha.register()
     job = job_of(sys.argv[1:])
@@ -83,14 +83,10 @@ def main() -> None:
         import_plugin(plugin)  # before Hydra looks up its keys
     check_quoted(job)
     try:
-        hydra_train.cli_main()
+        with said_once():
+            hydra_train.cli_main()
     except (HydraException, OmegaConfBaseException) as error:
         raise explain(job.config, error) from None
-    except ProcessRaisedException as error:  # in one of several on GPUs: its traceback is the text
-        kind, _, said = str(error).strip().rpartition("\n")[2].partition(": ")
-        if not kind.startswith(f"{UserError.__module__}."):
-            raise
-        raise UserError(said) from None
     except (KeyError, TypeError, AttributeError):
         unknown = next(unknown_names(job), None)
         if unknown is None:  # our own mistake, or fairseq's

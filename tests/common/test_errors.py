@@ -2,6 +2,8 @@
 
 import errno
 import io
+import signal
+import subprocess
 import sys
 
 import pytest
@@ -45,6 +47,19 @@ def raising(error):
 )
 def test_errors_are_one_line_with_a_code(error, code, line, capsys):
     assert ending(raising(error), capsys) == (code, line)
+
+
+@pytest.mark.parametrize("name", ["diverse-mha", "fairseq-train", "my-own-script"])
+def test_ctrl_c_while_a_command_is_imported_is_one_line_too(name):
+    # Without fairseq, which takes seconds to import.
+    script = (
+        f"import sys; sys.argv[0], sys.modules['fairseq'] = {name!r}, None\n"
+        "import diverse_mha\nraise KeyboardInterrupt"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == -signal.SIGINT
+    line = "interrupted; run the same command again to go on\n"
+    assert (done.stderr == line) == (name != "my-own-script"), done.stderr
 
 
 @pytest.mark.parametrize("result, code", [(None, 0), (0, 0), (3, 3)])

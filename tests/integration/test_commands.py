@@ -5,6 +5,10 @@ import math
 import os
 import pickle
 import re
+import signal
+import subprocess
+import sys
+import time
 
 import pytest
 import torch
@@ -264,6 +268,21 @@ def test_a_bad_option_ends_in_one_line_and_leaves_nothing(message, data, tmp_pat
     assert "Traceback" not in done.stderr
     assert message in done.stderr.splitlines()[-1]
     assert not list(tmp_path.glob("run/*.pt")), "fairseq leaves crash.pt once it has begun"
+
+
+def test_ctrl_c_during_a_training_is_one_line(data, tmp_path):
+    options = ["--user-dir", *TRAIN.format(plugin=PLUGIN).split()[1:], "--save-dir", tmp_path]
+    with open(tmp_path / "said", "w") as said:
+        command = [sys.executable, "-m", "diverse_mha.cli", "train", data, *options]
+        training = subprocess.Popen(list(map(str, command)), stdout=said, stderr=said, cwd=ROOT)
+    while "begin training epoch 2" not in (tmp_path / "said").read_text():
+        assert training.poll() is None
+        time.sleep(0.05)
+    training.send_signal(signal.SIGINT)
+    assert training.wait(30) == 130
+    said = (tmp_path / "said").read_text()
+    assert said.endswith("\ninterrupted; run the same command again to go on\n")
+    assert "Traceback" not in said
 
 
 def test_a_missing_data_folder_ends_in_one_line(tmp_path):

@@ -35,7 +35,7 @@ def option(command, name):
 def test_plain_training_passes_options_on(data):
     job = launch.parse([str(data), "--arch", "x", "--lr", "1e-3"])
     ((command, environment),) = launch.commands(job, gpus=0, port=1)
-    assert command[:3] == [sys.executable, "-m", "fairseq_cli.train"]
+    assert command[:3] == [sys.executable, "-m", "diverse_mha.training.fairseq_train"]
     assert command[3:8] == [str(data), "--arch", "x", "--lr", "1e-3"]
     assert option(command, "--user-dir") == str(launch.USER_DIR)
     assert "--distributed-world-size" not in command

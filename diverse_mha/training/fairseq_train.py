@@ -1,0 +1,40 @@
+"""fairseq-train for ``scripts/train.sh``: whatever ends it, Ctrl-C too, is said in one line."""
+
+import contextlib
+import sys
+from collections.abc import Iterator
+
+import diverse_mha
+from diverse_mha.common.errors import UserError, run_cli
+
+
+@contextlib.contextmanager
+def said_once() -> Iterator[None]:
+    """Turn what one of several processes on GPUs refuses, a traceback as text, into its line.
+
+    Raises:
+        UserError: instead of torch's error.
+    """
+    from torch.multiprocessing import ProcessRaisedException
+
+    try:
+        yield
+    except ProcessRaisedException as error:
+        kind, _, said = str(error).strip().rpartition("\n")[2].partition(": ")
+        if not kind.startswith(f"{UserError.__module__}."):
+            raise
+        raise UserError(said) from None
+
+
+def main() -> None:
+    """Run fairseq-train with the words of the command line."""
+    from fairseq_cli import train
+
+    diverse_mha.register()
+    sys.argv[0] = "fairseq-train"  # what its usage calls it
+    with said_once():
+        train.cli_main()
+
+
+if __name__ == "__main__":
+    run_cli(main)
