@@ -43,12 +43,9 @@ from diverse_mha.common.old_checkpoints import mend_language_model
 from diverse_mha.common.processes import hold
 from diverse_mha.common.replacing import in_place_of
 from diverse_mha.common.resuming import note_processes, same_place, say_batch, stop_if_done
-from diverse_mha.common.starting_point import (
-    FINETUNE,
-    check_method,
-    check_settings,
-    check_start,
-)
+from diverse_mha.common.same_run import compare_runs, say_changes
+from diverse_mha.common.starting_point import FINETUNE, check_settings, check_start
+from diverse_mha.common.time_left import say_length
 
 #: What loading a file raises that is cut off, no checkpoint, or refused.
 LOADING_ERRORS = (
@@ -228,19 +225,19 @@ def check_and_load(load, cfg, trainer, **passed):
         warm = loading(path, warm=option == FINETUNE) if loading else nullcontext()
         with warm, same_place(trainer.cfg):
             loaded = load(cfg, trainer, **passed)
-    except KeyError as error:
+    except Exception as error:
+        # The options say more than what follows from them.
+        compare_runs(trainer, option, path, _last_read, fits=False)
         # fairseq begins an average of weights that it has let go of.
-        if trainer.cfg.ema.store_ema and error.args == ("model",):
+        if isinstance(error, KeyError) and trainer.cfg.ema.store_ema and error.args == ("model",):
             raise OptionError(f"--store-ema: {path} has no average to go on with") from error
+        if isinstance(error, AssertionError) and "please reset the optimizer" in str(error):
+            raise OptionError(f"{path}: {error}") from error
         raise
-    if option is None and _last_read.get("path") == path:
-        own = {
-            "criterion": getattr(criterion, "method_options", ()),
-            "model": getattr(trainer.get_model(), "method_options", ()),
-        }
-        check_method(path, _last_read["cfg"], trainer.cfg, own)
-    stop_if_done(trainer, path)
+    say_changes(path, compare_runs(trainer, option, path, _last_read))
+    stop_if_done(trainer, path, *loaded)
     say_batch(trainer.cfg)
+    say_length(trainer, loaded[1])
     return loaded
 
 

@@ -3,7 +3,6 @@
 import argparse
 import inspect
 import logging
-import math
 import os
 import pickle
 import resource
@@ -28,6 +27,7 @@ from fairseq.tasks import TASK_REGISTRY, FairseqTask, LegacyFairseqTask
 from fairseq.trainer import Trainer
 
 from diverse_mha import compat, tasks  # noqa: F401 (registers)
+from diverse_mha.common import same_run, time_left
 from diverse_mha.common.errors import OptionError
 
 
@@ -262,8 +262,13 @@ def training(tmp_path, **model):
     trainer = mock.MagicMock(checkpoint_suffix="")
     trainer.get_model.return_value = torch.nn.Identity()
     trainer.cfg.model = argparse.Namespace(**model)
-    trainer.cfg.optimization.max_update = 0
+    trainer.cfg.optimization.max_update = trainer.cfg.optimization.max_epoch = 0
+    trainer.cfg.optimization.update_freq = [1]
     trainer.cfg.dataset.max_tokens = None
+    trainer.get_num_updates.return_value = 0
+    epochs = mock.MagicMock(next_epoch_idx=3, iterations_in_epoch=0)
+    epochs.__len__.return_value = 50
+    trainer.get_train_iterator.return_value = epochs
     return CheckpointConfig(save_dir=str(tmp_path)), trainer
 
 
@@ -291,16 +296,51 @@ def test_a_folder_is_held_by_the_process_that_writes_to_it(tmp_path, monkeypatch
     checkpoint_utils.load_checkpoint(config, trainer)
 
 
-@pytest.mark.parametrize(("done", "stops"), [(4, False), (5, True), (6, True)])
-def test_a_training_that_has_its_updates_makes_no_more(done, stops, tmp_path, caplog):
+@pytest.mark.parametrize(
+    ("updates", "epochs", "said"),
+    [
+        (201, 0, "to train: 101 updates, 2.0 epochs of 50 updates"),
+        (0, 4, "to train: 100 updates, 2.0 epochs of 50 updates"),
+        (120, 4, "to train: 20 updates, 0.4 epochs of 50 updates"),
+        (0, 0, "to train: epochs of 50 updates; neither max update nor max epoch ends them"),
+        (100, 4, "has all 100 updates: nothing is left to train"),
+        (99, 0, "has all 99 updates: nothing is left to train"),
+        (0, 2, "has all 2 epochs: nothing is left to train"),
+    ],
+)
+def test_what_is_left_to_train_is_said_and_no_more_is_trained(
+    updates, epochs, said, tmp_path, caplog
+):
+    caplog.set_level(logging.INFO)
+    config, trainer = training(tmp_path)
+    (tmp_path / "checkpoint_last.pt").touch()
+    trainer.load_checkpoint.return_value = {"train_iterator": {"epoch": 3}}
+    trainer.get_num_updates.return_value = 100
+    wanted = trainer.cfg.optimization
+    wanted.max_update, wanted.max_epoch = updates, epochs
+    checkpoint_utils.load_checkpoint(config, trainer)
+    assert (wanted.max_epoch == -1) == ("nothing" in said), "fairseq's loop is not entered"
+    for line in ("done training in 0.0 seconds", "done training in 9.0 seconds"):
+        logging.getLogger("fairseq_cli.train").info(line)
+    assert [said in line for line in caplog.messages].count(True) == 1
+    assert caplog.messages[-1] == "done training in 9.0 seconds"  # of another training
+
+
+def test_after_a_hundred_updates_the_time_left_is_said(tmp_path, caplog, monkeypatch):
+    caplog.set_level(logging.INFO)
     config, trainer = training(tmp_path)
     trainer.load_checkpoint.return_value = None
-    trainer.get_num_updates.return_value = done
-    trainer.cfg.optimization.max_update = 5
-    trainer.cfg.optimization.stop_min_lr = -1.0
+    trainer.cfg.optimization.max_update = 1100
+    clock = iter(range(0, 10_000, 2))
+    monkeypatch.setattr(time_left.time, "monotonic", lambda: next(clock))
+    step = trainer.train_step
     checkpoint_utils.load_checkpoint(config, trainer)
-    assert trainer.cfg.optimization.stop_min_lr == (math.inf if stops else -1.0)
-    assert len(caplog.messages) == stops
+    for update in range(1, 120):
+        trainer.get_num_updates.return_value = update
+        trainer.train_step([])
+    assert step.call_count == 119 and trainer.train_step is step
+    told = [line for line in caplog.messages if "left" in line]
+    assert told == ["2.00 s an update: about 33 min left for 1,000 updates"]
 
 
 def test_the_size_of_an_update_is_said(tmp_path, caplog):
@@ -324,7 +364,7 @@ def test_a_run_that_goes_on_is_compared_with_its_checkpoint(tmp_path, monkeypatc
     read = {"path": str(tmp_path / "checkpoint_last.pt"), "cfg": {"common": {"seed": 1}}}
     monkeypatch.setattr(compat, "_last_read", read)
     compared = []
-    monkeypatch.setattr(compat, "check_method", lambda *words: compared.append(words[:3]))
+    monkeypatch.setattr(same_run, "check_same_run", lambda *words: compared.append(words[:3]) or [])
     checkpoint_utils.load_checkpoint(config, trainer)
     assert compared == [(read["path"], read["cfg"], trainer.cfg)]
     read["path"] = "another.pt"  # of an evaluation, say
@@ -339,6 +379,14 @@ def test_validation_parses_its_options_without_a_task(monkeypatch):
     assert (parsed.task, parsed.data) == ("translation", "bin")
     given = options.parse_args_and_arch(options.get_validation_parser(), suppress_defaults=True)
     assert not hasattr(given, "task"), "only what is given is put over the checkpoint's"
+
+
+def test_a_name_that_omegaconf_would_fill_in_is_refused(monkeypatch):
+    words = ["bin", "--arch", "transformer_disagree", "--save-dir"]
+    with pytest.raises(ValueError, match=r"^--save-dir a\$\{b\}: fairseq takes .*; rename the f"):
+        options.parse_args_and_arch(options.get_training_parser(), [*words, "a${b}"])
+    monkeypatch.setenv("RUN", "here")
+    options.parse_args_and_arch(options.get_training_parser(), [*words, "${oc.env:RUN}"])
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,11 @@
 """A training that goes on: its place in the epoch, its end, and how much an update is."""
 
 import logging
-import math
 from contextlib import contextmanager
 
 from fairseq.data.iterators import EpochBatchIterator
+
+from diverse_mha.common.time_left import NOTHING_LEFT
 
 logger = logging.getLogger(__name__)
 
@@ -56,22 +57,35 @@ def same_place(cfg):
         EpochBatchIterator.load_state_dict = load
 
 
-def stop_if_done(trainer, path: str) -> None:
-    """Let a training that has all its updates end: fairseq would make one more, and save it.
+def stop_if_done(trainer, path: str, state: dict | None, epochs) -> None:
+    """Let a training that has all its updates or epochs end, and say so in its last line.
+
+    fairseq would make one more update, and save it; of the epochs it says nothing.
 
     Args:
         trainer: fairseq's, with the checkpoint loaded.
         path: the checkpoint.
+        state: what else the checkpoint had; None where there was none.
+        epochs: fairseq's iterator of epochs, at the place of the checkpoint.
     """
-    optimization = trainer.cfg.optimization
-    if 0 < optimization.max_update <= trainer.get_num_updates():
-        logger.warning(
-            "%s has all %s updates of --max-update: nothing is left to train; for another training "
-            "name another --save-dir",
-            path,
-            f"{optimization.max_update:,}",
-        )
-        optimization.stop_min_lr = math.inf  # the one thing that fairseq looks at beforehand
+    wanted = trainer.cfg.optimization
+    if 0 < wanted.max_update <= trainer.get_num_updates():
+        done = f"all {wanted.max_update:,} updates"
+    elif state is not None and 0 < wanted.max_epoch < epochs.next_epoch_idx:
+        done = f"all {wanted.max_epoch:,} epochs"
+    else:
+        return
+    wanted.max_epoch = -1  # the loop over epochs is not entered
+    text = f"{path} has {done}: {NOTHING_LEFT}; for another training choose another save dir"
+    log = logging.getLogger("fairseq_cli.train")
+
+    def instead(record: logging.LogRecord) -> bool:
+        if record.getMessage().startswith("done training in "):
+            record.msg, record.args = text, ()
+            log.removeFilter(instead)
+        return True
+
+    log.addFilter(instead)
 
 
 def say_batch(cfg) -> None:

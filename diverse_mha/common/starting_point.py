@@ -6,11 +6,11 @@ is imported, ``compat.py`` for every other way of training.
 """
 
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from diverse_mha.common.errors import OptionError
-from diverse_mha.common.options import flag, same_value
+from diverse_mha.common.options import flag
 
 #: What ``--restore-file`` is by default, and the one name that fairseq looks up in the save folder.
 LAST = "checkpoint_last.pt"
@@ -59,46 +59,6 @@ def check_start(
             cure = f"give {os.path.join(save_dir, given)}"
         raise OptionError(f"{option} {path}: no such checkpoint; {cure}")
     return option, path
-
-
-def check_method(
-    path: str, saved: Mapping | None, now: Mapping, own: Mapping[str, Collection[str]]
-) -> None:
-    """Refuse to go on with another method, or seed, than the run in the folder was begun with.
-
-    fairseq would, and the model would be of both; most often it was the folder that was forgotten.
-    Refused, too, is a criterion without an option that it had: the plugin of a term is missing.
-
-    Args:
-        path: the last checkpoint of the folder.
-        saved: the options in it; None where it has none by groups.
-        now: those of the training.
-        own: by group, the options that make a method; where there are none, nothing is compared.
-
-    Raises:
-        OptionError: naming the first option that differs, with both values, or that is missing.
-    """
-    if not saved or not any(own.values()):
-        return
-    for group, names in {"common": ("seed",), **own}.items():
-        before, after = saved.get(group) or {}, now[group]
-        for name in names:
-            if name in before and not same_value(before[name], after[name]):
-                raise OptionError(
-                    f"{path}: trained with {flag(name)} {before[name]}, which is now "
-                    f"{after[name]}; give another --save-dir, or, if that run is to go on so, "
-                    f"--restore-file {os.path.join(os.path.dirname(path), LAST)}"
-                )
-    before, after = saved.get("criterion") or {}, now["criterion"]
-    if not own.get("criterion") or before.get("_name") != after.get("_name"):
-        return  # another criterion has other options
-    for name, value in before.items():
-        off = value in (None, False, "") or same_value(value, 0)
-        if name not in after and not off:
-            raise OptionError(
-                f"{path}: trained with {flag(name)} {value}, which nothing registers now; give the "
-                "--user-dir of that training"
-            )
 
 
 def check_settings(options: Any, metric: str, ours: bool) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from statistics import median
 
 from diverse_mha.common.errors import UserError
+from diverse_mha.common.time_left import NOTHING_LEFT, duration
 
 TRAIN_LOG = "train.log"  # what a recipe leaves beside its checkpoints
 _LOADED = re.compile(r"Loaded checkpoint .* @ (\d+) updates\)")
@@ -117,8 +118,10 @@ def finished(path: Path) -> bool:
     if not path.is_file():
         return False
     start = _PARAMETERS.split(path.read_text(encoding="utf-8", errors="replace"))[-1]
-    ended = (start.splitlines() or [""])[-1].startswith("done training in ")
-    return ended and _OUT_OF_TIME not in start
+    last = (start.splitlines() or [""])[-1]
+    return NOTHING_LEFT in last or (
+        last.startswith("done training in ") and _OUT_OF_TIME not in start
+    )
 
 
 class Progress:
@@ -151,7 +154,7 @@ class Progress:
             self._start = share, now
         begun, since = self._start
         if share > begun:
-            words += f", {_duration((now - since) * (1 - share) / (share - begun))} left"
+            words += f", {duration((now - since) * (1 - share) / (share - begun))} left"
         return share, words
 
     def _last(self) -> tuple[int, float] | None:
@@ -165,12 +168,6 @@ class Progress:
             if "num_updates" in entry and "update" in entry:
                 return int(entry["num_updates"]), entry["update"]
         return None
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def _json_entry(line: str) -> dict:

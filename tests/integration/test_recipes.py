@@ -48,6 +48,8 @@ def settings(recipe: str, data) -> list[str]:
         words += [f"++model.{side}_{size}={value}" for size, value in SIZES.items()]
     if task == "diverse_translation":
         words += LANGUAGES
+    if composed["lr_scheduler"]["_name"] == "polynomial_decay":  # one of another length is refused
+        words.append("++lr_scheduler.total_num_update=4")
     if composed["criterion"]["_name"].startswith("adaptive"):
         words += ADAPTIVE
     return words

@@ -93,6 +93,7 @@ def test_a_training_that_its_time_stopped_goes_on(tmp_path):
         ([*LOG, *end], True),
         ([*LOG, time, *end], False),
         ([*LOG, time, *end, *LOG, *end], True),  # that was the start before
+        ([*LOG, "a.pt has all 20 updates: nothing is left to train; choose another"], True),
     ):
         path.write_text("\n".join(lines))
         assert finished(path) == done

@@ -1,0 +1,143 @@
+"""A training that goes on is the one that was begun, or is refused; what else changed is said."""
+
+import pytest
+
+from diverse_mha.common.errors import OptionError
+from diverse_mha.common.same_run import changes, check_same_run, say_changes
+from diverse_mha.common.starting_point import LAST
+
+TERMS_SAVED = {"hsic_weight": 0.0, "disagreement_weight": "encoder=1,cross=0.5"}
+SAVED = {"common": {"seed": 1}, "criterion": TERMS_SAVED, "model": {"drophead": 0.1}}
+OWN = {"criterion": ("hsic_weight", "disagreement_weight", "newer"), "model": ("drophead",)}
+LIKE = {"hsic_weight": "0", "disagreement_weight": "encoder=1.0, cross=0.50", "newer": 5}
+UNLIKE = {**LIKE, "disagreement_weight": "encoder=1.0,cross=0.51"}
+
+
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [
+        ({}, None),
+        ({"criterion": LIKE}, None),
+        (
+            {"criterion": UNLIKE},
+            "--disagreement-weight encoder=1,cross=0.5, .* now encoder=1.0,cross",
+        ),
+        ({"common": {"seed": 2}}, "last-b.pt: trained with --seed 1, which is now 2; give another"),
+        (
+            {"criterion": {**LIKE, "hsic_weight": 1e-7, "newer": 1}},
+            "--hsic-weight 0.0, .* now 1e-07",
+        ),
+        # fairseq puts the suffix into what it is given.
+        ({"model": {"drophead": 0.0}}, f"--drophead 0.1, .* or, if .* --restore-file run/{LAST}$"),
+    ],
+)
+def test_a_run_does_not_go_on_as_another(changed, named):
+    path = "run/checkpoint_last-b.pt"
+    now = {**SAVED, "criterion": {**TERMS_SAVED, "hsic_weight": 0, "newer": 5}, **changed}
+    check_same_run(path, SAVED, now, {"criterion": (), "model": ()})  # stock fairseq's
+    check_same_run(path, None, now, OWN)  # of before there were groups
+    if named is None:
+        check_same_run(path, SAVED, now, OWN)
+        return
+    with pytest.raises(OptionError, match=named):
+        check_same_run(path, SAVED, now, OWN)
+
+
+@pytest.mark.parametrize("off", ["0.0", 0.0, None, False, ""])
+def test_a_run_does_not_go_on_without_the_plugin_of_its_term(off):
+    begun = {"common": {"seed": 1}, "criterion": {**TERMS_SAVED, "balance_weight": off}}
+    now = {**SAVED, "criterion": {**TERMS_SAVED}}
+    check_same_run("run/checkpoint_last.pt", begun, now, OWN)  # a term that is off
+    begun["criterion"]["balance_weight"] = "encoder=0.5"
+    with pytest.raises(OptionError, match="--balance-weight encoder=0.5, which nothing registers"):
+        check_same_run("run/checkpoint_last.pt", begun, now, OWN)
+    check_same_run("run/checkpoint_last.pt", begun, now, {"criterion": ()})  # stock fairseq's
+    now["criterion"]["_name"] = "another"  # whose options are others
+    check_same_run("run/checkpoint_last.pt", begun, now, OWN)
+
+
+RUN = {
+    "common": {"seed": 1, "bf16": True, "log_interval": 50, "user_dir": "a"},
+    "model": {"_name": "transformer_disagree", "dropout": 0.1, "checkpoint_activations": False},
+    "task": {"_name": "diverse_translation", "data": "DATA", "source_lang": None},
+    "criterion": {"_name": "with_diversity", "label_smoothing": 0.1, "hsic_weight": "0.0"},
+    "optimization": {"lr": [0.004], "max_update": 100, "update_freq": [1]},
+    "optimizer": {"_name": "adam", "adam_betas": "(0.9, 0.98)"},
+    "lr_scheduler": {"_name": "tri_stage", "lr": [0.004], "warmup_updates": 500, "max_update": 100},
+    "dataset": {"max_tokens": 2000, "num_workers": 0},
+    "checkpoint": {"save_dir": "run", "reset_optimizer": False},
+}
+OTHERS = [
+    ("model", {"dropout": 0.3}, "--dropout 0.1, which is now 0.3; .*--restore-file run/"),
+    ("task", {"data": "OTHER"}, "--data .*/data, which is now .*/other; "),
+    ("criterion", {"label_smoothing": 0.0}, "--label-smoothing 0.1"),
+    ("criterion", {"_name": "adaptive_loss"}, "--criterion with_diversity, .* now adaptive_loss"),
+    ("optimization", {"lr": [0.001]}, "--lr 0.004, which is now 0.001"),
+    (
+        "optimizer",
+        {"_name": "nag"},
+        "--optimizer adam, which is now nag; .* go on so, --reset-optimizer$",
+    ),
+    ("optimizer", {"adam_betas": [0.9, 0.999]}, "--adam-betas"),
+    ("lr_scheduler", {"warmup_updates": 10}, "--warmup-updates 500"),
+    ("lr_scheduler", {"max_update": 200, "lr": 1}, "--max-update 100, which is now 200"),
+]
+MEANT = {
+    "criterion": "reset_optimizer",
+    "optimizer": "reset_optimizer",
+    "optimization": "reset_lr_scheduler",
+    "lr_scheduler": "reset_lr_scheduler",
+    "task": "reset_dataloader",
+}
+ALIKE = {
+    "common": {"log_interval": 10, "user_dir": "b"},
+    "model": {"_name": "transformer_disagree_small"},
+    "task": {"source_lang": "de"},
+    "optimizer": {"adam_betas": [0.9, 0.98]},
+    "dataset": {"num_workers": 2},
+}
+
+
+def changed(tmp_path, group, options, checkpoint=()):
+    """The options of a run, and those with which it is started again."""
+    now = RUN | {group: RUN[group] | dict(options)}
+    now["checkpoint"] = now["checkpoint"] | dict(checkpoint)
+    found = []
+    for run in (RUN, now):
+        data = {"DATA": tmp_path / "data", "OTHER": tmp_path / "other"}[run["task"]["data"]]
+        found.append(run | {"task": run["task"] | {"data": str(data)}})
+    return found
+
+
+@pytest.mark.parametrize(("group", "options", "named"), OTHERS)
+def test_what_makes_it_another_run_is_refused_unless_it_is_meant(group, options, named, tmp_path):
+    (tmp_path / "data").mkdir()
+    path = "run/checkpoint_last.pt"
+    with pytest.raises(OptionError, match=named):
+        check_same_run(path, *changed(tmp_path, group, options), OWN)
+    with pytest.raises(OptionError, match="another --save-dir, or, there, --finetune-from-model r"):
+        check_same_run(path, *changed(tmp_path, group, options), OWN, fits=False)
+    if group in MEANT:
+        meant = changed(tmp_path, group, options, {MEANT[group]: True})
+        (found,) = check_same_run(path, *meant, OWN)
+        assert found[:2] == (group, next(iter(options)))
+
+
+def test_data_that_were_moved_are_the_same(tmp_path):
+    saved, now = changed(tmp_path, "task", {"data": "OTHER"})
+    assert [change.name for change in check_same_run("run/a.pt", saved, now, OWN)] == ["data"]
+
+
+@pytest.mark.parametrize("group", ALIKE)
+def test_what_changes_nothing_is_not_said(group, tmp_path):
+    assert not list(changes(*changed(tmp_path, group, ALIKE[group])))
+
+
+def test_what_else_changed_is_said_in_one_line(tmp_path, caplog):
+    saved, now = changed(tmp_path, "optimization", {"max_update": 200, "update_freq": [2]})
+    now["dataset"] = {"max_tokens": 4000, "num_workers": 1}
+    say_changes("run/a.pt", check_same_run("run/a.pt", saved, now, OWN))
+    assert caplog.messages == [
+        "run/a.pt goes on with other settings than it was trained with: max_update 100, now 200; "
+        "update_freq 1, now 2; max_tokens 2000, now 4000"
+    ]
