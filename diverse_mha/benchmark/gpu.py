@@ -56,7 +56,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--minutes", type=float, default=60, metavar="N", help="to take at most (default: 60)"
     )
     parser.add_argument(
-        "--out", type=Path, default=ROOT / "runs" / "check-gpu", metavar="FOLDER",
+        "--out", type=Path, default=Path("runs/check-gpu"), metavar="FOLDER",
         help="where the report goes (default: runs/check-gpu)",
     )  # fmt: skip
     parser.add_argument(

@@ -167,9 +167,9 @@ def _place(args: argparse.Namespace) -> Place:
             f"{ROOT}: no clone of diverse-mha, whose scripts reproduce runs; install one with "
             "pip install -e (a wheel has --list alone)"
         )
-    out = (args.out or ROOT / "runs" / "reproduce").absolute()
+    out = (args.out or Path("runs/reproduce")).absolute()  # where one stands, not in the clone
     check_folder("--out", out)
-    data = out / "smoke" / "data" if args.scale == "smoke" else ROOT / "data"
+    data = out / "smoke" / "data" if args.scale == "smoke" else Path("data").absolute()
     if args.gpus and args.scale == "smoke":
         raise UserError(f"--gpus {args.gpus}: the smoke scale trains on the CPU; leave it out")
     if args.local is not None and not args.local.is_dir():

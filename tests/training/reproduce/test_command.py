@@ -49,6 +49,15 @@ def test_dry_run_prints_commands_for_eight_gpus(capsys, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_runs_and_corpora_go_where_one_stands(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    reproduce("yun2021", "7", "--scale", "small", "--dry-run", "--rows", "baseline")
+    out = capsys.readouterr().out
+    assert f"checkpoint.save_dir={tmp_path}/runs/reproduce/small/runs/" in out
+    assert f"prepare-ptb.sh --out {tmp_path}/data/ptb" in out
+    assert f"task.data={tmp_path}/data/ptb/bin" in out
+
+
 def test_dry_run_shares_the_batch_among_the_gpus_there_are(capsys):
     reproduce("zheng2021", "2", "--scale", "paper", "--dry-run", "--gpus", "4")
     lines = [x for x in capsys.readouterr().out.splitlines() if "scripts/train.sh" in x]
