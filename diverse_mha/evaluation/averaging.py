@@ -48,9 +48,19 @@ def newest_checkpoints(folder: str | Path, count: int, by: str = "epoch") -> lis
     folder = Path(folder)
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder; give the --save-dir of a training run")
-    pattern, shape = {
-        "epoch": (_EPOCH, "checkpoint<epoch>.pt"),
-        "update": (_UPDATE, "checkpoint_<epoch>_<updates>.pt"),
+    pattern, shape, kept = {
+        "epoch": (
+            _EPOCH,
+            "checkpoint<epoch>.pt",
+            "train without --no-epoch-checkpoints (in a recipe: "
+            "checkpoint.no_epoch_checkpoints=false)",
+        ),
+        "update": (
+            _UPDATE,
+            "checkpoint_<epoch>_<updates>.pt",
+            "train with --save-interval-updates N (in a recipe: "
+            "checkpoint.save_interval_updates=N)",
+        ),
     }[by]
     names = ((path, pattern.fullmatch(path.name)) for path in folder.iterdir())
     found: dict[int, Path] = {}
@@ -63,7 +73,9 @@ def newest_checkpoints(folder: str | Path, count: int, by: str = "epoch") -> lis
     if by == "update":
         found |= _ends_of_epochs(found)
     if len(found) < count:
-        raise UserError(f"{folder}: --last {count}, but only {len(found)} files {shape} are there")
+        raise UserError(
+            f"{folder}: --last {count}, but only {len(found)} files {shape} are there; {kept}"
+        )
     numbers = sorted(found)[-count:]
     # Epochs count by one; updates by --save-interval-updates, which the smallest gap shows,
     # that before the first of them included: two alone would show no gap but their own.

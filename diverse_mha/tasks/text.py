@@ -43,9 +43,11 @@ class ExactResume(HalfPrecisionState):
                     "a language in the recipe is no, or another word that YAML takes for True or "
                     'False; quote it: "no"'
                 ) from error
+            # A command that reads a checkpoint takes what to read, languages too, from that.
+            cure = "give data like those that the checkpoint was trained on"
             raise OptionError(
                 f"data folder {folder} holds no {Path(error.filename).name}, but {there}; "
-                f"{cls.cure}"
+                f"{cure if kwargs.get('from_checkpoint') else cls.cure}"
             ) from error
         except Exception as error:
             if "Could not infer language pair" not in str(error):
