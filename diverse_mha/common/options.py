@@ -7,7 +7,8 @@ A method declares its options in a plain dataclass of ``option(...)`` fields bes
 import functools
 import logging
 import math
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import Field, field, fields
 from typing import Any, NamedTuple
 
@@ -19,6 +20,15 @@ logger = logging.getLogger(__name__)
 def flag(name: str) -> str:
     """Spell an option as on the command line: ``hsic_on`` is ``--hsic-on``."""
     return "--" + name.replace("_", "-")
+
+
+def as_keys(message: str, keys: Mapping[str, str]) -> str:
+    """Spell options in a message as the keys of a recipe, which ``keys`` has by option name."""
+
+    def key(option: re.Match) -> str:
+        return keys.get(option[1].replace("-", "_"), option[0])
+
+    return re.sub(r"(?<![\w-])--([a-z][a-z0-9-]*)", key, message)
 
 
 class Range(NamedTuple):

@@ -27,7 +27,7 @@ from pathlib import Path
 from diverse_mha.common.arguments import called
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.machine import cores
-from diverse_mha.common.options import flag
+from diverse_mha.common.options import as_keys, flag
 from diverse_mha.common.places import CONFIGS, USER_DIR, check_data_folder
 from diverse_mha.common.processes import Command, Interrupted, end, import_path, stoppable
 from diverse_mha.common.starting_point import LAST, check_start
@@ -56,6 +56,9 @@ examples:
 
 _PLAIN = re.compile(r"[\w\s./:+*%?@|-]*", re.ASCII)  # what Hydra's grammar takes without quotes
 _TRUE = ("true", "yes", "on", "y", "1")  # as OmegaConf reads them
+STARTS = ("save_dir", "restore_file", "finetune_from_model", "continue_once")
+#: Options that errors of this module name, as a recipe spells them.
+_KEYS = {"cpu": "common.cpu=true"} | {name: f"checkpoint.{name}" for name in STARTS}
 CPU_BACKENDS = ("legacy_ddp", "no_c10d")  # two names of the same
 
 
@@ -141,8 +144,7 @@ def check_job_start(job: Job) -> None:
     Raises:
         UserError: naming the option and the file.
     """
-    keys = ("save_dir", "restore_file", "finetune_from_model", "continue_once")
-    given = [job.setting("checkpoint", key) for key in keys]
+    given = [job.setting("checkpoint", key) for key in STARTS]
     save_dir, restore, *others = [None if name in ("None", "null") else name for name in given]
     names = [save_dir or "checkpoints", restore or LAST, *others]
     if any("${" in (name or "") for name in names):  # compat.py looks when Hydra has filled it in
@@ -246,6 +248,24 @@ def main(words: Sequence[str]) -> int:
         print(USAGE.format(train=called("train")), end="")
         return 0 if words else 2
     job = parse(words)
+    try:
+        workers = _prepare(job)
+    except UserError as error:
+        raise UserError(as_keys(str(error), _KEYS if job.config else {})) from None
+    if len(workers) > 1:
+        return run_workers(workers)
+    # Nothing to watch over: become fairseq, so that signals and the terminal are its own.
+    ((command, environment),) = workers
+    sys.stdout.flush()
+    os.execve(command[0], command, os.environ | import_path() | environment)
+
+
+def _prepare(job: Job) -> list[tuple[list[str], dict[str, str]]]:
+    """Check what can be checked without fairseq, and work out the processes to start.
+
+    Raises:
+        UserError: If the data, the start or the number of processes will not do.
+    """
     data = job.arguments[0] if job.config is None else job.setting("task", "data")
     if data is None or data == "???":  # Hydra's sign for a value that must be given
         raise UserError(f"{job.config}: no data folder; add task.data=DATA")
@@ -259,13 +279,7 @@ def main(words: Sequence[str]) -> int:
         import torch
 
         gpus = torch.cuda.device_count()
-    workers = commands(job, gpus, _free_port())
-    if len(workers) > 1:
-        return run_workers(workers)
-    # Nothing to watch over: become fairseq, so that signals and the terminal are its own.
-    ((command, environment),) = workers
-    sys.stdout.flush()
-    os.execve(command[0], command, os.environ | import_path() | environment)
+    return commands(job, gpus, _free_port())
 
 
 def _there(name: str) -> bool:

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import diverse_mha
 from diverse_mha.common.errors import UserError, run_cli
-from diverse_mha.common.places import CONFIGS, USER_DIR
+from diverse_mha.common.options import as_keys
+from diverse_mha.common.places import CONFIGS, NOT_FILLED_IN, USER_DIR
 from diverse_mha.common.plugins import import_plugin
 from diverse_mha.training import launch
 from diverse_mha.training.fairseq_train import said_once
@@ -45,6 +46,8 @@ def explain(recipe: Path, error: BaseException) -> UserError:
     cure = CURE
     if any("not in struct" in line for line in said):
         cure += "; one that the recipe has not got is written +KEY=VALUE"
+    if any(line.startswith("Interpolation key") for line in said):
+        cure = NOT_FILLED_IN
     return UserError(f"{recipe}: {', '.join(said)}; {cure}")
 
 
@@ -62,20 +65,43 @@ def unknown_names(job: launch.Job) -> Iterator[str]:
             yield f"{group}._name: there is no {name!r}; the nearest are {', '.join(close)}"
 
 
+def keys_of_options(job: launch.Job) -> dict[str, str]:
+    """Return, by the name of an option, the key that a recipe has for it."""
+    from fairseq import models, registry, tasks
+    from fairseq.dataclass.configs import FairseqConfig
+
+    kinds = {f.name: f.type for f in dataclasses.fields(FairseqConfig)}
+    chosen = {"model": models.MODEL_DATACLASS_REGISTRY, "task": tasks.TASK_DATACLASS_REGISTRY}
+    chosen |= {name: one["dataclass_registry"] for name, one in registry.REGISTRIES.items()}
+    kinds |= {group: known.get(job.setting(group, "_name")) for group, known in chosen.items()}
+    keys = {("arch" if group == "model" else group): f"{group}._name" for group in chosen}
+    for group, kind in sorted(kinds.items(), key=lambda item: item[0] in chosen):
+        for option in dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ():
+            keys.setdefault(option.name, f"{group}.{option.name}")
+    return keys
+
+
 def main() -> None:
     """Run fairseq-hydra-train with the words of the command line.
 
     Raises:
         UserError: if the recipe has a key or a name that does not exist, a value that is not one
-            of its type, or what a training refuses.
+            of its type, or what a training refuses; options are spelt as keys.
     """
+    job = job_of(sys.argv[1:])
+    try:
+        _train(job)
+    except UserError as error:
+        raise UserError(as_keys(str(error), keys_of_options(job))) from None
+
+
+def _train(job: launch.Job) -> None:
     logging.getLogger("hydra").setLevel(logging.INFO)  # fairseq lets all loggers speak
     from fairseq_cli import hydra_train
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
 
     diverse_mha.register()
-    job = job_of(sys.argv[1:])
     check_added(job)
     plugin = str(job.setting("common", "user_dir") or "")
     plugin = plugin.replace("${hydra:runtime.cwd}", os.getcwd())

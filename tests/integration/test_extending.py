@@ -95,7 +95,8 @@ def test_a_recipe_has_a_term_of_ones_own_and_an_option_by_its_old_name(data, tmp
     assert done.returncode == 0 and re.search(r"balance=[\d.]+", said), said[-3000:]
     assert said.count("--orthogonality-on is called --orthogonality-projections now") == 1
     done = train_with(tmp_path / "gone")
-    assert done.returncode == 2 and f"error: --user-dir {tmp_path}/gone: no package" in done.stderr
+    missing = f"error: common.user_dir {tmp_path}/gone: no package"
+    assert done.returncode == 2 and missing in done.stderr
 
 
 @pytest.mark.integration

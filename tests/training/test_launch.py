@@ -181,11 +181,12 @@ def test_a_start_that_lies_in_the_save_folder_alone_is_refused(data, tmp_path, m
     recipe = tmp_path / "my.yaml"
     recipe.write_text(f"task: {{data: {data}}}\ncheckpoint: {{save_dir: run}}\n")
     line = "--restore-file checkpoint3.pt: no such checkpoint; give run/checkpoint3.pt"
-    for words in (
-        [str(data), "--save-dir", "run", "--restore-file", "checkpoint3.pt"],
-        ["--config", str(recipe), "checkpoint.restore_file='checkpoint3.pt'"],
+    for words, option in (
+        ([str(data), "--save-dir", "run", "--restore-file", "checkpoint3.pt"], None),
+        (["--config", str(recipe), "checkpoint.restore_file='checkpoint3.pt'"], "a key"),
     ):
-        with pytest.raises(UserError, match=line):
+        said = line.replace("--restore-file", "checkpoint.restore_file") if option else line
+        with pytest.raises(UserError, match=said):
             launch.main(words)
     for start in ("run/checkpoint3.pt", "s3://elsewhere/a.pt", "${oc.env:START}", "null"):
         words = ["--config", str(recipe), f"checkpoint.restore_file={start}"]

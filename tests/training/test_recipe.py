@@ -8,6 +8,7 @@ from fairseq_cli import hydra_train
 from torch.multiprocessing import ProcessRaisedException
 
 from diverse_mha.common.errors import OptionError, UserError
+from diverse_mha.common.options import as_keys
 from diverse_mha.common.places import CONFIGS
 from diverse_mha.training import launch, recipe
 
@@ -15,8 +16,8 @@ from diverse_mha.training import launch, recipe
 @pytest.mark.parametrize(
     ("raised", "expected", "message"),
     [
-        (OptionError("--hsic-samples -1: must be 0 or more"), UserError, "--hsic-samples -1: must"),
-        (ValueError("--hsic-samples -1: of torch"), ProcessRaisedException, "of torch"),
+        (OptionError("--hsic-samples -1: must be 0"), UserError, "criterion.hsic_samples -1: must"),
+        (ValueError("--hsic-samples -1: of torch"), ProcessRaisedException, "--hsic-samples"),
     ],
 )
 def test_a_refusal_in_a_process_of_its_own_is_one_line(monkeypatch, raised, expected, message):
@@ -30,7 +31,21 @@ def test_a_refusal_in_a_process_of_its_own_is_one_line(monkeypatch, raised, expe
     with pytest.raises(expected) as caught:
         recipe.main()
     assert message in str(caught.value)
-    assert (str(caught.value) == str(raised)) == (expected is UserError)
+
+
+@pytest.mark.parametrize(
+    ("option", "key"),
+    [
+        ("give another --save-dir, or", "give another checkpoint.save_dir, or"),
+        ("--lr 0.1, --dropout 0.3", "optimization.lr 0.1, model.dropout 0.3"),
+        ("--source-lang and --seed", "task.source_lang and common.seed"),
+        ("--arch a; --criterion b", "model._name a; criterion._name b"),
+        ("--config x.yaml: --processes 3", "--config x.yaml: --processes 3"),  # of train.sh
+    ],
+)
+def test_errors_of_a_recipe_name_its_keys(option, key):
+    words = ["--config-dir", str(CONFIGS), "--config-name", "demo"]
+    assert as_keys(option, recipe.keys_of_options(recipe.job_of(words))) == key
 
 
 def test_a_group_that_is_a_name_by_itself_is_looked_up():
