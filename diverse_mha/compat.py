@@ -28,8 +28,9 @@ from fairseq.file_io import PathManager
 from fairseq.models import ARCH_MODEL_REGISTRY, FairseqEncoderDecoderModel, FairseqLanguageModel
 from fairseq.tasks import TASK_REGISTRY, FairseqTask
 from fairseq.tasks.language_modeling import LanguageModelingTask
-from omegaconf import AnyNode, DictConfig, ListConfig
+from omegaconf import AnyNode, DictConfig, ListConfig, OmegaConf
 from omegaconf.base import ContainerMetadata, Metadata
+from omegaconf.errors import OmegaConfBaseException
 
 from diverse_mha.common import (
     best_checkpoints,  # noqa: F401
@@ -40,6 +41,8 @@ from diverse_mha.common.checkpoint_options import check_readable
 from diverse_mha.common.errors import OptionError, describe_os_error
 from diverse_mha.common.files import whole_file
 from diverse_mha.common.old_checkpoints import mend_language_model
+from diverse_mha.common.options import flag
+from diverse_mha.common.places import NOT_FILLED_IN
 from diverse_mha.common.processes import hold
 from diverse_mha.common.replacing import in_place_of
 from diverse_mha.common.resuming import note_processes, same_place, say_batch, stop_if_done
@@ -308,6 +311,23 @@ def give_validation_a_task(parse, parser, *args, **kwargs):
     if parser.get_default("task") is None:
         parser.set_defaults(task="translation")
     return parse(parser, *args, **kwargs)
+
+
+@in_place_of(options, "parse_args_and_arch")
+def refuse_what_would_be_filled_in(parse, *args, **kwargs):
+    """Refuse a value with ``${``, such as a folder's name, which OmegaConf takes for a reference.
+
+    Raises:
+        OptionError: naming the option and the value, if it refers to nothing.
+    """
+    parsed = parse(*args, **kwargs)
+    for name, value in vars(parsed[0] if isinstance(parsed, tuple) else parsed).items():
+        if isinstance(value, str) and "${" in value:
+            try:
+                OmegaConf.to_container(OmegaConf.create({name: value}), resolve=True)
+            except OmegaConfBaseException as error:
+                raise OptionError(f"{flag(name)} {value}: {NOT_FILLED_IN}") from error
+    return parsed
 
 
 @in_place_of(options, "parse_args_and_arch")

@@ -24,7 +24,9 @@ def test_a_page(page, world, tmp_path):
     clone = world.clone(tmp_path / "clone", page)
     complaints = list(filter(None, map(clone.complaint, run)))
     assert not complaints, f"{len(complaints)} of {len(run)}:\n\n" + "\n\n".join(complaints)
-    assert page in REPORTS or not clone.untracked(), "what a command writes goes below runs/ or data/"
+    assert page in REPORTS or not clone.untracked(), (
+        "what a command writes goes below runs/ or data/"
+    )
 
 
 MARKED = [command for page in PAGES for command in commands(page) if command.not_run]
