@@ -136,6 +136,7 @@ find_python
 find_compiler
 check_python_parts
 
+trap 'echo "interrupted; run the same command again to go on" >&2; exit 130' INT
 seconds=$SECONDS
 echo "Setting up $venv with $("$python" -V)"
 echo "[1/4] an empty environment (10 s)"

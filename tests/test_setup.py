@@ -155,6 +155,16 @@ def test_a_set_up_that_is_killed_at_once_starts_again(machine, before):
     assert [path.name for path in (machine.root / ".venv").iterdir()] == ["set-up-begun"]
 
 
+def test_ctrl_c_during_a_set_up_is_one_line(machine):
+    machine.python()
+    machine.command("g++", "exit 0")
+    (machine.bin / "mkdir").unlink()
+    machine.command("mkdir", f'{shutil.which("mkdir")} "$@"; kill -INT $PPID')
+    done = machine.run()
+    line = "interrupted; run the same command again to go on\n"
+    assert (done.returncode, done.stderr) == (130, line)
+
+
 @pytest.mark.parametrize("made", ["folder", "link", "dangling", "file"])
 def test_an_environment_that_something_else_made_is_left_alone(machine, made):
     machine.python()
