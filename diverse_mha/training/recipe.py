@@ -16,7 +16,7 @@ from pathlib import Path
 import diverse_mha
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.options import as_keys
-from diverse_mha.common.places import CONFIGS, NOT_FILLED_IN, USER_DIR
+from diverse_mha.common.places import CONFIGS, USER_DIR
 from diverse_mha.common.plugins import import_plugin
 from diverse_mha.training import launch
 from diverse_mha.training.fairseq_train import said_once
@@ -47,7 +47,7 @@ def explain(recipe: Path, error: BaseException) -> UserError:
     if any("not in struct" in line for line in said):
         cure += "; one that the recipe has not got is written +KEY=VALUE"
     if any(line.startswith("Interpolation key") for line in said):
-        cure = NOT_FILLED_IN
+        cure += "; a folder's name may not hold ${"
     return UserError(f"{recipe}: {', '.join(said)}; {cure}")
 
 

@@ -111,7 +111,7 @@ RECIPES = [
     Row("value", RECIPE.format("value"), "'lots'", "correct it"),
     Row("list", RECIPE.format("list"), "optimization.lr", "correct it"),
     Row("choice", RECIPE.format("choice"), "'em-rooting'", "em-routing"),
-    Row("range", RECIPE.format("range"), "--drophead 2", "below 1"),
+    Row("range", RECIPE.format("range"), "model.drophead 2", "below 1"),
     Row("architecture", RECIPE.format("arch"), "'transformer_disagre'", "transformer_disagree"),
     Row("task", RECIPE.format("task"), "'translatoin'", "diverse_translation"),
     Row("criterion", RECIPE.format("criterion"), "'no_such'", "cross_entropy"),
