@@ -3,7 +3,7 @@
 fairseq offers no hooks for most of them: its functions are replaced. Others are in ``common/``: no
 evaluation, and checked options (``checkpoint_guard``), the best checkpoints by any score
 (``best_checkpoints``), whole texts in fairseq-eval-lm (``scored_blocks``), going on with another
-number of processes (``resuming``).
+number of processes (``resuming``), all examples in every epoch (``whole_epochs``).
 """
 
 import argparse
@@ -36,6 +36,7 @@ from diverse_mha.common import (
     best_checkpoints,  # noqa: F401
     checkpoint_guard,
     scored_blocks,  # noqa: F401
+    whole_epochs,  # noqa: F401
 )
 from diverse_mha.common.checkpoint_options import check_readable
 from diverse_mha.common.errors import OptionError, describe_os_error
@@ -250,7 +251,7 @@ def batches_of_whole_split(get, self, dataset, **settings):
 
     fairseq-fixed leaves out the last sentences of a validation or test split if their number is
     not a multiple of ``--required-batch-size-multiple`` (8 by default): 1,008 of 1,014. In
-    training they only come in another epoch. Nor are their batches drawn anew with each
+    training ``common/whole_epochs.py`` keeps them. Nor are their batches drawn anew with each
     validation, as those of training are with ``--rebuild-batches``.
     """
     # How to shuffle groups is said by fairseq's Trainer for the training subset alone.

@@ -146,13 +146,19 @@ def test_other_errors_of_saving_keep_their_traceback(tmp_path):
 
 
 class Samples(FairseqDataset):
-    """Ten samples of one token."""
+    """Samples of one token."""
+
+    def __init__(self, count=10):
+        self.count = count
 
     def __len__(self):
-        return 10
+        return self.count
+
+    def __getitem__(self, index):
+        return index
 
     def ordered_indices(self):
-        return np.arange(10)
+        return np.arange(self.count)
 
     def num_tokens_vec(self, indices):
         return np.ones(len(indices), dtype=np.int64)
@@ -162,15 +168,18 @@ class Samples(FairseqDataset):
 
 
 @pytest.mark.parametrize("task", ["translation", "diverse_translation", "sentence_classification"])
-def test_only_training_may_leave_out_the_last_samples(task):
+@pytest.mark.parametrize("count", [3, 8, 10])
+def test_all_samples_are_read_and_in_training_no_other_batch_changes(task, count):
     """Whatever the subset is called: fairseq's Trainer asks for it in a way of its own."""
     task = TASK_REGISTRY[task].__new__(TASK_REGISTRY[task])
     FairseqTask.__init__(task, None)
     settings = {"max_tokens": 100, "required_batch_size_multiple": 8}
-    evaluated = task.get_batch_iterator(Samples(), **settings)
-    trained = task.get_batch_iterator(Samples(), **settings, grouped_shuffling=False)
-    counts = [sum(map(len, batches.frozen_batches)) for batches in (evaluated, trained)]
-    assert counts == [10, 8]
+    evaluated = task.get_batch_iterator(Samples(count), **settings)
+    assert [len(batch) for batch in evaluated.frozen_batches] == [count]
+    trained = task.get_batch_iterator(Samples(count), **settings, grouped_shuffling=False)
+    rest = [count % 8] * (count % 8 > 0)
+    assert [len(batch) for batch in trained.frozen_batches] == [8] * (count // 8) + rest
+    assert len(trained.first_batch) == min(count, 8)
 
 
 def test_the_trainer_says_how_to_shuffle_groups_for_training_alone():

@@ -36,7 +36,7 @@ RUNS = {
 }
 _COMMON = f"""--user-dir {ROOT / "diverse_mha"} --optimizer adam --lr 1e-2
 --lr-scheduler inverse_sqrt --warmup-updates 4 --clip-norm 1.0 --num-workers 0 --cpu --seed 5
---required-batch-size-multiple 1 --ddp-backend legacy_ddp --log-format none"""
+--ddp-backend legacy_ddp --log-format none"""
 
 
 def words(arch: str, data: Path, save_dir: Path, *options) -> list[str]:
