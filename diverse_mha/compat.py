@@ -3,7 +3,8 @@
 fairseq offers no hooks for most of them: its functions are replaced. Others are in ``common/``: no
 evaluation, and checked options (``checkpoint_guard``), the best checkpoints by any score
 (``best_checkpoints``), whole texts in fairseq-eval-lm (``scored_blocks``), going on with another
-number of processes (``resuming``), all examples in every epoch (``whole_epochs``).
+number of processes (``resuming``) or other batches (``epoch_parts``), all examples in every epoch
+(``whole_epochs``).
 """
 
 import argparse
@@ -39,6 +40,7 @@ from diverse_mha.common import (
     whole_epochs,  # noqa: F401
 )
 from diverse_mha.common.checkpoint_options import check_readable
+from diverse_mha.common.epoch_parts import cut_again
 from diverse_mha.common.errors import OptionError, describe_os_error
 from diverse_mha.common.files import whole_file
 from diverse_mha.common.old_checkpoints import mend_language_model
@@ -256,7 +258,7 @@ def batches_of_whole_split(get, self, dataset, **settings):
     """
     # How to shuffle groups is said by fairseq's Trainer for the training subset alone.
     if "grouped_shuffling" in settings:
-        return get(self, dataset, **settings)
+        return cut_again(get, self, dataset, settings)
     settings["required_batch_size_multiple"] = 1
     rebuilt = getattr(self.cfg, "rebuild_batches", None)
     if rebuilt:

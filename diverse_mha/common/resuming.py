@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from fairseq.data.iterators import EpochBatchIterator
 
 from diverse_mha.common.time_left import NOTHING_LEFT
+from diverse_mha.common.epoch_parts import note_limits, same_examples
 
 logger = logging.getLogger(__name__)
 
@@ -13,21 +14,22 @@ logger = logging.getLogger(__name__)
 def note_processes(state: dict) -> None:
     """Write beside the place in the epoch, in a loaded checkpoint, how many processes there were.
 
-    The place counts the batches of one of them. fairseq hands it on from the process that reads
-    the file to the others, and the options, which have the number, not.
+    The place counts the batches of one of them, which are cut as the options say. fairseq hands it
+    on from the process that reads the file to the others, and the options not.
     """
     place = (state.get("extra_state") or {}).get("train_iterator")
     if place is not None:
-        options = (state.get("cfg") or {}).get("distributed_training") or {}
-        place["processes"] = options.get("distributed_world_size")
+        cfg = state.get("cfg") or {}
+        place["processes"] = (cfg.get("distributed_training") or {}).get("distributed_world_size")
+        note_limits(place, cfg.get("dataset") or {})
 
 
 @contextmanager
 def same_place(cfg):
-    """Let fairseq go on at the place in the data, whatever the number of processes.
+    """Let fairseq go on at the place in the data, whatever the batches and number of processes.
 
-    fairseq goes on after as many batches a process: with more processes it ends in an error or
-    leaves data out, with fewer it reads some twice.
+    fairseq goes on after as many batches a process: with more processes, or larger batches, it ends
+    in an error or leaves data out, with fewer, or smaller ones, it reads some twice.
 
     Args:
         cfg: the configuration of the training, by groups.
@@ -36,11 +38,12 @@ def same_place(cfg):
 
     def load_rescaled(self, place: dict) -> None:
         before, now = place.get("processes"), cfg.distributed_training.distributed_world_size
+        of_epochs = cfg.optimization.update_freq
+        # An update begins with all its batches: at an epoch's end there may be no others.
+        whole = of_epochs[min(place["epoch"], len(of_epochs)) - 1]
+        place = same_examples(self, place, whole)
         batches = place.get("iterations_in_epoch", 0)
         if before and before != now and batches:
-            of_epochs = cfg.optimization.update_freq
-            # An update begins with all its batches: at an epoch's end there may be no others.
-            whole = of_epochs[min(place["epoch"], len(of_epochs)) - 1]
             rescaled = batches * before // now // whole * whole
             logger.info(
                 "processes: %d in the checkpoint, now %d; each goes on after %d batches of the "
