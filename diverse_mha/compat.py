@@ -43,6 +43,7 @@ from diverse_mha.common.checkpoint_options import check_readable
 from diverse_mha.common.epoch_parts import cut_again
 from diverse_mha.common.errors import OptionError, describe_os_error
 from diverse_mha.common.files import whole_file
+from diverse_mha.common.finite_weights import check_finite
 from diverse_mha.common.old_checkpoints import mend_language_model
 from diverse_mha.common.options import flag
 from diverse_mha.common.places import NOT_FILLED_IN
@@ -121,12 +122,13 @@ def _refused(message: str, path: str) -> bool:
 
 @in_place_of(checkpoint_utils, "load_checkpoint_to_cpu")
 def load_or_explain(load, path, arg_overrides=None, *args, **kwargs):
-    """Load a checkpoint; one that is cut off or refused ends in one line that names the file."""
+    """Load a checkpoint; one that is cut off, refused or NaN ends in one line that names it."""
     try:
         with checkpoint_guard.reading(str(path), arg_overrides):
             state = load(path, arg_overrides, *args, **kwargs)
         mend_language_model(state)
         note_processes(state)
+        check_finite(str(path), state.get("model"))
         _last_read.update(path=str(path), cfg=state.get("cfg"))
         return state
     except OptionError:

@@ -11,6 +11,7 @@ import torch
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import whole_file
+from diverse_mha.common.finite_weights import check_finite
 from diverse_mha.common.processes import ended_in_order
 from diverse_mha.compat import LOADING_ERRORS, checkpoint_error, refusals_named
 from diverse_mha.tasks.data_files import dictionaries_named
@@ -31,7 +32,8 @@ def load_checkpoint(path: str | Path, *, mmap: bool = False) -> dict:
 
     Raises:
         UserError: If the file is missing, truncated, needs more than plain tensors and
-            configuration to load, or is no fairseq checkpoint.
+            configuration to load, or is no fairseq checkpoint; unless mapped, if a parameter
+            is not finite.
     """
     path = Path(path)
     if not path.is_file():
@@ -46,6 +48,8 @@ def load_checkpoint(path: str | Path, *, mmap: bool = False) -> dict:
         raise UserError(
             f"{path}: no fairseq checkpoint (it has no 'model' of tensors); give one that has"
         )
+    if not mmap:
+        check_finite(str(path), model)
     return state
 
 

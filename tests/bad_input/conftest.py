@@ -65,6 +65,11 @@ def _checkpoints(folder, save):  # noqa: F811
     names = list(state["model"])
     lacking = {name: state["model"][name] for name in names[:-1]}
     torch.save(state | {"model": lacking}, folder / "lacking.pt")
+    for name in ("best", "lm", "classifier"):
+        state = torch.load(folder / f"{name}.pt", weights_only=True)
+        for last in list(state["model"].values())[-3:]:
+            last.view(-1)[0] = float("nan")
+        torch.save(state, folder / f"nan-{name}.pt")
     (folder / "run").mkdir()
     for name in ("checkpoint1", "checkpoint2", "checkpoint4", "last"):
         shutil.copy(folder / "best.pt", folder / f"run/{name}.pt")

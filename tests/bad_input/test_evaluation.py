@@ -9,6 +9,7 @@ pytestmark = pytest.mark.integration
 HELP = "--help"
 WHOLE = "give a whole one"
 AGAIN = "fairseq-preprocess"
+DIVERGED = "take a checkpoint from before"
 ROWS = [
     # scripts/evaluate.sh
     Row("mt-no-checkpoint", "evaluate no.pt bin", "no.pt", "check the folder"),
@@ -54,6 +55,17 @@ ROWS = [
     Row("mt-raw-words", "evaluate best.pt bin --replace-unk", "--replace-unk", "leave it out"),
     Row("mt-vocabulary", "evaluate best.pt otherdict --beam 1 --max-len-b 5", "otherdict",
         "give the data"),
+    # Models that became NaN
+    Row("mt-nan", "evaluate nan-best.pt bin", "nan-best.pt: parameter ", DIVERGED),
+    Row("mt-nan-ensemble", "evaluate best.pt:nan-best.pt bin", "nan-best.pt: parameter ", DIVERGED),
+    Row("generate-nan", "fairseq-generate bin --path nan-best.pt", "nan-best.pt", DIVERGED),
+    Row("lm-nan", "evaluate-lm nan-lm.pt bin", "nan-lm.pt: parameter ", DIVERGED),
+    Row("class-nan", "evaluate-classifier nan-classifier.pt pairs", "nan-classifier.pt", DIVERGED),
+    Row("translate-nan", "translate nan-best.pt bin", "nan-best.pt: parameter ", DIVERGED),
+    Row("export-nan", "export nan-best.pt x.pt --format fairseq", "nan-best.pt", DIVERGED),
+    Row("average-nan", "average best.pt nan-best.pt -o x.pt", "nan-best.pt: param", DIVERGED),
+    Row("analyze-nan", "analyze nan-best.pt bin", "nan-best.pt: parameter ", DIVERGED),
+    Row("analyze-against-nan", "analyze best.pt bin --against nan-best.pt", "nan-best.pt", DIVERGED),
     # scripts/evaluate-lm.sh
     Row("lm-translation", "evaluate-lm best.pt bin", "best.pt", "diverse-mha evaluate"),
     Row("lm-cut", "evaluate-lm cut.pt bin", "cut.pt", WHOLE),

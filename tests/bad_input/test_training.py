@@ -85,6 +85,8 @@ OPTIONS = [
     Row("data-split", train("--valid-subset dev"), "'dev'", "it has "),
     Row("restore-cut", train("--restore-file cut.pt"), "cut.pt", "give a whole one"),
     Row("restore-text", train("--restore-file text.pt"), "text.pt", "give a whole one"),
+    Row("restore-nan", train("--restore-file nan-best.pt"), "nan-best.pt: param", "take a check"),
+    Row("finetune-nan", train("--finetune-from-model nan-best.pt"), "nan-best.pt", "take a check"),
     Row("finetune-cut", train("--finetune-from-model cut.pt"), "cut.pt", "give a whole one"),
     Row("restore-in-save", train("--restore-file last.pt --save-dir run"), "last.pt",
         "give run/last.pt"),

@@ -14,6 +14,7 @@ from diverse_mha.evaluation.checkpoints import (
     check_task,
     check_translates,
     fitting,
+    load_checkpoint,
     save_checkpoint,
 )
 
@@ -85,3 +86,13 @@ def test_what_is_told_to_end_leaves_no_part_of_a_checkpoint(tmp_path, monkeypatc
     finally:
         signal.signal(signal.SIGTERM, before)
     assert end.value.code == 128 + signal.SIGTERM and not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_the_first_parameter_that_is_not_finite_is_named(bad, tmp_path):
+    spoilt = torch.tensor([1.0, bad])
+    model = {"version": torch.tensor([3]), "a": torch.ones(2), "b": spoilt.half(), "c": spoilt}
+    torch.save({"model": model}, tmp_path / "x.pt")
+    with pytest.raises(ValueError, match="x.pt: parameter b holds NaN or infinity; take"):
+        load_checkpoint(tmp_path / "x.pt")
+    load_checkpoint(tmp_path / "x.pt", mmap=True)  # for a look at what else is in it
