@@ -15,6 +15,9 @@ from diverse_mha.common.first_order import first_order_only
 
 # Rows of a block on a CPU: enough for efficient matrix products, few enough to stay small.
 BLOCK_ROWS = 256
+# Blocks whose weight gradients are summed in half precision before float32 takes over: beyond, the
+# sum grows so large that a block's share is rounded away.
+HALF_BLOCKS = 8
 # Numbers in a block elsewhere, where few large operations are better than many small ones.
 BLOCK_SIZE = 2**26
 
@@ -31,7 +34,7 @@ def fused_label_smoothed_loss(
     which is ``label_smoothed_nll_loss`` of fairseq to rounding. Its gradient is
     p - (1 - epsilon - e) onehot(y) - e, so one exponential serves both directions. In half
     precision each block's matrix products are rounded before any loss scaling, unlike fairseq's;
-    on a CPU their sums are rounded too, elsewhere they are kept in float32.
+    on a CPU the sums over 8 blocks are rounded too, all others are kept in float32.
 
     On a CPU padding costs nothing. Elsewhere the host would have to wait for the number of real
     positions: padding is computed along, and counts for nothing.
@@ -77,6 +80,13 @@ def _host_may_wait(device: torch.device) -> bool:
     return device.type == "cpu"
 
 
+def _moved(part: Tensor, total: Tensor | None) -> Tensor:
+    """Add a sum in half precision to one in float32, and begin it again."""
+    total = part.float() if total is None else total.add_(part)
+    part.zero_()
+    return total
+
+
 class _FusedLoss(torch.autograd.Function):
     """Of rows (N, C), weight (V, C) and words (N,); ``real`` is (N,), or None for all."""
 
@@ -94,17 +104,20 @@ class _FusedLoss(torch.autograd.Function):
         weight_sum = weight.sum(dim=0, dtype=dtype)  # (C,)
         nll = rows.new_zeros((), dtype=dtype)
         smooth = rows.new_zeros((), dtype=dtype)
-        # On a CPU sums in float32 would take a half-precision model half as long again.
+        # On a CPU summing every block in float32 would take half precision half as long again.
         sums = rows.dtype if real is None else dtype
         in_place = dtype == rows.dtype or real is None
         grad_rows = torch.empty_like(rows, dtype=sums) if needs_grad else None
         grad_weight = torch.zeros_like(weight, dtype=sums) if needs_grad else None
+        total_weight = None  # in float32, where grad_weight is in half precision
         step = BLOCK_ROWS if real is None else max(BLOCK_SIZE // size, 1)
         buffer = rows.new_empty(min(step, len(rows)), size)
         # Made once, as the buffer: new memory of this size costs more than what is done in it.
         converted = in_place and dtype != rows.dtype
         exact = torch.empty_like(buffer, dtype=dtype) if converted else buffer
-        for start in range(0, len(rows), step):
+        for number, start in enumerate(range(0, len(rows), step)):
+            if needs_grad and sums != dtype and number and number % HALF_BLOCKS == 0:
+                total_weight = _moved(grad_weight, total_weight)
             f, y = rows[start : start + step], words[start : start + step, None]
             block = torch.mm(f, weight.t(), out=buffer[: len(f)])  # (N', V)
             of_y = block.gather(1, y).to(dtype)
@@ -143,7 +156,10 @@ class _FusedLoss(torch.autograd.Function):
                     grad_weight.add_(torch.mm(p.t(), f))
                 grad.sub_((even * weight_sum).to(sums))
         if needs_grad:
-            grad_weight.sub_((even * rows.sum(dim=0, dtype=dtype)).to(sums))
+            if total_weight is not None:
+                grad_weight = _moved(grad_weight, total_weight)
+            grad_weight.sub_((even * rows.sum(dim=0, dtype=dtype)).to(grad_weight.dtype))
+            grad_weight = grad_weight.to(sums)
             ctx.save_for_backward(grad_rows[:count], grad_weight)
             ctx.dtype = rows.dtype
         ctx.mark_non_differentiable(nll)

@@ -65,7 +65,8 @@ ROWS = [
     Row("export-nan", "export nan-best.pt x.pt --format fairseq", "nan-best.pt", DIVERGED),
     Row("average-nan", "average best.pt nan-best.pt -o x.pt", "nan-best.pt: param", DIVERGED),
     Row("analyze-nan", "analyze nan-best.pt bin", "nan-best.pt: parameter ", DIVERGED),
-    Row("analyze-against-nan", "analyze best.pt bin --against nan-best.pt", "nan-best.pt", DIVERGED),
+    Row("analyze-against-nan", "analyze best.pt bin --against nan-best.pt", "nan-best.pt",
+        DIVERGED),
     # scripts/evaluate-lm.sh
     Row("lm-translation", "evaluate-lm best.pt bin", "best.pt", "diverse-mha evaluate"),
     Row("lm-cut", "evaluate-lm cut.pt bin", "cut.pt", WHOLE),

@@ -161,6 +161,25 @@ def test_half_precision_sums_many_blocks_as_one_on_a_gpu(dtype, monkeypatch):
     assert max(apart) < 2 * torch.finfo(dtype).eps, "of the order of one rounding"
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_sums_a_large_batch_as_well_as_fairseq(dtype):
+    """Half of the targets are one word, whose sum a block's share would be rounded away in."""
+    features, weight, target = inputs(rows=(128, 256), width=32, words=300)
+    target[:, ::2] = 5
+    weight = weight.detach() * 32**-0.5
+    found = []
+    for kind, loss in (
+        (torch.float64, plain_label_smoothed_loss),
+        (dtype, fused_label_smoothed_loss),
+        (dtype, lambda f, w, *rest: stock(f, w, *rest[:2])),
+    ):
+        w = weight.to(dtype).to(kind).requires_grad_()
+        value, _ = loss(features.detach().to(dtype).to(kind), w, target, 0.1, PAD)
+        found.append(torch.autograd.grad(value, w)[0].double())
+    exact, *errors = found[0], *((one - found[0]).norm() for one in found[1:])
+    assert errors[0] < 2 * errors[1], [float(error / exact.norm()) for error in errors]
+
+
 def test_a_loss_scale_beyond_half_precision(path):
     features, weight, target = inputs(dtype=torch.float16)
     features, weight = (x.detach().mul(0.1).requires_grad_() for x in (features, weight))
