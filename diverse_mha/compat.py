@@ -4,7 +4,7 @@ fairseq offers no hooks for most of them: its functions are replaced. Others are
 evaluation, and checked options (``checkpoint_guard``), the best checkpoints by any score
 (``best_checkpoints``), whole texts in fairseq-eval-lm (``scored_blocks``), going on with another
 number of processes (``resuming``) or other batches (``epoch_parts``), all examples in every epoch
-(``whole_epochs``).
+(``whole_epochs``), averages of tied tables (``moving_average``), diverse beams (``diverse_beams``).
 """
 
 import argparse
@@ -36,6 +36,8 @@ from omegaconf.errors import OmegaConfBaseException
 from diverse_mha.common import (
     best_checkpoints,  # noqa: F401
     checkpoint_guard,
+    diverse_beams,  # noqa: F401
+    moving_average,  # noqa: F401
     scored_blocks,  # noqa: F401
     whole_epochs,  # noqa: F401
 )
