@@ -37,6 +37,7 @@ from diverse_mha.common import (
     best_checkpoints,  # noqa: F401
     checkpoint_guard,
     diverse_beams,  # noqa: F401
+    missing_options,  # noqa: F401
     moving_average,  # noqa: F401
     scored_blocks,  # noqa: F401
     whole_epochs,  # noqa: F401

@@ -25,13 +25,15 @@ CURE = "correct it in the recipe or on the command line; configs/ and docs/optio
 _NOT_SAID = re.compile(r"(full_key|\w+_type)\b|Set the|To append")
 
 
-def explain(recipe: Path, error: BaseException) -> UserError:
+def explain(job: launch.Job, error: BaseException) -> UserError:
     """Put what Hydra or OmegaConf says of a recipe into one line, and what caused that."""
     if word := getattr(error, "override", None):  # of the command line, which it could not parse
         return UserError(
             f"{word}: Hydra cannot read the value; put the value in quotes, \"KEY='VALUE'\", with "
             "\\' for an apostrophe in it, or correct it"
         )
+    from diverse_mha.common.missing_options import having
+
     said: list[str] = []
     while error is not None:
         # Behind the last option of a group Hydra lists the places that it has looked in.
@@ -44,11 +46,18 @@ def explain(recipe: Path, error: BaseException) -> UserError:
         said += [line for line in lines if line not in said]
         error = error.__cause__
     cure = CURE
+    if owner := re.search(r"Key '(\w+)' not in", " ".join(said)):
+        for group, choice in {"criterion": "--criterion", "model": "--arch"}.items():
+            if names := having(owner[1], choice, str(job.setting(group, "_name"))):
+                return UserError(
+                    f"{job.config}: {said[0]}; give {group}._name={' or '.join(names)}, or leave "
+                    "the key out"
+                )
     if any("not in struct" in line for line in said):
         cure += "; one that the recipe has not got is written +KEY=VALUE"
     if any(line.startswith("Interpolation key") for line in said):
         cure += "; a folder's name may not hold ${"
-    return UserError(f"{recipe}: {', '.join(said)}; {cure}")
+    return UserError(f"{job.config}: {', '.join(said)}; {cure}")
 
 
 def unknown_names(job: launch.Job) -> Iterator[str]:
@@ -112,7 +121,12 @@ def _train(job: launch.Job) -> None:
         with said_once():
             hydra_train.cli_main()
     except (HydraException, OmegaConfBaseException) as error:
-        raise explain(job.config, error) from None
+        raise explain(job, error) from None
+    except ProcessRaisedException as error:  # in one of several on GPUs: its traceback is the text
+        kind, _, said = str(error).strip().rpartition("\n")[2].partition(": ")
+        if not kind.startswith(f"{UserError.__module__}."):
+            raise
+        raise UserError(said) from None
     except (KeyError, TypeError, AttributeError):
         unknown = next(unknown_names(job), None)
         if unknown is None:  # our own mistake, or fairseq's
