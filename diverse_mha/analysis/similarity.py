@@ -69,7 +69,7 @@ def cka(x: Tensor, y: Tensor, kernel: str = "linear", width: float = WIDTH) -> f
         raise ValueError(f"width {width}: must be positive")
     if kernel == "rbf":
         _check_sides("cka", x, y)
-        return float(alignment(centred_rbf(x, width), centred_rbf(y, width)))
+        return float(alignment(*(centred_rbf(_near_one(side), width) for side in (x, y))))
     return float(cka_from_scatter(*_scatter_blocks("cka", x, y)))
 
 
@@ -186,11 +186,21 @@ def _scatter_blocks(name: str, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Te
     """Blocks X^T C X, X^T C Y, Y^T C Y of the scatter of the two sides."""
     _check_sides(name, x, y)
     moments = Moments(x.size(1) + y.size(1), x.device)
+    x, y = _near_one(x), _near_one(y)
     dtype = torch.promote_types(x.dtype, y.dtype)
     for rows in zip(x.split(ROWS), y.split(ROWS), strict=True):
         moments.update(torch.cat([side.to(x.device, dtype) for side in rows], dim=1))
     scatter, width = moments.scatter(), x.size(1)
     return scatter[:width, :width], scatter[:width, width:], scatter[width:, width:]
+
+
+def _near_one(x: Tensor) -> Tensor:
+    """Divide numbers of float64 by a power of two: the fourth power of 1e100 or 1e-100 is none."""
+    top = x.detach().abs().max()
+    if x.dtype != torch.float64 or not 0 < top < torch.inf:
+        return x
+    mantissa, _ = torch.frexp(top)
+    return x / (top / (2 * mantissa))
 
 
 def _check_sides(name: str, x: Tensor, y: Tensor) -> None:

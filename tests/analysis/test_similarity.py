@@ -155,9 +155,12 @@ def test_one_dead_dimension_is_left_out():
 
 def test_scale_is_nothing_to_cka():
     x, y = responses(40, 6, 5, offset=0.0)
-    for scale in (1e-6, 1e6):
-        assert cka(scale * x, y) == pytest.approx(cka(x, y), rel=1e-9)
-        assert cka(scale * x, scale * y) == pytest.approx(cka(x, y), rel=1e-9)
+    for scale in (1e-200, 1e-100, 1e-6, 1e6, 1e100, 1e200):
+        for kernel in ("linear", "rbf"):
+            expected = pytest.approx(cka(x, y, kernel), rel=1e-9)
+            assert cka(scale * x, y, kernel) == expected
+            assert cka(scale * x, scale * y, kernel) == expected
+        assert svcca(scale * x, y).mean == pytest.approx(svcca(x, y).mean, rel=1e-9)
 
 
 def test_sides_of_two_dtypes_keep_their_own_digits():
