@@ -4,7 +4,8 @@ fairseq offers no hooks for most of them: its functions are replaced. Others are
 evaluation, and checked options (``checkpoint_guard``), the best checkpoints by any score
 (``best_checkpoints``), whole texts in fairseq-eval-lm (``scored_blocks``), going on with another
 number of processes (``resuming``) or other batches (``epoch_parts``), all examples in every epoch
-(``whole_epochs``), averages of tied tables (``moving_average``), diverse beams (``diverse_beams``).
+(``whole_epochs``), averages of tied tables (``moving_average``), diverse beams (``diverse_beams``),
+options that nothing chosen has (``missing_options``) or that cannot work (``alignment_options``).
 """
 
 import argparse
@@ -34,6 +35,7 @@ from omegaconf.base import ContainerMetadata, Metadata
 from omegaconf.errors import OmegaConfBaseException
 
 from diverse_mha.common import (
+    alignment_options,  # noqa: F401
     best_checkpoints,  # noqa: F401
     checkpoint_guard,
     diverse_beams,  # noqa: F401

@@ -9,7 +9,7 @@ from fairseq.criterions.label_smoothed_cross_entropy import (
 )
 
 from diverse_mha.common.errors import OptionError
-from diverse_mha.common.options import RATE
+from diverse_mha.common.options import ANY_COUNT, RATE
 from diverse_mha.criterions.config import DiversityConfig
 from diverse_mha.criterions.diversity import DiversityMixin
 from diverse_mha.criterions.token_loss import FusedTokenLoss, TokenLossConfig
@@ -30,7 +30,9 @@ class LabelSmoothedCrossEntropyWithDiversity(
 ):
     """fairseq's ``label_smoothed_cross_entropy`` plus the terms that are switched on.
 
-    With no term on, ``--token-loss stock`` is fairseq's own computation, bit for bit.
+    With no term on, ``--token-loss stock`` is fairseq's own computation, bit for bit. With
+    ``--ignore-prefix-size`` the loss is a mean over the tokens that count: fairseq-fixed 0.12.3.1
+    divides by all of them, which lowers the loss and its gradient.
     """
 
     @classmethod
@@ -46,4 +48,16 @@ class LabelSmoothedCrossEntropyWithDiversity(
                 "leave out --report-accuracy, or give --token-loss stock"
             )
         RATE.check_option("label_smoothing", cfg.label_smoothing)
+        ANY_COUNT.check_option("ignore_prefix_size", cfg.ignore_prefix_size)
         return super().build_criterion(cfg, task)
+
+    def forward(self, model, sample, reduce=True):
+        """Compute the loss of a batch.
+
+        Returns:
+            Loss, sample size, logging output; see ``DiversityMixin``.
+        """
+        if self.ignore_prefix_size:
+            counted = sample["target"][:, self.ignore_prefix_size :].ne(self.padding_idx)
+            sample = {**sample, "ntokens": max(int(counted.sum()), 1)}
+        return super().forward(model, sample, reduce)

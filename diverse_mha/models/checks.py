@@ -53,6 +53,13 @@ def check_model_options(args) -> None:
                 f"--{side}-attention-heads {heads} does not divide --{side}-embed-dim {width}; "
                 f"try {_divisors_near(width, heads)}"
             )
+        learned = getattr(args, f"{side}_learned_pos", False)
+        positions = not getattr(args, "no_token_positional_embeddings", False)
+        if width is not None and width < 4 and positions and not learned:
+            raise OptionError(
+                f"--{side}-embed-dim {width}: sinusoidal positions need 4 or more; give that, or "
+                f"--{side}-learned-pos"
+            )
         path = getattr(args, f"{side}_embed_path", None)
         if path and not os.path.isfile(path):
             raise OptionError(f"--{side}-embed-path {path}: no such file; check the name")

@@ -32,22 +32,33 @@ def run(criterion, model, batch, **kwargs):
 
 
 @pytest.mark.parametrize("sentence_avg", [False, True])
-@pytest.mark.parametrize("prefix,accuracy", [(0, False), (1, True)])
+@pytest.mark.parametrize("accuracy", [False, True])
 @pytest.mark.parametrize("weight", [None, 0.0], ids=["off", "weight-0"])
-def test_without_a_term_it_is_fairseqs(weight, prefix, accuracy, sentence_avg):
+def test_without_a_term_it_is_fairseqs(weight, accuracy, sentence_avg):
     model, batch = build_ours(), toy_batch()
     extra = {"token_loss": "stock"}  # fused is equal to rounding only
     if weight is not None:
         extra |= {"disagreement": "output", "disagreement_weight": 0.0}
-    flags = {"ignore_prefix_size": prefix, "report_accuracy": accuracy}
-    criterion = ours(sentence_avg, label_smoothing=0.1, **flags, **extra)
-    stock = LabelSmoothedCrossEntropyCriterion(TASK, sentence_avg, 0.1, prefix, accuracy)
+    criterion = ours(sentence_avg, label_smoothing=0.1, report_accuracy=accuracy, **extra)
+    stock = LabelSmoothedCrossEntropyCriterion(TASK, sentence_avg, 0.1, 0, accuracy)
     loss, size, log, grads = run(criterion, model, batch)
     loss2, size2, log2, grads2 = run(stock, model, batch)
     assert torch.equal(loss, loss2) and size == size2
     assert {k: v for k, v in log.items() if not k.startswith("term")} == log2
     for grad, grad2 in zip(grads, grads2, strict=True):
         torch.testing.assert_close(grad, grad2, rtol=0, atol=0 if weight is None else 1e-9)
+
+
+@pytest.mark.parametrize("how", ["stock", "fused"])
+@pytest.mark.parametrize("prefix", [1, 3, 6])
+def test_tokens_of_an_ignored_prefix_do_not_count(prefix, how):
+    """Fairseq's loss is right, but it is divided by the number of all tokens."""
+    model, batch = build_ours(), toy_batch(target_lengths=(4, 6, 2))
+    tokens = [max(length - prefix, 0) for length in (4, 6, 2)]
+    loss, size, log, _ = run(ours(ignore_prefix_size=prefix, token_loss=how), model, batch)
+    stock = LabelSmoothedCrossEntropyCriterion(TASK, False, 0.0, prefix)
+    torch.testing.assert_close(loss, run(stock, model, batch)[0])
+    assert size == log["sample_size"] == log["ntokens"] == max(sum(tokens), 1)
 
 
 @pytest.mark.parametrize("components", ["encoder", "cross,decoder", None])
@@ -161,6 +172,7 @@ BAD = {
     "--disagreement ,: unknown ''": {"disagreement": ","},
     "--label-smoothing 1.5: must be at least 0 and below 1": {"label_smoothing": 1.5},
     "--disagreement-weight -1.0: must be 0 or a positive number": {"disagreement_weight": -1.0},
+    "--ignore-prefix-size -1: must be 0 or more": {"ignore_prefix_size": -1},
     "--disagreement-weight nan: must be": {"disagreement_weight": float("nan")},
 }
 
