@@ -23,7 +23,7 @@ LIMITS = {
     "max_sentences": "batch_size",
     "required_batch_size_multiple": "required_batch_size_multiple",
 }
-CURE = "or --reset-dataloader to begin with epoch 1"
+CURE = "or --reset-dataloader"
 
 
 def cut_again(get, task, dataset, settings: dict) -> EpochBatchIterator:
@@ -85,9 +85,8 @@ def same_examples(self: EpochBatchIterator, place: dict, whole: int) -> dict:
     if not callable(self.batch_sampler):
         for name in differ:
             raise OptionError(
-                f"{flag(LIMITS[name])} {self.limits[name]}: this epoch was begun with "
-                f"{saved[name]}, and only our tasks find the examples that are left; give that, "
-                f"{CURE}"
+                f"{flag(LIMITS[name])} {self.limits[name]}: the epoch was begun with "
+                f"{saved[name]}, and fairseq's tasks cannot go on with another; give that, {CURE}"
             )
         return place
     saved = self.limits | saved
@@ -100,8 +99,8 @@ def same_examples(self: EpochBatchIterator, place: dict, whole: int) -> dict:
         left = _left(self, left, part, place["epoch"], shuffle)
     if place.get("examples", _checksum(left)) != _checksum(left):
         raise OptionError(
-            "the data, or how it is cut into examples, changed in the middle of an epoch; give "
-            f"what the run was begun with, {CURE}"
+            "the training data changed in the middle of an epoch; give those that it was begun "
+            f"with, {CURE}"
         )
     dropped = saved.get("without_last", False) and _odd(self.frozen_batches[-1], saved)
     differ += ["seed"] * (saved["seed"] != self.limits["seed"]) + ["without_last"] * dropped

@@ -36,7 +36,6 @@ LANGUAGES = ["task.source_lang=src", "task.target_lang=tgt"]
 ADAPTIVE = [f"++model.adaptive_{kind}_cutoff='8,14'" for kind in ("input", "softmax")]
 ADAPTIVE += [f"++model.decoder_{side}_dim=16" for side in ("input", "output")]
 ON_CPU = ["++common.cpu=true", "++common.fp16=false", "++dataset.num_workers=0"]
-ON_CPU += ["++dataset.required_batch_size_multiple=1"]  # of 8, few sentences make none
 
 
 def settings(recipe: str, data) -> list[str]:
