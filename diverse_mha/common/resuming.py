@@ -5,8 +5,8 @@ from contextlib import contextmanager
 
 from fairseq.data.iterators import EpochBatchIterator
 
-from diverse_mha.common.time_left import NOTHING_LEFT
 from diverse_mha.common.epoch_parts import note_limits, same_examples
+from diverse_mha.common.time_left import NOTHING_LEFT
 
 logger = logging.getLogger(__name__)
 

@@ -109,6 +109,7 @@ def _train(job: launch.Job) -> None:
     from fairseq_cli import hydra_train
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
+    from torch.multiprocessing.spawn import ProcessRaisedException
 
     diverse_mha.register()
     check_added(job)
