@@ -13,12 +13,12 @@ from pathlib import Path
 from diverse_mha.common.tables import csv_text
 from diverse_mha.evaluation.comparison.runs import Scored, scores_of
 from diverse_mha.training.log import read_log
-from diverse_mha.training.reproduce.experiments import Row, Table
-from diverse_mha.training.reproduce.fill import Choices
-from diverse_mha.training.reproduce.measures import MEASURES
-from diverse_mha.training.reproduce.papers.study import ITEMS
-from diverse_mha.training.reproduce.plan import Run
-from diverse_mha.training.reproduce.results import valid_nll
+from experiments.experiments import Row, Table
+from experiments.fill import Choices
+from experiments.measures import MEASURES
+from experiments.papers.study import ITEMS
+from experiments.plan import Run
+from experiments.results import valid_nll
 
 #: What is packed of a run, and of its translations of other test sets.
 FILES = ("result.json", "train.log", "heads.*.json", "test.json", "test.hyp.detok")

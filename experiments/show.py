@@ -8,14 +8,13 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-import packed
-from packed import Kept
-from study_tables import BY_SENTENCES, TABLES, Row, Rows
-
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.files import write_files
 from diverse_mha.common.places import ROOT
 from diverse_mha.common.tables import markdown_table
+from experiments import packed
+from experiments.packed import Kept
+from experiments.study_tables import BY_SENTENCES, TABLES, Row, Rows
 
 RESULTS, PAGE, README = ROOT / "results", ROOT / "docs" / "results.md", ROOT / "README.md"
 ARCHIVE, RUNS, CURVES = (RESULTS / name for name in ("runs.tar.xz", "runs.csv", "curves.csv"))
@@ -24,7 +23,9 @@ REFERENCE = Path("multi30k/raw/test.en")  # below the folder of prepared corpora
 
 def main(words: Sequence[str] | None = None) -> int:
     """Carry out the command; its exit code is 1 if something differs."""
-    parser = argparse.ArgumentParser(prog="show.py", description=__doc__, allow_abbrev=False)
+    parser = argparse.ArgumentParser(
+        prog="python -m experiments.show", description=__doc__, allow_abbrev=False
+    )
     parser.add_argument("table", nargs="?", choices=TABLES, metavar="TABLE", help=", ".join(TABLES))
     todo = parser.add_mutually_exclusive_group()
     todo.add_argument("--check", action="store_true", help="compare pages and CSVs with the runs")

@@ -4,14 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import mean
 
-import packed
-from packed import Kept
-
 from diverse_mha.evaluation.comparison.inference import Difference, by_rows_and_seeds, holm
 from diverse_mha.evaluation.comparison.runs import accuracy
 from diverse_mha.evaluation.comparison.systems import System, compare_systems
 from diverse_mha.evaluation.comparison.tables import interval, p_value
-from diverse_mha.training.reproduce.study import VALID_STEP
+from experiments import packed
+from experiments.packed import Kept
+from experiments.study import VALID_STEP
 
 #: Rows of the ten epochs that fail to train; they are not in its analysis of variance.
 RUINED = ("Sub., encoder", "Out., all")

@@ -7,10 +7,10 @@ import sys
 import pytest
 import torch
 
+from benchmarks.memory import peak_memory
+from benchmarks.shapes import SHAPES
 from diverse_mha.aggregation import RoutingAggregation, chunks, em_routing, fused_routing, kernel
 from diverse_mha.aggregation.routing import ROUTINGS
-from diverse_mha.benchmark.memory import peak_memory
-from diverse_mha.benchmark.shapes import SHAPES
 from tests.aggregation.test_routing_algorithms import EXACT, ORACLES, value_and_grad, votes_of
 
 

@@ -15,7 +15,7 @@ from diverse_mha.analysis.tables import (
     summary_rows,
 )
 from diverse_mha.analysis.writers import format_tables, heads_csv, latex_tables
-from diverse_mha.training.reproduce.measures import MEASURES
+from experiments.measures import MEASURES
 
 SCORES = ("subspace", "position", "output")
 

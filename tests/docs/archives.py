@@ -5,7 +5,7 @@ import random
 from pathlib import Path
 
 from diverse_mha.corpora.probing import TASKS
-from diverse_mha.training.reproduce.stand_in import SPLITS, probing_lines
+from experiments.stand_in import SPLITS, probing_lines
 from tests.corpora.miniature import publish
 
 PAIRS = {"train": 200, "valid": 20, "test": 20}

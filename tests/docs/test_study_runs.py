@@ -4,12 +4,11 @@ import json
 import re
 import shutil
 
-import packed
 import pytest
-import show
 
 from diverse_mha import cli
 from diverse_mha.common.errors import UserError
+from experiments import packed, show
 from tests.docs.blocks import ROOT
 from tests.docs.test_figures import page, rows
 

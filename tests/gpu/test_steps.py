@@ -10,10 +10,10 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from diverse_mha.benchmark.batches import batches_for, stand_in_task
-from diverse_mha.benchmark.shapes import SHAPES, LanguageModelShape
-from diverse_mha.benchmark.training import Trainee
-from diverse_mha.benchmark.variants import STOCK, variants_of
+from benchmarks.batches import batches_for, stand_in_task
+from benchmarks.shapes import SHAPES, LanguageModelShape
+from benchmarks.training import Trainee
+from benchmarks.variants import STOCK, variants_of
 from diverse_mha.criterions import fused_loss
 from diverse_mha.models import compiled
 from diverse_mha.regularizers import cosine

@@ -15,7 +15,7 @@ import pytest
 import torch
 import yaml
 
-from diverse_mha.training.reproduce.compose import CONFIGS, compose
+from experiments.compose import CONFIGS, compose
 from tests.reliability import launches, miniature
 from tests.reliability.children import Child
 

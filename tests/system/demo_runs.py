@@ -8,7 +8,7 @@ from pathlib import Path
 
 from diverse_mha.corpora import prepare, prepare_lm, prepare_probing
 from diverse_mha.corpora.text import read_lines, write_lines
-from diverse_mha.training.reproduce.stand_in import probing_lines
+from experiments.stand_in import probing_lines
 
 ROOT = Path(__file__).resolve().parents[2]
 DISAGREEMENT = ["--disagreement", "subspace,position,output", "--disagreement-weight", 0.5]

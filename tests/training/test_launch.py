@@ -15,7 +15,7 @@ from diverse_mha.common.errors import UserError
 from diverse_mha.common.places import ROOT
 from diverse_mha.common.processes import Interrupted, stoppable
 from diverse_mha.training import launch
-from diverse_mha.training.reproduce import steps
+from experiments import steps
 
 
 @pytest.fixture

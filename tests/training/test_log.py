@@ -4,7 +4,7 @@ import json
 from types import SimpleNamespace
 
 from diverse_mha.training.log import Progress, finished, read_log, validations
-from diverse_mha.training.reproduce.results import best_validation
+from experiments.results import best_validation
 
 
 def line(**values):

@@ -10,10 +10,10 @@ import sys
 
 import torch
 
-from diverse_mha.benchmark import training
-from diverse_mha.benchmark.batches import batches_for, stand_in_task
-from diverse_mha.benchmark.shapes import SHAPES
-from diverse_mha.benchmark.variants import VARIANTS, variants_of
+from benchmarks import training
+from benchmarks.batches import batches_for, stand_in_task
+from benchmarks.shapes import SHAPES
+from benchmarks.variants import VARIANTS, variants_of
 from tests import toy
 from tests.gpu.pretend.card import PretendedGPU
 from tests.gpu.test_models import METHODS, SIDES

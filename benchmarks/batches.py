@@ -1,0 +1,145 @@
+"""Synthetic training batches with the lengths and the padding of real ones."""
+
+from argparse import Namespace
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from fairseq import utils
+from fairseq.data import Dictionary, data_utils
+from fairseq.data.language_pair_dataset import collate
+
+from benchmarks.shapes import LanguageModelShape, Shape
+
+POOL = 20_000  # sentence pairs that batches are made of
+LONGEST = 256  # tokens that a sentence has at most
+_SPREAD = 0.5  # of the logarithm of a sentence's length: a long right tail, as corpora have
+_SPREAD_BETWEEN = 0.15  # of the logarithm of target length / source length
+
+
+def stand_in_task(vocabulary: int) -> Namespace:
+    """What models and criterions ask of a task: two dictionaries, here the same one.
+
+    ``vocabulary`` counts fairseq's four special symbols, here and below.
+    """
+    dictionary = Dictionary()
+    for word in range(vocabulary - len(dictionary)):
+        dictionary.add_symbol(str(word))
+    return Namespace(
+        source_dictionary=dictionary, target_dictionary=dictionary, dictionary=dictionary
+    )
+
+
+def draw_lengths(mean: float, longest: int, rng: np.random.Generator) -> np.ndarray:
+    """Draw the source and target lengths of ``POOL`` sentence pairs: (POOL, 2), 2 to ``longest``.
+
+    Log-normal, the two sides alike but not equal; ``mean`` is that of either, in tokens with the
+    end symbol. Longer sentences are cut to ``longest``, as a corpus would be filtered.
+    """
+    centre = np.log(mean) - _SPREAD**2 / 2
+    source = rng.normal(centre, _SPREAD, POOL)
+    target = source + rng.normal(-(_SPREAD_BETWEEN**2) / 2, _SPREAD_BETWEEN, POOL)
+    lengths = np.exp(np.stack([source, target], axis=1)).round().astype(np.int64)
+    return lengths.clip(2, longest)
+
+
+def make_batches(
+    count: int, vocabulary: int, batch_tokens: int, mean_length: float, seed: int
+) -> list[dict]:
+    """Make batches as fairseq's translation task does from a corpus of random words.
+
+    Pairs are sorted by length, cut into batches by fairseq's own routine and collated by its own
+    collater; which of the batches come, and in what order, is drawn. They have at most
+    ``batch_tokens`` tokens on either side, padding included, and are on the CPU. The same
+    arguments give the same batches.
+    """
+    rng = np.random.default_rng(seed)
+    lengths = draw_lengths(mean_length, min(batch_tokens, LONGEST), rng)
+    order = np.lexsort((lengths[:, 1], lengths[:, 0]))  # by source, then target length
+    cut = data_utils.batch_by_size(
+        order,
+        num_tokens_fn=lambda pair: int(lengths[pair].max()),
+        num_tokens_vec=lengths[order].max(axis=1),  # in the order of the first argument
+        max_tokens=batch_tokens,
+        required_batch_size_multiple=8,
+    )
+    dictionary = Dictionary()
+    batches = []
+    for chosen in rng.integers(len(cut), size=count):
+        samples = []
+        for pair in cut[chosen]:
+            source, target = (
+                torch.from_numpy(rng.integers(dictionary.nspecial, vocabulary, size=length))
+                for length in lengths[pair]
+            )
+            source[-1] = target[-1] = dictionary.eos()
+            samples.append({"id": int(pair), "source": source, "target": target})
+        batches.append(collate(samples, dictionary.pad(), dictionary.eos()))
+    return batches
+
+
+def make_blocks(
+    count: int, vocabulary: int, batch_tokens: int, length: int, seed: int
+) -> list[dict]:
+    """Make batches as fairseq's language-modelling task does from running text of random words.
+
+    Every block of ``length`` tokens is full: no padding. Frequencies fall with the rank, as an
+    adaptive softmax, whose cost depends on them, finds them in a corpus. Otherwise they are those
+    of :func:`make_batches`.
+    """
+    rng = np.random.default_rng(seed)
+    special = Dictionary().nspecial
+    weights = 1 / np.arange(1, vocabulary - special + 1)  # Zipf's law
+    rows = max(1, batch_tokens // length)
+    batches = []
+    for _ in range(count):
+        drawn = rng.choice(len(weights), size=(rows, length + 1), p=weights / weights.sum())
+        text = torch.from_numpy(drawn + special)
+        lengths = torch.full((rows,), length)
+        batches.append(
+            {
+                "id": torch.arange(rows),
+                "nsentences": rows,
+                "ntokens": rows * length,
+                "net_input": {"src_tokens": text[:, :-1].clone(), "src_lengths": lengths},
+                "target": text[:, 1:].clone(),
+            }
+        )
+    return batches
+
+
+def batches_for(
+    shape: Shape, count: int, batch_tokens: int, mean_length: float, seed: int
+) -> list[dict]:
+    """Make batches for a shape's models; see ``make_batches`` and ``make_blocks``."""
+    if isinstance(shape, LanguageModelShape):
+        return make_blocks(count, shape.vocabulary, batch_tokens, int(mean_length), seed)
+    return make_batches(count, shape.vocabulary, batch_tokens, mean_length, seed)
+
+
+def rounds_of(make: Callable[[int], list[dict]], rounds: int, warm_up: int, device) -> list[dict]:
+    """Make the batches of the rounds and the warm-up; on a GPU those of this over and over.
+
+    There libraries plan an operation when they first meet its shapes, which takes as long as the
+    operation and is at the cost of whoever meets them first: every shape is met in the warm-up.
+    """
+    count = warm_up + rounds
+    batches = make(warm_up if device.type == "cuda" and warm_up else count)
+    return [batches[number % len(batches)] for number in range(count)]
+
+
+def describe(batch: dict) -> dict:
+    """Count the sentences, the real tokens of either side and their shapes (B, S), (B, T)."""
+    source, target = batch["net_input"]["src_tokens"], batch["target"]
+    return {
+        "sentences": int(source.size(0)),
+        "source_tokens": int(batch["net_input"]["src_lengths"].sum()),
+        "target_tokens": int(batch["ntokens"]),
+        "source_shape": list(source.shape),
+        "target_shape": list(target.shape),
+    }
+
+
+def to_device(batch: dict, device: torch.device) -> dict:
+    """Copy a batch, with everything nested in it, to a device."""
+    return utils.apply_to_sample(lambda tensor: tensor.to(device), batch)

@@ -1,0 +1,138 @@
+"""One variant in training: the model, its criterion, and fairseq's own optimiser."""
+
+import math
+from argparse import Namespace
+from typing import NamedTuple
+
+import torch
+from fairseq import optim
+from fairseq.criterions import CRITERION_DATACLASS_REGISTRY, CRITERION_REGISTRY
+from fairseq.dataclass.configs import FairseqConfig
+from fairseq.models import MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
+from fairseq.optim.adam import FairseqAdamConfig
+from fairseq.optim.fp16_optimizer import FP16Optimizer
+from omegaconf import OmegaConf
+from torch import Tensor
+
+import diverse_mha
+from benchmarks.batches import stand_in_task, to_device
+from benchmarks.shapes import Shape
+from benchmarks.variants import Variant, variants_of
+
+diverse_mha.register()  # models and criterions
+
+DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+LABEL_SMOOTHING = 0.1
+
+
+class Outcome(NamedTuple):
+    """What a step gives; read after the clock has stopped."""
+
+    loss: Tensor  # nats, summed over the batch, terms included
+    token_loss: Tensor  # nats, summed over the batch, without smoothing or terms
+    grad_norm: Tensor | None  # of the mean loss; None: loss scaling overflowed, no update
+
+    def finite(self) -> bool:
+        """Whether the loss, and the gradients if there was an update, are numbers."""
+        norm = 0.0 if self.grad_norm is None else float(self.grad_norm)
+        return math.isfinite(float(self.loss)) and math.isfinite(norm)
+
+
+class Trainee:
+    """A variant that can be trained step by step, as fairseq's trainer does it.
+
+    Half precision, by a key of ``DTYPES``, is fairseq's ``--fp16`` or ``--bf16``: a half-precision
+    model and float32 master weights. ``options`` are those of the model's shape; ``compile`` is
+    for models that have it.
+    """
+
+    def __init__(
+        self,
+        variant: Variant,
+        options: dict,
+        task: Namespace,
+        *,
+        device: torch.device,
+        precision: str,
+        seed: int,
+        compile: bool = False,
+    ):
+        torch.manual_seed(seed)
+        if compile and variant.compilable:
+            options = {**options, "compile": True}
+        self.model = build_model(variant, options, task).to(device, DTYPES[precision])
+        self.model.train()
+        self.criterion = _build_criterion(variant, task)
+        self.optimizer = _build_optimizer(list(self.model.parameters()), precision)
+
+    def step(self, batch: dict) -> Outcome:
+        """Forward, backward and update on one batch, which lies on the model's device."""
+        self.optimizer.zero_grad()
+        loss, sample_size, log = self.criterion(self.model, batch)
+        token_loss = log.get("nll_loss", log["loss"])  # one and the same without smoothing
+        self.optimizer.backward(loss)
+        self.optimizer.multiply_grads(1.0 / sample_size)
+        try:
+            grad_norm = self.optimizer.clip_grad_norm(0.0)  # measured at each step by fairseq too
+        except OverflowError:  # fp16: the loss scale was too large and is smaller now
+            return Outcome(loss.detach(), token_loss, None)
+        self.optimizer.step()
+        return Outcome(loss.detach(), token_loss, grad_norm)
+
+    def compiled(self) -> list[bool]:
+        """Whether each stack of layers still goes through ``torch.compile``."""
+        calls = (getattr(module, "call_layer", None) for module in self.model.modules())
+        return [call.compiled for call in calls if call is not None]
+
+    def parameters(self) -> int:
+        """Number of parameters, shared ones counted once."""
+        return sum(p.numel() for p in self.model.parameters())
+
+
+def copy_shared(parameters: dict, model: torch.nn.Module) -> bool:
+    """Copy to a model the parameters that it has by name and shape; True if both have no others."""
+    own = model.state_dict()
+    shared = {k: t for k, t in parameters.items() if k in own and t.shape == own[k].shape}
+    model.load_state_dict(shared, strict=False)
+    return len(shared) == len(own) == len(parameters)
+
+
+def train_twice(name: str, shape: Shape, batch: dict, settings: dict) -> None:
+    """Build a variant and train it on one batch, for the memory that this takes.
+
+    The second step meets the optimiser's state, which the first one made.
+    """
+    task, batch = stand_in_task(shape.vocabulary), to_device(batch, settings["device"])
+    trainee = Trainee(variants_of(shape)[name], shape.options(), task, **settings)
+    for _ in range(2):
+        trainee.step(batch)
+
+
+def build_model(variant: Variant, options: dict, task: Namespace) -> torch.nn.Module:
+    """Build the model of a variant, ours or fairseq's."""
+    config = MODEL_DATACLASS_REGISTRY.get(variant.arch) or Namespace  # stock: no dataclass
+    cfg = config(**{**options, **variant.model})
+    return MODEL_REGISTRY[variant.arch].build_model(cfg, task)
+
+
+def _build_criterion(variant: Variant, task: Namespace) -> torch.nn.Module:
+    options = {"sentence_avg": False, **variant.terms}
+    if variant.criterion.startswith("label_smoothed"):
+        options["label_smoothing"] = LABEL_SMOOTHING
+    if variant.criterion.startswith("adaptive"):
+        options["ddp_backend"] = "legacy_ddp"  # all that it works with
+    cfg = CRITERION_DATACLASS_REGISTRY[variant.criterion](**options)
+    return CRITERION_REGISTRY[variant.criterion].build_criterion(cfg, task)
+
+
+def _build_optimizer(parameters: list, precision: str):
+    cfg = OmegaConf.structured(FairseqConfig)
+    adam = FairseqAdamConfig(adam_betas="(0.9, 0.98)", adam_eps=1e-9, lr=[1e-4], tpu=False)
+    adam._name = "adam"
+    cfg.optimizer = adam
+    cfg.common.fp16, cfg.common.bf16 = precision == "fp16", precision == "bf16"
+    cfg.optimization.update_freq = [1]
+    cfg.distributed_training.distributed_world_size = 1
+    if precision == "fp32":
+        return optim.build_optimizer(cfg.optimizer, parameters)
+    return FP16Optimizer.build_optimizer(cfg, parameters)

@@ -1,0 +1,133 @@
+"""What is measured: one row a method."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from benchmarks.shapes import LanguageModelShape, Shape
+from diverse_mha.common.options import parse_names
+
+STOCK = "stock"
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A model and a criterion, by their names in fairseq's registries."""
+
+    text: str  # what it is, for the table
+    arch: str = "transformer_disagree"
+    model: dict = field(default_factory=dict)  # options beside those of the shape
+    criterion: str = "label_smoothed_cross_entropy_with_diversity"
+    terms: dict = field(default_factory=dict)  # its options: terms, and how the loss is computed
+
+    @property
+    def has_terms(self) -> bool:
+        """Whether the loss holds more than the token loss."""
+        return bool(self.terms.keys() - {"token_loss"})
+
+    @property
+    def compilable(self) -> bool:
+        """Whether ``--compile`` has anything to do: fairseq's own model knows no such option."""
+        return "disagree" in self.arch or "routing" in self.arch
+
+
+_ALL_TERMS = "subspace,position,output"
+_ENCODER = {"disagreement_on": "encoder"}
+# The settings of Yun et al. 2021, section 6.1.
+_HSIC = {"hsic_weight": 1e-7}
+_ORTHOGONALITY = {"orthogonality_weight": 1.0}
+_DROPHEAD = {"drophead": 0.1}
+
+
+def _em_routing(layers: str, side: str = "encoder") -> dict:
+    return {"aggregation": "em-routing", f"aggregation_{side}_layers": layers}
+
+
+VARIANTS = {
+    STOCK: Variant(
+        "fairseq's transformer", arch="transformer", criterion="label_smoothed_cross_entropy"
+    ),
+    "plain": Variant("transformer_disagree, no term"),
+    # Shows how much of the other rows' speed is the loss and how much the attention.
+    "plain-stock-loss": Variant(
+        "transformer_disagree, no term, fairseq's token loss", terms={"token_loss": "stock"}
+    ),
+    "output": Variant("output, all components", terms={"disagreement": "output"}),
+    "output-stock-loss": Variant(
+        "output, all components, fairseq's token loss",
+        terms={"disagreement": "output", "token_loss": "stock"},
+    ),
+    "output-encoder": Variant("output, encoder", terms={"disagreement": "output", **_ENCODER}),
+    "all-terms-encoder": Variant(
+        "all three terms, encoder", terms={"disagreement": _ALL_TERMS, **_ENCODER}
+    ),
+    "all-terms": Variant("all three terms, all components", terms={"disagreement": _ALL_TERMS}),
+    "em-1-2": Variant(
+        "EM routing, encoder layers 1-2", arch="transformer_routing", model=_em_routing("1,2")
+    ),
+    "em-all-encoder": Variant(
+        "EM routing, all encoder layers", arch="transformer_routing", model=_em_routing("all")
+    ),
+    "both": Variant(
+        "EM routing in encoder layers 1-2, output on all components",
+        arch="transformer_routing",
+        model=_em_routing("1,2"),
+        terms={"disagreement": "output"},
+    ),
+    "coda": Variant("CODA", arch="transformer_coda"),
+    "hsic": Variant("HSIC, all components", terms=_HSIC),
+    "orthogonality": Variant("orthogonality, all components", terms=_ORTHOGONALITY),
+    "drophead": Variant("Drophead 0.1", model=_DROPHEAD),
+    "all-three": Variant(
+        "HSIC, orthogonality and Drophead", model=_DROPHEAD, terms={**_HSIC, **_ORTHOGONALITY}
+    ),
+}
+
+
+def _language_model(variant: Variant) -> Variant:
+    """The same method in a decoder alone."""
+    return replace(
+        variant,
+        text=variant.text.replace(", all components", "").replace(
+            "transformer_disagree", "transformer_lm_disagree"
+        ),
+        arch=variant.arch.replace("transformer_", "transformer_lm_"),
+        criterion="cross_entropy_with_diversity",
+    )
+
+
+LANGUAGE_MODEL_VARIANTS = {
+    STOCK: Variant("fairseq's transformer_lm", arch="transformer_lm", criterion="cross_entropy"),
+    **{
+        name: _language_model(VARIANTS[name])
+        for name in ("plain", "output", "coda", "hsic", "orthogonality", "drophead", "all-three")
+    },
+    "em-1-2": replace(
+        _language_model(VARIANTS["em-1-2"]),
+        text="EM routing, layers 1-2",
+        model=_em_routing("1,2", "decoder"),
+    ),
+}
+
+
+def variants_of(shape: Shape) -> dict[str, Variant]:
+    """Return what can be measured at a shape, by name."""
+    if not isinstance(shape, LanguageModelShape):
+        return VARIANTS
+    if not shape.cutoffs:
+        return LANGUAGE_MODEL_VARIANTS
+    return {
+        name: replace(one, criterion=one.criterion.replace("cross_entropy", "adaptive_loss"))
+        for name, one in LANGUAGE_MODEL_VARIANTS.items()
+    }
+
+
+def choose(names: str | None, variants: Mapping[str, Variant]) -> list[str]:
+    """Read a comma list of variants, None for all, in their order; stock is always measured.
+
+    Raises:
+        UserError: for an unknown or repeated name.
+    """
+    if names is None:
+        return list(variants)
+    wanted = parse_names("--variants", names, tuple(variants))
+    return [STOCK, *(name for name in wanted if name != STOCK)]

@@ -1,0 +1,285 @@
+"""``diverse-mha reproduce``: a paper's table or figure, by one command."""
+
+import argparse
+import contextlib
+import logging
+import shlex
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from diverse_mha.common.arguments import add_from, add_number
+from diverse_mha.common.errors import UserError
+from diverse_mha.common.options import split_list
+from diverse_mha.common.places import ROOT, check_folder
+from diverse_mha.common.plugins import add_user_dir, import_plugin
+from diverse_mha.common.processes import Interrupted
+from diverse_mha.common.tables import to_text
+from diverse_mha.evaluation.comparison import tables as comparison
+from experiments import printer, steps, study
+from experiments.experiments import SCALES, Figure, Item, Table
+from experiments.fill import Choices, fill, needs_of
+from experiments.measures import MEASURES
+from experiments.papers import PAPERS, choose_rows, find, items_of
+from experiments.runner import Runner
+from experiments.steps import Place, usable
+from experiments.terminal import failure_told, say
+
+PAPER_GPUS = 8
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of ``diverse-mha reproduce``."""
+    parser.allow_abbrev = False
+    parser.epilog = (
+        "Examples: diverse-mha reproduce --list; diverse-mha reproduce li2018 table-1 --scale "
+        "smoke; diverse-mha reproduce all --scale smoke. An interrupted command goes on when it "
+        "is given again; runs that tables share are trained once."
+    )
+    parser.add_argument("paper", nargs="?", help=f"{', '.join(PAPERS)}, or all")
+    parser.add_argument("table", nargs="?", help="such as table-1 or figure-3, or all")
+    parser.add_argument("--list", action="store_true", help="list all tables and figures")
+    parser.add_argument(
+        "--scale",
+        help="smoke (the demo corpus, to see that it runs), small (Multi30k, Penn Treebank, "
+        "logic) or paper (the real thing)",
+    )
+    add_user_dir(parser)
+    parser.add_argument("--rows", metavar="NAMES", help="only these rows, separated by commas")
+    parser.add_argument("--seeds", default="1", metavar="N,N", help="seeds (default: 1)")
+    parser.add_argument(
+        "--collect", action="store_true", help="train nothing: the table of what is finished"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="print the commands, run nothing")
+    parser.add_argument(
+        "--out", type=Path, metavar="FOLDER", help="where everything goes (runs/reproduce)"
+    )
+    text = (
+        "GPUs to train on at most, 0 for the CPU; a run takes as many as can share the batches of "
+        f"its updates (default: those here; with --dry-run at the paper's scale {PAPER_GPUS})"
+    )
+    add_number(parser, "gpus", None, text, least=0)
+    text = "runs side by side, which share the cores and the GPUs evenly (default: 1)"
+    add_number(parser, "jobs", None, text)
+    parser.add_argument(
+        "--data", type=Path, metavar="FOLDER", help="prepared corpora (data; smoke: in --out)"
+    )
+    add_from(parser, "corpora as downloaded, in it or in folders named as those of --data")
+    add_number(parser, "updates", None, "updates of every training, for a trial")
+    parser.add_argument(
+        "--bf16",
+        action=argparse.BooleanOptionalAction,
+        help="train in bfloat16, which is faster on GPUs and on processors with arithmetic for "
+        "it, or in float32 (default: as each recipe says)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Carry out ``diverse-mha reproduce``; the exit code is 1 if a row failed."""
+    import_plugin(args.user_dir)
+    if args.list:
+        print(listing())
+        return 0
+    if args.dry_run and (args.collect or args.jobs is not None):
+        other = "--collect" if args.collect else f"--jobs {args.jobs}"
+        raise UserError(f"{other} has no effect with --dry-run; leave one of them out")
+    for name, value in {"jobs": args.jobs, "gpus": args.gpus, "from": args.local}.items():
+        if args.collect and value is not None:
+            raise UserError(f"--{name} {value} has no effect with --collect; leave one of them out")
+    items = _items(args)
+    choices = Choices(args.scale, _seeds(args.seeds), args.updates, args.bf16)
+    place = _place(args)
+    if args.dry_run:
+        gpus = {"smoke": 0, "paper": PAPER_GPUS}.get(args.scale, torch.cuda.device_count())
+        gpus = gpus if args.gpus is None else args.gpus
+        return _dry_run(items, args.rows, choices, place, gpus)
+    runner = Runner(
+        place, fork=args.scale == "smoke", gpus=args.gpus, jobs=args.jobs or 1, collect=args.collect
+    )
+    failed = 0
+    try:
+        for item in items:
+            failed += not _one(item, args.rows, choices, runner)
+    except Interrupted as stopped:
+        print("\ninterrupted; run the same command again to go on", flush=True)
+        return 128 + stopped.number
+    if failed and len(items) > 1:
+        print(f"{failed} of {len(items)} tables and figures are not complete")
+    return 1 if failed else 0
+
+
+def listing() -> str:
+    """List every table and figure with its scales."""
+    lines = []
+    for paper, items in PAPERS.items():
+        for item in items.values():
+            rows = f"{len(item.rows)} rows" if isinstance(item, Table) else "figure"
+            scales = " ".join(scale if scale in item.scales else "-" for scale in SCALES)
+            lines.append(f"{paper:<10}{item.name:<19}{scales:<18}{rows:>8}  {item.title}")
+    return "\n".join(lines)
+
+
+def _items(args: argparse.Namespace) -> list[Item]:
+    if args.paper is None:
+        raise UserError("name a paper and a table; diverse-mha reproduce --list shows them")
+    papers = PAPERS if args.paper == "all" else [args.paper]
+    if args.paper == "all" and args.table not in (None, "all"):
+        raise UserError(f"{args.table}: is a table of one paper; name the paper in place of all")
+    items = [item for paper in papers for item in items_of(paper).values()]
+    several = "all" in (args.paper, args.table)
+    if not several:
+        if args.table is None:
+            raise UserError(f"name a table of {args.paper}, or all; --list shows them")
+        items = [find(args.paper, args.table)]
+    if args.scale is None:
+        raise UserError(f"--scale is missing; choose from {', '.join(SCALES)}")
+    if args.scale not in SCALES:
+        raise UserError(f"--scale {args.scale}: choose from {', '.join(SCALES)}")
+    if several and args.rows is not None:
+        raise UserError(f"--rows {args.rows}: name one table with it")
+    there = [item for item in items if args.scale in item.scales]
+    if not there:
+        what = f"{args.paper} {'all' if several else items[0].name}"
+        scales = [scale for scale in SCALES if any(scale in item.scales for item in items)]
+        raise UserError(
+            f"--scale {args.scale}: not there for {what}; choose from {', '.join(scales)}"
+        )
+    if not several:
+        choose_rows(items[0], args.rows)
+    return there
+
+
+def _seeds(text: str) -> tuple[int, ...]:
+    words = split_list(text)
+    seeds = [int(word) if word.isdecimal() else 0 for word in words]
+    if not all(seeds) or len(set(seeds)) < len(seeds):
+        raise UserError(f"--seeds {text}: give different whole numbers from 1 up, as in 1,2,3")
+    return tuple(seeds)
+
+
+def _place(args: argparse.Namespace) -> Place:
+    if not (ROOT / "data-prep").is_dir():
+        raise UserError(
+            f"{ROOT}: no clone of diverse-mha, whose scripts reproduce runs; install one with "
+            "pip install -e (a wheel has --list alone)"
+        )
+    out = (args.out or Path("runs/reproduce")).absolute()  # where one stands, not in the clone
+    check_folder("--out", out)
+    data = out / "smoke" / "data" if args.scale == "smoke" else Path("data").absolute()
+    if args.gpus and args.scale == "smoke":
+        raise UserError(f"--gpus {args.gpus}: the smoke scale trains on the CPU; leave it out")
+    if args.local is not None and not args.local.is_dir():
+        raise UserError(f"--from {args.local}: no such folder")
+    if args.local is not None and args.scale == "smoke":
+        raise UserError(f"--from {args.local}: the smoke scale makes its own corpora; leave it out")
+    return Place(
+        plugin=Path(args.user_dir).absolute() if args.user_dir else None,
+        out=out,
+        data=args.data.absolute() if args.data else data,
+        local=args.local.absolute() if args.local else None,
+    )
+
+
+def _one(item: Item, names: str | None, choices: Choices, runner: Runner) -> bool:
+    """Run one table or figure and print it; True if it is complete."""
+    print(f"== {item.paper} {item.name}: {item.title} ==", flush=True)
+    if isinstance(item, Figure) and len(choices.seeds) > 1:
+        print(f"a figure shows one seed: {choices.seeds[0]}", flush=True)
+    rows = choose_rows(item, names)
+    needs = needs_of(item, rows, choices)
+    found = runner.run_all([run for need in needs for run in need.runs])
+    runner.measure([n for n in needs if n.heads and found.keys() >= set(n.runs)])
+    folder = runner.place.out / choices.scale / "tables"
+    name = f"{item.paper}-{item.name}"
+    # What is not all of it as it is meant goes into files of its own.
+    name += "" if names is None else "-rows"
+    name += {None: "", True: "-bf16", False: "-float32"}[choices.bf16]
+    name += "" if choices.updates is None else f"-{choices.updates}-updates"
+    if isinstance(item, Figure):
+        with _drawing(item):
+            from experiments.figures import draw  # matplotlib takes a second
+
+            return draw(item, choices, found, runner, folder / name)
+        return False
+    filled = fill(item, rows, choices, found, runner)
+    if runner.collect and not found:
+        print("nothing is finished yet\n", flush=True)
+        return False
+    layout = printer.lay_out(item, filled, choices, found.values())
+    print("\n" + to_text(layout))
+    files = printer.write_all(layout, folder, name, printer.to_json(layout, filled))
+    if item.tested is not None:
+        finished = study.runs_by_row(item, rows, choices, found)
+        systems = []
+        for earlier in folder.glob(f"{name}.tests.*"):  # which may be of other rows or seeds
+            earlier.unlink()
+        if item.baseline not in (row.name for row in rows):
+            print(f"no tests: they are against the row {item.baseline}, which is not asked for")
+        with failure_told("      tests: "):
+            systems = study.tested_rows(item, finished, found, runner.place)
+        if systems:
+            tests = study.lay_out_tests(item, systems, choices)
+            print("\n" + to_text(tests))
+            content = {"systems": comparison.to_json(systems)}
+            files += printer.write_all(tests, folder, f"{name}.tests", content)
+        if any(finished.values()):
+            to = folder / name
+            with _drawing(item):
+                from experiments.draw_study import draw_study
+                from experiments.figures import save
+
+                plots = draw_study(item, filled, finished, systems, runner.place.out, to)
+                files += save(item, choices, plots, to)
+    print("written: " + ", ".join(str(path) for path in files) + "\n", flush=True)
+    if runner.collect:
+        return bool(found)
+    return all(
+        number.count == len(choices.seeds)
+        for row, numbers in filled
+        for cell, number in zip(row.cells, numbers, strict=True)
+        if cell is not None and cell.experiment is not None and not MEASURES[cell.measure].optional
+    )
+
+
+@contextlib.contextmanager
+def _drawing(item: Item) -> Iterator[None]:
+    """Say why a drawing failed, if it does, and nothing of what the packages log meanwhile."""
+    logging.disable(logging.WARNING)  # fairseq lets all loggers speak
+    try:
+        with failure_told(f"      {item.name}: "), warnings.catch_warnings(action="ignore"):
+            yield
+    except ModuleNotFoundError as error:
+        cure = "pip install -e '.[analysis]' brings what figures need"
+        say(f"      {item.name}: FAILED: {error}; {cure}")
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+def _dry_run(
+    items: Sequence[Item], names: str | None, choices: Choices, place: Place, gpus: int
+) -> int:
+    """Print the commands of all runs, each run once, as they can be pasted into a terminal."""
+    python, folder = sys.executable, str(Path(sys.executable).parent)
+    print(f"cd {shlex.quote(str(ROOT))}")
+    print(f"export DIVERSE_MHA_PYTHON={shlex.quote(python)} PATH={shlex.quote(folder)}:$PATH")
+    seen = set()
+    for item in items:
+        print(f"# {item.paper} {item.name}: {item.title}")
+        needs = needs_of(item, choose_rows(item, names), choices)
+        for run in dict.fromkeys(run for need in needs for run in need.runs):
+            if run in seen:
+                print(f"#   {run.name}: as above")
+                continue
+            seen.add(run)
+            here = replace(place, gpus=usable(run.batches, gpus))
+            print(f"\n# {run.name}")
+            for step in (steps.prepare(run, here), *steps.carry_out(run, here)):
+                print(step.shell())
+        here = replace(place, gpus=gpus)
+        analyses = [steps.analyze(need, here).shell() for need in needs if need.heads]
+        print(*dict.fromkeys(analyses), "", sep="\n")
+    return 0

@@ -1,0 +1,111 @@
+"""From runs and their results to the numbers of a table."""
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import mean, stdev
+
+from experiments.experiments import Cell, Experiment, Figure, Item, Row, Table
+from experiments.measures import MEASURES
+from experiments.plan import Need, Run, plan
+from experiments.results import had_to_share, machine_of
+from experiments.runner import Runner
+
+_planned = functools.cache(plan)  # every table asks for its runs several times
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What the command line chose for all runs of a table."""
+
+    scale: str
+    seeds: tuple[int, ...] = (1,)  # one run of every experiment each
+    updates: int | None = None  # instead of the recipe's
+    bf16: bool | None = None  # whether to train in bfloat16; None: as each recipe says
+
+    def run(self, experiment: Experiment, item: Item, seed: int) -> Run:
+        """Turn an experiment of a table or figure into a run."""
+        settings = experiment.settings | item.settings.get(self.scale, {})
+        if self.bf16 is not None:
+            settings |= {"common.bf16": self.bf16, "common.fp16": False}
+        experiment = replace(experiment, settings=settings)
+        return _planned(experiment, self.scale, seed, updates=self.updates)
+
+    def need(self, item: Item, seed: int, cell: Cell) -> Need:
+        """Turn a cell into what it needs of a run."""
+        # The other run is trained with another seed, so it is never the same.
+        other = None if cell.against is None else self.run(cell.against, item, seed + 1)
+        heads = MEASURES[cell.measure].heads if cell.measure else {}
+        return Need(self.run(cell.experiment, item, seed), heads, other)
+
+
+@dataclass(frozen=True)
+class Number:
+    """A cell's value by the paper and by us."""
+
+    measure: str  # a name of ``MEASURES``
+    paper: float | None
+    ours: tuple[float, ...]  # by seed, those there are
+    #: Speeds of trainings that had to share the machine; they count where there are no others.
+    disturbed: tuple[float, ...] = ()
+    machines: frozenset[str] = frozenset()  # that those that count were measured on
+    seeds: tuple[int, ...] = ()  # of those that count
+
+    @property
+    def mean(self) -> float | None:
+        """Mean over the seeds; None if there is none."""
+        values = self.ours or self.disturbed
+        return mean(values) if values else None
+
+    @property
+    def spread(self) -> float | None:
+        """Standard deviation over the seeds (n-1); None under two."""
+        values = self.ours or self.disturbed
+        return stdev(values) if len(values) > 1 else None
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether all there is was disturbed."""
+        return bool(self.disturbed) and not self.ours
+
+    @property
+    def count(self) -> int:
+        """Number of seeds that have a value."""
+        return len(self.ours) + len(self.disturbed)
+
+
+#: Rows, each with a number a cell.
+Filled = Sequence[tuple[Row, list[Number | None]]]
+
+
+def needs_of(item: Item, rows: Sequence[Row], choices: Choices) -> list[Need]:
+    """Name what rows of a table or figure need, seed by seed; a figure shows one seed."""
+    seeds = choices.seeds[:1] if isinstance(item, Figure) else choices.seeds
+    cells = [cell for row in rows for cell in row.cells if cell and cell.experiment]
+    return [choices.need(item, seed, cell) for seed in seeds for cell in cells]
+
+
+def fill(
+    table: Table, rows: Sequence[Row], choices: Choices, found: Mapping[Run, dict], runner: Runner
+) -> Filled:
+    """Fill rows of a table; a value that could not be had is missing from its cell's number."""
+
+    def number(cell: Cell) -> Number:
+        measure = MEASURES[cell.measure]
+        ours, disturbed = {}, {}  # with their hardware, by seed
+        for seed in choices.seeds if cell.experiment is not None else ():
+            need = choices.need(table, seed, cell)
+            if not found.keys() >= set(need.runs):
+                continue
+            result = found[need.run]
+            content = runner.heads(need) if measure.heads else result
+            value = None if content is None else measure.read(content)
+            if value is not None:
+                shared = cell.measure == "speed" and had_to_share(result)
+                (disturbed if shared else ours)[seed] = value, machine_of(result)
+        counted = ours or disturbed
+        machines = frozenset(machine for _, machine in counted.values())
+        numbers = (tuple(value for value, _ in found.values()) for found in (ours, disturbed))
+        return Number(cell.measure, cell.paper, *numbers, machines, tuple(counted))
+
+    return [(row, [cell and number(cell) for cell in row.cells]) for row in rows]

@@ -1,0 +1,150 @@
+"""What the cells of the tables hold: how each is read off a result, named and written."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from diverse_mha.evaluation.comparison.runs import accuracy
+from experiments.compose import lookup
+
+Reader = Callable[[Mapping], float | None]
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One kind of number."""
+
+    #: Out of a run's result, or of ``diverse-mha analyze``'s, if ``heads`` is set; or where it is.
+    take: Reader | str
+    decimals: int | None = 3  # that are written; None for a number in millions
+    heads: Mapping[str, str] = field(default_factory=dict)  # options of ``diverse-mha analyze``
+    relative: bool = False  # its ratio to the baseline row is printed, too
+    notes: tuple[str, ...] = ()  # what must be known to compare it with the papers'
+    optional: bool = False  # a model may have none, and a table is complete without it
+
+    def read(self, content: Mapping) -> float | None:
+        """Read it off a run's result, or off the heads file where ``heads`` is set."""
+        content = content["models"][0] if self.heads else content
+        return lookup(content, self.take) if isinstance(self.take, str) else self.take(content)
+
+    def form(self, value: float) -> str:
+        """Write it."""
+        if self.decimals is not None:
+            return f"{value:.{self.decimals}f}"
+        # Small models would round to nothing.
+        return f"{value / 1e6:.2f}M" if value >= 1e6 else f"{value / 1e3:.1f}K"
+
+
+def _bleu(result: Mapping) -> float | None:
+    """Read tokenised BLEU; of a corpus that its paper scores with compounds split, that one."""
+    test = result["scores"].get("test", {})
+    return test.get("compound_split_bleu", test.get("tokenised_bleu"))
+
+
+def _test_accuracy(first: int, last: int) -> Reader:
+    """Accuracy over the test sets of these lengths; ``test`` without a length is in all."""
+
+    def read(result: Mapping) -> float | None:
+        subsets = result["scores"].get("accuracy", {}).get("subsets", {})
+        lengths = {n: re.fullmatch(r"test(\d*)", n) for n in subsets}
+        wanted = [n for n, m in lengths.items() if m and first <= int(m[1] or first) <= last]
+        return accuracy({name: subsets[name] for name in wanted}) if wanted else None
+
+    return read
+
+
+def _component(there: Mapping, preferred: str) -> Mapping:
+    """Return a component's part, or that of the only one of a model without it."""
+    return there[preferred if preferred in there else next(iter(there))]
+
+
+def _last(measure: str, key: str = "mean") -> Reader:
+    """Read a similarity in the last layer of the encoder-decoder attention."""
+
+    def read(model: Mapping) -> float | None:
+        layers = _component(model["components"], "cross")["layers"]
+        return lookup(list(layers.values())[-1], f"{measure}.{key}")
+
+    return read
+
+
+def _exp_d(score: str, layer: int | None = None) -> Reader:
+    """Read a score of disagreement of the encoder, over all layers or in one, from 1."""
+
+    def read(model: Mapping) -> float | None:
+        found = _component(model["disagreement"], "encoder")[score]
+        if layer is None:
+            return found["all"]
+        return found["layers"][layer - 1] if layer <= len(found["layers"]) else None
+
+    return read
+
+
+_JSD = "summary.jsd.mean"
+_JSD_NOTE = "JSD: nats, summed over the rows of a sentence, mean over pairs and modules."
+_CROSS = (
+    "SVCCA and CKA: last layer of the encoder-decoder attention, over the validation set; the "
+    "paper reports no other module there (section 5.2)."
+)
+_ALL = "all: mean over the last layers of the three attention modules; not in the paper."
+_READING = (
+    "SVCCA: mean of all canonical correlations between the directions that cover 99 % of each "
+    "head's variance. top: of those only the leading ones that cover 98 % of their sum, the other "
+    "reading of the paper's section 3.2."
+)
+_EXP_D_NOTE = "exp(D): Li et al. 2018, encoder self-attention, over the validation set."
+
+_SVCCA = {"measures": "svcca", "layers": "last"}
+_CKA = {"measures": "cka", "layers": "last"}
+_EXP_D = {"measures": "disagreement"}
+#: All that the study looks at, by one call of ``diverse-mha analyze``.
+_STUDY = {"measures": "svcca,cka,jsd,disagreement"}
+
+MEASURES: dict[str, Measure] = {
+    "bleu": Measure(_bleu, 2),
+    "sacrebleu": Measure("scores.test.sacrebleu", 2),
+    "parameters": Measure("parameters", None),
+    "speed": Measure("steps_per_second", 2, relative=True),
+    "perplexity": Measure("scores.test.perplexity", 2),
+    "lm_valid_perplexity": Measure("scores.valid.perplexity", 2),
+    "valid_perplexity": Measure("valid_perplexity", 2),
+    "accuracy": Measure(_test_accuracy(0, 99), 2),
+    "accuracy.seen": Measure(_test_accuracy(0, 6), 2),
+    "accuracy.unseen": Measure(_test_accuracy(7, 99), 2),
+    "cost": Measure(
+        "processor_seconds_per_update",
+        relative=True,
+        notes=(
+            "Cost: processor seconds of an update, validation included; other programs on the "
+            "machine change it by some per cent.",
+        ),
+        optional=True,  # a start that outlived its command, killed meanwhile, has none
+    ),
+    "jsd": Measure(_JSD, 2, {"measures": "jsd"}, notes=(_JSD_NOTE,)),
+    "svcca": Measure(_last("svcca"), heads=_SVCCA, notes=(_CROSS, _READING)),
+    "svcca.top": Measure(_last("svcca", "top_mean"), heads=_SVCCA, notes=(_READING,)),
+    "svcca.all": Measure("summary.svcca.last", heads=_SVCCA, notes=(_ALL,)),
+    "cka": Measure(_last("cka"), heads=_CKA, notes=(_CROSS,)),
+    "cka.all": Measure("summary.cka.last", heads=_CKA, notes=(_ALL,)),
+    "heads.svcca": Measure(
+        _last("svcca"),
+        heads=_STUDY,
+        notes=("SVCCA and CKA: last layer, in translation of the encoder-decoder attention.",),
+    ),
+    "heads.cka": Measure(_last("cka"), heads=_STUDY),
+    "heads.exp_d.subspace": Measure(
+        _exp_d("subspace"),
+        heads=_STUDY,
+        notes=("exp(D): Li et al. 2018, in translation of the encoder; all over validation data.",),
+    ),
+    "heads.exp_d.output": Measure(_exp_d("output"), heads=_STUDY),
+    "heads.jsd": Measure(_JSD, heads=_STUDY, notes=(_JSD_NOTE,)),
+}
+for _name in ("encoder", "cross", "decoder"):
+    MEASURES[f"against.{_name}"] = Measure(f"against.{_name}.svcca", heads=_SVCCA)
+for _name in ("subspace", "position", "output"):
+    MEASURES[f"exp_d.{_name}"] = Measure(_exp_d(_name), heads=_EXP_D, notes=(_EXP_D_NOTE,))
+for _number in range(1, 7):
+    MEASURES[f"exp_d.position.{_number}"] = Measure(
+        _exp_d("position", _number), heads=_EXP_D, optional=_number > 1
+    )

@@ -1,0 +1,164 @@
+"""From an experiment of a paper to a run at a scale: recipe, choices, settings, name, folder."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from diverse_mha.common.errors import UserError
+from experiments.compose import compose, fingerprint, lookup
+from experiments.corpora import CORPORA, Recipe, both_sides
+from experiments.experiments import Experiment
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """One training at one scale with one seed."""
+
+    name: str  # readable, and with ``key`` at its end, so that equal settings have one name
+    key: str  # hash of all that decides the result
+    scale: str
+    recipe: Recipe
+    choices: Mapping[str, str]  # by group of ``configs/``
+    settings: Mapping[str, object]  # beside the recipe and the choices, by dotted name
+    composed: Mapping = field(repr=False)  # all settings together
+    languages: tuple[str, str]  # source and target, for translation
+    seed: int
+
+    def __eq__(self, other: object) -> bool:
+        # The key is all that decides the result: runs of two experiments can be one.
+        return isinstance(other, Run) and (self.scale, self.name) == (other.scale, other.name)
+
+    def __hash__(self) -> int:
+        return hash((self.scale, self.name))
+
+    @property
+    def updates(self) -> int:
+        """Most updates of the training; 0 where epochs alone count."""
+        return int(lookup(self.composed, "optimization.max_update") or 0)
+
+    @property
+    def epochs(self) -> int:
+        """Most epochs of the training; 0 where updates alone count."""
+        return int(lookup(self.composed, "optimization.max_epoch") or 0)
+
+    @property
+    def batches(self) -> int:
+        """Batches of ``max_tokens`` that one update takes, however many processes share them."""
+        return int((lookup(self.composed, "optimization.update_freq") or [1])[0])
+
+    def folder(self, out: Path) -> Path:
+        """Where the run's files are, below the output folder."""
+        return out / self.scale / "runs" / self.name
+
+
+@dataclass(frozen=True)
+class Need:
+    """What a table or figure needs of a run."""
+
+    run: Run
+    heads: Mapping[str, str]  # options of ``diverse-mha analyze``; empty: they are not measured
+    against: Run | None = None  # that it is compared with
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """The run, and the one that it is compared with."""
+        return (self.run,) if self.against is None else (self.run, self.against)
+
+
+def plan(experiment: Experiment, scale: str, seed: int = 1, *, updates: int | None = None) -> Run:
+    """Turn an experiment into a run.
+
+    A number of updates takes the place of the recipe's, and then no checkpoints are averaged.
+
+    Raises:
+        UserError: if the experiment cannot be run at this scale.
+    """
+    by_scale = CORPORA[experiment.corpus]
+    if scale not in by_scale:
+        scales = ", ".join(sorted(by_scale))
+        raise UserError(f"--scale {scale}: {experiment.corpus} has only {scales}")
+    recipe = by_scale[scale]
+    recipe = replace(recipe, folder=recipe.folder.format(task=experiment.task))
+    wanted = dict(recipe.settings)
+    choices = {}
+    if recipe.sizes:
+        if experiment.size not in recipe.sizes:
+            raise UserError(f"{recipe.config} has no size {experiment.size!r} at --scale {scale}")
+        wanted |= recipe.sizes[experiment.size]
+    else:
+        choices["size"] = experiment.size
+    choices["method"] = experiment.method
+    wanted |= _shape(experiment, recipe)
+    wanted |= experiment.settings
+    languages = recipe.languages
+    if experiment.reverse != recipe.reverse:
+        languages = languages[::-1]
+    if recipe.kind == "translation":
+        wanted |= {"task.source_lang": languages[0], "task.target_lang": languages[1]}
+    if updates is not None:
+        recipe = replace(recipe, average=0)  # a trial has too few checkpoints for that
+        wanted |= {"optimization.max_update": updates, "optimization.max_epoch": 0}
+    wanted["common.seed"] = seed
+    base = compose(recipe.config, choices, {})
+    changed = {}
+    for name, value in wanted.items():
+        there = lookup(base, name)
+        if there != value and not (there is None and value is False and name in _OFF):
+            changed[name] = value
+    composed = compose(recipe.config, choices, changed)
+    average = [recipe.average, "update"] if recipe.average else 0
+    evaluation = [recipe.beam, recipe.lenpen, average, list(recipe.evaluate)]
+    corpus = [recipe.folder, list(recipe.prepare)]
+    key = fingerprint(composed, recipe.kind, evaluation, corpus)
+    return Run(
+        name=_name(experiment, recipe, changed, languages, seed, key),
+        key=key,
+        scale=scale,
+        recipe=recipe,
+        choices=choices,
+        settings=changed,
+        composed=composed,
+        languages=languages,
+        seed=seed,
+    )
+
+
+def _shape(experiment: Experiment, recipe: Recipe) -> dict[str, int]:
+    if recipe.kind != "translation":
+        return {}
+    shape = {}
+    if experiment.width is not None:
+        width = int(experiment.width * recipe.width)
+        shape |= {"embed_dim": width, "ffn_embed_dim": width * recipe.ffn}
+    if experiment.heads is not None:
+        shape["attention_heads"] = experiment.heads
+    return both_sides(**shape)
+
+
+# Off where a recipe does not say, so that naming them off changes nothing; of other settings the
+# default may be on.
+_OFF = ("common.bf16", "common.fp16")
+# Said in a name otherwise, or the same in all runs of a scale.
+_UNNAMED = ("common.", "checkpoint.", "task.", "dataset.", "lr_scheduler.")
+
+
+def _name(experiment, recipe, changed, languages, seed, key) -> str:
+    parts = [recipe.config]
+    if recipe.kind == "translation":
+        parts += ["-".join(languages)]
+    parts += [experiment.task] if experiment.task else []
+    parts += [experiment.size] if experiment.size not in ("base", "iwslt") else []
+    parts += [experiment.method]
+    skip = set(recipe.settings) | set(recipe.sizes.get(experiment.size, {}))
+    seen = set()
+    for name, value in changed.items():
+        if (name in skip and name not in experiment.settings) or name.startswith(_UNNAMED):
+            continue
+        # Both sides of a model have one width: said once.
+        short = name.split(".")[-1].replace("encoder_", "").replace("decoder_", "")
+        text = "+".join(map(str, value)) if isinstance(value, list) else str(value)
+        part = f"{short}={text}".replace(",", "+")
+        if part not in seen:
+            parts.append(part)
+        seen.add(part)
+    return ".".join([*parts, f"seed{seed}", key]).replace("/", "_")

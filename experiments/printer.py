@@ -1,0 +1,185 @@
+"""Our numbers beside the papers', cell by cell."""
+
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from statistics import mean
+
+from diverse_mha.common.files import write_json
+from diverse_mha.common.tables import Layout, write_texts
+from experiments.experiments import Table
+from experiments.fill import Choices, Filled, Number
+from experiments.measures import MEASURES
+from experiments.results import code_of, machine_of
+
+SMOKE = (
+    "Smoke scale: tiny models after a few updates on a made-up corpus. Our numbers show that the "
+    "row runs to its end, and mean nothing else."
+)
+SMALL = (
+    "Small scale: Multi30k, Penn Treebank or logic, and settings of our own; compare our rows with "
+    "each other, not with the paper's."
+)
+SPEED = (
+    "Speed: updates a second of each training by itself; for ratios in one interleaved run see "
+    "scripts/benchmark.sh. The paper's were taken on its GPUs."
+)
+SHARED = (
+    "* While other programs ran: the training had less than 90 % of a core, and its speed says "
+    "little."
+)
+ACROSS = "* On other hardware than the baseline's, or on several: the ratio compares that as well."
+LEFT_OUT = "Speed leaves out seeds that had less than 90 % of a core, as other programs ran."
+#: In a test's result the signature of a BLEU score, and what kind of score that is.
+SIGNATURES = {
+    "tokenised_signature": "tokenised",
+    "compound_split_signature": "compound-split",
+    "sacrebleu_signature": "sacreBLEU",
+}
+
+
+def caveats(choices: Choices) -> list[str]:
+    """Say how our runs differ from what a recipe is meant for, for the notes of what they show."""
+    said = []
+    if choices.updates is not None:
+        said.append(f"A trial: every training was stopped after {choices.updates:,} updates.")
+    if choices.scale == "smoke":
+        said.append(SMOKE)
+    if choices.bf16 is not None:
+        precision = "bfloat16" if choices.bf16 else "float32"
+        said.append(f"Ours: trained in {precision}, decoded in float32.")
+    return said
+
+
+def lay_out(
+    table: Table, filled: Filled, choices: Choices, results: Collection[Mapping] = ()
+) -> Layout:
+    """Put paper's and our numbers side by side.
+
+    A column that the paper has no number for is ours alone. Speeds are followed by their ratio
+    to the baseline row, in the paper and here, of the seeds that both rows have, if any; BLEU is
+    the tokenised one, as the papers report.
+    Several seeds give mean and standard deviation. The results of our runs are for the notes: they
+    have the signatures of the BLEU scores, versions and machines.
+    """
+    baseline = next((numbers for row, numbers in filled if row.name == table.baseline), None)
+    headings, lines = [""], [[row.label] for row, _ in filled]
+    everyone = [number for _, row_numbers in filled for number in row_numbers]
+    # Where a table has none of the paper's numbers, all are ours.
+    across = False  # whether a ratio is of several machines
+    ours = ", ours" if any(n and n.paper is not None for n in everyone) else ""
+    for place, column in enumerate(table.columns):
+        numbers = [row_numbers[place] for _, row_numbers in filled]
+        base = baseline[place] if baseline is not None else None
+        relative = base is not None and MEASURES[base.measure].relative
+        published = any(number and number.paper is not None for number in numbers)
+        headings += [f"{column}, paper"] * published + [f"{column}{ours}"]
+        if relative:
+            headings += [f"{column} / baseline, paper"] * published
+            headings += [f"{column} / baseline{ours}"]
+        for line, number in zip(lines, numbers, strict=True):
+            line += [_paper(number)] * published + [_ours(number)]
+            if relative:
+                line += [_ratio(number and number.paper, base.paper)] * published
+                doubtful = base.doubtful or (number is not None and number.doubtful)
+                there = number is not None and number.count > 0 and base.count > 0
+                elsewhere = there and len(number.machines | base.machines) > 1
+                across |= elsewhere
+                mark = "*" * (there and (doubtful or elsewhere))
+                line += [_ratio(*_means(number, base)) + mark]
+    return Layout(
+        title=table.heading,
+        headings=tuple(headings),
+        lines=tuple(map(tuple, lines)),
+        notes=tuple(dict.fromkeys(_notes(table, filled, choices, results, across))),
+    )
+
+
+def write_all(layout: Layout, folder: Path, name: str, content: dict) -> list[Path]:
+    """Write a table in every form, and its bare numbers as JSON; return the files."""
+    files = [*write_texts(layout, folder, name), folder / f"{name}.json"]
+    write_json(files[-1], content)
+    return files
+
+
+def to_json(layout: Layout, filled: Filled) -> dict:
+    """Return the bare numbers of a table for a JSON file."""
+    numbers = {
+        row.name: [
+            number
+            and {"measure": number.measure, "paper": number.paper, "ours": number.ours}
+            | ({"disturbed": number.disturbed} if number.disturbed else {})
+            | {"seeds": number.seeds}
+            for number in row_numbers
+        ]
+        for row, row_numbers in filled
+    }
+    return {"title": layout.title, "notes": layout.notes, "rows": numbers}
+
+
+def _paper(number: Number | None) -> str:
+    if number is None or number.paper is None:
+        return ""
+    return MEASURES[number.measure].form(number.paper)
+
+
+def _ours(number: Number | None) -> str:
+    if number is None:
+        return ""
+    if number.mean is None:
+        return "-"
+    form = MEASURES[number.measure].form
+    # Parameters do not depend on the seed, and one seed has no spread.
+    constant = number.spread is None or (number.measure == "parameters" and not number.spread)
+    spread = "" if constant else f" ± {form(number.spread)}"
+    return form(number.mean) + spread + ("*" if number.doubtful else "")
+
+
+def _means(number: Number | None, base: Number) -> tuple[float | None, float | None]:
+    """Return the means of a number and the baseline's, of the seeds that both have, if any."""
+    if number is None:
+        return None, base.mean
+    both = [dict(zip(one.seeds, one.ours or one.disturbed, strict=False)) for one in (number, base)]
+    if shared := both[0].keys() & both[1].keys():
+        number_mean, base_mean = (mean(one[seed] for seed in shared) for one in both)
+        return number_mean, base_mean
+    return number.mean, base.mean
+
+
+def _ratio(value: float | None, base: float | None) -> str:
+    return f"{value / base:.2f}" if value and base else "-"
+
+
+def _notes(
+    table: Table, filled: Filled, choices: Choices, results: Collection[Mapping], across: bool
+) -> Iterator[str]:
+    numbers = [number for _, numbers in filled for number in numbers if number]
+    measures = {number.measure for number in numbers}
+    yield from caveats(choices)
+    if choices.scale == "small" and any(number.paper is not None for number in numbers):
+        yield SMALL
+    seeds = sorted({number.count for number in numbers if number.count})
+    if seeds and seeds[-1] > 1:
+        said = f"{seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else seeds[0]
+        yield f"Ours: mean and standard deviation over {said} seeds."
+    for words, name in (
+        ("commits or versions of the code", code_of),
+        ("versions of torch", lambda result: result["versions"]["torch"]),
+        ("machines", machine_of),
+    ):
+        there = sorted(set(map(name, results)))
+        if len(there) > 1:
+            yield f"Ours: runs of several {words}: {'; '.join(there)}."
+    if across:
+        yield ACROSS
+    if "speed" in measures:
+        yield SPEED
+    if any(number.doubtful for number in numbers):
+        yield SHARED
+    if any(number.disturbed and number.ours for number in numbers):
+        yield LEFT_OUT
+    for name in sorted(measures):
+        yield from MEASURES[name].notes
+    yield from table.notes
+    if "bleu" in measures:
+        for test in (result["scores"].get("test", {}) for result in results):
+            yield from (f"BLEU: {SIGNATURES[k]} {test[k]}" for k in SIGNATURES if k in test)

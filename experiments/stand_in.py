@@ -1,0 +1,78 @@
+"""Corpora made of the demo corpus, for the smoke scale.
+
+``language-model --data FOLDER`` and ``probing --data FOLDER`` prepare, below the folder, ``demo``
+(where it is missing), and from its sentences ``demo_lm`` or ``probing``.
+"""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from diverse_mha.common.arguments import OneLineParser
+from diverse_mha.common.errors import run_cli
+from diverse_mha.corpora import prepare, prepare_lm, prepare_probing
+from diverse_mha.corpora.probing import TASKS
+from diverse_mha.corpora.text import read_lines, write_lines
+from experiments.corpora import CORPORA, DATA
+
+SPLITS = {"train": "tr", "valid": "va", "test": "te"}
+
+
+def main(words: Sequence[str]) -> int:
+    """Prepare what the command line names."""
+    parser = OneLineParser(prog="reproduce.stand_in", description=__doc__)
+    parser.add_argument("what", choices=("language-model", "probing"))
+    parser.add_argument("--data", type=Path, required=True)
+    args = parser.parse_args(words)
+    recipe = CORPORA["iwslt17_de_en"]["smoke"]
+    options = [word.replace(DATA, str(args.data)) for word in recipe.prepare[1:]]
+    prepare.main(["demo", *options])
+    {"language-model": _language_model, "probing": _probing}[args.what](args.data)
+    return 0
+
+
+def _sentences(data: Path, split: str) -> list[list[str]]:
+    return [line.split() for line in read_lines(data / f"demo/tok/{split}.qo")]
+
+
+def _language_model(data: Path) -> None:
+    text = data / "demo_lm.text"
+    text.mkdir(parents=True, exist_ok=True)
+    for split in SPLITS:
+        write_lines(text / f"{split}.txt", map(" ".join, _sentences(data, split)))
+    prepare_lm.main(["own", "--from", str(text), "--out", str(data / "demo_lm")])
+
+
+#: Tasks that change sentences, as these stand-ins do.
+_CHANGED = ("bigram_shift", "odd_man_out", "coordination_inversion")
+
+
+def probing_lines(task: str, split: str, sentences: Sequence[list[str]]) -> list[str]:
+    """Write sentences as a probing task: split, label and sentence, separated by tabs.
+
+    In a task that changes sentences two words of every second one change places, and the label
+    says so; in the others the label is the length in words, in six classes.
+    """
+    lines = []
+    for number, words in enumerate(sentences):
+        label = str(sum(len(words) >= edge for edge in (6, 8, 10, 12, 14)))
+        if task in _CHANGED:
+            label = "OI"[number % 2]
+            words = [*words[:1], *words[1:3][::-1], *words[3:]] if label == "I" else words
+        lines.append("\t".join((SPLITS[split], label, " ".join(words))))
+    return lines
+
+
+def _probing(data: Path) -> None:
+    text = data / "probing.text"
+    text.mkdir(parents=True, exist_ok=True)
+    for task in TASKS:
+        lines = []
+        for split in SPLITS:
+            lines += probing_lines(task, split, _sentences(data, split))
+        write_lines(text / f"{task}.txt", lines)
+    prepare_probing.main(["--from", str(text), "--out", str(data / "probing")])
+
+
+if __name__ == "__main__":
+    run_cli(lambda: main(sys.argv[1:]))

@@ -1,0 +1,193 @@
+"""The commands of a run: prepare, train, average, evaluate."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from diverse_mha.common.errors import UserError
+from diverse_mha.common.places import CONFIGS, ROOT
+from diverse_mha.training.launch import hydra_quoted
+from diverse_mha.training.log import TRAIN_LOG, finished
+from experiments.compose import compose, groups_of, lookup
+from experiments.corpora import DATA
+from experiments.plan import Need, Run
+
+# Words that Hydra's grammar takes without quotes, and takes as words.
+_PLAIN = re.compile(r"[A-Za-z/][\w./-]*", re.ASCII)
+# Settings of the log, which is read for speed and validation scores.
+_LOG = {"common.log_format": "json"}
+
+
+@dataclass(frozen=True)
+class Step:
+    """One command."""
+
+    name: str  # ``prepare``, ``train``, ``average``, ``evaluate`` or ``analyze``
+    script: str  # of the project, that carries it out; empty for a module without one
+    module: str  # behind it, for a child of this process; empty where the script alone knows how
+    arguments: tuple[str, ...]  # of either
+
+    def words(self, python: str = "python") -> list[str]:
+        """Spell the command, as it is given in the project's folder, with a Python."""
+        start = ["bash", self.script] if self.script else [python, "-m", self.module]
+        return [*start, *self.arguments]
+
+    def shell(self) -> str:
+        """Spell the command for a terminal."""
+        return shlex.join(self.words())
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where things are."""
+
+    out: Path  # the output folder
+    data: Path  # the folder of prepared corpora
+    gpus: int = 0  # as many as can share an update's batches; 0: the CPU, whatever GPUs there are
+    local: Path | None = None  # a folder with the corpora as downloaded
+    plugin: Path | None = None  # a package of the user's own that every command imports
+
+
+def usable(batches: int, processes: int) -> int:
+    """Return the largest number up to ``processes`` that can share the batches of an update.
+
+    An update takes ``batches`` batches of ``max_tokens`` in all (the recipe's
+    ``optimization.update_freq``), however many processes share them: the result times the batches
+    that each adds up is always ``batches``. 0 processes, no GPUs, give 0.
+    """
+    return max((n for n in range(1, min(batches, processes) + 1) if batches % n == 0), default=0)
+
+
+def data_folder(run: Run, place: Place) -> Path:
+    """Return the folder that fairseq-preprocess wrote for a run's corpus."""
+    return place.data / run.recipe.folder / "bin"
+
+
+def prepare(run: Run, place: Place) -> Step:
+    """Make the run's corpus ready."""
+    script, *words = run.recipe.prepare
+    words = [word.replace(DATA, str(place.data)) for word in words]
+    if not script.endswith(".sh"):  # made from the demo corpus, by a module of ours
+        words = [script, "--data", str(place.data), *words]
+        return Step("prepare", "", "experiments.stand_in", tuple(words))
+    if place.data != ROOT / "data" and "--out" not in words:
+        words += ["--out", str(place.data / run.recipe.folder.partition("/")[0])]
+    if place.local is not None and run.recipe.folder != "demo":
+        # Two corpora may have files of one name: IWSLT14's and IWSLT17's de-en.tgz.
+        own = place.local / run.recipe.folder.partition("/")[0]
+        words += ["--from", str(own if own.is_dir() else place.local)]
+    return Step("prepare", f"data-prep/{script}", "", tuple(words))
+
+
+def train(run: Run, place: Place) -> Step:
+    """Train, or go on with it."""
+    # Said even where it is one: a machine with more would use them all for larger batches.
+    words = ["--processes", str(place.gpus)] if place.gpus else []
+    words += ["--config", _short(CONFIGS / f"{run.recipe.config}.yaml")]
+    known = groups_of(run.recipe.config)
+    for group, choice in run.choices.items():
+        words.append(f"{'' if group in known else '+'}{group}={choice}")
+    settings = dict(run.settings) | _LOG
+    if place.gpus:
+        settings["optimization.update_freq"] = [run.batches // place.gpus]
+    elif lookup(run.composed, "common.fp16") and not finished(run.folder(place.out) / TRAIN_LOG):
+        raise UserError("common.fp16 needs a GPU; give --no-bf16 for float32 on the CPU, or --bf16")
+    else:
+        settings["common.cpu"] = True
+    data = str(lookup(run.composed, "task.data")).replace("${hydra:runtime.cwd}", str(ROOT))
+    if data_folder(run, place) != Path(data):
+        settings["task.data"] = str(data_folder(run, place))
+    if place.plugin is not None:
+        settings["common.user_dir"] = str(place.plugin)
+    settings["checkpoint.save_dir"] = _short(run.folder(place.out))
+    there = compose(run.recipe.config, run.choices, {})
+    for name, value in settings.items():
+        group, key = name.split(".")
+        words.append(f"{'' if key in there.get(group, {}) else '++'}{name}={_spell(value)}")
+    return Step("train", "scripts/train.sh", "diverse_mha.training.launch", tuple(words))
+
+
+#: By kind of model: the script that scores it, its module, and the names of its results, of which
+#: the last is that of the test set.
+_EVALUATIONS = {
+    "translation": ("evaluate.sh", "translation", ("test",)),
+    "language_model": ("evaluate-lm.sh", "language_model", ("valid", "test")),
+    "classifier": ("evaluate-classifier.sh", "classifier", ("accuracy",)),
+}
+
+
+def carry_out(run: Run, place: Place) -> list[Step]:
+    """Train, average, if the paper does, and evaluate."""
+    folder, recipe = run.folder(place.out), run.recipe
+    steps = [train(run, place)]
+    if recipe.average:
+        words = ["average", _short(folder), "--last", str(recipe.average)]
+        words += ["--by", "update", "--output", _short(folder / "averaged.pt")]
+        steps.append(Step("average", "", "diverse_mha.cli", tuple(words)))
+    script, module, names = _EVALUATIONS[recipe.kind]
+    script, module = f"scripts/{script}", f"diverse_mha.evaluation.{module}"
+    for name in names:
+        words = [*_model_and_data(run, place)]
+        if recipe.kind == "translation":
+            words += ["--target-lang", run.languages[1]]
+            words += ["--beam", str(recipe.beam), "--lenpen", f"{recipe.lenpen:g}"]
+        elif recipe.kind == "language_model":
+            words += ["--subset", name]
+        words += [*recipe.evaluate, "--output", _short(folder / f"{name}.json")]
+        steps.append(Step("evaluate", script, module, tuple(words)))
+    return steps
+
+
+def test_file(run: Run, place: Place) -> Path:
+    """Return the file with the scores on the test set."""
+    return run.folder(place.out) / f"{_EVALUATIONS[run.recipe.kind][-1][-1]}.json"
+
+
+def checkpoint(run: Run, place: Place) -> Path:
+    """Return the checkpoint that counts."""
+    return run.folder(place.out) / ("averaged.pt" if run.recipe.average else "checkpoint_best.pt")
+
+
+def heads_file(need: Need, place: Place) -> Path:
+    """Return the file that :func:`analyze` writes."""
+    parts = ["heads", *(value.replace(",", "+") for value in need.heads.values())]
+    parts += [f"against-{need.against.key}"] if need.against is not None else []
+    return need.run.folder(place.out) / ".".join([*parts, "json"])
+
+
+def analyze(need: Need, place: Place) -> Step:
+    """Measure the heads of a run's checkpoint over the validation set."""
+    words = ["analyze", *_model_and_data(need.run, place)]
+    for name, value in need.heads.items():
+        words += [f"--{name}", value]
+    if need.against is not None:
+        words += ["--against", _short(checkpoint(need.against, place))]
+    words += ["--output", _short(heads_file(need, place))]
+    return Step("analyze", "", "diverse_mha.cli", tuple(words))
+
+
+def _model_and_data(run: Run, place: Place) -> Iterator[str]:
+    """Spell what every command that loads a run's model begins with."""
+    yield from (_short(checkpoint(run, place)), _short(data_folder(run, place)))
+    if not place.gpus:
+        yield "--cpu"
+    if place.plugin is not None:
+        yield from ("--user-dir", str(place.plugin))
+
+
+def _short(path: Path) -> str:
+    """Leave out the project's folder, where all commands run."""
+    return str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
+
+
+def _spell(value: object) -> str:
+    """Spell a value for Hydra's grammar."""
+    if isinstance(value, str) and not _PLAIN.fullmatch(value):
+        return hydra_quoted(value)
+    if isinstance(value, list | tuple):
+        return "[" + ",".join(map(_spell, value)) + "]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "null" if value is None else str(value)

@@ -1,0 +1,90 @@
+"""What a study adds to a table: a table of tests against the baseline."""
+
+from collections.abc import Mapping, Sequence
+
+from diverse_mha.common.errors import UserError
+from diverse_mha.common.tables import Layout
+from diverse_mha.evaluation.comparison.runs import Scored, scores_of
+from diverse_mha.evaluation.comparison.systems import RESAMPLES, System, compare_systems
+from diverse_mha.evaluation.comparison.tables import lay_out
+from experiments import steps
+from experiments.experiments import Row, Table
+from experiments.fill import Choices
+from experiments.plan import Run
+from experiments.printer import caveats
+from experiments.results import RESULT, valid_nll
+from experiments.steps import Place
+from experiments.terminal import failure_told
+
+VALID = "valid nll"
+VALID_STEP = 0.001  # fairseq logs it to three decimals
+VALID_NOTE = (
+    "valid nll: token loss on the validation set, bits a token, lower is better; it also chose the "
+    "checkpoints, of all rows alike."
+)
+
+
+def runs_by_row(
+    table: Table, rows: Sequence[Row], choices: Choices, found: Mapping[Run, dict]
+) -> dict[Row, list[Run]]:
+    """Name the finished runs of each row, in the order of the seeds."""
+    return {
+        row: [
+            run
+            for run in (choices.run(row.cells[0].experiment, table, s) for s in choices.seeds)
+            if run in found
+        ]
+        for row in rows
+    }
+
+
+def tested_rows(
+    table: Table, finished: Mapping[Row, list[Run]], found: Mapping[Run, dict], place: Place
+) -> list[System]:
+    """Compare the rows that have a finished run with the baseline row.
+
+    By the score that the table tests, and where a validation has one by the token loss, which
+    tells models apart that BLEU on a small test set cannot. A run without what that takes is left
+    out, and one line says why.
+
+    Returns:
+        The baseline and the others; empty where the baseline or all others are missing.
+
+    Raises:
+        UserError: if two runs were not scored alike.
+    """
+    scored: dict[Row, list[Scored]] = {}
+    for row, runs in finished.items():
+        for run in runs:
+            with failure_told(f"      tests without {run.name}: "):
+                one = _scored(run, found[run], place)
+                scored.setdefault(row, []).append(one)
+    ordered = sorted(scored, key=lambda row: row.name != table.baseline)
+    if len(ordered) < 2 or ordered[0].name != table.baseline:
+        return []
+    systems = [System(row.label, tuple(scored[row])) for row in ordered]
+    return compare_systems(systems, steps={VALID: VALID_STEP})
+
+
+def _scored(run: Run, result: Mapping, place: Place) -> Scored:
+    """Take a run's score from its result, as the table does: the folder may hold other scores."""
+    folder, reference = run.folder(place.out), None
+    file = steps.test_file(run, place)
+    if file.stem not in result["scores"]:
+        raise UserError(f"{folder / RESULT}: has no score on the test set; delete it and run again")
+    if run.recipe.kind == "translation":
+        reference = steps.data_folder(run, place).parent / "raw" / f"test.{run.languages[1]}"
+    scores, *rest = scores_of(file, result["scores"][file.stem], reference)
+    loss = valid_nll(run, folder)
+    return Scored(str(folder), run.seed, scores | ({} if loss is None else {VALID: loss}), *rest)
+
+
+def lay_out_tests(table: Table, systems: Sequence[System], choices: Choices) -> Layout:
+    """Lay out what :func:`tested_rows` returned, where that is not empty."""
+    return lay_out(
+        systems,
+        f"{table.title}: is the difference more than chance?",
+        resamples=RESAMPLES,
+        tested=(table.tested, VALID),
+        more=(*([VALID_NOTE] if VALID in systems[0].measures else []), *caveats(choices)),
+    )

@@ -1,0 +1,381 @@
+"""The training benchmark computes and reports what it says; nothing here looks at speed."""
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from benchmarks import __main__ as command
+from benchmarks import checks
+from benchmarks.batches import batches_for, draw_lengths, make_batches, rounds_of, stand_in_task
+from benchmarks.checks import Evidence, judge
+from benchmarks.memory import peak_memory
+from benchmarks.rounds import bootstrap_median, run_rounds, summarise, turns
+from benchmarks.shapes import SHAPES, LanguageModelShape, Shape
+from benchmarks.training import Trainee, train_twice
+from benchmarks.variants import STOCK, VARIANTS, choose, variants_of
+from diverse_mha.common.errors import UserError
+from diverse_mha.models import compiled
+
+CPU = torch.device("cpu")
+TOY = Shape(16, 24, 2, 4, vocabulary=40, batch_tokens=100, mean_length=8)
+
+TOY_TEXT = LanguageModelShape(16, 24, 2, 4, vocabulary=40, batch_tokens=64, mean_length=16)
+
+
+def toy_batches(count=1, seed=1):
+    return make_batches(count, TOY.vocabulary, TOY.batch_tokens, TOY.mean_length, seed)
+
+
+def toy_trainee(name, precision="fp32"):
+    task = stand_in_task(TOY.vocabulary)
+    return Trainee(VARIANTS[name], TOY.options(), task, device=CPU, precision=precision, seed=1)
+
+
+# Batches
+
+
+def test_lengths_have_the_mean_asked_for():
+    """20,000 draws with a standard deviation near 14 put the mean within 0.5 of 27."""
+    lengths = draw_lengths(27, 256, np.random.default_rng(1))
+    assert lengths.min() >= 2 and lengths.max() <= 256
+    assert abs(lengths[:, 0].mean() - 27) < 0.5 and abs(lengths[:, 1].mean() - 27) < 0.5
+    assert (lengths[:, 0] != lengths[:, 1]).mean() > 0.5
+
+
+def test_batches_are_padded_as_fairseq_pads_and_keep_the_budget():
+    for batch in toy_batches(20):
+        source, target = batch["net_input"]["src_tokens"], batch["target"]
+        assert max(source.numel(), target.numel()) <= TOY.batch_tokens
+        assert source[:, -1].eq(2).all()  # padding on the left, then the sentence, then its end
+        assert target[:, 0].ne(1).all()
+        assert batch["ntokens"] == target.ne(1).sum()
+        assert source.max() < TOY.vocabulary
+    assert any(b["target"].eq(1).any() for b in toy_batches(20))
+
+
+def test_seed_decides_the_batches():
+    first, again, other = (toy_batches(3, seed)[2]["target"] for seed in (5, 5, 6))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+
+
+def test_blocks_of_text_are_full_and_their_targets_are_the_next_words():
+    first, second = batches_for(TOY_TEXT, 2, 64, 16, seed=1)
+    words, target = first["net_input"]["src_tokens"], first["target"]
+    assert words.shape == target.shape == (4, 16) and first["ntokens"] == 64
+    assert torch.equal(words[:, 1:], target[:, :-1])
+    assert words.min() >= 4 and words.max() < TOY_TEXT.vocabulary
+    assert not torch.equal(target, second["target"])
+
+
+# Rounds
+
+
+def test_every_round_begins_with_the_next_variant():
+    order = [name for _, name in turns(["a", "b", "c"], 4)]
+    assert "".join(order) == "abc" + "bca" + "cab" + "abc"
+
+
+def test_rounds_share_the_batch_and_leave_out_the_warm_up():
+    seen, checked = [], []
+
+    def clock(step, batch):
+        return float(batch["n"]), step(batch)
+
+    seconds = run_rounds(
+        {name: lambda batch, name=name: seen.append((name, batch["n"])) for name in "ab"},
+        [{"n": n} for n in range(3)],
+        1,
+        clock,
+        lambda name, outcome: checked.append(name),
+    )
+    assert seen == [("a", 0), ("b", 0), ("b", 1), ("a", 1), ("a", 2), ("b", 2)]
+    assert seconds == {"a": [1.0, 2.0], "b": [1.0, 2.0]}
+    assert len(checked) == 6
+
+
+# Figures
+
+
+def test_on_a_gpu_every_shape_is_met_in_the_warm_up():
+    make = lambda count: [{"number": number} for number in range(count)]  # noqa: E731
+    numbers = [b["number"] for b in rounds_of(make, 5, 2, torch.device("cuda"))]
+    assert numbers == [0, 1, 0, 1, 0, 1, 0]
+    for device, warm_up in (("cpu", 2), ("cuda", 0)):
+        numbers = [b["number"] for b in rounds_of(make, 5, warm_up, torch.device(device))]
+        assert numbers == list(range(5 + warm_up))
+
+
+@pytest.mark.integration
+def test_no_figures_of_compiled_layers_that_are_not(monkeypatch, capsys):
+    monkeypatch.setitem(SHAPES, "base", TOY)
+    monkeypatch.setattr(command, "peak_memory", lambda *args, **options: 3 * 2**20)
+    monkeypatch.setattr(compiled, "_BACKEND", "none of this name")
+    compiled._compiled_call.cache_clear()
+    words = ["--shape", "base", "--variants", "plain", "--rounds", "2", "--warm-up", "1"]
+    assert command.main([*words, "--device", "cpu", "--compile"]) == 1
+    compiled._compiled_call.cache_clear()
+    captured = capsys.readouterr()
+    assert "plain: --compile did not work" in captured.err and "|" not in captured.out
+
+
+def test_ratio_is_the_median_within_rounds():
+    """Rounds differ tenfold in length, yet the second is always 2 times as fast: ratio 2."""
+    summaries = summarise({"stock": [1.0, 10.0, 4.0], "x": [0.5, 5.0, 2.0]}, "stock")
+    x = summaries["x"]
+    assert x["ratio"] == x["ratio_low"] == x["ratio_high"] == 2
+    assert x["median_seconds"] == 2 and x["steps_per_second"] == 0.5
+    assert (x["lower_quartile"], x["upper_quartile"]) == (1.25, 3.5)
+    assert summaries["stock"]["ratio"] == 1
+
+
+def test_interval_holds_the_median_and_narrows_with_rounds():
+    few, many = (bootstrap_median([1.0, 1.1, 0.9, 1.2, 0.8] * n) for n in (2, 40))
+    assert few[0] <= 1.0 <= few[1] and many[0] <= 1.0 <= many[1]
+    assert many[1] - many[0] < few[1] - few[0]
+
+
+# Correctness before figures
+
+
+@pytest.mark.integration
+def test_every_variant_passes_the_check():
+    task, batch = stand_in_task(TOY.vocabulary), toy_batches()[0]
+    evidence = checks.gather(VARIANTS, TOY, task, batch, CPU, seed=1)
+    assert judge(evidence) == []
+    same = {name for name, found in evidence.items() if found.stock_parameters}
+    other_parameters = {name for name in VARIANTS if name.startswith(("em-", "both", "coda"))}
+    assert same == set(VARIANTS) - other_parameters
+    assert evidence["output"].loss != evidence["output"].token_loss
+    # The disagreement terms are negative and enter negated: they add to the loss.
+    assert evidence["all-terms"].loss > evidence["output"].loss > evidence["plain"].loss
+    # HSIC and SRIP are positive and enter as they are.
+    for name in ("hsic", "orthogonality", "all-three"):
+        assert evidence[name].has_terms
+        assert evidence[name].loss > evidence["plain"].loss
+    assert not evidence["drophead"].has_terms
+    assert VARIANTS["drophead"].model["drophead"] == 0.1
+
+
+GOOD = Evidence(10.0, 9.0, 1.0, stock_parameters=True, has_terms=False)
+
+
+@pytest.mark.parametrize(
+    "found, fault",
+    [
+        (GOOD, None),
+        (replace(GOOD, loss=10.0005), None),
+        (replace(GOOD, loss=10.002), "the loss is 10.002"),
+        (replace(GOOD, grad_norm=1.001), "the gradient norm is 1.001"),
+        (replace(GOOD, token_loss=9.01), "the token loss is 9.01"),
+        (replace(GOOD, loss=12.0, grad_norm=2.0, has_terms=True), None),
+        (replace(GOOD, token_loss=9.01, has_terms=True), "the token loss is 9.01"),
+        (replace(GOOD, loss=20.0, token_loss=18.0, stock_parameters=False), None),
+        (replace(GOOD, loss=math.nan, stock_parameters=False), "the loss is nan"),
+        (replace(GOOD, grad_norm=math.inf, has_terms=True), "the gradient norm is inf"),
+    ],
+)
+def test_judge(found, fault):
+    faults = judge({STOCK: GOOD, "x": found})
+    assert len(faults) == (fault is not None)
+    assert fault is None or faults[0].startswith(f"x: {fault}")
+
+
+def test_no_figures_without_correctness(monkeypatch, capsys):
+    def wrong(names, *args):
+        return {name: replace(GOOD, loss=10.0 + i) for i, name in enumerate(names)}
+
+    monkeypatch.setattr(command, "gather", wrong)
+    assert command.main(["--shape", "tiny", "--variants", "plain", "--device", "cpu"]) == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.splitlines()[-1].strip().startswith("no figures: plain: the loss is 11.0")
+
+
+# Training
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_steps_train(precision):
+    trainee, batch = toy_trainee("output", precision), toy_batches()[0]
+    outcomes = [trainee.step(batch) for _ in range(30)]
+    assert all(outcome.finite() for outcome in outcomes)
+    assert outcomes[-1].loss < outcomes[0].loss
+    assert next(trainee.model.parameters()).dtype == (
+        torch.float32 if precision == "fp32" else torch.bfloat16
+    )
+
+
+def test_stock_is_fairseqs_own():
+    stock, ours = toy_trainee(STOCK), toy_trainee("plain")
+    assert type(stock.model).__module__.startswith("fairseq.")
+    assert type(stock.criterion).__module__.startswith("fairseq.")
+    assert type(ours.model).__module__.startswith("diverse_mha.")
+    assert stock.parameters() == ours.parameters()
+
+
+@pytest.mark.parametrize("cutoffs", ["", "10,20"], ids=["softmax", "adaptive"])
+def test_language_models_compute_what_they_should(cutoffs):
+    shape = replace(TOY_TEXT, cutoffs=cutoffs)
+    batch = batches_for(shape, 1, 64, 16, seed=1)[0]
+    variants = variants_of(shape)
+    evidence = checks.gather(variants, shape, stand_in_task(40), batch, CPU, seed=1)
+    assert judge(evidence) == []
+    assert all(("adaptive" in v.criterion) == bool(cutoffs) for v in variants.values())
+    like_stock = {name for name, found in evidence.items() if found.stock_parameters}
+    assert like_stock == set(variants) - {"coda", "em-1-2"}
+    terms = {name for name, found in evidence.items() if found.has_terms}
+    assert terms == {"output", "hsic", "orthogonality", "all-three"}
+    plain, output = evidence["plain"], evidence["output"]
+    assert output.loss != pytest.approx(plain.loss) and plain.loss == pytest.approx(
+        evidence[STOCK].loss
+    )
+
+
+def test_compile_goes_to_the_models_that_have_it():
+    task = stand_in_task(TOY.vocabulary)
+    for name, expected in (("plain", True), ("em-1-2", True), ("coda", False)):
+        trainee = Trainee(
+            *(VARIANTS[name], TOY.options(), task),
+            **{"device": CPU, "precision": "fp32", "seed": 1, "compile": True},
+        )
+        assert trainee.model.encoder.call_layer.compiled is expected
+    Trainee(
+        VARIANTS[STOCK], TOY.options(), task, device=CPU, precision="fp32", seed=1, compile=True
+    )
+
+
+def test_shapes_build_what_they_say():
+    base = SHAPES["base"]
+    assert base.options()["encoder_layers"] == base.options()["decoder_layers"] == 6
+    assert base.options()["dropout"] == 0.1
+    assert not SHAPES["iwslt"].options()["share_all_embeddings"]
+    assert all(shape.embed_dim % shape.heads == 0 for shape in SHAPES.values())
+
+
+# Options and report
+
+
+def test_stock_is_always_measured_first():
+    assert choose("output,plain", VARIANTS) == ["stock", "plain", "output"]
+    with pytest.raises(UserError, match="--variants plain,plain: 'plain' is given twice"):
+        choose("plain,plain", VARIANTS)
+    assert choose("plain,stock", VARIANTS) == ["stock", "plain"]
+    assert choose(None, VARIANTS)[0] == STOCK and len(choose(None, VARIANTS)) == len(VARIANTS)
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (["--variants", "plain,nothing"], "--variants plain,nothing: unknown 'nothing'; choose"),
+        (["--rounds", "0"], "--rounds: 0 is not a whole number from 1 up"),
+        (["--warm-up", "-1"], "--warm-up: -1 is not a whole number from 0 up"),
+        (["--threads", "0"], "--threads: 0 is not a whole number from 1 up"),
+        (["--batch-tokens", "3"], "--batch-tokens: 3 is not a whole number from 16 up"),
+        (["--mean-length", "nan"], "--mean-length nan: must lie between 2 and"),
+        (["--mean-length", "1e6"], "--mean-length 1e.06: must lie between 2 and"),
+        (["--mean-length", "257"], "--mean-length 257: must lie between 2 and 256, the least"),
+        (
+            ["--shape", "ptb", "--mean-length", "1025"],
+            "--mean-length 1025: must lie between 2 and 1024",
+        ),
+        (
+            ["--shape", "ptb", "--mean-length", "40.5"],
+            "--mean-length 40.5: blocks of text need a whole number",
+        ),
+        (["--device", "abacus"], "--device abacus: choose cpu or cuda"),
+        (["--device", "cpu", "--precision", "fp16"], "--precision fp16: needs a GPU"),
+        (["--device", "cpu", "--output", "."], "--output .: is a folder"),
+        (["--device", "cpu", "--output", "/proc/x/y.json"], "/proc cannot be written to"),
+    ],
+)
+def test_impossible_options_are_refused(options, message):
+    with pytest.raises(UserError, match=message):
+        command.check_options(command.build_parser().parse_args(options))
+
+
+def test_a_gpu_that_is_not_there(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(UserError, match="--device cuda: torch finds no GPU here"):
+        command.build_parser().parse_args(["--device", "cuda"])
+    args = command.build_parser().parse_args([])
+    command.check_options(args)
+    assert args.device == CPU
+
+
+def test_a_gpu_that_is_too_small(monkeypatch):
+    def measure(args):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
+
+    monkeypatch.setattr(command, "measure", measure)
+    with pytest.raises(UserError, match="--batch-tokens 99: .*does not hold.*take less"):
+        command.main(["--shape", "tiny", "--batch-tokens", "99", "--device", "cpu"])
+
+
+def test_command_prints_a_table_and_writes_everything(monkeypatch, capsys, tmp_path):
+    monkeypatch.setitem(SHAPES, "base", TOY)
+    monkeypatch.setattr(command, "peak_memory", lambda *args, **options: 3 * 2**20)
+    path = tmp_path / "new" / "result.json"
+    options = ["--shape", "base", "--variants", "output", "--rounds", "3", "--warm-up", "1"]
+    assert command.main([*options, "--device", "cpu", "--output", str(path)]) == 0
+    result = json.loads(path.read_text())
+    printed = capsys.readouterr().out
+    assert printed.strip() == command.format_markdown(result)
+    rows = [line.split(" | ") for line in printed.splitlines() if line.startswith("|")]
+    assert len(rows) == 4 and len({len(row) for row in rows}) == 1
+    assert rows[2][0] == "| `stock`" and rows[2][4] == "1.000 (1.000-1.000)"
+    assert rows[3][0] == "| `output`" and rows[3][5] == "3"
+    assert "3 interleaved rounds after 1 of warm-up. Ratio: median" in printed
+    assert len(result["batches"]) == len(result["variants"]["stock"]["seconds"]) == 3
+    assert result["options"]["seed"] == 1 and result["machine"]["versions"]["torch"]
+
+
+@pytest.mark.system
+def test_memory_is_measured_in_its_own_process():
+    """The tiny shape's parameters, gradients and Adam state alone are 16 bytes a parameter."""
+    shape = SHAPES["tiny"]
+    batch = make_batches(1, shape.vocabulary, 100, shape.mean_length, 1)[0]
+    settings = {"device": CPU, "precision": "fp32", "seed": 1}
+    used = peak_memory(train_twice, STOCK, shape, batch, settings, device=CPU, threads=1)
+    task = stand_in_task(shape.vocabulary)
+    trainee = Trainee(VARIANTS[STOCK], shape.options(), task, **settings)
+    assert 16 * trainee.parameters() < used < 2**30
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    ("number", "code", "said"), [(signal.SIGTERM, 143, ""), (signal.SIGINT, 130, "interrupted")]
+)
+def test_the_process_that_measures_memory_ends_with_the_command(tmp_path, number, code, said):
+    note = tmp_path / "pid"
+    work = f"import os, time; open({str(note)!r}, 'w').write(f'{{os.getpid()}}.'); time.sleep(60)"
+    script = (
+        # Tests that run in the background of a shell inherit that it is ignored.
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "import torch; from benchmarks.memory import peak_memory as peak\n"
+        "from diverse_mha.common.errors import run_cli\n"
+        f"run_cli(lambda: peak(exec, {work!r}, device=torch.device('cpu'), threads=1))"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", script], start_new_session=True, stderr=subprocess.PIPE, text=True
+    )
+    while not (note.exists() and note.read_text().endswith(".")):
+        assert process.poll() is None
+        time.sleep(0.05)
+    # A terminal sends Ctrl-C to all, kill sends to one.
+    (os.killpg if number == signal.SIGINT else os.kill)(process.pid, number)
+    assert process.wait(timeout=30) == code
+    with process.stderr:
+        assert [line.split(";")[0] for line in process.stderr] == [said] * bool(said)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(note.read_text().rstrip(".")), 0)

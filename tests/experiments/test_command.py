@@ -1,0 +1,348 @@
+"""The command: listing, dry runs, refusals."""
+
+import logging
+import shlex
+import sys
+import warnings
+from dataclasses import replace
+
+import pytest
+import torch
+
+from diverse_mha import cli
+from diverse_mha.common.errors import UserError
+from diverse_mha.training import launch
+from experiments import figures, papers, runner
+from experiments.command import _drawing
+from experiments.experiments import Cell, Experiment, Row, Table
+from experiments.measures import MEASURES
+from experiments.papers import PAPERS, find
+
+
+def reproduce(*words):
+    return cli.run(["reproduce", *words])
+
+
+def analyses(capsys):
+    start = "python -m diverse_mha.cli analyze"
+    return [line for line in capsys.readouterr().out.splitlines() if line.startswith(start)]
+
+
+def test_listing_shows_every_table_with_its_scales(capsys):
+    assert reproduce("--list") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == sum(map(len, PAPERS.values())) == 34
+    assert sum("smoke small paper" in line for line in lines) == 28
+    assert any(line.startswith("yun2021   table-6            smoke - paper") for line in lines)
+
+
+def test_dry_run_prints_commands_for_eight_gpus(capsys, tmp_path):
+    assert reproduce("li2021", "5", "--scale", "paper", "--dry-run", "--out", str(tmp_path)) == 0
+    out = capsys.readouterr().out
+    lines = [line for line in out.splitlines() if line.startswith("bash scripts/train.sh")]
+    assert len(lines) == 16
+    big = next(line for line in lines if "size=big method=both" in line and "zh_en" in line)
+    assert "--processes 8 --config configs/wmt17_zh_en.yaml" in big
+    assert "'optimization.update_freq=[1]'" in big
+    assert "bash data-prep/prepare-wmt14-en-de.sh" in out
+    assert "scripts/evaluate.sh" in out and "--beam 4 --lenpen 0.6" in out
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_runs_and_corpora_go_where_one_stands(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    reproduce("yun2021", "7", "--scale", "small", "--dry-run", "--rows", "baseline")
+    out = capsys.readouterr().out
+    assert f"checkpoint.save_dir={tmp_path}/runs/reproduce/small/runs/" in out
+    assert f"prepare-ptb.sh --out {tmp_path}/data/ptb" in out
+    assert f"task.data={tmp_path}/data/ptb/bin" in out
+
+
+def test_dry_run_shares_the_batch_among_the_gpus_there_are(capsys):
+    reproduce("zheng2021", "2", "--scale", "paper", "--dry-run", "--gpus", "4")
+    lines = [x for x in capsys.readouterr().out.splitlines() if "scripts/train.sh" in x]
+    wmt14, iwslt14 = lines[0], lines[1]
+    assert "--processes 4" in wmt14 and "update_freq=[2]" in wmt14
+    assert "--processes 2" in iwslt14 and "update_freq=[1]" in iwslt14, "it has two batches"
+
+
+def said(words, batches):
+    return f"optimization.update_freq={batches}" in {word.lstrip("+") for word in words}
+
+
+def training_commands(capsys, *words):
+    reproduce(*words, "--dry-run")
+    lines = capsys.readouterr().out.splitlines()
+    return [shlex.split(line) for line in lines if line.startswith("bash scripts/train.sh")]
+
+
+@pytest.mark.parametrize(
+    "paper, table", [("yun2021", "7"), ("li2021", "7"), ("li2021", "figure-4")]
+)
+def test_one_gpu_is_said_where_one_is_meant(paper, table, capsys):
+    """Else a machine with eight would take all of them, each with the batches meant for one."""
+    commands = training_commands(capsys, paper, table, "--scale", "paper")
+    assert commands
+    for words in commands:
+        assert words[2:4] == ["--processes", "1"] and said(words, "[1]")
+    for words in training_commands(capsys, "li2018", "1", "--scale", "paper", "--gpus", "1"):
+        assert words[2:4] == ["--processes", "1"] and said(words, "[8]")
+
+
+@pytest.mark.parametrize("words", [("small", "--gpus", "0"), ("smoke",), ("paper", "--gpus", "0")])
+def test_without_gpus_the_commands_say_so(words, capsys, monkeypatch):
+    """Else fairseq takes all that are there."""
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 8)
+    reproduce("yun2021", "7", "--scale", *words, "--dry-run")
+    out = capsys.readouterr().out.splitlines()
+    train = [line for line in out if "scripts/train.sh" in line]
+    evaluate = [line for line in out if "scripts/evaluate-lm.sh" in line]
+    assert len(train) == 5 and all("common.cpu=true" in line for line in train)
+    assert len(evaluate) == 10 and all(" --cpu " in line for line in evaluate)
+    assert not any("--processes" in line for line in out)
+    # Run by reproduce at the smoke scale they do not count GPUs either.
+    (words, *_) = [shlex.split(line)[2:] for line in train]
+    ((command, _),) = launch.commands(launch.parse(words), gpus=0, port=0)
+    assert "++distributed_training.distributed_world_size=1" in command
+
+
+def test_dry_run_uses_the_gpus_here_at_the_small_scale(capsys, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
+    commands = training_commands(capsys, "li2018", "1", "--scale", "small")
+    assert all(words[2:4] == ["--processes", "1"] for words in commands), "one batch an update"
+
+
+def test_dry_run_keeps_the_folder_of_downloads(capsys, tmp_path):
+    words = ["li2018", "1", "--scale", "paper", "--from", str(tmp_path), "--dry-run"]
+    assert reproduce(*words) == 0
+    assert f"prepare-wmt17-zh-en.sh --from {tmp_path}" in capsys.readouterr().out
+    # Files of one name, as IWSLT14's and IWSLT17's, lie in folders called after the corpora.
+    own = tmp_path / "wmt17-zh-en"
+    own.mkdir()
+    assert reproduce(*words) == 0
+    assert f"prepare-wmt17-zh-en.sh --from {own}\n" in capsys.readouterr().out
+
+
+def test_zheng_et_al_score_with_compounds_split(capsys):
+    for table, count in (("2", 4), ("3", 8), ("4", 4)):
+        reproduce("zheng2021", table, "--scale", "paper", "--dry-run")
+        out = capsys.readouterr().out.splitlines()
+        scored = [line for line in out if "scripts/evaluate.sh" in line]
+        assert len(scored) == count and all(" --compound-split " in line for line in scored)
+    reproduce("li2018", "3", "--scale", "paper", "--dry-run")
+    assert "--compound-split" not in capsys.readouterr().out
+    test = {"tokenised_bleu": 27.0, "tokenised_signature": "tok:none"}
+    assert MEASURES["bleu"].read({"scores": {"test": test}}) == 27.0
+    test |= {"compound_split_bleu": 27.4, "compound_split_signature": "tok:none|compounds:split"}
+    assert MEASURES["bleu"].read({"scores": {"test": test}}) == 27.4
+    assert runner.summary({"scores": {"test": test | {"sacrebleu": 26.0}}}).startswith("BLEU 27.40")
+
+
+def test_dry_run_averages_where_the_paper_does(capsys):
+    reproduce("zheng2021", "2", "--scale", "paper", "--dry-run")
+    lines = capsys.readouterr().out.splitlines()
+    average = [line for line in lines if line.startswith("python -m diverse_mha.cli average")]
+    assert len(average) == 2 and all("--last 10 --by update" in line for line in average)
+    assert sum("averaged.pt data/wmt14-en-de-google/bin" in line for line in lines) == 2
+
+
+def test_the_study_calls_analyze_once_a_run(capsys):
+    words = ["study", "translation", "--scale", "small", "--rows", "baseline,coda", "--dry-run"]
+    reproduce(*words, "--seeds", "1,2")
+    lines = capsys.readouterr().out.splitlines()
+    train = [line for line in lines if line.startswith("bash scripts/train.sh")]
+    assert len(train) == 4 and all("configs/multi30k.yaml" in line for line in train)
+    assert "common.seed=2" not in train[0] + train[1], "all rows with one seed come first"
+    heads = [line for line in lines if line.startswith("python -m diverse_mha.cli analyze")]
+    assert len(heads) == 4
+    assert all("checkpoint_best.pt" in x and "svcca,cka,jsd,disagreement" in x for x in heads)
+
+
+def test_dry_run_measures_heads_where_a_cell_asks_for_it(capsys):
+    reproduce("yun2021", "2", "--scale", "small", "--dry-run", "--rows", "enc-self")
+    lines = analyses(capsys)
+    assert len(lines) == 5 and all("--against runs/reproduce/small/runs/" in x for x in lines)
+    assert all(".seed2." in line.partition("--against")[2] for line in lines), "never with itself"
+    reproduce("zheng2021", "figure-5", "--scale", "paper", "--dry-run")
+    lines = analyses(capsys)
+    assert len(lines) == 2 and all("--measures jsd" in line for line in lines)
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("scale", ["smoke", "small", "paper"])
+def test_every_table_has_commands_that_the_launcher_reads(scale, capsys):
+    assert reproduce("all", "--scale", scale, "--dry-run") == 0
+    out = capsys.readouterr().out
+    commands = [shlex.split(x) for x in out.splitlines() if x.startswith("bash scripts/train.sh")]
+    assert len(commands) > 60
+    jobs = [launch.parse(words[2:]) for words in commands]
+    assert all(job.setting("task", "data") for job in jobs)
+    folders = [job.setting("checkpoint", "save_dir") for job in jobs]
+    assert all(folders)
+    assert len(set(folders)) == len(folders), "no run is listed twice"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "name a paper and a table"),
+        (["li2018", "table-9"], "table-9: li2018 has no such table or figure; choose from table-1"),
+        (["li2017"], "li2017: no such paper"),
+        (["li2018", "1"], "--scale is missing; choose from smoke, small, paper"),
+        (["li2018", "--scale", "smoke"], "name a table of li2018, or all"),
+        (["li2017", "1", "--scale", "smoke"], "li2017: no such paper"),
+        (["li2017", "all", "--scale", "smoke"], "li2017: no such paper"),
+        (["li2018", "7", "--scale", "smoke"], "7: li2018 has no such table"),
+        (["li2018", "1", "--scale", "tiny"], "--scale tiny: .*choose from smoke, small, paper"),
+        (["all", "--scale", "tiny"], "--scale tiny: choose from smoke"),
+        (
+            ["yun2021", "6", "--scale", "small"],
+            "--scale small: not there for yun2021 table-6; choose from smoke, paper",
+        ),
+        (["li2018", "1", "--scale", "smoke", "--rows", "x"], "--rows x: li2018 table-1 has no row"),
+        (["li2018", "all", "--scale", "smoke", "--rows", "x"], "--rows x: name one table"),
+        (["li2021", "figure-3", "--scale", "smoke", "--rows", "x"], "is a figure and has no rows"),
+        (["li2018", "1", "--scale", "smoke", "--seeds", "1,1"], "--seeds 1,1: give different"),
+        (["li2018", "1", "--scale", "smoke", "--seeds", "1,01"], "--seeds 1,01: give different"),
+        (
+            ["li2018", "1", "--scale", "paper", "--gpus", "0", "--dry-run"],
+            "fp16 needs a GPU; give --no-bf16",
+        ),
+        (["li2018", "1", "--scale", "smoke", "--seeds", "a"], "--seeds a: give different"),
+        (["li2018", "1", "--scale", "smoke", "--updates", "0"], "--updates: 0 is not a whole"),
+        (["li2018", "1", "--scale", "smoke", "--jobs", "2", "--dry-run"], "--jobs 2 has no effect"),
+        (["li2018", "1", "--scale", "smoke", "--collect", "--dry-run"], "--collect has no effect"),
+        (["study", "all", "--scale", "paper"], "--scale paper: not there for study all; choose"),
+        (
+            ["li2018", "1", "--scale", "small", "--collect", "--jobs", "4"],
+            "--jobs 4 has no effect with --collect",
+        ),
+        (
+            ["li2018", "1", "--scale", "small", "--collect", "--gpus", "0"],
+            "--gpus 0 has no effect with --collect",
+        ),
+        (
+            ["li2018", "1", "--scale", "small", "--collect", "--from", "/"],
+            "--from / has no effect with --collect",
+        ),
+        (["li2018", "1", "--scale", "smoke", "--jobs", "0"], "--jobs: 0 is not a whole number"),
+        (["li2018", "1", "--scale", "smoke", "--gpus", "-1"], "--gpus: -1 is not a whole"),
+        (["li2018", "1", "--scale", "smoke", "--gpus", "2"], "--gpus 2: the smoke scale trains on"),
+        (["li2018", "1", "--scale", "smoke", "--from", "no"], "--from no: no such folder"),
+        (["li2018", "1", "--scale", "smoke", "--from", "/"], "--from /: the smoke scale makes"),
+        (["all", "table-1", "--scale", "smoke"], "table-1: is a table of one paper"),
+    ],
+)
+def test_mistakes_are_refused_in_one_line(words, message, tmp_path):
+    with pytest.raises(UserError, match=message) as error:
+        reproduce(*words, "--out", str(tmp_path / "out"))
+    assert "\n" not in str(error.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_collecting_nothing_writes_nothing(tmp_path, capsys):
+    words = ["li2018", "1", "--scale", "smoke", "--collect", "--out", str(tmp_path / "out")]
+    assert reproduce(*words) == 1
+    assert "nothing is finished yet" in capsys.readouterr().out
+    assert not list(tmp_path.rglob("*.md"))
+
+
+def test_a_figure_says_which_of_several_seeds_it_shows(tmp_path, capsys):
+    words = ["--scale", "smoke", "--collect", "--out", str(tmp_path), "--seeds", "2,1"]
+    assert reproduce("zheng2021", "figure-2", *words) == 1
+    said = capsys.readouterr().out
+    assert "a figure shows one seed: 2\n" in said and "nothing is finished yet" in said
+
+
+OWN = Experiment("ptb")
+
+
+@pytest.mark.parametrize(
+    ("experiment", "measure", "more", "message"),
+    [
+        (replace(OWN, corpus="pbt"), "perplexity", {}, "own table-1: no corpus 'pbt'; choose"),
+        (OWN, "perplexty", {}, "own table-1: no measure 'perplexty'; choose from "),
+        (OWN, "perplexity", {"baseline": "plain"}, "own table-1: no baseline 'plain'; choose from"),
+        (OWN, "perplexity", {"tested": "perplexity"}, "own table-1: no baseline None; choose from"),
+        (
+            *(OWN, "perplexity", {"tested": "bleu", "baseline": "one"}),
+            "own table-1: no score to test by, 'bleu'; choose from BLEU, chrF, perplexity, accurac",
+        ),
+        (OWN, "perplexity", {"columns": ("x", "y")}, "row 'one' has 1 cells for 2 columns; give"),
+    ],
+)
+def test_a_table_of_ones_own_names_what_there_is(experiment, measure, more, message, monkeypatch):
+    monkeypatch.setattr(papers, "PAPERS", {})
+    rows = (Row("one", "One", (Cell(experiment, measure),)),)
+    with pytest.raises(ValueError, match=message):
+        named = {"paper": "own", "name": "table-1", "title": "A title", "columns": ("x",)}
+        papers.add_table(Table(**named | more, rows=rows))
+    assert not papers.PAPERS.get("own")
+
+
+@pytest.mark.parametrize(
+    ("words", "ending"),
+    [([], ""), (["--updates", "10"], "-10-updates"), (["--no-bf16"], "-float32")],
+)
+def test_a_trial_of_a_figure_leaves_the_figure_alone(words, ending, tmp_path, monkeypatch):
+    folders = []
+    monkeypatch.setattr(figures, "draw", lambda *given: folders.append(given[-1]) or True)
+    out = ["--scale", "smoke", "--collect", "--out", str(tmp_path)]
+    assert reproduce("zheng2021", "figure-2", *out, *words) == 0
+    assert folders == [tmp_path / f"smoke/tables/zheng2021-figure-2{ending}"]
+
+
+@pytest.mark.parametrize("layers, code", [(4, 0), (0, 1)])
+def test_a_table_is_complete_without_the_layers_that_a_model_lacks(
+    layers, code, tmp_path, monkeypatch, capsys
+):
+    model = {"disagreement": {"encoder": {"position": {"layers": [0.1] * layers}}}}
+    hardware = {"processor": "A", "cores": 2, "threads": None, "gpus": []}
+    made = {"versions": {"diverse_mha": "0.1.0", "torch": "2.9.0"}, "hardware": hardware}
+    monkeypatch.setattr(runner.Runner, "run_all", lambda _, runs: dict.fromkeys(runs, made))
+    monkeypatch.setattr(runner.Runner, "measure", lambda *_: None)
+    monkeypatch.setattr(runner.Runner, "heads", lambda *_: {"models": [model]})
+    words = ["li2018", "table-5", "--scale", "small", "--out", str(tmp_path)]
+    assert reproduce(*words) == code
+    said = capsys.readouterr().out
+    assert "the encoder has four layers, and a dash stands for the others" in said
+
+
+def test_a_drawing_that_fails_is_one_line_and_its_packages_are_silent(capsys):
+    logging.getLogger("matplotlib").setLevel(logging.DEBUG)
+    with _drawing(find("li2021", "figure-3")):
+        logging.getLogger("matplotlib").warning("where the fonts are")
+        warnings.warn("of a library", UserWarning, stacklevel=1)
+        raise UserError("nothing to draw")
+    said = capsys.readouterr()
+    assert (said.out, said.err) == ("      figure-3: FAILED: nothing to draw\n", "")
+    assert logging.root.manager.disable == logging.NOTSET
+
+
+def test_a_drawing_without_its_library_is_one_line(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    with _drawing(find("li2021", "figure-3")):
+        import sklearn  # noqa: F401
+    said = "figure-3: FAILED: import of sklearn halted; None in sys.modules; pip install"
+    assert said in capsys.readouterr().out
+
+
+def test_a_plugin_is_handed_on_to_every_command(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "handed").mkdir()
+    (tmp_path / "handed/__init__.py").write_text("import diverse_mha\n")
+    words = ["yun2021", "5", "--scale", "small", "--rows", "baseline", "--dry-run"]
+    assert reproduce(*words, "--user-dir", "handed") == 0
+    lines = capsys.readouterr().out.splitlines()
+    train, evaluate, analyze = (
+        next(line for line in lines if sign in line)
+        for sign in ("scripts/train.sh", "scripts/evaluate.sh", " analyze ")
+    )
+    assert f"common.user_dir={tmp_path}/handed" in train
+    assert (
+        f"--user-dir {tmp_path}/handed" in evaluate and f"--user-dir {tmp_path}/handed" in analyze
+    )
+    with pytest.raises(UserError, match="--user-dir .*json: another package has this name"):
+        (tmp_path / "json").mkdir()
+        (tmp_path / "json/__init__.py").touch()
+        reproduce(*words, "--user-dir", str(tmp_path / "json"))

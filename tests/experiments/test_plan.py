@@ -1,0 +1,148 @@
+"""Experiments become runs: settings, names, and which cells share one."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from diverse_mha.common.errors import UserError
+from experiments import steps
+from experiments.compose import lookup
+from experiments.experiments import Experiment
+from experiments.fill import Choices, needs_of
+from experiments.papers import find
+from experiments.plan import plan
+from experiments.steps import Place, usable
+
+
+def runs(paper, table, scale="smoke", **choices):
+    item = find(paper, table)
+    needs = needs_of(item, item.rows, Choices(scale, **choices))
+    return list(dict.fromkeys(run for need in needs for run in need.runs))
+
+
+def test_tables_share_the_runs_they_have_in_common():
+    first, second = runs("li2018", "1"), runs("li2018", "2")
+    assert len(first) == 7 and len(second) == 5
+    assert len(set(first) & set(second)) == 2, "the baseline, and output on the encoder"
+    assert set(runs("li2018", "4")) <= set(first) and set(runs("li2018", "5")) <= set(first)
+    # Aggregation of Table 5 is the row "1+2" of Table 4.
+    assert set(runs("li2021", "4")) & set(runs("li2021", "5", "smoke"))
+    # One corpus stands for two of the papers', into German or out of it.
+    into = plan(Experiment("wmt14_en_de"), "small")
+    assert into == plan(Experiment("iwslt17_de_en", reverse=True), "small")
+    # 8 heads at the full width is what Base is.
+    base = plan(Experiment("iwslt17_de_en"), "paper")
+    assert plan(Experiment("iwslt17_de_en", width=512, heads=8), "paper") == base
+
+
+def test_bfloat16_is_another_run_of_the_same_experiment():
+    (plain, *_), (brief, *_) = runs("li2018", "1"), runs("li2018", "1", bf16=True)
+    assert lookup(plain.composed, "common.bf16") is None
+    assert lookup(brief.composed, "common.bf16") is True
+    (full, *_) = runs("study", "translation-small", "small", bf16=False)
+    assert lookup(full.composed, "common.bf16") is False, "the recipe says true"
+    assert plain != brief and plain.key != brief.key
+
+
+def test_bfloat16_and_float32_are_instead_of_a_recipes_float16():
+    for bf16 in (True, False):
+        run, *_ = runs("li2018", "1", "paper", bf16=bf16)
+        assert lookup(run.composed, "common.fp16") is False
+        assert bool(lookup(run.composed, "common.bf16")) is bf16
+
+
+def test_no_two_rows_are_the_same_run_unless_the_papers_are():
+    for paper, table, count in (("yun2021", "5", 10), ("li2021", "3", 7), ("zheng2021", "4", 4)):
+        assert len(runs(paper, table)) == count
+
+
+def test_a_name_tells_the_choices_and_a_change_of_any_changes_the_key():
+    experiment = Experiment("wmt17_zh_en", method="disagreement_output")
+    run = plan(experiment, "small")
+    assert run.name == f"multi30k_small.de-en.disagreement_output.seed1.{run.key}"
+    others = [
+        plan(experiment, "small", seed=2),
+        plan(experiment, "small", updates=7),
+        plan(experiment.but(method="both"), "small"),
+        plan(experiment.but(size="big"), "small"),
+        plan(experiment.but({"criterion.disagreement_on": "encoder"}), "small"),
+        plan(experiment.but({"task.rebuild_batches": False}), "small"),  # on by default
+        plan(experiment.but(reverse=True), "small"),
+        plan(experiment, "smoke"),
+    ]
+    assert len({other.key for other in [run, *others]}) == len(others) + 1
+
+
+def test_settings_reach_the_composed_recipe():
+    run = plan(Experiment("wmt14_en_de", size="big", method="both"), "paper", seed=3)
+    assert run.choices == {"size": "big", "method": "both"}
+    settings = {
+        "model.encoder_embed_dim": 1024,
+        "model.aggregation_encoder_layers": "1,2",
+        "criterion.disagreement": "output",
+        "common.seed": 3,
+        "optimization.max_update": 300000,
+        "task.target_lang": "de",
+    }
+    assert {name: lookup(run.composed, name) for name in settings} == settings
+    run = plan(Experiment("iwslt17_de_en", width=128, heads=4), "small")
+    assert lookup(run.composed, "model.decoder_embed_dim") == 32, "a quarter of the paper's"
+    assert lookup(run.composed, "model.decoder_ffn_embed_dim") == 64
+
+
+def test_the_direction_turns_round():
+    assert plan(Experiment("iwslt17_de_en"), "paper").languages == ("de", "en")
+    assert plan(Experiment("iwslt17_de_en", reverse=True), "paper").languages == ("en", "de")
+    # Out of English at every scale.
+    assert plan(Experiment("wmt14_en_de"), "small").languages == ("en", "de")
+
+
+def test_coda_recipes_give_plain_baselines():
+    for corpus, scale in (("wiki103", "paper"), ("wiki103", "small"), ("iwslt14_de_en", "paper")):
+        size = "iwslt" if corpus == "iwslt14_de_en" else "base"
+        run = plan(Experiment(corpus, size=size), scale)
+        assert "coda" not in lookup(run.composed, "model._name")
+        assert lookup(run.composed, "model.cascade") == "none"
+
+
+def test_the_effective_batch_is_kept_whatever_the_number_of_gpus():
+    for batches in (1, 2, 8, 16, 12):
+        for gpus in range(1, 17):
+            assert batches % usable(batches, gpus) == 0
+            assert 1 <= usable(batches, gpus) <= gpus
+        assert usable(batches, 0) == 0, "the CPU"
+    assert usable(2, 8) == 2 and usable(12, 8) == 6 and usable(16, 8) == 8
+
+
+def test_a_list_can_be_a_setting_of_an_experiment_and_of_a_table():
+    experiment = Experiment("ptb").but({"optimization.update_freq": [4]})
+    table = dataclasses.replace(
+        find("yun2021", "7"), settings={"small": {"optimization.lr": [0.1, 0.2]}}
+    )
+    run = Choices("small").run(experiment, table, 1)
+    assert lookup(run.composed, "optimization.update_freq") == [4] and run.batches == 4
+    assert run.name == f"ptb.baseline.update_freq=4.lr=0.1+0.2.seed1.{run.key}"
+    words = steps.train(run, Place(Path("out"), Path("data"))).arguments
+    assert "optimization.lr=[0.1,0.2]" in words
+    base = plan(Experiment("ptb"), "small")
+    same = {"optimization.lr": lookup(base.composed, "optimization.lr")}
+    assert plan(Experiment("ptb").but(same), "small") == base, "what the recipe has is no change"
+
+
+def test_unknown_sizes_and_missing_scales_are_refused():
+    with pytest.raises(UserError, match="has no size 'huge'"):
+        plan(Experiment("ptb", size="huge"), "small")
+    with pytest.raises(UserError, match="--scale small: probing has only paper, smoke"):
+        plan(Experiment("probing", task="word_content"), "small")
+    with pytest.raises(UserError, match="nothing.yaml: no such file; method/ has all_three"):
+        plan(Experiment("ptb", method="nothing"), "small")
+
+
+def test_a_trial_averages_nothing_and_is_another_run():
+    whole, trial = (
+        plan(Experiment("wmt14_en_de_google"), "paper"),
+        plan(Experiment("wmt14_en_de_google"), "paper", updates=20),
+    )
+    assert whole.recipe.average == 10
+    assert trial.recipe.average == 0 and trial.key != whole.key

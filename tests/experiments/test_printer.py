@@ -1,0 +1,198 @@
+"""Tables as text: numbers beside the paper's, ratios, seeds, and every format."""
+
+import csv
+import io
+import json
+from dataclasses import replace
+
+import pytest
+
+from diverse_mha.common.tables import to_csv, to_latex, to_markdown, to_text
+from experiments.experiments import Cell, Experiment, Row, Table
+from experiments.fill import Choices, Number, fill
+from experiments.printer import ACROSS, LEFT_OUT, SHARED, SMOKE, lay_out, to_json, write_all
+
+E = Experiment("ptb")
+TABLE = Table(
+    paper="li2018",
+    name="table-9",
+    title="100% made up",
+    columns=("speed", "BLEU", "parameters"),
+    baseline="none",
+    rows=tuple(
+        Row(name, label, (Cell(E, "speed", 1.0), Cell(E, "bleu", 1.0), Cell(E, "parameters", 1.0)))
+        for name, label in (("none", "Base"), ("out", "+ Out_1"))
+    ),
+)
+FILLED = [
+    (
+        TABLE.rows[0],
+        [
+            Number("speed", 2.0, (4.0, 6.0)),
+            Number("bleu", 24.13, (30.0, 32.0), seeds=(1, 2)),
+            Number("parameters", 88e6, (5_987_654.0, 5_987_654.0)),
+        ],
+    ),
+    (
+        TABLE.rows[1],
+        [Number("speed", 1.5, (4.0,)), Number("bleu", 24.78, ()), None],
+    ),
+]
+HEADINGS = (
+    "", "speed, paper", "speed, ours", "speed / baseline, paper", "speed / baseline, ours",
+    "BLEU, paper", "BLEU, ours", "parameters, paper", "parameters, ours",
+)  # fmt: skip
+
+
+MADE = {
+    "scores": {},
+    "versions": {"diverse_mha": "0.1.0", "torch": "2.9.0"},
+    "hardware": {"processor": "A", "cores": 2, "threads": None, "gpus": []},
+}
+
+
+@pytest.fixture
+def layout():
+    results = [MADE | {"scores": {"test": {"tokenised_signature": "nrefs:1"}}}, MADE]
+    return lay_out(TABLE, FILLED, Choices("smoke"), results)
+
+
+def test_numbers_stand_side_by_side(layout):
+    assert layout.headings == HEADINGS
+    # Mean 5 and standard deviation sqrt(2) of 4 and 6; ratio of the means.
+    assert layout.lines[0] == (
+        "Base", "2.00", "5.00 ± 1.41", "1.00", "1.00", "24.13", "31.00 ± 1.41", "88.00M",
+        "5.99M",
+    )  # fmt: skip
+    assert layout.lines[1] == ("+ Out_1", "1.50", "4.00", "0.75", "0.80", "24.78", "-", "", "")
+
+
+def test_a_column_without_a_published_number_is_ours_alone():
+    filled = [(TABLE.rows[0], [*FILLED[0][1][:2], Number("parameters", None, (9e6,))])]
+    found = lay_out(TABLE, filled, Choices("small"))
+    assert found.headings[-3:] == ("BLEU, paper", "BLEU, ours", "parameters, ours")
+    assert found.lines[0][-1] == "9.00M"
+
+
+def test_smoke_says_what_its_numbers_are_worth(layout):
+    assert SMOKE in layout.notes and "mean nothing" in SMOKE
+    for text in (to_text(layout), to_markdown(layout), to_latex(layout, "tab:t")):
+        assert "mean nothing" in text
+    assert SMOKE not in lay_out(TABLE, FILLED, Choices("paper")).notes
+    for bf16, said in ((True, "in bfloat16"), (False, "in float32,")):
+        assert said in " ".join(lay_out(TABLE, FILLED, Choices("paper", bf16=bf16)).notes)
+    trial = lay_out(TABLE, FILLED, Choices("paper", updates=2000))
+    assert trial.notes[0].endswith("after 2,000 updates.")
+    assert "not with the paper's" in " ".join(lay_out(TABLE, FILLED, Choices("small")).notes)
+    assert "BLEU: tokenised nrefs:1" in layout.notes
+    assert any("2 seeds" in note for note in layout.notes)
+
+
+def test_rows_with_different_numbers_of_seeds_say_so(layout):
+    assert "Ours: mean and standard deviation over 1 to 2 seeds." in layout.notes
+
+
+def test_csv_reads_back(layout):
+    rows = list(csv.reader(io.StringIO(to_csv(layout))))
+    assert tuple(rows[0]) == HEADINGS and [tuple(row) for row in rows[1:]] == list(layout.lines)
+
+
+def test_markdown_has_as_many_cells_in_every_line(layout):
+    lines = [line for line in to_markdown(layout).splitlines() if line.startswith("|")]
+    assert len(lines) == 4 and {line.count("|") for line in lines} == {len(HEADINGS) + 1}
+
+
+def test_latex_escapes_and_has_as_many_cells(layout):
+    text = to_latex(layout, "tab:li2018-table-9")
+    assert r"\label{tab:li2018-table-9}" in text and text.count(r"\midrule") == 1
+    assert r"100\% made up" in text and r"+ Out\_1" in text and r"$\pm$" in text
+    body = [line for line in text.splitlines() if line.endswith(r"\\")]
+    assert {line.count("&") for line in body} == {len(HEADINGS) - 1}
+    assert r"\begin{tabular}{l" + "r" * (len(HEADINGS) - 1) + "}" in text
+
+
+def test_without_the_baseline_row_there_are_no_ratios():
+    assert "speed / baseline, ours" not in lay_out(TABLE, FILLED[1:], Choices("smoke")).headings
+
+
+def test_speeds_of_a_shared_machine_are_marked_and_count_only_for_want_of_others(tmp_path):
+    speed = Number("speed", 2.0, (4.0,), (1.0,), seeds=(2,))
+    mixed = [(TABLE.rows[0], [speed, *FILLED[0][1][1:]])]
+    doubtful = [(TABLE.rows[1], [Number("speed", 1.5, (), (3.0, 1.0)), *FILLED[1][1][1:]])]
+    choices = Choices("small")
+    layout = lay_out(TABLE, mixed + doubtful, choices)
+    assert layout.lines[0][2:5:2] == ("4.00", "1.00")
+    assert layout.lines[1][2:5:2] == ("2.00 ± 1.41*", "0.50*")
+    assert {SHARED, LEFT_OUT} <= set(layout.notes)
+    assert not {SHARED, LEFT_OUT} & set(lay_out(TABLE, FILLED, choices).notes)
+    assert SHARED not in lay_out(TABLE, mixed, choices).notes
+    write_all(layout, tmp_path, "t", to_json(layout, mixed))
+    cell = json.loads((tmp_path / "t.json").read_text())["rows"]["none"][0]
+    numbers = {"ours": [4.0], "disturbed": [1.0], "seeds": [2]}
+    assert cell == {"measure": "speed", "paper": 2.0} | numbers
+
+
+def test_versions_and_machines_that_differ_are_told():
+    commit, small = "0123abc" + 33 * "d", Choices("small")
+    newer = {"diverse_mha": "0.1.0", "torch": "2.9.1", "git_commit": f"{commit}-dirty"}
+    gpu = {"processor": "B", "cores": 8, "threads": "4", "gpus": ["a GPU"]}
+    notes = lay_out(TABLE, FILLED, small, [MADE, MADE | {"versions": newer, "hardware": gpu}]).notes
+    assert "Ours: runs of several commits or versions of the code: 0.1.0; 0123abc-dirty." in notes
+    assert "Ours: runs of several versions of torch: 2.9.0; 2.9.1." in notes
+    assert "Ours: runs of several machines: A, cores 2; B, cores 8, threads 4, a GPU." in notes
+    assert ACROSS not in notes, "no ratio is of both"
+    assert "several" not in " ".join(lay_out(TABLE, FILLED, small, [MADE, MADE]).notes)
+
+
+def test_ratios_across_machines_are_marked():
+    here, there = (replace(FILLED[n][1][0], machines=frozenset("AB"[n])) for n in (0, 1))
+    filled = [(row, [n, *rest[1:]]) for (row, rest), n in zip(FILLED, (here, there), strict=True)]
+    layout = lay_out(TABLE, filled, Choices("small"))
+    assert [line[4] for line in layout.lines] == ["1.00", "0.80*"] and ACROSS in layout.notes
+    assert [line[2] for line in layout.lines] == ["5.00 ± 1.41", "4.00"], (
+        "numbers are what they are"
+    )
+
+
+@pytest.mark.parametrize(
+    ("seeds", "ratio"), [((2,), "0.67"), ((1, 2), "1.25"), ((3,), "0.80")], ids=str
+)
+def test_a_ratio_is_of_the_seeds_that_both_rows_have(seeds, ratio):
+    """Of 4 to 6 with seed 2; of 6.25, the mean of 4 and 8.5, to 5; of 4 to 5 if none is shared."""
+    base = replace(FILLED[0][1][0], seeds=(1, 2))
+    own = replace(FILLED[1][1][0], ours=(4.0, 8.5)[: len(seeds)], seeds=seeds)
+    filled = [(row, [n, *rest[1:]]) for (row, rest), n in zip(FILLED, (base, own), strict=True)]
+    layout = lay_out(TABLE, filled, Choices("small"))
+    assert [line[4] for line in layout.lines] == ["1.00", ratio]
+
+
+def test_a_ratio_that_is_not_there_has_no_mark():
+    numbers = [rest[0] for _, rest in FILLED]
+    here, there = replace(numbers[0], ours=()), replace(numbers[1], machines=frozenset("AB"))
+    filled = [(row, [n, *rest[1:]]) for (row, rest), n in zip(FILLED, (here, there), strict=True)]
+    layout = lay_out(TABLE, filled, Choices("small"))
+    assert [line[4] for line in layout.lines] == ["-", "-"] and ACROSS not in layout.notes
+
+
+def test_the_machines_of_a_number_are_those_of_the_seeds_that_count():
+    choices = Choices("small", (1, 2, 3))
+    found = {
+        choices.run(E, TABLE, seed): MADE
+        | {"hardware": MADE["hardware"] | {"processor": name}, "steps_per_second": float(seed)}
+        | {"seconds": {"train": 10.0, "processor": used}, "parameters": 7}
+        for seed, name, used in ((1, "A", 9.5), (2, "B", 5.0), (3, "C", 9.5))
+    }
+    (_, (speed, bleu, parameters)), _ = fill(TABLE, TABLE.rows, choices, found, runner=None)
+    assert speed == Number("speed", 1.0, (1.0, 3.0), (2.0,), speed.machines, (1, 3))
+    assert speed.machines == {"A, cores 2", "C, cores 2"}
+    assert parameters.ours == (7, 7, 7) and len(parameters.machines) == 3
+    assert bleu == Number("bleu", 1.0, ())
+
+
+def test_all_files_are_written(layout, tmp_path):
+    files = write_all(layout, tmp_path / "new", "t", to_json(layout, FILLED))
+    assert sorted(path.name for path in files) == ["t.csv", "t.json", "t.md", "t.tex"]
+    numbers = json.loads((tmp_path / "new/t.json").read_text())["rows"]
+    kept = {"measure": "bleu", "paper": 24.13, "ours": [30.0, 32.0], "seeds": [1, 2]}
+    assert numbers["none"][1] == kept
+    assert numbers["out"][2] is None

@@ -1,0 +1,314 @@
+"""The runner: skipping, failing, sharing, locking; with commands that cost nothing."""
+
+import fcntl
+import json
+import os
+import shutil
+import sys
+import time
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from diverse_mha.common.errors import UserError
+from diverse_mha.common.places import ROOT
+from experiments import results, steps
+from experiments.corpora import CORPORA
+from experiments.experiments import Experiment
+from experiments.plan import Need, plan
+from experiments.process import _started_by_launch, start_forked, start_logged
+from experiments.runner import DATA_MARK, Runner
+from experiments.steps import Place, data_folder
+
+LOG = '{"epoch": 1, "ups": "2.0", "num_updates": "5"}\n' * 2
+
+
+@pytest.fixture
+def place(tmp_path):
+    return Place(out=tmp_path / "out", data=tmp_path / "data")
+
+
+@pytest.fixture
+def runs(place):
+    found = [plan(Experiment("ptb", method=method), "smoke") for method in ("baseline", "hsic")]
+    data = data_folder(found[0], place)
+    data.mkdir(parents=True)
+    (data / "dict.txt").write_text("a 1\n")
+    return found
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """Stand in for the commands: a training leaves a log, an evaluation a score."""
+    names = []
+
+    def execute(self, step, log, share):
+        yield SimpleNamespace(seconds=1.0)
+        names.append(step.name)
+        if step.name == "train":
+            with (log.parent / "train.log").open("a") as file:
+                file.write(LOG)
+            if "hsic" in str(log) and names.count("train") == 2:
+                raise UserError(f"train ended with exit code 1: why; log: {log}")
+        else:
+            score = log.parent / "test.json"
+            score.write_text(json.dumps({"perplexity": 12.5}))
+
+    monkeypatch.setattr(Runner, "_execute", execute)
+    return names
+
+
+def test_a_failed_run_is_named_and_the_others_run(place, runs, started, capsys):
+    found = Runner(place).run_all([runs[0], runs[1], runs[0]])
+    assert list(found) == [runs[0]], "each once, and the failed one is missing"
+    out = capsys.readouterr().out.splitlines()
+    assert len(out) == 2
+    assert out[0].startswith(f"[1/2] {runs[0].name}: test perplexity 12.50")
+    assert "FAILED: train ended with exit code 1: why; log: " in out[1] and runs[1].name in out[1]
+
+
+def test_imitated_bfloat16_is_told_before_the_hours_go(place, runs, started, monkeypatch, capsys):
+    monkeypatch.setattr("experiments.runner.computes_in_bfloat16", lambda: False)
+    half = plan(Experiment("ptb").but({"common.bf16": True}), "smoke")
+    for chosen, lines in (([runs[0]], 0), ([half], 1), ([half], 0)):  # the last time it is done
+        Runner(place, gpus=0).run_all(chosen)
+        assert capsys.readouterr().out.count("--no-bf16") == lines
+
+
+def test_finished_runs_are_skipped_and_the_result_is_whole(place, runs, started, capsys):
+    first = Runner(place).run_all(runs[:1])
+    assert started == ["train", "evaluate", "evaluate"]
+    again = Runner(place).run_all(runs[:1])
+    assert started == ["train", "evaluate", "evaluate"] and again == first
+    assert "(already done)" in capsys.readouterr().out
+    result = first[runs[0]]
+    assert result["settings"]["model"]["decoder_layers"] == 2 and result["seed"] == 1
+    assert result["versions"]["torch"] and result["hardware"]["cores"] >= 1
+    assert result["scores"]["test"]["perplexity"] == 12.5
+    assert len(result["commands"]) == 3 and "scripts/train.sh" in result["commands"][0]
+
+
+def test_the_checkpoints_of_an_average_are_removed_once_the_run_is_finished(
+    place, monkeypatch, capsys
+):
+    recipe = replace(CORPORA["multi30k"]["small"], average=10)
+    monkeypatch.setitem(CORPORA["multi30k"], "small", recipe)
+    run = plan(Experiment("multi30k"), "small")
+    data = data_folder(run, place)
+    data.mkdir(parents=True)
+    (data / "dict.de.txt").write_text("a 1\n")
+    folder = run.folder(place.out)
+    names = [f"checkpoint_{n}_{500 * n}.pt" for n in range(3, 13)]
+    started = []
+
+    def execute(self, step, log, share):
+        yield SimpleNamespace(seconds=1.0)
+        started.append(step.name)
+        if step.name == "train":
+            (log.parent / "train.log").write_text(LOG + "done training in 3.0 seconds\n")
+            for name in [*names, "checkpoint_last.pt", "checkpoint_best.pt"]:
+                (folder / name).touch()
+        elif step.name == "average":
+            (folder / "averaged.pt").touch()
+
+    monkeypatch.setattr(Runner, "_execute", execute)
+    assert list(Runner(place, gpus=0).run_all([run])) == [run], capsys.readouterr().out
+    left = sorted(path.name for path in folder.glob("*.pt"))
+    assert left == ["averaged.pt", "checkpoint_best.pt", "checkpoint_last.pt"]
+    (folder / "result.json").unlink()  # the cure for a damaged one
+    assert list(Runner(place, gpus=0).run_all([run])) == [run], capsys.readouterr().out
+    assert started == ["train", "average", "evaluate", "evaluate"], "they cannot be averaged again"
+
+
+def test_cost_and_duration_are_those_of_all_starts_that_made_an_update(tmp_path):
+    """As the speed is, which is judged by them: a median over all starts."""
+    log = tmp_path / "train.log"
+    results.note_cost(tmp_path, 9.0, 9.0, 0, {})
+    assert not (tmp_path / "cost.json").exists(), "it failed before there was a log"
+    log.write_text(LOG)
+    results.note_cost(tmp_path, 10.0, 30.0, 0, {"gpus": []})
+    # A start that ended before it said anything.
+    results.note_cost(tmp_path, 2.0, 2.0, len(LOG), {})
+    loaded = "$ again\nINFO Loaded checkpoint a (epoch 1 @ 5 updates)\n"
+    log.write_text(LOG + loaded)
+    results.note_cost(tmp_path, 3.0, 3.0, len(LOG), {})  # one that had nothing to do
+    log.write_text(LOG + loaded + '{"epoch": 2, "ups": "2.0", "num_updates": "8"}\n')
+    results.note_cost(tmp_path, 6.0, 6.5, len(LOG), {"gpus": ["A"]})
+    assert json.loads((tmp_path / "cost.json").read_text()) == {
+        "processor_seconds": 16.0,
+        "seconds": 36.5,
+        "updates": 8,
+        "hardware": {"gpus": ["A"]},
+    }
+
+
+def test_a_disturbed_start_is_not_forgotten_for_a_later_one(place, runs, started, monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    run, folder = runs[0], runs[0].folder(place.out)
+    task = Runner(place)._run(run, "", found := {}, slot=0)
+    next(task)  # the training has begun, and nothing of it has run so far
+    clock[0] += 50.0  # of which a second on the processor
+    (folder / "train.log").write_text(LOG)
+    task.close()  # interrupted
+    Runner(place).run_all(runs[:1])
+    result = results.read(folder / "result.json")
+    assert result["seconds"] == {"train": 50.0, "evaluate": 0.0, "processor": 4.0}
+    assert result["processor_seconds_per_update"] == 2.0 / 10 and results.had_to_share(result)
+    assert found == {}
+
+
+def test_collecting_trains_nothing(place, runs, started, capsys):
+    Runner(place).run_all(runs[:1])
+    del started[:]
+    found = Runner(place, collect=True).run_all(runs)
+    assert list(found) == runs[:1] and started == []
+    assert "1 of 2 runs are finished" in capsys.readouterr().out
+
+
+def test_collecting_goes_on_beside_what_is_damaged(place, runs, started, capsys):
+    chosen = [runs[0], plan(Experiment("ptb"), "smoke", 2)]
+    Runner(place).run_all(chosen)
+    (chosen[0].folder(place.out) / "result.json").write_text("{")
+    assert list(Runner(place, collect=True).run_all(chosen)) == chosen[1:]
+    said = capsys.readouterr().out
+    assert f"{chosen[0].name}: FAILED: " in said and "not readable as JSON" in said
+
+
+def test_damaged_measures_are_named_once(place, runs, capsys):
+    need = Need(runs[0], {"measures": "jsd"})
+    file = steps.heads_file(need, place)
+    file.parent.mkdir(parents=True)
+    file.write_text("")
+    runner = Runner(place, collect=True)
+    assert runner.heads(need) is None and runner.heads(need) is None
+    assert capsys.readouterr().out.count(f"FAILED: {file}: not readable as JSON") == 1
+
+
+@pytest.mark.parametrize("gpus, used", [(None, 2), (8, 2), (1, 1)])
+def test_no_more_gpus_are_used_than_there_are(place, monkeypatch, gpus, used):
+    monkeypatch.setattr("experiments.runner.visible_gpus", lambda: ["0", "1"])
+    run = plan(Experiment("ptb").but({"optimization.update_freq": [4]}), "small")
+    assert Runner(place, gpus=gpus)._gpus(run, {}) == used
+
+
+def test_what_was_trained_on_gpus_is_finished_without(place, tmp_path):
+    run = plan(Experiment("wmt14_en_de"), "paper")
+    with pytest.raises(UserError, match="fp16 needs a GPU"):
+        steps.carry_out(run, place)
+    run.folder(place.out).mkdir(parents=True)
+    log = "num. shared model params: 1,000\ndone training in 9.0 seconds\n"
+    (run.folder(place.out) / "train.log").write_text(log)
+    assert [step.name for step in steps.carry_out(run, place)][0] == "train"
+
+
+def test_collecting_measures_nothing_and_takes_what_was_measured(place, runs, started):
+    needs = [Need(run, {"measures": "jsd"}) for run in runs]
+    there, checkpoint = steps.heads_file(needs[0], place), steps.checkpoint(runs[0], place)
+    there.parent.mkdir(parents=True)
+    there.write_text("{}")
+    checkpoint.touch()
+    os.utime(checkpoint, (there.stat().st_mtime + 60,) * 2)  # as cp -r may leave them
+    runner = Runner(place, collect=True)
+    runner.measure(needs)
+    assert started == [] and [runner.heads(need) for need in needs] == [{}, None]
+    Runner(place).measure(needs[:1])
+    assert started == ["analyze"], "a checkpoint that has changed is measured again"
+
+
+def test_a_training_that_has_ended_is_not_started_again(place, runs, started):
+    """Begun by hand, or its evaluation was interrupted: fairseq would make one update more."""
+    folder = runs[0].folder(place.out)
+    folder.mkdir(parents=True)
+    (folder / "train.log").write_text(LOG + "done training in 3.0 seconds\n")
+    result = Runner(place).run_all(runs[:1])[runs[0]]
+    assert started == ["evaluate", "evaluate"]
+    assert result["updates"] == 5 and len(result["commands"]) == 3
+    folder = runs[1].folder(place.out)
+    folder.mkdir(parents=True)
+    (folder / "train.log").write_text(LOG + "done training in 3.0 seconds\n" + LOG)
+    started.clear()
+    Runner(place).run_all(runs[1:])
+    assert started == ["train", "evaluate", "evaluate"], "it was started again, and stopped"
+
+
+def test_a_run_begun_on_other_data_is_refused(place, runs, started, capsys):
+    Runner(place).run_all(runs)
+    (data_folder(runs[0], place) / "dict.txt").write_text("b 2\n")
+    Runner(place).run_all(runs[1:])
+    assert "begun on other data" in capsys.readouterr().out.splitlines()[-1]
+
+
+def test_a_finished_run_is_of_its_own_data(place, runs, started, capsys):
+    """The key of a run leaves out its data, so --data could name others than it was trained on."""
+    first = Runner(place).run_all(runs[:1])
+    other = replace(place, data=place.out / "other data")
+    data_folder(runs[0], other).mkdir(parents=True)
+    (data_folder(runs[0], other) / "dict.txt").write_text("b 2\n")
+    assert Runner(other).run_all(runs[:1]) == {} and len(started) == 3
+    said = f"FAILED: {runs[0].folder(place.out)}: begun on other data than {other.data}"
+    assert said in capsys.readouterr().out
+    assert Runner(other, collect=True).run_all(runs[:1]) == {}
+    assert "now holds; give --data with its own, or move it away" in capsys.readouterr().out
+    same = replace(place, data=place.out / "a copy")
+    shutil.copytree(place.data, same.data)
+    for elsewhere in (same, replace(place, data=place.out / "none yet")):
+        assert Runner(elsewhere).run_all(runs[:1]) == first and len(started) == 3
+    (runs[0].folder(place.out) / DATA_MARK).unlink()  # as the published runs are
+    assert Runner(other, collect=True).run_all(runs[:1]) == first
+
+
+def test_a_run_that_another_process_holds_is_left_alone(place, runs, started, capsys):
+    folder = runs[0].folder(place.out)
+    folder.mkdir(parents=True)
+    with open(folder / ".lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert Runner(place).run_all(runs[:1]) == {}
+    assert started == [] and "another run is at work" in capsys.readouterr().out
+
+
+def test_forks_and_subprocesses_do_the_same(tmp_path, monkeypatch):
+    monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
+    (tmp_path / "said.py").write_text(
+        "import os, sys\nprint('hello', sys.argv[1:], os.getcwd(), __name__, os.environ['ADDED'])\n"
+        "print('to stderr', file=sys.stderr)\nsum(range(3_000_000))\nsys.exit(3)\n"
+    )
+    logs = []
+    environment = {"ADDED": "1", "PYTHONPATH": str(tmp_path)}
+    for number, how in enumerate(("fork", "subprocess")):
+        log = tmp_path / f"{number}.log"
+        if how == "fork":
+            monkeypatch.syspath_prepend(str(tmp_path))
+            command = start_forked("said", ["a", "b c"], log, environment)
+        else:
+            words = [sys.executable, "-m", "said", "a", "b c"]
+            command = start_logged(words, log, environment)
+        while not command.ended():
+            time.sleep(0.01)
+        assert command.code == 3 and command.seconds > 0
+        logs.append(sorted(log.read_text().splitlines()[2:]))
+    assert logs[0] == logs[1] and f"hello ['a', 'b c'] {ROOT} __main__ 1" in logs[0]
+
+
+@pytest.mark.parametrize(
+    ("end", "code"),
+    [("kill -9 $$", r"137 \(SIGKILL\)"), ("exit 3", "3"), ("exit 255", "255"), ("exit 170", "170")],
+)
+def test_what_a_failed_command_said_is_told(place, tmp_path, end, code):
+    script = f"echo first; echo error: the reason; echo last; {end}"
+    (tmp_path / "log").write_text("$ an earlier start\nerror: its reason\n")
+    step = steps.Step("train", "", "", ())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(steps.Step, "words", lambda self, python: ["bash", "-c", script])
+        with pytest.raises(UserError, match=f"train ended with exit code {code}: the reason"):
+            for _ in Runner(place)._execute(step, tmp_path / "log", {}):
+                time.sleep(0.01)
+
+
+def test_a_recipe_is_found_from_any_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = ["--config", "configs/demo_lm.yaml", "method=hsic"]
+    module, arguments = _started_by_launch(words)
+    assert module == "diverse_mha.training.recipe" and "method=hsic" in arguments
+    assert os.getcwd() == str(tmp_path)

@@ -1,0 +1,179 @@
+"""What a study adds to its table: seeds, differences, corrected p-values; and its figures."""
+
+import csv
+import random
+from dataclasses import replace
+
+import pytest
+from sacrebleu.metrics import BLEU
+from scipy.stats import ttest_rel
+
+from diverse_mha.common.tables import to_text
+from diverse_mha.evaluation.comparison.tables import p_value
+from experiments import study
+from experiments.draw_study import _look, draw_study
+from experiments.fill import Choices, Number
+from experiments.papers import PAPERS
+from experiments.printer import SMALL, SMOKE, lay_out
+from experiments.steps import Place, data_folder
+
+TABLE = PAPERS["study"]["translation"]
+CHOICES = Choices("smoke", (1, 2, 3))
+SPOILT = {"baseline": 0.3, "out": 0.1, "coda": 0.3}  # share of the words that are wrong
+VALIDATION = (
+    '{{"epoch": {0}, "valid_loss": "5", "valid_nll_loss": "{2}", "valid_ppl": "{1}", '
+    '"valid_num_updates": "{0}00"}}\n'
+)
+LOSS = {"baseline": 2.0, "out": 2.5, "coda": 1.9}  # of the best checkpoint with seed 1
+RISE = {"baseline": 0.01, "out": 0.02, "coda": 0.01}  # from seed to seed
+
+
+@pytest.fixture
+def rows():
+    return [row for row in TABLE.rows if row.name in (*SPOILT, "em")]
+
+
+@pytest.fixture
+def place(tmp_path):
+    return Place(out=tmp_path / "out", data=tmp_path / "data")
+
+
+@pytest.fixture
+def found(rows, place):
+    """Results of three rows: three seeds, two seeds, one seed; the fourth row has none."""
+    generator = random.Random(1)
+    reference = [" ".join(f"w{generator.randrange(40)}" for _ in range(9)) for _ in range(60)]
+    results = {}
+    for row in (row for row in rows if row.name in SPOILT):
+        seeds = {"baseline": (1, 2, 3), "out": (1, 2), "coda": (3,)}[row.name]
+        for seed in seeds:
+            run = CHOICES.run(row.cells[0].experiment, TABLE, seed)
+            raw = data_folder(run, place).parent / "raw/test.qo"
+            raw.parent.mkdir(parents=True, exist_ok=True)
+            raw.write_text("\n".join(reference) + "\n")
+            folder = run.folder(place.out)
+            folder.mkdir(parents=True)
+            lines = [
+                " ".join(w if generator.random() > SPOILT[row.name] else "x" for w in x.split())
+                for x in reference
+            ]
+            (folder / "test.hyp.detok").write_text("\n".join(lines) + "\n")
+            score = {
+                "sacrebleu": BLEU().corpus_score(lines, [reference]).score,
+                "sacrebleu_signature": "case:mixed|tok:13a",
+            }
+            best = LOSS[row.name] + RISE[row.name] * (seed - 1)
+            losses = best + 2, best, best + 1
+            points = zip((1, 2, 4), losses, strict=True)
+            log = "".join(VALIDATION.format(n, 2 ** (8 / n), loss) for n, loss in points)
+            (folder / "train.log").write_text(log)
+            results[run] = {"scores": {"test": score}}
+    return results
+
+
+def filled(rows):
+    values = {"heads.svcca": (0.4, 0.5), "heads.exp_d.output": (0.8,), "parameters": (1e6,)}
+    return [
+        (row, [Number(c.measure, None, values.get(c.measure, ())) for c in row.cells])
+        for row in rows
+    ]
+
+
+def test_every_row_is_tested_with_the_seeds_it_has(rows, place, found):
+    finished = study.runs_by_row(TABLE, rows, CHOICES, found)
+    systems = study.tested_rows(TABLE, finished, found, place)
+    assert [one.name for one in systems] == ["Baseline", "Out., encoder", "CODA"]
+    counts = {row.label: len(runs) for row, runs in finished.items()}
+    assert counts == {"Baseline": 3, "Out., encoder": 2, "EM routing, layers 1-2": 0, "CODA": 1}
+    layout = study.lay_out_tests(TABLE, systems, replace(CHOICES, updates=50, bf16=True))
+    tested = {"BLEU": 2, "chrF": 0, "valid nll": 1}  # chrF is described, not tested
+    expected = []
+    for name, tests in tested.items():
+        expected.append(name)
+        for kind in (name, f"{name} by seed")[:tests]:
+            expected += [f"difference in {kind}", f"p of {kind}, Holm"]
+    assert layout.headings == ("", "seeds", *expected)
+    lines = {line[0]: line[1:] for line in layout.lines}
+    assert list(lines) == ["Baseline", "Out., encoder", "CODA"]
+    assert lines["Baseline"][0] == "3" and lines["Baseline"][2:6] == ("", "", "", "")
+    assert " ± " in lines["Baseline"][6] and lines["Baseline"][7] == "2.010 ± 0.010"
+    assert lines["Out., encoder"][2].startswith("+")
+    assert float(lines["Out., encoder"][3]) < 0.01  # three seeds and two: few degrees of freedom
+    assert lines["CODA"][2].endswith("†") and float(lines["CODA"][3]) > 0.05
+    nll = ttest_rel([2.5, 2.52], [2.0, 2.01])
+    low, high = nll.confidence_interval(0.95)
+    assert lines["Out., encoder"][8] == f"+0.505 [{low:+.3f}, {high:+.3f}]"
+    assert lines["Out., encoder"][9] == p_value(nll.pvalue)
+    assert lines["CODA"][8:] == ("-0.100", ""), "beside seed 3 of the baseline, not its mean"
+    main = lay_out(TABLE, filled(rows), Choices("small"))
+    assert SMALL not in main.notes, "there is no paper's number"
+    assert not any("paper" in heading or "ours" in heading for heading in main.headings)
+    text = to_text(layout)
+    assert "10,000 resamples" in text and "By seed (BLEU, valid nll)" in text and "† One" in text
+    assert SMOKE in text and "stopped after 50 updates" in text and "in bfloat16" in text
+    layout = study.lay_out_tests(TABLE, systems, Choices("small"))
+    assert layout.notes[-1] == study.VALID_NOTE
+
+
+def test_without_the_baseline_there_is_no_test(rows, place, found):
+    others = {run: result for run, result in found.items() if "baseline" not in run.name}
+    finished = study.runs_by_row(TABLE, rows, CHOICES, others)
+    assert study.tested_rows(TABLE, finished, others, place) == []
+
+
+def test_a_run_that_cannot_be_tested_is_left_out_and_named(rows, place, found, capsys):
+    out = sorted((run for run in found if "disagreement_output" in run.name), key=lambda r: r.seed)
+    found[out[0]] = {"scores": {}}
+    coda = next(run for run in found if "coda" in run.name)
+    (coda.folder(place.out) / "test.hyp.detok").unlink()
+    finished = study.runs_by_row(TABLE, rows, CHOICES, found)
+    systems = study.tested_rows(TABLE, finished, found, place)
+    assert {one.name: [run.seed for run in one.runs] for one in systems} == {
+        "Baseline": [1, 2, 3],
+        "Out., encoder": [2],
+    }
+    said = capsys.readouterr().out.splitlines()
+    assert len(said) == 2
+    assert said[0].startswith(f"      tests without {out[0].name}: FAILED: ")
+    assert "result.json: has no score on the test set" in said[0]
+    assert f"without {coda.name}: " in said[1] and "translations are gone" in said[1]
+
+
+def test_no_two_rows_look_alike():
+    looks = [tuple(_look(number, number == 0).values()) for number in range(30)]
+    assert len(set(looks)) == len(looks)
+
+
+def test_the_figures_show_every_row_that_ran(rows, place, found, tmp_path):
+    finished = study.runs_by_row(TABLE, rows, CHOICES, found)
+    systems = study.tested_rows(TABLE, finished, found, place)
+    labels = ["Baseline", "Out., encoder", "CODA"]
+    curves, diversity = draw_study(TABLE, filled(rows), finished, systems, place.out, tmp_path)
+    assert [a.get_title() for a in curves.figure.axes if a.get_visible()] == labels
+    own = [line for line in curves.figure.axes[1].lines if line.get_linewidth() == 1.1]
+    assert len(own) == 2, "a line a seed"
+    assert list(own[0].get_xdata()) == [100, 200, 400]
+    assert list(own[0].get_ydata()) == [4.5, 2.5, 3.5], "the loss itself, not its perplexity's"
+    panels = [axis for axis in diversity.figure.axes if axis.get_visible()]
+    assert len(panels) == 2, "two of the four measures have values"
+    assert panels[0].containers[1].lines[0].get_xdata() == [0.45]
+    legend = [text.get_text() for text in diversity.figure.legends[0].get_texts()]
+    assert legend == [*labels[:2], "CODA †"], "of one seed"
+    (row, numbers), *others = filled(rows)
+    numbers = [n if n.measure != "heads.svcca" else replace(n, ours=()) for n in numbers]
+    lacking = [(row, numbers), *others]
+    plot = draw_study(TABLE, lacking, finished, systems, place.out, tmp_path)[1]
+    texts = plot.figure.legends[0].get_texts()
+    assert [text.get_text() for text in texts] == legend, "also what its first panel lacks"
+    for value, scale in ((-1.0, "linear"), (-30.0, "symlog")):
+        bleu = systems[1].measures["BLEU"]
+        difference = replace(bleu.difference, value=value, interval=(value - 1, value + 1))
+        spoilt = replace(systems[1], measures={"BLEU": replace(bleu, difference=difference)})
+        two = (filled(rows), finished, [systems[0], spoilt], place.out, tmp_path)
+        plot = draw_study(TABLE, *two)[1]
+        assert plot.figure.axes[0].get_yscale() == scale, "others stay apart beside a ruined row"
+        assert ("logarithmic" in plot.caption) == (scale == "symlog")
+    table = list(csv.reader((tmp_path / "curves.csv").open()))
+    assert table[0] == ["row", "seed", "updates", "value"] and len(table) == 1 + 6 * 3
+    seeds = {row.label: {f"{run.seed}" for run in runs} for row, runs in finished.items()}
+    assert {label: {line[1] for line in table if line[0] == label} for label in seeds} == seeds

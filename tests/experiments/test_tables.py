@@ -1,0 +1,142 @@
+"""The tables as data: values typed again from the papers, shapes, and what they share."""
+
+import pytest
+
+from diverse_mha.common.errors import UserError
+from experiments.compose import CONFIGS
+from experiments.corpora import CORPORA
+from experiments.experiments import Figure, Table
+from experiments.measures import MEASURES
+from experiments.papers import PAPERS, choose_rows, find
+
+TABLES = [item for items in PAPERS.values() for item in items.values() if isinstance(item, Table)]
+FIGURES = [item for items in PAPERS.values() for item in items.values() if isinstance(item, Figure)]
+
+# Paper, table, row: the row's values, read off the papers once more.
+SAMPLES = {
+    ("li2018", "table-1", "sub+pos"): [1.11, 24.38],
+    ("li2018", "table-1", "sub+pos+out"): [1.05, 24.60],
+    ("li2018", "table-2", "enc+dec"): [1.11, 24.69],
+    ("li2018", "table-3", "big+disagreement"): [0.47, 25.08, 0.51, 29.28],
+    ("li2018", "table-4", "out"): [0.989, 0.006, 0.997],
+    ("li2018", "table-5", "pos"): [0.217, 0.167, 0.219, 0.242, 0.233, 0.249],
+    ("li2021", "table-3", "enc-simple"): [100.6e6, 1.23, 27.98],
+    ("li2021", "table-3", "all-em"): [125.8e6, 0.66, 28.47],
+    ("li2021", "table-4", "1+2"): [92.2e6, 1.67, 28.26],
+    ("li2021", "table-5", "big+both"): [297e6, 29.09, 337e6, 25.12],
+    ("li2021", "table-6", "big+aggregation"): [288e6, 28.65],
+    ("li2021", "table-7", "BShif"): [51.45, 53.54, 50.97, 54.26],
+    ("li2021", "table-7", "SOMO"): [49.87, 49.58, 50.09, 50.13],
+    ("yun2021", "table-1", "d512"): [33.33, 33.42, 33.90, 33.67, 32.69],
+    ("yun2021", "table-1", "d128"): [31.30, 32.75, 31.71, None, None],
+    ("yun2021", "table-2", "dec-self"): [0.474, 0.4, 0.353, 0.328, 0.237],
+    ("yun2021", "table-3", "16h-512d"): [0.252, 0.117],
+    ("yun2021", "table-4", "hsic"): [34.43, 30.32],
+    ("yun2021", "table-5", "drophead-0.5"): [0.709, 0.527],
+    ("yun2021", "table-5", "hsic-1e-6"): [0.325, 0.125],
+    ("yun2021", "table-6", "all"): [31.76, 25.91, 53.02, 45.23, 52.69, 47.33],
+    ("yun2021", "table-7", "ortho"): [102.62],
+    ("zheng2021", "table-1", "coda"): [246.96e6, 17.81, 18.48],
+    ("zheng2021", "table-1", "transformer-published"): [246.93e6, 17.97, 18.70],
+    ("zheng2021", "table-2", "transformer"): [60.92e6, 27.4, 39.47e6, 34.5],
+    ("zheng2021", "table-2", "coda"): [60.94e6, 28.0, 39.48e6, 35.6],
+    ("zheng2021", "table-3", "heads-16"): [33.91, 35.84, 5.15, 4.55],
+    ("zheng2021", "table-4", "realformer"): [8.53, 35.01],
+}
+ROWS = {
+    "li2018": [7, 5, 4, 4, 4],
+    "li2021": [7, 7, 8, 4, 10],
+    "yun2021": [4, 3, 9, 5, 10, 5, 5],
+    "zheng2021": [3, 2, 4, 4],
+    "study": [17, 16, 5, 4],
+}
+
+
+@pytest.mark.parametrize(("paper", "table", "name"), SAMPLES)
+def test_values_are_the_papers(paper, table, name):
+    (row,) = choose_rows(find(paper, table), name)
+    values = [cell and cell.paper for cell in row.cells]
+    expected = SAMPLES[paper, table, name]
+    assert values == expected + [None] * (len(values) - len(expected))
+
+
+def test_every_table_is_there_with_all_rows():
+    for paper, counts in ROWS.items():
+        tables = [item for item in PAPERS[paper].values() if isinstance(item, Table)]
+        assert [len(table.rows) for table in tables] == counts, paper
+    figures = {(figure.paper, figure.name) for figure in FIGURES}
+    assert figures == {
+        ("li2021", "figure-3"), ("li2021", "figure-4"),
+        ("yun2021", "figure-2"), ("yun2021", "figure-3"), ("yun2021", "figure-4"),
+        ("zheng2021", "figure-2"), ("zheng2021", "figure-4"),
+        ("zheng2021", "figure-5"), ("zheng2021", "figure-6"),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda t: f"{t.paper}-{t.name}")
+def test_a_table_hangs_together(table):
+    names = [row.name for row in table.rows]
+    assert len(set(map(str.lower, names))) == len(names)
+    assert not any("," in name for name in names), "--rows parts names at commas"
+    assert table.baseline is None or table.baseline in names
+    for row in table.rows:
+        for cell in (cell for cell in row.cells if cell is not None):
+            measure = MEASURES[cell.measure]
+            # What a paper has no number for is another reading of one that it has; a study is ours.
+            other_reading = cell.measure in ("svcca.top", "svcca.all", "cka.all")
+            assert cell.paper is not None or other_reading or table.paper == "study"
+            assert cell.paper is None or measure.form(cell.paper)
+            assert cell.measure.startswith("against.") == (cell.against is not None)
+            check_experiment(cell.experiment, table.scales)
+
+
+def test_a_study_tests_every_row_by_its_first_cell():
+    """Its runs are found by the first cell's experiment, so all cells of a row must share it."""
+    tables = [table for table in TABLES if table.tested is not None]
+    assert [table.tested for table in tables] == ["BLEU", "BLEU", "perplexity", "accuracy"]
+    for table in tables:
+        assert table.baseline == table.rows[0].name
+        for row in table.rows:
+            assert len({cell.experiment for cell in row.cells}) == 1
+        heads = [MEASURES[cell.measure].heads for cell in table.rows[0].cells]
+        assert len({tuple(h.items()) for h in heads if h}) == 1, "one call of analyze a run"
+
+
+@pytest.mark.parametrize("figure", FIGURES, ids=lambda f: f"{f.paper}-{f.name}")
+def test_a_figure_hangs_together(figure):
+    assert figure.measure is None or figure.measure in MEASURES
+    labels = [label for label, _ in figure.curves]
+    assert len(set(labels)) == len(labels)
+    for _, panel in figure.panels:
+        assert set(panel) <= set(labels)
+    for _, experiment in figure.curves:
+        check_experiment(experiment, figure.scales)
+
+
+def check_experiment(experiment, scales):
+    if experiment is not None:
+        assert (CONFIGS / "method" / f"{experiment.method}.yaml").is_file()
+        assert set(scales) <= set(CORPORA[experiment.corpus])
+
+
+def test_a_table_is_found_by_several_spellings():
+    table = PAPERS["li2018"]["table-1"]
+    for name in ("table-1", "table1", "Table_1", "1"):
+        assert find("li2018", name) is table
+    assert find("yun2021", "Fig. 3") is PAPERS["yun2021"]["figure-3"]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: find("li2019", "1"), "li2019: no such paper; choose from li2018, li2021"),
+        (lambda: find("li2018", "9"), "9: li2018 has no such table or figure; choose from table-1"),
+        (
+            lambda: choose_rows(find("li2018", "1"), "sub,foo"),
+            "--rows sub,foo: li2018 table-1 has no row 'foo'; choose from none, sub",
+        ),
+    ],
+)
+def test_what_is_not_there_is_refused(call, message):
+    with pytest.raises(UserError, match=message):
+        call()
