@@ -20,7 +20,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.gpu_jobs import PARTS, TESTS, Job, jobs_for
+from benchmarks.gpu_jobs import PARTS, Job, jobs_for
 from benchmarks.gpu_report import format_report
 from benchmarks.memory import TOO_LARGE
 from benchmarks.options import find_device
@@ -260,8 +260,6 @@ def main(arguments: Sequence[str]) -> int:
     if not 0 < args.minutes < float("inf"):
         raise UserError(f"--minutes {args.minutes:g}: must be more than 0")
     device = find_device(args.device).type
-    if not (ROOT / TESTS).is_dir():
-        raise UserError(f"{ROOT}: has no {TESTS}; the check needs a clone of the project")
     parts = parse_names("--parts", args.parts, tuple(PARTS))
     # What ends this ends the job too, as an interrupt does.
     with ended_in_order(), sole_use(args.out, option="--out"):

@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 from diverse_mha import __version__
 from diverse_mha.common.arguments import OneLineParser
-from diverse_mha.common.errors import run_cli
+from diverse_mha.common.errors import UserError, run_cli
+from diverse_mha.common.places import ROOT
 
 
 class Command(NamedTuple):
@@ -24,11 +25,13 @@ class Command(NamedTuple):
         module: the module of this package that does it.
         help: what ``--help`` says of it.
         own_words: whether it reads its words itself.
+        in_clone: whether the module lies beside the package, in a clone of the repository.
     """
 
     module: str
     help: str
     own_words: bool = False
+    in_clone: bool = False
 
 
 COMMANDS = {
@@ -47,9 +50,9 @@ COMMANDS = {
     "export": Command("evaluation.deploy.export", "write a model for stock fairseq or CTranslate2"),
     "analyze": Command("analysis.command", "score how much the heads of a checkpoint differ"),
     "compare": Command("evaluation.compare", "test whether one method beats another"),
-    "reproduce": Command("training.reproduce.command", "run a table of the papers"),
-    "benchmark": Command("benchmark.__main__", "time training beside stock fairseq", True),
-    "check-gpu": Command("benchmark.gpu", "say in one report what a GPU does", True),
+    "reproduce": Command("experiments.command", "run a table of the papers", in_clone=True),
+    "benchmark": Command("benchmarks.__main__", "time training beside stock fairseq", True, True),
+    "check-gpu": Command("benchmarks.gpu", "say in one report what a GPU does", True, True),
     "options": Command("training.options", "show the options of our models, criterions and tasks"),
     "path": Command("training.user_dir", "print the folder to give to fairseq's --user-dir"),
 }
@@ -76,7 +79,16 @@ def build_parser(chosen: str | None = None) -> argparse.ArgumentParser:
 
 
 def _import(command: Command) -> ModuleType:
-    return importlib.import_module(f"diverse_mha.{command.module}")
+    if not command.in_clone:
+        return importlib.import_module(f"diverse_mha.{command.module}")
+    if not (ROOT / command.module.split(".")[0]).is_dir():
+        raise UserError(
+            f"{ROOT}: no clone of diverse-mha, which this command needs; clone the repository "
+            "and run it there"
+        )
+    if str(ROOT) not in sys.path:
+        sys.path.insert(0, str(ROOT))
+    return importlib.import_module(command.module)
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -162,11 +162,6 @@ def _seeds(text: str) -> tuple[int, ...]:
 
 
 def _place(args: argparse.Namespace) -> Place:
-    if not (ROOT / "data-prep").is_dir():
-        raise UserError(
-            f"{ROOT}: no clone of diverse-mha, whose scripts reproduce runs; install one with "
-            "pip install -e (a wheel has --list alone)"
-        )
     out = (args.out or Path("runs/reproduce")).absolute()  # where one stands, not in the clone
     check_folder("--out", out)
     data = out / "smoke" / "data" if args.scale == "smoke" else Path("data").absolute()

@@ -179,3 +179,9 @@ def test_a_name_that_is_not_ours_is_refused_with_one_that_is():
     assert "\n" not in str(bad.value)
     with pytest.raises(UserError, match="--all goes with a name"):
         cli.run(["options", "--all"])
+
+
+def test_a_command_that_needs_a_clone_says_so_without_one(monkeypatch, tmp_path):
+    monkeypatch.setattr(cli, "ROOT", tmp_path)
+    with pytest.raises(UserError, match="no clone of diverse-mha, which this command needs"):
+        cli.run(["reproduce", "--list"])

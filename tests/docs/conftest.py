@@ -3,10 +3,9 @@
 import os
 from pathlib import Path
 
-import packed
 import pytest
-import show
 
+from experiments import packed, show
 from tests.docs.clone import World
 
 

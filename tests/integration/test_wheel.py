@@ -56,11 +56,11 @@ def test_the_commands(command, site):
     assert command("path").stdout.strip() == str(site / "diverse_mha")
     assert not (site / "diverse_mha/old.py").exists()
     assert "All that is needed works." in command("doctor").stdout
-    assert command("reproduce", "--list").stdout.startswith("li2018")
     assert "UNv1.0.testsets" in command("prepare", "un-ru-en", "--dry-run").stdout
-    done = command("reproduce", "study", "translation", "--scale", "smoke", check=False)
-    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1
-    assert "no clone of diverse-mha" in done.stderr
+    for words in (("reproduce", "--list"), ("benchmark", "--help"), ("check-gpu", "--help")):
+        done = command(*words, check=False)
+        assert done.returncode == 2 and len(done.stderr.splitlines()) == 1
+        assert "no clone of diverse-mha" in done.stderr
 
 
 def test_a_training_with_a_recipe_by_name(command, data, tmp_path):  # noqa: F811
