@@ -33,7 +33,7 @@ setup(
     license="MIT",
     packages=find_packages(include=["diverse_mha", "diverse_mha.*"]),
     package_data={
-        "diverse_mha.aggregation": ["kernel.cpp"],
+        "diverse_mha.methods.routing": ["kernel.cpp"],
         "diverse_mha.analysis": ["templates/*.html"],
         "diverse_mha.corpora": ["catalogue.toml"],
     },

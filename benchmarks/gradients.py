@@ -17,9 +17,9 @@ from torch import nn
 from diverse_mha.analysis.checkpoints import iterate_batches, load
 from diverse_mha.common.arguments import OneLineParser, add_number
 from diverse_mha.common.errors import UserError, run_cli
+from diverse_mha.criterions.combined_terms import DiversityTerms
 from diverse_mha.criterions.config import DiversityConfig
 from diverse_mha.criterions.gradient_share import gradient_norm
-from diverse_mha.criterions.terms import DiversityTerms
 
 _MEAN = {"orthogonality_weight": 1.0, "orthogonality_normalization": "mean-loss"}
 TERMS = {

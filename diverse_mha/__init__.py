@@ -2,7 +2,7 @@
 
 ``--user-dir diverse_mha`` imports this package, which registers every architecture, task and
 criterion. Without fairseq (absent, or not importable on this Python) the tensor functions in
-``diverse_mha.regularizers`` and ``diverse_mha.analysis`` still work; ``diverse-mha doctor`` says
+``diverse_mha.methods`` and ``diverse_mha.measures`` still work; ``diverse-mha doctor`` says
 what is wrong.
 """
 

@@ -15,11 +15,11 @@ PACKAGE = Path(__file__).parents[1] / "diverse_mha"
 #: Level of each room and each module at the top; one imports from lower levels and its own only.
 LEVELS = {
     "common": 0,
-    "aggregation": 1,
+    "attention": 1,
     "compat": 1,
     "corpora": 1,
-    "regularizers": 1,
-    "attention": 2,
+    "measures": 2,
+    "methods": 2,
     "criterions": 3,
     "models": 3,
     "tasks": 3,
@@ -102,7 +102,7 @@ def test_tensor_functions_work_where_fairseq_does_not():
     code = (
         "import sys; sys.modules['fairseq'] = None\n"
         "import torch\n"
-        "from diverse_mha.regularizers import output_disagreement\n"
+        "from diverse_mha.methods.disagreement import output_disagreement\n"
         "print(round(float(output_disagreement(torch.ones(1, 2, 3, 4))), 3))\n"
     )
     done = subprocess.run(
@@ -114,7 +114,7 @@ def test_tensor_functions_work_where_fairseq_does_not():
 @pytest.mark.integration
 def test_importing_registers_whatever_was_imported_before():
     program = (
-        "import diverse_mha.regularizers, fairseq.models as m; "
+        "import diverse_mha.methods, fairseq.models as m; "
         "assert 'transformer_coda' in m.ARCH_MODEL_REGISTRY"
     )
     subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True)

@@ -4,11 +4,11 @@ What is imported here needs no fairseq. Reading checkpoints and data does:
 ``diverse_mha.analysis.checkpoints``, ``diverse_mha.analysis.stock``.
 """
 
-from diverse_mha.analysis.divergence import jensen_shannon
-from diverse_mha.analysis.entropy import Sharpness, attention_entropy
-from diverse_mha.analysis.moments import Moments
-from diverse_mha.analysis.similarity import Svcca, cka, svcca
-from diverse_mha.regularizers import disagreement_scores
+from diverse_mha.measures.divergence import jensen_shannon
+from diverse_mha.measures.entropy import Sharpness, attention_entropy
+from diverse_mha.measures.moments import Moments
+from diverse_mha.measures.similarity import Svcca, cka, svcca
+from diverse_mha.methods.disagreement import disagreement_scores
 
 __all__ = [
     "Moments",

@@ -8,10 +8,10 @@ from torch import Tensor
 
 from diverse_mha.analysis.disagreement import DisagreementMeter
 from diverse_mha.analysis.meters import DEFAULT_MEASURES, MEASURES, ModuleMeter
-from diverse_mha.analysis.similarity import THRESHOLD
 from diverse_mha.attention import HeadStates
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.options import split_list
+from diverse_mha.measures.similarity import THRESHOLD
 
 COMPONENT_ORDER = ("encoder", "cross", "decoder")
 # What a layer's result holds of a measure beside its mean, and its ending in the summary.

@@ -14,7 +14,6 @@ from diverse_mha.analysis.meters import DEFAULT_MEASURES, MEASURES
 from diverse_mha.analysis.names import short_names
 from diverse_mha.analysis.output import write_figures, write_numbers
 from diverse_mha.analysis.run import analyze, open_models
-from diverse_mha.analysis.similarity import THRESHOLD, check_threshold
 from diverse_mha.analysis.writers import format_tables
 from diverse_mha.common.arguments import add_number
 from diverse_mha.common.errors import UserError
@@ -23,6 +22,7 @@ from diverse_mha.common.machine import versions
 from diverse_mha.common.options import parse_names
 from diverse_mha.common.places import check_file, check_folder
 from diverse_mha.common.plugins import add_user_dir, import_plugin
+from diverse_mha.measures.similarity import THRESHOLD, check_threshold
 
 #: What plots and the report need and the rest of the package does not: module, and pip's name.
 LIBRARIES = {"matplotlib": "matplotlib", "sklearn": "scikit-learn", "jinja2": "jinja2"}

@@ -8,7 +8,7 @@ import numpy as np
 from torch import Tensor
 
 from diverse_mha.attention import HeadStates
-from diverse_mha.regularizers import (
+from diverse_mha.methods.disagreement import (
     output_disagreement,
     position_disagreement,
     subspace_disagreement,

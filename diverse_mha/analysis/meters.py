@@ -5,10 +5,11 @@ from itertools import combinations, combinations_with_replacement
 import torch
 from torch import Tensor
 
-from diverse_mha.analysis.divergence import divergence_sums
-from diverse_mha.analysis.entropy import entropy_sums
-from diverse_mha.analysis.moments import Moments
-from diverse_mha.analysis.similarity import (
+from diverse_mha.attention import HeadStates
+from diverse_mha.measures.divergence import divergence_sums
+from diverse_mha.measures.entropy import entropy_sums
+from diverse_mha.measures.moments import Moments
+from diverse_mha.measures.similarity import (
     FEWEST,
     alignment,
     centred_rbf,
@@ -16,7 +17,6 @@ from diverse_mha.analysis.similarity import (
     kept_directions,
     svcca_from_scatter,
 )
-from diverse_mha.attention import HeadStates
 
 # What each measure needs of the head states.
 MEASURES = {

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from diverse_mha.analysis.collect import all_layers, last_layer, mean
 from diverse_mha.analysis.names import file_name
-from diverse_mha.analysis.similarity import THRESHOLD
+from diverse_mha.measures.similarity import THRESHOLD
 
 
 class Column(NamedTuple):

@@ -1,13 +1,11 @@
-"""Attention with open heads for any torch model, its masks, and the record of its heads.
+"""Attention with open heads for any torch model, its seams, its masks, and the record of its heads.
 
 Nothing in this folder imports fairseq; ``diverse_mha.models.attention`` is fairseq's.
-Every module in it is imported here, so a file with a method of its own registers it by lying here.
 """
 
 from diverse_mha.attention.core import Attended
-from diverse_mha.attention.drophead import DROPHEAD, drop_heads
-from diverse_mha.attention.logits import LOGITS, LogitMap
 from diverse_mha.attention.multihead import MultiheadAttention
+from diverse_mha.attention.seams import AGGREGATION, DROPHEAD, LOGITS, LogitMap
 from diverse_mha.attention.states import (
     STATE_NAMES,
     HeadStates,
@@ -15,9 +13,9 @@ from diverse_mha.attention.states import (
     check_state_names,
     wanted_of,
 )
-from diverse_mha.common.methods import import_siblings
 
 __all__ = [
+    "AGGREGATION",
     "DROPHEAD",
     "LOGITS",
     "STATE_NAMES",
@@ -27,8 +25,5 @@ __all__ = [
     "MultiheadAttention",
     "Wanted",
     "check_state_names",
-    "drop_heads",
     "wanted_of",
 ]
-
-import_siblings(__name__, __path__)

@@ -9,7 +9,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .drophead import as_module
 from .masks import causal_bias, lowest_bias
 from .states import HeadStates
 
@@ -36,7 +35,7 @@ class OpenHeads:
         aggregation: nn.Module | None,
         cascade: nn.Module | None,
         carry_logits: bool,
-        drophead: float | nn.Module | None,
+        drophead: nn.Module | None,
     ) -> None:
         """Set the replaceable parts, after the constructor has made the projections.
 
@@ -46,11 +45,8 @@ class OpenHeads:
                 True it is called with the layer's input (..., C) as well.
             cascade: a ``LogitMap`` between q.k and the softmax.
             carry_logits: hand the logits on, for the cascade of the next layer.
-            drophead: probability that a head's output is zeroed in training, just before the
-                aggregation, or a module that drops; the recorded outputs are those before.
-
-        Raises:
-            ValueError: if ``drophead`` is a number that is not in [0, 1).
+            drophead: module that zeroes heads of (B, H, T, D) in training, just before the
+                aggregation; the recorded outputs are those before.
         """
         if aggregation is not None:
             del self.out_proj
@@ -58,7 +54,7 @@ class OpenHeads:
         self.aggregation_sees_input = getattr(aggregation, "sees_input", False)
         self.cascade = cascade
         self.carry_logits = carry_logits
-        self.drophead = as_module(drophead)
+        self.drophead = drophead
 
     def attend_heads(
         self,

@@ -14,7 +14,7 @@ class MultiheadAttention(OpenHeads, nn.MultiheadAttention):
 
     Constructor arguments, parameters, initial values and the results of ``forward`` are those of
     torch's module, so one may take the other's place and load its state dict. ``attend`` also
-    returns ``HeadStates``, for the terms of ``diverse_mha.regularizers``, and takes the logits
+    returns ``HeadStates``, for the terms of ``diverse_mha.methods``, and takes the logits
     of the layer before. What differs: weights are returned before dropout, and a query that may
     see no key gets finite numbers where torch gives NaN. Nested tensors are not supported.
 
@@ -30,15 +30,14 @@ class MultiheadAttention(OpenHeads, nn.MultiheadAttention):
         batch_first: tensors are (B, L, C) rather than (L, B, C).
         device: of the parameters.
         dtype: of the parameters.
-        aggregation: for instance a ``diverse_mha.aggregation.RoutingAggregation``, in place of
+        aggregation: for instance a ``diverse_mha.methods.routing.RoutingAggregation``, in place of
             the output projection, whose parameters the module then has not.
-        cascade: for instance ``diverse_mha.attention.cascade.build_cascade(...)``.
+        cascade: for instance ``diverse_mha.methods.coda.build_cascade(...)``.
         carry_logits: ``attend`` returns the logits, for the cascade of the next layer.
-        drophead: probability that a head's output is zeroed in training, or a module that drops.
+        drophead: for instance a ``diverse_mha.methods.drophead.DropHeads``, called in training.
 
     Raises:
-        ValueError: if ``num_heads`` does not divide ``embed_dim``, or ``drophead`` is not
-            in [0, 1).
+        ValueError: if ``num_heads`` does not divide ``embed_dim``.
     """
 
     def __init__(
@@ -58,7 +57,7 @@ class MultiheadAttention(OpenHeads, nn.MultiheadAttention):
         aggregation: nn.Module | None = None,
         cascade: nn.Module | None = None,
         carry_logits: bool = False,
-        drophead: float | nn.Module | None = 0.0,
+        drophead: nn.Module | None = None,
     ):
         check_heads(embed_dim, num_heads)
         super().__init__(

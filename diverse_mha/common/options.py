@@ -4,8 +4,6 @@ A method declares its options in a plain dataclass of ``option(...)`` fields bes
 ``diverse_mha.common.typed`` makes of them what fairseq's parsers understand.
 """
 
-import functools
-import logging
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -13,8 +11,6 @@ from dataclasses import Field, field, fields
 from typing import Any, NamedTuple
 
 from diverse_mha.common.errors import OptionError
-
-logger = logging.getLogger(__name__)
 
 
 def flag(name: str) -> str:
@@ -98,31 +94,6 @@ def option(
     return field(default=default, metadata=metadata)
 
 
-def old_name(new: str, default: Any) -> Any:
-    """Declare the name that an option had before; it is accepted for one release.
-
-    Args:
-        new: the option's name now, in the same dataclass.
-        default: its default, which checkpoints from before hold under the old name.
-    """
-    declared = option(None, f"old name of {flag(new)}, accepted in this release")
-    declared.metadata = {**declared.metadata, "renamed": (new, default)}
-    return declared
-
-
-def warn_of_old_names(kind: type, cfg: Any) -> None:
-    """Say in the log, in one line each, which options are given under old names."""
-    for f in fields(kind):
-        if "renamed" in f.metadata and getattr(cfg, f.name, None) is not None:
-            _warn_of_old_name(f.name, f.metadata["renamed"][0])
-
-
-@functools.cache  # one line in a process
-def _warn_of_old_name(old: str, new: str) -> None:
-    text = "%s is called %s now; the old name goes with the next release"
-    logger.warning(text, flag(old), flag(new))
-
-
 def read_options(kind: type, cfg: Any) -> Any:
     """Read a method's options off all options.
 
@@ -132,11 +103,10 @@ def read_options(kind: type, cfg: Any) -> Any:
             default.
 
     Returns:
-        An instance of ``kind``; what was given under an old name is under the new one.
+        An instance of ``kind``.
 
     Raises:
-        OptionError: for a value out of range, or not among the choices, and for an option under
-            both of its names.
+        OptionError: for a value out of range, or not among the choices.
     """
     values = {}
     for f in fields(kind):
@@ -146,15 +116,6 @@ def read_options(kind: type, cfg: Any) -> Any:
         elif f.metadata["range"] and value is not None:
             f.metadata["range"].check_option(f.name, value)
         values[f.name] = value
-    for f in fields(kind):
-        if "renamed" in f.metadata and values[f.name] is not None:
-            new, default = f.metadata["renamed"]
-            if _plain(values[new]) != _plain(default):
-                raise OptionError(
-                    f"{flag(f.name)} {values[f.name]}: the old name of {flag(new)}, which is given "
-                    "too; leave it out"
-                )
-            values[new], values[f.name] = values[f.name], None
     return kind(**values)
 
 
@@ -171,8 +132,7 @@ def refuse_idle(cfg: Any, options: Iterable[Field], why: str) -> None:
     """
     for f in options:
         value = getattr(cfg, f.name, f.default)
-        defaults = {_plain(f.default), _plain(f.metadata.get("renamed", (f.name, f.default))[1])}
-        if _plain(value) not in defaults:
+        if _plain(value) != _plain(f.default):
             raise OptionError(f"{flag(f.name)} {value} has no effect {why}")
 
 

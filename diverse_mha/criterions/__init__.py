@@ -12,7 +12,7 @@ from diverse_mha.criterions.cross_entropy import (
 from diverse_mha.criterions.diversity import DiversityMixin
 from diverse_mha.criterions.label_smoothed import LabelSmoothedCrossEntropyWithDiversity
 from diverse_mha.criterions.sentence_classification import SentenceClassificationWithDiversity
-from diverse_mha.criterions.terms import TERMS
+from diverse_mha.methods.term import TERMS
 
 __all__ = [
     "AdaptiveLossWithDiversity",

@@ -7,7 +7,7 @@ from fairseq.dataclass import FairseqDataclass
 from diverse_mha.common.typed import with_options
 from diverse_mha.criterions.gradient_share import GradientShareOptions
 from diverse_mha.criterions.schedule import Schedule
-from diverse_mha.criterions.terms import TERMS
+from diverse_mha.methods.term import TERMS
 
 
 def diversity_options() -> list[Field]:

@@ -12,6 +12,7 @@ from torch import Tensor
 from diverse_mha.attention import Wanted
 from diverse_mha.common.errors import OptionError
 from diverse_mha.common.options import read_options
+from diverse_mha.criterions.combined_terms import DiversityTerms
 from diverse_mha.criterions.config import method_options
 from diverse_mha.criterions.gradient_share import (
     GradientShareOptions,
@@ -19,7 +20,6 @@ from diverse_mha.criterions.gradient_share import (
     gradient_shares,
 )
 from diverse_mha.criterions.schedule import updates_done
-from diverse_mha.criterions.terms import DiversityTerms
 
 # Terms travel in fairseq's logging output under the first prefix, summed over workers, and under
 # the second the sample sizes of the batches that they are of. Under layer drop "/COMPONENT" is

@@ -64,17 +64,6 @@ def fused_label_smoothed_loss(
     return _FusedLoss.apply(rows, weight, words, real, epsilon, needs_grad)
 
 
-def plain_label_smoothed_loss(
-    features: Tensor, weight: Tensor, target: Tensor, epsilon: float, padding_idx: int
-) -> tuple[Tensor, Tensor]:
-    """:func:`fused_label_smoothed_loss` in plain PyTorch: its definition, slower and larger."""
-    real = target.ne(padding_idx)
-    log_p = torch.log_softmax(features[real] @ weight.t(), dim=1)  # (N, V)
-    nll = -log_p.gather(1, target[real].unsqueeze(1)).sum()
-    even = epsilon / max(weight.size(0) - 1, 1)
-    return (1.0 - epsilon - even) * nll - even * log_p.sum(), nll.detach()
-
-
 def _host_may_wait(device: torch.device) -> bool:
     """Whether results that decide sizes and branches are at hand, as on a CPU."""
     return device.type == "cpu"

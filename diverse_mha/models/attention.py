@@ -26,11 +26,10 @@ class DiverseAttention(OpenHeads, CachedKeys, MultiheadAttention):
         aggregation: see ``OpenHeads.open_heads``, as for the other three.
         cascade: None for none.
         carry_logits: False for an attention without a successor.
-        drophead: in [0, 1), or a module that drops heads.
+        drophead: module that drops heads in training.
 
     Raises:
-        ValueError: if ``num_heads`` does not divide ``embed_dim``, or ``drophead`` is not
-            in [0, 1).
+        ValueError: if ``num_heads`` does not divide ``embed_dim``.
     """
 
     def __init__(
@@ -45,7 +44,7 @@ class DiverseAttention(OpenHeads, CachedKeys, MultiheadAttention):
         aggregation: nn.Module | None = None,
         cascade: nn.Module | None = None,
         carry_logits: bool = False,
-        drophead: float | nn.Module | None = 0.0,
+        drophead: nn.Module | None = None,
     ):
         check_heads(embed_dim, num_heads)
         super().__init__(

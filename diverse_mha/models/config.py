@@ -20,8 +20,8 @@ from fairseq.models.transformer.transformer_config import (
 from fairseq.models.transformer_lm import TransformerLanguageModelConfig
 from omegaconf import OmegaConf
 
-from diverse_mha.aggregation import AGGREGATION
-from diverse_mha.attention import DROPHEAD, LOGITS
+from diverse_mha import methods  # noqa: F401  registers what the seams can be
+from diverse_mha.attention import AGGREGATION, DROPHEAD, LOGITS
 from diverse_mha.common.typed import with_options
 from diverse_mha.models.compiled import CompileOptions
 

@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from diverse_mha.aggregation import AGGREGATION
-from diverse_mha.attention import LOGITS
+from diverse_mha.attention import AGGREGATION, LOGITS
 from diverse_mha.attention.states import COMPONENTS
 from diverse_mha.common.errors import OptionError
 from diverse_mha.common.methods import Chosen, Place

@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from diverse_mha.analysis import divergence as module
 from diverse_mha.analysis import jensen_shannon
+from diverse_mha.measures import divergence as module
 from tests.analysis import reference
 
 

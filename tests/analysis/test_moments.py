@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from diverse_mha.analysis import Moments
-from diverse_mha.analysis import moments as module
+from diverse_mha.measures import moments as module
 
 
 def stream(n, width, offset):

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 
 from benchmarks import gradients
 from diverse_mha.common.errors import UserError
-from diverse_mha.regularizers import output_disagreement
+from diverse_mha.methods.disagreement import output_disagreement
 from tests import toy
 
 PADDING = 1

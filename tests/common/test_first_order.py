@@ -6,10 +6,16 @@ from pathlib import Path
 import pytest
 import torch
 
-from diverse_mha import regularizers
-from diverse_mha.aggregation import RoutingAggregation
-from diverse_mha.attention.cascade import build_cascade
 from diverse_mha.criterions.fused_loss import fused_label_smoothed_loss
+from diverse_mha.methods.coda import build_cascade
+from diverse_mha.methods.disagreement import (
+    mean_squared_cosine,
+    output_disagreement,
+    position_disagreement,
+)
+from diverse_mha.methods.hsic import hsic
+from diverse_mha.methods.orthogonality import srip
+from diverse_mha.methods.routing import RoutingAggregation
 
 WORDS = torch.tensor([2, 5, 3])
 
@@ -32,12 +38,12 @@ USERS = {
     "ChunkedNetwork": cascade,
     "_Recomputed": routing,
     "_FusedLoss": token_loss,
-    "_MeanSquaredCosine": regularizers.mean_squared_cosine,
-    "_MeanHSIC": regularizers.hsic,
-    "_MeanSRIP": regularizers.srip,
-    "MeanPairwiseCosine": regularizers.output_disagreement,
+    "_MeanSquaredCosine": mean_squared_cosine,
+    "_MeanHSIC": hsic,
+    "_MeanSRIP": srip,
+    "MeanPairwiseCosine": output_disagreement,
 }
-# Runs on a GPU or in Triton's interpreter only: tests/attention/cascade/test_tiles.py.
+# Runs on a GPU or in Triton's interpreter only: tests/methods/coda/test_tiles.py.
 ELSEWHERE = {"TiledNetwork"}
 
 
@@ -67,6 +73,4 @@ def test_second_derivatives_are_refused(name):
 
 def test_terms_that_torch_differentiates_have_their_second_derivative():
     logits = torch.randn(1, 3, 2, 4, dtype=torch.float64).requires_grad_()
-    assert torch.autograd.gradgradcheck(
-        lambda x: regularizers.position_disagreement(x.softmax(dim=-1)), logits
-    )
+    assert torch.autograd.gradgradcheck(lambda x: position_disagreement(x.softmax(dim=-1)), logits)

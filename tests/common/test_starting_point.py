@@ -8,12 +8,12 @@ from fairseq import checkpoint_utils
 from fairseq.dataclass.configs import CheckpointConfig
 from torch import nn
 
-from diverse_mha.aggregation import AGGREGATION
+from diverse_mha.attention import AGGREGATION
 from diverse_mha.common.errors import OptionError
 from diverse_mha.common.methods import Method
 from diverse_mha.common.options import option
 from diverse_mha.common.starting_point import LAST, check_start
-from diverse_mha.criterions.terms import TERMS
+from diverse_mha.methods.term import TERMS
 from tests.criterions.test_terms import criterion
 from tests.toy import build_ours
 

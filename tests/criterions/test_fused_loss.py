@@ -12,12 +12,12 @@ from diverse_mha.criterions.cross_entropy import (
 )
 from diverse_mha.criterions.fused_loss import (
     fused_label_smoothed_loss,
-    plain_label_smoothed_loss,
 )
 from tests.criterions.test_label_smoothed import ours, run
 from tests.criterions.test_terms import TASK, criterion, lm_batch
 from tests.models.test_language_model import ADAPTIVE
 from tests.models.test_language_model import build as build_lm
+from tests.plain_terms import plain_label_smoothed_loss
 from tests.toy import build_ours, toy_batch
 
 PAD = 1

@@ -5,7 +5,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from diverse_mha.attention import HeadStates
-from diverse_mha.criterions.terms import base
+from diverse_mha.methods import term as base
 from tests.criterions.test_terms import CASES, criterion, lm_batch, run
 from tests.toy import build_ours
 

@@ -8,9 +8,9 @@ from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEn
 from fairseq.logging import metrics
 
 from diverse_mha.criterions import LabelSmoothedCrossEntropyWithDiversity as Ours
+from diverse_mha.criterions.combined_terms import DiversityTerms
 from diverse_mha.criterions.config import DiversityConfig
 from diverse_mha.criterions.label_smoothed import LabelSmoothedDiversityConfig
-from diverse_mha.criterions.terms import DiversityTerms
 from tests.reference import cosine_disagreement, position_disagreement
 from tests.toy import build_ours, build_stock, toy_batch, toy_dictionary
 

@@ -4,9 +4,6 @@ import pytest
 import torch
 from fairseq.distributed import ModuleProxyWrapper
 
-from diverse_mha.common import options as options_module
-from diverse_mha.criterions.config import DiversityConfig
-from diverse_mha.criterions.terms import DiversityTerms
 from tests.criterions.test_terms import HSIC, ORTHOGONALITY, OTHER, OTHER_LOSS, OUTPUT, criterion
 from tests.toy import build_ours, toy_batch
 
@@ -127,28 +124,3 @@ def test_a_wrapped_model_is_refused_with_what_lets_its_heads_through():
         term.check_model(wrapped)
     loss, *_ = term(ModuleProxyWrapper(wrapped), toy_batch())
     assert loss.isfinite()
-
-
-def test_an_old_name_is_taken_with_one_line_of_warning(caplog):
-    options_module._warn_of_old_name.cache_clear()
-    for _ in range(2):
-        terms = DiversityTerms.from_config(
-            DiversityConfig(orthogonality_weight="1.0", orthogonality_on="q,k")
-        )
-    assert terms.terms[0].srip_on == ("q", "k") and terms.wanted == ("queries", "keys", "values")
-    (line,) = caplog.messages
-    assert line.startswith("--orthogonality-on is called --orthogonality-projections now")
-
-
-def test_a_checkpoint_from_before_the_new_name_is_no_idle_option(caplog):
-    """It holds the old name's default whatever its terms."""
-    old = {"orthogonality_on": "v", "orthogonality_cosine_on": "q,k,v"}
-    assert not DiversityTerms.from_config(DiversityConfig(**old)).terms and not caplog.messages
-
-
-def test_both_names_of_an_option_are_one_too_many():
-    both = {"orthogonality_weight": "1.0", "orthogonality_on": "q"}
-    with pytest.raises(ValueError, match="--orthogonality-on q: the old name of --orthogonality-p"):
-        DiversityTerms.from_config(DiversityConfig(**both, orthogonality_projections="k"))
-    with pytest.raises(ValueError, match="--orthogonality-on q has no effect with"):
-        DiversityTerms.from_config(DiversityConfig(orthogonality_on="q"))

@@ -3,22 +3,22 @@
 import pytest
 import torch
 
-from diverse_mha.aggregation import chunks, em_routing, fused_routing, simple_routing
-from diverse_mha.aggregation.routing import RoutingAggregation
-from diverse_mha.attention import MultiheadAttention, drop_heads
-from diverse_mha.attention.cascade import build_cascade
-from diverse_mha.attention.cascade.choice import network_function
+from diverse_mha.attention import MultiheadAttention
 from diverse_mha.criterions.fused_loss import fused_label_smoothed_loss
-from diverse_mha.regularizers import (
+from diverse_mha.methods.coda import build_cascade
+from diverse_mha.methods.coda.choice import network_function
+from diverse_mha.methods.disagreement import (
     centre,
-    hsic,
     mean_squared_cosine,
     output_disagreement,
     position_disagreement,
-    sample_positions,
-    srip,
     subspace_disagreement,
 )
+from diverse_mha.methods.drophead import drop_heads
+from diverse_mha.methods.hsic import hsic, sample_positions
+from diverse_mha.methods.orthogonality import srip
+from diverse_mha.methods.routing import chunks, em_routing, fused_routing, simple_routing
+from diverse_mha.methods.routing.routing import RoutingAggregation
 from tests.gpu.device import DEVICE, DTYPES, MARKS, ON_GPU, TOLERANCE, distance, name, to_device
 
 pytestmark = MARKS

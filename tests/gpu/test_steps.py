@@ -15,8 +15,8 @@ from benchmarks.shapes import SHAPES, LanguageModelShape
 from benchmarks.training import Trainee
 from benchmarks.variants import STOCK, variants_of
 from diverse_mha.criterions import fused_loss
+from diverse_mha.methods.disagreement import cosine
 from diverse_mha.models import compiled
-from diverse_mha.regularizers import cosine
 from tests.gpu.device import DEVICE, MARKS, ON_GPU, to_device
 from tests.toy import build_ours, log_probs, toy_batch
 

@@ -71,7 +71,7 @@ task: {{_name: diverse_translation, data: {data}}}
 dataset: {{max_tokens: 500, num_workers: 0, disable_validation: true}}
 criterion:
   {{_name: label_smoothed_cross_entropy_with_diversity, balance_weight: 0.5,
-   orthogonality_weight: 1.0, orthogonality_on: k}}
+   orthogonality_weight: 1.0, orthogonality_projections: k}}
 optimization: {{max_update: 2, lr: [0.003]}}
 optimizer: {{_name: adam}}
 lr_scheduler: {{_name: fixed}}
@@ -80,7 +80,7 @@ model: {{_name: transformer_disagree_small}}
 
 
 @pytest.mark.integration
-def test_a_recipe_has_a_term_of_ones_own_and_an_option_by_its_old_name(data, tmp_path):
+def test_a_recipe_has_a_term_of_ones_own(data, tmp_path):
     plugin = tmp_path / "balance"
     plugin.mkdir()
     (plugin / "__init__.py").write_text(FILES["balance/__init__.py"])
@@ -93,7 +93,6 @@ def test_a_recipe_has_a_term_of_ones_own_and_an_option_by_its_old_name(data, tmp
     done = train_with(plugin)
     said = done.stdout + done.stderr
     assert done.returncode == 0 and re.search(r"balance=[\d.]+", said), said[-3000:]
-    assert said.count("--orthogonality-on is called --orthogonality-projections now") == 1
     done = train_with(tmp_path / "gone")
     missing = f"error: common.user_dir {tmp_path}/gone: no package"
     assert done.returncode == 2 and missing in done.stderr

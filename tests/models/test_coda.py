@@ -4,8 +4,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from diverse_mha.attention.cascade import NetworkCascade, NoCascade, ResidualCascade
 from diverse_mha.common.errors import OptionError
+from diverse_mha.methods.coda import NetworkCascade, NoCascade, ResidualCascade
 from tests.models.test_routing import count_parameters
 from tests.toy import build_ours, check_beam_scores, log_probs, step_by_step, toy_batch
 

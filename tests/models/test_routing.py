@@ -6,7 +6,7 @@ import pytest
 import torch
 from fairseq.models import MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
 
-from diverse_mha.aggregation import RoutingAggregation
+from diverse_mha.methods.routing import RoutingAggregation
 from tests.toy import beam_search, build_ours, log_probs, step_by_step, toy_batch, toy_task
 
 MODULE = (512 * 512 + 512) + (512 * 4096 + 4096) - (512 * 512 + 512)

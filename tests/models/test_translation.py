@@ -12,8 +12,8 @@ from fairseq.models import (
     MODEL_REGISTRY,
 )
 
+from diverse_mha.criterions.combined_terms import DiversityTerms
 from diverse_mha.criterions.config import DiversityConfig
-from diverse_mha.criterions.terms import DiversityTerms
 from diverse_mha.models import DiverseTransformer
 from diverse_mha.models.presets import TRANSLATION_NAMESAKES, TRANSLATION_SHAPES
 from tests.toy import (

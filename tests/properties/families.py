@@ -3,7 +3,7 @@
 import torch
 from hypothesis import strategies as st
 
-from diverse_mha.criterions.terms import orthogonality
+from diverse_mha.methods import orthogonality
 from tests import toy, toy_classification
 from tests.criterions import test_terms
 from tests.criterions.test_sentence_classification import build as classification

@@ -5,14 +5,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from diverse_mha.regularizers import (
-    hsic,
+from diverse_mha.methods.disagreement import (
     mean_pairwise_cosine,
     output_disagreement,
     position_disagreement,
-    srip,
     subspace_disagreement,
 )
+from diverse_mha.methods.hsic import hsic
+from diverse_mha.methods.orthogonality import srip
 from tests.properties import PROPERTY
 
 pytestmark = pytest.mark.integration

@@ -1,0 +1,66 @@
+"""Checks, precision and means of tensors that have a dimension of heads."""
+
+import torch
+from torch import Tensor
+
+
+def check_heads(name: str, tensor: Tensor, letters: str) -> None:
+    """Refuses an argument whose shape is not as in ``letters``, such as ``"(B, H, S, D)"``.
+
+    Raises:
+        ValueError: if the tensor has another number of dimensions, no head, or no float dtype.
+    """
+    dims = letters.count(",") + 1
+    if tensor.dim() != dims:
+        raise ValueError(
+            f"{name} has shape {tuple(tensor.shape)}; expected {dims} dimensions {letters}"
+        )
+    if not tensor.is_floating_point():
+        raise ValueError(f"{name} has dtype {tensor.dtype}; expected a floating-point dtype")
+    if tensor.size(1) == 0:
+        raise ValueError(
+            f"{name} has shape {tuple(tensor.shape)}, so no head; expected H >= 1 in {letters}"
+        )
+
+
+def check_padding_mask(name: str, mask: Tensor | None, shape: tuple[int, int]) -> None:
+    """Refuses a padding mask, True = padding, of another shape or dtype; None is always fine.
+
+    Raises:
+        ValueError: if shape or dtype differ.
+    """
+    if mask is None:
+        return
+    if mask.dtype != torch.bool:
+        raise ValueError(f"{name} has dtype {mask.dtype}; expected torch.bool, True = padding")
+    if tuple(mask.shape) != tuple(shape):
+        raise ValueError(f"{name} has shape {tuple(mask.shape)}; expected {tuple(shape)}")
+
+
+def compute_dtype(tensor: Tensor) -> torch.dtype:
+    """The dtype to compute a term in: float64 for a float64 tensor, float32 for any other."""
+    return torch.float64 if tensor.dtype == torch.float64 else torch.float32
+
+
+def full_precision(tensor: Tensor) -> torch.autocast:
+    """Context in which matrix products keep their dtype, also inside autocast."""
+    return torch.autocast(tensor.device.type, enabled=False)
+
+
+def real_position_weights(padding_mask: Tensor | None, like: Tensor, shape) -> Tensor:
+    """Weights that turn a sum over positions into a mean over the real ones.
+
+    Args:
+        padding_mask: bool, any shape, True = padding; None means that nothing is padded.
+        like: a tensor whose device and dtype the weights take.
+        shape: shape of the weights; that of ``padding_mask`` if there is one.
+
+    Returns:
+        Tensor of that shape: 1 / (number of real positions) at real positions, 0 at padding.
+        All zero where every position is padding.
+    """
+    if padding_mask is None:
+        size = shape.numel()
+        return like.new_full(shape, 1.0 / size if size else 0.0)
+    real = (~padding_mask).to(like.dtype)
+    return real / real.sum().clamp_min(1.0)

@@ -1,0 +1,145 @@
+"""All methods that the options switch on."""
+
+from collections.abc import Collection
+from dataclasses import fields
+from typing import NamedTuple
+
+from torch import Tensor
+
+from diverse_mha.attention import HeadStates
+from diverse_mha.common.errors import OptionError
+from diverse_mha.common.options import refuse_idle
+from diverse_mha.criterions.gradient_share import GradientShareOptions
+from diverse_mha.criterions.schedule import Schedule, updates_done
+from diverse_mha.methods.term import TERMS, Term, total
+
+
+class Measured(NamedTuple):
+    """One value of a term in one batch.
+
+    Attributes:
+        means: of every component that it is of the mean over its layers, not weighed; None if
+            layer drop left no layer to look at. Logged is their sum.
+        loss: what it adds to the mean loss.
+    """
+
+    means: dict[str, Tensor | None]
+    loss: Tensor | float
+
+
+class DiversityTerms:
+    """The terms of a loss, in any combination.
+
+    Args:
+        terms: the methods that are on.
+        schedule: of their weights.
+    """
+
+    def __init__(self, terms: list[Term], schedule: Schedule):
+        self.terms, self.schedule = terms, schedule
+
+    @classmethod
+    def from_config(cls, cfg) -> "DiversityTerms":
+        """Read the terms off the options of a criterion, a ``DiversityConfig``.
+
+        Raises:
+            OptionError: for an option that is impossible or has no effect.
+        """
+        read = [method.from_config(cfg) for method in TERMS]
+        terms = [term for term in read if term is not None]
+        if not any(term.weights for term in terms):
+            options = *fields(Schedule), *fields(GradientShareOptions)
+            refuse_idle(cfg, options, "without a term of a weight above 0; name one")
+        return cls(terms, Schedule.from_config(cfg))
+
+    def factor(self, model) -> float:
+        """Return the schedule's factor on all weights in a training step of a model.
+
+        Raises:
+            OptionError: if the task does not tell the model how many updates are done.
+        """
+        if not self.schedule:
+            return 1.0
+        return self.schedule.factor(updates_done(model, self.schedule.options))
+
+    def check_heads(self, heads: dict[str, int]) -> None:
+        """Refuse components that a model does not have, and those with nothing to compare.
+
+        Args:
+            heads: number of heads of each component of the model.
+
+        Raises:
+            OptionError: naming the option, its value and what there is.
+        """
+        for term in self.terms:
+            if not heads:
+                raise OptionError(f"{term.option}: the model has no layers with heads; add some")
+            for name in term.components or heads:
+                if name not in heads:
+                    raise OptionError(
+                        f"{term.on_option} {','.join(term.components)}: the model has no {name!r} "
+                        f"attention; choose from {', '.join(heads)}"
+                    )
+                if term.compares and heads[name] == 1:
+                    side = "encoder" if name == "encoder" else "decoder"
+                    raise OptionError(
+                        f"{term.option}: heads are compared with each other, and the model's "
+                        f"{name} attention has one; give --{side}-attention-heads 2 or more, or "
+                        "other components"
+                    )
+
+    @property
+    def options(self) -> str:
+        """The options that switched terms on, for messages."""
+        return " and ".join(term.option for term in self.terms)
+
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        """Names of the head states that the terms need; empty if no term is on."""
+        return tuple(dict.fromkeys(name for term in self.terms for name in term.wanted))
+
+    def wanted_of(self, components: Collection[str]) -> dict[str, tuple[str, ...]]:
+        """Names of the head states that the terms need of each of these components, if any.
+
+        Of the others nothing is asked, for explicit weights cost more than fused attention.
+        """
+        asked = {
+            component: [
+                name
+                for term in self.terms
+                if component in (term.components or components)
+                for name in term.wanted
+            ]
+            for component in components
+        }
+        return {c: tuple(dict.fromkeys(names)) for c, names in asked.items() if names}
+
+    def measure(
+        self,
+        head_states: dict[str, list[HeadStates]],
+        sample_size: float,
+        training: bool = False,
+    ) -> dict[str, Measured]:
+        """Compute every active term.
+
+        Args:
+            head_states: records per component, as the model returns them.
+            sample_size: what the loss of the batch is divided by, such as its target tokens.
+            training: whether samples may be drawn at random.
+
+        Returns:
+            Values under the names they are logged by, for example
+            ``disagreement_output``: D, at most 0, higher = more diverse.
+        """
+        return {
+            name: Measured(
+                {c: _mean(values.get(c)) for c in term.components or head_states},
+                term.loss(values, sample_size),
+            )
+            for term in self.terms
+            for name, values in term.values(head_states, training).items()
+        }
+
+
+def _mean(layers: list[Tensor] | None) -> Tensor | None:
+    return total(layers) / len(layers) if layers else None

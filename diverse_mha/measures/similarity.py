@@ -1,0 +1,217 @@
+"""CKA and SVCCA between the responses of heads, and from their scatter matrices."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from diverse_mha.measures.moments import Moments, resolution
+
+KERNELS = ("linear", "rbf")
+WIDTH = 0.5  # of the median distance: the middle one of those Kornblith et al. 2019 try
+THRESHOLD = 0.99
+TOP_SHARE = 0.98  # of the coefficients' sum: get_cca_similarity of Raghu et al.'s published code
+FEWEST = 3  # positions: between two, centred, every two sets of responses are alike
+ROWS = 4096  # joined at a time: no copy of everything
+RANK_TOLERANCE = 1e-12  # of the largest eigenvalue; below it is the rounding of float64
+
+
+class Svcca(NamedTuple):
+    """What SVCCA finds between two sets of responses.
+
+    Two readings of Yun et al. 2021, section 3.2 (docs/analysis.md): the threshold of ``mean`` is on
+    the variance; ``top_mean`` has a second one on the coefficients.
+    """
+
+    mean: float  # mean canonical correlation, in [0, 1]; higher = more alike
+    coefficients: Tensor  # (k,) float64, the canonical correlations, falling; k may be 0
+    kept: tuple[int, int]  # directions kept of the first and of the second set
+
+    @property
+    def top_mean(self) -> float:
+        """Mean of the fewest leading coefficients that cover 98 % of their sum; 0 without any.
+
+        The summary that the code of Raghu et al. 2017 returns; at least ``mean``.
+        """
+        total = float(self.coefficients.sum())
+        if not total:
+            return 0.0
+        short = self.coefficients.cumsum(0) / total < TOP_SHARE - 1e-12  # but for rounding
+        return float(self.coefficients[: int(short.sum()) + 1].mean())
+
+
+def cka(x: Tensor, y: Tensor, kernel: str = "linear", width: float = WIDTH) -> float:
+    """Centred kernel alignment of two sets of responses to the same positions.
+
+    Kornblith et al. 2019; Yun et al. 2021, Eq. 3-4, with the square root that their text lost::
+
+        CKA = HSIC(K, L) / sqrt(HSIC(K, K) HSIC(L, L))    HSIC(K, L) = tr(K C L C) / (N - 1)^2
+
+    Args:
+        x: (N, d), one row a position; any floating-point dtype; computed in float64.
+        y: (N, d'), the same positions.
+        kernel: ``"linear"``, which needs moments only, or ``"rbf"``, whose memory and time grow
+            with N^2.
+        width: of the RBF kernel, in units of the median distance of a side's positions.
+
+    Returns:
+        In [0, 1]; higher = more alike; 1: equal up to rotation, scale and shift; 0 if one side
+        does not vary.
+
+    Raises:
+        ValueError: if the shapes do not fit, there are fewer than three positions (of two CKA is
+            1 whatever the data), a value is not finite, the kernel is unknown, or the width is
+            not positive.
+    """
+    if kernel not in KERNELS:
+        raise ValueError(f"kernel {kernel!r}: choose from {KERNELS}")
+    if not width > 0:
+        raise ValueError(f"width {width}: must be positive")
+    if kernel == "rbf":
+        _check_sides("cka", x, y)
+        return float(alignment(*(centred_rbf(_near_one(side), width) for side in (x, y))))
+    return float(cka_from_scatter(*_scatter_blocks("cka", x, y)))
+
+
+def svcca(x: Tensor, y: Tensor, threshold: float = THRESHOLD) -> Svcca:
+    """Singular vector canonical correlation of two sets of responses to the same positions.
+
+    Raghu et al. 2017; Yun et al. 2021, section 3: of each centred set keep the leading
+    principal directions that cover ``threshold`` of its variance (squared singular values),
+    then take the canonical correlations between the two kept subspaces.
+
+    Args:
+        x: (N, d), one row a position; any floating-point dtype; computed in float64.
+        y: (N, d'), the same positions.
+        threshold: share of the variance to keep, in (0, 1]; 1 keeps every direction above
+            rounding.
+
+    Returns:
+        The min(k, k') coefficients and their means. A side that does not vary keeps nothing.
+
+    Raises:
+        ValueError: if the shapes do not fit, a value is not finite, the threshold is out of
+            range, or there are too few positions: with k + k' > N - 1 some coefficients are 1
+            whatever the data.
+    """
+    check_threshold(threshold)
+    xx, xy, yy = _scatter_blocks("svcca", x, y)
+    result = svcca_from_scatter(
+        kept_directions(xx, threshold), xy, kept_directions(yy, threshold), x.size(0)
+    )
+    if result is None:
+        raise ValueError(
+            f"svcca: {x.size(0)} positions are too few for {x.size(1)} and {y.size(1)} "
+            "dimensions; give more positions or a lower threshold"
+        )
+    return result
+
+
+def check_threshold(threshold: float) -> None:
+    """Refuse a share of variance outside (0, 1].
+
+    Raises:
+        ValueError: then.
+    """
+    if not 0 < threshold <= 1:
+        raise ValueError(f"threshold {threshold}: must be above 0 and at most 1, such as 0.99")
+
+
+def cka_from_scatter(xx: Tensor, xy: Tensor, yy: Tensor) -> Tensor:
+    """Linear CKA from the blocks X^T C X, X^T C Y, Y^T C Y; leading dimensions are kept."""
+    cross = xy.square().sum(dim=(-2, -1))
+    own = torch.linalg.matrix_norm(xx) * torch.linalg.matrix_norm(yy)
+    return torch.where(own > 0, cross / own.clamp_min(torch.finfo(own.dtype).tiny), 0.0).clamp(0, 1)
+
+
+def centred_rbf(x: Tensor, width: float = WIDTH) -> Tensor:
+    """Centred kernel matrix C K C of (N, d) responses: (N, N) float64; zero if nothing varies.
+
+    Kornblith et al. 2019, section 3: K_st = exp(-||x_s - x_t||^2 / (2 sigma^2)), sigma ``width``
+    times the median distance between two positions; where that is 0, between two that differ.
+    """
+    if not bool(x.isfinite().all()):
+        raise ValueError("a vector holds NaN or infinity; similarities would mean nothing")
+    least = resolution(x.dtype) * float(x.abs().max())  # as ``Moments``
+    x = x.detach().double()
+    distance = torch.cdist(x, x, compute_mode="donot_use_mm_for_euclid_dist")
+    others = ~torch.eye(x.size(0), dtype=torch.bool, device=x.device)
+    pairs = distance[others]
+    sigma = width * pairs.median()
+    if sigma <= least and bool((differ := pairs > least).any()):
+        sigma = width * pairs[differ].median()
+    if sigma <= least:
+        return torch.zeros_like(distance)
+    kernel = torch.exp(-0.5 * (distance / sigma).square())
+    kernel = kernel - kernel.mean(dim=0)
+    return kernel - kernel.mean(dim=1, keepdim=True)
+
+
+def alignment(k: Tensor, m: Tensor) -> Tensor:
+    """CKA of two centred kernel matrices; 0 if one is zero."""
+    own = torch.linalg.matrix_norm(k) * torch.linalg.matrix_norm(m)
+    return ((k * m).sum() / own).clamp(0, 1) if own > 0 else own
+
+
+def kept_directions(scatter: Tensor, threshold: float) -> Tensor:
+    """Whitened leading principal directions of a (d, d) scatter matrix.
+
+    Returns:
+        (d, k): eigenvectors divided by the square root of their eigenvalue, the fewest that
+        cover ``threshold`` of the trace; k = 0 for a zero matrix.
+    """
+    values, vectors = torch.linalg.eigh(scatter)
+    values, vectors = values.flip(0), vectors.flip(1)
+    real = int((values > RANK_TOLERANCE * scatter.size(0) * values[0].clamp_min(0)).sum())
+    if values[0] <= 0:
+        return vectors[:, :0]
+    share = values[:real].cumsum(0) / values[:real].sum()
+    # The cumulated share may stop a rounding error short of 1.
+    kept = min(int((share < threshold - 1e-15 * real).sum()) + 1, real)
+    return vectors[:, :kept] / values[:kept].sqrt()
+
+
+def svcca_from_scatter(x_kept: Tensor, xy: Tensor, y_kept: Tensor, count: int) -> Svcca | None:
+    """Canonical correlations of what :func:`kept_directions` kept, or None: too few positions."""
+    kept = (x_kept.size(1), y_kept.size(1))
+    if count < 2 or sum(kept) > count - 1:
+        return None
+    if min(kept) == 0:
+        return Svcca(0.0, xy.new_zeros(0), kept)
+    coefficients = torch.linalg.svdvals(x_kept.T @ xy @ y_kept).clamp(0, 1)
+    return Svcca(float(coefficients.mean()), coefficients, kept)
+
+
+def _scatter_blocks(name: str, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Blocks X^T C X, X^T C Y, Y^T C Y of the scatter of the two sides."""
+    _check_sides(name, x, y)
+    moments = Moments(x.size(1) + y.size(1), x.device)
+    x, y = _near_one(x), _near_one(y)
+    dtype = torch.promote_types(x.dtype, y.dtype)
+    for rows in zip(x.split(ROWS), y.split(ROWS), strict=True):
+        moments.update(torch.cat([side.to(x.device, dtype) for side in rows], dim=1))
+    scatter, width = moments.scatter(), x.size(1)
+    return scatter[:width, :width], scatter[:width, width:], scatter[width:, width:]
+
+
+def _near_one(x: Tensor) -> Tensor:
+    """Divide numbers of float64 by a power of two: the fourth power of 1e100 or 1e-100 is none."""
+    top = x.detach().abs().max()
+    if x.dtype != torch.float64 or not 0 < top < torch.inf:
+        return x
+    mantissa, _ = torch.frexp(top)
+    return x / (top / (2 * mantissa))
+
+
+def _check_sides(name: str, x: Tensor, y: Tensor) -> None:
+    for side in (x, y):
+        if side.dim() != 2 or not side.is_floating_point() or side.size(1) == 0:
+            raise ValueError(
+                f"{name}: got {tuple(side.shape)} of {side.dtype}; expected (N, d) of a "
+                "floating-point dtype, one row a position"
+            )
+    if x.size(0) != y.size(0) or x.size(0) < FEWEST:
+        raise ValueError(
+            f"{name}: {x.size(0)} and {y.size(0)} positions; both sides need the same positions, "
+            f"at least {FEWEST}"
+        )

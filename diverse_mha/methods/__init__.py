@@ -1,0 +1,21 @@
+"""The papers' methods, one file each: equation, function on tensors, options, registration.
+
+| file | method | seam |
+|---|---|---|
+| ``disagreement/`` | disagreement of subspaces, positions, outputs (Li et al. 2018) | loss term |
+| ``hsic.py`` | HSIC between head outputs (Yun et al. 2021) | loss term |
+| ``orthogonality.py`` | SRIP and cosine of projections (Yun et al. 2021) | loss term |
+| ``drophead.py`` | dropped heads (Yun et al. 2021; Zhou et al. 2020) | Drophead |
+| ``routing/`` | simple and EM routing (Li et al. 2021) | aggregation |
+| ``headwise_gate.py`` | a gate a head (Qiu et al. 2025) | aggregation |
+| ``coda/`` | cascaded logits (Zheng et al. 2021), residual ones (He et al. 2020) | logits |
+| ``talking_heads.py`` | mixed logits and weights (Shazeer et al. 2020) | logits |
+
+Every module in this folder is imported here, so a file that lies here registers its method. The
+seams are in ``diverse_mha.attention.seams``, what terms share in ``term.py``. No file of this
+folder imports fairseq.
+"""
+
+from diverse_mha.common.methods import import_siblings
+
+import_siblings(__name__, __path__)

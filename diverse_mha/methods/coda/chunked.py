@@ -1,0 +1,215 @@
+"""The network across heads without its wide tensors: chunk by chunk, recomputed backward."""
+
+from collections.abc import Iterator
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from diverse_mha.common.first_order import first_order_only
+from diverse_mha.methods.coda.network import NEGATIVE_SLOPE
+
+CPU_CHUNK = 2**18
+"""Elements of a hidden layer held at once on the CPU: 1 MiB, so that all layers stay in cache."""
+
+DEVICE_CHUNK = 2**26
+"""The same elsewhere, where only memory counts."""
+
+WORTH_LEAVING_OUT = 0.9
+"""Share of open cells above which all are computed: to gather and scatter costs as well."""
+
+LEAKY_BACKWARD = torch.ops.aten.leaky_relu_backward.grad_input
+
+
+class ChunkedNetwork(torch.autograd.Function):
+    """x + sigma(x) + noise with x = logits + previous, and 0 at masked cells.
+
+    Kept for the backward pass is x alone. Heads are the rows of a matrix and pairs its columns,
+    which is how the logits lie in memory, so ``W x`` is a matrix product without any transpose; a
+    chunk of columns runs through all layers before the next one starts, and the backward pass runs
+    the layers again. On a CPU half precision runs in float32, which takes half as long there, and
+    cells that are masked for all sentences and heads are left out, of the noise too.
+    """
+
+    @staticmethod
+    def forward(
+        ctx,
+        logits: Tensor,
+        previous: Tensor,
+        masked: Tensor | None,
+        noise: float,
+        *parameters: Tensor,
+    ) -> Tensor:
+        """Computes the sample.
+
+        Args:
+            ctx: autograd's context.
+            logits: (B, H, T, S), any strides.
+            previous: (B, H, T, S), of the same dtype, any strides.
+            masked: bool, broadcasts to (B, H, T, S), or None.
+            noise: standard deviation of the noise; 0 for none.
+            *parameters: weight and bias of each layer in turn, of the dtype of ``logits``.
+
+        Returns:
+            (B, H, T, S), contiguous.
+        """
+        cells, masked = _open_cells(logits, masked)
+        x = _take(torch.add(logits, previous), cells).contiguous()
+        if masked is not None:
+            x.masked_fill_(masked, 0.0)
+        ctx.shape = logits.shape
+        ctx.save_for_backward(x, masked, cells, *parameters)
+        dtype = _layers_dtype(x)
+        parameters = [p.to(dtype) for p in parameters]
+        weights, biases = parameters[::2], parameters[1::2]
+        result = torch.empty_like(x)
+        if noise:
+            result.normal_(0.0, noise)
+        with torch.autocast(x.device.type, enabled=False):
+            hidden = _Buffers(min(2, len(weights) - 1), weights[0].size(0), x)
+            for chunk in _chunks(x, hidden.columns):
+                columns = _columns(x, chunk).to(dtype)
+                out = columns
+                for k, (weight, bias) in enumerate(zip(weights[:-1], biases[:-1], strict=True)):
+                    out = _hidden(weight, bias, out, hidden.take(k % 2, columns.size(1)))
+                out = torch.addmm(biases[-1].unsqueeze(1), weights[-1], out).add_(columns)
+                place = _place(result, chunk)  # (H, b, n)
+                out = out.view(place.shape)
+                place.add_(out) if noise else place.copy_(out)
+        if masked is not None:
+            result.masked_fill_(masked, 0.0)
+        return _put(result, cells, ctx.shape)
+
+    @staticmethod
+    @first_order_only
+    def backward(ctx, grad: Tensor):
+        """Runs the layers again, chunk by chunk, and back through them."""
+        x, masked, cells, *parameters = ctx.saved_tensors
+        dtypes, dtype = [p.dtype for p in parameters], _layers_dtype(x)
+        parameters = [p.to(dtype) for p in parameters]
+        weights, biases = parameters[::2], parameters[1::2]
+        depth = len(weights) - 1
+        grad_x = torch.empty_like(x).copy_(grad) if cells is None else _take(grad, cells)
+        if masked is not None:
+            grad_x.masked_fill_(masked, 0.0)
+        exact = torch.float32 if x.dtype.itemsize < 4 else x.dtype
+        totals = [torch.zeros_like(p, dtype=exact) for p in parameters]
+        with torch.autocast(x.device.type, enabled=False):
+            hidden = _Buffers(depth + min(2, depth), weights[0].size(0), x)
+            for chunk in _chunks(x, hidden.columns):
+                inputs = [_columns(x, chunk).to(dtype)]
+                width = inputs[0].size(1)
+                for k in range(depth):
+                    out = hidden.take(k, width)
+                    inputs.append(_hidden(weights[k], biases[k], inputs[-1], out))
+                residual = grads = _columns(grad_x, chunk).to(dtype)
+                for k in range(depth, 0, -1):
+                    _accumulate(totals[2 * k], totals[2 * k + 1], grads, inputs[k])
+                    # Two buffers in turn: the product must not write where it reads.
+                    out = hidden.take(depth + k % 2 if depth > 1 else depth, width)
+                    grads = torch.mm(weights[k].t(), grads, out=out)
+                    # The result has the sign of its input, so the input need not be kept.
+                    LEAKY_BACKWARD(grads, inputs[k], NEGATIVE_SLOPE, True, grad_input=grads)
+                _accumulate(totals[0], totals[1], grads, inputs[0])
+                residual.addmm_(weights[0].t(), grads)
+                place = _place(grad_x, chunk)  # (H, b, n)
+                if residual.data_ptr() != place.data_ptr():  # a copy, not a view
+                    place.copy_(residual.view(place.shape))
+        if masked is not None:
+            grad_x.masked_fill_(masked, 0.0)
+        grads = [total.to(own) for total, own in zip(totals, dtypes, strict=True)]
+        grad_x = _put(grad_x, cells, ctx.shape)
+        return grad_x, grad_x, None, None, *grads
+
+
+def _open_cells(x: Tensor, masked: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
+    """Cells of T * S to compute, by number, and what is masked of them; None for all and none.
+
+    Elsewhere than on a CPU the host would have to wait for the number of cells.
+    """
+    rows, keys = x.shape[2:]
+    if masked is None or x.device.type != "cpu" or rows == 1:
+        return None, masked
+    if masked.dim() < 2 or masked.size(-2) == 1:  # of keys alone: padding, never everyone's
+        return None, masked
+    masked = masked[(None,) * (4 - masked.dim())].expand(-1, -1, rows, keys)
+    cells = masked.flatten(0, 1).all(dim=0).logical_not().flatten().nonzero().squeeze(1)
+    if len(cells) > WORTH_LEAVING_OUT * rows * keys:
+        return None, masked
+    return cells, None if masked.size(0) == masked.size(1) == 1 else _take(masked, cells)
+
+
+def _take(x: Tensor, cells: Tensor | None) -> Tensor:
+    """(B, H, T, S) -> (B, H, 1, number of cells), those cells alone; None leaves all."""
+    if cells is None:
+        return x
+    x = x.flatten(2)
+    # Three times as fast as index_select.
+    return x.gather(2, cells.expand(*x.shape[:2], -1)).unsqueeze(2)
+
+
+def _put(x: Tensor, cells: Tensor | None, shape: torch.Size) -> Tensor:
+    """Undo :func:`_take`, with 0 at the other cells."""
+    if cells is None:
+        return x
+    everywhere, x = x.new_zeros(shape).flatten(2), x.squeeze(2)
+    return everywhere.scatter_(2, cells.expand_as(x), x).view(shape)
+
+
+class _Buffers:
+    """Tensors for hidden layers, made once and used for every chunk."""
+
+    def __init__(self, count: int, rows: int, x: Tensor):
+        limit = CPU_CHUNK if x.device.type == "cpu" else DEVICE_CHUNK
+        pairs = x.size(0) * x.size(2) * x.size(3)
+        self.rows = rows
+        self.columns = max(1, min(limit // rows, pairs))  # pairs of a chunk
+        dtype = _layers_dtype(x)
+        self.tensors = [x.new_empty(rows * self.columns, dtype=dtype) for _ in range(count)]
+
+    def take(self, index: int, columns: int) -> Tensor:
+        """(rows, columns), the first part of a buffer."""
+        return self.tensors[index][: self.rows * columns].view(self.rows, columns)
+
+
+def _layers_dtype(x: Tensor) -> torch.dtype:
+    """What the layers compute in: float32 for half precision on a CPU, else as ``x``."""
+    return torch.float32 if x.device.type == "cpu" and x.dtype.itemsize < 4 else x.dtype
+
+
+def _hidden(weight: Tensor, bias: Tensor, x: Tensor, out: Tensor) -> Tensor:
+    """One hidden layer, into ``out``."""
+    torch.addmm(bias.unsqueeze(1), weight, x, out=out)  # (N, 1) for all pairs
+    return F.leaky_relu_(out, NEGATIVE_SLOPE)
+
+
+def _accumulate(weight: Tensor, bias: Tensor, grads: Tensor, inputs: Tensor) -> None:
+    """Adds a chunk's gradients to those of a layer's weight and bias."""
+    if weight.dtype == grads.dtype:
+        weight.addmm_(grads, inputs.t())
+    else:
+        weight.add_(torch.mm(grads, inputs.t()))
+    bias.add_(grads.sum(dim=1, dtype=bias.dtype))
+
+
+def _chunks(x: Tensor, columns: int) -> Iterator[tuple[slice, slice]]:
+    """Slices over the batch and over T * S that hold up to ``columns`` pairs each."""
+    bsz, pairs = x.size(0), x.size(2) * x.size(3)
+    if pairs == 0:
+        return
+    sentences = max(1, columns // pairs)
+    step = -(-pairs // -(-pairs // columns))  # of equal size: small ones are slow
+    for b in range(0, bsz, sentences):
+        for start in range(0, pairs, step):
+            yield slice(b, b + sentences), slice(start, start + step)
+
+
+def _place(x: Tensor, chunk: tuple[slice, slice]) -> Tensor:
+    """The chunk's part of a contiguous (B, H, T, S): (H, b, n), a view."""
+    batch, cells = chunk
+    return x.flatten(2)[batch, :, cells].transpose(0, 1)
+
+
+def _columns(x: Tensor, chunk: tuple[slice, slice]) -> Tensor:
+    """The same as a matrix (H, b * n): a view if the layout allows, as for one sentence."""
+    return _place(x, chunk).flatten(1)

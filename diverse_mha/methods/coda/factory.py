@@ -1,0 +1,118 @@
+"""From the options of a model to the cascade of one of its attention modules."""
+
+from dataclasses import asdict, dataclass
+from functools import partial
+
+from diverse_mha.attention.seams import LOGITS
+from diverse_mha.common.methods import Method, Place
+from diverse_mha.common.options import COUNT, NOT_NEGATIVE, option
+from diverse_mha.methods.coda.modules import Cascade, NetworkCascade, NoCascade, ResidualCascade
+
+CASCADES = ("none", "residual", "mlp")
+
+
+@dataclass
+class NoiseOptions:
+    """What every cascade takes."""
+
+    attention_noise: float = option(
+        0.0,
+        "standard deviation of the Gaussian noise on the attention logits in training",
+        legal=NOT_NEGATIVE,
+    )
+
+
+@dataclass
+class CarryOptions(NoiseOptions):
+    """What the cascades take that lead from layer to layer."""
+
+    cascade_form: str = option(
+        "sum",
+        "what a layer takes up of the layers before: the sum of what they contributed (the "
+        "papers), or its mean (not in the papers)",
+        choices=("sum", "mean"),
+    )
+
+
+@dataclass
+class NetworkOptions(CarryOptions):
+    """What the cascade through a network takes."""
+
+    cascade_hidden_ratio: int = option(
+        4,
+        "width of the cascade's hidden layers, in multiples of the number of heads",
+        legal=COUNT,
+    )
+    cascade_depth: int = option(2, "number of hidden layers of the cascade's network", legal=COUNT)
+
+
+def _build(kind: str, options: NoiseOptions, place: Place) -> Cascade | None:
+    given = {k.removeprefix("cascade_"): v for k, v in asdict(options).items()}
+    given["noise"] = given.pop("attention_noise")
+    given["mean_over"] = place.number - 1 if given.pop("form", "sum") == "mean" else 0
+    # The first layer has no layer before it, only the noise.
+    return build_cascade(kind if place.number > 1 else "none", place.num_heads, **given)
+
+
+def _method(kind: str, text: str, options: type = NoiseOptions) -> Method:
+    plain = kind == "none"
+    return Method(kind, text, partial(_build, kind), options, stock=plain, carries=not plain)
+
+
+LOGITS.register(_method("none", "none"))
+LOGITS.register(_method("residual", "residual (plain addition, RealFormer)", CarryOptions))
+LOGITS.register(
+    _method("mlp", "mlp (a small network across heads, Zheng et al. 2021)", NetworkOptions)
+)
+
+
+def build_cascade(
+    kind: str,
+    num_heads: int,
+    *,
+    hidden_ratio: int = 4,
+    depth: int = 2,
+    noise: float = 0.0,
+    mean_over: int = 0,
+    fused: bool = True,
+) -> Cascade | None:
+    """Makes the cascade of one attention module, or None where there is nothing to do.
+
+    The rows of Zheng et al. 2021, Table 4: CODA is ``mlp`` with noise 1, CODA-CS ``none`` with
+    noise 1, RealFormer ``residual`` without noise, the Transformer ``none`` without noise. The
+    first layer has nothing to take up: build it with ``none`` and the noise of the others, and
+    it has no parameters that never get a gradient.
+
+    Args:
+        kind: one of ``CASCADES``.
+        num_heads: H.
+        hidden_ratio: width of the hidden layers of the network, in multiples of H.
+        depth: number of hidden layers. 2 is the authors' released network; 1 is the two-layer
+            perceptron that the paper's text speaks of.
+        noise: standard deviation of the noise on the logits, in training only.
+        mean_over: number of layers before this one, to take up the mean of what they contributed
+            (not in the papers); 0 takes up their sum.
+        fused: False takes the straight transcription instead of the network that works on
+            chunks; same numbers, slower, can be differentiated twice.
+
+    Returns:
+        A module ``(logits, previous, masked) -> logits``, or None if ``kind`` is ``none`` and
+        ``noise`` is 0.
+
+    Raises:
+        ValueError: if an argument is not one of those above; checked for every kind.
+    """
+    if kind not in CASCADES:
+        raise ValueError(f"kind is {kind!r}; expected one of {CASCADES}")
+    COUNT.check("num_heads", num_heads)
+    COUNT.check("hidden_ratio", hidden_ratio)
+    COUNT.check("depth", depth)
+    NOT_NEGATIVE.check("noise", noise)
+    if mean_over:
+        COUNT.check("mean_over", mean_over)
+    if kind == "mlp":
+        shape = {"hidden_ratio": hidden_ratio, "depth": depth}
+        return NetworkCascade(num_heads, **shape, noise=noise, mean_over=mean_over, fused=fused)
+    if kind == "residual":
+        return ResidualCascade(noise=noise, mean_over=mean_over)
+    return NoCascade(noise=noise) if noise else None

@@ -1,0 +1,51 @@
+"""Head vectors without what they share at all positions of a batch."""
+
+import torch
+from torch import Tensor
+
+from diverse_mha.attention.head_tensors import (
+    check_heads,
+    check_padding_mask,
+    compute_dtype,
+    full_precision,
+    real_position_weights,
+)
+
+
+def centre(x: Tensor, padding_mask: Tensor | None = None, *, name: str = "x") -> Tensor:
+    """Subtract from each head's vectors their mean over the real positions of the batch.
+
+    A head whose vectors are all alike is left with zero vectors, not with the rounding of the
+    mean: what is not above four units in the last place of the head's longest vector is 0.
+
+    Args:
+        x: (B, H, S, D), any floating-point dtype and strides.
+        padding_mask: (B, S) bool, True = padding, where ``x`` may hold anything, even NaN.
+        name: what messages call ``x``.
+
+    Returns:
+        (B, H, S, D), float32 (float64 for float64); what stands at padding has no meaning, is
+        finite, and gives no gradient to ``x`` there.
+
+    Raises:
+        ValueError: if a shape or dtype is not as above.
+    """
+    check_heads(name, x, "(B, H, S, D)")
+    shape = torch.Size((x.size(0), x.size(2)))
+    check_padding_mask("padding_mask", padding_mask, shape)
+    x = x.to(compute_dtype(x))
+    if padding_mask is not None:
+        x = x.masked_fill(padding_mask[:, None, :, None], 0.0)
+    if 0 in x.shape:
+        return x
+    weights = real_position_weights(padding_mask, x, shape)
+    centred = x
+    with full_precision(x):
+        for _ in range(2):  # the rounding of a mean of many is larger than that of one vector
+            mean = torch.einsum("bhsd,bs->hd", centred, weights)
+            centred = centred - mean[None, :, None, :]
+    with torch.no_grad():
+        longest = torch.linalg.vector_norm(x, dim=-1).amax(dim=(0, 2), keepdim=True)  # (1, H, 1)
+        rounding = 4 * torch.finfo(x.dtype).eps * longest
+        nothing = torch.linalg.vector_norm(centred, dim=-1) <= rounding  # (B, H, S)
+    return centred.masked_fill(nothing.unsqueeze(-1), 0.0)

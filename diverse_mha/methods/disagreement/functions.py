@@ -1,0 +1,171 @@
+"""The three disagreement terms of Li et al. 2018, and forms of them that are not in the paper."""
+
+from torch import Tensor
+
+from diverse_mha.attention.head_tensors import (
+    check_heads,
+    check_padding_mask,
+    compute_dtype,
+    real_position_weights,
+)
+from diverse_mha.methods.disagreement.centring import centre
+from diverse_mha.methods.disagreement.cosine import mean_pairwise_cosine
+from diverse_mha.methods.disagreement.squared_cosine import mean_squared_cosine
+
+POSITION_REDUCTIONS = ("query", "sentence")
+FORMS = ("centred", "off-diagonal", "squared")
+"""What may be done to a term that the papers do not do; see :func:`subspace_disagreement`."""
+POSITION_FORMS = ("off-diagonal",)
+
+
+def subspace_disagreement(
+    values: Tensor, padding_mask: Tensor | None = None, *, form: tuple[str, ...] = ()
+) -> Tensor:
+    """Mean negative cosine between the value vectors of all pairs of heads.
+
+    Li et al. 2018, Eq. 1 (Li et al. 2021, Eq. 5), averaged over the real positions::
+
+        D = -(1/H^2) sum_i sum_j cos(V^i, V^j) = -||sum_h V^h / ||V^h|| ||^2 / H^2
+
+    The pairs i = j are in the sum, as in the paper. The second form makes the cost linear in H.
+    The cosine with a zero vector (norm up to 1e-12) is taken as 0, its gradient as zero.
+
+    Not in the papers, by ``form``: ``"centred"`` takes the cosines of vectors from which their
+    head's mean over the batch's real positions is subtracted, so that constant vectors do not
+    serve; ``"off-diagonal"`` takes the mean over the pairs i != j; ``"squared"`` that of the
+    squared cosines over i != j, whose optimum is perpendicular heads. The first goes with
+    either of the others.
+
+    Args:
+        values: (B, H, S, D), the projected values of each head; any floating-point dtype and
+            any strides, so that a permuted view needs no copy.
+        padding_mask: (B, S) bool, True = padding. What stands at padding is never read into
+            the result and gets zero gradient.
+        form: some of ``FORMS``; none for the paper's.
+
+    Returns:
+        Scalar D, float32 (float64 for float64 values), without unit, in [-1, 0]; higher = more
+        diverse. -1: all heads alike; -1/H: perpendicular; 0: the unit vectors sum to zero.
+        Off the diagonal in [-1, 1/(H-1)], 0: perpendicular; squared in [-1, 0], likewise.
+        0 if there is no real position. A loss adds ``-weight * D``.
+
+    Raises:
+        ValueError: if a shape or dtype is not as above, or the form is unknown.
+    """
+    return -_mean_cosine("values", values, padding_mask, form)
+
+
+def output_disagreement(
+    outputs: Tensor, padding_mask: Tensor | None = None, *, form: tuple[str, ...] = ()
+) -> Tensor:
+    """Mean negative cosine between the outputs of all pairs of heads.
+
+    Li et al. 2018, Eq. 3 (Li et al. 2021, Eq. 7), averaged over the real query positions::
+
+        D = -(1/H^2) sum_i sum_j cos(O^i, O^j) = -||sum_h O^h / ||O^h|| ||^2 / H^2
+
+    In all else as :func:`subspace_disagreement`.
+
+    Args:
+        outputs: (B, H, T, D), the output of each head before the output projection; any
+            floating-point dtype and any strides.
+        padding_mask: (B, T) bool, True = padding, of the query side.
+        form: some of ``FORMS``; none for the paper's.
+
+    Returns:
+        Scalar D, float32 (float64 for float64 outputs), higher = more diverse.
+
+    Raises:
+        ValueError: if a shape or dtype is not as above, or the form is unknown.
+    """
+    return -_mean_cosine("outputs", outputs, padding_mask, form)
+
+
+def _mean_cosine(name: str, x: Tensor, padding_mask: Tensor | None, form) -> Tensor:
+    check_form(form, FORMS)
+    if "centred" in form:
+        x = centre(x, padding_mask, name=name)
+    if "squared" in form:
+        return mean_squared_cosine(x, padding_mask, name=name)
+    return mean_pairwise_cosine(x, padding_mask, off_diagonal="off-diagonal" in form, name=name)
+
+
+def check_form(form: tuple[str, ...], legal: tuple[str, ...]) -> None:
+    """Refuse a form that a term does not have, and two that exclude each other.
+
+    Raises:
+        ValueError: naming the form.
+    """
+    for name in form:
+        if name not in legal:
+            raise ValueError(f"form has {name!r}; expected some of {legal}")
+    if "squared" in form and "off-diagonal" in form:
+        raise ValueError("form has 'squared' and 'off-diagonal'; squared is off the diagonal")
+
+
+def position_disagreement(
+    weights: Tensor,
+    query_padding_mask: Tensor | None = None,
+    key_padding_mask: Tensor | None = None,
+    reduction: str = "query",
+    form: tuple[str, ...] = (),
+) -> Tensor:
+    """Negative overlap of the attention weights of all pairs of heads.
+
+    Li et al. 2018, Eq. 2 (Li et al. 2021, Eq. 6), with the cells of the product summed::
+
+        D = -(1/H^2) sum_i sum_j sum_cells A^i * A^j = -(1/H^2) sum_cells (sum_h A^h)^2
+
+    The paper sums over the cells of a sentence's whole matrix; its training code averages over
+    the queries instead, so that long sentences do not dominate. Both are here, named apart.
+    ``form`` ``("off-diagonal",)``, not in the papers, is the mean over the pairs i != j: the
+    pairs i = j, which ask of every head that it spread its attention, are left out.
+
+    Args:
+        weights: (B, H, T, S), attention weights after the softmax; any floating-point dtype.
+        query_padding_mask: (B, T) bool, True = padding: queries to leave out.
+        key_padding_mask: (B, S) bool, True = padding: keys to leave out (their weight is 0
+            in a masked softmax anyway).
+        reduction: ``"query"`` (training): sum over keys, mean over the real queries of the
+            batch. ``"sentence"`` (the scores of the paper's Table 4): sum over queries and
+            keys, mean over the sentences that have a real query.
+        form: some of ``POSITION_FORMS``; none for the paper's.
+
+    Returns:
+        Scalar D, float32 (float64 for float64 weights), without unit; higher = more diverse.
+        In [-1, 0] for ``"query"``, in [-T, 0] for ``"sentence"``; 0 without any real query.
+
+    Raises:
+        ValueError: if a shape or dtype is not as above, or reduction or form is unknown.
+    """
+    check_form(form, POSITION_FORMS)
+    if reduction not in POSITION_REDUCTIONS:
+        raise ValueError(f"reduction is {reduction!r}; expected one of {POSITION_REDUCTIONS}")
+    check_heads("weights", weights, "(B, H, T, S)")
+    bsz, num_heads, tgt_len, src_len = weights.shape
+    check_padding_mask("query_padding_mask", query_padding_mask, (bsz, tgt_len))
+    check_padding_mask("key_padding_mask", key_padding_mask, (bsz, src_len))
+
+    total = weights.sum(dim=1, dtype=compute_dtype(weights))  # (B, T, S)
+    # Masked before squaring: 0 * NaN, at a query that saw no key, would stay NaN.
+    if key_padding_mask is not None:
+        total = total.masked_fill(key_padding_mask.unsqueeze(1), 0.0)
+    if query_padding_mask is not None:
+        total = total.masked_fill(query_padding_mask.unsqueeze(2), 0.0)
+    overlap = total.square().sum(dim=2)  # (B, T)
+    pairs = num_heads**2
+    if form:
+        own = weights.to(total.dtype)
+        if query_padding_mask is not None:
+            own = own.masked_fill(query_padding_mask[:, None, :, None], 0.0)
+        if key_padding_mask is not None:
+            own = own.masked_fill(key_padding_mask[:, None, None, :], 0.0)
+        overlap = overlap - own.square().sum(dim=(1, 3))
+        pairs = max(1, num_heads * (num_heads - 1))
+    if reduction == "query":
+        mean = real_position_weights(query_padding_mask, overlap, overlap.shape)
+    else:
+        empty = None if query_padding_mask is None else query_padding_mask.all(dim=1)  # (B,)
+        overlap = overlap.sum(dim=1)  # (B,)
+        mean = real_position_weights(empty, overlap, overlap.shape)
+    return (overlap * mean).sum() / -pairs

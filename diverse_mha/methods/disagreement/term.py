@@ -1,0 +1,118 @@
+"""Disagreement between heads (Li et al. 2018) as a part of the loss."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from torch import Tensor
+
+from diverse_mha.common.errors import OptionError
+from diverse_mha.common.options import option, parse_names
+from diverse_mha.methods.disagreement.functions import (
+    FORMS,
+    POSITION_FORMS,
+    output_disagreement,
+    position_disagreement,
+    subspace_disagreement,
+)
+from diverse_mha.methods.term import TERMS, Term, components_option, weight_option
+
+
+class _Kind(NamedTuple):
+    function: Callable[..., Tensor]
+    state: str
+    masks: tuple[str, ...]
+    forms: tuple[str, ...]
+
+
+_QUERIES, _KEYS = "query_padding_mask", "key_padding_mask"
+_KINDS = {
+    "subspace": _Kind(subspace_disagreement, "values", (_KEYS,), FORMS),
+    "position": _Kind(position_disagreement, "weights", (_QUERIES, _KEYS), POSITION_FORMS),
+    "output": _Kind(output_disagreement, "outputs", (_QUERIES,), FORMS),
+}
+
+
+@dataclass
+class DisagreementOptions:
+    """Which kinds, where, how strongly and in which form."""
+
+    disagreement: str | None = option(
+        None,
+        "disagreement terms to maximise (Li et al. 2018), separated by commas: "
+        "subspace, position, output; default: none",
+    )
+    disagreement_on: str | None = components_option("the terms apply")
+    disagreement_weight: str = weight_option(
+        "1.0",
+        "weight of each disagreement term, lambda in the paper; 0 logs the terms "
+        "without training on them",
+    )
+    disagreement_form: str = option(
+        "printed",
+        "form of the terms: printed (the paper's), or, not in the papers, separated by commas: "
+        "centred (cosines of vectors minus their mean over the batch), off-diagonal (mean over "
+        "the pairs i != j) or squared (mean squared cosine over i != j: perpendicular heads "
+        "are the optimum)",
+    )
+
+
+@TERMS.register
+class Disagreement(Term):
+    """D of the chosen kinds, higher = more diverse; maximised. Weight 0 logs it only."""
+
+    name, options, sign = "disagreement", DisagreementOptions, -1
+
+    def __init__(self, given, weights, components):
+        super().__init__(given, weights, components)
+        self.kinds = parse_names("--disagreement", given.disagreement, tuple(_KINDS))
+        self.wanted = tuple(_KINDS[kind].state for kind in self.kinds)
+        self.form = _parse_form(given.disagreement_form, self.kinds)
+        if "centred" not in self.form:  # the mean vector is a layer's own
+            self.joinable = self.logged
+
+    @classmethod
+    def switch(cls):
+        """Name the option that switches it on."""
+        return cls.name
+
+    @property
+    def on(self):
+        """Whether some kind is named."""
+        return bool(self.kinds)
+
+    @property
+    def logged(self):
+        """One value a kind."""
+        return tuple(f"disagreement_{kind}" for kind in self.kinds)
+
+    def value(self, name, states, shared):
+        """Compute D of one kind."""
+        kind = _KINDS[name.removeprefix("disagreement_")]
+        masks = (getattr(states, mask) for mask in kind.masks)
+        return kind.function(getattr(states, kind.state), *masks, form=self.form)
+
+
+def _parse_form(value: str, kinds: tuple[str, ...]) -> tuple[str, ...]:
+    """Read the form; none for the printed one.
+
+    Raises:
+        OptionError: for an unknown one, two that exclude each other, or one that a kind lacks.
+    """
+    option = "--disagreement-form"
+    form = parse_names(option, value, ("printed", *FORMS))
+    if "printed" in form and len(form) > 1 or {"squared", "off-diagonal"} <= set(form):
+        raise OptionError(
+            f"{option} {value}: printed goes with no other form, and squared is off the diagonal "
+            "by itself; leave one out"
+        )
+    form = tuple(name for name in form if name != "printed")
+    for kind in kinds:
+        for name in form:
+            if name not in _KINDS[kind].forms:
+                legal = ", ".join(("printed", *_KINDS[kind].forms))
+                raise OptionError(
+                    f"{option} {value}: --disagreement {kind} has no form {name!r}; "
+                    f"choose from {legal}"
+                )
+    return form

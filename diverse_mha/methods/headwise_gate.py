@@ -1,0 +1,72 @@
+"""A gate on the output of each head, computed from the layer's input (Qiu et al. 2025)."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from diverse_mha.attention.seams import AGGREGATION
+from diverse_mha.common.methods import Method, Place
+from diverse_mha.common.options import COUNT
+
+
+class HeadwiseGate(nn.Linear):
+    """Scales the outputs of the heads by sigmoid gates, then projects them as plain attention does.
+
+    Qiu et al. 2025, section 2.2, head-specific gating of the attention's output (G1)::
+
+        g = sigmoid(X W_g)                          (..., H), a number for each position and head
+        result = [g_1 O^1, ..., g_H O^H] W + b
+
+    with X the input of the layer that the queries are projected from, after its layer norm in a
+    pre-norm model. Weight and bias of the projection have their usual names, so a checkpoint
+    without gates fits but for ``gate.weight``. Weights start as Xavier uniform, which the paper
+    leaves open; the gates then lie around 1/2.
+
+    Args:
+        embed_dim: C, the width of the head outputs, of X and of the result.
+        num_heads: H, a divisor of C.
+
+    Raises:
+        ValueError: if ``num_heads`` is no count, or does not divide ``embed_dim``.
+    """
+
+    sees_input = True
+
+    def __init__(self, embed_dim: int, num_heads: int):
+        COUNT.check("num_heads", num_heads)
+        if embed_dim % num_heads:
+            raise ValueError(f"num_heads {num_heads} does not divide embed_dim {embed_dim}")
+        super().__init__(embed_dim, embed_dim)
+        self.gate = nn.Linear(embed_dim, num_heads, bias=False)
+        for weight in (self.weight, self.gate.weight):
+            nn.init.xavier_uniform_(weight)
+        nn.init.zeros_(self.bias)
+
+    def forward(self, head_outputs: Tensor, layer_input: Tensor) -> Tensor:
+        """Gate and project.
+
+        Args:
+            head_outputs: (..., C), the outputs of the heads, concatenated.
+            layer_input: (..., C), X; every position is gated by itself.
+
+        Returns:
+            (..., C).
+        """
+        gates = torch.sigmoid(self.gate(layer_input)).unsqueeze(-1)  # (..., H, 1)
+        heads = head_outputs.unflatten(-1, (self.gate.out_features, -1))  # (..., H, D)
+        return F.linear((heads * gates).flatten(-2), self.weight, self.bias)
+
+
+def _build(options, place: Place) -> HeadwiseGate:
+    return HeadwiseGate(place.embed_dim, place.num_heads)
+
+
+AGGREGATION.register(
+    Method(
+        "headwise-gate",
+        "headwise-gate (project, each head scaled by a sigmoid of the layer's input, Qiu et al. "
+        "2025)",
+        _build,
+        compiles=True,
+    )
+)

@@ -1,0 +1,316 @@
+"""HSIC between the outputs of the heads, as a term of the loss (Yun et al. 2021, Eq. 4)."""
+
+import functools
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from diverse_mha.attention.head_tensors import (
+    check_heads,
+    check_padding_mask,
+    compute_dtype,
+    full_precision,
+)
+from diverse_mha.common.first_order import first_order_only
+from diverse_mha.common.options import POSITIVE, SEVERAL, option
+from diverse_mha.methods.term import TERMS, Term, components_option, weight_option
+
+KERNELS = ("linear", "rbf")
+NORMALIZATIONS = ("trace", "mean")
+DEFAULT_NORMALIZATION = "trace"
+
+
+def hsic(
+    x: Tensor,
+    padding_mask: Tensor | None = None,
+    *,
+    positions: Tensor | None = None,
+    kernel: str = "linear",
+    normalization: str = DEFAULT_NORMALIZATION,
+    bandwidth: float = 1.0,
+) -> Tensor:
+    """Mean over the pairs of heads i < j of HSIC(X_i, X_j), the regulariser of Yun et al. 2021.
+
+    With the N rows of X_i the vectors of head i at N positions, K_i their kernel matrix and
+    C = I - 11^T/N (Yun et al. 2021, Eq. 4 and section 4.1)::
+
+        trace: tr(K_i C K_j C)        mean: tr(K_i C K_j C) / (N-1)^2, which is Eq. 4
+
+    Linear kernel: k(x, y) = x.y. RBF kernel: k(x, y) = exp(-||x - y||^2 / (2 s^2)), with s =
+    ``bandwidth`` times the median distance between two samples of the head, a constant for the
+    gradient; in memory H x N x N. docs/equations.md has the forms that are computed. The gradient
+    is made in the forward pass; differentiable once.
+
+    Args:
+        x: (B, H, L, D), vectors of each head; any floating-point dtype and any strides.
+        padding_mask: (B, L) bool, True = padding: positions to leave out; they are never read.
+        positions: (N,) int64, the positions to take, as b * L + l, each at most once; see
+            :func:`sample_positions`. Excludes ``padding_mask``. None takes every real one. With
+            (G, N), for the linear kernel, each row is a sample by itself; the mean is returned.
+        kernel: ``"linear"`` or ``"rbf"``.
+        normalization: ``"trace"`` or ``"mean"``.
+        bandwidth: for the RBF kernel only, in multiples of the median distance; above 0.
+
+    Returns:
+        Scalar, float32 (float64 for float64 ``x``), at least 0; lower = more diverse, 0 =
+        independent (RBF) or uncorrelated (linear). Without unit for the RBF kernel, in fourth
+        powers of the unit of ``x`` for the linear one. 0, with zero gradient, for one head or
+        fewer than two samples, and for the RBF kernel where over half of the pairs coincide.
+
+    Raises:
+        ValueError: if a shape, dtype, name or the bandwidth is not as above.
+    """
+    check_heads("x", x, "(B, H, L, D)")
+    check_padding_mask("padding_mask", padding_mask, (x.size(0), x.size(2)))
+    if kernel not in KERNELS:
+        raise ValueError(f"kernel is {kernel!r}; expected one of {KERNELS}")
+    if normalization not in NORMALIZATIONS:
+        raise ValueError(f"normalization is {normalization!r}; expected one of {NORMALIZATIONS}")
+    if not 0 < bandwidth < float("inf"):
+        raise ValueError(f"bandwidth is {bandwidth}; expected a positive number")
+    if positions is None:
+        positions = _real_positions(padding_mask, x.size(0) * x.size(2), x.device)
+    elif padding_mask is not None:
+        raise ValueError("positions and padding_mask are both given; expected one of them")
+    elif positions.dim() not in (1, 1 + (kernel == "linear")) or positions.dtype != torch.int64:
+        raise ValueError(
+            f"positions has shape {tuple(positions.shape)} and dtype {positions.dtype}; "
+            "expected (N,), or (G, N) with the linear kernel, and torch.int64"
+        )
+    return _MeanHSIC.apply(x, positions, kernel, normalization, bandwidth)
+
+
+def sample_positions(
+    padding_mask: Tensor | None,
+    shape: tuple[int, int],
+    samples: int,
+    *,
+    training: bool,
+    device: torch.device | str = "cpu",
+) -> Tensor:
+    """Choose at most ``samples`` real positions of a batch.
+
+    Args:
+        padding_mask: (B, L) bool, True = padding, or None.
+        shape: (B, L).
+        samples: how many at most.
+        training: True draws without replacement from the device's default generator, whose
+            state is part of a run's; False draws nothing and takes evenly spaced ones, place
+            by place: sentence by sentence, equal lengths might give the same place each time.
+        device: where the positions are wanted, if there is no mask.
+
+    Returns:
+        (N,) int64, positions as b * L + l; N is ``samples``, or the number of real positions
+        if that is smaller (then all of them, and nothing is drawn).
+
+    Raises:
+        ValueError: if the mask is not as above, or ``samples`` is below 1.
+    """
+    check_padding_mask("padding_mask", padding_mask, shape)
+    if samples < 1:
+        raise ValueError(f"samples is {samples}; expected 1 or more")
+    device = device if padding_mask is None else padding_mask.device
+    real = _real_positions(padding_mask, shape[0] * shape[1], device)
+    if len(real) <= samples:
+        return real
+    if training:
+        return real[torch.randperm(len(real), device=device)[:samples]]
+    places, sentences = real % shape[1], real // shape[1]
+    by_place = real[(places * shape[0] + sentences).argsort()]
+    return by_place[torch.arange(samples, device=device) * len(real) // samples]
+
+
+def _real_positions(padding_mask: Tensor | None, count: int, device) -> Tensor:
+    if padding_mask is None:
+        return torch.arange(count, device=device)
+    return (~padding_mask).flatten().nonzero()[:, 0]
+
+
+class _MeanHSIC(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x: Tensor, positions: Tensor, kernel: str, normalization: str, bandwidth):
+        num_heads, count = x.size(1), positions.size(-1)
+        sentences, places = positions // x.size(2), positions % x.size(2)
+        rows = x.transpose(1, 2)[sentences, places].to(compute_dtype(x))  # (N, H, D), (G, N, H, D)
+        ctx.layout = torch.empty_like(x, device="meta")  # shape, strides and dtype, no memory
+        if num_heads < 2 or count < 2:
+            ctx.save_for_backward(sentences, places, torch.zeros_like(rows))
+            return rows.new_zeros(())
+        with full_precision(x):
+            if positions.dim() > 1:
+                of_each = torch.vmap(functools.partial(_linear_pairs, needs_grad=True))
+                value, grad_rows = of_each(rows)
+                value, grad_rows = value.mean(), grad_rows / len(positions)
+            elif kernel == "linear":
+                value, grad_rows = _linear_pairs(rows, ctx.needs_input_grad[0])
+            else:
+                value, grad_rows = _rbf_pairs(rows, bandwidth, ctx.needs_input_grad[0])
+        scale = 2.0 / (num_heads * (num_heads - 1))
+        if normalization == "mean":
+            scale /= (count - 1) ** 2
+        if grad_rows is not None:
+            ctx.save_for_backward(sentences, places, grad_rows.mul_(scale))
+        return value * scale
+
+    @staticmethod
+    @first_order_only
+    def backward(ctx, grad: Tensor):
+        sentences, places, grad_rows = ctx.saved_tensors
+        grad_x = torch.zeros_like(ctx.layout, device=grad.device)
+        grad_x.transpose(1, 2)[sentences, places] = (grad_rows * grad).to(grad_x.dtype)
+        return grad_x, None, None, None, None
+
+
+def _linear_pairs(rows: Tensor, needs_grad: bool) -> tuple[Tensor, Tensor | None]:
+    """Sum over pairs of ||X_i^T C X_j||^2, and its gradient (N, H, D).
+
+    The sum over pairs is half of that over the off-diagonal blocks; with M the product of
+    the centred heads X without its diagonal blocks the gradient is 2 X M.
+    """
+    count, num_heads, head_dim = rows.shape
+    if count + 2 * head_dim < num_heads * head_dim:
+        return _linear_pairs_by_kernels(rows, needs_grad)
+    centred = (rows - rows.mean(dim=0)).flatten(1)  # (N, H * D)
+    product = centred.t() @ centred  # (H * D, H * D)
+    product.view(num_heads, head_dim, num_heads, head_dim).diagonal(dim1=0, dim2=2).zero_()
+    value = torch.linalg.vector_norm(product).square() / 2
+    if not needs_grad:
+        return value, None
+    # The columns of X sum to zero, so those of X M do: centring again changes nothing.
+    return value, (centred @ product).mul_(2.0).view(count, num_heads, head_dim)
+
+
+def _linear_pairs_by_kernels(rows: Tensor, needs_grad: bool) -> tuple[Tensor, Tensor | None]:
+    """The same from N x N kernel matrices, of which only the sum over heads is made.
+
+    With X the centred heads and K = sum_i X_i X_i^T the sum over pairs is (||K||^2 - sum_i
+    ||X_i^T X_i||^2) / 2, and its gradient 2 (K X_i - X_i X_i^T X_i).
+    """
+    count, num_heads, head_dim = rows.shape
+    centred = rows - rows.mean(dim=0)  # (N, H, D)
+    joined, by_head = centred.flatten(1), centred.transpose(0, 1)
+    total = joined @ joined.t()  # (N, N)
+    own = by_head.transpose(1, 2) @ by_head  # (H, D, D)
+    norm = torch.linalg.vector_norm
+    # At least 0, as the sum of squares that it is; the difference rounds.
+    value = ((norm(total).square() - norm(own).square()) / 2).clamp_min(0.0)
+    if not needs_grad:
+        return value, None
+    grad = (total @ joined).view(count, num_heads, head_dim)
+    grad = grad.sub_((by_head @ own).transpose(0, 1))
+    return value, grad.mul_(2.0)
+
+
+def _rbf_pairs(rows: Tensor, bandwidth: float, needs_grad: bool) -> tuple[Tensor, Tensor | None]:
+    """Sum over pairs of tr(K_i C K_j C) for the RBF kernel, and its gradient (N, H, D)."""
+    centred = (rows - rows.mean(dim=0)).transpose(0, 1)  # (H, N, D): distances stay
+    norms = centred.square().sum(dim=2)  # (H, N)
+    distances = torch.baddbmm(norms.unsqueeze(1), centred, centred.transpose(1, 2), alpha=-2.0)
+    distances = distances.add_(norms.unsqueeze(2)).clamp_min_(0.0)  # (H, N, N), squared
+    distances.diagonal(dim1=1, dim2=2).zero_()
+    # -1 / (2 s^2); a head whose samples coincide, to rounding, has no scale: K is constant.
+    median = _median_of_pairs(distances)  # (H,)
+    rounding = 4 * torch.finfo(rows.dtype).eps * torch.linalg.vector_norm(rows, dim=2).amax(dim=0)
+    exponent = -0.5 / (bandwidth**2 * median)
+    smallest = rounding.square().clamp_min(torch.finfo(rows.dtype).tiny)  # squares underflow
+    exponent = exponent.masked_fill(median <= smallest, 0.0)[:, None, None]
+    kernels = distances.mul_(exponent).exp_()  # (H, N, N)
+    means = kernels.mean(dim=1)  # (H, N)
+    shift = means - means.mean(dim=1, keepdim=True) / 2
+    independent = (kernels - shift.unsqueeze(1)).sub_(shift.unsqueeze(2))  # C K_i C
+    total = independent.sum(dim=0)  # (N, N)
+    norm = torch.linalg.vector_norm
+    value = ((norm(total).square() - norm(independent).square()) / 2).clamp_min(0.0)
+    if not needs_grad:
+        return value, None
+    # dK = K * exponent * d||x - y||^2, and every pair of rows stands twice in the matrix.
+    slope = torch.sub(total, independent, out=independent).mul_(kernels).mul_(4.0 * exponent)
+    grad = centred * slope.sum(dim=2, keepdim=True) - slope @ centred  # (H, N, D)
+    return value, grad.transpose(0, 1)
+
+
+def _median_of_pairs(distances: Tensor) -> Tensor:
+    """Lower median per head of what stands off the diagonal of (H, N, N); it holds zeros."""
+    count = distances.size(1)
+    # The N zeros come first, then every pair twice.
+    rank = count + count * (count - 1) // 2
+    rows = distances.flatten(1)
+    if rows.device.type == "cpu":  # numpy's selection is many times faster than torch's
+        import numpy as np  # the one place of these packages that needs it
+
+        return torch.from_numpy(np.partition(rows.numpy(), rank - 1, axis=1)[:, rank - 1])
+    return rows.kthvalue(rank, dim=1).values
+
+
+@dataclass
+class HSICOptions:
+    """How strongly, where, and of which samples."""
+
+    hsic_weight: str = weight_option(
+        "0.0",
+        "weight of HSIC between the outputs of the heads, which is minimised (Yun et al. 2021, "
+        "whose lambda is 1e-7); 0: off",
+    )
+    hsic_on: str | None = components_option("HSIC applies")
+    hsic_kernel: str = option("linear", "kernel of HSIC: linear or rbf", choices=KERNELS)
+    hsic_normalization: str = option(
+        DEFAULT_NORMALIZATION,
+        "scale of HSIC over N positions: trace, tr(K C K C), or mean, that divided by (N-1)^2; "
+        "equations.md says how lambda depends on it",
+        choices=NORMALIZATIONS,
+    )
+    hsic_samples: int = option(
+        512,
+        "number of positions of a batch that HSIC takes at most: drawn at random in training, "
+        "evenly spaced in validation",
+        legal=SEVERAL,
+    )
+    hsic_bandwidth: float = option(
+        1.0,
+        "bandwidth of the rbf kernel, in multiples of the median distance of a head's samples",
+        legal=POSITIVE,
+        goes_with=("hsic_kernel", "rbf"),
+    )
+
+
+@TERMS.register
+class HSIC(Term):
+    """Mean HSIC of the pairs of heads, at least 0, lower = more diverse; minimised.
+
+    The samples are positions of the whole batch, the same in all layers of a component.
+    """
+
+    name, options, wanted = "hsic", HSICOptions, ("outputs",)
+
+    @property
+    def joinable(self):
+        """Its value, if there is a form for several samples."""
+        return ("hsic",) if self.given.hsic_kernel == "linear" else ()
+
+    def shared(self, layers, training):
+        """Draw the positions; and say how many sentences a layer has."""
+        outputs = layers[0].outputs  # (B, H, T, D)
+        positions = sample_positions(
+            layers[0].query_padding_mask,
+            (outputs.size(0), outputs.size(2)),
+            self.given.hsic_samples,
+            training=training,
+            device=outputs.device,
+        )
+        return positions, outputs.size(0)
+
+    def value(self, name, states, shared):
+        """Compute the mean HSIC at the positions, of one layer or of several that were joined."""
+        positions, sentences = shared
+        joined = states.outputs.size(0) // max(sentences, 1)
+        if joined > 1:
+            first = torch.arange(joined, device=positions.device) * sentences
+            positions = positions + first[:, None] * states.outputs.size(2)
+        return hsic(
+            states.outputs,
+            positions=positions,
+            kernel=self.given.hsic_kernel,
+            normalization=self.given.hsic_normalization,
+            bandwidth=self.given.hsic_bandwidth,
+        )

@@ -1,0 +1,250 @@
+"""Orthogonality of the heads, SRIP and cosine, as a term of the loss (Yun et al. 2021, 4.2)."""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from diverse_mha.attention.head_tensors import (
+    check_heads,
+    check_padding_mask,
+    compute_dtype,
+    full_precision,
+    real_position_weights,
+)
+from diverse_mha.common.first_order import first_order_only
+from diverse_mha.common.options import option, parse_names
+from diverse_mha.methods.disagreement import mean_pairwise_cosine
+from diverse_mha.methods.term import TERMS, Term, total, weight_option
+
+METHODS = ("power", "exact")
+POWER_ITERATIONS = 2
+MOST_MATRICES = 2**14
+"""Whose eigenvalues are asked for at once: cuSOLVER is reported to refuse some 32,000."""
+
+
+def srip(
+    x: Tensor,
+    padding_mask: Tensor | None = None,
+    *,
+    unit_vectors: bool = False,
+    method: str = "power",
+    iterations: int = POWER_ITERATIONS,
+) -> Tensor:
+    """Mean over real positions of the spectral norm of V^T V - I, V the heads' vectors.
+
+    The orthogonality term of Yun et al. 2021 (section 4.2), after Bansal et al. 2018: V is
+    D x H, one column a head, at one position; sigma(W) is the largest absolute eigenvalue of
+    the symmetric W = V^T V - I. It is 0 where the heads' vectors are orthonormal.
+
+    The eigenvector u is found without a gradient: that of sigma = | ||V u||^2 - 1 | with u held
+    fixed is the same. ``"exact"`` takes it from all eigenvalues, ``"power"`` from power
+    iterations that nothing is drawn for, and a Rayleigh-Ritz step; docs/equations.md says how
+    near it comes.
+
+    Args:
+        x: (B, H, L, D), vectors of each head; any floating-point dtype and any strides.
+        padding_mask: (B, L) bool, True = padding. What stands there is never read into the
+            result, even NaN, and gets zero gradient.
+        unit_vectors: divide each head's vector by its norm first, so that the diagonal of W is 0
+            and directions alone count; a zero vector stays one.
+        method: ``"power"`` or ``"exact"``.
+        iterations: of the power method before the last step; 0 or more.
+
+    Returns:
+        Scalar, float32 (float64 for float64 ``x``), at least 0; in squares of the unit of
+        ``x``; 0 if there is no real position. Differentiable once.
+
+    Raises:
+        ValueError: if a shape, dtype, name or number is not as above.
+    """
+    check_heads("x", x, "(B, H, L, D)")
+    shape = torch.Size((x.size(0), x.size(2)))
+    check_padding_mask("padding_mask", padding_mask, shape)
+    if method not in METHODS:
+        raise ValueError(f"method is {method!r}; expected one of {METHODS}")
+    if iterations < 0:
+        raise ValueError(f"iterations is {iterations}; expected 0 or more")
+    if unit_vectors:
+        if padding_mask is not None:  # a gradient of 0 times NaN would be NaN
+            x = x.masked_fill(padding_mask[:, None, :, None], 0.0)
+        x = F.normalize(x.to(compute_dtype(x)), dim=-1)
+    weights = real_position_weights(padding_mask, x.new_empty((), dtype=compute_dtype(x)), shape)
+    return _MeanSRIP.apply(x, weights, padding_mask, None if method == "exact" else iterations)
+
+
+class _MeanSRIP(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x: Tensor, weights: Tensor, padding_mask: Tensor | None, iterations):
+        columns = x.transpose(1, 2).to(weights.dtype)  # (B, L, H, D)
+        with full_precision(x):
+            gap = columns @ columns.transpose(2, 3)  # (B, L, H, H)
+            gap.diagonal(dim1=2, dim2=3).sub_(1.0)
+            if padding_mask is not None:
+                gap.masked_fill_(padding_mask[:, :, None, None], 0.0)
+            value, u = _exact(gap) if iterations is None else _power(gap, iterations)
+        ctx.save_for_backward(x, u, value.sign() * weights, padding_mask)
+        return (value.abs() * weights).sum()
+
+    @staticmethod
+    @first_order_only
+    def backward(ctx, grad: Tensor):
+        """2 sign(u.W u) (V u) u^T at each position, times its weight."""
+        x, u, scale, padding_mask = ctx.saved_tensors
+        columns = x.transpose(1, 2).to(u.dtype)  # (B, L, H, D)
+        u = u.unsqueeze(2)  # (B, L, 1, H)
+        with full_precision(x):
+            along = (u @ columns).mul_((2.0 * grad * scale)[:, :, None, None])  # (B, L, 1, D)
+        if padding_mask is not None:
+            along.masked_fill_(padding_mask[:, :, None, None], 0.0)
+        grad_x = (u.transpose(2, 3) * along).to(x.dtype).transpose(1, 2)  # (B, H, L, D)
+        return grad_x, None, None, None
+
+
+def _exact(gap: Tensor) -> tuple[Tensor, Tensor]:
+    """Eigenvalue of largest size, with its sign, (...), and its unit vector (..., H)."""
+    parts = gap.flatten(0, -3).split(MOST_MATRICES)
+    found = zip(*(torch.linalg.eigh(part) for part in parts), strict=True)
+    values, vectors = (torch.cat(x).unflatten(0, gap.shape[:-2]) for x in found)
+    top = values.abs().argmax(dim=-1, keepdim=True)
+    return _pick(values, top), _pick(vectors, top.unsqueeze(-2))
+
+
+def _power(gap: Tensor, iterations: int) -> tuple[Tensor, Tensor]:
+    """As :func:`_exact`, to the accuracy of the iterations; the vector is 0 where W is 0."""
+    start = torch.linalg.vector_norm(gap, dim=-1).argmax(dim=-1, keepdim=True)  # (..., 1)
+    p, _ = _unit(_pick(gap, start.unsqueeze(-2)))
+    for _ in range(iterations):
+        p, _ = _unit(_times(gap, p))
+    image = _times(gap, p)
+    a = torch.linalg.vecdot(p, image)
+    q, b = _unit(image - a.unsqueeze(-1) * p)
+    # Where p is the eigenvector what is left is rounding: not perpendicular to p, or no direction.
+    q, _ = _unit(q - torch.linalg.vecdot(p, q).unsqueeze(-1) * p)
+    q = q.masked_fill((b <= 16 * torch.finfo(gap.dtype).eps * a.abs()).unsqueeze(-1), 0.0)
+    b = torch.linalg.vecdot(q, image)
+    c = torch.linalg.vecdot(q, _times(gap, q))
+    # W on the span of p and q is [[a, b], [b, c]]: mean -+ radius are its eigenvalues.
+    mean, half = (a + c) / 2, (a - c) / 2
+    sign = torch.where(mean < 0, -1.0, 1.0).to(gap.dtype)
+    angle = torch.atan2(sign * b, sign * half) / 2
+    u = p * angle.cos().unsqueeze(-1) + q * angle.sin().unsqueeze(-1)
+    return mean + sign * torch.hypot(half, b), u
+
+
+def _pick(x: Tensor, index: Tensor) -> Tensor:
+    """The entry of each last dimension that ``index`` (..., 1) names."""
+    return torch.take_along_dim(x, index, dim=-1).squeeze(-1)
+
+
+def _times(matrix: Tensor, vector: Tensor) -> Tensor:
+    return (matrix @ vector.unsqueeze(-1)).squeeze(-1)
+
+
+def _unit(x: Tensor) -> tuple[Tensor, Tensor]:
+    """The vector of norm 1 along ``x``, zero for zero, and the norm of ``x``."""
+    norm = torch.linalg.vector_norm(x, dim=-1)
+    return x / norm.clamp_min(torch.finfo(x.dtype).tiny).unsqueeze(-1), norm
+
+
+NORMALIZATIONS = ("mean-loss", "summed-loss")
+DEFAULT_NORMALIZATION = "summed-loss"
+# Letter of the projection: the state, and the mask of the positions it has.
+_STATES = {
+    "q": ("queries", "query_padding_mask"),
+    "k": ("keys", "key_padding_mask"),
+    "v": ("values", "key_padding_mask"),
+}
+
+
+@dataclass
+class OrthogonalityOptions:
+    """How strongly, and of which projections."""
+
+    orthogonality_weight: str = weight_option(
+        "0.0",
+        "weight of the orthogonality regulariser, the sum of a spectral-norm (SRIP) and a cosine "
+        "part, which is minimised (Yun et al. 2021, whose lambda is 1.0); 0: off",
+    )
+    orthogonality_normalization: str = option(
+        DEFAULT_NORMALIZATION,
+        "what the orthogonality regulariser is added to: mean-loss (averaged over layers, to the "
+        "mean loss of a token) or summed-loss (summed over layers, once to the summed loss of a "
+        "batch, which is divided by its tokens afterwards); equations.md says how lambda depends "
+        "on it",
+        choices=NORMALIZATIONS,
+    )
+    orthogonality_projections: str = option(
+        "v", "projections whose SRIP is taken, separated by commas: q, k, v"
+    )
+    orthogonality_cosine_projections: str = option(
+        "q,k,v",
+        "projections whose mean cosine between heads is added, separated by commas: q, k, v; "
+        "or none",
+    )
+    orthogonality_unit_vectors: bool = option(
+        False,
+        "take the SRIP of the heads' vectors divided by their norms, so that directions alone "
+        "count (not in the paper)",
+    )
+    orthogonality_method: str = option(
+        "power",
+        "how SRIP gets the spectral norm: power (power iterations, fast, about 1% too small) "
+        "or exact (eigenvalues)",
+        choices=METHODS,
+    )
+
+
+@TERMS.register
+class Orthogonality(Term):
+    """SRIP and mean cosine of the heads' projections, lower = closer to orthogonal; minimised.
+
+    Both parts sum over the projections they are taken of. The paper does not say what its
+    lambda is relative to. ``mean-loss``: the mean over the layers of a component is added to
+    the mean loss of a token. ``summed-loss``: the sum over the layers is added, once for every
+    batch of a process, to the loss that is summed over the batch's tokens and that fairseq
+    divides by the sum of sample sizes afterwards; so lambda weighs lambda * layers / tokens of
+    what it does in the former, tokens being those of one batch: as many processes, or as large
+    an ``--update-freq``, as one likes change nothing in that, larger batches do.
+    """
+
+    name, options = "orthogonality", OrthogonalityOptions
+    joinable = ("orthogonality", "orthogonality_cosine")
+
+    def __init__(self, given, weights, components):
+        super().__init__(given, weights, components)
+        legal = tuple(_STATES)
+        self.srip_on = parse_names(
+            "--orthogonality-projections", given.orthogonality_projections, legal
+        )
+        self.cosine_on = ()
+        if given.orthogonality_cosine_projections != "none":
+            option = "--orthogonality-cosine-projections"
+            self.cosine_on = parse_names(option, given.orthogonality_cosine_projections, legal)
+        used = dict.fromkeys((*self.srip_on, *self.cosine_on))
+        self.wanted = tuple(_STATES[letter][0] for letter in used)
+
+    @property
+    def logged(self):
+        """SRIP, and the cosine if any is taken."""
+        return ("orthogonality", "orthogonality_cosine") if self.cosine_on else ("orthogonality",)
+
+    def share(self, layers, sample_size):
+        """Return what a component adds to the mean loss at weight 1, by the normalisation."""
+        if self.given.orthogonality_normalization == "mean-loss":
+            return super().share(layers, sample_size)
+        return total(layers) / sample_size
+
+    def value(self, name, states, shared):
+        """Sum SRIP, or the mean cosine, over the projections it is taken of."""
+
+        def of(letter: str):
+            x, padding_mask = (getattr(states, part) for part in _STATES[letter])
+            if name == "orthogonality_cosine":
+                return mean_pairwise_cosine(x, padding_mask)
+            given = self.given
+            options = given.orthogonality_unit_vectors, given.orthogonality_method
+            return srip(x, padding_mask, unit_vectors=options[0], method=options[1])
+
+        return sum(map(of, self.srip_on if name == "orthogonality" else self.cosine_on))

@@ -1,0 +1,121 @@
+"""EM routing: the capsules as a mixture of Gaussians fitted to the heads' votes."""
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from diverse_mha.common.options import COUNT
+from diverse_mha.methods.routing.checks import check_votes
+
+VARIANCE_FLOOR = 1e-6
+"""Variances are kept at or above this, which also bounds the gradients."""
+
+INVERSE_TEMPERATURE = (1.0, 3.0)
+"""Lambda at the first and at the last iteration; linear in between."""
+
+LOG_2PI = math.log(2.0 * math.pi)
+
+
+def em_routing(
+    votes: Tensor,
+    iterations: int = 3,
+    *,
+    activation: bool = True,
+    activation_cost: float = 0.0,
+    input_cost: float = 0.0,
+    variance_floor: float = VARIANCE_FLOOR,
+) -> Tensor:
+    """Routes votes to capsules by expectation maximisation.
+
+    Li et al. 2021, Algorithm 2 and Eq. 12-15, per token. C = 1/N; then, ``iterations`` times::
+
+        M-step  mu_n  = sum_h C_hn V_hn / sum_h C_hn
+                var_n = max(sum_h C_hn (V_hn - mu_n)^2 / sum_h C_hn, variance_floor)
+                chi_n = sum_i (log var_n^i + 1 + log 2 pi) / 2 * sum_h C_hn
+                A_n   = logistic(lambda (beta_A - beta_mu sum_h C_hn - chi_n))
+        E-step  C_hn  = A_n P_hn / sum_n' A_n' P_hn',  P_hn = N(V_hn; mu_n, var_n)
+
+    and the result is A_n mu_n of the last M-step (the E-step after it changes nothing and is
+    left out). Deliberate differences and open points of the paper:
+
+    - The paper prints P_hn as a sum over the dimensions i of a capsule; it is a product, as a
+      Gaussian density is and as Hinton et al. 2018 have it. All of it is done in log space.
+    - Variances are clamped, not shifted by a small number: the clamped variance is the exact
+      optimum under the bound, so that EM's guarantee survives (see ``activation``).
+    - beta_A and beta_mu, "fixed costs" in the paper and learned in Hinton et al. 2018, are
+      constants here, 0 unless given: the paper's parameter counts leave no room for them.
+    - lambda follows :func:`inverse_temperatures`; the paper only says "a fixed schedule".
+
+    Args:
+        votes: (K, H, N, D): K tokens, H heads, N capsules of D dimensions; any floating-point
+            dtype. Votes up to about 1e10 in size are safe.
+        iterations: number of M-steps, at least 1.
+        activation: False leaves A_n out, as the authors' released code does: C_hn is
+            proportional to P_hn and the result is mu_n. Then every further iteration raises
+            sum_h log sum_n N(V_hn; mu_n, var_n).
+        activation_cost: beta_A.
+        input_cost: beta_mu.
+        variance_floor: lower bound of every variance.
+
+    Returns:
+        (K, N, D), the output capsules, float32 (float64 for float64 votes).
+
+    Raises:
+        ValueError: if ``votes`` is not such a tensor, or there is no iteration.
+    """
+    check_votes(votes)
+    COUNT.check("iterations", iterations)
+    votes = votes.to(torch.promote_types(votes.dtype, torch.float32))
+    num_heads, capsules, dims = votes.shape[1:]
+    scalar = dims == 1
+    if scalar:
+        # With one dimension per capsule, N = d, every sum over i falls away.
+        votes = votes.squeeze(-1)  # (K, H, N)
+
+    mass, log_c = num_heads / capsules, None
+    for step, temperature in enumerate(inverse_temperatures(iterations)):
+        if log_c is None:
+            mean = votes.mean(dim=1)  # (K, N[, D])
+            squares = (votes - mean.unsqueeze(1)).square()  # (K, H, N[, D])
+            variance = squares.mean(dim=1)  # (K, N[, D])
+        else:
+            # C_hn / sum_h C_hn as a softmax: never 0 / 0, however unlikely the capsule.
+            share = log_c.softmax(dim=1)  # (K, H, N)
+            share = share if scalar else share.unsqueeze(-1)
+            mean = (share * votes).sum(dim=1)  # (K, N[, D])
+            squares = (votes - mean.unsqueeze(1)).square()  # (K, H, N[, D])
+            variance = (share * squares).sum(dim=1)  # (K, N[, D])
+            mass = log_c.exp().sum(dim=1) if activation else None  # (K, N)
+        variance = variance.clamp_min(variance_floor)
+        log_deviation = _sum_dims(variance.log(), scalar) * 0.5  # (K, N): sum_i log sigma_i
+        if activation:
+            entropy = log_deviation + 0.5 * (1.0 + LOG_2PI) * dims
+            logit = temperature * (activation_cost - input_cost * mass - entropy * mass)  # (K, N)
+        if step == iterations - 1:
+            break
+        bias = F.logsigmoid(logit) - log_deviation if activation else -log_deviation  # (K, N)
+        distance = _sum_dims(squares * (0.5 / variance).unsqueeze(1), scalar)  # (K, H, N)
+        log_c = (bias.unsqueeze(1) - distance).log_softmax(dim=2)  # (K, H, N)
+
+    if scalar:
+        return (logit.sigmoid() * mean if activation else mean).unsqueeze(-1)
+    return logit.sigmoid().unsqueeze(-1) * mean if activation else mean
+
+
+def inverse_temperatures(iterations: int) -> list[float]:
+    """The inverse temperature lambda of each iteration, linear from 1 to 3.
+
+    Args:
+        iterations: how many; a single one takes the first value.
+
+    Returns:
+        One float per iteration.
+    """
+    first, last = INVERSE_TEMPERATURE
+    return [first + (last - first) * i / max(1, iterations - 1) for i in range(iterations)]
+
+
+def _sum_dims(x: Tensor, scalar: bool) -> Tensor:
+    return x if scalar else x.sum(dim=-1)

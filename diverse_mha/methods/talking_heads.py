@@ -1,0 +1,67 @@
+"""Talking heads: logits and weights mixed across the heads (Shazeer et al. 2020)."""
+
+import torch
+from torch import Tensor, nn
+
+from diverse_mha.attention.seams import LOGITS, LogitMap
+from diverse_mha.common.methods import Method, Place
+from diverse_mha.common.options import COUNT
+
+
+class TalkingHeads(LogitMap):
+    """Learnt linear maps across the heads, one before and one after the softmax.
+
+    Shazeer et al. 2020, section 4, with as many heads between the maps as outside them, at every
+    pair of a query and a key::
+
+        J_k = sum_h (q_h . k_h / sqrt(D)) P_hk        W = softmax(J)        U_k = sum_h W_h Q_hk
+
+    and the values of head k are weighed by U_k. P and Q start as the identity, so that the model
+    starts as one without them; the paper draws them at random. What a mask hides stays hidden: it
+    is added to J of every head alike, and weights of 0 mix to 0. Rows of U need not add up to 1.
+
+    Args:
+        num_heads: H.
+
+    Raises:
+        ValueError: if ``num_heads`` is no count.
+    """
+
+    def __init__(self, num_heads: int):
+        super().__init__()
+        COUNT.check("num_heads", num_heads)
+        self.before = nn.Parameter(torch.eye(num_heads))  # P
+        self.after = nn.Parameter(torch.eye(num_heads))  # Q
+
+    def forward(
+        self,
+        logits: Tensor,
+        previous: Tensor | None,
+        masked: Tensor | None = None,
+        queries: Tensor | None = None,
+        keys: Tensor | None = None,
+    ) -> Tensor:
+        """J, (B, H, T, S), from q.k; the layer before and the other arguments do not enter."""
+        return _mix(logits, self.before)
+
+    def after_softmax(self, weights: Tensor) -> Tensor:
+        """U, (B, H, T, S), from W."""
+        return _mix(weights, self.after)
+
+
+def _mix(x: Tensor, across: Tensor) -> Tensor:
+    return torch.einsum("bhts,hk->bkts", x, across.to(x.dtype))
+
+
+def _build(options, place: Place) -> TalkingHeads:
+    return TalkingHeads(place.num_heads)
+
+
+LOGITS.register(
+    Method(
+        "talking-heads",
+        "talking-heads (nothing; its logits and weights are mixed across its heads, Shazeer et "
+        "al. 2020)",
+        _build,
+    )
+)

@@ -1,0 +1,245 @@
+"""What the methods that add to the loss have in common."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection
+from dataclasses import fields
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from diverse_mha.attention import HeadStates
+from diverse_mha.common.methods import Registry
+from diverse_mha.common.options import (
+    flag,
+    option,
+    read_options,
+    refuse_alone,
+    refuse_idle,
+)
+from diverse_mha.methods.component_weights import Weights
+
+Layers = dict[str, list[Tensor]]
+"""A value for every layer of every component."""
+
+JOINED_ELEMENTS = 2**25
+"""Elements of a head state of all layers up to which a GPU takes the layers in one call. A kernel
+on one of six layers reads 11 MB of bfloat16 then, which a card of 4 TB/s does in 3 microseconds:
+less than its launch takes. Beyond that launches cost nothing, and copies would."""
+
+TERMS = Registry()
+"""The methods: subclasses of ``Term``, which ``@TERMS.register`` adds."""
+
+
+def weight_option(default: str, text: str) -> Any:
+    """Declare the weight of a term, ``NAME_weight``; "0.0" by default switches it off."""
+    each = "; or one for each component, such as encoder=1.0,cross=0.5, which names them too"
+    return option(default, text + each)
+
+
+def components_option(who: str) -> Any:
+    """Declare the components of a term, ``NAME_on``."""
+    return option(
+        None,
+        f"components {who} to, separated by commas: encoder, cross, decoder; default: every one "
+        "the model has",
+    )
+
+
+class Term(ABC):
+    """One method: values computed from the head states, and their weight in the loss.
+
+    A subclass says what the value of one layer is, a mean over real positions or over a sample
+    of them. What is logged is the mean over the layers of a component, summed over the
+    components. All its options begin with its name; ``NAME_weight`` is one of them, ``NAME_on``
+    may be.
+
+    Args:
+        given: its options, an instance of ``options``.
+        weights: what its values are multiplied by in the loss.
+        components: names of components, or none for all that the model has.
+
+    Attributes:
+        name: what its options begin with.
+        options: dataclass of its options.
+        wanted: names of the head states it needs.
+        sign: 1 = minimised, -1 = maximised.
+        compares: whether heads are compared with each other; then one head is refused.
+        joinable: names of values whose mean over the layers of a component :meth:`value` computes
+            in one call, if their records are joined as one batch: for one, means over positions.
+    """
+
+    name: str
+    options: type
+    wanted: tuple[str, ...]
+    sign: int = 1
+    compares: bool = True
+    joinable: Collection[str] = ()
+
+    def __init__(self, given: Any, weights: Weights, components: tuple[str, ...]):
+        self.given, self.weights, self.components = given, weights, components
+
+    @abstractmethod
+    def value(self, name: str, states: HeadStates, shared: Any) -> Tensor:
+        """Compute a scalar of one layer.
+
+        Args:
+            name: which, of ``logged``.
+            states: record of the layer.
+            shared: what ``shared`` returned for the component.
+        """
+
+    def shared(self, layers: list[HeadStates], training: bool) -> Any:
+        """Return what all layers of a component share, such as a sample of positions.
+
+        Args:
+            layers: their records.
+            training: False in validation, where nothing may be drawn at random.
+        """
+        return None
+
+    @property
+    def logged(self) -> tuple[str, ...]:
+        """The names of its values in the log."""
+        return (self.name,)
+
+    @property
+    def on(self) -> bool:
+        """Whether the options switch it on."""
+        return bool(self.weights)
+
+    @classmethod
+    def switch(cls) -> str:
+        """Name the option that switches it on."""
+        return f"{cls.name}_weight"
+
+    @classmethod
+    def where(cls) -> str | None:
+        """Name the option that names components, if there is one beside the weight."""
+        found = f"{cls.name}_on"
+        return found if found in {f.name for f in fields(cls.options)} else None
+
+    @property
+    def option(self) -> str:
+        """The option that switches it on, for messages."""
+        return flag(self.switch())
+
+    @property
+    def on_option(self) -> str:
+        """The option that names the components, for messages."""
+        separate = None if self.weights.by_component else self.where()
+        return flag(separate or f"{self.name}_weight")
+
+    @classmethod
+    def from_config(cls, cfg) -> "Term | None":
+        """Read the method off the options of ``DiversityConfig``; None if it is off.
+
+        Raises:
+            OptionError: for an option that is impossible or has no effect.
+        """
+        given = read_options(cls.options, cfg)
+        weight, where = f"{cls.name}_weight", cls.where()
+        weights = Weights.parse(flag(weight), getattr(given, weight))
+        components = tuple(weights.by_component)
+        if where is not None:
+            components = weights.components(flag(weight), flag(where), getattr(given, where))
+        term = cls(given, weights, components)
+        if term.on:
+            refuse_alone(cls.options, cfg)
+            return term
+        why = f"without {term.option}; name a term"
+        if cls.switch() == weight:
+            why = f"with {term.option} 0; give a weight above 0"
+        refuse_idle(cfg, [f for f in fields(cls.options) if f.name != cls.switch()], why)
+        return None
+
+    def values(self, head_states: dict[str, list[HeadStates]], training: bool) -> dict[str, Layers]:
+        """Compute the values.
+
+        Args:
+            head_states: records per component, as the model returns them.
+            training: False in validation, where nothing may be drawn at random.
+
+        Returns:
+            Under each name it is logged by a scalar for every layer of every component.
+        """
+        # Layer drop may have left a component without layers in this pass.
+        there = {c: head_states[c] for c in self.components or head_states if head_states[c]}
+        shared = {c: self.shared(layers, training) for c, layers in there.items()}
+        joined = {
+            c: join_layers(layers, self.wanted) for c, layers in there.items() if self.joinable
+        }
+
+        def of_layers(name: str, component: str) -> list[Tensor]:
+            layers, together = there[component], joined.get(component)
+            if together is not None and name in self.joinable:
+                return [self.value(name, together, shared[component])] * len(layers)
+            return [self.value(name, states, shared[component]) for states in layers]
+
+        return {name: {c: of_layers(name, c) for c in there} for name in self.logged}
+
+    def share(self, layers: list[Tensor], sample_size: float) -> Tensor:
+        """Return what a component adds to the mean loss at weight 1: the mean of its layers.
+
+        Args:
+            layers: a value for each.
+            sample_size: what the loss of the batch is divided by, such as its target tokens.
+        """
+        return total(layers) / len(layers)
+
+    def loss(self, values: Layers, sample_size: float) -> Tensor | float:
+        """Return what one of the values adds to the mean loss, weighed; 0.0 without any.
+
+        Args:
+            values: of each layer of each component.
+            sample_size: as for ``share``.
+        """
+        shares = (
+            self.weights.of(component) * self.share(layers, sample_size)
+            for component, layers in values.items()
+        )
+        return self.sign * sum(shares, start=0.0)
+
+
+def total(layers: list[Tensor]) -> Tensor:
+    """Sum the values of layers; those that were joined have one and the same, n times."""
+    first, *others = layers
+    same = others and all(value is first for value in others)
+    return first * len(layers) if same else sum(layers)
+
+
+def join_layers(layers: list[HeadStates], wanted: Collection[str]) -> HeadStates | None:
+    """Join what layers hold of vectors to one record, as if of one batch L * B.
+
+    A term is some ten to a hundred small operations a layer, each of which a GPU starts by
+    itself: at 4,096 tokens it starts longer than it computes. A mean over the real positions of
+    all layers is the mean of their means, as they have the same ones.
+
+    Args:
+        layers: records of a component.
+        wanted: names of the states that a term needs.
+
+    Returns:
+        The record, or None where one by one is faster (on a CPU, and if a state is large), or
+        where shapes differ.
+    """
+    states = {name: [getattr(layer, name) for layer in layers] for name in wanted}
+    if len(layers) < 2 or not all(map(_better_joined, states.values())):
+        return None
+    masks = {
+        name: None if mask is None else mask.repeat(len(layers), 1)
+        for name, mask in layers[0]._asdict().items()
+        if name.endswith("mask")
+    }
+    return HeadStates(**{name: torch.cat(found) for name, found in states.items()}, **masks)
+
+
+def _better_joined(states: list[Tensor]) -> bool:
+    small = sum(state.numel() for state in states) <= JOINED_ELEMENTS
+    alike = len({state.shape for state in states}) == 1
+    return alike and small and _launches_cost(states[0].device)
+
+
+def _launches_cost(device: torch.device) -> bool:
+    """Whether starting an operation takes as long as a small one itself."""
+    return device.type != "cpu"

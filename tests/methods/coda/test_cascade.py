@@ -1,0 +1,403 @@
+"""The cascades of logits against Zheng et al. 2021 written out cell by cell."""
+
+import pytest
+import torch
+from torch import nn
+
+from diverse_mha.methods.coda import CASCADES, build_cascade, chunked
+from tests import reference_cascade as reference
+
+EXACT = {"rtol": 1e-9, "atol": 1e-12}
+SHAPES = [(2, 3, 4, 5), (1, 4, 1, 7), (3, 2, 5, 1), (1, 1, 3, 3)]
+MASKS = ["none", "padding", "causal", "both", "heads"]
+
+
+def shape_id(shape):
+    return "B{}-H{}-T{}-S{}".format(*shape)
+
+
+def mask_of(name, shape):
+    bsz, num_heads, tgt_len, src_len = shape
+    if name == "none":
+        return None
+    padding = torch.zeros(bsz, 1, 1, src_len, dtype=torch.bool)
+    padding[-1, ..., (src_len + 1) // 2 :] = True
+    causal = torch.ones(tgt_len, src_len, dtype=torch.bool).triu(1)
+    if name == "heads":
+        generator = torch.Generator().manual_seed(2)
+        return torch.rand(shape, generator=generator) < 0.3
+    return {"padding": padding, "causal": causal, "both": padding | causal}[name]
+
+
+def logits_of(shape, count=2, dtype=torch.float64, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    draw = torch.randn((count, *shape), generator=generator, dtype=torch.float64)
+    return [x.to(dtype).requires_grad_() for x in draw]
+
+
+def cascade_of(kind, num_heads, dtype=torch.float64, seed=1, **options):
+    """A cascade whose biases are not zero, so that they count."""
+    torch.manual_seed(seed)
+    cascade = build_cascade(kind, num_heads, **options)
+    for p in cascade.parameters():
+        if p.dim() == 1:
+            nn.init.normal_(p, std=0.3)
+    return cascade.to(dtype)
+
+
+def gradients(result, inputs, seed=3):
+    generator = torch.Generator().manual_seed(seed)
+    weights = torch.randn(result.shape, generator=generator, dtype=torch.float64)
+    return torch.autograd.grad(result, inputs, weights.to(result.dtype), materialize_grads=True)
+
+
+@pytest.fixture
+def small_chunks(monkeypatch):
+    """Several chunks even for tiny tensors."""
+
+    def use(elements):
+        monkeypatch.setattr(chunked, "CPU_CHUNK", elements)
+
+    return use
+
+
+# Equal to the loops.
+
+
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("shape", SHAPES, ids=shape_id)
+@pytest.mark.parametrize("fused", [True, False], ids=["fused", "straight"])
+def test_network_equals_the_paper(shape, mask, fused):
+    logits, previous = logits_of(shape)
+    masked = mask_of(mask, shape)
+    cascade = cascade_of("mlp", shape[1], hidden_ratio=2, fused=fused)
+    inputs = [logits, previous, *cascade.parameters()]
+    layers = [(layer.weight, layer.bias) for layer in cascade.network.layers]
+    expected = reference.cascade(logits, previous, masked, kind="mlp", layers=layers)
+    result = cascade(logits, previous, masked)
+    torch.testing.assert_close(result, expected, **EXACT)
+    for got, want in zip(gradients(result, inputs), gradients(expected, inputs), strict=True):
+        torch.testing.assert_close(got, want, **EXACT)
+
+
+@pytest.mark.parametrize("first", [False, True], ids=["later", "first"])
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("kind", CASCADES)
+def test_every_kind_equals_the_paper(kind, mask, first):
+    shape = SHAPES[0]
+    logits, previous = logits_of(shape)
+    previous = None if first else previous
+    masked = mask_of(mask, shape)
+    cascade = cascade_of(kind, shape[1], hidden_ratio=1, depth=1, noise=1.0).eval()
+    layers = []
+    if kind == "mlp":
+        layers = [(layer.weight, layer.bias) for layer in cascade.network.layers]
+    expected = reference.cascade(logits, previous, masked, kind=kind, layers=layers)
+    result = cascade(logits, previous, masked)
+    torch.testing.assert_close(result, expected, **EXACT)
+    (got,), (want,) = gradients(result, [logits]), gradients(expected, [logits])
+    torch.testing.assert_close(got, want, **EXACT)
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3, 4])
+@pytest.mark.parametrize("elements", [1, 7 * 12, 10**6], ids="chunk{}".format)
+@pytest.mark.parametrize("shape", [(2, 4, 3, 5), (5, 4, 2, 2), (3, 4, 1, 1)], ids=shape_id)
+def test_fused_equals_straight_for_any_depth_and_chunk(shape, elements, depth, small_chunks):
+    small_chunks(elements)
+    logits, previous = logits_of(shape)
+    masked = mask_of("both", shape)
+    cascade = cascade_of("mlp", shape[1], hidden_ratio=3, depth=depth)
+    inputs = [logits, previous, *cascade.parameters()]
+    result = cascade(logits, previous, masked)
+    cascade.fused = False
+    expected = cascade(logits, previous, masked)
+    torch.testing.assert_close(result, expected, **EXACT)
+    for got, want in zip(gradients(result, inputs), gradients(expected, inputs), strict=True):
+        torch.testing.assert_close(got, want, **EXACT)
+
+
+@pytest.mark.parametrize("shape", [(1, 8, 63, 63), (2, 8, 63, 1), (3, 4, 31, 65)], ids=shape_id)
+def test_ragged_lengths_in_single_precision(shape):
+    logits, previous = logits_of(shape, dtype=torch.float32)
+    cascade = cascade_of("mlp", shape[1], torch.float32)
+    inputs = [logits, previous, *cascade.parameters()]
+    result = cascade(logits, previous)
+    cascade.fused = False
+    expected = cascade(logits, previous)
+    torch.testing.assert_close(result, expected)
+    for got, want in zip(gradients(result, inputs), gradients(expected, inputs), strict=True):
+        # Sums over all pairs of the batch, in another order: 1e-5 of the largest entry.
+        torch.testing.assert_close(got, want, rtol=1.3e-6, atol=1e-5 * float(want.abs().max()))
+
+
+@pytest.mark.parametrize(
+    ("mask", "cells", "left"),
+    [("none", None, False), ("padding", None, True), ("heads", None, True)]
+    + [("causal", 21, False), ("both", 21, True)],
+)
+def test_cells_masked_for_everyone_are_left_out(mask, cells, left):
+    """6 queries and keys: 21 of 36 cells under a causal mask, of which padding masks a few."""
+    x, *_ = logits_of((3, 2, 6, 6))
+    mask = mask_of(mask, x.shape)
+    for order in ([0, 1, 2], [2, 0, 1]):  # one sentence has padding, the last or the first
+        some = mask[order] if mask is not None and len(mask) == 3 else mask
+        open_cells, masked = chunked._open_cells(x, some)
+        assert (None if open_cells is None else len(open_cells)) == cells
+        assert (masked is not None) == left
+    assert torch.equal(
+        chunked._put(chunked._take(x, open_cells), open_cells, x.shape),
+        x if cells is None else x.tril(),
+    )
+
+
+@pytest.mark.parametrize("kind", CASCADES)
+@pytest.mark.parametrize("masked", [False, True], ids=["full", "masked"])
+def test_gradcheck(kind, masked, small_chunks):
+    small_chunks(16)
+    shape = (2, 2, 2, 3)
+    logits, previous = logits_of(shape)
+    mask = mask_of("both", shape) if masked else None
+    cascade = cascade_of(kind, 2, hidden_ratio=2, noise=1.0).eval()
+
+    def call(logits, previous, *parameters):
+        return cascade(logits, previous, mask)
+
+    assert torch.autograd.gradcheck(call, (logits, previous, *cascade.parameters()))
+
+
+def test_straight_form_can_be_differentiated_twice():
+    shape = (1, 2, 2, 2)
+    cascade = cascade_of("mlp", 2, hidden_ratio=1, fused=False)
+    assert torch.autograd.gradgradcheck(lambda a, b: cascade(a, b), logits_of(shape))
+
+
+# Masked cells.
+
+
+@pytest.mark.parametrize("garbage", [1e30, float("nan"), float("inf")])
+@pytest.mark.parametrize("kind", CASCADES)
+@pytest.mark.parametrize("fused", [True, False], ids=["fused", "straight"])
+def test_masked_content_does_not_matter(kind, fused, garbage):
+    shape = (2, 3, 4, 5)
+    masked = mask_of("both", shape)
+    cascade = cascade_of(kind, 3, noise=1.0, fused=fused)
+    parameters = list(cascade.parameters())
+    results = []
+    for fill in (0.0, garbage):
+        inputs = [x.detach().masked_fill(masked, fill).requires_grad_() for x in logits_of(shape)]
+        torch.manual_seed(5)
+        result = cascade(*inputs, masked)
+        weights = torch.ones_like(result).masked_fill(masked, fill)
+        grads = torch.autograd.grad(result, [*inputs, *parameters], weights, materialize_grads=True)
+        results.append([result.detach(), *grads])
+    for clean, dirty in zip(*results, strict=True):
+        assert dirty.isfinite().all()
+        torch.testing.assert_close(dirty, clean, rtol=0, atol=0)
+    for dirty in results[1][:3]:  # the result and the gradients of both inputs
+        assert not dirty.masked_select(masked).any()
+
+
+def test_everything_masked_gives_zero_and_no_gradient():
+    shape = (1, 2, 3, 3)
+    logits, previous = logits_of(shape)
+    cascade = cascade_of("mlp", 2)
+    result = cascade(logits, previous, torch.ones(1, 1, 1, 1, dtype=torch.bool))
+    assert not result.any()
+    for grad in gradients(result, [logits, previous, *cascade.parameters()]):
+        assert not grad.any()
+
+
+@pytest.mark.parametrize("kind", CASCADES)
+def test_padding_changes_nothing(kind):
+    logits, previous = logits_of((1, 3, 4, 5))
+    wide, wide_previous = logits_of((1, 3, 6, 8), seed=9)
+    cascade = cascade_of(kind, 3, noise=1.0).eval()
+    masked = torch.ones(1, 1, 6, 8, dtype=torch.bool)
+    masked[..., :4, :5] = False
+    with torch.no_grad():
+        for narrow, padded in ((logits, wide), (previous, wide_previous)):
+            padded[..., :4, :5] = narrow
+        padded = cascade(wide, wide_previous, masked)
+        torch.testing.assert_close(padded[..., :4, :5], cascade(logits, previous), **EXACT)
+
+
+# Noise.
+
+
+@pytest.mark.parametrize("kind", CASCADES)
+def test_evaluation_is_deterministic_and_training_is_not(kind):
+    logits, previous = logits_of((2, 4, 5, 6))
+    cascade = cascade_of(kind, 4, noise=1.0)
+    assert not torch.equal(cascade(logits, previous), cascade(logits, previous))
+    cascade.eval()
+    assert torch.equal(cascade(logits, previous), cascade(logits, previous))
+
+
+@pytest.mark.parametrize("first", [False, True], ids=["later", "first"])
+@pytest.mark.parametrize("kind", CASCADES)
+def test_noise_has_mean_zero_and_its_standard_deviation(kind, first):
+    """With n = 80 000 draws: mean within 5 x 0.7 / sqrt(n), deviation 5 x 0.7 / sqrt(2 n).
+
+    Five standard errors: by chance once in 1.7 million draws, and the seed is fixed.
+    """
+    logits, previous = logits_of((2, 4, 100, 100))
+    previous = None if first else previous
+    cascade = cascade_of(kind, 4, noise=0.7)
+    torch.manual_seed(6)
+    noisy = cascade(logits, previous)
+    noise = (noisy - cascade.eval()(logits, previous)).detach()
+    count = noise.numel()
+    assert abs(float(noise.mean())) < 5 * 0.7 / count**0.5
+    assert abs(float(noise.std()) - 0.7) < 5 * 0.7 / (2 * count) ** 0.5
+
+
+def test_a_seed_gives_every_form_the_same_noise():
+    logits, previous = (x.transpose(2, 3) for x in logits_of((2, 4, 5, 6)))
+    masked = mask_of("padding", logits.shape)
+    cascade = cascade_of("mlp", 4, noise=1.0)
+    results = []
+    for fused in (True, False):
+        cascade.fused = fused
+        torch.manual_seed(7)
+        results.append(cascade(logits, previous, masked))
+    torch.testing.assert_close(*results, **EXACT)
+
+
+@pytest.mark.parametrize("kind", CASCADES)
+def test_noise_leaves_the_gradient_alone(kind):
+    logits, previous = logits_of((2, 4, 3, 3))
+    cascade = cascade_of(kind, 4, noise=1.0)
+    inputs = [logits, previous, *cascade.parameters()]
+    noisy = gradients(cascade(logits, previous), inputs)
+    for got, want in zip(noisy, gradients(cascade.eval()(logits, previous), inputs), strict=True):
+        torch.testing.assert_close(got, want, **EXACT)
+
+
+# Layouts and dtypes.
+
+
+@pytest.mark.parametrize("kind", CASCADES)
+def test_layout_does_not_matter(kind):
+    shape = (2, 4, 5, 6)
+    cascade = cascade_of(kind, 4, noise=1.0).eval()
+    masked = mask_of("both", shape)
+    expected = cascade(*logits_of(shape), masked)
+    inputs = [
+        x.detach().permute(3, 0, 2, 1).contiguous().permute(1, 3, 2, 0) for x in logits_of(shape)
+    ]
+    inputs = [x.requires_grad_() for x in inputs]
+    assert not inputs[0].is_contiguous()
+    result = cascade(*inputs, masked)
+    torch.testing.assert_close(result, expected, **EXACT)
+    plain = logits_of(shape)
+    grads = torch.autograd.grad(result.sum(), inputs, materialize_grads=True)
+    expected = torch.autograd.grad(cascade(*plain, masked).sum(), plain, materialize_grads=True)
+    for got, want in zip(grads, expected, strict=True):
+        torch.testing.assert_close(got, want, **EXACT)
+
+
+@pytest.mark.parametrize("kind", CASCADES)
+@pytest.mark.parametrize("shape", [(0, 4, 3, 3), (2, 4, 0, 3), (2, 4, 3, 0)], ids=shape_id)
+def test_nothing_in_nothing_out(kind, shape):
+    logits, previous = logits_of(shape)
+    cascade = cascade_of(kind, 4, noise=1.0)
+    result = cascade(logits, previous)
+    assert result.shape == shape
+    for grad in gradients(result, [logits, *cascade.parameters()]):
+        assert not grad.any()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("autocast", [False, True], ids=["whole", "autocast"])
+def test_half_precision_is_as_exact_as_the_straight_form(dtype, autocast, small_chunks):
+    """Errors against float64, in units of eps: half a unit for the result of the sum.
+
+    Where rounding takes a hidden value across zero the slope there changes, so a gradient may be
+    off by more than its own rounding; the straight form has the same, and that is the bound.
+    """
+    shape = (2, 4, 7, 9)
+    small_chunks(16)  # one pair a chunk: their sums are rounded once, not once a chunk
+    logits, previous = logits_of(shape, dtype=dtype)
+    cascade = cascade_of("mlp", 4, dtype)
+    double = cascade_of("mlp", 4, dtype).double()  # the same rounded parameters
+    exact = [x.detach().double().requires_grad_() for x in (logits, previous)]
+    expected = double(*exact)
+    expected = [expected, *gradients(expected, [*exact, *double.parameters()])]
+    if autocast:
+        cascade.float()
+    inputs = [logits, previous, *cascade.parameters()]
+    errors = {}
+    for cascade.fused in (True, False):
+        with torch.autocast("cpu", dtype=dtype, enabled=autocast):
+            result = cascade(logits, previous)
+        got = [result, *gradients(result, inputs)]
+        assert [x.dtype for x in got] == [dtype] + [x.dtype for x in inputs]
+        errors[cascade.fused] = [relative_error(*pair) for pair in zip(got, expected, strict=True)]
+    eps = torch.finfo(dtype).eps
+    assert errors[True][0] < 0.5 * eps
+    for ours, straight in zip(errors[True], errors[False], strict=True):
+        assert ours < straight + 0.5 * eps
+
+
+def relative_error(got, want):
+    return float(((got.double() - want).norm() / want.norm()).detach())
+
+
+def test_previous_takes_the_dtype_of_the_logits():
+    logits, previous = logits_of((1, 2, 3, 3), dtype=torch.float32)
+    cascade = cascade_of("mlp", 2, torch.float32)
+    assert cascade(logits, previous.double()).dtype == torch.float32
+
+
+# What is kept for the backward pass.
+
+
+def test_only_the_input_of_the_network_is_kept():
+    shape = (2, 4, 6, 6)
+    logits, previous = logits_of(shape)
+    cascade = cascade_of("mlp", 4)
+    kept = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: kept.append(x) or x, lambda x: x):
+        cascade(logits, previous)
+    parameters = {p.data_ptr() for p in cascade.parameters()}
+    kept = [x for x in kept if x.data_ptr() not in parameters]
+    assert [tuple(x.shape) for x in kept] == [shape]
+
+
+# The mean of the layers before, in place of their sum.
+
+
+@pytest.mark.parametrize("mask", ["none", "both"])
+@pytest.mark.parametrize("kind", ["residual", "mlp"])
+def test_mean_equals_the_mean_of_all_contributions_kept(kind, mask):
+    """A plain twin keeps every layer's contribution and averages them anew."""
+    shape, masked = SHAPES[0], mask_of(mask, SHAPES[0])
+    own = logits_of(shape, count=4)
+    layers = [
+        cascade_of(kind, shape[1], seed=number, hidden_ratio=2, mean_over=number)
+        for number in range(1, 4)
+    ]
+    handed, results = own[0], []
+    contributions, expected = [own[0]], []
+    for logits, cascade in zip(own[1:], layers, strict=True):
+        result = cascade(logits, handed, masked)
+        handed = cascade.hand_on(result, handed)
+        results.append(result)
+        mean = sum(contributions) / len(contributions)
+        pairs = [(x.weight, x.bias) for x in cascade.network.layers] if kind == "mlp" else []
+        expected.append(reference.cascade(logits, mean, masked, kind=kind, layers=pairs))
+        contributions.append(expected[-1] - mean)
+    inputs = [*own, *(p for cascade in layers for p in cascade.parameters())]
+    for got, want in zip(results, expected, strict=True):
+        torch.testing.assert_close(got, want, **EXACT)
+    got, want = (gradients(torch.stack(x), inputs) for x in (results, expected))
+    for one, other in zip(got, want, strict=True):
+        torch.testing.assert_close(one, other, **EXACT)
+
+
+def test_the_mean_of_one_layer_is_the_sum():
+    shape = SHAPES[0]
+    logits, previous = logits_of(shape)
+    plain, mean = (build_cascade("residual", shape[1], mean_over=n) for n in (0, 1))
+    assert torch.equal(plain(logits, previous), mean(logits, previous))
+    assert plain.hand_on(logits, previous) is logits

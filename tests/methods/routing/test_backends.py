@@ -1,0 +1,248 @@
+"""Which form of routing runs, and what happens where one cannot."""
+
+import functools
+import logging
+import sys
+
+import pytest
+import torch
+
+from benchmarks.memory import peak_memory
+from benchmarks.shapes import SHAPES
+from diverse_mha.methods.routing import (
+    RoutingAggregation,
+    chunks,
+    em_routing,
+    fused_routing,
+    kernel,
+)
+from diverse_mha.methods.routing.routing import ROUTINGS
+from tests.methods.routing.test_routing_algorithms import EXACT, ORACLES, value_and_grad, votes_of
+
+
+def test_float32_on_the_cpu_takes_the_kernel(monkeypatch):
+    """Which path ran, by its calls."""
+    calls = []
+    forward = kernel.KernelRouting.forward
+    monkeypatch.setattr(
+        kernel.KernelRouting, "forward", lambda self, v: calls.append(v.shape) or forward(self, v)
+    )
+    fused_routing(em_routing, votes_of((2, 3, 4, 1), torch.float32), {})
+    assert len(calls) == 1
+    fused_routing(em_routing, votes_of((2, 3, 4, 1)), {})
+    fused_routing(em_routing, votes_of((2, 3, 2, 2), torch.float32), {})
+    assert len(calls) == 1
+
+
+def mean_routing(votes: torch.Tensor, iterations: int = 1) -> torch.Tensor:
+    """A third routing, which the compiled code has not: the mean over the heads, every time."""
+    return votes.mean(dim=1)
+
+
+def test_a_third_routing_takes_the_plain_form(monkeypatch):
+    votes = votes_of((2, 3, 4, 1), torch.float32)
+    torch.testing.assert_close(fused_routing(mean_routing, votes, {}), votes.mean(dim=1))
+    with pytest.raises(ValueError, match="backend is 'kernel'.*EM or simple routing"):
+        fused_routing(mean_routing, votes, {}, backend="kernel")
+    monkeypatch.setitem(ROUTINGS, "mean", mean_routing)
+    module = RoutingAggregation(8, 2, kind="mean", iterations=2)
+    assert module.options == {"iterations": 2} and module(torch.ones(5, 8)).shape == (5, 8)
+
+
+@pytest.fixture
+def fresh_library():
+    kernel.native_code.cache_clear()
+    yield
+    kernel.native_code.cache_clear()
+
+
+@pytest.mark.integration
+def test_the_kernel_is_built_once_and_kept(monkeypatch, tmp_path, fresh_library):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    first = kernel.build()
+    assert [first] == list((tmp_path / "diverse_mha").iterdir())
+    built = first.stat().st_mtime_ns
+    assert kernel.build() == first and first.stat().st_mtime_ns == built
+    monkeypatch.setenv("CXX", "c++ -DOTHER")
+    second = kernel.build()
+    monkeypatch.setattr(kernel, "FLAGS", kernel.FLAGS + " -DOTHER")
+    assert len({first, second, kernel.build()}) == 3
+
+
+@pytest.mark.parametrize(
+    "compiler, reason",
+    [
+        ("", "no C++ compiler found (looked for $CXX, c++, g++, clang++)"),
+        ("false", "returned non-zero exit status"),
+        ('g++ "-O2', "No closing quotation"),
+    ],
+)
+def test_without_a_compiler_the_plain_form_runs_and_says_so_once(
+    compiler, reason, monkeypatch, tmp_path, caplog, fresh_library
+):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("CXX", compiler)
+    which = kernel.shutil.which
+    monkeypatch.setattr(
+        kernel.shutil, "which", lambda name: which(name) if name == "false" else None
+    )
+    votes = votes_of((40, 4, 6, 1), torch.float32)
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            value = fused_routing(em_routing, votes, {"iterations": 2})
+    torch.testing.assert_close(value, em_routing(votes, 2))
+    (message,) = [record.getMessage() for record in caplog.records]
+    assert message.startswith("routing runs without compiled code, and slower: ")
+    assert reason in message
+    assert not list(tmp_path.rglob("*.so"))
+    with pytest.raises(ValueError, match="backend is 'kernel', and votes are torch.float32 on cpu"):
+        fused_routing(em_routing, votes, {}, backend="kernel")
+
+
+def test_where_torch_compile_fails_the_plain_form_runs_and_says_so_once(monkeypatch, caplog):
+    """The compiler is replaced by one that fails; three calls, one warning."""
+
+    def broken(*variant):
+        raise RuntimeError("no compiler")
+
+    monkeypatch.setattr(chunks, "_compile", broken)
+    monkeypatch.setattr(chunks, "_failed", set())
+    chunks._warn.cache_clear()
+    monkeypatch.setattr(chunks, "CPU_CHUNK", 16 * 4 * 6)
+    votes = votes_of((40, 4, 6, 1)).requires_grad_()
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            value = fused_routing(em_routing, votes, {"iterations": 2}, backend="compiled")
+            value.sum().backward()
+    torch.testing.assert_close(value, em_routing(votes, 2), **EXACT)
+    assert [r.getMessage() for r in caplog.records] == [
+        "routing runs uncompiled, and slower: torch.compile failed (RuntimeError: no compiler)"
+    ]
+
+
+def test_a_batch_that_does_not_fit_is_no_failure_of_the_compiler(monkeypatch, caplog):
+    """Skipped by fairseq, or its end; the next is compiled as before."""
+
+    def full(*variant):
+        raise torch.OutOfMemoryError("no memory")
+
+    monkeypatch.setattr(chunks, "_compile", full)
+    monkeypatch.setattr(chunks, "_failed", set())
+    monkeypatch.setattr(chunks, "CPU_CHUNK", 16 * 4 * 6)
+    with pytest.raises(torch.OutOfMemoryError, match="no memory"):
+        fused_routing(em_routing, votes_of((40, 4, 6, 1)), {}, backend="compiled")
+    assert not chunks._failed and not caplog.messages
+
+
+@pytest.mark.parametrize("shape", ["iwslt", "base", "big", "wiki103"])
+def test_a_batch_of_4096_tokens_is_compiled_on_a_gpu(shape):
+    """For less than half a chunk nothing is compiled; padding takes less than half of a batch."""
+    heads, width = SHAPES[shape].heads, SHAPES[shape].embed_dim
+    assert chunks._tokens_at_once(torch.empty(4096, heads, width, 1, device="meta")) <= 4096
+
+
+@pytest.fixture
+def graphs(monkeypatch):
+    """Dynamo with a backend that runs the graph as it is, and counts."""
+    found, compile = [], torch.compile
+
+    def backend(graph, inputs):
+        found.append(graph)
+        return graph
+
+    monkeypatch.setattr(torch, "compile", functools.partial(compile, backend=backend))
+    monkeypatch.setattr(chunks, "_failed", set())
+    monkeypatch.setattr(chunks, "_done", set())
+    monkeypatch.setattr(chunks, "CPU_CHUNK", 16 * 4 * 6)
+    torch._dynamo.reset()
+    chunks._compile.cache_clear()
+    chunks._warn.cache_clear()
+    yield found
+    chunks._compile.cache_clear()
+
+
+@pytest.mark.integration
+def test_no_variant_uses_up_the_cases_of_another(graphs):
+    """Torch compiles a function for 8 cases, and then raises; here 9, twice."""
+    votes = votes_of((16, 4, 6, 1)).requires_grad_()
+    for count in [*range(9)] * 2:
+        options = {"iterations": count}
+        fused_routing(mean_routing, votes, options, backend="compiled").sum().backward()
+    assert not chunks._failed
+    assert len(graphs) == 2 * 9, "forward and backward"
+
+
+@pytest.mark.integration
+def test_a_chunk_that_is_filled_up_is_no_case_of_its_own(graphs):
+    """A full chunk is a view of the votes, which need a gradient; a filled-up one is a copy."""
+    votes = votes_of((28, 4, 6, 1)).requires_grad_()
+    fused_routing(mean_routing, votes, {}, backend="compiled").sum().backward()
+    assert len(graphs) == 2, "forward and backward"
+
+
+@pytest.mark.integration
+def test_what_is_left_of_a_batch_goes_through_the_code_that_is_there(graphs, monkeypatch):
+    """The plain form is many small operations, each of which a GPU starts by itself."""
+    compiled, fill_up = [], chunks._fill_up
+    monkeypatch.setattr(chunks, "_fill_up", lambda t, n: compiled.append(len(t)) or fill_up(t, n))
+    for tokens in (3, 35, 3):
+        votes = votes_of((tokens, 4, 6, 1))
+        value = fused_routing(mean_routing, votes, {}, backend="compiled")
+        torch.testing.assert_close(value, mean_routing(votes), **EXACT)
+    assert compiled == [16, 16, 3, 3], "not the first three, for which nothing was compiled"
+    assert len(graphs) == 1
+
+
+@pytest.mark.integration
+def test_a_variant_that_does_not_compile_leaves_the_others_compiled(graphs, monkeypatch, caplog):
+    def unheard_of(votes):
+        return mean_routing(votes) + int(str(torch.ones(()))[7])  # no graph can hold that
+
+    votes = votes_of((16, 4, 6, 1), torch.float32)
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            value = fused_routing(unheard_of, votes, {}, backend="compiled")
+    torch.testing.assert_close(value, votes.mean(dim=1) + 1)
+    assert not graphs and len(caplog.records) == 1
+    fused_routing(mean_routing, votes, {}, backend="compiled")
+    assert len(graphs) == 1
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("routing", ORACLES)
+def test_torch_compile(routing, monkeypatch):
+    """Half a minute of compiling; a full chunk, one filled up, and one too short for that."""
+    monkeypatch.setattr(chunks, "CPU_CHUNK", 16 * 4 * 6)
+    for tokens in (16, 28, 35):
+        votes = votes_of((tokens, 4, 6, 1))
+        expected = value_and_grad(routing, votes)
+        result = value_and_grad(lambda v: fused_routing(routing, v, {}, backend="compiled"), votes)
+        torch.testing.assert_close(result, expected, **EXACT)
+    assert not chunks._failed
+
+
+def test_a_cache_folder_that_others_may_write_to_is_not_trusted(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    (tmp_path / "diverse_mha").mkdir()
+    (tmp_path / "diverse_mha").chmod(0o777)
+    with pytest.raises(RuntimeError, match="may be written to by others; make it yours alone"):
+        kernel.build()
+
+
+def forward_and_backward(form: str) -> None:
+    votes = torch.randn(1024, 8, 512, 1, requires_grad=True)
+    routed = (
+        em_routing(votes) if form == "plain" else fused_routing(em_routing, votes, {}, backend=form)
+    )
+    routed.sum().backward()
+
+
+@pytest.mark.integration
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_fused_routing_needs_less_memory():
+    """16 MiB of votes: their gradient and the result, against what plain autograd keeps."""
+    plain, fused = (
+        peak_memory(forward_and_backward, form, device=torch.device("cpu"), threads=1)
+        for form in ("plain", "chunked")
+    )
+    assert fused <= 0.6 * plain

@@ -1,0 +1,371 @@
+"""Simple and EM routing, in all their forms, against Algorithms 1 and 2 written out in loops."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from diverse_mha.methods.routing import chunks, em_routing, fused_routing, simple_routing
+from diverse_mha.methods.routing.em import VARIANCE_FLOOR, inverse_temperatures
+from tests import reference_routing as reference
+
+EXACT = {"rtol": 1e-9, "atol": 1e-12}
+SHAPES = [(2, 4, 6, 1), (2, 3, 4, 3), (3, 1, 5, 1), (1, 2, 1, 4), (2, 8, 1, 1)]
+VARIANTS = [
+    (em_routing, {"activation": True}),
+    (em_routing, {"activation": False}),
+    (em_routing, {"activation": True, "activation_cost": 0.7, "input_cost": -0.4}),
+    (simple_routing, {"softmax_over": "capsules"}),
+    (simple_routing, {"softmax_over": "heads"}),
+]
+ORACLES = {em_routing: reference.em_routing, simple_routing: reference.simple_routing}
+
+
+def shape_id(shape):
+    return "K{}-H{}-N{}-D{}".format(*shape)
+
+
+def variant_id(variant):
+    routing, options = variant
+    return "-".join([routing.__name__, *(f"{k}={v}" for k, v in options.items())])
+
+
+def votes_of(shape, dtype=torch.float64, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype)
+
+
+def value_and_grad(function, votes):
+    votes = votes.detach().clone().requires_grad_()
+    value = function(votes)
+    weights = torch.linspace(-1.0, 2.0, value.numel(), dtype=value.dtype).view_as(value)
+    (grad,) = torch.autograd.grad((value * weights).sum(), votes)
+    return value.detach(), grad
+
+
+def plain_and_chunked(routing, options):
+    yield lambda votes: routing(votes, **options)
+    yield lambda votes: fused_routing(routing, votes, options, backend="chunked")
+
+
+def all_forms(routing, options, votes):
+    yield from plain_and_chunked(routing, options)
+    if votes.size(-1) == 1 and votes.dtype == torch.float32:
+        yield lambda votes: fused_routing(routing, votes, options, backend="kernel")
+
+
+# Equal to the loops.
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=variant_id)
+@pytest.mark.parametrize("shape", SHAPES, ids=shape_id)
+@pytest.mark.parametrize("iterations", [1, 2, 3])
+def test_routing_equals_the_algorithm(variant, shape, iterations):
+    routing, options = variant
+    votes, options = votes_of(shape), {**options, "iterations": iterations}
+    expected, expected_grad = value_and_grad(lambda v: ORACLES[routing](v, **options), votes)
+    for form in plain_and_chunked(routing, options):
+        value, grad = value_and_grad(form, votes)
+        torch.testing.assert_close(value, expected, **EXACT)
+        torch.testing.assert_close(grad, expected_grad, **EXACT)
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=variant_id)
+@pytest.mark.parametrize("shape", SHAPES[:2], ids=shape_id)
+def test_gradcheck(variant, shape):
+    routing, options = variant
+    votes = votes_of(shape).requires_grad_()
+    for form in plain_and_chunked(routing, options):
+        assert torch.autograd.gradcheck(form, votes)
+
+
+@pytest.mark.parametrize("shape", SHAPES[:2], ids=shape_id)
+def test_variances_at_the_floor(shape):
+    """Votes so close together that every variance is clamped, and takes no gradient."""
+    votes, options = 1e-4 * votes_of(shape), {"iterations": 3}
+    expected, expected_grad = value_and_grad(lambda v: reference.em_routing(v, 3), votes)
+    for form in plain_and_chunked(em_routing, options):
+        value, grad = value_and_grad(form, votes)
+        torch.testing.assert_close(value, expected, **EXACT)
+        torch.testing.assert_close(grad, expected_grad, **EXACT)
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=variant_id)
+@pytest.mark.parametrize("tokens", [1, 7, 64, 130])
+def test_chunks_and_their_remainder(variant, tokens, monkeypatch):
+    """With 16 tokens to a chunk: a part of one, whole ones, and a remainder."""
+    routing, options = variant
+    votes = votes_of((tokens, 4, 6, 1))
+    monkeypatch.setattr(chunks, "CPU_CHUNK", 16 * 4 * 6)
+    expected = value_and_grad(lambda v: routing(v, **options), votes)
+    result = value_and_grad(lambda v: fused_routing(routing, v, options, backend="chunked"), votes)
+    torch.testing.assert_close(result, expected, **EXACT)
+
+
+# The compiled kernel, which computes in float32, against the plain form in float64.
+
+
+def assert_kernel_is_right(routing, options, votes, **tolerance):
+    expected, expected_grad = value_and_grad(lambda v: routing(v, **options), votes.double())
+    value, grad = value_and_grad(
+        lambda v: fused_routing(routing, v, options, backend="kernel"), votes
+    )
+    torch.testing.assert_close(value, expected.float(), **tolerance)
+    torch.testing.assert_close(grad, expected_grad.float(), **tolerance)
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=variant_id)
+@pytest.mark.parametrize(
+    "shape", [(2, 4, 6, 1), (3, 1, 5, 1), (2, 8, 1, 1), (7, 16, 130, 1), (63, 8, 64, 1)]
+)
+@pytest.mark.parametrize("iterations", [1, 2, 3, 5])
+def test_kernel_equals_the_plain_form(variant, shape, iterations):
+    """Also for widths that no vector register divides, and with more than one thread."""
+    routing, options = variant
+    votes = votes_of(shape, torch.float32)
+    assert_kernel_is_right(routing, {**options, "iterations": iterations}, votes)
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=variant_id)
+@pytest.mark.parametrize("iterations", [3, 5])
+def test_kernel_is_no_less_exact_than_the_plain_form(variant, iterations):
+    """By the median over many gradients: which tokens rounding hits hardest is chance."""
+    routing, options = variant
+    options = {**options, "iterations": iterations}
+    votes = votes_of((63, 8, 64, 1), torch.float32)
+    expected = value_and_grad(lambda v: routing(v, **options), votes.double())[1]
+    forms = (
+        lambda v: fused_routing(routing, v, options, backend="kernel"),
+        lambda v: routing(v, **options),
+    )
+    kernel, plain = ((value_and_grad(f, votes)[1] - expected).abs().median() for f in forms)
+    assert kernel <= plain
+
+
+@pytest.mark.parametrize("scale", [1e-4, 3e-3, 30.0, 1e4])
+def test_kernel_at_other_scales(scale):
+    """Scales at which none, some and all variances stand above the floor."""
+    votes = scale * votes_of((5, 4, 33, 1), torch.float32)
+    # Gradients that cancel to little beside the size of the result, 1e4.
+    tolerance = {"rtol": 1e-4, "atol": 1e-5 * max(1.0, scale)}
+    assert_kernel_is_right(em_routing, {"iterations": 3}, votes, **tolerance)
+
+
+@pytest.mark.parametrize("shared, apart", [(10.0, 1e-2), (1e3, 1.0), (1e3, 0.0)])
+def test_kernel_where_heads_nearly_agree(shared, apart):
+    """The gradient of all heads together is what the rounding of their mean must not reach."""
+    votes = apart * votes_of((16, 8, 32, 1)) + shared * votes_of((16, 1, 32, 1))
+    _, exact = value_and_grad(em_routing, votes)
+    _, grad = value_and_grad(
+        lambda v: fused_routing(em_routing, v, {}, backend="kernel"), votes.float()
+    )
+    exact, grad = exact.sum(dim=1), grad.double().sum(dim=1)
+    assert float((grad - exact).norm() / exact.norm()) < 1e-2
+
+
+def test_kernel_where_agreement_weights_underflow():
+    """Every head votes 120 for capsule 0, so all others have C below exp(-87), 0 in float32.
+
+    Their shares, C over the sum of C, are well defined all the same.
+    """
+    votes = votes_of((5, 4, 33, 1), torch.float32)
+    votes[:, :, 0] += 120.0
+    mean = votes.double().mean(dim=1, keepdim=True)
+    logits = votes.double() * mean * mean.abs() / (1.0 + mean.square())
+    assert (logits.log_softmax(dim=2)[:, :, 1:] < -87.0).all()
+    # Logits of about 100 are rounded by 1e-5, which is relative in the shares.
+    assert_kernel_is_right(simple_routing, {"iterations": 3}, votes, rtol=1e-4, atol=1e-4)
+
+
+def test_kernel_where_a_capsule_gets_no_mass():
+    """Capsule 0 is so wide that its activation is 0, and with it every C.
+
+    No mass costs nothing: after the next M-step its activation is logistic(0), 1/2.
+    """
+    votes = votes_of((5, 16, 2, 1), torch.float32)
+    votes[:, :, 0] *= 1e4
+    expected = em_routing(votes.double(), 2)
+    value = fused_routing(em_routing, votes, {"iterations": 2}, backend="kernel")
+    torch.testing.assert_close(value, expected.float(), rtol=1e-4, atol=1e-4)
+    assert (expected[:, 0].abs() > 1).any()
+
+
+def test_kernel_takes_strided_votes_and_gradients():
+    votes = votes_of((6, 4, 10, 1), torch.float32)
+    strided = votes.transpose(0, 2).contiguous().transpose(0, 2).requires_grad_()
+    out = fused_routing(em_routing, strided, {}, backend="kernel")
+    (grad,) = torch.autograd.grad(out, strided, torch.ones(()).expand_as(out))
+    expected = value = em_routing(votes.requires_grad_())
+    (expected_grad,) = torch.autograd.grad(expected.sum(), votes)
+    torch.testing.assert_close(out, value)
+    torch.testing.assert_close(grad, expected_grad)
+
+
+# EM's own guarantee.
+
+
+def log_likelihoods(votes, iterations):
+    """The objective after each M-step, by the loops, for one token (H, N, D)."""
+    history = reference.fit(votes, iterations, activation=False)
+    return [reference.log_likelihood(votes, mean, variance) for mean, variance, _ in history]
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    num_heads=st.integers(1, 5),
+    capsules=st.integers(1, 5),
+    dims=st.integers(1, 3),
+    seed=st.integers(0, 10**6),
+    scale=st.sampled_from([1e-3, 3e-3, 1.0, 5.0]),
+)
+def test_every_iteration_of_em_raises_the_likelihood(num_heads, capsules, dims, seed, scale):
+    """With uniform mixture weights and clamped variances each step is exact EM.
+
+    The objective is evaluated by the loops, and the means that it is evaluated at are those of
+    the plain form.
+    """
+    votes = scale * votes_of((num_heads, capsules, dims), seed=seed)
+    objective = log_likelihoods(votes, iterations=6)
+    for before, after in zip(objective, objective[1:], strict=False):
+        assert after >= before - 1e-9 * (1.0 + before.abs())
+    history = reference.fit(votes, 6, activation=False)
+    for iterations in (1, 3, 6):
+        mean = em_routing(votes[None], iterations, activation=False)[0]
+        torch.testing.assert_close(mean, torch.stack(history[iterations - 1][0]), **EXACT)
+
+
+def test_the_likelihood_really_moves():
+    """Otherwise the property above would hold for an algorithm that stands still."""
+    objective = log_likelihoods(votes_of((5, 6, 2)), iterations=4)
+    assert objective[-1] > objective[0] + 0.1
+
+
+def test_inverse_temperatures_run_from_one_to_three():
+    assert inverse_temperatures(3) == [1.0, 2.0, 3.0]
+    assert inverse_temperatures(1) == [1.0]
+
+
+# Known by hand.
+
+
+@pytest.mark.parametrize("options", [{"iterations": 1}, {"iterations": 3}])
+def test_heads_that_agree_are_left_as_they_are(options):
+    """Identical votes are their own mean, whatever the weights."""
+    votes = votes_of((2, 1, 6, 2)).expand(-1, 4, -1, -1)
+    value = em_routing(votes, activation=False, **options)
+    torch.testing.assert_close(value, votes[:, 0], **EXACT)
+    length = votes[:, 0].norm(dim=-1, keepdim=True)
+    expected = votes[:, 0] * length / (1.0 + length**2)
+    torch.testing.assert_close(simple_routing(votes, **options), expected, **EXACT)
+
+
+def test_one_iteration_of_em_by_hand():
+    """Votes 0 and 2 for the only capsule: mean 1, variance 1, mass 2.
+
+    So chi = 2 (1 + log 2 pi) / 2 and the result is logistic(-1 - log 2 pi).
+    """
+    votes = torch.tensor([0.0, 2.0], dtype=torch.float64).view(1, 2, 1, 1)
+    expected = 1.0 / (1.0 + math.exp(1.0 + math.log(2.0 * math.pi)))
+    assert em_routing(votes, 1).item() == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=variant_id)
+def test_order_of_heads_is_irrelevant(variant):
+    routing, options = variant
+    votes = votes_of((2, 4, 6, 3))
+    torch.testing.assert_close(
+        routing(votes[:, [2, 0, 3, 1]], **options), routing(votes, **options), **EXACT
+    )
+
+
+# Numerics.
+
+ROBUSTNESS = {
+    "zero": lambda v: 0.0 * v,
+    "identical": lambda v: torch.full_like(v, 3.0),
+    "identical-heads": lambda v: v[:, :1].expand_as(v),
+    "identical-huge": lambda v: torch.full_like(v, 1e6) + v[:1, :1],
+    "one-outlier": lambda v: torch.cat([v[:, :1] * 1e6, v[:, 1:]], dim=1),
+    "1e4": lambda v: 1e4 * v,
+    "1e10": lambda v: 1e10 * v,
+    "tiny": lambda v: 1e-20 * v,
+}
+
+
+@pytest.mark.parametrize("case", ROBUSTNESS)
+@pytest.mark.parametrize("variant", VARIANTS, ids=variant_id)
+@pytest.mark.parametrize("shape", [*SHAPES, (2, 4, 1, 64), (1, 16, 512, 1)], ids=shape_id)
+def test_no_nan(case, variant, shape):
+    routing, options = variant
+    votes = ROBUSTNESS[case](votes_of(shape, torch.float32))
+    for form in all_forms(routing, options, votes):
+        value, grad = value_and_grad(form, votes)
+        assert value.isfinite().all() and grad.isfinite().all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("variant", VARIANTS, ids=variant_id)
+def test_half_precision_is_routed_in_float32(dtype, variant):
+    """The only loss is the rounding of the votes, and of the gradient on the way back."""
+    routing, options = variant
+    votes = votes_of((3, 4, 6, 1)).to(dtype)
+    expected, expected_grad = value_and_grad(lambda v: routing(v, **options), votes.float())
+    for form in (
+        *plain_and_chunked(routing, options),
+        lambda v: fused_routing(routing, v, options),  # the kernel, where there is a compiler
+    ):
+        value, grad = value_and_grad(form, votes)
+        assert value.dtype == torch.float32 and grad.dtype == dtype
+        torch.testing.assert_close(value, expected)
+        torch.testing.assert_close(grad, expected_grad.to(dtype))
+
+
+def test_float16_at_its_largest():
+    votes = torch.full((1, 2, 4, 1), 65504.0, dtype=torch.float16)
+    votes[:, 1] = -65504.0
+    for routing in ORACLES:
+        value, grad = value_and_grad(routing, votes)
+        assert value.isfinite().all() and grad.isfinite().all()
+
+
+# Refusals.
+
+
+@pytest.mark.parametrize("routing", ORACLES)
+def test_refusals(routing):
+    votes = votes_of((2, 3, 4, 1))
+    with pytest.raises(ValueError, match=r"votes has shape \(2, 3, 4\); expected \(K, H, N, D\)"):
+        routing(votes[..., 0])
+    with pytest.raises(ValueError, match=r"votes has shape \(2, 3, 0, 1\)"):
+        routing(votes[:, :, :0])
+    with pytest.raises(ValueError, match=r"votes has dtype torch.int64"):
+        routing(votes.long())
+    for iterations in (0, -1, 1.5, True):
+        with pytest.raises(
+            ValueError, match=rf"iterations is {iterations}; expected a whole number"
+        ):
+            routing(votes, iterations)
+
+
+def test_unknown_softmax_is_refused():
+    with pytest.raises(ValueError, match=r"softmax_over is 'tokens'; expected one of \('capsules'"):
+        simple_routing(votes_of((2, 3, 4, 1)), softmax_over="tokens")
+    with pytest.raises(ValueError, match=r"softmax_over is 'tokens'; expected one of \('capsules'"):
+        options = {"softmax_over": "tokens"}
+        fused_routing(simple_routing, votes_of((2, 3, 4, 1), torch.float32), options)
+
+
+def test_unknown_backend_is_refused():
+    with pytest.raises(ValueError, match=r"backend is 'fast'; expected one of \('auto', 'kernel'"):
+        fused_routing(em_routing, votes_of((2, 3, 4, 1)), {}, backend="fast")
+
+
+def test_no_token_is_fine():
+    for routing in ORACLES:
+        assert fused_routing(routing, votes_of((0, 3, 4, 1)), {}).shape == (0, 4, 1)
+
+
+def test_the_floor_is_what_the_documentation_says():
+    assert VARIANCE_FLOOR == 1e-6

@@ -1,0 +1,172 @@
+"""The capsule network and the factory: parameter counts, values, refusals."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from diverse_mha.methods.routing import RoutingAggregation
+from tests import reference_routing as reference
+
+KINDS = ["simple-routing", "em-routing"]
+
+
+def parameters(module):
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+def added_by(embed_dim, num_heads, **options):
+    """Parameters on top of the output projection that the module replaces."""
+    with torch.device("meta"):
+        return parameters(RoutingAggregation(embed_dim, num_heads, **options)) - parameters(
+            nn.Linear(embed_dim, embed_dim)
+        )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_parameters_of_the_papers_tables(kind):
+    """Li et al. 2021, Tables 3 to 5.
+
+    The hidden layer is as large as the output projection, so what is added is the layer of
+    votes, 512 x 4096 + 4096 = 2,101,248. Big: 2 layers of 1024 x 16384 + 16384.
+    """
+    base = added_by(512, 8, kind=kind)
+    assert base == 2_101_248
+    for modules, millions in [(1, 2.1), (2, 4.2), (3, 6.3), (6, 12.6), (12, 25.2), (18, 37.8)]:
+        assert round(modules * base / 1e6, 1) == millions
+    big = 2 * added_by(1024, 16, kind=kind)
+    assert big == 33_587_200  # 264 M -> 297 M in the paper
+    # Big with 8 heads: the paper's +24 M does not follow; the same arithmetic gives 16.8 M.
+    assert 2 * added_by(1024, 8, kind=kind) == 16_793_600
+
+
+def test_capsules_do_not_change_the_count_and_norms_do():
+    base = added_by(512, 8)
+    assert added_by(512, 8, capsules=64) == base
+    assert added_by(512, 8, pre_norm=True) == base + 2 * 512
+    assert added_by(512, 8, pre_norm=True, post_norm=True) == base + 4 * 512
+
+
+def test_votes_start_as_layers_of_their_own_head_by_head():
+    """Xavier uniform of C -> C: bounds of sqrt(6 / (C + C)) whatever the number of heads."""
+    module = RoutingAggregation(32, 8)
+    bound = math.sqrt(6 / (32 + 32))
+    for weight in (module.hidden.weight, *module.votes.weight.chunk(8)):
+        assert 0.95 * bound < float(weight.abs().max()) <= bound
+    assert not module.votes.bias.any() and not module.hidden.bias.any()
+
+
+@pytest.mark.parametrize("capsules", [None, 4, 1])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("norms", [False, True])
+def test_forward_equals_the_equations(kind, capsules, norms):
+    """Eq. 8 and 9 head by head and capsule by capsule, then the algorithm in loops."""
+    embed_dim, num_heads = 8, 2
+    module = RoutingAggregation(
+        embed_dim, num_heads, kind=kind, capsules=capsules, pre_norm=norms, post_norm=norms
+    ).double()
+    x = torch.randn(2, 3, embed_dim, dtype=torch.float64)
+    n_caps = capsules or embed_dim
+    dims = embed_dim // n_caps
+
+    omega_in = F.layer_norm(x.view(6, embed_dim), (embed_dim,)) if norms else x.view(6, embed_dim)
+    omega_in = torch.relu(omega_in @ module.hidden.weight.T + module.hidden.bias)
+    votes = torch.zeros(6, num_heads, n_caps, dims, dtype=torch.float64)
+    for h in range(num_heads):
+        for n in range(n_caps):
+            rows = slice(h * embed_dim + n * dims, h * embed_dim + (n + 1) * dims)
+            votes[:, h, n] = omega_in @ module.votes.weight[rows].T + module.votes.bias[rows]
+    algorithm = reference.em_routing if kind == "em-routing" else reference.simple_routing
+    expected = algorithm(votes, 3).reshape(2, 3, embed_dim)
+    expected = F.layer_norm(expected, (embed_dim,)) if norms else expected
+
+    torch.testing.assert_close(module(x), expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_fused_and_plain_give_the_same_gradients(kind):
+    torch.manual_seed(0)
+    fast = RoutingAggregation(8, 2, kind=kind).double()
+    plain = RoutingAggregation(8, 2, kind=kind, fused=False).double()
+    plain.load_state_dict(fast.state_dict())
+    x = torch.randn(5, 3, 8, dtype=torch.float64)
+    gradients = []
+    for module in (fast, plain):
+        y = x.clone().requires_grad_()
+        gradients.append(torch.autograd.grad(module(y).square().sum(), [y, *module.parameters()]))
+    torch.testing.assert_close(gradients[0], gradients[1], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_options_of_the_authors_code_reach_the_algorithm(kind):
+    x = torch.randn(4, 8)
+    one = RoutingAggregation(8, 2, kind=kind)
+    other = RoutingAggregation(8, 2, kind=kind, activation=False, softmax_over="heads")
+    other.load_state_dict(one.state_dict())
+    assert not torch.allclose(one(x), other(x))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_positions_do_not_interact(kind):
+    """So padding needs no mask, and step by step decoding equals the full pass."""
+    module = RoutingAggregation(8, 2, kind=kind)
+    x = torch.randn(5, 3, 8)
+    together = module(x)
+    for t in range(5):
+        torch.testing.assert_close(module(x[t : t + 1]), together[t : t + 1])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_half_precision(kind):
+    """bfloat16 weights and autocast: the result has their dtype and is close to float32."""
+    torch.manual_seed(0)
+    module = RoutingAggregation(16, 4, kind=kind)
+    x = torch.randn(6, 16)
+    expected = module(x)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        autocast = module(x)
+    half = module.bfloat16()(x.bfloat16())
+    assert autocast.dtype == half.dtype == torch.bfloat16
+    # The linear layers round to 8 bits, twice.
+    torch.testing.assert_close(autocast.float(), expected, rtol=0.05, atol=0.02)
+    torch.testing.assert_close(half.float(), expected, rtol=0.05, atol=0.02)
+
+
+def test_dropout_only_in_training():
+    module = RoutingAggregation(16, 4, dropout=0.5)
+    x = torch.randn(6, 16)
+    assert not torch.equal(module(x), module(x))
+    module.eval()
+    assert torch.equal(module(x), module(x))
+
+
+def test_printed():
+    module = RoutingAggregation(8, 2, capsules=4, iterations=2)
+    assert "kind=em-routing, heads=2, capsules=4, iterations=2, activation=True" in repr(module)
+
+
+def test_refusals():
+    expected = r"expected one of \('simple-routing', 'em-routing'\)"
+    with pytest.raises(ValueError, match=f"kind is 'em'; {expected}"):
+        RoutingAggregation(8, 2, kind="em")
+    with pytest.raises(ValueError, match=r"kind is 'linear'; expected one of \('simple-routing'"):
+        RoutingAggregation(8, 2, kind="linear")
+    with pytest.raises(ValueError, match="capsules is 0; expected a divisor of embed_dim, 8"):
+        RoutingAggregation(8, 2, capsules=0)
+    with pytest.raises(ValueError, match="capsules is 3; expected a divisor of embed_dim, 8"):
+        RoutingAggregation(8, 2, kind="simple-routing", capsules=3)
+    with pytest.raises(ValueError, match="iterations is 0; expected a whole number, 1 or more"):
+        RoutingAggregation(8, 2, iterations=0)
+    with pytest.raises(ValueError, match="softmax_over is 'n'; expected one of"):
+        RoutingAggregation(8, 2, kind="simple-routing", softmax_over="n")
+    with pytest.raises(ValueError, match=r"dropout is 1.0; expected at least 0 and below 1"):
+        RoutingAggregation(8, 2, dropout=1.0)
+    with pytest.raises(ValueError, match="num_heads is 0; expected a whole number, 1 or more"):
+        RoutingAggregation(8, 0)
+    with pytest.raises(TypeError, match="capsuls"):
+        RoutingAggregation(8, 2, capsuls=4)
+    module = RoutingAggregation(8, 2)
+    with pytest.raises(ValueError, match=r"head_outputs has shape \(3, 4\); expected its last"):
+        module(torch.randn(3, 4))

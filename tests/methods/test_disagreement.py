@@ -1,0 +1,399 @@
+"""The three disagreement terms against their double sums, and at the points known by hand."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from diverse_mha.methods.disagreement import (
+    disagreement_scores,
+    mean_pairwise_cosine,
+    mean_squared_cosine,
+    output_disagreement,
+    position_disagreement,
+    subspace_disagreement,
+)
+from tests import reference
+from tests.methods.inputs import EXACT, assert_same, padding, value_and_grad, vectors
+from tests.plain_terms import plain_mean_pairwise_cosine, plain_mean_squared_cosine
+
+COSINE_TERMS = [subspace_disagreement, output_disagreement]
+HEADS = [1, 2, 8]
+
+
+def attention(bsz=3, num_heads=4, tgt_len=5, src_len=6, key_padding_mask=None, seed=0):
+    logits = vectors(bsz, num_heads, tgt_len, src_len, seed=seed)
+    if key_padding_mask is not None:
+        logits = logits.masked_fill(key_padding_mask[:, None, None, :], -math.inf)
+    return logits.softmax(dim=-1)
+
+
+# Equal to the double sums.
+
+
+def of_heads(*lengths):
+    """Few and many heads, with all lengths; the double sums of most take long, with the last."""
+    pairs = [(heads, some) for heads in HEADS for some in lengths]
+    return pytest.mark.parametrize("num_heads, lengths", [*pairs, (16, lengths[-1])])
+
+
+@pytest.mark.parametrize("term", COSINE_TERMS)
+@of_heads(None, [5, 2, 1], [5, 0, 3])
+def test_cosine_terms_equal_the_double_sum(term, num_heads, lengths):
+    mask = None if lengths is None else padding(lengths, 5)
+    assert_same(term, reference.cosine_disagreement, vectors(num_heads=num_heads), mask)
+
+
+@of_heads(None, [5, 0, 3])
+def test_cosines_equal_the_plain_forms(num_heads, lengths):
+    mask = None if lengths is None else padding(lengths, 5)
+    x = vectors(num_heads=num_heads)
+    x[0, 0, 0] = 0.0
+    for form in ({}, {"off_diagonal": True}):
+        assert_same(mean_pairwise_cosine, plain_mean_pairwise_cosine, x, mask, **form)
+    assert_same(mean_squared_cosine, plain_mean_squared_cosine, x, mask)
+
+
+@pytest.mark.parametrize("reduction", ["query", "sentence"])
+@of_heads(None, ([5, 2, 1], [6, 3, 4]), ([5, 0, 3], [2, 6, 1]))
+def test_position_term_equals_the_double_sum(num_heads, reduction, lengths):
+    query_mask, key_mask = (
+        (None, None) if lengths is None else (padding(lengths[0], 5), padding(lengths[1], 6))
+    )
+    weights = attention(num_heads=num_heads, key_padding_mask=key_mask)
+    assert_same(
+        position_disagreement,
+        reference.position_disagreement,
+        weights,
+        query_mask,
+        key_mask,
+        reduction=reduction,
+    )
+
+
+@pytest.mark.parametrize("term", COSINE_TERMS)
+def test_permuted_views_and_large_inputs_take_the_same_values(term):
+    """A (T, B, H*D) activation seen as (B, H, T, D), large enough for several cache chunks."""
+    length, bsz, num_heads, head_dim = 64, 33, 8, 64
+    flat = torch.randn(length, bsz, num_heads * head_dim, dtype=torch.float64)
+    view = flat.view(length, bsz, num_heads, head_dim).permute(1, 2, 0, 3)
+    value, grad = value_and_grad(lambda x: term(x), view)
+    units = view / view.norm(dim=-1, keepdim=True)
+    gram = torch.einsum("bhsd,bgsd->bhgs", units, units)
+    torch.testing.assert_close(value, -gram.mean(), **EXACT)
+    _, part = value_and_grad(lambda x: term(x), view[:1].contiguous())
+    torch.testing.assert_close(grad[:1] * bsz, part, **EXACT)
+
+
+@pytest.mark.parametrize("term", COSINE_TERMS)
+def test_cosine_gradcheck(term):
+    x = vectors().requires_grad_()
+    assert torch.autograd.gradcheck(lambda y: term(y, padding([5, 2, 1], 5)), x)
+
+
+@pytest.mark.parametrize("reduction", ["query", "sentence"])
+def test_position_gradcheck(reduction):
+    weights = attention().requires_grad_()
+    masks = padding([5, 2, 1], 5), padding([6, 3, 4], 6)
+    assert torch.autograd.gradcheck(
+        lambda w: position_disagreement(w, *masks, reduction=reduction), weights
+    )
+
+
+# Forms that are not in the papers.
+
+FORMS = [("centred",), ("off-diagonal",), ("squared",), ("centred", "off-diagonal"),
+         ("centred", "squared")]  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FORMS, ids="+".join)
+@pytest.mark.parametrize("num_heads", [1, 2, 5])
+@pytest.mark.parametrize("lengths", [None, [5, 0, 3]])
+def test_forms_equal_the_double_sum(form, num_heads, lengths):
+    mask = None if lengths is None else padding(lengths, 5)
+    x = 0.5 + vectors(num_heads=num_heads)
+    x[0, 0, 1] = 0.0
+    for term in COSINE_TERMS:
+        assert_same(term, reference.cosine_disagreement, x, mask, form=form)
+
+
+@pytest.mark.parametrize("form", FORMS, ids="+".join)
+def test_gradcheck_of_forms(form):
+    x = vectors().requires_grad_()
+    mask = padding([5, 2, 1], 5)
+    assert torch.autograd.gradcheck(lambda y: subspace_disagreement(y, mask, form=form), x)
+
+
+@pytest.mark.parametrize("reduction", ["query", "sentence"])
+def test_position_term_off_the_diagonal(reduction):
+    masks, form = (padding([5, 0, 3], 5), padding([2, 6, 1], 6)), ("off-diagonal",)
+    weights = attention(key_padding_mask=masks[1]).masked_fill(masks[0][:, None, :, None], math.nan)
+    assert_same(
+        position_disagreement, reference.position_disagreement, weights, *masks,
+        reduction=reduction, form=form,
+    )  # fmt: skip
+    assert_same(  # weights that no mask made
+        position_disagreement, reference.position_disagreement, attention(), *masks,
+        reduction=reduction, form=form,
+    )  # fmt: skip
+    weights = attention().requires_grad_()
+    assert torch.autograd.gradcheck(lambda w: position_disagreement(w, form=form), weights)
+
+
+def test_forms_by_hand():
+    """A common constant, or a rotated basis a position, with cosines 1 or 0 between heads."""
+    constant = vectors(num_heads=1, bsz=1, length=1).expand(2, 4, 3, -1)
+    basis = torch.eye(4, dtype=torch.float64)[None, :, None, :].expand(2, -1, 3, -1)
+    for term in COSINE_TERMS:
+        assert term(constant, form=("centred",)).item() == 0.0  # no rounding of the mean
+        assert term(constant, form=("squared",)).item() == pytest.approx(-1.0)
+        assert term(constant, form=("off-diagonal",)).item() == pytest.approx(-1.0)
+        for form in (("squared",), ("off-diagonal",)):
+            value, grad = value_and_grad(term, basis, form=form)
+            assert value.item() == pytest.approx(0.0, abs=1e-12)
+            assert bool(grad.abs().max() < 1e-12) == (form == ("squared",))  # the optimum
+        corners = torch.eye(4, dtype=torch.float64) - 0.25
+        value = term(corners[None, :, None, :], form=("off-diagonal",))
+        assert value.item() == pytest.approx(1 / 3)
+
+
+def test_a_centred_term_ignores_what_all_positions_share():
+    mask, x = padding([5, 2, 1], 5), vectors()
+    shifted = x + vectors(bsz=1, length=1, seed=3)
+    for form in (("centred",), ("centred", "squared")):
+        torch.testing.assert_close(
+            subspace_disagreement(shifted, mask, form=form),
+            subspace_disagreement(x, mask, form=form),
+            **EXACT,
+        )
+
+
+def test_a_centred_term_of_one_head_has_nothing_to_do_with_the_length_of_another():
+    mask, x, form = padding([5, 2, 1], 5), vectors(), ("centred",)
+    scale = torch.tensor([1e-9, 1.0, 1e9, 1e18], dtype=torch.float64)[None, :, None, None]
+    torch.testing.assert_close(
+        output_disagreement(scale * x, mask, form=form),
+        output_disagreement(x, mask, form=form),
+        **EXACT,
+    )
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("length", [3, 5, 7, 8192])
+def test_the_rounding_of_a_mean_is_no_direction(length, dtype):
+    """One vector at all positions, whose mean is not that vector to the last digit."""
+    x = vectors(bsz=1, length=1, dtype=dtype).expand(2, -1, length, -1)
+    value, grad = value_and_grad(subspace_disagreement, x, form=("centred",))
+    assert value == 0 and not grad.any()
+
+
+def test_unknown_forms_are_refused():
+    with pytest.raises(ValueError, match="form has 'square'; expected some of"):
+        subspace_disagreement(vectors(), form=("square",))
+    with pytest.raises(ValueError, match="form has 'squared' and 'off-diagonal'"):
+        output_disagreement(vectors(), form=("off-diagonal", "squared"))
+    with pytest.raises(ValueError, match="form has 'centred'; expected some of"):
+        position_disagreement(attention(), form=("centred",))
+
+
+# Known by hand.
+
+
+@pytest.mark.parametrize("num_heads", HEADS)
+@pytest.mark.parametrize("term", COSINE_TERMS)
+def test_identical_heads_give_minus_one(term, num_heads):
+    """All cosines are 1: H^2 of them, divided by H^2. Lengths do not matter."""
+    one = vectors(num_heads=1).expand(-1, num_heads, -1, -1)
+    scaled = one * torch.arange(1, num_heads + 1)[None, :, None, None]
+    assert term(scaled).item() == pytest.approx(-1.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("num_heads", HEADS)
+@pytest.mark.parametrize("term", COSINE_TERMS)
+def test_perpendicular_heads_give_minus_one_over_heads(term, num_heads):
+    """Only the H pairs i = j count, each with cosine 1."""
+    x = 3.0 * torch.eye(num_heads, dtype=torch.float64)[None, :, None, :].expand(2, -1, 4, -1)
+    assert term(x).item() == pytest.approx(-1.0 / num_heads, abs=1e-12)
+
+
+@pytest.mark.parametrize("num_heads", [2, 8, 16])
+@pytest.mark.parametrize("term", COSINE_TERMS)
+def test_a_regular_simplex_gives_zero(term, num_heads):
+    """The corners of a simplex around 0 have cosine -1/(H-1): H - H(H-1)/(H-1) = 0."""
+    corners = torch.eye(num_heads, dtype=torch.float64) - 1.0 / num_heads
+    value, grad = value_and_grad(term, corners[None, :, None, :])
+    assert value.item() == pytest.approx(0.0, abs=1e-12)
+    torch.testing.assert_close(grad, torch.zeros_like(grad), **EXACT)
+
+
+def test_position_term_by_hand():
+    """Two heads, one query, three keys: sums of weights 1, 1/2, 1/2, so -(1+1/4+1/4)/4."""
+    weights = torch.tensor([[0.5, 0.5, 0.0], [0.5, 0.0, 0.5]], dtype=torch.float64)
+    assert position_disagreement(weights[None, :, None, :]).item() == pytest.approx(-0.375)
+
+
+@pytest.mark.parametrize("num_heads", HEADS)
+def test_position_extremes(num_heads):
+    """One-hot rows: the same key for all heads gives -1 a query, H different keys -1/H."""
+    same = torch.zeros(2, num_heads, 5, 16)
+    same[..., 3] = 1.0
+    apart = torch.eye(16)[:num_heads][None, :, None, :].expand(2, -1, 5, -1)
+    assert position_disagreement(same).item() == pytest.approx(-1.0)
+    assert position_disagreement(same, reduction="sentence").item() == pytest.approx(-5.0)
+    assert position_disagreement(apart).item() == pytest.approx(-1.0 / num_heads)
+
+
+def test_scores_of_perpendicular_heads_match_the_paper():
+    """Table 4 has 0.882 for untrained-for terms with 8 heads: exp(-1/8)."""
+    x = torch.eye(8)[None, :, None, :].expand(2, -1, 4, -1)
+    scores = disagreement_scores(values=x, outputs=x)
+    assert set(scores) == {"subspace", "output"}
+    assert scores["subspace"].item() == pytest.approx(0.8825, abs=1e-4)
+    assert scores["output"].item() == pytest.approx(0.8825, abs=1e-4)
+
+
+def test_scores_take_each_mask_and_reduction_where_it_belongs():
+    query_mask, key_mask = padding([5, 2, 1], 5), padding([6, 3, 4], 6)
+    values, outputs = vectors(length=6), vectors(length=5, seed=1)
+    weights = attention(key_padding_mask=key_mask).requires_grad_()
+    scores = disagreement_scores(values, weights, outputs, query_mask, key_mask)
+    expected = {
+        "subspace": reference.cosine_disagreement(values, key_mask).exp(),
+        "position": reference.position_disagreement(
+            weights.detach(), query_mask, key_mask, reduction="sentence"
+        ).exp(),
+        "output": reference.cosine_disagreement(outputs, query_mask).exp(),
+    }
+    torch.testing.assert_close(scores, expected, **EXACT)
+    assert not scores["position"].requires_grad
+
+
+# Invariances.
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    lengths=st.lists(st.integers(0, 5), min_size=1, max_size=4),
+    num_heads=st.integers(1, 5),
+    more=st.integers(1, 3),
+)
+def test_padding_changes_nothing(lengths, num_heads, more):
+    """More padded positions, holding anything, and a padded sentence, leave every term alone."""
+    length, bsz = 5, len(lengths)
+    mask, longer = padding(lengths, length), padding([*lengths, 0], length + more)
+    x = vectors(bsz, num_heads, length)
+    y = vectors(bsz + 1, num_heads, length + more, seed=1)
+    y[:bsz, :, :length] = torch.where(mask[:, None, :, None], y[:bsz, :, :length], x)
+    weights = attention(bsz, num_heads, length, length)
+    more_weights = attention(bsz + 1, num_heads, length + more, length + more, seed=1)
+    more_weights[:bsz, :, :length, :length] = weights
+
+    for term in COSINE_TERMS:
+        value, grad = value_and_grad(term, x, mask)
+        padded, padded_grad = value_and_grad(term, y, longer)
+        torch.testing.assert_close(padded, value, **EXACT)
+        torch.testing.assert_close(padded_grad[:bsz, :, :length], grad, **EXACT)
+        assert not padded_grad[longer[:, None].expand(-1, num_heads, -1)].any()
+    for reduction in ("query", "sentence"):
+        torch.testing.assert_close(
+            position_disagreement(more_weights, longer, longer, reduction),
+            position_disagreement(weights, mask, mask, reduction),
+            **EXACT,
+        )
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_nan_at_padding_stays_out(bad):
+    """A padded query that sees no key may come out of the attention as NaN."""
+    mask = padding([5, 2, 1], 5)
+    x, weights = vectors(), attention()
+    for term, clean in [(t, x) for t in COSINE_TERMS] + [(position_disagreement, weights)]:
+        dirty = clean.masked_fill(mask[:, None, :, None], bad)
+        value, grad = value_and_grad(term, dirty, mask)
+        expected, expected_grad = value_and_grad(term, clean, mask)
+        torch.testing.assert_close(value, expected, **EXACT)
+        torch.testing.assert_close(grad, expected_grad, **EXACT)
+
+
+@pytest.mark.parametrize("order", ["heads", "batch"])
+def test_order_of_heads_and_sentences_is_irrelevant(order):
+    dim = 1 if order == "heads" else 0
+    x, mask, weights = vectors(), padding([5, 2, 1], 5), attention()
+    permutation = torch.tensor([2, 0, 3, 1] if order == "heads" else [2, 0, 1])
+    moved_mask = mask if order == "heads" else mask[permutation]
+    for term in COSINE_TERMS:
+        moved = term(x.index_select(dim, permutation), moved_mask)
+        torch.testing.assert_close(moved, term(x, mask), **EXACT)
+    moved = position_disagreement(weights.index_select(dim, permutation), moved_mask)
+    torch.testing.assert_close(moved, position_disagreement(weights, mask), **EXACT)
+
+
+@pytest.mark.parametrize("term", COSINE_TERMS)
+def test_length_of_a_vector_is_irrelevant(term):
+    """So the gradient is perpendicular to each vector."""
+    x = vectors()
+    scale = 1e-3 + vectors(head_dim=1, seed=1).abs()
+    value, grad = value_and_grad(term, x)
+    torch.testing.assert_close(term(x * scale), value, **EXACT)
+    torch.testing.assert_close((grad * x).sum(-1), torch.zeros(3, 4, 5).double(), **EXACT)
+
+
+# Numerics.
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_computed_in_float32(dtype):
+    """The only loss is the rounding of the input, and of the gradient on the way back."""
+    x, mask = vectors(head_dim=64).to(dtype), padding([5, 2, 1], 5)
+    weights = attention().to(dtype)
+    for term, half in [(t, x) for t in COSINE_TERMS] + [(position_disagreement, weights)]:
+        value, grad = value_and_grad(term, half, mask)
+        expected, expected_grad = value_and_grad(term, half.float(), mask)
+        assert value.dtype == torch.float32 and grad.dtype == dtype
+        torch.testing.assert_close(value, expected)
+        torch.testing.assert_close(grad, expected_grad.to(dtype))
+
+
+@pytest.mark.parametrize("term", COSINE_TERMS)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
+def test_zero_vectors(term, dtype):
+    """Head 1 is zero throughout, everything is at position 0: finite, and 0 where all is zero.
+
+    Of four heads, one zero and three alike, 9 of 16 cosines are 1.
+    """
+    x = vectors(num_heads=1).expand(-1, 4, -1, -1).clone()
+    x[:, 1] = 0.0
+    x[:, :, 0] = 0.0
+    value, grad = value_and_grad(term, x.to(dtype))
+    assert value.item() == pytest.approx(-9 / 16 * 4 / 5, rel=1e-3)
+    assert grad.isfinite().all()
+    assert not grad[:, 1].any() and not grad[:, :, 0].any()
+
+
+@pytest.mark.parametrize("term", COSINE_TERMS)
+@pytest.mark.parametrize("scale", [1e-18, 1e-13, 1e-11, 1e15])
+def test_tiny_and_huge_vectors_have_finite_gradients(term, scale):
+    x = vectors(dtype=torch.float32)
+    value, grad = value_and_grad(term, x * scale)
+    assert value.isfinite() and grad.isfinite().all()
+    if scale >= 1e-11:  # shorter ones count as zero
+        assert value.item() == pytest.approx(term(x).item(), rel=1e-4)
+
+
+@pytest.mark.parametrize("term", [*COSINE_TERMS, position_disagreement])
+def test_all_padding_gives_zero(term):
+    x = vectors(dtype=torch.float32)
+    value, grad = value_and_grad(term, x, torch.ones(3, 5, dtype=torch.bool))
+    assert value.item() == 0.0 and not grad.any()
+    assert term(x[:0]).item() == 0.0
+
+
+def test_all_padding_gives_zero_per_sentence():
+    mask = torch.ones(3, 5, dtype=torch.bool)
+    value, grad = value_and_grad(position_disagreement, attention(), mask, reduction="sentence")
+    assert value.item() == 0.0 and not grad.any()
+
+
+# Refusals.

@@ -1,0 +1,152 @@
+"""Drophead: whole heads, the right scale, in training only, and nothing drawn without it."""
+
+import pytest
+import torch
+
+from diverse_mha.methods.drophead import DropHeads, drop_heads
+from diverse_mha.models.attention import DiverseAttention
+from tests.models.test_language_model import TOKENS
+from tests.models.test_language_model import build as build_lm
+from tests.toy import beam_search, build_ours, log_probs, step_by_step, toy_batch
+
+RATE = 0.3
+
+
+def heads(bsz=400, num_heads=8):
+    torch.manual_seed(0)
+    # (B, H, T, D), seen through a transpose as attention makes it.
+    return torch.rand(bsz, 3, num_heads, 2, dtype=torch.float64).transpose(1, 2) + 0.5
+
+
+def test_heads_are_zeroed_whole_and_the_others_scaled_exactly():
+    x = heads()
+    dropped = drop_heads(x, RATE)
+    zero = (dropped == 0).all(dim=3).all(dim=2)  # (B, H)
+    assert torch.equal(zero, (dropped == 0).any(dim=3).any(dim=2))
+    torch.testing.assert_close(dropped[~zero], x[~zero] / (1 - RATE), rtol=1e-12, atol=0)
+    assert dropped.stride() == x.stride()  # merging the heads stays a view
+
+
+def test_heads_are_dropped_independently_at_the_rate():
+    """3200 heads: the share dropped is within 5 standard deviations, as for pairs of heads."""
+    x = heads()
+    zero = (drop_heads(x, RATE) == 0).all(dim=3).all(dim=2).double()  # (B, H)
+    assert abs(zero.mean() - RATE) < 5 * (RATE * (1 - RATE) / zero.numel()) ** 0.5
+    both = (zero[:, :4] * zero[:, 4:]).mean()  # heads of one sentence
+    neighbours = (zero[:200] * zero[200:]).mean()  # one head of two sentences
+    for share, count in ((both, 1600), (neighbours, 1600)):
+        assert abs(share - RATE**2) < 5 * (RATE**2 * (1 - RATE**2) / count) ** 0.5
+
+
+def test_expectation_is_the_input():
+    """Mean of 4000 draws; a draw has standard deviation x sqrt(rate / (1 - rate))."""
+    x = torch.tensor([1.0, -2.0], dtype=torch.float64)[None, :, None, None].expand(4000, 2, 1, 1)
+    torch.manual_seed(0)
+    mean = drop_heads(x, RATE).mean(dim=0)[:, 0, 0]
+    deviation = x[0, :, 0, 0].abs() * (RATE / (1 - RATE) / 4000) ** 0.5
+    assert ((mean - x[0, :, 0, 0]).abs() < 5 * deviation).all()
+
+
+def test_gradient_goes_through_kept_heads_only():
+    x = heads().requires_grad_()
+    dropped = drop_heads(x, RATE)
+    dropped.sum().backward()
+    expected = (dropped != 0).double() / (1 - RATE)
+    torch.testing.assert_close(x.grad, expected, rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize(
+    "wanted", [("outputs",), ("outputs", "weights")], ids=["fused", "explicit"]
+)
+def test_attention_drops_just_before_the_aggregation_and_records_what_was_before(wanted):
+    torch.manual_seed(0)
+    plain = DiverseAttention(16, 4, self_attention=True)
+    ours = DiverseAttention(16, 4, self_attention=True, drophead=DropHeads(RATE))
+    ours.load_state_dict(plain.state_dict())
+    x = torch.randn(2, 5, 16)
+    torch.manual_seed(3)
+    attended = ours(x, None, wanted=wanted)
+    outputs = plain(x, None, wanted=wanted).states.outputs
+    assert torch.equal(attended.states.outputs, outputs)
+    torch.manual_seed(3)
+    dropped = drop_heads(outputs, RATE)
+    assert (dropped == 0).any() and (dropped != 0).any()
+    expected = plain.out_proj(dropped.transpose(1, 2).flatten(2))
+    torch.testing.assert_close(attended.output, expected)
+
+
+MODELS = {
+    "translation": (build_ours, {}),
+    "routing": (build_ours, {"arch": "transformer_routing"}),
+    "coda": (build_ours, {"arch": "transformer_coda", "attention_noise": 0.0}),
+    "lm": (build_lm, {}),
+}
+
+
+def net_input(model_name):
+    if model_name == "lm":
+        return {"src_tokens": TOKENS}
+    return toy_batch()["net_input"]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_models_drop_in_training_and_not_at_evaluation(name):
+    build, options = MODELS[name]
+    plain, ours = build(**options), build(**options, drophead=RATE)
+    assert plain.state_dict().keys() == ours.state_dict().keys()
+    ours.load_state_dict(plain.state_dict())
+    batch = net_input(name)
+    reference = plain.train()(**batch)[0]
+    assert not torch.equal(ours.train()(**batch)[0], reference)
+    state = torch.get_rng_state()
+    assert torch.equal(ours.eval()(**batch)[0], plain.eval()(**batch)[0])
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_attention_module_drops(name):
+    build, options = MODELS[name]
+    model = build(**options, drophead=RATE)
+    modules = [m for m in model.modules() if isinstance(m, DiverseAttention)]
+    assert len(modules) == (2 if name == "lm" else 6)
+    assert {m.drophead.rate for m in modules} == {RATE}
+
+
+def test_without_it_nothing_is_drawn_and_nothing_changes():
+    model = build_ours().train()
+    state = torch.get_rng_state()
+    output = model(**toy_batch()["net_input"])[0]
+    assert torch.equal(torch.get_rng_state(), state)
+    # Not bit for bit: evaluation also computes the alignment, through the explicit weights.
+    torch.testing.assert_close(output, model.eval()(**toy_batch()["net_input"])[0])
+
+
+@pytest.mark.parametrize("arch", ["transformer_disagree", "transformer_routing"])
+def test_gradients_are_those_without_activation_checkpoints(arch):
+    """The recomputed pass must drop the same heads."""
+    gradients = []
+    for checkpointed in (False, True):
+        model = build_ours(arch, drophead=0.5, checkpoint_activations=checkpointed).train()
+        torch.manual_seed(5)
+        model(**toy_batch()["net_input"])[0].square().sum().backward()
+        gradients.append([p.grad for p in model.parameters()])
+    for plain, recomputed in zip(*gradients, strict=True):
+        torch.testing.assert_close(plain, recomputed)
+
+
+def test_decoding_step_by_step_is_the_full_pass():
+    model = build_ours(drophead=0.5).double().eval()
+    batch = toy_batch()
+    real = batch["net_input"]["prev_output_tokens"].ne(1)
+    full, steps = log_probs(model, batch), step_by_step(model, batch)
+    torch.testing.assert_close(full[real], steps[real], rtol=1e-5, atol=1e-6)
+    assert len(beam_search(model, batch)) == 3
+
+
+@pytest.mark.parametrize("rate", [-0.1, 1.0, float("nan")])
+@pytest.mark.parametrize("build", [build_ours, build_lm])
+def test_impossible_rates_are_refused(build, rate):
+    with pytest.raises(ValueError, match=f"--drophead {rate}: must be at least 0 and below 1"):
+        build(drophead=rate)
+    with pytest.raises(ValueError, match=f"rate is {rate}; expected at least 0"):
+        DropHeads(rate)

@@ -1,0 +1,255 @@
+"""HSIC over all pairs of heads against tr(K C K C) pair by pair."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from diverse_mha.methods.hsic import hsic, sample_positions
+from tests import reference_diversity as reference
+from tests.methods.inputs import EXACT, assert_same, padding, value_and_grad, vectors
+from tests.plain_terms import plain_hsic
+
+KERNELS = ["linear", "rbf"]
+
+
+def literal(x, mask=None, **options):
+    return reference.hsic(reference.real_rows(x, mask), **options)
+
+
+@pytest.mark.parametrize("normalization", ["mean", "trace"])
+@pytest.mark.parametrize("num_heads", [2, 8])
+@pytest.mark.parametrize("lengths", [None, [5, 2, 1], [5, 0, 3], [2, 0, 0]])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_equals_the_traces_written_out(kernel, lengths, num_heads, normalization):
+    mask = None if lengths is None else padding(lengths)
+    x = vectors(num_heads=num_heads)
+    options = {"kernel": kernel, "normalization": normalization}
+    assert_same(hsic, literal, x, mask, **options)
+
+
+@pytest.mark.parametrize("bandwidth", [0.4, 2.0])
+def test_bandwidth_is_in_multiples_of_the_median_distance(bandwidth):
+    options = {"kernel": "rbf", "bandwidth": bandwidth, "normalization": "trace"}
+    assert_same(hsic, literal, vectors(), **options)
+
+
+@pytest.mark.parametrize("num_heads", [2, 8])
+@pytest.mark.parametrize("options", [{}, {"kernel": "rbf", "bandwidth": 0.7}])
+def test_equals_the_plain_form(options, num_heads):
+    def plain(x, **options):
+        return plain_hsic(torch.stack(reference.real_rows(x), dim=1), **options)
+
+    assert_same(hsic, plain, vectors(num_heads=num_heads), **options)
+
+
+def test_linear_gradcheck():
+    mask = padding([5, 2, 1])
+    assert torch.autograd.gradcheck(lambda y: hsic(y, mask), vectors().requires_grad_())
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_positions_pick_the_samples(kernel):
+    x = vectors()
+    positions = torch.tensor([7, 0, 14, 3])  # (sentence, place): (1,2), (0,0), (2,4), (0,3)
+    mask = torch.ones(3, 5, dtype=torch.bool)
+    mask[[1, 0, 2, 0], [2, 0, 4, 3]] = False
+    picked = value_and_grad(lambda y: hsic(y, positions=positions, kernel=kernel), x)
+    masked = value_and_grad(lambda y: hsic(y, mask, kernel=kernel), x)
+    torch.testing.assert_close(picked, masked, **EXACT)
+
+
+# Known by hand.
+
+
+@pytest.mark.parametrize("count", [3, 14])
+@pytest.mark.parametrize("normalization", ["mean", "trace"])
+def test_several_samples_give_the_mean_of_each_by_itself(normalization, count):
+    """With fewer positions than dimensions from the kernels, with more from the products."""
+    x = torch.cat([vectors(seed=seed) for seed in range(4)])
+    samples = torch.randperm(x.size(0) * x.size(2))[: 4 * count].view(4, count)
+    options = {"normalization": normalization}
+
+    def one_by_one(y):
+        return sum(hsic(y, positions=sample, **options) for sample in samples) / 4
+
+    expected = value_and_grad(one_by_one, x)
+    found = value_and_grad(lambda y: hsic(y, positions=samples, **options), x)
+    torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)
+
+
+def test_identical_heads_of_one_dimension():
+    """Samples 0 and 2 of one feature: centred -1 and 1, X^T C X = 2, HSIC = 4, (N-1)^2 = 1."""
+    x = torch.tensor([0.0, 2.0]).view(1, 1, 2, 1).expand(1, 3, 2, 1)
+    for normalization in ("trace", "mean"):
+        assert hsic(x, normalization=normalization).item() == pytest.approx(4.0)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_independent_heads_give_zero(kernel):
+    """All four combinations of two binary features: independent, so both kernels give 0."""
+    first = torch.tensor([0.0, 0.0, 1.0, 1.0])
+    second = torch.tensor([0.0, 1.0, 0.0, 1.0])
+    x = torch.stack([first, second])[None, :, :, None].double()
+    assert hsic(x, kernel=kernel).item() == pytest.approx(0.0, abs=1e-12)
+    assert hsic(x[:, [0, 0]], kernel=kernel).item() > 0.1
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("normalization", ["mean", "trace"])
+@pytest.mark.parametrize(
+    "num_heads,lengths", [(1, [5, 2, 1]), (4, [0, 1, 0]), (4, [0, 0, 0])], ids=str
+)
+def test_one_head_or_too_few_samples_give_zero(num_heads, lengths, normalization, kernel):
+    mask = padding(lengths)
+    options = {"kernel": kernel, "normalization": normalization}
+    value, grad = value_and_grad(lambda y: hsic(y, mask, **options), vectors(num_heads=num_heads))
+    assert value == 0 and not grad.any()
+
+
+def test_rounding_does_not_push_the_value_below_zero():
+    """Of a constant head, whose kernel matrix is, so that 0 is the difference of two norms."""
+    for seed in range(20):
+        x = vectors(bsz=1, num_heads=2, head_dim=64, seed=seed, dtype=torch.float32)
+        x[:, 1] = x[:, 1, :1].clone()
+        assert float(hsic(x, kernel="rbf")) >= 0.0
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_constant_heads_give_zero(kernel, dtype):
+    """One sample again and again: centred to nothing, and no distance to scale by."""
+    x = vectors(length=1).to(dtype).mean(dim=0, keepdim=True).expand(3, -1, 5, -1)
+    value, grad = value_and_grad(lambda y: hsic(y, kernel=kernel), x)
+    assert abs(float(value)) < 1e-10 and float(grad.abs().max()) < 1e-5
+
+
+def test_samples_that_differ_by_rounding_alone_are_one_sample():
+    """The median of their distances is no scale, or two heads of noise were alike or not."""
+    x = (1000 + 5e-5 * vectors()).to(torch.float32)
+    assert x.flatten(2).std(dim=2).min() > 0
+    value, grad = value_and_grad(hsic, x, kernel="rbf")
+    assert value == 0 and not grad.any()
+
+
+@pytest.mark.parametrize("size", [1e-19, 1e-20, 1e-22, 1e-30])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_vectors_whose_squares_underflow_give_no_nan(kernel, size):
+    x = (
+        size * torch.randn(2, 4, 5, 8, generator=torch.Generator().manual_seed(1))
+    ).requires_grad_()
+    value = hsic(x, kernel=kernel)
+    value.backward()
+    assert value.isfinite() and x.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_padding_is_never_read(kernel):
+    mask, x = padding([5, 2, 1]), vectors()
+    spoilt = x.masked_fill(mask[:, None, :, None], float("nan"))
+    wide = torch.cat([spoilt, torch.full_like(spoilt, float("nan"))], dim=2)
+    wide_mask = torch.cat([mask, torch.ones_like(mask)], dim=1)
+    value, grad = value_and_grad(lambda y: hsic(y, mask, kernel=kernel), x)
+    value2, grad2 = value_and_grad(lambda y: hsic(y, wide_mask, kernel=kernel), wide)
+    torch.testing.assert_close(value, value2, **EXACT)
+    torch.testing.assert_close(grad, grad2[:, :, :5], **EXACT)
+    assert not grad2[:, :, 5:].any()
+
+
+@settings(max_examples=30, deadline=None)
+@given(data=st.data(), kernel=st.sampled_from(KERNELS))
+def test_order_of_heads_and_samples_and_offsets_change_nothing(data, kernel):
+    num_heads = data.draw(st.integers(2, 6))
+    x = vectors(1, num_heads, 7, data.draw(st.integers(1, 4)), seed=data.draw(st.integers(0, 99)))
+    heads = data.draw(st.permutations(range(num_heads)))
+    order = data.draw(st.permutations(range(7)))
+    offset = data.draw(st.floats(-3, 3))
+    value = hsic(x, kernel=kernel)
+    assert value >= 0
+    torch.testing.assert_close(
+        hsic(x[:, heads][:, :, order] + offset, kernel=kernel), value, rtol=1e-7, atol=1e-9
+    )
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_computes_in_float32_even_under_autocast(dtype, kernel):
+    x = vectors().to(dtype)
+    expected, expected_grad = value_and_grad(lambda y: hsic(y, kernel=kernel), x.double())
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        value, grad = value_and_grad(lambda y: hsic(y, kernel=kernel), x)
+    assert value.dtype == torch.float32 and grad.dtype == dtype
+    torch.testing.assert_close(value.double(), expected, rtol=1e-5, atol=1e-6)
+    eps = torch.finfo(dtype).eps
+    torch.testing.assert_close(grad.double(), expected_grad, rtol=4 * eps, atol=1e-5 + eps)
+
+
+# The choice of samples.
+
+
+def test_drawn_samples_are_real_distinct_and_from_the_default_generator():
+    mask = padding([5, 2, 1])
+    torch.manual_seed(1)
+    draws = [sample_positions(mask, (3, 5), 4, training=True) for _ in range(50)]
+    for draw in draws:
+        assert len(set(draw.tolist())) == 4
+        assert not mask.flatten()[draw].any()
+    assert {p for draw in draws for p in draw.tolist()} == {0, 1, 2, 3, 4, 5, 6, 10}
+    torch.manual_seed(1)
+    assert torch.equal(sample_positions(mask, (3, 5), 4, training=True), draws[0])
+
+
+@pytest.mark.parametrize("training,samples", [(False, 4), (True, 8), (True, 100)])
+def test_nothing_is_drawn_in_validation_or_when_all_are_taken(training, samples):
+    mask = padding([5, 2, 1])
+    state = torch.get_rng_state()
+    positions = sample_positions(mask, (3, 5), samples, training=training)
+    assert torch.equal(torch.get_rng_state(), state)
+    real = [0, 1, 2, 3, 4, 5, 6, 10]
+    # Place by place: 0 5 10, 1 6, 2, 3, 4; every second of them.
+    assert positions.tolist() == (real if samples >= 8 else [0, 10, 6, 3])
+
+
+def test_without_a_mask_every_position_is_real():
+    assert sample_positions(None, (2, 3), 10, training=True).tolist() == [0, 1, 2, 3, 4, 5]
+    assert sample_positions(None, (2, 3), 2, training=False).tolist() == [0, 4]
+
+
+def test_validation_covers_all_places_of_sentences_of_one_length():
+    """64 of 64 x 8 positions: every 8th, which sentence by sentence is the first place only."""
+    positions = sample_positions(None, (64, 8), 64, training=False)
+    assert torch.bincount(positions % 8).tolist() == [8] * 8
+    assert len(set((positions // 8).tolist())) == 8
+
+
+@pytest.mark.parametrize("length", [40, 3])  # more positions than dimensions, and fewer
+def test_compiled_it_is_the_same(length):
+    x = vectors(num_heads=4, length=length)
+    value, grad = value_and_grad(hsic, x)
+    compiled = torch.compile(hsic, backend="aot_eager", dynamic=False)
+    torch.testing.assert_close(value_and_grad(compiled, x), (value, grad), **EXACT)
+
+
+BAD = {
+    "x has shape (3, 4, 5); expected 4 dimensions": lambda x: hsic(x[..., 0]),
+    "kernel is 'gauss'; expected one of": lambda x: hsic(x, kernel="gauss"),
+    "normalization is 'sum'; expected one of": lambda x: hsic(x, normalization="sum"),
+    "bandwidth is 0; expected a positive": lambda x: hsic(x, bandwidth=0),
+    "bandwidth is nan": lambda x: hsic(x, bandwidth=float("nan")),
+    "padding_mask has shape (3, 4); expected (3, 5)": lambda x: hsic(x, padding([1, 1, 1], 4)),
+    "positions and padding_mask are both given": lambda x: hsic(
+        x, padding([1, 1, 1]), positions=torch.tensor([0])
+    ),
+    "positions has shape (2,) and dtype torch.float32": lambda x: hsic(x, positions=torch.ones(2)),
+    "positions has shape (1, 2) and dtype torch.int64; expected (N,), or": lambda x: hsic(
+        x, positions=torch.tensor([[0, 1]]), kernel="rbf"
+    ),
+    "samples is 0; expected 1 or more": lambda x: sample_positions(None, (3, 5), 0, training=False),
+}
+
+
+@pytest.mark.parametrize("message", BAD)
+def test_impossible_arguments_are_refused(message):
+    with pytest.raises(ValueError) as raised:
+        BAD[message](vectors())
+    assert message in str(raised.value)

@@ -1,0 +1,200 @@
+"""SRIP against numpy's spectral norm, and its gradient against finite differences."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from diverse_mha.methods import orthogonality
+from diverse_mha.methods.disagreement import mean_pairwise_cosine
+from diverse_mha.methods.orthogonality import POWER_ITERATIONS, srip
+from tests import reference, reference_diversity
+from tests.methods.inputs import EXACT, assert_same, padding, value_and_grad, vectors
+from tests.plain_terms import plain_srip
+
+CONVERGED = {"method": "power", "iterations": 500}
+
+
+@pytest.mark.parametrize("num_heads,head_dim", [(1, 6), (2, 6), (8, 6), (8, 32)])
+@pytest.mark.parametrize("lengths", [None, [5, 2, 1], [5, 0, 3]])
+# The power method converges as slowly as the first eigenvalues are close: near -1 all of them.
+@pytest.mark.parametrize("scale,close", [(0.01, 1e-3), (0.3, 1e-5), (3.0, 1e-5)])
+def test_equals_numpys_spectral_norm(num_heads, head_dim, lengths, scale, close):
+    mask = None if lengths is None else padding(lengths)
+    x = vectors(num_heads=num_heads, head_dim=head_dim, scale=scale)
+    expected = reference_diversity.srip(x, mask)
+    assert float(srip(x, mask, method="exact")) == pytest.approx(expected, rel=1e-9)
+    assert float(srip(x, mask, **CONVERGED)) == pytest.approx(expected, rel=close)
+
+
+@pytest.mark.parametrize("lengths", [None, [5, 0, 3]])
+@pytest.mark.parametrize("num_heads", [2, 8])
+def test_equals_the_plain_form(num_heads, lengths):
+    mask = None if lengths is None else padding(lengths)
+
+    def exact(x, mask):
+        return srip(x, mask, method="exact")
+
+    assert_same(exact, plain_srip, vectors(num_heads=num_heads), mask)
+
+
+@pytest.mark.parametrize("lengths", [None, [5, 0, 3]])
+def test_of_unit_vectors(lengths):
+    mask = None if lengths is None else padding(lengths)
+    x = vectors(scale=3.0)
+    expected = reference_diversity.srip(x, mask, unit_vectors=True)
+    value = srip(x, mask, unit_vectors=True, method="exact")
+    assert float(value) == pytest.approx(expected, rel=1e-9)
+    small = vectors(bsz=2, length=2).requires_grad_()
+    options = {"unit_vectors": True, "method": "exact"}
+    assert torch.autograd.gradcheck(lambda y: srip(y, **options), small)
+
+
+@pytest.mark.parametrize("num_heads", [1, 2, 8])
+@pytest.mark.parametrize("options", [{"method": "exact"}, CONVERGED], ids=["exact", "power"])
+def test_gradcheck(options, num_heads):
+    x = vectors(bsz=2, length=2, num_heads=num_heads).requires_grad_()
+    mask = padding([2, 1], 2)
+    # The power method in one random direction: each of the 192 would take 500 iterations, twice.
+    fast = options is CONVERGED
+    assert torch.autograd.gradcheck(
+        lambda y: srip(y, mask, **options), x, atol=1e-4, fast_mode=fast
+    )
+
+
+def test_default_power_method_is_close_from_below():
+    """8 heads of 32, at the start of training, near orthonormality and with a common part."""
+    for scale, common in ((1.0, 0.0), (32**-0.5, 0.0), (0.5, 0.5)):
+        x = vectors(1, 8, 500, 32, scale=scale) + common * vectors(1, 1, 500, 32, seed=1)
+        exact, exact_grad = value_and_grad(lambda y: srip(y, method="exact"), x)
+        power, grad = value_and_grad(srip, x)
+        assert 0.98 * exact < power <= exact * (1 + 1e-12)
+        assert torch.cosine_similarity(grad.flatten(), exact_grad.flatten(), dim=0) > 0.9
+    assert POWER_ITERATIONS == 2
+
+
+def test_eigenvalues_of_opposite_sign_and_equal_size_do_not_cancel():
+    """Two heads of norm 1 with cosine c: W = [[0, c], [c, 0]], eigenvalues c and -c."""
+    c = 0.6
+    x = torch.tensor([[1.0, 0.0], [c, (1 - c * c) ** 0.5]]).double()[None, :, None, :]
+    for method in ("exact", "power"):
+        assert float(srip(x, method=method)) == pytest.approx(c)
+
+
+@pytest.mark.parametrize("method", ["exact", "power"])
+def test_orthonormal_heads_give_zero(method):
+    """W = 0: the value and its subgradient are zero."""
+    x = torch.eye(4, 6, dtype=torch.float64)[None, :, None, :].expand(2, 4, 3, 6)
+    value, grad = value_and_grad(lambda y: srip(y, method=method), x)
+    assert value == 0 and not grad.any()
+
+
+@pytest.mark.parametrize("method", ["exact", "power"])
+def test_repeated_eigenvalues_have_a_gradient(method):
+    """Orthogonal heads of norm 2: sigma = 3 for all; the gradient is 2 (V u) u^T, so 4 long."""
+    x = 2 * torch.eye(4, 6, dtype=torch.float64)[None, :, None, :]
+    value, grad = value_and_grad(lambda y: srip(y, method=method), x)
+    assert value == pytest.approx(3.0)
+    assert float(grad.norm()) == pytest.approx(4.0)
+
+
+@pytest.mark.parametrize("shared", [1.0, 30.0, 1000.0])
+@pytest.mark.parametrize("num_heads", [2, 4, 8])
+def test_heads_that_share_a_component_have_the_exact_gradient(num_heads, shared):
+    """The power method has converged then, and what its last step starts from is rounding."""
+    x = vectors(num_heads=num_heads, length=64, seed=1).float()
+    x = x + shared * vectors(num_heads=1, length=64, seed=2).float()
+    _, exact = value_and_grad(lambda y: srip(y, method="exact"), x)
+    _, power = value_and_grad(srip, x)
+    assert float((power - exact).norm() / exact.norm()) < (0.03 if shared == 1.0 else 1e-3)
+
+
+@pytest.mark.parametrize("method", ["exact", "power"])
+def test_zero_heads_and_identical_heads(method):
+    """V = 0 gives W = -I, so 1; H heads alike, of norm 1, give eigenvalues H - 1 and -1."""
+    assert float(srip(torch.zeros(1, 4, 2, 6), method=method)) == pytest.approx(1.0)
+    one = torch.nn.functional.normalize(vectors(num_heads=1), dim=-1)
+    assert float(srip(one.expand(-1, 8, -1, -1), method=method)) == pytest.approx(7.0)
+
+
+@pytest.mark.parametrize("unit_vectors", [False, True])
+@pytest.mark.parametrize("method", ["exact", "power"])
+def test_padding_changes_nothing_and_gets_no_gradient(method, unit_vectors):
+    options = {"method": method, "unit_vectors": unit_vectors}
+    mask, x = padding([5, 0, 1]), vectors()
+    spoilt = x.masked_fill(mask[:, None, :, None], float("nan"))
+    wide = torch.cat([spoilt, torch.full_like(spoilt, float("inf"))], dim=2)
+    wide_mask = torch.cat([mask, torch.ones_like(mask)], dim=1)
+    value, grad = value_and_grad(lambda y: srip(y, mask, **options), x)
+    value2, grad2 = value_and_grad(lambda y: srip(y, wide_mask, **options), wide)
+    torch.testing.assert_close(value, value2, **EXACT)
+    torch.testing.assert_close(grad, grad2[:, :, :5], **EXACT)
+    assert not grad2[:, :, 5:].any()
+    assert float(srip(wide, torch.ones_like(wide_mask), **options)) == 0
+
+
+@settings(max_examples=30, deadline=None)
+@given(data=st.data(), method=st.sampled_from(["exact", "power"]))
+def test_order_of_heads_and_rotations_change_nothing(data, method):
+    num_heads = data.draw(st.integers(1, 6))
+    x = vectors(num_heads=num_heads, seed=data.draw(st.integers(0, 99)))
+    heads = data.draw(st.permutations(range(num_heads)))
+    rotation = torch.linalg.qr(vectors(1, 1, 6, 6, seed=data.draw(st.integers(0, 99)))[0, 0]).Q
+    torch.testing.assert_close(
+        srip(x[:, heads] @ rotation, method=method), srip(x, method=method), rtol=1e-8, atol=0
+    )
+
+
+@pytest.mark.parametrize("unit_vectors", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_computes_in_float32_even_under_autocast(dtype, unit_vectors):
+    x, options = vectors().to(dtype), {"unit_vectors": unit_vectors}
+    expected, expected_grad = value_and_grad(srip, x.double(), **options)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        value, grad = value_and_grad(srip, x, **options)
+    assert value.dtype == torch.float32 and grad.dtype == dtype
+    torch.testing.assert_close(value.double(), expected, rtol=1e-5, atol=1e-6)
+    eps = torch.finfo(dtype).eps
+    torch.testing.assert_close(grad.double(), expected_grad, rtol=4 * eps, atol=1e-5 + eps)
+
+
+def test_many_positions_take_several_calls_for_eigenvalues(monkeypatch):
+    """A GPU's library refuses too many matrices at once."""
+    x, mask = vectors(), padding([5, 2, 1])
+    expected = value_and_grad(srip, x, mask, method="exact")
+    sizes, eigh = [], torch.linalg.eigh
+    monkeypatch.setattr(orthogonality, "MOST_MATRICES", 4)
+    monkeypatch.setattr(torch.linalg, "eigh", lambda w: sizes.append(len(w)) or eigh(w))
+    torch.testing.assert_close(value_and_grad(srip, x, mask, method="exact"), expected)
+    assert sizes == [4, 4, 4, 3]
+
+
+def test_mean_cosine_is_the_literal_double_sum():
+    mask, x = padding([5, 2, 1]), vectors()
+    expected = -float(reference.cosine_disagreement(x, mask))
+    assert float(mean_pairwise_cosine(x, mask)) == pytest.approx(expected, rel=1e-9)
+
+
+BAD = {
+    "method is 'svd'; expected one of": lambda x: srip(x, method="svd"),
+    "iterations is -1; expected 0 or more": lambda x: srip(x, iterations=-1),
+    "x has dtype torch.int64": lambda x: srip(x.long()),
+    "padding_mask has dtype torch.float32": lambda x: srip(x, torch.ones(3, 5)),
+}
+
+
+@pytest.mark.parametrize("message", BAD)
+def test_impossible_arguments_are_refused(message):
+    with pytest.raises(ValueError) as raised:
+        BAD[message](vectors())
+    assert message in str(raised.value)
+
+
+@pytest.mark.parametrize("iterations, cosines", [(2, (0.88, 0.80)), (8, (0.97, 0.93))])
+def test_the_gradient_is_as_far_from_the_exact_one_as_documented(iterations, cosines):
+    for num_heads, expected in zip((8, 16), cosines, strict=True):
+        x = vectors(bsz=60, num_heads=num_heads, length=50, head_dim=64)
+        exact = value_and_grad(lambda x: srip(x, method="exact"), x)[1].flatten()
+        near = value_and_grad(lambda x: srip(x, iterations=iterations), x)[1].flatten()
+        cosine = torch.cosine_similarity(near, exact, dim=0)
+        assert float(cosine) == pytest.approx(expected, abs=0.02)

@@ -1,0 +1,122 @@
+"""Talking heads beside a slow oracle, at the identity, in decoding, and in what is recorded."""
+
+import math
+
+import pytest
+import torch
+
+from diverse_mha.methods.talking_heads import TalkingHeads
+from diverse_mha.models.attention import DiverseAttention
+from tests.toy import build_ours, check_beam_scores, log_probs, step_by_step, toy_batch
+
+C, H, B, T = 6, 3, 2, 4
+
+
+def talking(seed: int | None = 5, **options):
+    """A model whose maps are away from the identity, unless the seed is None."""
+    model = build_ours(cascade="talking-heads", **options)
+    if seed is not None:
+        torch.manual_seed(seed)
+        for name, parameter in model.named_parameters():
+            if "cascade" in name:
+                torch.nn.init.normal_(parameter, std=0.5)
+    return model
+
+
+def slow(q, k, v, masked, before, after):
+    """Shazeer et al. 2020 for one sentence: (H, T, D) lists in and out, masked (T, T)."""
+    heads, size = range(H), len(q[0][0])
+    logits = [
+        [[sum(a * b for a, b in zip(q[h][t], k[h][s], strict=True)) / math.sqrt(size)
+          for s in range(T)] for t in range(T)] for h in heads
+    ]  # fmt: skip
+    outputs = [[[0.0] * size for _ in range(T)] for _ in heads]
+    for t in range(T):
+        seen = [s for s in range(T) if not masked[t][s]]
+        weights = []
+        for head in heads:
+            mixed = [sum(logits[h][t][s] * before[h][head] for h in heads) for s in seen]
+            total = sum(map(math.exp, mixed))
+            weights.append([math.exp(x) / total for x in mixed])
+        for head in heads:
+            for place, s in enumerate(seen):
+                share = sum(weights[h][place] * after[h][head] for h in heads)
+                for d in range(size):
+                    outputs[head][t][d] += share * v[head][s][d]
+    return outputs
+
+
+def test_equals_the_equations_number_by_number():
+    torch.manual_seed(2)
+    seam = TalkingHeads(H).double()
+    for parameter in seam.parameters():
+        torch.nn.init.normal_(parameter)
+    module = DiverseAttention(C, H, self_attention=True, cascade=seam).double().eval()
+    x = torch.randn(B, T, C, dtype=torch.float64)
+    wanted = ("queries", "keys", "values", "weights", "outputs")
+    states = module(x, None, causal=True, wanted=wanted).states
+    masked = torch.ones(T, T).triu(1).bool().tolist()
+    maps = seam.before.tolist(), seam.after.tolist()
+    for b in range(B):
+        q, k, v = (y[b].tolist() for y in (states.queries, states.keys, states.values))
+        expected = torch.tensor(slow(q, k, v, masked, *maps), dtype=torch.float64)
+        torch.testing.assert_close(states.outputs[b], expected, rtol=1e-9, atol=1e-12)
+    # What is recorded are distributions, before the second map, as measures of weights need.
+    torch.testing.assert_close(states.weights.sum(-1), torch.ones(B, H, T, dtype=torch.float64))
+
+
+def test_gradients_are_right():
+    torch.manual_seed(3)
+    logits = torch.randn(1, H, 2, 3, dtype=torch.float64, requires_grad=True)
+    maps = [torch.randn(H, H, dtype=torch.float64, requires_grad=True) for _ in range(2)]
+
+    def call(x, before, after):
+        seam = TalkingHeads(H)
+        del seam.before, seam.after
+        seam.before, seam.after = before, after
+        return seam.after_softmax(seam(x, None).softmax(-1))
+
+    assert torch.autograd.gradcheck(call, (logits, *maps))
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_starts_as_the_model_without(training):
+    plain, ours = build_ours().double(), talking(None).double()
+    missing = ours.load_state_dict(plain.state_dict(), strict=False)
+    assert len(missing.missing_keys) == 12 and not missing.unexpected_keys
+    batch = toy_batch()["net_input"]
+    outputs = [model.train(training)(**batch)[0] for model in (plain, ours)]
+    torch.testing.assert_close(*outputs)
+
+
+def test_every_map_gets_a_gradient_in_the_first_layer_too():
+    model = talking().train()
+    model(**toy_batch()["net_input"])[0].square().mean().backward()
+    maps = [p for name, p in model.named_parameters() if "cascade" in name]
+    assert len(maps) == 12 and all(p.grad.abs().sum() > 0 for p in maps)
+
+
+def test_padding_and_later_words_stay_hidden():
+    model = talking().double().eval()
+    batch, wide = toy_batch(), toy_batch(extra_padding=3)
+    real, wide_real = batch["target"].ne(1), wide["target"].ne(1)
+    torch.testing.assert_close(log_probs(model, batch)[real], log_probs(model, wide)[wide_real])
+
+
+def test_decoding_step_by_step_and_beams_are_the_full_pass():
+    model = talking().eval()
+    batch = toy_batch()
+    real = batch["net_input"]["prev_output_tokens"].ne(1)
+    full, steps = log_probs(model, batch), step_by_step(model, batch)
+    torch.testing.assert_close(full[real], steps[real], rtol=0, atol=1e-5)
+    check_beam_scores(model, batch)
+
+
+def test_options_of_the_cascades_do_not_go_with_it():
+    with pytest.raises(ValueError, match="--attention-noise 1.0 has no effect with --cascade talk"):
+        talking(attention_noise=1.0)
+    with pytest.raises(ValueError, match=r"noise 1.0 .* and with any method if it is 0.0"):
+        build_ours("transformer_coda", cascade="talking-heads")
+    build_ours("transformer_coda", cascade="talking-heads", attention_noise=0.0)
+    with pytest.raises(ValueError, match="num_heads is 0; expected a whole number, 1 or more"):
+        TalkingHeads(0)
