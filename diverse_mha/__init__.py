@@ -27,7 +27,7 @@ logging.getLogger("fairseq.tasks.text_to_speech").addFilter(
 
 def register() -> None:
     """Register everything with fairseq, and mend what needs mending there. Harmless to repeat."""
-    from diverse_mha import compat, criterions, models, tasks  # noqa: F401
+    from diverse_mha import criterions, models, tasks  # noqa: F401
 
 
 # While the package is imported for ``python -m diverse_mha.x``, the command's name is -m.

@@ -70,7 +70,9 @@ def test_an_unknown_option_names_the_help_that_lists_the_known_ones(monkeypatch)
 @pytest.mark.integration
 def test_fairseq_does_not_ask_for_tensorboardx():
     # Which set-up installs for the tests, and a wheel does not.
-    code = "import sys; sys.modules['tensorboardX'] = None; import diverse_mha.compat"
+    code = (
+        "import sys; sys.modules['tensorboardX'] = None; import diverse_mha.fairseq_fixes.install"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0 and not done.stderr, done.stderr
 

@@ -3,6 +3,7 @@
 import ast
 import graphlib
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ PACKAGE = Path(__file__).parents[1] / "diverse_mha"
 LEVELS = {
     "common": 0,
     "attention": 1,
-    "compat": 1,
+    "fairseq_fixes": 1,
     "corpora": 1,
     "measures": 2,
     "methods": 2,
@@ -118,3 +119,19 @@ def test_importing_registers_whatever_was_imported_before():
         "assert 'transformer_coda' in m.ARCH_MODEL_REGISTRY"
     )
     subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True)
+
+
+def test_every_fix_says_what_breaks_without_it_and_where_that_was_seen():
+    helpers = {
+        "__init__",
+        "checkpoint_types",
+        "install",
+        "literals",
+        "old_checkpoints",
+        "replacing",
+    }
+    files = {path.stem: path for path in (PACKAGE / "fairseq_fixes").glob("*.py")}
+    assert helpers <= set(files) and len(files) > 20
+    for name in set(files) - helpers:
+        said = ast.get_docstring(ast.parse(files[name].read_text()))
+        assert re.search(r"fairseq-fixed\s0\.12\.3\.1", said), name

@@ -31,7 +31,7 @@ class DiverseDecoder(TransformerDecoderBase):
     encoder (language models).
     """
 
-    aligns_in_training = False  # compat.py sets it where fairseq's criterion asks for alignments
+    aligns_in_training = False  # start_of_training.py sets it where fairseq's criterion asks for it
 
     def __init__(self, cfg, dictionary, embed_tokens, seams: Seams, no_encoder_attn: bool = False):
         self._seams, self._built = seams, 0  # fairseq's constructor builds the layers

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from diverse_mha.attention.core import OpenHeads
 from diverse_mha.common.errors import OptionError
-from diverse_mha.common.starting_point import FINETUNE
+from diverse_mha.fairseq_fixes.starting_point import FINETUNE
 from diverse_mha.models.config import method_options
 
 logger = logging.getLogger(__name__)

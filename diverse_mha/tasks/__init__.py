@@ -1,6 +1,6 @@
 """The tasks; importing this registers them with fairseq."""
 
-from diverse_mha import compat  # noqa: F401  first of all
+from diverse_mha.fairseq_fixes import install  # noqa: F401  first of all
 from diverse_mha.tasks.sentence_classification import SentenceClassificationTask
 from diverse_mha.tasks.text import DiverseLanguageModelingTask, DiverseTranslationTask
 

@@ -30,7 +30,7 @@ from diverse_mha.common.machine import cores
 from diverse_mha.common.options import as_keys, flag
 from diverse_mha.common.places import CONFIGS, USER_DIR, check_data_folder
 from diverse_mha.common.processes import Command, Interrupted, end, import_path, stoppable
-from diverse_mha.common.starting_point import LAST, check_start
+from diverse_mha.fairseq_fixes.starting_point import LAST, check_start
 
 USAGE = """\
 usage: {train} [--processes N] DATA [options of fairseq-train]
@@ -147,7 +147,9 @@ def check_job_start(job: Job) -> None:
     given = [job.setting("checkpoint", key) for key in STARTS]
     save_dir, restore, *others = [None if name in ("None", "null") else name for name in given]
     names = [save_dir or "checkpoints", restore or LAST, *others]
-    if any("${" in (name or "") for name in names):  # compat.py looks when Hydra has filled it in
+    if any(
+        "${" in (name or "") for name in names
+    ):  # fairseq_fixes looks when Hydra has filled it in
         return
     check_start(*names, suffix=job.setting("checkpoint", "checkpoint_suffix") or "", exists=_there)
 

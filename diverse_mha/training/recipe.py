@@ -32,7 +32,7 @@ def explain(job: launch.Job, error: BaseException) -> UserError:
             f"{word}: Hydra cannot read the value; put the value in quotes, \"KEY='VALUE'\", with "
             "\\' for an apostrophe in it, or correct it"
         )
-    from diverse_mha.common.missing_options import having
+    from diverse_mha.fairseq_fixes.missing_options import having
 
     said: list[str] = []
     while error is not None:

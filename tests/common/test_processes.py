@@ -13,7 +13,7 @@ from fairseq.dataclass.configs import CheckpointConfig
 
 from diverse_mha.common.errors import OptionError
 from diverse_mha.common.processes import ended_in_order, hold, run_to_end
-from tests.common.test_starting_point import Trainer
+from tests.fairseq_fixes.test_starting_point import Trainer
 
 #: A process that holds a folder, says whether it does, and waits; with "fork" it leaves a child.
 HOLDS = """

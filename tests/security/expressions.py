@@ -20,8 +20,8 @@ from fairseq.registry import REGISTRIES
 from fairseq.tasks import TASK_REGISTRY
 from omegaconf import OmegaConf
 
-from diverse_mha.common import checkpoint_options
 from diverse_mha.common.errors import UserError
+from diverse_mha.fairseq_fixes import checkpoint_options
 
 CANARY = "canary"
 EXPRESSION = f"__import__('os').system('touch {CANARY}')"

@@ -11,8 +11,8 @@ from collections import Counter
 import pytest
 import torch
 
-from diverse_mha.common.checkpoint_options import check_options
 from diverse_mha.common.errors import UserError
+from diverse_mha.fairseq_fixes.checkpoint_options import check_options
 from tests.bad_input.harness import FAIRSEQ, start
 from tests.security.expressions import (
     EXPRESSION,

@@ -15,9 +15,9 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.models.transformer import TransformerModel
 from fairseq.tasks import TASK_REGISTRY
 
-from diverse_mha.common import checkpoint_options
 from diverse_mha.common.errors import OptionError
 from diverse_mha.common.options import flag
+from diverse_mha.fairseq_fixes import checkpoint_options
 from tests.security.expressions import (
     CANARY,
     EXPRESSION,

@@ -8,7 +8,7 @@ ones, which ends in a ValueError (fairseq-fixed 0.12.3.1).
 from fairseq import options
 
 from diverse_mha.common.errors import OptionError
-from diverse_mha.common.replacing import in_place_of
+from diverse_mha.fairseq_fixes.replacing import in_place_of
 
 
 @in_place_of(options, "parse_args_and_arch")

@@ -14,7 +14,7 @@ from fairseq.data.iterators import EpochBatchIterator
 
 from diverse_mha.common.errors import OptionError
 from diverse_mha.common.options import flag
-from diverse_mha.common.replacing import in_place_of
+from diverse_mha.fairseq_fixes.replacing import in_place_of
 
 logger = logging.getLogger(__name__)
 #: What batches depend on, beside the data: in fairseq's code, and as an option.

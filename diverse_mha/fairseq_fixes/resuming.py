@@ -1,12 +1,16 @@
-"""A training that goes on: its place in the epoch, its end, and how much an update is."""
+"""A training that goes on: its place in the epoch, its end, and how much an update is.
+
+fairseq-fixed 0.12.3.1 leaves data out, or reads some twice, with another number of processes, and
+makes an update more of a run that has all of them.
+"""
 
 import logging
 from contextlib import contextmanager
 
 from fairseq.data.iterators import EpochBatchIterator
 
-from diverse_mha.common.epoch_parts import note_limits, same_examples
-from diverse_mha.common.time_left import NOTHING_LEFT
+from diverse_mha.fairseq_fixes.epoch_parts import note_limits, same_examples
+from diverse_mha.fairseq_fixes.time_left import NOTHING_LEFT
 
 logger = logging.getLogger(__name__)
 

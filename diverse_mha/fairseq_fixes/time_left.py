@@ -1,4 +1,7 @@
-"""How long a training is, said at its start, and how long it takes, said when that is known."""
+"""How long a training is, said at its start, and how long it takes, said when that is known.
+
+fairseq-fixed 0.12.3.1 says neither.
+"""
 
 import logging
 import math

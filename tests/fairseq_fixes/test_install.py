@@ -26,9 +26,9 @@ from fairseq.dataclass.configs import CheckpointConfig
 from fairseq.tasks import TASK_REGISTRY, FairseqTask, LegacyFairseqTask
 from fairseq.trainer import Trainer
 
-from diverse_mha import compat, tasks  # noqa: F401 (registers)
-from diverse_mha.common import same_run, time_left
+from diverse_mha import tasks  # noqa: F401 (registers)
 from diverse_mha.common.errors import OptionError
+from diverse_mha.fairseq_fixes import safe_loading, same_run, start_of_training, time_left
 
 
 def test_plain_values_of_fairseqs_checkpoints_load(tmp_path):
@@ -44,7 +44,7 @@ def test_plain_values_of_fairseqs_checkpoints_load(tmp_path):
 
 
 def test_nothing_that_runs_code_is_listed():
-    listed = [i[0] if isinstance(i, tuple) else i for i in compat.plain_classes()]
+    listed = [i[0] if isinstance(i, tuple) else i for i in safe_loading.plain_classes()]
     functions = [item for item in listed if not isinstance(item, type)]
     names = {getattr(item, "__name__", str(item)) for item in functions}
     assert names <= {"_reconstruct", "scalar", "typing.Any", "Any"}
@@ -294,7 +294,7 @@ def test_the_best_score_of_a_training_is_not_that_of_the_next(tmp_path):
 
 
 def test_a_folder_is_held_by_the_process_that_writes_to_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(compat, "hold", lambda folder: False)
+    monkeypatch.setattr(start_of_training, "hold", lambda folder: False)
     config, trainer = training(tmp_path)
     trainer.load_checkpoint.return_value = None
     with pytest.raises(ValueError, match="another training is at work there"):
@@ -371,7 +371,7 @@ def test_a_run_that_goes_on_is_compared_with_its_checkpoint(tmp_path, monkeypatc
     config, trainer = training(tmp_path)
     trainer.load_checkpoint.return_value = None
     read = {"path": str(tmp_path / "checkpoint_last.pt"), "cfg": {"common": {"seed": 1}}}
-    monkeypatch.setattr(compat, "_last_read", read)
+    monkeypatch.setattr(start_of_training, "last_read", read)
     compared = []
     monkeypatch.setattr(same_run, "check_same_run", lambda *words: compared.append(words[:3]) or [])
     checkpoint_utils.load_checkpoint(config, trainer)

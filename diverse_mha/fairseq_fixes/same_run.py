@@ -1,4 +1,7 @@
-"""Whether a training that goes on is the run that was begun, by its options then and now."""
+"""Whether a training that goes on is the run that was begun, by its options then and now.
+
+fairseq-fixed 0.12.3.1 goes on with whatever options it is given, without a word.
+"""
 
 import logging
 import os
@@ -8,7 +11,7 @@ from typing import Any, NamedTuple
 
 from diverse_mha.common.errors import OptionError
 from diverse_mha.common.options import flag, same_value
-from diverse_mha.common.starting_point import FINETUNE, LAST
+from diverse_mha.fairseq_fixes.starting_point import FINETUNE, LAST
 
 logger = logging.getLogger(__name__)
 

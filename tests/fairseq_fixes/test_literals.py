@@ -2,7 +2,7 @@
 
 import pytest
 
-from diverse_mha.common.literals import LONGEST_LIST, LONGEST_TEXT, evaluate_literal
+from diverse_mha.fairseq_fixes.literals import LONGEST_LIST, LONGEST_TEXT, evaluate_literal
 
 PLAIN = [
     "10000,50000,200000",

@@ -6,7 +6,7 @@ number of the sentence in the data: an IndexError for every batch but the first.
 
 from fairseq.search import DiverseBeamSearch
 
-from diverse_mha.common.replacing import in_place_of
+from diverse_mha.fairseq_fixes.replacing import in_place_of
 
 
 @in_place_of(DiverseBeamSearch, "step")

@@ -1,8 +1,8 @@
 """What the options in a checkpoint may say: known names, plain values, no files.
 
-torch's safe loader builds no code out of a checkpoint, but fairseq goes on to build models by
-the names in it and to evaluate and open what its options say. So they are looked at first, in
-the form in which they lie in the file.
+torch's safe loader builds no code out of a checkpoint, but fairseq-fixed 0.12.3.1 goes on to build
+models by the names in it and to evaluate and open what its options say. So they are looked at
+first, in the form in which they lie in the file.
 """
 
 import re
@@ -17,9 +17,9 @@ from fairseq.registry import REGISTRIES
 from fairseq.tasks import TASK_REGISTRY
 from omegaconf import OmegaConf, open_dict
 
-from diverse_mha.common.checkpoint_types import check_types, shorten
 from diverse_mha.common.errors import OptionError
-from diverse_mha.common.literals import evaluate_literal
+from diverse_mha.fairseq_fixes.checkpoint_types import check_types, shorten
+from diverse_mha.fairseq_fixes.literals import evaluate_literal
 
 #: What a checkpoint may name of fairseq's. What other packages register was imported by the user.
 ALLOWED = {

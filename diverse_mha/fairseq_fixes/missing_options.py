@@ -15,7 +15,7 @@ from fairseq.tasks import TASK_DATACLASS_REGISTRY
 
 from diverse_mha.common.errors import OptionError
 from diverse_mha.common.options import flag
-from diverse_mha.common.replacing import in_place_of
+from diverse_mha.fairseq_fixes.replacing import in_place_of
 
 
 @in_place_of(options, "parse_args_and_arch")

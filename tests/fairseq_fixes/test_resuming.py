@@ -12,7 +12,7 @@ from fairseq.data.iterators import EpochBatchIterator
 from fairseq.tasks import FairseqTask
 
 import diverse_mha  # noqa: F401  which mends fairseq's tasks
-from diverse_mha.common.resuming import note_processes, same_place
+from diverse_mha.fairseq_fixes.resuming import note_processes, same_place
 
 
 class Numbers(FairseqDataset):

@@ -10,7 +10,7 @@ So runs train on other batches than before where a batch was dropped: see CHANGE
 import numpy as np
 from fairseq.data import FairseqDataset
 
-from diverse_mha.common.replacing import in_place_of
+from diverse_mha.fairseq_fixes.replacing import in_place_of
 
 
 @in_place_of(FairseqDataset, "batch_by_size")

@@ -11,7 +11,7 @@ from omegaconf import MISSING, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from diverse_mha.common.errors import OptionError
-from diverse_mha.common.literals import evaluate_literal
+from diverse_mha.fairseq_fixes.literals import evaluate_literal
 
 
 def shorten(value: Any) -> str:

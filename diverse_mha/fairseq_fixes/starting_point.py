@@ -1,8 +1,8 @@
 """The checkpoint that a training starts from: what fairseq would open, looked for beforehand.
 
-fairseq takes the names as they stand, not below ``--save-dir``, and where there is no such file
-it trains from scratch and says so in one line among many. ``launch.py`` asks here before fairseq
-is imported, ``compat.py`` for every other way of training.
+fairseq-fixed 0.12.3.1 takes the names as they stand, not below ``--save-dir``, and where there is
+no such file it trains from scratch and says so in one line among many. ``launch.py`` asks here
+before fairseq is imported, ``start_of_training.py`` for every other way of training.
 """
 
 import os

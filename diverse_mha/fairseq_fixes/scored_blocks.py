@@ -1,13 +1,14 @@
 """``fairseq-eval-lm`` without the blocks that its model cannot read.
 
-It leaves them out, by default all but the last block, and prints the perplexity of the rest: 1.00
-where there is none. Wrapped is fairseq's own task, which is that command's default.
+fairseq-fixed 0.12.3.1 leaves them out, by default all but the last block, and prints the perplexity
+of the rest: 1.00 where there is none. Wrapped is fairseq's own task, which is that command's
+default.
 """
 
 from fairseq.tasks.language_modeling import LanguageModelingTask
 
 from diverse_mha.common.errors import OptionError
-from diverse_mha.common.replacing import in_place_of
+from diverse_mha.fairseq_fixes.replacing import in_place_of
 
 
 @in_place_of(LanguageModelingTask, "eval_lm_dataloader")

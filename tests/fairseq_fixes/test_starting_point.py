@@ -12,7 +12,7 @@ from diverse_mha.attention import AGGREGATION
 from diverse_mha.common.errors import OptionError
 from diverse_mha.common.methods import Method
 from diverse_mha.common.options import option
-from diverse_mha.common.starting_point import LAST, check_start
+from diverse_mha.fairseq_fixes.starting_point import LAST, check_start
 from diverse_mha.methods.term import TERMS
 from tests.criterions.test_terms import criterion
 from tests.toy import build_ours

@@ -1,4 +1,4 @@
-"""The best checkpoints, by any score.
+"""The best checkpoints, by any score (fairseq-fixed 0.12.3.1).
 
 ``--keep-best-checkpoints`` by a score below zero, such as the value of a term: fairseq finds what
 it has kept by the score in the file's name, and its pattern knows no minus sign; nothing was found,
@@ -15,7 +15,7 @@ import math
 
 from fairseq import checkpoint_utils
 
-from diverse_mha.common.replacing import in_place_of
+from diverse_mha.fairseq_fixes.replacing import in_place_of
 
 
 @in_place_of(checkpoint_utils, "checkpoint_paths")

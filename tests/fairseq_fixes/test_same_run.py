@@ -3,8 +3,8 @@
 import pytest
 
 from diverse_mha.common.errors import OptionError
-from diverse_mha.common.same_run import changes, check_same_run, say_changes
-from diverse_mha.common.starting_point import LAST
+from diverse_mha.fairseq_fixes.same_run import changes, check_same_run, say_changes
+from diverse_mha.fairseq_fixes.starting_point import LAST
 
 TERMS_SAVED = {"hsic_weight": 0.0, "disagreement_weight": "encoder=1,cross=0.5"}
 SAVED = {"common": {"seed": 1}, "criterion": TERMS_SAVED, "model": {"drophead": 0.1}}

@@ -1,7 +1,8 @@
 """No checkpoint runs code: fairseq reads literals, and options are checked before they are used.
 
-fairseq offers no hooks for either. Its modules are given a reader of literals under the name
-``eval``, and the functions that read options from a checkpoint and build from them are wrapped.
+fairseq-fixed 0.12.3.1 evaluates options as Python, and offers no hooks. Its modules are given a
+reader of literals under the name ``eval``, and the functions that read options from a checkpoint
+and build from them are wrapped.
 """
 
 import sys
@@ -14,10 +15,10 @@ from fairseq.data import encoders
 from hydra.errors import HydraException
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
-from diverse_mha.common.checkpoint_options import check_options, culprits, evaluate_option
 from diverse_mha.common.errors import OptionError, UserError, describe_os_error
 from diverse_mha.common.options import flag
-from diverse_mha.common.replacing import in_place_of
+from diverse_mha.fairseq_fixes.checkpoint_options import check_options, culprits, evaluate_option
+from diverse_mha.fairseq_fixes.replacing import in_place_of
 
 #: What building from wrong options raises, beside what callers look for: a RuntimeError for
 #: parameters of another shape, an AssertionError for data that do not fit.

@@ -8,7 +8,7 @@ import pytest
 from fairseq import checkpoint_utils
 from fairseq.dataclass.configs import CheckpointConfig
 
-from diverse_mha import compat  # noqa: F401  what is tested
+from diverse_mha.fairseq_fixes import install  # noqa: F401  what is tested
 
 
 class Trainer:

@@ -1,0 +1,72 @@
+"""Command lines that fairseq misunderstands.
+
+fairseq-fixed 0.12.3.1 ends in a traceback for fairseq-validate without ``--task``, a value with
+``${`` in it, and a language model with a task of translation.
+"""
+
+from fairseq import options
+from fairseq.models import ARCH_MODEL_REGISTRY, FairseqEncoderDecoderModel, FairseqLanguageModel
+from fairseq.tasks import TASK_REGISTRY
+from fairseq.tasks.language_modeling import LanguageModelingTask
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from diverse_mha.common.errors import OptionError
+from diverse_mha.common.options import flag
+from diverse_mha.common.places import NOT_FILLED_IN
+from diverse_mha.fairseq_fixes.replacing import in_place_of
+
+
+@in_place_of(options, "parse_args_and_arch")
+def give_validation_a_task(parse, parser, *args, **kwargs):
+    """Let fairseq-validate parse its command line by the task that fairseq-generate has.
+
+    It has no default, and ends in a KeyError without ``--task``. Only the options come from it:
+    what is validated is the task of the checkpoint.
+    """
+    if parser.get_default("task") is None:
+        parser.set_defaults(task="translation")
+    return parse(parser, *args, **kwargs)
+
+
+@in_place_of(options, "parse_args_and_arch")
+def refuse_what_would_be_filled_in(parse, *args, **kwargs):
+    """Refuse a value with ``${``, such as a folder's name, which OmegaConf takes for a reference.
+
+    Raises:
+        OptionError: naming the option and the value, if it refers to nothing.
+    """
+    parsed = parse(*args, **kwargs)
+    for name, value in vars(parsed[0] if isinstance(parsed, tuple) else parsed).items():
+        if isinstance(value, str) and "${" in value:
+            try:
+                OmegaConf.to_container(OmegaConf.create({name: value}), resolve=True)
+            except OmegaConfBaseException as error:
+                raise OptionError(f"{flag(name)} {value}: {NOT_FILLED_IN}") from error
+    return parsed
+
+
+@in_place_of(options, "parse_args_and_arch")
+def check_task_of_model(parse, *args, **kwargs):
+    """Refuse a language model without its task, which fairseq's default is not, and the reverse.
+
+    fairseq then stumbles over what the one expects of the other.
+
+    Raises:
+        OptionError: naming both, and the task to give.
+    """
+    parsed = parse(*args, **kwargs)
+    given = parsed[0] if isinstance(parsed, tuple) else parsed
+    arch, task = getattr(given, "arch", None), getattr(given, "task", None)
+    model = ARCH_MODEL_REGISTRY.get(arch)
+    if model is None or not model.__module__.startswith("diverse_mha."):
+        return parsed
+    is_text_model = issubclass(model, FairseqLanguageModel)
+    if is_text_model and not hasattr(given, "tokens_per_sample"):
+        wanted = "diverse_language_modeling"
+    elif not is_text_model and issubclass(TASK_REGISTRY.get(task, object), LanguageModelingTask):
+        pairs = issubclass(model, FairseqEncoderDecoderModel)
+        wanted = "diverse_translation" if pairs else "sentence_classification"
+    else:
+        return parsed
+    raise OptionError(f"--arch {arch}: does not go with --task {task}; give --task {wanted}")

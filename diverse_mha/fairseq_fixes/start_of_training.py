@@ -1,0 +1,83 @@
+"""What is looked at before the first batch.
+
+fairseq-fixed 0.12.3.1 trains from scratch where the checkpoint to start from is missing, goes on as
+another run, and makes one update more of a run that has all of them.
+"""
+
+import sys
+from contextlib import nullcontext
+
+from fairseq import checkpoint_utils
+from fairseq.file_io import PathManager
+
+from diverse_mha.common.errors import OptionError
+from diverse_mha.common.processes import hold
+from diverse_mha.fairseq_fixes.checkpoint_options import check_readable
+from diverse_mha.fairseq_fixes.replacing import in_place_of
+from diverse_mha.fairseq_fixes.resuming import same_place, say_batch, stop_if_done
+from diverse_mha.fairseq_fixes.safe_loading import last_read
+from diverse_mha.fairseq_fixes.same_run import compare_runs, say_changes
+from diverse_mha.fairseq_fixes.starting_point import FINETUNE, check_settings, check_start
+from diverse_mha.fairseq_fixes.time_left import say_length
+
+
+@in_place_of(checkpoint_utils, "load_checkpoint")
+def check_and_load(load, cfg, trainer, **passed):
+    """Look at a training once more before it starts, where fairseq hands out all of it.
+
+    The size of an update is said, which grows with the number of GPUs. A checkpoint that lacks a
+    part of ours may be fine-tuned (:mod:`diverse_mha.models.warm_start`).
+
+    Raises:
+        OptionError: if another training is at work in the folder, the checkpoint to start from is
+            not there, does not fit, is of another method or seed or has all updates that were
+            asked for, the criterion cannot do with the model, or checkpoints would be refused
+            when read.
+    """
+    criterion = trainer.get_criterion()
+    ours = hasattr(criterion, "check_model")
+    check_settings(trainer.cfg, cfg.best_checkpoint_metric, ours)
+    check_readable(trainer.cfg)
+    if trainer.is_data_parallel_master and not cfg.no_save and not hold(cfg.save_dir):
+        raise OptionError(
+            f"--save-dir {cfg.save_dir}: another training is at work there; wait for it to "
+            "end, or name another"
+        )
+    # The best score so far outlives a training where several run in one process, as in a
+    # sweep; a resumed one finds its own in the checkpoint.
+    vars(checkpoint_utils.save_checkpoint).pop("best", None)
+    for module in ("fairseq_cli.train", "__main__"):  # likewise what --patience counts
+        stop = getattr(sys.modules.get(module), "should_stop_early", None)
+        vars(stop).clear() if stop else None
+    option, path = check_start(
+        cfg.save_dir,
+        cfg.restore_file,
+        cfg.finetune_from_model,
+        getattr(cfg, "continue_once", None),
+        suffix=trainer.checkpoint_suffix or "",
+        exists=PathManager.exists,
+    )
+    decoder = getattr(trainer.get_model(), "decoder", None)
+    if hasattr(decoder, "aligns_in_training"):
+        decoder.aligns_in_training = hasattr(criterion, "alignment_lambda")
+    if ours:
+        criterion.check_model(trainer.get_model())
+    loading = getattr(trainer.get_model(), "loading", None)
+    try:
+        warm = loading(path, warm=option == FINETUNE) if loading else nullcontext()
+        with warm, same_place(trainer.cfg):
+            loaded = load(cfg, trainer, **passed)
+    except Exception as error:
+        # The options say more than what follows from them.
+        compare_runs(trainer, option, path, last_read, fits=False)
+        # fairseq begins an average of weights that it has let go of.
+        if isinstance(error, KeyError) and trainer.cfg.ema.store_ema and error.args == ("model",):
+            raise OptionError(f"--store-ema: {path} has no average to go on with") from error
+        if isinstance(error, AssertionError) and "please reset the optimizer" in str(error):
+            raise OptionError(f"{path}: {error}") from error
+        raise
+    say_changes(path, compare_runs(trainer, option, path, last_read))
+    stop_if_done(trainer, path, *loaded)
+    say_batch(trainer.cfg)
+    say_length(trainer, loaded[1])
+    return loaded
