@@ -61,6 +61,8 @@ def _time(trainer, begun: int, end: int) -> None:
             since.extend((done, now))
         elif done >= begun + MEASURED:
             trainer.train_step = step
+            if done >= end:
+                return result
             seconds = (now - since[1]) / (done - since[0])
             text = "%.2f s an update: about %s left for %s updates"
             logger.info(text, seconds, duration(seconds * (end - done)), f"{end - done:,}")

@@ -335,11 +335,17 @@ def test_what_is_left_to_train_is_said_and_no_more_is_trained(
     assert caplog.messages[-1] == "done training in 9.0 seconds"  # of another training
 
 
-def test_after_a_hundred_updates_the_time_left_is_said(tmp_path, caplog, monkeypatch):
+@pytest.mark.parametrize(
+    ("updates", "expected"),
+    [(1100, ["2.00 s an update: about 33 min left for 1,000 updates"]), (100, [])],
+)
+def test_after_a_hundred_updates_the_time_left_is_said(
+    updates, expected, tmp_path, caplog, monkeypatch
+):
     caplog.set_level(logging.INFO)
     config, trainer = training(tmp_path)
     trainer.load_checkpoint.return_value = None
-    trainer.cfg.optimization.max_update = 1100
+    trainer.cfg.optimization.max_update = updates
     clock = iter(range(0, 10_000, 2))
     monkeypatch.setattr(time_left.time, "monotonic", lambda: next(clock))
     step = trainer.train_step
@@ -349,7 +355,7 @@ def test_after_a_hundred_updates_the_time_left_is_said(tmp_path, caplog, monkeyp
         trainer.train_step([])
     assert step.call_count == 119 and trainer.train_step is step
     told = [line for line in caplog.messages if "left" in line]
-    assert told == ["2.00 s an update: about 33 min left for 1,000 updates"]
+    assert told == expected
 
 
 def test_the_size_of_an_update_is_said(tmp_path, caplog):
