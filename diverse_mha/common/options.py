@@ -14,7 +14,7 @@ from diverse_mha.common.errors import OptionError
 
 
 def flag(name: str) -> str:
-    """Spell an option as on the command line: ``hsic_on`` is ``--hsic-on``."""
+    """Spell an option as on the command line: ``logits_on`` is ``--logits-on``."""
     return "--" + name.replace("_", "-")
 
 

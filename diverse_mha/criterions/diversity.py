@@ -25,7 +25,7 @@ from diverse_mha.criterions.schedule import updates_done
 # the second the sample sizes of the batches that they are of. Under layer drop "/COMPONENT" is
 # added: a component without a layer in some batches has a mean over the others of its own.
 _PREFIX, _SIZE = "term/", "term_size/"
-# HSIC may be far below 1; fairseq prints six significant digits of what is left.
+# A term may be far below 1; fairseq prints six significant digits of what is left.
 _DIGITS = 10
 
 
