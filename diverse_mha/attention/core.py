@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .masks import causal_bias, lowest_bias
-from .states import HeadStates
+from diverse_mha.attention.masks import causal_bias, lowest_bias
+from diverse_mha.attention.states import HeadStates
 
 _FEW_KEYS = 256
 

@@ -4,9 +4,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .core import Attended, OpenHeads, check_heads
-from .masks import lowest_bias
-from .states import check_state_names
+from diverse_mha.attention.core import Attended, OpenHeads, check_heads
+from diverse_mha.attention.masks import lowest_bias
+from diverse_mha.attention.states import check_state_names
 
 
 class MultiheadAttention(OpenHeads, nn.MultiheadAttention):

@@ -41,7 +41,7 @@ def explain(option: str, words: Sequence[str], default=lambda name: None) -> Non
     """Refuse an option if something that was not chosen has it.
 
     Args:
-        option: such as ``--hsic-weight``.
+        option: such as ``--drophead``.
         words: the command line.
         default: what a choice is, by name, if it is not on the command line.
 
