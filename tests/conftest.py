@@ -2,9 +2,14 @@
 
 import contextlib
 import os
+import signal
 import sys
 
 from tests import warm
+
+# What a shell starts in the background ignores Ctrl-C, and so would the commands that tests stop.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_configure(config):

@@ -193,7 +193,7 @@ def test_ctrl_c_ends_a_command_with_several_jobs(tmp_path):
     """The whole command at the smoke scale; its trainings end with it, and it says how to go on."""
     words = ["reproduce", "yun2021", "table-7", "--scale", "smoke", "--jobs", "2"]
     words += ["--updates", "1000000", "--out", str(tmp_path)]
-    root = Path(__file__).parents[3]
+    root = Path(__file__).parents[2]
     command = subprocess.Popen(
         [sys.executable, "-m", "diverse_mha.cli", *words],
         stdout=subprocess.PIPE,
