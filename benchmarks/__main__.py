@@ -4,12 +4,10 @@ import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 
 import torch
 
 from benchmarks.batches import LONGEST, batches_for, describe, rounds_of, stand_in_task, to_device
-from benchmarks.ceiling import count_operations
 from benchmarks.checks import CheckError, gather, judge
 from benchmarks.memory import peak_memory
 from benchmarks.options import (
@@ -20,15 +18,13 @@ from benchmarks.options import (
     check_models,
     result_of,
 )
-from benchmarks.ranges import LEAST_ROUNDS, add, format_ranges, read
 from benchmarks.report import MIB, describe_machine, format_table, ratio
 from benchmarks.rounds import bar, clock_for, run_rounds
 from benchmarks.shapes import SHAPES, LanguageModelShape
 from benchmarks.training import Outcome, Trainee, train_twice
-from benchmarks.variants import LANGUAGE_MODEL_VARIANTS, STOCK, VARIANTS, variants_of
+from benchmarks.variants import LANGUAGE_MODEL_VARIANTS, VARIANTS, variants_of
 from diverse_mha.common.arguments import OneLineParser, add_number, called
 from diverse_mha.common.errors import UserError, run_cli
-from diverse_mha.common.places import check_folder
 
 CHECK_TOKENS = 500  # tokens in the batch of the correctness check, which is not timed
 HEADINGS = (
@@ -63,11 +59,6 @@ def build_parser() -> argparse.ArgumentParser:
         "--compile", action="store_true", help="train our models with --compile, where they have it"
     )
     add_output(parser)
-    parser.add_argument(
-        "--add-to", type=Path, metavar="FOLDER",
-        help="keep the run there, and print each variant's range over all runs of the same "
-        f"options in it; needs at least {LEAST_ROUNDS} rounds",
-    )  # fmt: skip
     return parser
 
 
@@ -91,13 +82,6 @@ def check_options(args: argparse.Namespace) -> None:
         )
     if of_text and args.mean_length % 1:
         raise UserError(f"--mean-length {args.mean_length:g}: blocks of text need a whole number")
-    if args.add_to is not None:
-        if args.rounds < LEAST_ROUNDS:
-            raise UserError(
-                f"--rounds {args.rounds}: a range is made of runs of at least {LEAST_ROUNDS} rounds"
-            )
-        check_folder("--add-to", args.add_to)
-        read(args.add_to)
 
 
 def measure(args: argparse.Namespace) -> dict:
@@ -135,7 +119,6 @@ def measure(args: argparse.Namespace) -> dict:
         for name in bar(names, "build")
     }
     on_device = [to_device(batch, device) for batch in drawn]
-    operations = count_operations(trainees[STOCK], on_device[0]) / int(drawn[0]["ntokens"])
     skipped = dict.fromkeys(names, 0)
 
     def check(name: str, outcome: Outcome) -> None:
@@ -161,7 +144,6 @@ def measure(args: argparse.Namespace) -> dict:
         "batches": [describe(batch) for batch in drawn[args.warm_up :]],
         "check": {name: asdict(found) for name, found in evidence.items()},
         "updates_skipped": skipped,
-        "stock_operations_per_target_token": operations,
     }
 
 
@@ -194,13 +176,8 @@ def main(arguments: Sequence[str]) -> int:
     """Run the benchmark and return the exit code."""
     args = build_parser().parse_args(arguments)
     check_options(args)
-
-    def report(result: dict) -> str:
-        ranges = [] if args.add_to is None else [format_ranges(add(args.add_to, result))]
-        return "\n\n".join([format_markdown(result), *ranges])
-
     size = f"--batch-tokens {args.batch_tokens}"
-    return carry_out(lambda: measure(args), report, args.output, size)
+    return carry_out(lambda: measure(args), format_markdown, args.output, size)
 
 
 if __name__ == "__main__":

@@ -95,7 +95,6 @@ def _speed(device: str, tiny: bool) -> list[Job]:
         options = f"--shape {shape} --precision {precision} {sizes}"
         add(f"search {shape} {precision}", ".decoding", options)
 
-    add("ceiling", ".ceiling")
     if tiny:
         training("tiny", "fp32", 200, "output,coda")
         training("tiny", "bf16", 200, "plain")

@@ -8,13 +8,9 @@ from diverse_mha.common.tables import markdown_table
 
 TRAINING = (
     *("shape", "precision", "tokens", "variant", "ratio to stock (95 %)", "tokens/s"),
-    *("share of the peak", "peak memory, MiB"),
+    "peak memory, MiB",
 )
 SEARCH = ("shape", "precision", "variant", "ratio to stock (95 %)", "sentences/s")
-SHARE = (
-    "Share of the peak: the matrix products that stock's step takes, over the time of the step and "
-    "the peak of that precision; what a method adds counts as nothing."
-)
 
 UNFINISHED = {
     "out of time": "Stopped before the end, for time",
@@ -110,14 +106,6 @@ def _largest(tests: list[dict]) -> str:
 
 def _speed(results: dict[str, dict]) -> list[str]:
     lines, training, search = [], [], []
-    ceiling = results.pop("ceiling", None)
-    peak = ceiling["operations_per_second"] if ceiling else {}
-    if ceiling:
-        rates = ", ".join(f"{name} {rate / 1e12:.3g}" for name, rate in peak.items())
-        lines.append(
-            f"Peak, measured: matrix products of random numbers {rates} TFLOP/s; copies "
-            f"{ceiling['bytes_per_second'] / 1e12:.3g} TB/s, read and written."
-        )
     for result in results.values():
         options = result["options"]
         model = options["shape"], options["precision"]
@@ -127,8 +115,6 @@ def _speed(results: dict[str, dict]) -> list[str]:
                 continue
             tokens = statistics.mean(batch["target_tokens"] for batch in result["batches"])
             speed = tokens / statistics.mean(row["seconds"])
-            operations = result["stock_operations_per_target_token"] * speed
-            highest = peak.get(options["precision"])
             training.append(
                 (
                     *model,
@@ -136,12 +122,11 @@ def _speed(results: dict[str, dict]) -> list[str]:
                     f"{name}, --compile" if options["compile"] else name,
                     ratio(row),
                     f"{speed:.3g}",
-                    f"{operations / highest:.1%}" if highest else "",
                     f"{row['peak_memory_bytes'] / MIB:.0f}",
                 )
             )
     if training:
-        lines += [markdown_table(TRAINING, training, names=4), SHARE]
+        lines.append(markdown_table(TRAINING, training, names=4))
     if search:
         lines.append(markdown_table(SEARCH, search, names=3))
     return lines

@@ -130,7 +130,7 @@ def result_of(
 ) -> dict:
     """Put together what a benchmark found; of a variant its seconds and the rest of its row."""
     summaries, shape = summarise(seconds, STOCK, args.seed), SHAPES[args.shape]
-    options = {k: None if k in ("output", "add_to") else v for k, v in vars(args).items()}
+    options = {k: v for k, v in vars(args).items() if k != "output"}
     return {
         "options": options | {"device": args.device.type},
         "model": asdict(shape) | {"layout": shape.layout},

@@ -78,10 +78,8 @@ SHORTER = [
     (r"^bash data-prep/prepare-logic\.sh(?!.*--from)", "--draws 3000"),
     (r"^bash data-prep/prepare-probing\.sh(?!.*--from)", "--from archives"),
     (r"^bash scripts/benchmark\.sh", BENCHMARK),
-    (r"^bash scripts/benchmark\.sh .*--add-to", "--rounds 20 --variants plain"),
     (r"^bash scripts/check-gpu\.sh", "--device cpu --minutes 0.3"),
     (r"benchmark\.decoding", "--shape tiny --sentences 2 --length 5 --rounds 2"),
-    (r"benchmark\.gradients", "--batches 1"),
 ]
 # What stands in for a part of a command: for what takes its published files only, and for what
 # the words below forbid.
