@@ -40,8 +40,8 @@ def build_parser() -> argparse.ArgumentParser:
         description="Time training steps (forward, backward, Adam) of this package's methods "
         "against fairseq's transformer (or transformer_lm) of the same shape. In each round "
         "every variant does one step on the same synthetic batch. Prints a Markdown table; the "
-        "exit code is 1, and there is no figure, if a variant, uncompiled and in float32, does not "
-        "compute what it should.",
+        "exit code is 1, and there is no figure, if a variant, in float32, does not compute what "
+        "it should.",
         epilog="variants: "
         + "; ".join(f"{name} = {v.text}" for name, v in VARIANTS.items())
         + f"; at the shapes of language models {', '.join(LANGUAGE_MODEL_VARIANTS)}",
@@ -55,9 +55,6 @@ def build_parser() -> argparse.ArgumentParser:
     text = "most tokens in a batch, padding included (default: the shape's)"
     add_number(parser, "batch-tokens", None, text, least=16)
     add_rounds(parser, rounds=30, warm_up=3)
-    parser.add_argument(
-        "--compile", action="store_true", help="train our models with --compile, where they have it"
-    )
     add_output(parser)
     return parser
 
@@ -107,7 +104,7 @@ def measure(args: argparse.Namespace) -> dict:
     drawn = rounds_of(
         lambda count: batches(count, args.batch_tokens), args.rounds, args.warm_up, device
     )
-    settings = {name: vars(args)[name] for name in ("device", "precision", "seed", "compile")}
+    settings = {name: vars(args)[name] for name in ("device", "precision", "seed")}
     memory = {
         name: peak_memory(
             *(train_twice, name, shape, drawn[0], settings), device=device, threads=args.threads
@@ -127,11 +124,7 @@ def measure(args: argparse.Namespace) -> dict:
             raise CheckError(f"{name}: the loss or a gradient was not finite while being timed")
 
     steps = {name: trainee.step for name, trainee in trainees.items()}
-    compiled = {name: trainee.compiled() for name, trainee in trainees.items()}
     seconds = run_rounds(steps, on_device, args.warm_up, clock_for(device), check)
-    for name, trainee in trainees.items():
-        if trainee.compiled() != compiled[name]:
-            raise CheckError(f"{name}: --compile did not work; the line above says why")
     rows = {
         name: {
             **asdict(variants_of(shape)[name]),
@@ -154,7 +147,7 @@ def format_markdown(result: dict) -> str:
         f"Training, shape {options['shape']} (C {shape['embed_dim']}, feed-forward "
         f"{shape['ffn_embed_dim']}, {shape['layout']}, {shape['heads']} heads, "
         f"{shape['vocabulary']} words), at most {options['batch_tokens']} tokens a batch, mean "
-        f"length {options['mean_length']:g}{', --compile' if options['compile'] else ''}"
+        f"length {options['mean_length']:g}"
     )
     rows = [
         (

@@ -81,14 +81,14 @@ def _tests(name: str, *chosen: str) -> Job:
 def _speed(device: str, tiny: bool) -> list[Job]:
     jobs = {}
 
-    def add(name: str, module: str, options: str = "", *more: str) -> None:
-        command = ["-m", f"benchmarks{module}", *options.split(), *more]
+    def add(name: str, module: str, options: str) -> None:
+        command = ["-m", f"benchmarks{module}", *options.split()]
         jobs.setdefault(name, Job(name, [*command, "--device", device], "json"))
 
-    def training(shape: str, precision: str, tokens: int, group: str, *more: str) -> None:
+    def training(shape: str, precision: str, tokens: int, group: str) -> None:
         options = f"--shape {shape} --precision {precision} --batch-tokens {tokens}"
         options += f" --variants {group} --rounds {2 if tiny else 20} --warm-up {1 if tiny else 5}"
-        add(" ".join([shape, precision, str(tokens), *more, group]), "", options, *more)
+        add(f"{shape} {precision} {tokens} {group}", "", options)
 
     def decoding(shape: str, precision: str) -> None:
         sizes = "--sentences 2 --length 4 --rounds 2" if tiny else "--sentences 64"
@@ -101,7 +101,6 @@ def _speed(device: str, tiny: bool) -> list[Job]:
         decoding("tiny", "bf16")
     else:
         training("base", "bf16", TOKENS[0], GROUPS[0])
-        training("base", "bf16", TOKENS[0], "plain,output,all-three", "--compile")
         decoding("base", "fp16")
         training("base", "fp16", TOKENS[0], GROUPS[0])
         shapes = ("iwslt", "base", "big", "wiki103")

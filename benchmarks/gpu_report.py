@@ -119,7 +119,7 @@ def _speed(results: dict[str, dict]) -> list[str]:
                 (
                     *model,
                     str(options["batch_tokens"]),
-                    f"{name}, --compile" if options["compile"] else name,
+                    name,
                     ratio(row),
                     f"{speed:.3g}",
                     f"{row['peak_memory_bytes'] / MIB:.0f}",

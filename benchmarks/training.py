@@ -42,8 +42,7 @@ class Trainee:
     """A variant that can be trained step by step, as fairseq's trainer does it.
 
     Half precision, by a key of ``DTYPES``, is fairseq's ``--fp16`` or ``--bf16``: a half-precision
-    model and float32 master weights. ``options`` are those of the model's shape; ``compile`` is
-    for models that have it.
+    model and float32 master weights. ``options`` are those of the model's shape.
     """
 
     def __init__(
@@ -55,11 +54,8 @@ class Trainee:
         device: torch.device,
         precision: str,
         seed: int,
-        compile: bool = False,
     ):
         torch.manual_seed(seed)
-        if compile and variant.compilable:
-            options = {**options, "compile": True}
         self.model = build_model(variant, options, task).to(device, DTYPES[precision])
         self.model.train()
         self.criterion = _build_criterion(variant, task)
@@ -78,11 +74,6 @@ class Trainee:
             return Outcome(loss.detach(), token_loss, None)
         self.optimizer.step()
         return Outcome(loss.detach(), token_loss, grad_norm)
-
-    def compiled(self) -> list[bool]:
-        """Whether each stack of layers still goes through ``torch.compile``."""
-        calls = (getattr(module, "call_layer", None) for module in self.model.modules())
-        return [call.compiled for call in calls if call is not None]
 
     def parameters(self) -> int:
         """Number of parameters, shared ones counted once."""

@@ -24,11 +24,6 @@ class Variant:
         """Whether the loss holds more than the token loss."""
         return bool(self.terms.keys() - {"token_loss"})
 
-    @property
-    def compilable(self) -> bool:
-        """Whether ``--compile`` has anything to do: fairseq's own model knows no such option."""
-        return "disagree" in self.arch or "routing" in self.arch
-
 
 _ALL_TERMS = "subspace,position,output"
 _ENCODER = {"disagreement_on": "encoder"}

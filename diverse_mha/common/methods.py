@@ -56,8 +56,6 @@ class Method:
             every component before anything is built.
         stock: whether a trained model computes as stock fairseq's does.
         carries: logits only: whether a layer's logits go to the next layer.
-        compiles: aggregation only: whether ``--compile`` takes its layers, for the module is an
-            ``nn.Linear`` of torch's operations.
     """
 
     name: str
@@ -67,7 +65,6 @@ class Method:
     check: Callable[[Any, Place], None] = _nothing_to_check
     stock: bool = False
     carries: bool = False
-    compiles: bool = False
 
 
 class Registry:

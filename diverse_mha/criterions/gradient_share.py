@@ -66,10 +66,6 @@ def check_measurable(option: str, model: nn.Module) -> None:
         "--checkpoint-activations": any(
             hasattr(module, "precheckpoint_forward") for module in model.modules()
         ),
-        "--compile": any(
-            getattr(getattr(module, "call_layer", None), "compiled", False)
-            for module in model.modules()
-        ),
         "--fp16": any(p.dtype == torch.float16 for p in model.parameters()),
         # Gradients that no scale protects come out as 0 there.
         "--amp in float16": torch.is_autocast_enabled(device)

@@ -36,7 +36,7 @@ _ANYWHERE = (
 ).split()
 #: Of the groups that make a run, options that do not make it another one: a change is said.
 _HARMLESS = (
-    "checkpoint_activations offload_activations min_params_to_wrap compile token_loss "
+    "checkpoint_activations offload_activations min_params_to_wrap token_loss "
     "report_accuracy dataset_impl fp16_adam_stats use_old_adam rebuild_batches eval_bleu "
     "eval_bleu_args eval_bleu_detok eval_bleu_detok_args eval_tokenized_bleu eval_bleu_remove_bpe "
     "eval_bleu_print_samples"

@@ -67,6 +67,5 @@ AGGREGATION.register(
         "headwise-gate (project, each head scaled by a sigmoid of the layer's input, Qiu et al. "
         "2025)",
         _build,
-        compiles=True,
     )
 )

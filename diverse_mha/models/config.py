@@ -23,7 +23,6 @@ from omegaconf import OmegaConf
 from diverse_mha import methods  # noqa: F401  registers what the seams can be
 from diverse_mha.attention import AGGREGATION, DROPHEAD, LOGITS
 from diverse_mha.common.typed import with_options
-from diverse_mha.models.compiled import CompileOptions
 
 SEAMS = (AGGREGATION, LOGITS, DROPHEAD)
 _GROUPS = {"encoder": EncDecBaseConfig, "decoder": DecoderConfig, "quant_noise": QuantNoiseConfig}
@@ -59,13 +58,12 @@ FlatTransformerConfig = make_dataclass(
 
 def seam_options() -> list[Field]:
     """Our options for every model: what sits on the seams of the attention modules."""
-    of_seams = [f for seam in SEAMS for f in seam.options()]
-    return [*of_seams, *fields(CompileOptions)]
+    return [f for seam in SEAMS for f in seam.options()]
 
 
 def method_options() -> tuple[str, ...]:
     """Names of the options that make a method: with other values it is another model."""
-    return tuple(f.name for seam in SEAMS for f in seam.options())
+    return tuple(f.name for f in seam_options())
 
 
 SeamConfig = with_options(FairseqDataclass, seam_options(), "SeamConfig")

@@ -9,7 +9,6 @@ from torch import Tensor
 from diverse_mha.attention import HeadStates, Wanted, wanted_of
 from diverse_mha.attention.masks import causal_bias, logit_dtype, padding_bias
 from diverse_mha.models.cached_keys import CachedKeys
-from diverse_mha.models.compiled import LayerCalls
 from diverse_mha.models.layers import WIDTH, DiverseDecoderLayer, wrap_layer
 from diverse_mha.models.seams import Seams
 
@@ -37,7 +36,6 @@ class DiverseDecoder(TransformerDecoderBase):
         self._seams, self._built = seams, 0  # fairseq's constructor builds the layers
         self.crossing = not no_encoder_attn
         super().__init__(cfg, dictionary, embed_tokens, no_encoder_attn=no_encoder_attn)
-        self.call_layer = LayerCalls(seams.compile)
 
     def build_decoder_layer(self, cfg, no_encoder_attn=False):
         """Build the next layer; called by fairseq's constructor."""
@@ -146,8 +144,7 @@ class DiverseDecoder(TransformerDecoderBase):
             wanted_cross = asked_cross
             if number == aligned and "weights" not in wanted_cross:
                 wanted_cross = (*wanted_cross, "weights")
-            x, logits, cross_logits, *states = self.call_layer(
-                layer,
+            x, logits, cross_logits, *states = layer(
                 x,
                 encoder_out=source,
                 encoder_padding_mask=masks.cross_padding,

@@ -5,7 +5,6 @@ from torch import Tensor
 
 from diverse_mha.attention import HeadStates
 from diverse_mha.attention.masks import logit_dtype, padding_bias
-from diverse_mha.models.compiled import LayerCalls
 from diverse_mha.models.layers import DiverseEncoderLayer, wrap_layer
 from diverse_mha.models.seams import Seams
 
@@ -19,7 +18,6 @@ class DiverseEncoder(TransformerEncoderBase):
     def __init__(self, cfg, dictionary, embed_tokens, seams: Seams):
         self._seams, self._built = seams, 0  # fairseq's constructor builds the layers
         super().__init__(cfg, dictionary, embed_tokens)
-        self.call_layer = LayerCalls(seams.compile)
 
     def build_encoder_layer(self, cfg):
         """Build the next layer; called by fairseq's constructor."""
@@ -58,8 +56,8 @@ class DiverseEncoder(TransformerEncoderBase):
         hiddens = [x.transpose(0, 1)] if return_all_hiddens else []
         records, logits = [], None
         for layer in self.layers:
-            x, logits, *states = self.call_layer(
-                layer, x, bias=bias, previous_logits=logits, wanted=return_head_states
+            x, logits, *states = layer(
+                x, bias=bias, previous_logits=logits, wanted=return_head_states
             )
             if return_all_hiddens:
                 hiddens.append(x.transpose(0, 1))

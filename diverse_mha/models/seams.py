@@ -6,9 +6,8 @@ from diverse_mha.attention import AGGREGATION, LOGITS
 from diverse_mha.attention.states import COMPONENTS
 from diverse_mha.common.errors import OptionError
 from diverse_mha.common.methods import Chosen, Place
-from diverse_mha.common.options import flag, parse_names, read_options, split_list
+from diverse_mha.common.options import flag, parse_names, split_list
 from diverse_mha.models.attention import DiverseAttention
-from diverse_mha.models.compiled import CompileOptions
 from diverse_mha.models.config import SEAMS
 
 # Component: the side whose width, heads and number of layers it has.
@@ -47,7 +46,6 @@ class Seams:
         logits: the method on the logits.
         logits_on: the components whose layers have it.
         drophead: how heads are dropped in training.
-        compile: whether to train the layers through ``torch.compile``.
         activation_dropout: fairseq's option.
     """
 
@@ -56,7 +54,6 @@ class Seams:
     logits: Chosen
     logits_on: tuple[str, ...]
     drophead: Chosen
-    compile: bool
     activation_dropout: float
 
     @classmethod
@@ -84,7 +81,6 @@ class Seams:
             logits,
             logits_on,
             drophead,
-            bool(read_options(CompileOptions, args).compile),
             # As fairseq's layers read it: the older option counts where this one is 0.
             args.activation_dropout or getattr(args, "relu_dropout", 0.0) or 0.0,
         )
@@ -100,8 +96,6 @@ class Seams:
                 f"{flag(LOGITS.name)} {logits.method.name}: leads from layer to layer, and no "
                 f"attention{among} has two; give more layers, or leave it out"
             )
-        if seams.compile:
-            seams._check_compile(args, counts)
         return seams
 
     def _place(self, component: str, number: int, embed_dim: int, num_heads: int) -> Place:
@@ -128,28 +122,6 @@ class Seams:
             drophead=self.drophead.method.build(self.drophead.options, place),
             **options,
         )
-
-    def _check_compile(self, args, counts: dict[str, int]) -> None:
-        """Refuse ``--compile`` where it could do nothing, or not what is asked beside it.
-
-        ``counts`` has the number of layers by component, of those that the model has.
-        """
-        if args.checkpoint_activations:
-            name = "offload" if args.offload_activations else "checkpoint"
-            raise OptionError(f"--compile: not together with --{name}-activations; leave one out")
-        routed = [(SIDES[c], n) for c in counts for n in self.layers[c]]
-        every = {(SIDES[c], n) for c, count in counts.items() for n in range(1, count + 1)}
-        some = self.aggregation.method.compiles or not every.issubset(routed)
-        logits = self.logits
-        # The default may have noise, for which there is a module in every layer.
-        cascaded = logits.method.name != LOGITS.default or logits.method.build(
-            logits.options, self._place("decoder", 1, 1, 1)
-        )
-        if cascaded or not some:
-            raise OptionError(
-                "--compile: every layer has a cascade, noise or routing, whose kernels it leaves "
-                "as they are; leave it out"
-            )
 
 
 def _layers_option(component: str) -> str:

@@ -23,7 +23,6 @@ from benchmarks.shapes import SHAPES, LanguageModelShape, Shape
 from benchmarks.training import Trainee, train_twice
 from benchmarks.variants import STOCK, VARIANTS, choose, variants_of
 from diverse_mha.common.errors import UserError
-from diverse_mha.models import compiled
 
 CPU = torch.device("cpu")
 TOY = Shape(16, 24, 2, 4, vocabulary=40, batch_tokens=100, mean_length=8)
@@ -113,19 +112,6 @@ def test_on_a_gpu_every_shape_is_met_in_the_warm_up():
     for device, warm_up in (("cpu", 2), ("cuda", 0)):
         numbers = [b["number"] for b in rounds_of(make, 5, warm_up, torch.device(device))]
         assert numbers == list(range(5 + warm_up))
-
-
-@pytest.mark.integration
-def test_no_figures_of_compiled_layers_that_are_not(monkeypatch, capsys):
-    monkeypatch.setitem(SHAPES, "base", TOY)
-    monkeypatch.setattr(command, "peak_memory", lambda *args, **options: 3 * 2**20)
-    monkeypatch.setattr(compiled, "_BACKEND", "none of this name")
-    compiled._compiled_call.cache_clear()
-    words = ["--shape", "base", "--variants", "plain", "--rounds", "2", "--warm-up", "1"]
-    assert command.main([*words, "--device", "cpu", "--compile"]) == 1
-    compiled._compiled_call.cache_clear()
-    captured = capsys.readouterr()
-    assert "plain: --compile did not work" in captured.err and "|" not in captured.out
 
 
 def test_ratio_is_the_median_within_rounds():
@@ -239,19 +225,6 @@ def test_language_models_compute_what_they_should(cutoffs):
     plain, output = evidence["plain"], evidence["output"]
     assert output.loss != pytest.approx(plain.loss) and plain.loss == pytest.approx(
         evidence[STOCK].loss
-    )
-
-
-def test_compile_goes_to_the_models_that_have_it():
-    task = stand_in_task(TOY.vocabulary)
-    for name, expected in (("plain", True), ("em-1-2", True), ("coda", False)):
-        trainee = Trainee(
-            *(VARIANTS[name], TOY.options(), task),
-            **{"device": CPU, "precision": "fp32", "seed": 1, "compile": True},
-        )
-        assert trainee.model.encoder.call_layer.compiled is expected
-    Trainee(
-        VARIANTS[STOCK], TOY.options(), task, device=CPU, precision="fp32", seed=1, compile=True
     )
 
 

@@ -96,7 +96,6 @@ def test_it_is_measured_every_so_many_updates_of_training():
 
 REFUSED = {
     "--checkpoint-activations": lambda: build_ours(checkpoint_activations=True),
-    "--compile": lambda: build_ours(compile=True),
     "--fp16": lambda: build_ours().half(),
 }
 

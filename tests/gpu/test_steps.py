@@ -1,4 +1,4 @@
-"""What a training step costs beside its arithmetic: waits of the host, and compilations."""
+"""What a training step costs beside its arithmetic: waits of the host."""
 
 import traceback
 import warnings
@@ -16,9 +16,7 @@ from benchmarks.training import Trainee
 from benchmarks.variants import STOCK, variants_of
 from diverse_mha.criterions import fused_loss
 from diverse_mha.methods.disagreement import cosine
-from diverse_mha.models import compiled
 from tests.gpu.device import DEVICE, MARKS, ON_GPU, to_device
-from tests.toy import build_ours, log_probs, toy_batch
 
 pytestmark = MARKS
 SHAPE = {
@@ -30,7 +28,6 @@ SHAPE = {
 WAITING = {"_local_scalar_dense", "nonzero", "masked_select", "unique_dim", "_unique2", "equal"}
 # Does so on the CPU alone.
 CPU_ONLY = str(Path(cosine.__file__))
-LENGTHS = range(3, 11)
 
 
 class Waits(TorchDispatchMode):
@@ -119,27 +116,3 @@ def test_waits_are_counted():
         x[x > 1].sum().item()
         x.nonzero()
     assert waits.found == {"index": 1, "_local_scalar_dense": 1, "nonzero": 1}
-
-
-def test_lengths_and_paddings_compile_a_handful_of_times(monkeypatch, record_property):
-    torch._dynamo.reset()
-    torch._dynamo.utils.counters.clear()
-    if not ON_GPU:  # without its code generator, which takes half a minute on a CPU
-        monkeypatch.setattr(compiled, "_BACKEND", "eager")
-    compiled._compiled_call.cache_clear()
-    model = to_device(build_ours(compile=True, encoder_layers=3, decoder_layers=3)).train()
-
-    def graphs(lengths):
-        for n in lengths:
-            for padding in (0, 2):
-                for sizes in ([n, n], [n, 2, n - 1]):
-                    batch = to_device(toy_batch(sizes, sizes[::-1], extra_padding=padding))
-                    log_probs(model, batch).amax(-1).sum().backward()
-        return torch._dynamo.utils.counters["stats"]["unique_graphs"]
-
-    first = graphs(LENGTHS)
-    again = graphs([*LENGTHS, 12, 15, 19])
-    record_property("graphs", again)
-    assert model.encoder.call_layer.compiled and model.decoder.call_layer.compiled
-    assert 0 < first <= 12
-    assert again == first, "new lengths compile nothing"
