@@ -174,7 +174,7 @@ def test_scores_of_another_program_over_sentences_and_seeds(tmp_path, capsys):
         ("0.5\nnan\n", [], "b, line 2: 'nan' is no number; give one number for each sentence"),
         ("0.5\n", [], "b: has 1 scores, but .*a has 2; score the same sentences"),
         ("", [], "b: is empty"),
-        ("1\n2\n", ["--tests", "sign"], "--tests: does not go with --scores"),
+        ("1\n2\n", ["--tokenize", "13a"], "--tokenize: does not go with --scores"),
         (None, [], "--scores is given once; give it for the baseline and for each system"),
     ],
 )
