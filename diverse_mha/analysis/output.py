@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from diverse_mha.analysis.names import apart
-from diverse_mha.analysis.writers import heads_csv, latex_tables, layers_csv, pairs_csv
+from diverse_mha.analysis.writers import heads_csv, latex_tables, layers_csv
 from diverse_mha.common.files import write_files, write_json, write_text
 from diverse_mha.common.progress import shown
 
@@ -29,7 +29,6 @@ def write_numbers(folder: Path, content: dict) -> None:
     write_json(folder / "scores.json", {**content, "figures": []})
     results = content["models"]
     write_text(folder / "layers.csv", layers_csv(results))
-    write_text(folder / "pairs.csv", pairs_csv(results))
     if "entropy" in results[0]["summary"]:
         write_text(folder / "heads.csv", heads_csv(results))
     else:

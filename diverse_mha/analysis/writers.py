@@ -98,23 +98,6 @@ def heads_csv(results: list[dict]) -> str:
     return csv_text(lines)
 
 
-def pairs_csv(results: list[dict]) -> str:
-    """Every pair: ``model, component, layer, measure, head_i, head_j, value``; heads from 1."""
-    lines = [["model", "component", "layer", "measure", "head_i", "head_j", "value"]]
-    for result in results:
-        for component, entry in result["components"].items():
-            for number, layer in entry["layers"].items():
-                for measure, found in layer.items():
-                    lines += [
-                        [result["name"], component, number, measure, i + 1, j + 1, row[j]]
-                        for i, row in enumerate(
-                            found["pairs"] if found and "pairs" in found else []
-                        )
-                        for j in range(i + 1, len(row))
-                    ]
-    return csv_text(lines)
-
-
 def _of_several(
     results: list[dict], against: str | None, titles: Mapping[str, str] | None = None
 ) -> list[Table]:

@@ -52,7 +52,6 @@ def folder(checkpoint, save, data, tmp_path_factory):
 
 def test_folder_has_numbers_figures_and_page(folder):
     content = json.loads((folder / "scores.json").read_text())
-    names = [model["name"] for model in content["models"]]
     figures = {path.name for path in (folder / "figures").iterdir()}
     of_both = 2 + 3 + 3  # heads and curves; measure and attention of each component
     assert len(figures) == len(FORMATS) * (of_both + 2 * (1 + 1 + 3)), "and five of each"
@@ -62,14 +61,6 @@ def test_folder_has_numbers_figures_and_page(folder):
     for path in (folder / "figures").iterdir():
         assert path.read_bytes().startswith(starts[path.suffix])
         assert path.suffix != ".pdf" or b"/Type3" not in path.read_bytes()
-    with open(folder / "pairs.csv", newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert len(rows) == 2 * 3 * 6, "models, components, pairs"
-    for row in rows[:: len(rows) // 7]:
-        model = content["models"][names.index(row["model"])]
-        layer = model["components"][row["component"]]["layers"][row["layer"]]
-        i, j = int(row["head_i"]) - 1, int(row["head_j"]) - 1
-        assert float(row["value"]) == layer[row["measure"]]["pairs"][i][j]
     with open(folder / "layers.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 2 * (3 * 2 + 2)
