@@ -124,7 +124,6 @@ def test_importing_registers_whatever_was_imported_before():
 def test_every_fix_says_what_breaks_without_it_and_where_that_was_seen():
     helpers = {
         "__init__",
-        "checkpoint_types",
         "install",
         "literals",
         "old_checkpoints",

@@ -70,7 +70,8 @@ def options_explained(kinds=(OmegaConfBaseException, HydraException)):
         raise
     except kinds as error:
         first = next(iter(str(error).splitlines()), "")
-        where = culprits(first) or f"{_reading.get()[0]}: its options"
+        key = getattr(error, "full_key", None)  # of OmegaConf's
+        where = culprits(first) or f"{_reading.get()[0]}: its option{f' {key}' if key else 's'}"
         why = f"cannot be used: {type(error).__name__}: {first}"
         raise OptionError(f"{where} {why}") from error
 

@@ -11,14 +11,12 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import nullcontext
 from typing import Any
 
-from fairseq.dataclass.configs import GenerationConfig
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY, ARCH_MODEL_REGISTRY, MODEL_REGISTRY
 from fairseq.registry import REGISTRIES
 from fairseq.tasks import TASK_REGISTRY
 from omegaconf import OmegaConf, open_dict
 
 from diverse_mha.common.errors import OptionError
-from diverse_mha.fairseq_fixes.checkpoint_types import check_types, shorten
 from diverse_mha.fairseq_fixes.literals import evaluate_literal
 
 #: What a checkpoint may name of fairseq's. What other packages register was imported by the user.
@@ -74,6 +72,12 @@ def evaluate_option(text: str) -> Any:
         raise OptionError(f"{origin}{shorten(text)}: {error}; refused") from error
 
 
+def shorten(value: Any) -> str:
+    """Write a value so that it fits into a line."""
+    text = repr(value)
+    return text if len(text) <= 120 else f"{text[:117]}..."
+
+
 def culprits(message: str) -> str:
     """Name the options of checkpoints whose texts a message quotes."""
     named = {where for text, where in _ORIGINS.items() if repr(text) in message}
@@ -86,9 +90,8 @@ def check_options(path: str, options: Any, given: Collection[str] = ()) -> None:
     Taken out are those that name files, but for the ``given`` ones, which the caller sets himself.
 
     Raises:
-        OptionError: naming checkpoint, option and value, if an option is not of its type,
-            names something to build that a checkpoint may not name, or makes OmegaConf call
-            a resolver.
+        OptionError: naming checkpoint, option and value, if an option names something to build
+            that a checkpoint may not name, or makes OmegaConf call a resolver.
     """
     plain = _plain(options)
     for option, text in _texts(plain):
@@ -101,13 +104,8 @@ def check_options(path: str, options: Any, given: Collection[str] = ()) -> None:
     for group in GROUPS:
         values = plain if flat else plain.get(group)
         for option, name in _names(group, values, flat):
-            found = _registered(group, name)
-            if found is None:
+            if _registered(group, name) is None:
                 raise OptionError(_refusal(path, option, name, group))
-            if isinstance(values, dict):
-                check_types(path, "" if flat else f"{group}.", found, values, flat)
-    if not flat and isinstance(plain.get("generation"), dict):
-        check_types(path, "generation.", GenerationConfig, plain["generation"])
     for group in FILES:
         _forget(options if flat else options.get(group), group, given)
 

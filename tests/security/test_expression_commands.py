@@ -12,7 +12,6 @@ import pytest
 import torch
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.fairseq_fixes.checkpoint_options import check_options
 from tests.bad_input.harness import FAIRSEQ, start
 from tests.security.expressions import (
     EXPRESSION,
@@ -74,18 +73,6 @@ def checkpoints(place):
     return made
 
 
-def passing(group: str, name: str) -> list[str]:
-    """Return the options whose texts pass the check of types, and are met by what builds."""
-    found = []
-    for option in fields(group, name):
-        try:
-            check_options("a.pt", {group: {"_name": name, option: EXPRESSION}})
-        except UserError:
-            continue
-        found.append(option)
-    return found
-
-
 def command_line(command: str, monkeypatch):
     """Return a function that runs a command, and raises UserError where the process would end."""
     if command == "hub":
@@ -131,16 +118,20 @@ def outcomes(command, states, watch, monkeypatch) -> Counter:
 
 
 def attack_at_once(name, attacked, watch):
-    """Run a command on checkpoints with all options, and all that pass the check of types."""
-    states = []
-    for (group, part), state in attacked.items():
-        for options in (fields(group, part), passing(group, part)):
-            if options:
-                states.append(poisoned(state, None, group, options, EXPRESSION))
+    """Run a command on checkpoints that have the expression in all options of a part at once."""
+    states = [
+        poisoned(state, None, group, fields(group, part), EXPRESSION)
+        for (group, part), state in attacked.items()
+    ]
     with pytest.MonkeyPatch.context() as monkeypatch:
         found = outcomes(COMMANDS[name][1], states, watch, monkeypatch)
-    assert sum(found.values()) == len(states) > 1
+    assert sum(found.values()) == len(states) > 0
     assert found["refused"] or name.startswith("average")
+
+
+def ours_of(of_kind) -> tuple[str, str]:
+    """Name the model of ours with the most options."""
+    return next(key for key in of_kind if "_coda" in key[1] or key[1] == "sentence_classifier")
 
 
 @pytest.mark.integration
@@ -149,7 +140,7 @@ def attack_at_once(name, attacked, watch):
 def test_all_options_of_a_model_of_ours_at_once(name, place, checkpoints, watch, monkeypatch):
     monkeypatch.chdir(place)
     of_kind = checkpoints[COMMANDS[name][0]]
-    ours = next(key for key in of_kind if "_coda" in key[1] or key[1] == "sentence_classifier")
+    ours = ours_of(of_kind)
     attack_at_once(name, {ours: of_kind[ours]}, watch)
 
 
@@ -165,14 +156,12 @@ def test_all_options_at_once(name, place, checkpoints, watch, monkeypatch):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", COMMANDS)
 def test_each_option_alone(name, place, checkpoints, watch, monkeypatch, capsys):
-    """Each option that passes the check of types; the others end in the check, in every command."""
+    """Each option of a model of ours; tests/security/test_expressions.py builds all others."""
     kind, command = COMMANDS[name]
     monkeypatch.chdir(place)
-    states = [
-        poisoned(state, None, group, [option], EXPRESSION)
-        for (group, part), state in checkpoints[kind].items()
-        for option in passing(group, part)
-    ]
+    group, part = ours_of(checkpoints[kind])
+    state = checkpoints[kind][group, part]
+    states = [poisoned(state, None, group, [option], EXPRESSION) for option in fields(group, part)]
     found = outcomes(command, states, watch, monkeypatch)
     assert sum(found.values()) == len(states) > 5
     with capsys.disabled():
