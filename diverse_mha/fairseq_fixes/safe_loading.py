@@ -21,7 +21,6 @@ from omegaconf.base import ContainerMetadata, Metadata
 from diverse_mha.common.errors import OptionError, describe_os_error
 from diverse_mha.fairseq_fixes import checkpoint_guard
 from diverse_mha.fairseq_fixes.finite_weights import check_finite
-from diverse_mha.fairseq_fixes.old_checkpoints import mend_language_model
 from diverse_mha.fairseq_fixes.replacing import in_place_of
 from diverse_mha.fairseq_fixes.resuming import note_processes
 
@@ -97,7 +96,6 @@ def load_or_explain(load, path, arg_overrides=None, *args, **kwargs):
     try:
         with checkpoint_guard.reading(str(path), arg_overrides):
             state = load(path, arg_overrides, *args, **kwargs)
-        mend_language_model(state)
         note_processes(state)
         check_finite(str(path), state.get("model"))
         last_read.update(path=str(path), cfg=state.get("cfg"))

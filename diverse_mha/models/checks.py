@@ -41,7 +41,7 @@ def check_model_options(args) -> None:
         if value is not None and value != off:
             raise OptionError(f"{flag(name)} {value}: {why} by diverse-mha; leave it out")
     if getattr(args, "no_decoder_final_norm", False) and not args.decoder_normalize_before:
-        raise OptionError(  # fairseq_fixes/old_checkpoints.py relies on it
+        raise OptionError(
             "--no-decoder-final-norm has no effect without --decoder-normalize-before; "
             "leave it out, or add that"
         )
