@@ -232,6 +232,13 @@ def test_right_values_are_read(name, option, values, folders, checkpoint_of):
         tasks.setup_task(cfg.task).build_model(cfg.model, from_checkpoint=True)
 
 
+@pytest.mark.parametrize("value", [False, True])
+def test_an_option_that_is_gone_does_no_harm(value, folders, checkpoint_of):
+    """--compile was one; checkpoints of the time have it."""
+    state, _ = checkpoint_of("model", "transformer_disagree", folders)
+    build(poisoned(state, None, "model", ["compile"], value), data_of(state, folders))
+
+
 @pytest.mark.parametrize("option", ["encoder_embed_path", "decoder_embed_path"])
 def test_word_vectors_are_not_read_again(option, folders, watch, checkpoint_of):
     state, _ = checkpoint_of("model", "transformer", folders)

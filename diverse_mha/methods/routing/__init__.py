@@ -3,10 +3,9 @@
 from diverse_mha.methods.routing.em import em_routing
 from diverse_mha.methods.routing.fused import fused_routing
 from diverse_mha.methods.routing.routing import RoutingAggregation
-from diverse_mha.methods.routing.simple import SOFTMAX_OVER, simple_routing
+from diverse_mha.methods.routing.simple import simple_routing
 
 __all__ = [
-    "SOFTMAX_OVER",
     "RoutingAggregation",
     "em_routing",
     "fused_routing",
