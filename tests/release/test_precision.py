@@ -6,8 +6,8 @@ Prints, for every architecture, the validation loss in each precision.
 import pytest
 import torch
 
+from tests.release.demo_runs import RUNS, training_command
 from tests.reliability.children import Child, train
-from tests.system.demo_runs import RUNS, training_command
 
 pytestmark = pytest.mark.system
 

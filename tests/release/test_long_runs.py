@@ -7,8 +7,8 @@ import math
 
 import pytest
 
+from tests.release.demo_runs import RUNS, train_and_watch, training_command
 from tests.reliability import memory
-from tests.system.demo_runs import RUNS, train_and_watch, training_command
 
 pytestmark = pytest.mark.system
 

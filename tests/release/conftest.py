@@ -1,10 +1,10 @@
-"""What the system tests share."""
+"""What the release tests share."""
 
 from pathlib import Path
 
 import pytest
 
-from tests.system.demo_runs import prepare_all
+from tests.release.demo_runs import prepare_all
 
 
 @pytest.fixture(scope="session")
