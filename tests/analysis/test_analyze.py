@@ -258,20 +258,14 @@ BAD = {
     ],
     "--layers 3: the encoder of .* has 2 layers": ["--layers", "1,3"],
     "--layers top: give all, last, or numbers": ["--layers", "top"],
-    "--measures ckaa: unknown 'ckaa'; choose from cka": ["--measures", "ckaa"],
-    "--threshold 2.0: must be above 0": ["--threshold", "2"],
     "--max-tokens: 0 is not a whole number from 1 up": ["--max-tokens", "0"],
-    "--subset test: not in .*bin; there: valid": ["--subset", "test"],
     "--sentence 40: 'valid' has sentences 0 to 39": ["--sentence", "40", "--output", "FOLDER"],
     "--no-attention has no effect without --output FOLDER": ["--no-attention"],
     "--sentence 1 has no effect beside --no-attention": [
         "--sentence", "1", "--no-attention", "--output", "FOLDER",
     ],
-    "--sentence 1 has no effect without --output FOLDER": ["--sentence", "1"],
-    "--output .*: .*dict.txt is not a folder; choose": ["--output", "DATA/dict.txt/x"],
     "--output is empty; give a path, or leave it out": ["--output", ""],
     "--against is empty; give a path, or leave it out": ["--against", ""],
-    "missing.pt: no such checkpoint": ["--against", "missing.pt"],
 }  # fmt: skip
 
 
@@ -288,8 +282,6 @@ def test_bad_options_are_refused_in_one_line(message, words, checkpoint, data, t
 def test_data_that_does_not_fit_is_refused(checkpoint, other_data, data, save, tmp_path):
     with pytest.raises(UserError, match="its dictionaries do not fit .*checkpoint_best.pt"):
         run(["analyze", str(checkpoint), str(other_data), "--cpu"])
-    with pytest.raises(UserError, match="data folder .* holds no dict"):
-        run(["analyze", str(checkpoint), str(tmp_path), "--cpu"])
     language_model = save("lm", "transformer_lm_disagree", task="language_modeling")
     with pytest.raises(UserError, match="does not read the same data"):
         run(["analyze", str(checkpoint), str(data), "--against", str(language_model), "--cpu"])
@@ -301,9 +293,6 @@ def test_models_that_show_no_heads_are_refused(save, data, tmp_path):
     path = save("aligned", "transformer_align", "--alignment-heads", "1")
     with pytest.raises(UserError, match="'transformer_align' does not show its heads"):
         run(["analyze", str(path), str(data), "--cpu"])
-    torch.save({"cfg": None, "model": {}}, tmp_path / "empty.pt")
-    with pytest.raises(UserError, match="empty.pt"):
-        run(["analyze", str(tmp_path / "empty.pt"), str(data), "--cpu"])
 
 
 def test_json_alone(checkpoint, data, tmp_path, capsys):

@@ -13,6 +13,7 @@ ROWS = [
     Row("average-nothing", "average -o x.pt", "required: CKPT", "average --help"),
     Row("average-no-output", "average best.pt", "required: --output", HELP),
     Row("average-unknown-option", "average best.pt -o x.pt --lats 2", "--lats", HELP),
+    Row("average-folder", "average run -o x.pt", "run is a folder", "--last N"),
     Row("average-last-not-a-number", "average run --last two -o x.pt", "--last: invalid int", HELP),
     Row("average-last-0", "average run --last 0 -o x.pt", "--last 0", "at least 1"),
     Row("average-last-too-many", "average run --last 9 -o x.pt", "--last 9", "only 3 files"),

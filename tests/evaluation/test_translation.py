@@ -354,10 +354,6 @@ def test_missing_and_unequal_references_are_refused(tmp_path):
         (tmp_path / "out" / folder / "test.en").write_text(text)
     with pytest.raises(UserError, match="--tok-reference .*: 1 lines, --raw-.* has 2; line n"):
         evaluate.main([model, str(data)])
-    with pytest.raises(UserError, match="--target-lang fr: .* is for de and en"):
-        evaluate.main([model, str(data), "--target-lang", "fr"])
-    with pytest.raises(UserError, match="--beam: 0 is not a whole number from 1 up"):
-        evaluate.main([model, str(data), "--beam", "0"])
 
 
 def test_of_several_translations_the_best_is_scored(tmp_path):
