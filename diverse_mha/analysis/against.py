@@ -19,11 +19,7 @@ from diverse_mha.measures.similarity import (
 def check_same_data(
     loaded: Loaded, other: Loaded, depths: dict, other_depths: dict, selection: Selection
 ) -> None:
-    """Refuse two models that do not read the same positions of the same data.
-
-    Raises:
-        UserError: if the languages or the components differ.
-    """
+    """Refuse two models that do not read the same positions of the same data."""
     directions = [
         tuple(getattr(model.task.cfg, f"{side}_lang", None) for side in ("source", "target"))
         for model in (loaded, other)

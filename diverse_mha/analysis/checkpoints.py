@@ -91,9 +91,6 @@ def share_blocks(models: list[Loaded]) -> None:
 
     Blocks longer than a model reads would be left out, and those of a text are nearly all of one
     length: the smallest ``tokens_per_sample`` of the models becomes that of every one.
-
-    Raises:
-        UserError: if they cut up a text otherwise, for then their positions are not the same.
     """
     cut = [x for x in models if getattr(x.options(), "tokens_per_sample", None) is not None]
     for name, default in (("sample_break_mode", "none"), ("add_bos_token", False)):
@@ -125,9 +122,6 @@ def iterate_batches(
 
     Yields:
         fairseq's batches, on the model's device.
-
-    Raises:
-        UserError: if the data has no such split, or it is empty.
     """
     task, model = loaded.task, loaded.model
     folder = loaded.options().data

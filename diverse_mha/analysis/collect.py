@@ -52,11 +52,7 @@ class Selection(NamedTuple):
 
 
 def parse_layers(text: str) -> str | tuple[int, ...]:
-    """Read ``--layers``.
-
-    Raises:
-        UserError: if it is neither ``all``, ``last`` nor numbers from 1.
-    """
+    """Read ``--layers``."""
     if text in ("all", "last"):
         return text
     if not re.fullmatch(r"[1-9]\d*(,[1-9]\d*)*", text):
@@ -65,11 +61,7 @@ def parse_layers(text: str) -> str | tuple[int, ...]:
 
 
 def check_selection(selection: Selection, depths: dict[str, int], name: str) -> None:
-    """Refuse what the model does not have, by its number of layers of every component.
-
-    Raises:
-        UserError: if a component or layer is not there.
-    """
+    """Refuse what the model does not have, by its number of layers of every component."""
     for component in selection.components or ():
         if component not in depths:
             raise UserError(

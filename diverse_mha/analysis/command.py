@@ -142,11 +142,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def check_libraries() -> None:
-    """Refuse to begin where a library is missing.
-
-    Raises:
-        UserError: says what to install.
-    """
+    """Refuse to begin where a library is missing."""
     missing = [name for module, name in LIBRARIES.items() if not importlib.util.find_spec(module)]
     if missing:
         raise UserError(
@@ -156,11 +152,7 @@ def check_libraries() -> None:
 
 
 def read_selection(args: argparse.Namespace, in_folder: bool) -> Selection:
-    """Check the options that say what to look at; figures are drawn ``in_folder`` only.
-
-    Raises:
-        UserError: for an unknown name, an impossible number, or an option without effect.
-    """
+    """Check the options that say what to look at; figures are drawn ``in_folder`` only."""
     for name in ("output", "against"):
         if getattr(args, name) == "":  # of a shell's variable that is not set
             raise UserError(f"--{name} is empty; give a path, or leave it out")

@@ -41,9 +41,6 @@ def open_models(
 
     Returns:
         The models, and the one to compare with or None.
-
-    Raises:
-        UserError: if anything is missing or does not fit.
     """
     subset, layers_of = selection.subset, {}
     models = [load(path, data, cpu=cpu) for path in ([*paths, against] if against else paths)]

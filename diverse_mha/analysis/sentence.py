@@ -64,11 +64,7 @@ def find_sentence(sample: dict, number: int | None) -> int | None:
 
 
 def check_sentence(number: int | None, dataset: Any, subset: str, longest: Any = None) -> None:
-    """Refuse the number of a sentence that the split does not have, or the models cannot read.
-
-    Raises:
-        UserError: then.
-    """
+    """Refuse the number of a sentence that the split does not have, or the models cannot read."""
     if number is not None and not 0 <= number < len(dataset):
         raise UserError(
             f"--sentence {number}: {subset!r} has sentences 0 to {len(dataset) - 1}, numbered as "

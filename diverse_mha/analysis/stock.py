@@ -20,9 +20,6 @@ def build_twin(twin: str, name: str, options: Any, task: Any):
     """Build our model of the shape of a stock checkpoint, into which its parameters load.
 
     ``twin`` is one of ``TWINS``; ``name`` and ``options`` are the model's in the checkpoint.
-
-    Raises:
-        OptionError: if the stock model has a form that ours does not have.
     """
     known = to_namespace(options)
     if name in ARCH_CONFIG_REGISTRY:

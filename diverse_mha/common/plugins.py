@@ -14,11 +14,7 @@ def add_user_dir(parser: argparse.ArgumentParser) -> None:
 
 
 def import_plugin(folder: str | None) -> None:
-    """Import a plugin, as fairseq does with its ``--user-dir``; None is none.
-
-    Raises:
-        UserError: if there is no package, or one of its name is imported already.
-    """
+    """Import a plugin, as fairseq does with its ``--user-dir``; None is none."""
     if folder is None:
         return
     if not (Path(folder) / "__init__.py").is_file():

@@ -40,11 +40,7 @@ class DiversityTerms:
 
     @classmethod
     def from_config(cls, cfg) -> "DiversityTerms":
-        """Read the terms off the options of a criterion, a ``DiversityConfig``.
-
-        Raises:
-            OptionError: for an option that is impossible or has no effect.
-        """
+        """Read the terms off the options of a criterion, a ``DiversityConfig``."""
         read = [method.from_config(cfg) for method in TERMS]
         terms = [term for term in read if term is not None]
         if not any(term.weights for term in terms):
@@ -53,11 +49,7 @@ class DiversityTerms:
         return cls(terms, Schedule.from_config(cfg))
 
     def factor(self, model) -> float:
-        """Return the schedule's factor on all weights in a training step of a model.
-
-        Raises:
-            OptionError: if the task does not tell the model how many updates are done.
-        """
+        """Return the schedule's factor on all weights in a training step of a model."""
         if not self.schedule:
             return 1.0
         return self.schedule.factor(updates_done(model, self.schedule.options))
@@ -67,9 +59,6 @@ class DiversityTerms:
 
         Args:
             heads: number of heads of each component of the model.
-
-        Raises:
-            OptionError: naming the option, its value and what there is.
         """
         for term in self.terms:
             if not heads:

@@ -87,11 +87,7 @@ class DiversityMixin:
 
     @classmethod
     def build_criterion(cls, cfg, task):
-        """Build fairseq's criterion, and the terms from the options of ``DiversityConfig``.
-
-        Raises:
-            OptionError: for an unknown name or an impossible weight.
-        """
+        """Build fairseq's criterion, and the terms from the options of ``DiversityConfig``."""
         terms = DiversityTerms.from_config(cfg)
         every = read_options(GradientShareOptions, cfg).log_gradient_share
         criterion = super().build_criterion(cfg, task)

@@ -56,11 +56,7 @@ def gradient_norm(loss: Tensor | float, parameters: list[Tensor]) -> Tensor:
 
 
 def check_measurable(option: str, model: nn.Module) -> None:
-    """Refuse models whose gradients cannot be taken apart, and several processes.
-
-    Raises:
-        OptionError: naming the option that asks for it, and what stands in the way.
-    """
+    """Refuse models whose gradients cannot be taken apart, and several processes."""
     device = next(model.parameters()).device.type
     obstacles = {
         "--checkpoint-activations": any(

@@ -37,11 +37,7 @@ class LabelSmoothedCrossEntropyWithDiversity(
 
     @classmethod
     def build_criterion(cls, cfg, task):
-        """Build the criterion from the options.
-
-        Raises:
-            OptionError: for options that are impossible or contradict each other.
-        """
+        """Build the criterion from the options."""
         if str(cfg.token_loss) == "fused" and cfg.report_accuracy:
             raise OptionError(
                 "--token-loss fused keeps no scores to report the accuracy of; "

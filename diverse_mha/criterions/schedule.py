@@ -37,11 +37,7 @@ class Schedule:
 
     @classmethod
     def from_config(cls, cfg) -> "Schedule":
-        """Read the schedule off the options of ``DiversityConfig``.
-
-        Raises:
-            OptionError: for a number that is impossible.
-        """
+        """Read the schedule off the options of ``DiversityConfig``."""
         schedule = read_options(cls, cfg)
         start, warmup, end = astuple(schedule)
         if end and end <= start + warmup:

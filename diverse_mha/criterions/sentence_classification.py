@@ -20,9 +20,6 @@ class SentenceClassificationCriterion(FairseqCriterion):
 
     Args:
         task: a task with ``labels`` and ``groups``.
-
-    Raises:
-        OptionError: if the task is another one.
     """
 
     def __init__(self, task):

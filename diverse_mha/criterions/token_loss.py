@@ -49,11 +49,7 @@ class FusedTokenLoss:
         return criterion
 
     def output_weight(self, model, reduce: bool) -> Tensor | None:
-        """Return the output projection's weight if the loss is to be fused with it.
-
-        Raises:
-            OptionError: if that was asked for and the model has no plain projection.
-        """
+        """Return the output projection's weight if the loss is to be fused with it."""
         if self.token_loss == "stock" or not reduce or self.report_accuracy:
             return None
         # What wraps a model for several processes must see its parameters used inside.

@@ -39,9 +39,6 @@ def newest_checkpoints(folder: str | Path, count: int, by: str = "epoch") -> lis
             ``checkpoint_<epoch>_<updates>.pt``, which must be equally far apart. Where an epoch
             ends on the interval fairseq writes none; ``checkpoint<epoch>.pt`` takes its place if
             it is there, and else it may be missing.
-
-    Raises:
-        UserError: If there are fewer, or one in between is missing.
     """
     if count < 1:
         raise UserError(f"--last {count}: must be at least 1")
@@ -95,9 +92,6 @@ def check_one_run(paths: Sequence[Path]) -> None:
     """Refuse what an earlier run left in the folder, under higher numbers than this one's.
 
     The paths are oldest first; the run's last checkpoint is looked at beside them.
-
-    Raises:
-        UserError: if the method or the seed changes, or the number of updates falls.
     """
     last = paths[0].with_name("checkpoint_last.pt")
     origins = ((path, _origin(path)) for path in [*paths, *([last] if last.exists() else [])])
@@ -131,9 +125,6 @@ def average_checkpoints(paths: Sequence[str | Path]) -> dict:
     Floating-point entries are summed in float64 and cast back to their own type; all else
     (counters, flags) comes from the last checkpoint, as do configuration and training state, the
     optimizer's left out. One running sum is held, however many checkpoints there are.
-
-    Raises:
-        UserError: If one cannot be read, or two differ in names, shapes or how they compute.
     """
     sums: dict[str, torch.Tensor] = {}
     first: tuple[dict, dict] | None = None

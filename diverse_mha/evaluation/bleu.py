@@ -33,11 +33,7 @@ def split_compounds(line: str) -> str:
 
 
 def check_scorer(language: str, tokenize: str | None = None) -> None:
-    """Refuse a language, or a tokeniser, that sacreBLEU lacks the software for.
-
-    Raises:
-        UserError: with what to install.
-    """
+    """Refuse a language, or a tokeniser, that sacreBLEU lacks the software for."""
     from sacrebleu.metrics import BLEU
 
     try:

@@ -58,9 +58,6 @@ def save_checkpoint(state: dict, output: str | Path) -> None:
     """Write a checkpoint under a temporary name and move it into place once it is whole.
 
     SIGTERM and SIGHUP remove what is under that name.
-
-    Raises:
-        UserError: if the operating system refuses, such as for a full disk.
     """
     output = Path(output)
     output.parent.mkdir(parents=True, exist_ok=True)
@@ -84,11 +81,7 @@ def updates_of(state: dict) -> int | None:
 
 
 def check_task(checkpoint: str | Path, state: dict, wanted: str) -> dict:
-    """Return the settings of the task that a checkpoint was trained on.
-
-    Raises:
-        UserError: if the task's name does not have ``wanted`` in it.
-    """
+    """Return the settings of the task that a checkpoint was trained on."""
     task = settings(state)
     if wanted not in str(task.get("_name")):
         raise UserError(
@@ -98,11 +91,7 @@ def check_task(checkpoint: str | Path, state: dict, wanted: str) -> dict:
 
 
 def check_translates(checkpoint: str) -> None:
-    """Refuse a checkpoint that is of no translation model, or without options.
-
-    Raises:
-        UserError: if so, or if it cannot be read.
-    """
+    """Refuse a checkpoint that is of no translation model, or without options."""
     state = load_checkpoint(checkpoint, mmap=True)
     if not _BOTH_SIDES <= state["model"].keys():
         raise UserError(f"{checkpoint}: no translation model; {SCORERS}")

@@ -49,11 +49,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def subsets_of(data: Path, wanted: str | None) -> list[str]:
-    """Name the splits to evaluate, of a comma list or all but train, test10 after test9.
-
-    Raises:
-        UserError: for a split that is not there.
-    """
+    """Name the splits to evaluate, of a comma list or all but train, test10 after test9."""
     there = sorted((path.stem for path in (data / "label").glob("*.idx")), key=_natural)
     names = [name for name in there if name != "train"] if wanted is None else split_list(wanted)
     if not names:
@@ -95,11 +91,7 @@ def load(checkpoint: str, data: Path, *, accuracy_by: str | None = None, cpu: bo
 
 
 def load_split(model, task, subset: str) -> None:
-    """Load a split that can be scored into the task.
-
-    Raises:
-        UserError: if it is empty, or a sentence longer than the model reads.
-    """
+    """Load a split that can be scored into the task."""
     task.load_dataset(subset)
     sizes, limit = task.dataset(subset).sizes, model.max_positions()
     longest = int(sizes.argmax())

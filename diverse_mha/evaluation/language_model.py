@@ -66,11 +66,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def count_tokens(data: Path, subset: str) -> int:
-    """Return the number of tokens in a binarised text, line ends included.
-
-    Raises:
-        UserError: If the folder, its dictionary or the subset is not there, or it is empty.
-    """
+    """Return the number of tokens in a binarised text, line ends included."""
     from fairseq.data.data_utils import load_indexed_dataset
 
     check_data_folder(data)

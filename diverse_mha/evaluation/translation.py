@@ -187,11 +187,7 @@ def subwords_of(dictionary: Path) -> str | None:
 
 
 def read_hypotheses(generated: Path, count: int) -> list[str]:
-    """Take the translations out of what fairseq-generate wrote, in the order of the corpus.
-
-    Raises:
-        UserError: If there are not ``count`` sentences.
-    """
+    """Take the translations out of what fairseq-generate wrote, in the order of the corpus."""
     hypotheses = {}
     for line in read_lines(generated):
         match = _HYPOTHESIS.fullmatch(line)
@@ -203,11 +199,7 @@ def read_hypotheses(generated: Path, count: int) -> list[str]:
 
 
 def check_count(found: int, what: str, lines: int) -> None:
-    """Refuse references of another length than what they are for.
-
-    Raises:
-        UserError: If there are not as many ``lines``.
-    """
+    """Refuse references of another length than what they are for."""
     if found != lines:
         raise UserError(
             f"{found} {what} for {lines} reference lines: the reference does not belong to this "
@@ -229,11 +221,7 @@ def generate(args: argparse.Namespace, folder: str) -> Path:
 
 
 def evaluate_text(args: argparse.Namespace) -> int:
-    """Translate ``--source`` as ``diverse-mha translate`` does, and score it.
-
-    Raises:
-        UserError: for options that mean something for a subset only, or files that do not fit.
-    """
+    """Translate ``--source`` as ``diverse-mha translate`` does, and score it."""
     for name in ("subset", "target_lang", "raw_reference", "tok_reference", "moses_language"):
         if getattr(args, name) is not None:
             raise UserError(f"{flag(name)} {getattr(args, name)}: has no effect with --source")

@@ -13,11 +13,7 @@ from diverse_mha.fairseq_fixes.replacing import in_place_of
 
 @in_place_of(options, "parse_args_and_arch")
 def refuse_without_alignments(parse, *args, **kwargs):
-    """Refuse these options.
-
-    Raises:
-        OptionError: naming the option.
-    """
+    """Refuse these options."""
     parsed = parse(*args, **kwargs)
     given = parsed[0] if isinstance(parsed, tuple) else parsed
     if getattr(given, "replace_unk", None) is not None:

@@ -111,11 +111,7 @@ def check_options(path: str, options: Any, given: Collection[str] = ()) -> None:
 
 
 def check_readable(options: Mapping) -> None:
-    """Refuse a training, by its configuration, whose checkpoints could not be read again.
-
-    Raises:
-        OptionError: naming the first name in it that a checkpoint may not give.
-    """
+    """Refuse a training, by its configuration, whose checkpoints could not be read again."""
     for group in ALLOWED:
         for _, name in _names(group, _plain(getattr(options, group, None)), flat=False):
             if _registered(group, name) is None:

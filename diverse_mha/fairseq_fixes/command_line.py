@@ -31,11 +31,7 @@ def give_validation_a_task(parse, parser, *args, **kwargs):
 
 @in_place_of(options, "parse_args_and_arch")
 def refuse_what_would_be_filled_in(parse, *args, **kwargs):
-    """Refuse a value with ``${``, such as a folder's name, which OmegaConf takes for a reference.
-
-    Raises:
-        OptionError: naming the option and the value, if it refers to nothing.
-    """
+    """Refuse a value with ``${``, such as a folder's name: OmegaConf takes it for a reference."""
     parsed = parse(*args, **kwargs)
     for name, value in vars(parsed[0] if isinstance(parsed, tuple) else parsed).items():
         if isinstance(value, str) and "${" in value:
@@ -51,9 +47,6 @@ def check_task_of_model(parse, *args, **kwargs):
     """Refuse a language model without its task, which fairseq's default is not, and the reverse.
 
     fairseq then stumbles over what the one expects of the other.
-
-    Raises:
-        OptionError: naming both, and the task to give.
     """
     parsed = parse(*args, **kwargs)
     given = parsed[0] if isinstance(parsed, tuple) else parsed

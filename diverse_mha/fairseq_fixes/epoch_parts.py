@@ -74,9 +74,6 @@ def same_examples(self: EpochBatchIterator, place: dict, whole: int) -> dict:
 
     Returns:
         The place in the batches as they are cut now.
-
-    Raises:
-        OptionError: if the examples that were read cannot be found again.
     """
     count, saved = place.get("iterations_in_epoch", 0), place.get("limits")
     if not count or not saved or not hasattr(self, "limits"):

@@ -20,11 +20,7 @@ from diverse_mha.fairseq_fixes.replacing import in_place_of
 
 @in_place_of(options, "parse_args_and_arch")
 def say_what_has_an_option(parse, parser, input_args=None, *args, **kwargs):
-    """Name what has an option that the chosen criterion, architecture and task have not.
-
-    Raises:
-        OptionError: then; an option that nothing has ends as in fairseq.
-    """
+    """Name what has an option that the chosen criterion, architecture and task have not."""
     words, error = sys.argv[1:] if input_args is None else input_args, parser.error
 
     def explained(message: str) -> None:
@@ -44,9 +40,6 @@ def explain(option: str, words: Sequence[str], default=lambda name: None) -> Non
         option: such as ``--drophead``.
         words: the command line.
         default: what a choice is, by name, if it is not on the command line.
-
-    Raises:
-        OptionError: naming up to three that have it.
     """
     for choice in _registries():
         dest = choice[2:].replace("-", "_")

@@ -89,9 +89,6 @@ def check_same_run(
 
     Returns:
         What has changed otherwise.
-
-    Raises:
-        OptionError: naming the first option that differs, with both values, or that is missing.
     """
     if not saved or not any(own.values()):
         return []
@@ -130,9 +127,6 @@ def compare_runs(
         path: the checkpoint.
         read: the ``path`` of the checkpoint that was read last, and the options in it, ``cfg``.
         fits: whether it could be loaded.
-
-    Raises:
-        OptionError: as :func:`check_same_run`.
     """
     if read.get("path") != path:
         return []

@@ -37,9 +37,6 @@ def check_start(
     Returns:
         The option that names the checkpoint to start from, and its value; None and the last one
         of the run where that, or nothing, is loaded.
-
-    Raises:
-        OptionError: naming the option and the file, and where it lies if that is the save folder.
     """
     last = os.path.join(save_dir, _part(LAST, suffix))
     if restore_file != LAST:
@@ -68,9 +65,6 @@ def check_settings(options: Any, metric: str, ours: bool) -> None:
         options: the configuration, by groups.
         metric: value of ``--best-checkpoint-metric``.
         ours: whether the criterion is one of this package.
-
-    Raises:
-        OptionError: naming the option.
     """
     for name in ("encoder_layers_to_keep", "decoder_layers_to_keep"):
         if getattr(options.model, name, None):  # pruned once more whenever it is read

@@ -39,11 +39,7 @@ def batches_of_whole_split(get, self, dataset, **settings):
 
 @in_place_of(FairseqTask, "filter_indices_by_size")
 def name_what_is_too_long(keep, self, indices, dataset, *args, **kwargs):
-    """Refuse in one line an example of valid or test that is longer than the model reads.
-
-    Raises:
-        OptionError: naming the data, the split and the example, counted from 1.
-    """
+    """Refuse in one line an example of valid or test that is longer than the model reads."""
     try:
         return keep(self, indices, dataset, *args, **kwargs)
     except Exception as error:  # fairseq raises just that

@@ -31,11 +31,7 @@ _TIED = ("share_all_embeddings", "share_decoder_input_output_embed")
 
 
 def check_model_options(args) -> None:
-    """Check the options of an encoder-decoder or decoder-only model.
-
-    Raises:
-        OptionError: naming the option, its value and what would do.
-    """
+    """Check the options of an encoder-decoder or decoder-only model."""
     for name, off, why in _UNSUPPORTED:
         value = getattr(args, name, off)
         if value is not None and value != off:

@@ -32,11 +32,7 @@ class DiverseLanguageModel(DiverseModel, OutputWeight, TransformerLanguageModel)
 
     @classmethod
     def build_model(cls, cfg, task):
-        """Check the options and build the model.
-
-        Raises:
-            OptionError: if an option cannot be honoured.
-        """
+        """Check the options and build the model."""
         args = to_namespace(cfg)
         for side in ("input", "output"):
             if getattr(args, f"decoder_{side}_dim", None) is None:

@@ -18,9 +18,6 @@ def parse_layers(option: str, value: str | None, count: int) -> frozenset[int]:
     """Read a choice among ``count`` layers: their numbers, from 1.
 
     It is a comma list of these numbers, ``all``, ``none``, or None for none.
-
-    Raises:
-        OptionError: if something is not the number of a layer.
     """
     words = split_list(str(value if value is not None else "none"))
     if words == ["none"]:
@@ -63,9 +60,6 @@ class Seams:
         Args:
             args: namespace with the options of ``DiverseConfig`` and fairseq's flat names.
             components: the attention components that the model has.
-
-        Raises:
-            OptionError: naming the option, its value and what would do.
         """
         if args.offload_activations:  # as fairseq's translation models have it
             args.checkpoint_activations = True

@@ -43,11 +43,7 @@ class SentenceClassifier(DiverseModel, FairseqEncoderModel):
 
     @classmethod
     def build_model(cls, cfg, task):
-        """Check the options and build the model.
-
-        Raises:
-            OptionError: if an option cannot be honoured, or the task is another one.
-        """
+        """Check the options and build the model."""
         if not hasattr(task, "labels"):
             raise OptionError("--arch sentence_classifier needs --task sentence_classification")
         args = to_namespace(cfg)

@@ -32,11 +32,7 @@ class DiverseTransformer(DiverseModel, OutputWeight, TransformerModel):
 
     @classmethod
     def build_model(cls, cfg, task):
-        """Check the options and build the model.
-
-        Raises:
-            OptionError: if an option cannot be honoured.
-        """
+        """Check the options and build the model."""
         args = to_namespace(cfg)
         check_model_options(args)
         check_embeddings(args, task.source_dictionary == task.target_dictionary)

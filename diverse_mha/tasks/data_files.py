@@ -49,9 +49,6 @@ def check_split(folder: str | Path, split: str, combine: bool = False) -> None:
 
     Folders joined by ``:`` are looked at in turn, with ``combine`` also SPLIT1, SPLIT2 and so on;
     other formats than fairseq's usual one are passed over.
-
-    Raises:
-        OptionError: naming the file.
     """
     for place in str(folder).split(os.pathsep):
         for index in sorted(Path(place).glob("*.*idx")):

@@ -90,11 +90,7 @@ class SentenceDataset(FairseqDataset):
         return self.sizes[indices] * len(self.inputs)
 
     def batch_by_size(self, indices: np.ndarray, max_tokens: int | None = None, **limits):
-        """Cut examples into batches, as fairseq does.
-
-        Raises:
-            OptionError: if an example by itself has more than ``max_tokens``.
-        """
+        """Cut examples into batches, as fairseq does."""
         tokens = self.num_tokens_vec(indices)
         if max_tokens is not None and tokens.max(initial=0) > max_tokens:
             raise OptionError(

@@ -59,9 +59,6 @@ def read_run(
         reference: The reference; default: that of the evaluation, or of the data it names.
         tokenize: sacreBLEU's tokeniser; default: that of the evaluation, or 13a.
         result: What the name of the result must hold, if a folder has several.
-
-    Raises:
-        UserError: if there is no result, or its translations do not fit.
     """
     if not path.is_dir() and not path.is_file():
         raise UserError(f"{path}: no such run; name a folder, or the file of an evaluation")
@@ -84,11 +81,7 @@ def read_run(
 
 
 def read_scores(path: Path) -> Scored:
-    """Read what another program scored: a number a line, one for each sentence of the test set.
-
-    Raises:
-        UserError: if the file is not there, is empty, or a line is no finite number.
-    """
+    """Read what another program scored: a number a line, one for each sentence of the test set."""
     values = []
     for number, line in enumerate(read_lines(path), 1):
         try:
@@ -114,9 +107,6 @@ def scores_of(
 
     The file is not read again; beside it lie the translations, if any. For the rest see
     :func:`read_run`.
-
-    Raises:
-        UserError: if something is missing from it, or its translations do not fit.
     """
     try:
         if "sacrebleu" in result:

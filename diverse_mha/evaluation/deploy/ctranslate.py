@@ -73,9 +73,6 @@ def translation_script(source: Side, target: Side, positions: tuple[int, int]) -
     """Write the script that translates plain text as the data was prepared.
 
     ``positions`` are those that the encoder and the decoder have, for subwords and an end.
-
-    Raises:
-        UserError: for Chinese text, which Moses does not cut into words.
     """
     options, segmenter = source.tokeniser, source.segmenter
     raw = options["tokeniser"] == "none"
@@ -116,11 +113,7 @@ def translation_script(source: Side, target: Side, positions: tuple[int, int]) -
 
 
 def _check_convertible(path: str, args: Namespace) -> None:
-    """Refuse what the converter stumbles over, or makes a model of that cannot be loaded.
-
-    Raises:
-        UserError: naming the option.
-    """
+    """Refuse what the converter stumbles over, or makes a model of that cannot be loaded."""
     width = args.decoder_embed_dim
     # Its language models project both in and out, or neither; its translation models neither.
     projected = args.decoder_output_dim != width and (

@@ -41,11 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def load_state(path: str) -> dict:
-    """Read a checkpoint with its configuration.
-
-    Raises:
-        UserError: if it is missing, broken, or holds no model with its options.
-    """
+    """Read a checkpoint with its configuration."""
     from fairseq import checkpoint_utils
 
     diverse_mha.register()

@@ -44,11 +44,7 @@ class Side(NamedTuple):
 
 
 def read_side(data: str | Path, language: str) -> Side:
-    """Find out how one language of ``bin``, which data-prep made beside ``bpe``, was prepared.
-
-    Raises:
-        UserError: if ``corpus.json`` or the model of the subwords is missing or damaged.
-    """
+    """Find out how one language of ``bin``, which data-prep made beside ``bpe``, was prepared."""
     note = Path(data, "corpus.json")
     if not note.is_file():
         raise UserError(
@@ -102,11 +98,7 @@ class Preparation(NamedTuple):
 
 
 def preparation(data: Path) -> Preparation:
-    """Read what data-prep left in the data folder.
-
-    Raises:
-        UserError: If ``corpus.json`` is there and damaged.
-    """
+    """Read what data-prep left in the data folder."""
     note = data / "corpus.json"
     if not note.is_file():
         return Preparation()

@@ -78,9 +78,6 @@ def stock_state(path: str, state: dict, *, namespace: bool = False) -> dict:
         namespace: write the options as ``args``, the flat ``argparse.Namespace`` of fairseq's
             command line, which torch's safe loader refuses unless told otherwise, in the place
             of ``cfg``, plain dictionaries, which it loads anywhere.
-
-    Raises:
-        UserError: if stock fairseq has no such model.
     """
     model, task = _stock_options(path, state["cfg"])
     args = cfg = None

@@ -23,11 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def plain_lines(stream: BinaryIO) -> Iterator[str]:
-    r"""Yield the lines of a stream without line ends (only ``\n`` is one) or byte order mark.
-
-    Raises:
-        UserError: for a line that is not UTF-8, with its number from 1.
-    """
+    r"""Yield the lines of a stream without line ends (only ``\n`` is one) or byte order mark."""
     for number, line in enumerate(stream, 1):
         try:
             yield line.rstrip(b"\r\n").decode("utf-8-sig" if number == 1 else "utf-8")
