@@ -21,7 +21,6 @@ VARIANTS = {
     "residual": {"cascade": "residual"},
     "talking-heads": {"cascade": "talking-heads"},
     "scheduled": {"drophead": 0.1, "drophead_method": "scheduled"},
-    "compile": {"compile": True},
 }
 OTHERS = {
     "language-model": (build_lm, {"src_tokens": TOKENS}),
