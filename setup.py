@@ -35,7 +35,6 @@ setup(
     package_data={
         "diverse_mha.methods.routing": ["kernel.cpp"],
         "diverse_mha.analysis": ["templates/*.html"],
-        "diverse_mha.corpora": ["catalogue.toml"],
     },
     python_requires=">=3.11,<3.14",  # fairseq cannot be imported on 3.14
     install_requires=[

@@ -37,7 +37,7 @@ LEAST_SECONDS = 180
 GRACE_SECONDS = 20  # for a job to put away what it has, once it is told to stop
 _PR_SET_PDEATHSIG = 1  # of prctl(2) on Linux
 TOLD = 4000  # characters of the end of a failed job's output that are kept
-#: What a job says that has no corpus and gets none (corpora/download.py).
+#: What a job says that has no corpus and gets none (data-prep/files.sh).
 NO_DATA = "cannot download"
 #: What a job says of parts of ours that it had to do without: it did, but not what it was to show.
 FALLBACKS = ("torch.compile", "torch._dynamo hit", "is not used", "without compiled code")

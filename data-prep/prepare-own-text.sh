@@ -1,6 +1,31 @@
 #!/usr/bin/env bash
-# Prepares text of your own for a language model into data/own-text; --help lists the options.
-set -euo pipefail
-. -- "$(dirname -- "${BASH_SOURCE[0]}")/../scripts/env.sh"
-exec "$python" -m diverse_mha.cli prepare-lm \
-    own --out "$root/data/own-text" "$@"
+# Prepares text of your own for a language model: a folder with train.txt, valid.txt and test.txt
+# (plain or .gz), tokenised, one sentence or paragraph a line.
+#
+#     bash data-prep/prepare-own-text.sh --from FOLDER --min-count 3 --out data/mine-text
+
+. -- "$(dirname -- "${BASH_SOURCE[0]}")/running-text.sh"
+corpus=own
+option min_count "" N1 "words that train.txt has fewer than N times become <unk>"
+begin "$@"
+[[ -n $from ]] || wrong "--from: give the folder with train.txt, valid.txt and test.txt"
+
+files=()
+for split in train valid test; do
+    name=$split.txt
+    [[ -f $from/$name || ! -f $from/$name.gz ]] || name+=.gz
+    [[ -f $from/$name ]] || fail "$from has no $name or $name.gz; put it there"
+    files+=("$from/$name")
+done
+
+raw() {
+    collect train "${files[0]}"
+    collect valid "${files[1]}"
+    collect test "${files[2]}"
+    tokens
+}
+
+step raw fetch raw --files="$(sum_of "${files[@]}")"
+step bin binarise preprocess ${min_count:+--min-count="$min_count"}
+run_steps
+ready

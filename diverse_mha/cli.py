@@ -36,10 +36,6 @@ class Command(NamedTuple):
 
 COMMANDS = {
     "doctor": Command("doctor", "show versions and check that everything works here"),
-    "prepare": Command("corpora.prepare", "make a translation corpus ready", True),
-    "prepare-lm": Command("corpora.prepare_lm", "make text for a language model ready", True),
-    "prepare-logic": Command("corpora.prepare_logic", "make pairs of formulas ready", True),
-    "prepare-probing": Command("corpora.prepare_probing", "make probing tasks ready", True),
     "train": Command("training.launch", "train, in one process or several", True),
     "learning-curve": Command("training.learning_curve", "draw runs against updates", True),
     "average": Command("evaluation.averaging", "average checkpoints into one"),

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from diverse_mha.common.arguments import add_from, add_number
+from diverse_mha.common.arguments import add_number
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.options import split_list
 from diverse_mha.common.places import ROOT, check_folder
@@ -68,7 +68,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--data", type=Path, metavar="FOLDER", help="prepared corpora (data; smoke: in --out)"
     )
-    add_from(parser, "corpora as downloaded, in it or in folders named as those of --data")
+    text = "corpora as downloaded, in it or in folders named as those of --data"
+    parser.add_argument("--from", type=Path, dest="local", metavar="FOLDER", help=text)
     add_number(parser, "updates", None, "updates of every training, for a trial")
     parser.add_argument(
         "--bf16",

@@ -4,13 +4,15 @@
 (where it is missing), and from its sentences ``demo_lm`` or ``probing``.
 """
 
+import os
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from diverse_mha.common.arguments import OneLineParser
-from diverse_mha.common.errors import run_cli
-from diverse_mha.corpora import prepare, prepare_lm, prepare_probing
+from diverse_mha.common.errors import UserError, run_cli
+from diverse_mha.common.places import ROOT
 from diverse_mha.corpora.probing import TASKS
 from diverse_mha.corpora.text import read_lines, write_lines
 from experiments.corpora import CORPORA, DATA
@@ -26,9 +28,21 @@ def main(words: Sequence[str]) -> int:
     args = parser.parse_args(words)
     recipe = CORPORA["iwslt17_de_en"]["smoke"]
     options = [word.replace(DATA, str(args.data)) for word in recipe.prepare[1:]]
-    prepare.main(["demo", *options])
+    run_script("prepare-demo.sh", *options)
     {"language-model": _language_model, "probing": _probing}[args.what](args.data)
     return 0
+
+
+def run_script(name: str, *words: str) -> None:
+    """Run a script of ``data-prep/`` with this Python.
+
+    Raises:
+        UserError: If it fails; it has said why.
+    """
+    environment = {"DIVERSE_MHA_PYTHON": sys.executable, **os.environ}
+    done = subprocess.run(["bash", str(ROOT / "data-prep" / name), *words], env=environment)
+    if done.returncode:
+        raise UserError(f"data-prep/{name} failed (exit code {done.returncode})")
 
 
 def _sentences(data: Path, split: str) -> list[list[str]]:
@@ -40,7 +54,7 @@ def _language_model(data: Path) -> None:
     text.mkdir(parents=True, exist_ok=True)
     for split in SPLITS:
         write_lines(text / f"{split}.txt", map(" ".join, _sentences(data, split)))
-    prepare_lm.main(["own", "--from", str(text), "--out", str(data / "demo_lm")])
+    run_script("prepare-own-text.sh", "--from", str(text), "--out", str(data / "demo_lm"))
 
 
 #: Tasks that change sentences, as these stand-ins do.
@@ -71,7 +85,7 @@ def _probing(data: Path) -> None:
         for split in SPLITS:
             lines += probing_lines(task, split, _sentences(data, split))
         write_lines(text / f"{task}.txt", lines)
-    prepare_probing.main(["--from", str(text), "--out", str(data / "probing")])
+    run_script("prepare-probing.sh", "--from", str(text), "--out", str(data / "probing"))
 
 
 if __name__ == "__main__":

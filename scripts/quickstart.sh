@@ -64,7 +64,7 @@ train() {
     local folder=$runs/$1 identity
     shift
     # A run belongs to its options and its data; with others it starts anew.
-    identity=$(printf '%s\n' "${recipe[@]}" "$@" && cksum <"$data/stamp.json")
+    identity=$(printf '%s\n' "${recipe[@]}" "$@" && cksum <"$data/stamp")
     if [[ -f $folder/identity && $(<"$folder/identity") != "$identity" ]]; then
         echo "      the recipe or the data changed: training anew"
         rm -rf "$folder"

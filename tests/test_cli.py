@@ -32,9 +32,6 @@ def test_every_command_has_help(capsys):
     [
         (["evaluate"], "scripts/evaluate.sh"),
         (["train"], "scripts/train.sh"),
-        (["prepare-logic"], "data-prep/prepare-logic.sh"),
-        (["prepare", "own"], "data-prep/prepare-own.sh"),
-        (["prepare-lm", "own"], "data-prep/prepare-own-text.sh"),
     ],
 )
 def test_help_names_what_was_typed(words, script, monkeypatch, capsys):
@@ -62,9 +59,9 @@ def test_unknown_command_names_the_known_ones():
 def test_an_unknown_option_names_the_help_that_lists_the_known_ones(monkeypatch):
     with pytest.raises(UserError, match="arguments: --jsn; see diverse-mha doctor --help"):
         cli.run(["doctor", "--jsn"])
-    monkeypatch.setenv("DIVERSE_MHA_SCRIPT", "prepare-demo.sh")
-    with pytest.raises(UserError, match="--paris 200; see data-prep/prepare-demo.sh --help"):
-        cli.run(["prepare", "demo", "--paris", "200"])
+    monkeypatch.setenv("DIVERSE_MHA_SCRIPT", "check-gpu.sh")
+    with pytest.raises(UserError, match="--paris 200; see scripts/check-gpu.sh --help"):
+        cli.run(["check-gpu", "--paris", "200"])
 
 
 @pytest.mark.integration

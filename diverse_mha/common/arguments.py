@@ -5,7 +5,6 @@ import functools
 import math
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import NoReturn
 
 from diverse_mha.common.errors import UserError
@@ -45,38 +44,6 @@ def one_line(parser: argparse.ArgumentParser, who: str) -> argparse.ArgumentPars
     """Make a command's parser, one of fairseq's, report mistakes as :class:`OneLineParser` does."""
     parser.prog, parser.error = who, functools.partial(OneLineParser.error, parser)
     return parser
-
-
-def add_out(parser: argparse.ArgumentParser, corpus: str) -> None:
-    """Declare ``--out`` and ``--force`` of a command that prepares a corpus.
-
-    Its script of ``data-prep/`` gives the same folder below the repository, wherever it is called.
-    """
-    out = Path("data", corpus)
-    parser.add_argument(
-        "--out",
-        type=_data_folder,
-        default=out,
-        metavar="FOLDER",
-        help=f"where all output goes ({out})",
-    )
-    text = "replace another corpus that --out holds; models trained on it lose their data"
-    parser.add_argument("--force", action="store_true", help=text)
-
-
-def _data_folder(text: str) -> Path:
-    if os.pathsep in text:
-        raise argparse.ArgumentTypeError(
-            f"{text}: fairseq takes what {os.pathsep} parts for several folders; give another name"
-        )
-    return Path(text)
-
-
-def add_from(parser: argparse.ArgumentParser, text: str, required: bool = False) -> None:
-    """Declare ``--from`` of a command that prepares a corpus, the folder ``local``."""
-    parser.add_argument(
-        "--from", type=Path, dest="local", metavar="FOLDER", required=required, help=text
-    )
 
 
 def add_number(

@@ -16,10 +16,7 @@ CONFIGS = USER_DIR / "configs" if (USER_DIR / "configs").is_dir() else ROOT / "c
 
 
 #: How a data folder comes about.
-MAKE_DATA = (
-    "make it with a script of data-prep/ (without a clone: diverse-mha prepare and its like) "
-    "or with fairseq-preprocess"
-)
+MAKE_DATA = "make it with a script of data-prep/ or with fairseq-preprocess"
 
 
 #: What is wrong with a name that OmegaConf, which holds fairseq's options, would fill in.

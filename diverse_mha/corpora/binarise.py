@@ -1,20 +1,16 @@
-"""fairseq's binarised format: by fairseq-preprocess, and for sentences with labels.
+"""fairseq's binarised format for sentences with labels.
 
-The layout of the latter, one folder a field, is that of fairseq's ``sentence_prediction``:
+The layout, one folder a field, is that of fairseq's ``sentence_prediction``:
 ``input0/`` (and ``input1/`` for pairs) and ``label/``, each with ``dict.txt`` and a ``SPLIT.bin``
 and ``SPLIT.idx`` for every split. More fields, such as the ``length`` of logical pairs, lie in
 folders of their own in the same way.
 """
 
-import os
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.common.processes import run_to_end
 from diverse_mha.corpora.text import read_lines, write_lines
 
 Table = Mapping[str, Sequence[str]]  # columns, by field
@@ -79,25 +75,3 @@ def binarise(
                 numbers = dictionary.encode_line(line, add_if_not_exist=False, append_eos=sentences)
                 builder.add_item(numbers.long())
             builder.finalize(f"{prefix}.idx")
-
-
-def preprocess(
-    prefixes: Mapping[str, Path], folder: Path, workers: int, options: Sequence[str]
-) -> None:
-    """Run fairseq-preprocess into a folder; the prefixes are what each split's files begin with.
-
-    Raises:
-        UserError: if it fails, with its last line.
-    """
-    command = [sys.executable, "-m", "fairseq_cli.preprocess", *options]
-    for split, prefix in prefixes.items():
-        command += [f"--{split}pref", str(prefix)]
-    command += ["--destdir", str(folder), "--workers", str(workers)]
-    environment = {**os.environ, "PYTHONWARNINGS": "ignore"}  # the last line is to be the error
-    # A lock that the caller made inheritable stays with the command.
-    code, said = run_to_end(command, env=environment, stdout=subprocess.DEVNULL, close_fds=False)
-    if code != 0:
-        last = (said.strip() or "no output").splitlines()[-1]
-        raise UserError(f"fairseq-preprocess failed (exit code {code}): {last}")
-    # Its log repeats every option and names the temporary folder; nothing reads it.
-    (folder / "preprocess.log").unlink(missing_ok=True)

@@ -1,18 +1,23 @@
 """Which training pairs stay: those that pass the length filter, are drawn, are not held out.
 
-A pair is a line of the source side with the same line of the target side; functions that copy
-pairs take both sides of what they read and of what they write, in that order.
+``python -m diverse_mha.corpora.choose filter|draw|hold-out OPTIONS FILES``. A pair is a line of the
+source side with the same line of the target side; functions that copy pairs take both sides of what
+they read and of what they write, in that order.
 """
 
+import argparse
+import functools
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from diverse_mha.common.errors import UserError
+from diverse_mha.common.errors import UserError, run_cli
+from diverse_mha.corpora.letters import words_and_letters
 from diverse_mha.corpora.text import count_lines, read_lines
 
-Pair = tuple[Path, Path]  # source side, target side
+SIDES = ("source", "target")
+Pair = tuple[Path, Path]  # in this order
 
 
 def read_pairs(sides: Pair) -> Iterator[tuple[str, ...]]:
@@ -148,3 +153,32 @@ def hold_out(
         pairs = enumerate(read_pairs(sources))
         write_pairs(targets, (pair for n, pair in pairs if (n in chosen) is wanted))
     return len(chosen)
+
+
+def main() -> None:
+    """Choose as the command line says."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    add = parser.add_argument
+    add("what", choices=("filter", "draw", "hold-out"))
+    add("--max-length", type=int, default=250, help="longest side to keep, in tokens")
+    add("--max-ratio", type=float, default=9.0, help="of the longer side to the shorter")
+    add("--count-letters", default="", help="sides, of source,target, counted in letters")
+    add("--sample", type=int, help="pairs to draw")
+    add("--sample-seed", type=int, default=1)
+    add("--every", type=int, help="hold out every n-th pair that passes the filter")
+    add("files", nargs="+", type=Path, help="both sides of what is read, then of what is written")
+    args = parser.parse_args()
+    limits = {"max_length": args.max_length, "max_ratio": args.max_ratio}
+    pairs = list(zip(args.files[::2], args.files[1::2], strict=True))
+    if args.what == "filter":
+        letters = args.count_letters.split(",")
+        counts = [words_and_letters if side in letters else count_words for side in SIDES]
+        print(filter_pairs(*pairs, functools.partial(dropped_by, **limits, counts=counts)))
+    elif args.what == "draw":
+        print(sample_pairs(*pairs, args.sample, args.sample_seed))
+    else:
+        hold_out(*pairs, args.every, functools.partial(keep_pair, **limits))
+
+
+if __name__ == "__main__":
+    run_cli(main)

@@ -27,6 +27,7 @@ The verb shows it, too, before its subject comes::
 of a sentence and puts it into both languages at once.
 """
 
+import argparse
 import functools
 import random
 from collections.abc import Sequence
@@ -247,3 +248,18 @@ def write_corpus(out: Path, *, pairs: int, seed: int) -> dict[str, int]:
         write_lines(out / f"{split}.{SOURCE}", sources)
         write_lines(out / f"{split}.{TARGET}", targets)
     return counts
+
+
+def main() -> None:
+    """Write a corpus: ``python -m diverse_mha.corpora.demo --pairs=N --seed=N FOLDER``."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--version", type=int, choices=[VERSION], default=VERSION)
+    parser.add_argument("--pairs", type=int, default=5000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("folder", type=Path)
+    args = parser.parse_args()
+    write_corpus(args.folder, pairs=args.pairs, seed=args.seed)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,17 +1,18 @@
-"""The ten probing tasks of Conneau et al. 2018, and the files that SentEval publishes.
+"""The ten probing tasks of Conneau et al. 2018, as SentEval publishes them, for fairseq-train.
 
-A file has an example a line: ``split TAB label TAB sentence``, with ``tr``, ``va`` or ``te`` for
-the split and the tokens of the sentence separated by spaces.
+``python -m diverse_mha.corpora.probing read|binarise ...``. A published file has an example a line:
+``split TAB label TAB sentence``, with ``tr``, ``va`` or ``te`` for the split and the tokens of the
+sentence separated by spaces.
 """
 
+import argparse
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from diverse_mha.common.errors import UserError
-from diverse_mha.corpora.binarise import MARKS
-from diverse_mha.corpora.published import PublishedFile
-from diverse_mha.corpora.text import parse_lines
+from diverse_mha.common.errors import UserError, run_cli
+from diverse_mha.corpora.binarise import MARKS, binarise, check_kept, count_words, read_columns
+from diverse_mha.corpora.text import parse_lines, write_lines
 
 SPLITS = {"tr": "train", "va": "valid", "te": "test"}
 
@@ -29,11 +30,6 @@ TASKS = {
     "coordination_inversion": ("CoIn", "whether two clauses were exchanged"),
 }
 
-_FOLDERS = (
-    "https://raw.githubusercontent.com/facebookresearch/SentEval/main/data/probing",
-    "https://github.com/facebookresearch/SentEval/raw/main/data/probing",
-)
-
 
 class Example(NamedTuple):
     """One line: split (train, valid or test), label, sentence."""
@@ -41,11 +37,6 @@ class Example(NamedTuple):
     split: str
     label: str
     sentence: str
-
-
-def published_file(task: str) -> PublishedFile:
-    """Return where a task's file can be had. No checksum of it is published."""
-    return PublishedFile(f"{task}.txt", tuple(f"{folder}/{task}.txt" for folder in _FOLDERS))
 
 
 def parse_example(line: str) -> Example:
@@ -88,3 +79,38 @@ def read_examples(path: Path) -> Iterator[Example]:
     for (_, label), number in lines.items():
         if ("train", label) not in lines:
             raise UserError(f"{path}:{number}: label {label!r} does not occur in training (tr)")
+
+
+def _read(path: Path, folder: Path) -> str:
+    splits: dict[str, list[str]] = {split: [] for split in SPLITS.values()}
+    for example in read_examples(path):
+        splits[example.split].append(f"{example.label}\t{example.sentence}")
+    for name, lines in splits.items():
+        write_lines(folder / f"{name}.tsv", lines)
+    return ", ".join(f"{len(lines):,} {name}" for name, lines in splits.items()) + " sentences"
+
+
+def _binarise(source: Path, target: Path, min_count: int) -> str:
+    splits = read_columns(source, ("label", "input0"))
+    labels = count_words(splits["train"]["label"])
+    words = count_words(splits["train"]["input0"], min_count)
+    check_kept(len(words), min_count)
+    binarise(target, {"label": labels, "input0": words}, splits)
+    return f"{len(words):,} words, {len(labels):,} classes"
+
+
+def main() -> None:
+    """Read a published file into a folder, or binarise such a folder."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=("read", "binarise"))
+    parser.add_argument("--min-count", type=int, default=1)
+    parser.add_argument("source", type=Path)
+    parser.add_argument("target", type=Path)
+    args = parser.parse_args()
+    reads = args.what == "read"
+    more = () if reads else (args.min_count,)
+    print((_read if reads else _binarise)(args.source, args.target, *more))
+
+
+if __name__ == "__main__":
+    run_cli(main)

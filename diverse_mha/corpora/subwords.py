@@ -1,52 +1,25 @@
-"""Subword segmentation, by subword-nmt or sentencepiece: for both sides in one, or each apart."""
+"""Subwords of subword-nmt or sentencepiece. ``python -m`` learns and applies the latter's."""
 
-import contextlib
 import io
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from diverse_mha.common.errors import UserError
-from diverse_mha.corpora.text import count_lines, read_lines, write_lines
+from diverse_mha.common.errors import UserError, run_cli
+from diverse_mha.corpora.text import filter_cli, read_lines
 
-METHODS = ("bpe", "sentencepiece")
 # What fairseq-generate --post-process needs to undo each of them.
 POST_PROCESS = {"bpe": "subword_nmt", "sentencepiece": "sentencepiece"}
 MODEL_FILE = {"bpe": "codes", "sentencepiece": "sentencepiece.model"}
 
 
-def learn(method: str, train: Sequence[Path], model: Path, size: int) -> int:
-    """Learn a segmentation by a method on tokenised training text, and write its model.
-
-    Returns:
-        The number learned. Merges are fewer than ``size`` where no pair occurs twice any more.
+def learn_pieces(train: Sequence[Path], model: Path, pieces: int) -> None:
+    """Learn sentencepiece's BPE on tokenised text, and write its model.
 
     Raises:
-        UserError: If the text is too small for this size.
+        UserError: If the text is too small for so many pieces.
     """
-    if method == "bpe":
-        _learn_bpe(train, model, size)
-        return count_lines(model) - 1  # the first line is the version
-    _learn_sentencepiece(train, model, size)
-    return size
-
-
-def _learn_bpe(train: Sequence[Path], model: Path, merges: int) -> None:
-    from subword_nmt.learn_bpe import learn_bpe
-
-    words = Counter(word for path in train for line in read_lines(path) for word in line.split())
-    # subword-nmt always draws its bar; keep it for people, not for log files.
-    terminal = sys.stderr.isatty()
-    quiet = contextlib.nullcontext() if terminal else contextlib.redirect_stderr(io.StringIO())
-    with open(model, "w", encoding="utf-8", newline="\n") as file, quiet:
-        try:
-            learn_bpe([f"{word} {n}" for word, n in words.items()], file, merges, is_dict=True)
-        except ValueError:  # it found no pair of symbols at all
-            raise UserError(f"{train[0]} is too small to learn subwords from") from None
-
-
-def _learn_sentencepiece(train: Sequence[Path], model: Path, pieces: int) -> None:
     import sentencepiece
 
     data = io.BytesIO()
@@ -74,8 +47,8 @@ def make_segmenter(
 ) -> Callable[[str], str]:
     """Build the function from a tokenised line to its subwords, joined by spaces.
 
-    With a threshold, subwords that ``vocabulary`` (``vocab.LANG``, as :func:`write_vocabulary`
-    writes it) has less often are split up again, so that one side does not get units which were
+    With a threshold, subwords that ``vocabulary`` (``vocab.LANG``, as :func:`vocabulary`
+    counts it) has less often are split up again, so that one side does not get units which were
     only ever seen on the other (bpe only).
     """
     if method == "sentencepiece":
@@ -101,8 +74,25 @@ def make_segmenter(
     return bpe.process_line
 
 
-def write_vocabulary(text: Path, vocabulary: Path) -> None:
-    """Write the subwords of a segmented file with their counts, most frequent first."""
-    counts = Counter(piece for line in read_lines(text) for piece in line.split())
-    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    write_lines(vocabulary, (f"{piece} {count}" for piece, count in ordered))
+def vocabulary(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the subwords of segmented lines with their counts, most frequent first."""
+    counts = Counter(piece for line in lines for piece in line.split())
+    for piece, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+        yield f"{piece} {count}"
+
+
+def main() -> None:
+    """Learn pieces from files, apply a model to standard input, or count what it holds."""
+    match sys.argv[1:]:
+        case ["learn", pieces, model, *files]:
+            learn_pieces([Path(file) for file in files], Path(model), int(pieces))
+        case ["apply", model]:
+            filter_cli(make_segmenter("sentencepiece", Path(model)))
+        case ["vocabulary"]:
+            print(*vocabulary(sys.stdin), sep="\n")
+        case words:
+            raise UserError(f"{words}: give learn PIECES MODEL FILES, apply MODEL, or vocabulary")
+
+
+if __name__ == "__main__":
+    run_cli(main)

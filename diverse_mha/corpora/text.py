@@ -1,16 +1,26 @@
 """Text: reading and writing it, line by line, and tokenising it."""
 
+import bz2
+import contextlib
 import functools
+import gzip
 import io
+import lzma
 import re
+import signal
+import sys
+import zlib
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import IO, TypeVar
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.corpora import letters
-from diverse_mha.corpora.archives import BLOCK, open_unpacked
 
+BLOCK = 1 << 20
+_DAMAGE = (lzma.LZMAError, zlib.error, EOFError)
+#: What opens a packed file, by its first bytes.
+_PACKED = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 # ISO 639-2 and 639-3, of languages that sacremoses knows, jieba or sacreBLEU
 _THREE_LETTERS = {
@@ -24,6 +34,27 @@ _THREE_LETTERS = {
 }
 
 Parsed = TypeVar("Parsed")
+
+
+@contextlib.contextmanager
+def open_unpacked(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file for reading, unpacked if it is packed by gzip, bzip2 or xz, whatever its name.
+
+    Raises:
+        UserError: If the data are damaged or cut off.
+    """
+    with open(path, "rb") as raw:
+        start = raw.read(6)
+    opener = next((opens for magic, opens in _PACKED.items() if start.startswith(magic)), open)
+    try:
+        with opener(path, "rb") as file:
+            yield file
+    except (*_DAMAGE, OSError) as error:
+        # The readers of gzip and bzip2 say with a bare OSError that the data are damaged.
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        reason = str(error).partition("\n")[0] or "it ends too early"
+        raise UserError(f"{path} is damaged or cut off ({reason}); fetch it again") from None
 
 
 def read_lines(path: Path, name: str | None = None) -> Iterator[str]:
@@ -178,3 +209,16 @@ def make_tokeniser(
 def make_detokeniser(language: str, tokeniser: str = "moses") -> Callable[[str], str]:
     """Build a function from tokens to plain text, with Moses' rules, or none."""
     return str if tokeniser == "none" else letters.make_detokeniser(language)
+
+
+def filter_cli(function: Callable[[str], str]) -> None:
+    """Write what a function makes of each line of standard input, in UTF-8.
+
+    Ctrl-C is the caller's to report.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    source = io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8", newline="\n")
+    target = io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", newline="\n")
+    for line in source:
+        target.write(function(line.rstrip("\n")) + "\n")
+    target.detach()  # which flushes it; the interpreter closes what is below

@@ -1,51 +1,59 @@
 """Wrong inputs to the preparation of corpora."""
 
+import subprocess
+
 import pytest
 
-from tests.bad_input.harness import Row, check
+from tests.bad_input.harness import Row, tree
+from tests.corpora.scripts import ROOT, environment
 
 pytestmark = pytest.mark.integration
 
-HELP = "--help"
-OWN = "prepare own --out save --from own --source de --target en"
+OWN = "own --out save --from own --source de --target"
 ROWS = [
-    Row("corpus-unknown", "prepare iwslt --out save", "'iwslt'", "iwslt14"),
-    Row("corpus-pairs", "prepare demo --out save --pairs 3", "--pairs: 3", "from 20 up"),
-    Row("corpus-seed", "prepare demo --out save --seed -1", "--seed: -1", "from 0 up"),
-    Row("corpus-merges", "prepare multi30k --out save --merges 0", "--merges: 0", "from 1 up"),
-    Row("corpus-subwords", "prepare multi30k --out save --subwords syllable", "'syllable'", "bpe"),
-    Row("corpus-threshold", "prepare multi30k --out save --vocabulary-threshold 5 "
-        "--subwords sentencepiece", "--vocabulary-threshold", "--subwords bpe"),
-    Row("corpus-idle-option", "prepare demo --out save --from own", "--from own", HELP),
-    Row("corpus-from", "prepare multi30k --out save --from no", "no", "--from"),
-    Row("corpus-from-file", "prepare multi30k --out save --from file", "file", "--from"),
-    Row("corpus-out-below-file", "prepare demo --out file/x", "file", "another place"),
-    Row("corpus-own-languages", "prepare own --out save --from own --source de --target de",
-        "both de", "--target"),
-    Row("corpus-own-no-side", "prepare own --out save --from own --source de --target fr",
-        "train.fr", "put them there"),
-    Row("corpus-own-lengths", OWN, "valid.de has 3 lines", "must translate line n"),
-    Row("lm-corpus", "prepare-lm ptbb --out save", "'ptbb'", "ptb"),
-    Row("lm-from", "prepare-lm ptb --out save --from no", "no", "--from"),
-    Row("lm-empty-text", "prepare-lm own --out save --from own", "test.txt) is empty", "give"),
-    Row("lm-cut-gzip", "prepare-lm own --out save --from gz", "gz/train.txt.gz", "fetch it again"),
-    Row("lm-count", "prepare-lm own --out save --from own --min-count x", "--min-count: x", "up"),
-    Row("lm-out", "prepare-lm own --out file/x --from own", "file", "another place"),
-    Row("logic-draws", "prepare-logic --out save --draws many", "--draws: many", "from 1 up"),
-    Row("logic-idle", "prepare-logic --out save --from logic --draws 5", "--draws", "leave out"),
-    Row("logic-operators", "prepare-logic --out save --train-operators 13", "--train-operators 13",
+    Row("corpus-pairs", "demo --out save --pairs 3", "--pairs: 3", "from 20 up"),
+    Row("corpus-seed", "demo --out save --seed -1", "--seed: -1", "from 0 up"),
+    Row("corpus-merges", "multi30k --out save --merges 0", "--merges: 0", "from 1 up"),
+    Row("corpus-subwords", f"{OWN} en --subwords syllable", "syllable", "bpe, sentencepiece"),
+    Row("corpus-threshold", f"{OWN} en --vocabulary-threshold 5 --subwords sentencepiece",
+        "--vocabulary-threshold", "--subwords bpe"),
+    Row("corpus-idle-option", "demo --out save --from own", "--from", "--help"),
+    Row("corpus-no-option", "multi30k --out save words", "words", "--help"),
+    Row("corpus-no-value", "multi30k --out", "--out: needs a value", "--help"),
+    Row("corpus-from", "multi30k --out save --from no", "no", "--from"),
+    Row("corpus-from-file", "multi30k --out save --from file", "file", "--from"),
+    Row("corpus-out-below-file", "demo --out file/x", "file", "another place"),
+    Row("corpus-own-languages", f"{OWN} de", "both de", "--target"),
+    Row("corpus-own-no-side", f"{OWN} fr", "train.fr", "put it there"),
+    Row("corpus-own-lengths", f"{OWN} en", "valid.de has 3 lines", "must translate line n"),
+    Row("lm-from", "ptb --out save --from no", "no", "--from"),
+    Row("lm-empty-text", "own-text --out save --from own", "test.txt) is empty", "give"),
+    Row("lm-cut-gzip", "own-text --out save --from gz", "gz/train.txt.gz", "fetch it again"),
+    Row("lm-count", "own-text --out save --from own --min-count x", "--min-count: x", "up"),
+    Row("lm-out", "own-text --out file/x --from own", "file", "another place"),
+    Row("logic-draws", "logic --out save --draws many", "--draws: many", "from 1 up"),
+    Row("logic-idle", "logic --out save --from logic --draws 5", "--draws", "leave out"),
+    Row("logic-operators", "logic --out save --train-operators 13", "--train-operators 13",
         "at most 12"),
-    Row("logic-from", "prepare-logic --out save --from no", "no: no such folder", "train0.gz"),
-    Row("logic-lacks", "prepare-logic --out save --from own", "own lacks train1", "add them"),
-    Row("logic-line", "prepare-logic --out save --from logic", "logic/train1:1", "expected 3"),
-    Row("logic-out", "prepare-logic --out file/x --draws 900", "file", "another place"),
-    Row("probing-task", "prepare-probing --out save --tasks depht", "depht", "depth"),
-    Row("probing-from", "prepare-probing --out save --from no", "no, given by --from",
-        "not a folder"),
-    Row("probing-file", "prepare-probing --out save --from own --tasks tree_depth", "own", "put"),
+    Row("logic-from", "logic --out save --from no", "no, given by --from", "not a folder"),
+    Row("logic-lacks", "logic --out save --from own", "own lacks train1", "add them"),
+    Row("logic-line", "logic --out save --from logic", "logic/train1:1", "expected 3"),
+    Row("logic-out", "logic --out file/x --draws 900", "file", "another place"),
+    Row("probing-task", "probing --out save --tasks depht", "depht", "depth"),
+    Row("probing-from", "probing --out save --from no", "no, given by --from", "not a folder"),
+    Row("probing-file", "probing --out save --from own --tasks tree_depth", "own", "put"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_refused_in_one_line(row, world, monkeypatch, capsys):
-    check(row, world, monkeypatch, capsys)
+def test_refused_in_one_line(row, world):
+    name, words = row.command.split(" ", 1)
+    before = tree(world)
+    done = subprocess.run(
+        ["bash", str(ROOT / f"data-prep/prepare-{name}.sh"), *words.split()],
+        cwd=world, env=environment(), capture_output=True, text=True, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
+    assert done.stderr.startswith("error: ")
+    assert row.culprit in done.stderr and row.cure in done.stderr, done.stderr
+    assert tree(world) == before

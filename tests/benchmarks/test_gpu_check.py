@@ -13,8 +13,6 @@ import pytest
 from benchmarks import gpu, gpu_jobs
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.processes import sole_use
-from diverse_mha.corpora.download import download
-from diverse_mha.corpora.published import PublishedFile
 from tests.reliability import runs
 
 ROOT = gpu.ROOT
@@ -254,14 +252,15 @@ def test_a_batch_that_does_not_fit_is_no_failure(check, capsys):
 
 def test_a_study_without_data_is_no_failure(check, capsys, monkeypatch, tmp_path):
     """What a download says that cannot be; once there are data the study has a row of its own."""
-    with pytest.raises(UserError) as error:
-        download(PublishedFile("corpus", ("file:///nowhere/corpus",)), tmp_path)
-    script = f"print({str(error.value)!r}); exit(9 * 'a line of the table\\n')"
+    assert f'"{gpu.NO_DATA} $name' in (ROOT / "data-prep/files.sh").read_text()
+    script = (
+        f"print({f'error: {gpu.NO_DATA} x (http://nowhere)'!r}); exit(9 * 'a line of the table\\n')"
+    )
     monkeypatch.setitem(JOBS, "study", gpu.Job("study", ["-c", script], goes_on=True))
     code, jobs = check("study")
     assert code == 0 and jobs["study"]["status"] == "no data"
     printed = capsys.readouterr().out
-    assert "**study not tried: no data**" in printed and "file:///nowhere/corpus" in printed
+    assert "**study not tried: no data**" in printed and "http://nowhere" in printed
     assert "a line of the table" not in printed
     row = {"status": "out of time", "seconds": 1, "result": None, "said": ""}
     monkeypatch.setattr(gpu.Check, "_do", lambda *args: row)

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from tests import warm
+from tests.corpora.scripts import unchecked
 from tests.docs import archives, table
 from tests.docs.blocks import ROOT, Command
 
@@ -38,6 +39,8 @@ class Clone:
         ).stdout
         if changed:
             subprocess.run(["git", "apply"], cwd=folder, input=changed, check=True)
+        for script in (folder / "data-prep").glob("prepare-*.sh"):
+            script.write_text(unchecked(script.read_text()))
         (folder / "archives").symlink_to(archives)
         (folder / ".venv").symlink_to(sys.prefix)
         return cls(folder)

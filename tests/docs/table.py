@@ -53,7 +53,6 @@ SMALLER = " ".join(
     for side in ("encoder", "decoder")
     for size in ("layers=2", "embed_dim=64", "ffn_embed_dim=64")
 )
-UNPUBLISHED = "--unchecked --workers 1 --from"
 BENCHMARK = "--shape tiny --batch-tokens 200 --rounds 3 --warm-up 1"
 
 # What is put behind a command in which a pattern is found; for these the last word counts.
@@ -72,9 +71,9 @@ SHORTER = [
     (r"^bash scripts/reproduce\.sh .*--scale smoke", "--rows none"),
     (r"^diverse-mha reproduce study .*--scale smoke", "--seeds 1 --rows baseline"),
     (r"reproduce(\.sh)? .*--scale (small|paper)(?!.*--(dry-run|collect))", "--dry-run"),
-    (r"^bash data-prep/prepare-multi30k\.sh", f"--merges 150 {UNPUBLISHED} archives"),
-    (r"^bash data-prep/prepare-iwslt14\.sh(?!.*--dry-run)", f"--merges 150 {UNPUBLISHED} archives"),
-    (r"^bash data-prep/prepare-own\.sh(?!.*--subwords-from)", "--merges 150 --workers 1"),
+    (r"^bash data-prep/prepare-multi30k\.sh", "--merges 150 --from archives"),
+    (r"^bash data-prep/prepare-iwslt14\.sh", "--merges 150 --from archives"),
+    (r"^bash data-prep/prepare-own\.sh(?!.*--subwords-from)", "--merges 150"),
     (r"^bash data-prep/prepare-logic\.sh(?!.*--from)", "--draws 3000"),
     (r"^bash data-prep/prepare-probing\.sh(?!.*--from)", "--from archives"),
     (r"^bash scripts/benchmark\.sh", BENCHMARK),

@@ -6,6 +6,7 @@ import re
 import pytest
 import torch
 
+from tests.corpora import scripts
 from tests.integration.conftest import PLUGIN, ROOT, run
 
 pytestmark = pytest.mark.integration
@@ -25,7 +26,7 @@ TRAIN = """
 def data(tmp_path_factory):
     out = tmp_path_factory.mktemp("logic")
     words = ["--out", out, "--draws", 1500, "--seed", 2, "--train-operators", 2]
-    run("diverse_mha.cli", "prepare-logic", *words)
+    scripts.run("logic", *words, cwd=out)
     return out / "bin"
 
 

@@ -9,6 +9,7 @@ import sys
 import pytest
 import torch
 
+from tests.corpora import scripts
 from tests.docs.blocks import commands
 from tests.integration.conftest import ROOT, run
 
@@ -140,8 +141,7 @@ def test_options_of_ones_own_are_shown(tmp_path):
 
 @pytest.mark.integration
 def test_a_method_of_ones_own_translates_text_and_is_not_exported(tmp_path):
-    command = ["diverse_mha.cli", "prepare", "demo", "--out", tmp_path / "demo", "--pairs", 300]
-    run(*command, "--merges", 60, "--workers", 1)
+    scripts.run("demo", "--out", "demo", "--pairs", 300, "--merges", 60, cwd=tmp_path)
     done = train("scaled", tmp_path, tmp_path / "demo/bin")
     assert done.returncode == 0, done.stderr[-3000:]
     model, text = tmp_path / "runs/scaled/checkpoint_last.pt", tmp_path / "text"

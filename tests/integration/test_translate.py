@@ -8,6 +8,7 @@ import ctranslate2
 import pytest
 import torch
 
+from tests.corpora import scripts
 from tests.integration.conftest import PLUGIN, run, train
 
 pytestmark = pytest.mark.integration
@@ -17,8 +18,7 @@ pytestmark = pytest.mark.integration
 def prepared(tmp_path_factory):
     """The demo corpus, small, and a model of a few updates."""
     folder = tmp_path_factory.mktemp("demo")
-    command = ["diverse_mha.cli", "prepare", "demo", "--out", folder, "--pairs", 300]
-    run(*command, "--merges", 60, "--workers", 1)
+    scripts.run("demo", "--out", folder, "--pairs", 300, "--merges", 60, cwd=folder)
     train(folder / "bin", folder / "run", "--max-update", 4, "--no-epoch-checkpoints")
     return folder
 
@@ -66,11 +66,11 @@ def test_raw_text_goes_in_and_comes_out(tmp_path):
         for language in ("de", "en"):
             lines = (" ".join((words * 2)[n % 5 : n % 5 + 3]) + "\n" for n in range(count))
             (tmp_path / f"{split}.{language}").write_text("".join(lines))
-    own = ["diverse_mha.cli", "prepare", "own", "--from", tmp_path, "--source", "de"]
-    own += ["--target", "en", "--workers", 1]
-    run(*own, "--out", tmp_path / "first", "--tokeniser", "none", "--merges", 40)
+    own = ["own", "--from", ".", "--source", "de", "--target", "en"]
+    first = ["--out", "first", "--tokeniser", "none", "--merges", 40]
+    scripts.run(*own, *first, cwd=tmp_path)
     like = ["--subwords-from", tmp_path / "first", "--dictionary-from", tmp_path / "first/bin"]
-    run(*own, "--out", tmp_path / "second", *like)
+    scripts.run(*own, "--out", "second", *like, cwd=tmp_path)
     for name in ("dict.de.txt", "dict.en.txt", "test.de-en.de.bin", "train.de-en.en.bin"):
         first, second = ((tmp_path / x / "bin" / name).read_bytes() for x in ("first", "second"))
         assert first == second, name
@@ -163,8 +163,8 @@ def same_search(model, source: list[str], ours: list[str], score: float) -> bool
 
 @pytest.mark.parametrize("subwords", ["bpe", "sentencepiece"])
 def test_ctranslate2_translates_plain_text_the_same(subwords, tmp_path):
-    command = ["diverse_mha.cli", "prepare", "demo", "--out", tmp_path, "--pairs", 300]
-    run(*command, "--merges", 90, "--workers", 1, "--subwords", subwords)
+    words = ["--out", ".", "--pairs", 300, "--merges", 90, "--subwords", subwords]
+    scripts.run("demo", *words, cwd=tmp_path)
     options = ["--max-update", 30, "--no-epoch-checkpoints", "--lr", "5e-3"]
     train(tmp_path / "bin", tmp_path / "run", *options)
     checkpoint, model = tmp_path / "run/checkpoint_last.pt", tmp_path / "model"

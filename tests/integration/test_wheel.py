@@ -56,7 +56,6 @@ def test_the_commands(command, site):
     assert command("path").stdout.strip() == str(site / "diverse_mha")
     assert not (site / "diverse_mha/old.py").exists()
     assert "All that is needed works." in command("doctor").stdout
-    assert "UNv1.0.testsets" in command("prepare", "un-ru-en", "--dry-run").stdout
     for words in (("reproduce", "--list"), ("benchmark", "--help"), ("check-gpu", "--help")):
         done = command(*words, check=False)
         assert done.returncode == 2 and len(done.stderr.splitlines()) == 1

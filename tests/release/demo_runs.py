@@ -6,9 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from diverse_mha.corpora import prepare, prepare_lm, prepare_probing
 from diverse_mha.corpora.text import read_lines, write_lines
-from experiments.stand_in import probing_lines
+from experiments.stand_in import probing_lines, run_script
 
 ROOT = Path(__file__).resolve().parents[2]
 DISAGREEMENT = ["--disagreement", "subspace,position,output", "--disagreement-weight", 0.5]
@@ -53,7 +52,7 @@ COMMON = [
 
 def prepare_all(out: Path) -> None:
     """Prepare ``demo``, ``demo_lm`` and ``demo_class`` below a folder, from the demo corpus."""
-    prepare.main(["demo", "--out", str(out / "demo")])
+    run_script("prepare-demo.sh", "--out", str(out / "demo"))
     sentences = {}
     for name in ("demo_lm.text", "demo_class.text", "demo_class"):
         (out / name).mkdir(exist_ok=True)
@@ -61,13 +60,15 @@ def prepare_all(out: Path) -> None:
         lines = list(read_lines(out / f"demo/tok/{split}.qo"))
         sentences[split] = [line.split() for line in lines]
         write_lines(out / f"demo_lm.text/{split}.txt", lines)
-    prepare_lm.main(["own", "--from", str(out / "demo_lm.text"), "--out", str(out / "demo_lm")])
+    text = ["--from", str(out / "demo_lm.text"), "--out", str(out / "demo_lm")]
+    run_script("prepare-own-text.sh", *text)
     lines = [
         x for split in sentences for x in probing_lines("bigram_shift", split, sentences[split])
     ]
     write_lines(out / "demo_class.text/bigram_shift.txt", lines)
     text, to = out / "demo_class.text", out / "demo_class.tasks"
-    prepare_probing.main(["--from", str(text), "--out", str(to), "--tasks", "bigram_shift"])
+    words = ["--from", str(text), "--out", str(to), "--tasks", "bigram_shift"]
+    run_script("prepare-probing.sh", *words)
     if not (out / "demo_class/bin").exists():
         (out / "demo_class/bin").symlink_to(to / "bigram_shift/bin")
 

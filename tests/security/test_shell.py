@@ -12,11 +12,9 @@ ROOT = Path(__file__).resolve().parents[2]
 # Those that hand their words on to Python; the others are looked at one by one below.
 ALONE = ("env.sh", "setup.sh", "quickstart.sh", "lint.sh", "audit.sh")
 LAUNCHERS = sorted(
-    str(path.relative_to(ROOT))
-    for folder in ("scripts", "data-prep")
-    for path in (ROOT / folder).glob("*.sh")
-    if path.name not in ALONE
+    f"scripts/{path.name}" for path in (ROOT / "scripts").glob("*.sh") if path.name not in ALONE
 )
+PREPARATIONS = sorted(path.name for path in (ROOT / "data-prep").glob("prepare-*.sh"))
 WORDS = ["a b", "-c d", "", "*", "$HOME", "--out=-e f"]
 
 
@@ -47,7 +45,7 @@ def run(script, *words, cwd, python, **environment):
 
 
 def test_every_launcher_is_tried():
-    assert len(LAUNCHERS) >= 20
+    assert len(LAUNCHERS) >= 8 and len(PREPARATIONS) == 16
 
 
 @pytest.mark.parametrize("script", LAUNCHERS)
@@ -82,6 +80,23 @@ def test_help_from_an_awkward_folder(script, clone):
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("usage: bash scripts/")
+
+
+@pytest.mark.parametrize("name", PREPARATIONS)
+def test_help_has_an_example_and_an_odd_option_is_one_line(name, clone):
+    """Without a Python, and so before anything is set up."""
+    script = Path("-c d/data-prep", name)
+    done = run(script, "--help", cwd=clone.parent, python="/nowhere", CDPATH=".")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"usage: bash data-prep/{name} [options]\n\nPrepares ")
+    assert f"    bash data-prep/{name}" in done.stdout
+    assert f"--out FOLDER\n        where all output goes (data/{name[8:-3]})" in done.stdout
+    for word in WORDS[:-1]:
+        done = run(script, word, cwd=clone.parent, python="/nowhere")
+        assert done.returncode == 2 and done.stdout == ""
+        assert done.stderr == (
+            f"error: {word}: there is no such option; see data-prep/{name} --help\n"
+        )
 
 
 @pytest.mark.integration

@@ -278,8 +278,8 @@ def test_refusal_comes_before_the_slow_imports(tmp_path):
     said = [line for line in result.stderr.splitlines() if not line.startswith("import time:")]
     assert result.returncode == 2
     assert said == [
-        f"error: {folder}: no such data folder; make it with a script of data-prep/ "
-        "(without a clone: diverse-mha prepare and its like) or with fairseq-preprocess"
+        f"error: {folder}: no such data folder; make it with a script of data-prep/ or with "
+        "fairseq-preprocess"
     ]
     assert imported
     assert not any(line.endswith((" torch", " fairseq")) for line in imported)

@@ -16,7 +16,9 @@ def known(words: list[str]) -> bool:
     """Whether the server can do it: a module or a file, perhaps with filters of warnings."""
     while words[:1] == ["-W"]:
         words = words[2:]
-    return len(words) > 1 and words[0] == "-m" or bool(words) and words[0].endswith(".py")
+    if len(words) > 1 and words[0] == "-m":
+        return not words[1].startswith("subword_nmt")  # which opens standard streams anew
+    return bool(words) and words[0].endswith(".py")
 
 
 def run(words: list[str]) -> int:

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.corpora import subwords
-from diverse_mha.corpora.catalogue import CORPORA
 from diverse_mha.corpora.text import make_detokeniser, make_tokeniser
 
 
@@ -48,19 +47,18 @@ def read_side(data: str | Path, language: str) -> Side:
     note = Path(data, "corpus.json")
     if not note.is_file():
         raise UserError(
-            f"{note}: no such file; plain text is for data that data-prep/ or diverse-mha prepare "
-            "made, other text goes through its own tokeniser and fairseq-interactive"
+            f"{note}: no such file; plain text is for data that data-prep/ made, "
+            "other text goes through its own tokeniser and fairseq-interactive"
         )
     try:
         made = json.loads(note.read_text(encoding="utf-8"))
         number = (made["source"], made["target"]).index(language)
         moses, method = made["tokenizer_languages"][number], made["subwords"]
         post_process = subwords.POST_PROCESS[method]
-        # Older notes lack what the corpus says: ours by name, else as for a corpus of one's own.
-        corpus = CORPORA.get(made["corpus"])
+        iwslt14 = made["corpus"] == "iwslt14"  # whose test set has straight apostrophes
         options = {
-            "normalise": made.get("normalise", getattr(corpus, "normalise", True)),
-            "straight_apostrophes": "test" in getattr(corpus, "straight_apostrophes", ()),
+            "normalise": made.get("normalise", not iwslt14),  # older notes lack it
+            "straight_apostrophes": iwslt14,
             "aggressive": made["aggressive_dashes"],
             "lowercase": made["lowercase"],
             "tokeniser": made.get("tokeniser", "moses"),

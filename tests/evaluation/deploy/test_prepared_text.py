@@ -3,9 +3,9 @@
 import json
 
 import pytest
+from subword_nmt.learn_bpe import learn_bpe
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.corpora import subwords
 from diverse_mha.corpora.text import write_lines
 from diverse_mha.evaluation.deploy.prepared_text import read_side
 
@@ -27,7 +27,8 @@ def folder(tmp_path):
         (tmp_path / name).mkdir()
     text = tmp_path / "text"
     write_lines(text, ["der mann läuft und der mann singt"] * 5)
-    subwords.learn("bpe", [text], tmp_path / "bpe/codes", 8)
+    with open(text) as lines, open(tmp_path / "bpe/codes", "w") as codes:
+        learn_bpe(lines, codes, 8)
     (tmp_path / "bin/corpus.json").write_text(json.dumps(NOTE))
     return tmp_path / "bin"
 

@@ -1,0 +1,144 @@
+# shellcheck shell=bash
+# What steps do with files: fetch and unpack them, put them through programs on all cores.
+
+digest() { # METHOD: of standard input
+    if command -v "$1sum" >/dev/null; then "$1sum"; elif [[ $1 == md5 ]]; then md5 -q; else shasum -a 256; fi |
+        cut -d ' ' -f 1
+}
+
+text_of() { # FILE: unpacked, if it is packed by gzip
+    if [[ $(head -c 2 <"$1" | od -An -tx1 | tr -d ' ') == 1f8b ]]; then gzip -dc <"$1"; else cat <"$1"; fi
+}
+
+checked() { # FILE CHECKSUM: sha256:..., md5:..., text-sha256:... of what is packed, or none, which is not known
+    local method=${2%%:*} have
+    case $method in
+        none) return ;;
+        text-*) have=$(text_of "$1" 2>/dev/null | digest "${method#text-}") || have="none, as it is cut off" ;;
+        *) have=$(digest "$method" <"$1") ;;
+    esac
+    [[ $have == "${2#*:}" ]] && return
+    echo "$1 is not the published file: its $method is $have, expected ${2#*:}"
+    return 1
+}
+
+# fetch NAME CHECKSUM URL...: sets $got to where the file lies, checked: below --from, under another
+# name in $also or unpacked where the checksum is that of the text, or else in download/.
+fetch() {
+    local name=$1 sum=$2 url why="" reasons="" place
+    shift 2
+    if [[ -n $from ]]; then
+        for place in "$name" ${also:+"$also"} "$name.gz" ${also:+"$also.gz"} "${name%.gz}"; do
+            [[ $place != *.tar && -f $from/$place ]] || continue
+            got=$from/$place
+            why=$(checked "$got" "$sum") || fail "$why"
+            return 0
+        done
+        fail "$from has no $name${also:+ or $also}; put it there${1:+, or leave out --from}"
+    fi
+    got=$out/download/$name
+    if [[ -f $got ]]; then
+        why=$(checked "$got" "$sum") || fail "$why; delete it, and the published one is fetched"
+        return 0
+    fi
+    mkdir -p -- "$out/download"
+    for url in "$@"; do
+        if why=$(download "$url" "$got.part" "$sum"); then
+            mv -- "$got.part" "$got"
+            [[ $sum != none ]] || note "note: no checksum of $name is known; its sha256 is $(digest sha256 <"$got")"
+            return 0
+        fi
+        reasons+="${reasons:+; }$url: $why"
+    done
+    fail "cannot download $name ($reasons); run the same command again to go on where it stopped, or put \
+the file into a folder and name that with --from"
+}
+
+download() { # URL PART CHECKSUM: goes on where an earlier attempt stopped; prints why it fails
+    local attempt=0 resumed code why="" show="--silent --show-error"
+    [[ ! -t 2 ]] || show=--progress-bar
+    while ((attempt < 3)); do
+        ((attempt == 0)) || sleep "$((attempt * 2))"
+        attempt=$((attempt + 1)) resumed="" code=0
+        [[ ! -s $2 ]] || resumed=yes
+        [[ -z $resumed ]] || ! checked "$2" "$3" >/dev/null || [[ $3 == none ]] || return 0
+        # shellcheck disable=SC2086 # two options
+        why=$(curl --fail --location --retry 3 --continue-at - --connect-timeout 60 --speed-limit 1 \
+            --speed-time 60 $show --output "$2" "$1" 2>&1 >/dev/null) || code=$?
+        if [[ $code == 0 ]]; then
+            why=$(checked "$2" "$3") && return 0
+            rm -f -- "$2"
+            [[ -n $resumed ]] || break # the first piece was of this file
+        elif [[ $code == 33 || ($code == 22 && -n $resumed) ]]; then
+            rm -f -- "$2" # the server cannot go on
+        elif [[ $code != 18 && $code != 28 && $code != 52 && $code != 56 && $code != 92 ]]; then
+            break
+        fi
+    done
+    echo "${why##*$'\n'}"
+    return 1
+}
+
+unpack() { # ARCHIVE MEMBER...: into $tmp/unpacked; a MEMBER of a .zip may have wildcards
+    local archive=$1 code=0
+    shift
+    mkdir -p -- "$tmp/unpacked"
+    if [[ $archive == *.zip ]]; then
+        unzip -q -o "$archive" "$@" -d "$tmp/unpacked" >"$tmp/log" 2>&1 || code=$?
+    else
+        tar -xf "$archive" -C "$tmp/unpacked" "$@" >"$tmp/log" 2>&1 || code=$?
+    fi
+    [[ $code == 0 ]] || fail "$archive is damaged, cut off, or without a text ($(head -n 1 "$tmp/log")); fetch it again"
+    [[ -z $(find "$tmp/unpacked" ! -type f ! -type d) ]] || fail "$archive: a text in it is no plain file; not unpacked"
+    rm -f -- "$tmp/log"
+}
+
+run() { # MODULE [WORD...] of this project
+    "$python" -m "diverse_mha.corpora.$1" "${@:2}"
+}
+
+# in_parts COMMAND... -- FILE...: each file through a filter, to $tmp under the same name, in parts on
+# all cores.
+in_parts() {
+    local command=() file
+    while [[ $1 != -- ]]; do command+=("$1") && shift; done
+    shift
+    for file in "$@"; do
+        split -a 4 -l "$(($(wc -l <"$file") / workers + 500))" "$file" "$tmp/${file##*/}.part."
+    done
+    # shellcheck disable=SC2016 # for the inner bash
+    find "$tmp" -name '*.part.????' -print0 | xargs -0 -n 1 -P "$workers" bash -c \
+        '"${@:1:$#-1}" <"${!#}" >"${!#}.out"' filter "${command[@]}" || exit 2
+    for file in "$@"; do
+        cat "$tmp/${file##*/}.part."????.out >"$tmp/${file##*/}"
+        rm -f -- "$tmp/${file##*/}.part."*
+    done
+}
+
+thousands() { # NUMBER: with commas
+    local n=$1 end=""
+    while ((${#n} > 3)); do end=,${n:${#n}-3}$end n=${n:0:${#n}-3}; done
+    echo "$n$end"
+}
+
+sum_of() { # FILE...: one checksum of their contents, for files that have no known one
+    local file
+    for file in "$@"; do [[ ! -f $file ]] || digest sha256 <"$file"; done | digest sha256
+}
+
+lines() { # FILE
+    thousands "$(($(wc -l <"$1")))"
+}
+
+quoted() { # WORD: as a shell would read it
+    local quote="'\\''"
+    if [[ $1 =~ [^A-Za-z0-9_@%+=:,./-] ]]; then echo "'${1//\'/$quote}'"; else echo "$1"; fi
+}
+
+fairseq_preprocess() { # OPTIONS
+    local code=0
+    PYTHONWARNINGS=ignore "$python" -m fairseq_cli.preprocess "$@" --destdir "$tmp" --workers "$workers" \
+        >/dev/null 2>"$tmp/log" || code=$?
+    [[ $code == 0 ]] || fail "fairseq-preprocess failed (exit code $code): $(tail -n 1 "$tmp/log")"
+    rm -f -- "$tmp/log" "$tmp/preprocess.log" # which repeats every option
+}

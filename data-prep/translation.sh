@@ -1,0 +1,199 @@
+# shellcheck shell=bash
+# The steps of a translation corpus, for the scripts that set $source and $target, the languages. They write
+#   raw/    train, valid and test as published, a sentence a line; raw/test.$target is sacreBLEU's reference
+#   tok/    tokens
+#   clean/  the training pairs that pass the length filter
+#   bpe/    subwords, with their model and each side's vocabulary
+#   bin/    what fairseq-train reads, and corpus.json, which says how it was made
+. -- "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
+
+source="" target=""
+moses=() # codes whose rules the tokenisers have, if they are not the languages
+
+# collect [--lines=N] SPLIT MARKUP FILE...: the sentences of files, of source and target by turns, into
+# a split.
+collect() {
+    local known=()
+    [[ $1 != --lines=* ]] || { known=("$1") && shift; }
+    run collect ${known[@]+"${known[@]}"} --markup="$2" --to "$tmp/$1.$source" "$tmp/$1.$target" --from "${@:3}"
+}
+
+pairs() { # FOLDER: the sizes of its splits
+    local split said=""
+    for split in train valid test; do
+        [[ ! -f $1/$split.$source ]] || said+="${said:+, }$(lines "$1/$split.$source") $split"
+    done
+    echo "$said pairs"
+}
+
+tokenise() { # OPTIONS of our tokeniser: Moses' rules by sacremoses, or jieba for Chinese
+    local i=0 side split files
+    for side in "$source" "$target"; do
+        files=()
+        for split in train valid test; do files+=("$out/raw/$split.$side"); done
+        in_parts "$python" -m diverse_mha.corpora.tokenise --language="${moses[i]:-$side}" "$@" -- "${files[@]}"
+        i=$((i + 1))
+    done
+    pairs "$tmp"
+}
+
+filter() { # --max-length=N --max-ratio=X: drops training pairs as Moses' clean-corpus-n does
+    run choose filter "$@" "$out/tok/train.$source" "$out/tok/train.$target" "$tmp/train.$source" "$tmp/train.$target"
+}
+
+# Subwords: subword-nmt's BPE or sentencepiece's, of both sides together, or with --apart of each.
+bpe() { # --merges=N [--apart] [--vocabulary-threshold=N]
+    local merges=${1#*=} apart="" threshold="" word models said
+    for word in "${@:2}"; do
+        case $word in --apart) apart=yes ;; *) threshold=${word#*=} ;; esac
+    done
+    if [[ -z $apart ]]; then
+        models=("$tmp/codes" "$tmp/codes")
+        learn_bpe "$tmp/codes" "$out/clean/train.$source" "$out/clean/train.$target"
+    else
+        models=("$tmp/codes.$source" "$tmp/codes.$target")
+        learn_bpe "${models[0]}" "$out/clean/train.$source"
+        learn_bpe "${models[1]}" "$out/clean/train.$target"
+    fi
+    said="$(merges_of "${models[@]}") BPE merges${apart:+ a side}"
+    [[ $(merges_of "${models[@]}") == "$(thousands "$merges")" ]] ||
+        said+=" (of $(thousands "$merges") asked for: no pair occurs twice)"
+    segment "$threshold" "$said" "${models[@]}"
+}
+
+learn_bpe() { # CODES FILE...
+    cat "${@:2}" | "$python" -m subword_nmt.learn_bpe -s "$merges" >"$1" 2>"$tmp/log" ||
+        fail "$2 is too small to learn subwords from"
+    rm -f -- "$tmp/log"
+}
+
+merges_of() { # CODES CODES: how many each has, after a line with the version
+    local first second
+    first=$(thousands "$(($(wc -l <"$1") - 1))") second=$(thousands "$(($(wc -l <"$2") - 1))")
+    if [[ $first == "$second" ]]; then echo "$first"; else echo "$first and $second"; fi
+}
+
+pieces() { # --merges=N [--apart]
+    local models
+    if (($# == 1)); then
+        models=("$tmp/sentencepiece.model" "$tmp/sentencepiece.model")
+        run subwords learn "${1#*=}" "${models[0]}" "$out/clean/train.$source" "$out/clean/train.$target"
+    else
+        models=("$tmp/sentencepiece.model.$source" "$tmp/sentencepiece.model.$target")
+        run subwords learn "${1#*=}" "${models[0]}" "$out/clean/train.$source"
+        run subwords learn "${1#*=}" "${models[1]}" "$out/clean/train.$target"
+    fi
+    segment "" "$(thousands "${1#*=}") sentencepiece pieces${2:+ a side}" "${models[@]}"
+}
+
+segment() { # THRESHOLD SUMMARY MODEL MODEL: the training text of clean/, valid and test of tok/
+    local threshold=$1 said=$2 i=0 side command file long
+    said+="; different subwords:"
+    for side in "$source" "$target"; do
+        i=$((i + 1))
+        command=("$python" -m subword_nmt.apply_bpe --codes "${*:i+2:1}")
+        [[ $3 == */codes* ]] || command=("$python" -m diverse_mha.corpora.subwords apply "${*:i+2:1}")
+        in_parts "${command[@]}" -- "$out/clean/train.$side"
+        # Of an earlier corpus it is there already, and decides.
+        [[ -f $tmp/vocab.$side ]] || run subwords vocabulary <"$tmp/train.$side" >"$tmp/vocab.$side"
+        if ((${threshold:-0})); then # what is rare on this side is split up again
+            file=$(head -n 1 "$tmp/vocab.$side")
+            ((${file##* } >= threshold)) || fail "--vocabulary-threshold $threshold: no subword of $side is that \
+frequent; give at most ${file##* }"
+            command+=(--vocabulary "$tmp/vocab.$side" --vocabulary-threshold "$threshold")
+            in_parts "${command[@]}" -- "$out/clean/train.$side"
+        fi
+        in_parts "${command[@]}" -- "$out/tok/valid.$side" "$out/tok/test.$side"
+        for file in "valid.$side" "test.$side"; do
+            long=$(awk 'NF >= 1024' "$tmp/$file" | wc -l)
+            ((long == 0)) || echo "warning: $file: $(thousands "$((long))") lines of 1,024 subwords or more, which \
+with the line end exceed fairseq's default of 1024 positions; shorten them" >&2
+        done
+        said+=" $(lines "$tmp/vocab.$side") in $side,"
+    done
+    echo "${said%,}"
+}
+
+preprocess() { # OPTIONS of fairseq-preprocess
+    to_bin "$@"
+    if [[ " $* " == *" --joined-dictionary "* ]]; then
+        echo "joined dictionary of $(lines "$tmp/dict.$source.txt") types"
+    else
+        echo "dictionaries of $(lines "$tmp/dict.$source.txt") and $(lines "$tmp/dict.$target.txt") types"
+    fi
+}
+
+to_bin() { # OPTIONS of fairseq-preprocess
+    fairseq_preprocess "$@" --source-lang "$source" --target-lang "$target" \
+        --trainpref "$out/bpe/train" --validpref "$out/bpe/valid" --testpref "$out/bpe/test"
+    corpus_json "${works[*]} ${as_published:-}" >"$tmp/corpus.json"
+}
+
+corpus_json() { # OPTIONS of the steps: what evaluate and translate have to know of the corpus
+    local steps=" $* " rules="" word threshold=0 method=bpe post_process=subword_nmt
+    for word in $steps; do
+        case $word in
+            --tokeniser=*) rules+=$'\n  "tokeniser": "'"${word#*=}\"," ;;
+            --normal-form=*) rules+=$'\n  "normal_form": "'"${word#*=}\"," ;;
+            --whole-letters) rules+=$'\n  "whole_letters": true,' ;;
+            --vocabulary-threshold=*) threshold=${word#*=} ;;
+            pieces | --pieces) method=sentencepiece post_process=sentencepiece ;;
+        esac
+    done
+    chosen() { if [[ $steps == *" $1 "* ]]; then echo true; else echo false; fi; }
+    cat <<END
+{
+  "corpus": "$corpus",
+  "source": "$source",
+  "target": "$target",
+  "tokenizer_languages": [
+    "${moses[0]:-$source}",
+    "${moses[1]:-$target}"
+  ],
+  "normalise": $(chosen --normalise),
+  "aggressive_dashes": $(chosen --aggressive-dashes),
+  "lowercase": $(chosen --lowercase),$rules
+  "subwords": "$method",
+  "vocabulary_threshold": $threshold,
+  "post_process": "$post_process",
+  "pairs": {
+    "train": $(($(wc -l <"$out/bpe/train.$source"))),
+    "valid": $(($(wc -l <"$out/bpe/valid.$source"))),
+    "test": $(($(wc -l <"$out/bpe/test.$source")))
+  },
+  "files_checked": true
+}
+END
+}
+
+# stated SPLIT NUMBER WHO [NOTE]: compares a split with a number of pairs that somebody states, such as
+# 223,162, 160k or 4.5M, which stands for all that round to it.
+stated() {
+    awk -v count="$(($(wc -l <"$out/bpe/$1.$source")))" -v number="$2" -v start="$1: $(lines "$out/bpe/$1.$source") pairs; $3 has $2" \
+        -v note="${4:+ ($4)}" 'BEGIN {
+        unit = number ~ /k/ ? 1000 : number ~ /M/ ? 1000000 : 1
+        gsub(/[,kM]/, "", number)
+        half = unit == 1 ? 0 : unit / 2 / 10 ^ (index(number, ".") ? length(number) - index(number, ".") : 0)
+        off = count > number * unit + half ? count - number * unit - half : count < number * unit - half ? count - number * unit + half : 0
+        if (off == 0) print start ": fits"
+        else printf "warning: %s: %s\n", start, sprintf("%.0f", off < 0 ? -off : off) (off > 0 ? " too many" : " too few") note
+    }'
+}
+
+ready() {
+    local more=""
+    # fairseq would look for them in the names of the files, and part those at the hyphens.
+    [[ $source$target != *-* ]] || more=" --source-lang $source --target-lang $target"
+    echo "ready: fairseq-train $(quoted "$out/bin")$more"
+}
+
+draw() { # --sample=N --sample-seed=N: of the training pairs in $tmp, which it replaces
+    run choose draw "${@:1:2}" "$tmp/train.$source" "$tmp/train.$target" "$tmp/unpacked/drawn."{source,target} >"$tmp/unpacked/total"
+    mv -- "$tmp/unpacked/drawn.source" "$tmp/train.$source"
+    mv -- "$tmp/unpacked/drawn.target" "$tmp/train.$target"
+    echo "$(pairs "$tmp"); train drawn from $(thousands "$(cat "$tmp/unpacked/total")"), seed ${2#*=}"
+}
+
+require_jieba() { # now, not after hours of downloading
+    "$python" -c 'import jieba' 2>/dev/null || fail "Chinese text needs jieba: run pip install jieba"
+}

@@ -1,0 +1,107 @@
+"""Running text for language models: what it holds before and after it is binarised.
+
+``python -m diverse_mha.corpora.running_text check|describe|unknown ...``
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from diverse_mha.common.errors import UserError, run_cli
+from diverse_mha.common.files import write_json
+from diverse_mha.corpora.binarise import MARKS, check_kept
+from diverse_mha.corpora.text import read_lines
+
+SPLITS = ("train", "valid", "test")
+
+
+def check(folder: Path, expected: dict[str, int | None]) -> str:
+    """Count words and line ends of ``train.txt``, ``valid.txt`` and ``test.txt``; say how many.
+
+    Raises:
+        UserError: If they are not as many as the published text has, or the text has words that
+            fairseq takes for marks of its own.
+    """
+    lines, tokens = dict.fromkeys(SPLITS, 0), dict.fromkeys(SPLITS, 0)
+    for split in SPLITS:
+        filled = marked = 0
+        for number, line in enumerate(read_lines(folder / f"{split}.txt"), start=1):
+            words = line.split()
+            if not MARKS.isdisjoint(words):
+                raise UserError(
+                    f"the {split} text has {next(filter(MARKS.__contains__, words))} in line "
+                    f"{number:,}, a mark of fairseq's, which ends lines itself; take it out"
+                )
+            lines[split] = number
+            tokens[split] += len(words) + 1
+            filled += bool(words)
+            marked += words[-1:] == ["<eos>"]
+        if marked > filled / 2:
+            print(
+                f"warning: {marked:,} lines of the {split} text end in <eos>; fairseq ends lines "
+                "itself, so each end is predicted twice: take it out",
+                file=sys.stderr,
+            )
+        if expected[split] not in (None, tokens[split]):
+            raise UserError(
+                f"the {split} text has {tokens[split]:,} tokens, expected {expected[split]:,}: "
+                "not the published one; fetch it again"
+            )
+    sizes = ", ".join(f"{count:,} {split}" for split, count in lines.items())
+    return f"{sizes} lines; {tokens['train']:,} train tokens, line ends included"
+
+
+def describe(corpus: str, raw: Path, folder: Path, min_count: int) -> str:
+    """Write ``corpus.json`` beside the binarised text; say how many words are unknown."""
+    known = words_of(folder / "dict.txt")
+    words = sum(not word.startswith("madeupword") for word in known)  # fairseq pads to eights
+    if min_count:
+        check_kept(words, min_count)
+    made = {
+        "corpus": corpus,
+        "kind": "language model",
+        "min_count": min_count,
+        # shares, those included that were <unk> already
+        "unknown_words": {split: share_outside(known, raw / f"{split}.txt") for split in SPLITS},
+    }
+    write_json(folder / "corpus.json", made)
+    shares = (f"{share:.2%} of {split}" for split, share in made["unknown_words"].items())
+    return f"{words:,} different words, besides <unk> ({', '.join(shares)}) and the line end"
+
+
+def words_of(dictionary: Path) -> set[str]:
+    """Return the words of a dictionary of fairseq's."""
+    return {line.rsplit(" ", 1)[0] for line in read_lines(dictionary)}
+
+
+def share_outside(known: set[str], path: Path) -> float:
+    """Return the share of a text's words that are not known."""
+    total = outside = 0
+    for line in read_lines(path):
+        words = line.split()
+        total += len(words)
+        outside += sum(word not in known for word in words)
+    return round(outside / max(1, total), 6)
+
+
+def main() -> None:
+    """Check a text, describe what became of it, or print what share a dictionary lacks."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=("check", "describe", "unknown"))
+    parser.add_argument("--corpus")
+    parser.add_argument("--min-count", type=int, default=0)
+    for split in SPLITS:
+        parser.add_argument(f"--{split}", type=int, metavar="N", help="tokens it must have")
+    parser.add_argument("places", nargs="+", type=Path)
+    args = parser.parse_args()
+    if args.what == "check":
+        print(check(*args.places, {split: getattr(args, split) for split in SPLITS}))
+    elif args.what == "describe":
+        print(describe(args.corpus, *args.places, args.min_count))
+    else:
+        dictionary, text = args.places
+        print(f"{share_outside(words_of(dictionary), text):.2%}")
+
+
+if __name__ == "__main__":
+    run_cli(main)

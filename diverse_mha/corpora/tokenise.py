@@ -1,0 +1,25 @@
+"""Tokenise standard input, a sentence a line: ``python -m diverse_mha.corpora.tokenise``."""
+
+import argparse
+
+from diverse_mha.corpora.letters import FORMS
+from diverse_mha.corpora.text import filter_cli, make_tokeniser
+
+
+def main() -> None:
+    """Write the tokens of each line, separated by spaces."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    add = parser.add_argument
+    add("--language", required=True, help="whose abbreviations stay whole; zh is cut by jieba")
+    add("--tokeniser", choices=("moses", "none"), default="moses", help="none: spaces only")
+    add("--normal-form", choices=FORMS, default="none", help="Unicode's, brought about first")
+    add("--normalise", action="store_true", help="unify quotation marks, dashes and spaces")
+    add("--whole-letters", action="store_true", help="marks and joiners stay with their letters")
+    add("--straight-apostrophes", action="store_true", help="make typographic ones straight")
+    add("--aggressive-dashes", dest="aggressive", action="store_true", help="split at inner dashes")
+    add("--lowercase", action="store_true")
+    filter_cli(make_tokeniser(**vars(parser.parse_args())))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""The scripts of ``data-prep/``, as a user runs them, with a Python that starts at once."""
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from tests import warm
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def environment(real: bool = False) -> dict[str, str]:
+    """Return the environment of a script; ``real`` gives it the ordinary Python."""
+    python = {"DIVERSE_MHA_PYTHON": sys.executable}
+    if not real:
+        server = warm.server()
+        python = {"DIVERSE_MHA_PYTHON": str(server.python), **server.variables}
+    kept = {key: value for key, value in os.environ.items() if key != "PYTHONSAFEPATH"}
+    return {**kept, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), **python}
+
+
+def run(name, *words, cwd, scripts=ROOT, check=True):
+    """Run ``prepare-NAME.sh``; it says what it did in lines, and what was wrong in one."""
+    done = subprocess.run(
+        ["bash", str(Path(scripts, f"data-prep/prepare-{name}.sh")), *map(str, words)],
+        cwd=cwd, env=environment(), capture_output=True, text=True, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    if check:
+        assert (done.returncode, done.stderr) == (0, "")
+    return done
+
+
+def refused(name, *words, cwd, scripts=ROOT) -> str:
+    """Run a script that refuses, and return its one line."""
+    done = run(name, *words, cwd=cwd, scripts=scripts, check=False)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
+    assert done.stderr.startswith("error: ")
+    return done.stderr
+
+
+def for_miniatures(folder: Path) -> Path:
+    """Copy the scripts into a folder, without the checksums that tell miniatures from the files."""
+    shutil.copytree(ROOT / "data-prep", folder / "data-prep")
+    for name in ("scripts", "diverse_mha"):
+        (folder / name).symlink_to(ROOT / name)
+    for script in (folder / "data-prep").glob("prepare-*.sh"):
+        script.write_text(unchecked(script.read_text()))
+    return folder
+
+
+def unchecked(script: str) -> str:
+    """Take out of a script what tells the published files from others."""
+    script = re.sub(r"\b(sha256|md5):[0-9a-f]{32,64}", "none", script)
+    script = re.sub(r'"(text-)?sha256:\$2"', "none", script).replace("--lines=4000 ", "")
+    return re.sub(r"tokens --train=.*", "tokens", script)
+
+
+def digest(out: Path) -> str:
+    """Return a short checksum of all that a preparation made, but for its stamps."""
+    paths = (path for path in out.rglob("*") if path.is_file() and path.name != "stamp")
+    files = sorted((str(path.relative_to(out)), path.read_bytes()) for path in paths)
+    lines = (f"{name} {hashlib.sha256(data).hexdigest()}\n" for name, data in files)
+    return hashlib.sha256("".join(lines).encode()).hexdigest()[:12]

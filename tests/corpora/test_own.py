@@ -1,0 +1,212 @@
+"""A corpus of one's own, also one that is prepared as an earlier one was."""
+
+import json
+
+import pytest
+
+from diverse_mha.common.errors import UserError
+from diverse_mha.corpora.own import decide
+from diverse_mha.corpora.text import write_lines
+from tests.corpora.scripts import refused, run
+
+SPLITS = ("train", "valid", "test")
+WORDS = ["--from", "text", "--out", "out", "--workers", "1"]
+DE_EN = ["--source", "de", "--target", "en"]
+NOTE = {
+    "corpus": "own",
+    "source": "de",
+    "target": "en",
+    "tokenizer_languages": ["de", "en"],
+    "normalise": False,
+    "aggressive_dashes": True,
+    "lowercase": True,
+    "subwords": "bpe",
+    "vocabulary_threshold": 0,
+    "whole_letters": True,
+}
+CODES = "#version: 0.2\ne r</w>\nm a\nma n\nman n</w>\nd er</w>\n"
+
+
+@pytest.fixture
+def text(tmp_path):
+    """A folder with text, and one to work in."""
+    for split in SPLITS:
+        write_lines(tmp_path / "text" / f"{split}.de", ["Der Mann-Hund läuft.", "Eins zwei"] * 3)
+        write_lines(tmp_path / "text" / f"{split}.en", ["The dog\u2019s man runs.", "One two"] * 3)
+    return tmp_path / "text"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path):
+    (tmp_path / "text").mkdir()
+
+
+@pytest.fixture
+def earlier(tmp_path):
+    """A prepared corpus of German and English."""
+    root = tmp_path / "earlier"
+    for name in ("bin", "bpe"):
+        (root / name).mkdir(parents=True)
+    (root / "bin/corpus.json").write_text(json.dumps(NOTE))
+    (root / "bpe/codes").write_text(CODES)
+    for language in ("de", "en"):
+        write_lines(root / f"bin/dict.{language}.txt", ["der 5", "m@@ 2"])
+    return root
+
+
+def test_folders_hold_what_the_script_says(text, tmp_path):
+    (text / "test.en").write_bytes("\ufeffTwo\rdogs' owners\u2028run.\r\n".encode() * 5 + b"End")
+    (text / "train.en").write_text(
+        "Far too long\n" + "far too long " * 20 + "\n\n" + "A man.\n" * 3
+    )
+    (text / "valid.de").write_text("Der Hund läuft.\n" * 6)
+    said = run("own", *WORDS, *DE_EN, "--merges", "30", cwd=tmp_path).stdout.splitlines()
+    out = tmp_path / "out"
+    first = (out / "raw/test.en").read_text(encoding="utf-8").split("\n")[0]
+    assert first == "Two dogs' owners\u2028run."
+    assert (out / "tok/test.en").read_text().startswith("Two dogs &apos; owners run .\n")
+    assert "far" in (out / "tok/train.en").read_text()
+    assert "far" not in (out / "clean/train.en").read_text()
+    subwords = (out / "bpe/valid.de").read_text(encoding="utf-8")
+    assert "@@" in subwords and subwords.replace("@@ ", "").startswith("Der Hund läuft .")
+    made = json.loads((out / "bin/corpus.json").read_text())
+    assert made["normal_form"] == "NFC" and made["pairs"] == {"train": 4, "valid": 6, "test": 6}
+    kept = "4 of 6 train pairs kept; dropped: 1 with a ratio above 9, 1 empty"
+    assert said[2].startswith(f"[3/5] filter: {kept}")
+    assert " (of 30 asked for: no pair occurs twice); different subwords: " in said[3]
+    (text / "test.en").write_text("One six.\n" * 6)
+    refusal = refused("own", *WORDS, *DE_EN, "--merges", "30", cwd=tmp_path)
+    assert refusal == (
+        "error: out holds another prepared corpus (own de-en; raw/ has other files); "
+        "give another --out, or --force to replace it\n"
+    )
+
+
+def test_options_are_heeded(text, tmp_path):
+    words = [*DE_EN, "--lowercase", "--separate-dictionaries", "--vocabulary-threshold", "2"]
+    said = run("own", *WORDS, *words, "--max-length", "4", cwd=tmp_path).stdout
+    assert "3 of 6 train pairs kept; dropped: 3 longer than 4" in said
+    assert "dictionaries of " in said
+    assert (tmp_path / "out/tok/test.de").read_text().startswith("der mann-hund läuft .\n")
+    high = refused("own", *WORDS, *words[:-1], "99", "--max-length=4", "--force", cwd=tmp_path)
+    assert "--vocabulary-threshold 99: no subword of de is that frequent; give at most" in high
+    assert (tmp_path / "out/bin/corpus.json").exists()
+    raw = ["--tokeniser", "none", "--normal-form", "NFKC", "--merges", "40", "--force"]
+    run("own", *WORDS, *DE_EN, *raw, cwd=tmp_path)
+    assert (tmp_path / "out/tok/test.de").read_bytes() == (text / "test.de").read_bytes()
+    made = json.loads((tmp_path / "out/bin/corpus.json").read_text())
+    rules = ("tokeniser", "normal_form", "subwords", "normalise")
+    assert [made[rule] for rule in rules] == ["none", "NFKC", "sentencepiece", False]
+
+
+def test_lines_too_long_for_fairseq_are_warned_of(text, tmp_path):
+    """The line end takes a position, too."""
+    for split, length in {"valid": 1023, "test": 1024}.items():
+        write_lines(text / f"{split}.de", [". " * length] * 6)
+    said = run("own", *WORDS, *DE_EN, "--merges", "9", cwd=tmp_path, check=False)
+    assert said.returncode == 0 and said.stderr.startswith("warning: test.de: 6 lines of 1,024 sub")
+    assert said.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "more, message",
+    [
+        (["--source", "de"], "--source and --target are both de"),
+        (["--source", "x/y"], "--source 'x/y' is no language's code; give one, as in de"),
+        (["--target", "fr"], "text has no train.fr; put it there"),
+        (["--tokeniser", "none", "--subwords", "bpe"], "--subwords bpe needs tokens; give"),
+        (["--subwords=sentencepiece", "--vocabulary-threshold=5"], "works with --subwords bpe"),
+        (["--subwords-from", "x", "--lowercase"], "--lowercase: --subwords-from decides it"),
+        (["--dictionary-from", "x", "--separate-dictionaries"], "--dictionary-from decides it"),
+        (["--subwords-from", "x"], "--subwords-from x: no prepared corpus; give a folder with"),
+        (["--max-ratio", "0.5"], "--max-ratio: 0.5 is not a number from 1 to 1000"),
+        (["--merges", "9000", "--subwords", "sentencepiece"], "cannot learn that many pieces"),
+        (["--out", "o:12"], "--out: o:12: fairseq takes what : parts for several folders"),
+        (["--from", "out/raw"], "out/raw, given by --from, is not a folder"),
+    ],
+)
+def test_wrong_options_are_one_line(text, tmp_path, more, message):
+    first = ["--source", "en", "--target", "de"] if more == ["--source", "de"] else DE_EN
+    assert message in refused("own", *WORDS, *first, *more, cwd=tmp_path)
+    assert not (tmp_path / "out/tok").exists() or "pieces" in message
+
+
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        (b"\n \n" * 3, "the test text (text/test.de) is empty; give one with a sentence a line"),
+        (b"eins\n", "text/test.de has 1 lines, text/test.en has 6; line n of one must"),
+        ("größer\n".encode("latin-1") * 6, "text/test.de is not UTF-8 text"),
+    ],
+)
+def test_text_that_cannot_be_used_is_named(text, tmp_path, content, message):
+    (text / "test.de").write_bytes(content)
+    assert message in refused("own", *WORDS, *DE_EN, cwd=tmp_path)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "given, code, noted",
+    [
+        ("de", "de", False), ("fra", "fr", False), ("fr-CA", "fr", False), ("FR", "fr", False),
+        ("zh_CN", "zh", False), ("cmn", "zh", False), ("jpn", "ja", True), ("xx", "xx", True),
+    ],
+)  # fmt: skip
+def test_the_rules_are_those_of_the_language_whatever_its_code(given, code, noted):
+    said = list(decide((given, "en"), "moses", "", ""))
+    assert f"moses=({code} en)" in said
+    assert (f"note 'note: no rules for {code}; those of English are used'" in said) is noted
+    assert ("counted=target" if code == "zh" else "counted=source,target") in said
+
+
+def test_rules_merges_and_dictionaries_are_the_earlier_ones(text, earlier, tmp_path):
+    words = [*WORDS, *DE_EN, "--subwords-from", "earlier", "--dictionary-from", "earlier/bin"]
+    said = run("own", *words, cwd=tmp_path).stdout
+    out = tmp_path / "out"
+    assert (out / "bpe/codes").read_text() == CODES
+    first = (out / "bpe/test.de").read_text(encoding="utf-8").splitlines()[0]
+    assert first.replace("@@ ", "") == "der mann @-@ hund läuft ."
+    made = json.loads((out / "bin/corpus.json").read_text())
+    assert {name: made[name] for name in NOTE} == NOTE
+    assert (out / "bin/dict.de.txt").read_text().startswith("der 5\nm@@ 2\n")
+    assert "subwords: those of earlier; different" in said and "; unknown: " in said
+    assert run("own", *words, cwd=tmp_path).stdout.count("(already done)") == 5
+    (earlier / "bin/dict.de.txt").write_text("other 1\n")
+    assert "bin/ has other dictionaries)" in refused("own", *words, cwd=tmp_path)
+    (earlier / "bin/corpus.json").write_text(json.dumps(NOTE | {"vocabulary_threshold": 2}))
+    for language in ("de", "en"):
+        write_lines(earlier / f"bpe/vocab.{language}", ["der 5", "mann 1"])
+    run("own", *words, "--force", cwd=tmp_path)
+    assert (out / "bpe/vocab.de").read_text() == "der 5\nmann 1\n"
+    assert (out / "bpe/test.de").read_text().startswith("der m@@ a@@ n@@ n @@@ ")
+
+
+def test_another_language_may_have_a_joined_dictionary(earlier):
+    assert list(decide(("fr", "en"), "moses", "", f"{earlier}"))
+    (earlier / "bin/dict.de.txt").write_text("other 1\n")
+    with pytest.raises(UserError, match="has no dict.fr.txt; there: dict.de.txt, dict.en.txt"):
+        list(decide(("fr", "en"), "moses", "", f"{earlier}"))
+
+
+@pytest.mark.parametrize("harm", ["bin/corpus.json", "bpe/codes", "{}"])
+def test_an_earlier_corpus_that_is_not_whole_is_named(earlier, harm):
+    if harm == "{}":
+        (earlier / "bin/corpus.json").write_text(harm)
+    else:
+        (earlier / harm).unlink()
+    with pytest.raises(
+        UserError, match="--subwords-from .*earlier: (has no bpe/codes|corpus.json)"
+    ):
+        list(decide(("de", "en"), "moses", f"{earlier}", ""))
+
+
+def test_sides_may_have_a_script_without_spaces(text, tmp_path):
+    """One Japanese line was one word, so that longer translations were dropped silently."""
+    for split in SPLITS:
+        write_lines(text / f"{split}.ja", ["今日はとても良い天気です。"] * 3 + ["は", "", ""])
+        english = "The weather is really very nice in this town today , I think ."
+        write_lines(text / f"{split}.en", [english] * 3 + [f"{english} {english}", "", "No"])
+    words = ["--source", "ja", "--target", "en", "--merges", "10"]
+    said = run("own", *WORDS, *words, cwd=tmp_path).stdout
+    assert said.startswith("note: no rules for ja; those of English are used\n")
+    assert "3 of 6 train pairs kept; dropped: 2 empty, 1 with a ratio above 9" in said

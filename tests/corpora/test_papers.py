@@ -1,0 +1,137 @@
+"""Every corpus of the papers end to end, on a miniature of its archives in a local folder."""
+
+import pytest
+
+from tests.corpora.miniature import ARCHIVES, HELD, TRAIN, numbers, publish, write_archive
+from tests.corpora.scripts import digest, for_miniatures, refused, run
+
+# Pairs of train (before the filter), valid and test in the miniature, and the digest of the output.
+CORPORA = {
+    "iwslt14": (TRAIN + 4 - 2, 2, 5 * HELD, "763a6493dd8c"),
+    "iwslt17": (TRAIN, 6 * HELD, HELD, "be554a6b9d27"),
+    "wmt14-en-de": (3 * TRAIN, HELD, HELD, "d47b7a6aa277"),
+    "wmt14-en-de-google": (TRAIN, HELD, HELD, "bb21be955f66"),
+    "wmt17-de-en": (50, 7 * HELD, HELD, "8e5648b3a7f9"),
+    "wmt17-zh-en": (28 * TRAIN, HELD, HELD, "2399ff58990d"),
+    "un-ru-en": (50, HELD, HELD, "1fbb6eab19e6"),
+    "un-zh-en": (50, HELD, HELD, "07073613653e"),
+}
+
+
+@pytest.fixture(scope="module")
+def scripts(tmp_path_factory):
+    return for_miniatures(tmp_path_factory.mktemp("scripts"))
+
+
+def words(name, *more):
+    small = [] if name.endswith("google") else ["--merges", "150"]
+    small += ["--sample", "50"] if name in ("wmt17-de-en", "un-ru-en", "un-zh-en") else []
+    return [name, "--from", "mini", "--out", "out", *small, *more]
+
+
+@pytest.mark.parametrize("name", ARCHIVES)
+def test_a_miniature_becomes_the_same_bytes(name, tmp_path, scripts):
+    publish(name, tmp_path / "mini")
+    said = run(*words(name), cwd=tmp_path, scripts=scripts).stdout.splitlines()
+    *counts, expected = CORPORA[name]
+    sizes, out = dict(zip(("train", "valid", "test"), counts, strict=True)), tmp_path / "out"
+    languages = name.replace("-google", "").split("-")[-2:] if "-" in name else ["de", "en"]
+    google = name.endswith("google")
+    for folder in ("raw", "tok", "bpe"):
+        for split in sizes if folder == "bpe" or not google else ("valid", "test"):
+            source, target = (numbers(out / folder / f"{split}.{x}") for x in languages)
+            assert source == target and len(source) == sizes[split], (folder, split)
+    assert not list(out.glob("*.tmp*")) and not list(out.rglob("unpacked"))
+    assert len([line for line in said if line.startswith("[")]) == 5 - google
+    # 60 sentences are not what any paper had, and the result says so.
+    assert any(line.startswith("warning: train: ") for line in said)
+    assert said[-1] == "ready: fairseq-train out/bin"
+    assert digest(out) == expected
+    again = run(*words(name), cwd=tmp_path, scripts=scripts).stdout
+    assert again.count("(already done)") == 5 - google
+
+
+@pytest.mark.parametrize("name", ARCHIVES)
+def test_what_is_not_published_is_refused(name, tmp_path):
+    publish(name, tmp_path / "mini")
+    said = refused(*words(name), cwd=tmp_path)
+    assert said.startswith("error: mini/") and "is not the published file: its " in said
+    assert not (tmp_path / "out").exists()
+
+
+def test_iwslt14_follows_the_recipe(tmp_path, scripts):
+    """Titles stay, tags go; lowercased; every 23rd pair that passes is valid; sets in order."""
+    publish("iwslt14", tmp_path / "mini")
+    run(*words("iwslt14"), cwd=tmp_path, scripts=scripts)
+    out = tmp_path / "out"
+    train, valid = numbers(out / "raw/train.de"), numbers(out / "raw/valid.de")
+    published = [*range(10_000, 10_000 + TRAIN)]
+    assert sorted({*train, *valid} - {7000, 7001, 8000, 8001}) == published
+    order = [7000, 8000, *published[:30], 7001, 8001, *published[30:]]
+    kept = [n for n in order if n in {*numbers(out / "clean/train.de"), *valid}]
+    assert valid == kept[22::23] and len(valid) == 2
+    assert (out / "tok/test.de").read_text() == (out / "tok/test.de").read_text().lower()
+    assert (out / "raw/test.de").read_text() != (out / "raw/test.de").read_text().lower()
+    sets = [number // 100 for number in numbers(out / "raw/test.en")[::HELD]]
+    assert sets == [101, 105, 102, 103, 104]  # dev2010, TEDX dev2012, tst2010, tst2011, tst2012
+
+
+def test_a_sample_is_drawn_by_its_seed(tmp_path, scripts):
+    publish("un-ru-en", tmp_path / "mini")
+    drawn = []
+    for seed in ("1", "2"):
+        run(*words("un-ru-en", "--sample-seed", seed, "--force"), cwd=tmp_path, scripts=scripts)
+        drawn.append(numbers(tmp_path / "out/raw/train.ru"))
+    assert drawn[0] != drawn[1]
+    assert drawn[0] == sorted(set(drawn[0])) and len(drawn[0]) == 50
+    said = refused(*words("un-ru-en", "--sample", "61"), cwd=tmp_path, scripts=scripts)
+    assert "holds another prepared corpus (un-ru-en ru-en; raw/ has other sample, sample_s" in said
+    more = ["--sample", "61", "--force"]
+    said = refused(*words("un-ru-en", *more), cwd=tmp_path, scripts=scripts)
+    assert "--sample 61 is more than there is: 60 of the 60 training" in said
+    assert numbers(tmp_path / "out/raw/train.ru") == drawn[1], "a run that fails takes nothing"
+
+
+def test_the_official_sets_have_their_lines(tmp_path, scripts):
+    """Their archive has no known checksum."""
+    publish("un-ru-en", tmp_path / "mini")
+    script = scripts / "data-prep/prepare-un-ru-en.sh"
+    text = script.read_text()
+    script.write_text(text.replace("collect valid", "collect --lines=4000 valid"))
+    said = refused(*words("un-ru-en"), cwd=tmp_path, scripts=scripts)
+    script.write_text(text)
+    assert "UNv1.0.devset.ru has 4 sentences, expected 4,000" in said
+
+
+@pytest.mark.parametrize(
+    "name, archive", [("iwslt17", "de-en.tgz"), ("wmt17-zh-en", "datum2017.zip")]
+)
+@pytest.mark.parametrize("keep", [0.1, 0.9, 0.999])
+def test_a_cut_off_archive_is_named(name, archive, keep, tmp_path, scripts):
+    path = publish(name, tmp_path / "mini") / archive
+    data = path.read_bytes()
+    path.write_bytes(data[: int(len(data) * keep)])
+    said = refused(*words(name), cwd=tmp_path, scripts=scripts)
+    assert f"mini/{archive} is damaged, cut off, or without a text (" in said
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_archive_that_lacks_a_text_or_climbs_is_refused(tmp_path, scripts):
+    path = publish("iwslt17", tmp_path / "mini") / "de-en.tgz"
+    write_archive(path, {"de-en/train.tags.de-en.de": b"a\n", "../evil": b"evil"})
+    said = refused(*words("iwslt17"), cwd=tmp_path, scripts=scripts)
+    assert "de-en.tgz is damaged, cut off, or without a text (" in said
+    path.unlink()
+    said = refused(*words("iwslt17"), cwd=tmp_path, scripts=scripts)
+    assert "mini has no de-en.tgz; put it there, or leave out --from" in said
+    assert not (tmp_path / "out").exists() and list(tmp_path.rglob("evil")) == []
+
+
+def test_sides_that_do_not_fit_are_named(tmp_path, scripts, monkeypatch):
+    files = ARCHIVES["un-ru-en"]["UNv1.0.en-ru.tar.gz"]
+    make, language, count, stem = files["en-ru/UNv1.0.en-ru.ru"]
+    short = (make, language, count - 1, stem)
+    monkeypatch.setitem(files, "en-ru/UNv1.0.en-ru.ru", short)
+    publish("un-ru-en", tmp_path / "mini")
+    said = refused(*words("un-ru-en"), cwd=tmp_path, scripts=scripts)
+    assert "UNv1.0.en-ru.ru has 59 lines" in said and "UNv1.0.en-ru.en has 60; line n of" in said
