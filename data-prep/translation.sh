@@ -170,13 +170,18 @@ END
 # 223,162, 160k or 4.5M, which stands for all that round to it.
 stated() {
     awk -v count="$(($(wc -l <"$out/bpe/$1.$source")))" -v number="$2" -v start="$1: $(lines "$out/bpe/$1.$source") pairs; $3 has $2" \
-        -v note="${4:+ ($4)}" 'BEGIN {
+        -v note="${4:+ ($4)}" 'function commas(n) {
+        n = sprintf("%.0f", n)
+        while (match(n, /[0-9][0-9][0-9][0-9](,|$)/)) n = substr(n, 1, RSTART) "," substr(n, RSTART + 1)
+        return n
+    }
+    BEGIN {
         unit = number ~ /k/ ? 1000 : number ~ /M/ ? 1000000 : 1
         gsub(/[,kM]/, "", number)
         half = unit == 1 ? 0 : unit / 2 / 10 ^ (index(number, ".") ? length(number) - index(number, ".") : 0)
         off = count > number * unit + half ? count - number * unit - half : count < number * unit - half ? count - number * unit + half : 0
         if (off == 0) print start ": fits"
-        else printf "warning: %s: %s\n", start, sprintf("%.0f", off < 0 ? -off : off) (off > 0 ? " too many" : " too few") note
+        else printf "warning: %s: %s\n", start, commas(off < 0 ? -off : off) (off > 0 ? " too many" : " too few") note
     }'
 }
 
