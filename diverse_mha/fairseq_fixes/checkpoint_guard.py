@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from fairseq import checkpoint_utils, models
+from fairseq import checkpoint_utils, criterions, models
 from fairseq.data import encoders
 from hydra.errors import HydraException
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
@@ -112,6 +112,13 @@ def _explained_model(build, cfg, task, from_checkpoint=False):
         if not from_checkpoint or path in str(error):
             raise
         raise OptionError(f"{path}: {error}") from error
+
+
+@in_place_of(criterions, "build_criterion")
+def _explained_criterion(build, cfg, task, *args, **kwargs):
+    # fairseq-validate builds that of the checkpoint it has read; a training builds before it reads.
+    with options_explained(OmegaConfBaseException if _reading.get()[0] else ()):
+        return build(cfg, task, *args, **kwargs)
 
 
 @in_place_of(encoders, "build_bpe")

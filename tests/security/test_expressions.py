@@ -179,6 +179,7 @@ def test_references_are_fine_and_resolvers_are_not():
     [
         ("model", "transformer_disagree", "adaptive_softmax_cutoff", EXPRESSION),
         ("model", "transformer_disagree", "dropout", "much"),
+        ("criterion", "cross_entropy_with_diversity", "hsic_samples", "much"),
         *(
             pytest.param("model", *rest, marks=pytest.mark.integration)
             for rest in (
