@@ -6,6 +6,7 @@ import pickle
 import sys
 import tempfile
 from collections.abc import Callable
+from pathlib import Path
 
 import torch
 
@@ -13,6 +14,7 @@ from diverse_mha.common.errors import UserError
 from diverse_mha.common.machine import resident_bytes
 from diverse_mha.common.processes import ended_in_order, run_to_end
 
+CLONE = Path(__file__).parents[1]
 TOO_LARGE = "the GPU's memory does not hold what is measured"
 
 
@@ -29,7 +31,7 @@ def peak_memory(work: Callable, *arguments, device: torch.device, threads: int) 
     if device.type == "cuda":
         return _measure(work, arguments, device, threads)
     # A fresh process: fork would begin with this one's memory.
-    search = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    search = {"PYTHONPATH": os.pathsep.join([str(CLONE), *filter(None, sys.path)])}
     with ended_in_order(), tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as found:
         pickle.dump((work, arguments, device, threads), given)
         given.seek(0)
