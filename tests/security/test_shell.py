@@ -111,5 +111,5 @@ def test_the_demo_corpus_in_an_awkward_folder(tmp_path):
         "--workers", "1", cwd=tmp_path / "a b", python=sys.executable, OMP_NUM_THREADS="1",
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.splitlines()[-1] == "ready: fairseq-train '-o ut/bin'"
+    assert done.stdout.splitlines()[-1] == "ready: fairseq-train './-o ut/bin'"
     assert (tmp_path / "a b/-o ut/bin/corpus.json").is_file()
