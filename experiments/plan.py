@@ -1,11 +1,13 @@
 """From an experiment of a paper to a run at a scale: recipe, choices, settings, name, folder."""
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from diverse_mha.common.errors import UserError
-from experiments.compose import compose, fingerprint, lookup
+from diverse_mha.training.compose import compose, lookup
 from experiments.corpora import CORPORA, Recipe, both_sides
 from experiments.experiments import Experiment
 
@@ -121,6 +123,25 @@ def plan(experiment: Experiment, scale: str, seed: int = 1, *, updates: int | No
         languages=languages,
         seed=seed,
     )
+
+
+#: Where a run is and what it prints: no part of what it computes.
+_PLACES = (
+    ("checkpoint", "save_dir"),
+    ("common", "user_dir"),
+    ("common", "log_format"),
+    ("common", "log_interval"),
+    ("task", "data"),
+)
+
+
+def fingerprint(settings: Mapping, *more: object) -> str:
+    """Hash what decides a result: the settings without places, and whatever else is given."""
+    kept = {group: dict(values) for group, values in settings.items()}
+    for group, key in _PLACES:
+        kept.get(group, {}).pop(key, None)
+    text = json.dumps([kept, *more], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 def _shape(experiment: Experiment, recipe: Recipe) -> dict[str, int]:

@@ -13,8 +13,8 @@ from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import read_json, write_json
 from diverse_mha.common.machine import cores, processor, versions
 from diverse_mha.common.options import split_list
+from diverse_mha.training.compose import lookup
 from diverse_mha.training.log import TRAIN_LOG, read_log
-from experiments.compose import lookup
 from experiments.plan import Run
 
 RESULT = "result.json"

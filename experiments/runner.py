@@ -18,9 +18,9 @@ from diverse_mha.common.machine import IMITATED_BFLOAT16, computes_in_bfloat16, 
 from diverse_mha.common.options import split_list
 from diverse_mha.common.processes import Command, import_path, sole_use
 from diverse_mha.evaluation.averaging import newest_checkpoints
+from diverse_mha.training.compose import lookup
 from diverse_mha.training.log import TRAIN_LOG, Progress, finished
 from experiments import results, steps
-from experiments.compose import lookup
 from experiments.measures import MEASURES
 from experiments.plan import Need, Run
 from experiments.process import (

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.places import CONFIGS, ROOT
+from diverse_mha.training.compose import compose, groups_of, lookup
 from diverse_mha.training.launch import hydra_quoted
 from diverse_mha.training.log import TRAIN_LOG, finished
-from experiments.compose import compose, groups_of, lookup
 from experiments.corpora import DATA
 from experiments.plan import Need, Run
 

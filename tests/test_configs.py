@@ -14,7 +14,7 @@ from fairseq.data import Dictionary
 
 import diverse_mha  # noqa: F401 (registers)
 from diverse_mha.common.errors import OptionError
-from experiments.compose import CONFIGS
+from diverse_mha.common.places import CONFIGS
 from tests.recipes import recipe
 
 IWSLT14 = (8848, 6632)  # entries of the dictionaries, special symbols included

@@ -31,6 +31,7 @@ from diverse_mha.common.options import as_keys, flag
 from diverse_mha.common.places import CONFIGS, USER_DIR, check_data_folder
 from diverse_mha.common.processes import Command, Interrupted, end, import_path, stoppable
 from diverse_mha.fairseq_fixes.starting_point import LAST, check_start
+from diverse_mha.training import compose
 
 USAGE = """\
 usage: {train} [--processes N] DATA [options of fairseq-train]
@@ -69,13 +70,12 @@ class Job:
     arguments: list[str]  # for fairseq, as given
     processes: int | None = None  # None: fairseq's default
     config: Path | None = None  # the YAML file, for fairseq-hydra-train
-    recipe: dict = field(default_factory=dict)  # its contents
+    recipe: dict = field(default_factory=dict)  # its settings, put together
 
     def setting(self, group: str, key: str) -> str | None:
         """Look up ``--some-key`` on the command line, or ``group.some_key`` in the recipe."""
-        value = None
         if self.config is None:
-            option = flag(key)
+            value, option = None, flag(key)
             for position, word in enumerate(self.arguments):
                 if word == option:
                     value = (self.arguments[position + 1 :] or [""])[0]
@@ -87,11 +87,6 @@ class Job:
             value = value.get(key)
         elif key != "_name":  # a name by itself is what fairseq takes for it
             value = None
-        for word in self.arguments:
-            name, separator, text = word.lstrip("+").partition("=")
-            if separator and name == f"{group}.{key}":
-                quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "'\""
-                value = re.sub(r"\\(.)", r"\1", text[1:-1]) if quoted else text
         return None if value is None else str(value)
 
     def flag(self, group: str, key: str) -> bool:
@@ -119,18 +114,17 @@ def parse(words: Sequence[str]) -> Job:
             if not rest:
                 raise UserError(f"{name}: a value must follow; see {called('train')} --help")
             value = rest.pop(0)
-        if name == "--config":  # a path, or the name of a recipe of ours
-            ours = CONFIGS / f"{value}.yaml"
-            job.config = ours if Path(value).name == value and ours.is_file() else Path(value)
+        if name == "--config":
+            job.config = compose.find(value)
         elif value.isdecimal() and int(value) >= 1:
             job.processes = int(value)
         else:
             raise UserError(f"--processes {value}: must be a whole number, at least 1")
     if job.config is not None:
-        job.recipe = _read_recipe(job.config)
         for word in job.arguments:
             if "=" not in word:
                 raise UserError(f"{word}: with --config, settings are written key=value")
+        job.recipe = _read_recipe(job.config, job.arguments)
     elif not job.arguments or job.arguments[0].startswith("-"):
         raise UserError(f"the data folder must come first; see {called('train')} --help")
     if job.flag("common", "cpu"):
@@ -290,24 +284,14 @@ def _there(name: str) -> bool:
     return "://" in name or os.path.exists(name) or bool(glob.glob(parts))
 
 
-def _read_recipe(path: Path) -> dict:
-    import yaml
-
+def _read_recipe(path: Path, words: Sequence[str]) -> dict:
     if not path.is_file():
         names = ", ".join(sorted(recipe.stem for recipe in CONFIGS.glob("*.yaml")))
         raise UserError(f"--config {path}: no such file; configs/ has recipes by name: {names}")
     if path.suffix != ".yaml":
         raise UserError(f"--config {path}: Hydra reads no other names than *.yaml; rename it")
-    try:
-        recipe = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except UnicodeDecodeError as error:
-        raise UserError(f"--config {path}: not UTF-8 at byte {error.start}; correct it") from None
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f" (line {mark.line + 1})" if mark else ""
-        raise UserError(f"--config {path}: not readable as YAML{line}; correct it") from None
-    if not isinstance(recipe, dict):
-        raise UserError(f"--config {path}: holds no settings; see those in configs/")
+    choices, settings = compose.read_words([*map(_hydra_word, words)])
+    recipe = compose.compose(path, choices, settings, lenient=True)
     for group in ("common", "task", "checkpoint", "distributed_training"):
         if not isinstance(recipe.get(group) or {}, dict):
             raise UserError(
@@ -349,7 +333,8 @@ def _fairseq(job: Job, settings: dict) -> list[str]:
 
 def hydra_quoted(text: str) -> str:
     """Quote a value for Hydra's grammar, in which a path may hold no blank."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    # A backslash is itself but before a quote.
+    return "'" + re.sub(r"(\\*)('|\Z)", lambda m: 2 * m[1] + m[2].replace("'", "\\'"), text) + "'"
 
 
 def _hydra_word(word: str) -> str:

@@ -27,11 +27,6 @@ _NOT_SAID = re.compile(r"(full_key|\w+_type)\b|Set the|To append")
 
 def explain(job: launch.Job, error: BaseException) -> UserError:
     """Put what Hydra or OmegaConf says of a recipe into one line, and what caused that."""
-    if word := getattr(error, "override", None):  # of the command line, which it could not parse
-        return UserError(
-            f"{word}: Hydra cannot read the value; put the value in quotes, \"KEY='VALUE'\", with "
-            "\\' for an apostrophe in it, or correct it"
-        )
     from diverse_mha.fairseq_fixes.missing_options import having
 
     said: list[str] = []

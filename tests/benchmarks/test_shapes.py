@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks.shapes import SHAPES
-from experiments.compose import compose
+from diverse_mha.training.compose import compose
 
 RECIPES = {
     "multi30k-small": ("multi30k_small", {}),

@@ -12,8 +12,8 @@ from omegaconf import OmegaConf
 
 import diverse_mha  # noqa: F401  registers models, criterions and tasks
 from diverse_mha.common.errors import OptionError
-from experiments.compose import CONFIGS
-from experiments.compose import compose as our_compose
+from diverse_mha.common.places import CONFIGS
+from diverse_mha.training.compose import compose as our_compose
 from tests.recipes import composed
 
 RECIPES = sorted(path.stem for path in CONFIGS.glob("*.yaml"))

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from diverse_mha.common.errors import UserError
+from diverse_mha.training.compose import lookup
 from experiments import steps
-from experiments.compose import lookup
 from experiments.experiments import Experiment
 from experiments.fill import Choices, needs_of
 from experiments.papers import find

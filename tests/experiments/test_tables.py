@@ -3,7 +3,7 @@
 import pytest
 
 from diverse_mha.common.errors import UserError
-from experiments.compose import CONFIGS
+from diverse_mha.common.places import CONFIGS
 from experiments.corpora import CORPORA
 from experiments.experiments import Figure, Table
 from experiments.measures import MEASURES

@@ -15,7 +15,8 @@ import pytest
 import torch
 import yaml
 
-from experiments.compose import CONFIGS, compose
+from diverse_mha.common.places import CONFIGS
+from diverse_mha.training.compose import compose
 from tests.reliability import launches, miniature
 from tests.reliability.children import Child
 

@@ -133,8 +133,9 @@ def test_a_link_to_a_recipe_is_a_recipe_of_its_own_name(tmp_path):
 def test_a_quoted_path_is_read_as_hydra_reads_it(tmp_path):
     recipe = tmp_path / "my.yaml"
     recipe.write_text("task: {data: a}\n")
-    words = ["--config", str(recipe), r"task.data='it\'s/a \\ folder'"]
-    assert launch.parse(words).setting("task", "data") == r"it's/a \ folder"
+    for value in (r"it's/a \ folder", "\\", r"a\'b", r"\\'\\"):
+        words = ["--config", str(recipe), f"task.data={launch.hydra_quoted(value)}"]
+        assert launch.parse(words).setting("task", "data") == value
     assert steps._spell("été") == "'été'" and steps._spell("it's") == r"'it\'s'"
 
 
@@ -153,7 +154,8 @@ def test_an_apostrophe_by_itself_is_a_letter_of_the_value(tmp_path):
     command = hydra_command(tmp_path, f"task.data={value}")
     (word,) = (word for word in command if word.startswith("task.data="))
     assert OverridesParser.create().parse_override(word).value() == value
-    assert "task.data='it's'" in hydra_command(tmp_path, "task.data='it's'"), "Hydra refuses it"
+    with pytest.raises(UserError, match="task.data='it's': Hydra cannot read the value; put the"):
+        hydra_command(tmp_path, "task.data='it's'")
 
 
 def test_what_hydra_has_to_read_stays_as_it_is(tmp_path):

@@ -1,0 +1,132 @@
+"""The one reader of recipes: a file of ``configs/``, its groups, and words such as ``method=hsic``.
+
+A recipe lists itself first and its groups after it, so a group wins over the recipe, a later
+group over an earlier one, and a setting given by name over all. The other way round does not
+work under ``fairseq-hydra-train``: fairseq's schema of a recipe comes in at the recipe's place
+and covers whatever is listed before it, which is why no recipe builds on another one.
+"""
+
+import functools
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from diverse_mha.common.errors import UserError
+from diverse_mha.common.places import CONFIGS
+
+Choices = Mapping[str, str | None]  # by group of ``configs/``, such as ``method``
+
+
+def find(config: str | Path) -> Path:
+    """Return the file of a recipe: a path, or the name of one in ``configs/``."""
+    ours = CONFIGS / f"{config}.yaml"
+    return ours if Path(config).name == str(config) and ours.is_file() else Path(config)
+
+
+def groups_of(config: str | Path) -> dict[str, str | None]:
+    """Return the groups that a recipe names, each with its choice or None."""
+    found: dict[str, str | None] = {}
+    for entry in read(find(config)).get("defaults", []):
+        if not isinstance(entry, str):
+            found |= {g: c for g, c in entry.items() if not g.startswith("override ")}
+    return found
+
+
+def compose(
+    config: str | Path,
+    choices: Choices,
+    settings: Mapping[str, object],
+    *,
+    lenient: bool = False,
+) -> dict:
+    """Put a recipe together, its interpolations as they are written.
+
+    A group that it does not name comes last; settings are by their dotted name, such as
+    ``model.encoder_layers``. A ``lenient`` reader leaves choices of no file to Hydra.
+
+    Raises:
+        UserError: for a recipe, a choice or a value that cannot be read.
+    """
+    path = find(config)
+    layers = [read(path)]
+    for group, choice in {**groups_of(path), **choices}.items():
+        if choice:
+            near, ours = (folder / group / f"{choice}.yaml" for folder in (path.parent, CONFIGS))
+            file = near if near.is_file() else ours
+            if file.is_file() or not lenient:
+                layers.append(read(file))
+    try:
+        merged = OmegaConf.merge(*layers)
+        for name, value in settings.items():
+            OmegaConf.update(merged, name, value, force_add=True)
+        plain = OmegaConf.to_container(merged)
+    except OmegaConfBaseException as error:
+        said = str(error).splitlines()[0]
+        raise UserError(f"{path}: {said}; correct it in the recipe or the command") from None
+    return {key: value for key, value in plain.items() if key not in ("defaults", "hydra")}
+
+
+def read_words(words: Sequence[str]) -> tuple[dict[str, str], dict[str, object]]:
+    """Split words in Hydra's grammar into choices of groups and settings by dotted name.
+
+    Raises:
+        UserError: naming the word that cannot be read.
+    """
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.errors import HydraException
+
+    parser = OverridesParser.create()
+    choices: dict[str, str] = {}
+    settings: dict[str, object] = {}
+    for word in words:
+        try:
+            override = parser.parse_override(word)
+            value = override.value()
+        except HydraException:
+            raise UserError(
+                f"{word}: Hydra cannot read the value; put the value in quotes, \"KEY='VALUE'\", "
+                "with \\' for an apostrophe in it, or correct it"
+            ) from None
+        key = override.key_or_group
+        of_hydra = key.replace("/", ".").partition(".")[0] == "hydra"
+        if of_hydra or override.is_sweep_override() or override.is_delete():
+            continue
+        # A whole group may be one name: fairseq takes it for the name of a model or a task.
+        (choices if "." not in key else settings)[key] = value
+    return choices, settings
+
+
+def lookup(settings: object, name: str) -> object:
+    """Return the value under a dotted name, or None."""
+    for part in name.split("."):
+        settings = settings.get(part) if isinstance(settings, Mapping) else None
+    return settings
+
+
+@functools.lru_cache
+def read(path: Path) -> DictConfig:
+    """Read one YAML file of settings.
+
+    Raises:
+        UserError: naming the file, and what is wrong with it.
+    """
+    import yaml
+
+    if not path.is_file():
+        names = ", ".join(sorted(file.stem for file in path.parent.glob("*.yaml")))
+        raise UserError(f"{path}: no such file; {path.parent.name}/ has {names}")
+    try:
+        found = OmegaConf.load(path)
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: not UTF-8 at byte {error.start}; correct it") from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f" (line {mark.line + 1})" if mark else ""
+        raise UserError(f"{path}: not readable as YAML{line}; correct it") from None
+    except (OmegaConfBaseException, OSError):
+        found = None  # a single value
+    if not isinstance(found, DictConfig) or [*found.values()] == [None]:  # or a line of words
+        raise UserError(f"{path}: holds no settings; see those in configs/")
+    return found
