@@ -25,9 +25,9 @@ from experiments.experiments import SCALES, Figure, Item, Table
 from experiments.fill import Choices, fill, needs_of
 from experiments.measures import MEASURES
 from experiments.papers import PAPERS, choose_rows, find, items_of
+from experiments.process import failure_told, say
 from experiments.runner import Runner
 from experiments.steps import Place, usable
-from experiments.terminal import failure_told, say
 
 PAPER_GPUS = 8
 
@@ -60,10 +60,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     text = (
         "GPUs to train on at most, 0 for the CPU; a run takes as many as can share the batches of "
-        f"its updates (default: those here; with --dry-run at the paper's scale {PAPER_GPUS})"
+        "its updates (default: those here, or named by CUDA_VISIBLE_DEVICES; with --dry-run at "
+        f"the paper's scale {PAPER_GPUS})"
     )
     add_number(parser, "gpus", None, text, least=0)
-    text = "runs side by side, which share the cores and the GPUs evenly (default: 1)"
+    text = "runs side by side, which share the cores evenly (default: 1)"
     add_number(parser, "jobs", None, text)
     parser.add_argument(
         "--data", type=Path, metavar="FOLDER", help="prepared corpora (data; smoke: in --out)"
@@ -234,7 +235,7 @@ def _one(item: Item, names: str | None, choices: Choices, runner: Runner) -> boo
     if runner.collect:
         return bool(found)
     return all(
-        number.count == len(choices.seeds)
+        len(number.ours) == len(choices.seeds)
         for row, numbers in filled
         for cell, number in zip(row.cells, numbers, strict=True)
         if cell is not None and cell.experiment is not None and not MEASURES[cell.measure].optional

@@ -14,7 +14,7 @@ class Experiment:
     """One training of a paper, in the paper's own terms.
 
     Attributes:
-        corpus: A name of ``reproduce.corpora.CORPORA``.
+        corpus: A name of ``experiments.corpora.CORPORA``.
         task: Which of the probing tasks, for that corpus.
         method: A file of ``configs/method/``.
         size: A file of ``configs/size/`` or, for a language model or classifier, ``base``.
@@ -45,7 +45,7 @@ class Cell:
 
     Attributes:
         experiment: The training it is about; None for what the paper quotes from elsewhere.
-        measure: What is read off the result, a name of ``reproduce.measures``; None for the whole.
+        measure: What is read off the result, a name of ``MEASURES``; None for the whole.
         paper: The paper's value, or None where it gives none.
         against: The second training, for a measure that compares two.
     """
@@ -65,28 +65,12 @@ class Row:
     cells: tuple[Cell | None, ...]
 
 
-def rows(measures: tuple[str, ...], *entries: tuple) -> tuple[Row, ...]:
-    """Return a row an entry, each with a cell a measure.
-
-    An entry is name, label, experiment, or a tuple with one a cell, and the paper's values, of
-    which the last may be missing.
-    """
-    found = []
-    for name, label, experiments, *values in entries:
-        if not isinstance(experiments, tuple):
-            experiments = (experiments,) * len(measures)
-        values += [None] * (len(measures) - len(values))
-        each = zip(experiments, measures, values, strict=True)
-        found.append(Row(name, label, tuple(Cell(*one) for one in each)))
-    return tuple(found)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Item:
     """One table or figure of a paper.
 
     Attributes:
-        paper: The paper's key, such as ``li2018``; those in ``papers/`` get their module's name.
+        paper: The paper's key, such as ``li2018``: the name of its file in ``tables/``.
         name: Its name on the command line.
         title: What it shows.
         scales: The scales at which it can be run.
@@ -139,7 +123,7 @@ class Figure(Item):
     """One figure.
 
     Attributes:
-        measure: What it shows, a name of ``reproduce.measures``; None: the heads' mean outputs.
+        measure: What it shows, a name of ``experiments.measures``; None: the heads' mean outputs.
         curves: The trainings it shows, by their label.
         against: The training that the curves are compared with, if any.
         panels: Labels of the curves that share a panel; empty: all in one.

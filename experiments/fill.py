@@ -8,7 +8,6 @@ from statistics import mean, stdev
 from experiments.experiments import Cell, Experiment, Figure, Item, Row, Table
 from experiments.measures import MEASURES
 from experiments.plan import Need, Run, plan
-from experiments.results import had_to_share, machine_of
 from experiments.runner import Runner
 
 _planned = functools.cache(plan)  # every table asks for its runs several times
@@ -46,32 +45,17 @@ class Number:
     measure: str  # a name of ``MEASURES``
     paper: float | None
     ours: tuple[float, ...]  # by seed, those there are
-    #: Speeds of trainings that had to share the machine; they count where there are no others.
-    disturbed: tuple[float, ...] = ()
-    machines: frozenset[str] = frozenset()  # that those that count were measured on
-    seeds: tuple[int, ...] = ()  # of those that count
+    seeds: tuple[int, ...] = ()  # of these
 
     @property
     def mean(self) -> float | None:
         """Mean over the seeds; None if there is none."""
-        values = self.ours or self.disturbed
-        return mean(values) if values else None
+        return mean(self.ours) if self.ours else None
 
     @property
     def spread(self) -> float | None:
         """Standard deviation over the seeds (n-1); None under two."""
-        values = self.ours or self.disturbed
-        return stdev(values) if len(values) > 1 else None
-
-    @property
-    def doubtful(self) -> bool:
-        """Whether all there is was disturbed."""
-        return bool(self.disturbed) and not self.ours
-
-    @property
-    def count(self) -> int:
-        """Number of seeds that have a value."""
-        return len(self.ours) + len(self.disturbed)
+        return stdev(self.ours) if len(self.ours) > 1 else None
 
 
 #: Rows, each with a number a cell.
@@ -92,20 +76,15 @@ def fill(
 
     def number(cell: Cell) -> Number:
         measure = MEASURES[cell.measure]
-        ours, disturbed = {}, {}  # with their hardware, by seed
+        ours = {}
         for seed in choices.seeds if cell.experiment is not None else ():
             need = choices.need(table, seed, cell)
             if not found.keys() >= set(need.runs):
                 continue
-            result = found[need.run]
-            content = runner.heads(need) if measure.heads else result
+            content = runner.heads(need) if measure.heads else found[need.run]
             value = None if content is None else measure.read(content)
             if value is not None:
-                shared = cell.measure == "speed" and had_to_share(result)
-                (disturbed if shared else ours)[seed] = value, machine_of(result)
-        counted = ours or disturbed
-        machines = frozenset(machine for _, machine in counted.values())
-        numbers = (tuple(value for value, _ in found.values()) for found in (ours, disturbed))
-        return Number(cell.measure, cell.paper, *numbers, machines, tuple(counted))
+                ours[seed] = value
+        return Number(cell.measure, cell.paper, tuple(ours.values()), tuple(ours))
 
     return [(row, [cell and number(cell) for cell in row.cells]) for row in rows]

@@ -111,15 +111,6 @@ MEASURES: dict[str, Measure] = {
     "accuracy": Measure(_test_accuracy(0, 99), 2),
     "accuracy.seen": Measure(_test_accuracy(0, 6), 2),
     "accuracy.unseen": Measure(_test_accuracy(7, 99), 2),
-    "cost": Measure(
-        "processor_seconds_per_update",
-        relative=True,
-        notes=(
-            "Cost: processor seconds of an update, validation included; other programs on the "
-            "machine change it by some per cent.",
-        ),
-        optional=True,  # a start that outlived its command, killed meanwhile, has none
-    ),
     "jsd": Measure(_JSD, 2, {"measures": "jsd"}, notes=(_JSD_NOTE,)),
     "svcca": Measure(_last("svcca"), heads=_SVCCA, notes=(_CROSS, _READING)),
     "svcca.top": Measure(_last("svcca", "top_mean"), heads=_SVCCA, notes=(_READING,)),

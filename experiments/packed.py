@@ -16,7 +16,7 @@ from diverse_mha.training.log import read_log
 from experiments.experiments import Row, Table
 from experiments.fill import Choices
 from experiments.measures import MEASURES
-from experiments.papers.study import ITEMS
+from experiments.papers import PAPERS
 from experiments.plan import Run
 from experiments.results import valid_nll
 
@@ -84,7 +84,7 @@ def scored(kept: Kept, reference: Path) -> Scored:
 def read_runs(folder: Path) -> list[Kept]:
     """Find the runs of the study below a folder, in the order of the tables, rows and seeds."""
     stems = {}
-    for pair in ((table, row) for table in ITEMS for row in table.rows):
+    for pair in ((table, row) for table in PAPERS["study"].values() for row in table.rows):
         name = Choices("small").run(pair[1].cells[0].experiment, pair[0], 1).name
         stems[name.rpartition(".seed")[0]] = pair
     found, order = [], list(stems.values())
@@ -154,8 +154,8 @@ def runs_csv(runs: Iterable[Kept], reference: Path, before: str) -> str:
         row |= {f"accuracy_{n}": subsets.get(n, {}).get("accuracy") for n in names}
         row |= dict(zip((name.replace(".", "_") for name in HEADS), kept.heads, strict=True))
         row |= {
-            "processor_seconds": result["seconds"]["processor"],
-            "processor_seconds_per_update": result["processor_seconds_per_update"],
+            "processor_seconds": result["seconds"].get("processor"),
+            "processor_seconds_per_update": result.get("processor_seconds_per_update"),
             "updates_per_second": result["steps_per_second"],
             "commit": made["git_commit"],
             "machine": result["hardware"]["processor"],

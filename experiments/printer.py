@@ -20,15 +20,9 @@ SMALL = (
     "each other, not with the paper's."
 )
 SPEED = (
-    "Speed: updates a second of each training by itself; for ratios in one interleaved run see "
-    "scripts/benchmark.sh. The paper's were taken on its GPUs."
+    "Speed: updates a second of each training by itself, whatever else ran; for ratios in one "
+    "interleaved run see scripts/benchmark.sh. The paper's were taken on its GPUs."
 )
-SHARED = (
-    "* While other programs ran: the training had less than 90 % of a core, and its speed says "
-    "little."
-)
-ACROSS = "* On other hardware than the baseline's, or on several: the ratio compares that as well."
-LEFT_OUT = "Speed leaves out seeds that had less than 90 % of a core, as other programs ran."
 #: In a test's result the signature of a BLEU score, and what kind of score that is.
 SIGNATURES = {
     "tokenised_signature": "tokenised",
@@ -65,7 +59,6 @@ def lay_out(
     headings, lines = [""], [[row.label] for row, _ in filled]
     everyone = [number for _, row_numbers in filled for number in row_numbers]
     # Where a table has none of the paper's numbers, all are ours.
-    across = False  # whether a ratio is of several machines
     ours = ", ours" if any(n and n.paper is not None for n in everyone) else ""
     for place, column in enumerate(table.columns):
         numbers = [row_numbers[place] for _, row_numbers in filled]
@@ -80,17 +73,12 @@ def lay_out(
             line += [_paper(number)] * published + [_ours(number)]
             if relative:
                 line += [_ratio(number and number.paper, base.paper)] * published
-                doubtful = base.doubtful or (number is not None and number.doubtful)
-                there = number is not None and number.count > 0 and base.count > 0
-                elsewhere = there and len(number.machines | base.machines) > 1
-                across |= elsewhere
-                mark = "*" * (there and (doubtful or elsewhere))
-                line += [_ratio(*_means(number, base)) + mark]
+                line += [_ratio(*_means(number, base))]
     return Layout(
         title=table.heading,
         headings=tuple(headings),
         lines=tuple(map(tuple, lines)),
-        notes=tuple(dict.fromkeys(_notes(table, filled, choices, results, across))),
+        notes=tuple(dict.fromkeys(_notes(table, filled, choices, results))),
     )
 
 
@@ -106,9 +94,12 @@ def to_json(layout: Layout, filled: Filled) -> dict:
     numbers = {
         row.name: [
             number
-            and {"measure": number.measure, "paper": number.paper, "ours": number.ours}
-            | ({"disturbed": number.disturbed} if number.disturbed else {})
-            | {"seeds": number.seeds}
+            and {
+                "measure": number.measure,
+                "paper": number.paper,
+                "ours": number.ours,
+                "seeds": number.seeds,
+            }
             for number in row_numbers
         ]
         for row, row_numbers in filled
@@ -131,14 +122,14 @@ def _ours(number: Number | None) -> str:
     # Parameters do not depend on the seed, and one seed has no spread.
     constant = number.spread is None or (number.measure == "parameters" and not number.spread)
     spread = "" if constant else f" ± {form(number.spread)}"
-    return form(number.mean) + spread + ("*" if number.doubtful else "")
+    return form(number.mean) + spread
 
 
 def _means(number: Number | None, base: Number) -> tuple[float | None, float | None]:
     """Return the means of a number and the baseline's, of the seeds that both have, if any."""
     if number is None:
         return None, base.mean
-    both = [dict(zip(one.seeds, one.ours or one.disturbed, strict=False)) for one in (number, base)]
+    both = [dict(zip(one.seeds, one.ours, strict=False)) for one in (number, base)]
     if shared := both[0].keys() & both[1].keys():
         number_mean, base_mean = (mean(one[seed] for seed in shared) for one in both)
         return number_mean, base_mean
@@ -150,14 +141,14 @@ def _ratio(value: float | None, base: float | None) -> str:
 
 
 def _notes(
-    table: Table, filled: Filled, choices: Choices, results: Collection[Mapping], across: bool
+    table: Table, filled: Filled, choices: Choices, results: Collection[Mapping]
 ) -> Iterator[str]:
     numbers = [number for _, numbers in filled for number in numbers if number]
     measures = {number.measure for number in numbers}
     yield from caveats(choices)
     if choices.scale == "small" and any(number.paper is not None for number in numbers):
         yield SMALL
-    seeds = sorted({number.count for number in numbers if number.count})
+    seeds = sorted({len(number.ours) for number in numbers if number.ours})
     if seeds and seeds[-1] > 1:
         said = f"{seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else seeds[0]
         yield f"Ours: mean and standard deviation over {said} seeds."
@@ -169,14 +160,8 @@ def _notes(
         there = sorted(set(map(name, results)))
         if len(there) > 1:
             yield f"Ours: runs of several {words}: {'; '.join(there)}."
-    if across:
-        yield ACROSS
     if "speed" in measures:
         yield SPEED
-    if any(number.doubtful for number in numbers):
-        yield SHARED
-    if any(number.disturbed and number.ours for number in numbers):
-        yield LEFT_OUT
     for name in sorted(measures):
         yield from MEASURES[name].notes
     yield from table.notes

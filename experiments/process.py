@@ -1,4 +1,4 @@
-"""Commands with their output in a log, and tasks that wait for them, several at a time.
+"""Tasks in threads, several at a time, and the commands that they wait for.
 
 Importing torch and fairseq takes seconds, which at the smoke scale is most of a run. So a command
 that is a Python module can be run in a fork of this process, which has imported them already; it
@@ -10,78 +10,110 @@ import os
 import runpy
 import signal
 import sys
-import time
+import threading
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from pathlib import Path
 from subprocess import DEVNULL, STDOUT
-from typing import BinaryIO, NamedTuple
 
 import torch
+from tqdm import tqdm
 
 import diverse_mha
+from diverse_mha.common.errors import UserError, describe_os_error
 from diverse_mha.common.places import ROOT
 from diverse_mha.common.processes import CAUGHT, Command, end, stoppable
 from diverse_mha.training import launch
-from experiments.terminal import show
+
+tqdm.monitor_interval = 0  # its thread would be lost in a fork
+_stop = threading.Event()
+_bars: list[tqdm] = []  # the one that is shown, if any
 
 
-class Waiting(NamedTuple):
-    """What a task waits for: a command, or None for what others do; its name, how far it is."""
-
-    command: Command | None
-    name: str
-    words: str
+class Stopped(Exception):
+    """A signal, or a mistake in another thread, ends what this one does."""
 
 
-Task = Callable[[int], Iterator[Waiting]]
-
-
-def side_by_side(tasks: Sequence[Task], jobs: int) -> None:
-    """Carry out tasks in their order, at most ``jobs`` at a time.
-
-    Each is called with the number of its place, 0 to ``jobs`` - 1, that no other task has
-    meanwhile, and yields for as long as it waits.
+def side_by_side(tasks: Sequence[Callable[[], None]], jobs: int) -> None:
+    """Call tasks in their order, at most ``jobs`` at a time, under a bar on a terminal.
 
     Raises:
         Interrupted: If a signal came. After this and any other exception all commands have ended.
     """
-    tasks = list(tasks)
-    places = {number: _one_by_one(tasks, number) for number in range(jobs)}
-    states: dict[int, Waiting] = {}
-    with stoppable() as check:
+    bar = tqdm(total=len(tasks), unit="run", disable=not sys.stderr.isatty(), leave=False)
+    with stoppable() as check, bar, ThreadPoolExecutor(jobs) as pool:
+        _bars.append(bar)
         try:
-            while places:
+            waiting = {pool.submit(_unless_stopped, task) for task in tasks}
+            while waiting:
                 check()
-                for number, place in list(places.items()):
-                    state = next(place, None)
-                    if state is None:
-                        del places[number]
-                        states.pop(number, None)
-                    else:
-                        states[number] = state
-                _show(list(states.values()))
-                time.sleep(0.02)
-        except BaseException:
-            end([state.command for state in states.values() if state.command is not None])
-            raise
+                done, waiting = wait(waiting, 0.1, FIRST_COMPLETED)
+                for error in (task.exception() for task in done):
+                    bar.update()
+                    if error is not None and not isinstance(error, Stopped):
+                        raise error
         finally:
-            for place in places.values():
-                place.close()  # which gives back what its task holds
+            _stop.set()  # which ends what goes on, if an exception came
+            pool.shutdown(cancel_futures=True)
+            _stop.clear()
+            _bars.clear()
 
 
-def _one_by_one(tasks: list[Task], number: int) -> Iterator[Waiting]:
-    while tasks:
-        yield from tasks.pop(0)(number)
+def _unless_stopped(task: Callable[[], None]) -> None:
+    pause(0)
+    try:
+        task()
+    except BaseException:
+        _stop.set()  # at once: no other task begins
+        raise
 
 
-def _show(states: Sequence[Waiting]) -> None:
-    """Show how far the tasks are, in one line; of several the names up to the first blank."""
-    if len(states) == 1:
-        show(states[0].name + states[0].words)
-    else:
-        show("   ".join(f"{state.name.split()[0]} {state.words}" for state in states))
+def say(text: str, shown: str | None = None) -> None:
+    """Print a line; or with ``shown``, show it behind the bar instead."""
+    if shown is not None:
+        for bar in _bars:
+            bar.set_postfix_str(shown)
+        return
+    with tqdm.external_write_mode(file=sys.stdout):
+        print(text, flush=True)
+
+
+@contextlib.contextmanager
+def failure_told(head: str) -> Iterator[None]:
+    """Where what is done fails, say why in one line that begins with ``head``, and go on."""
+    try:
+        yield
+    except UserError as error:
+        say(f"{head}FAILED: {error}")
+    except OSError as error:
+        say(f"{head}FAILED: {describe_os_error(error)}")
+
+
+def pause(seconds: float) -> None:
+    """Wait a moment.
+
+    Raises:
+        Stopped: If all is to end.
+    """
+    if _stop.wait(seconds):
+        raise Stopped
+
+
+def exit_code(command: Command) -> int:
+    """Wait for a command, and return its exit code.
+
+    Raises:
+        Stopped: If all is to end; the command has ended.
+    """
+    try:
+        while not command.ended():
+            pause(0.02)
+    except Stopped:
+        end([command])
+        raise
+    return command.code
 
 
 def import_everything() -> None:
@@ -101,7 +133,8 @@ def import_everything() -> None:
 def start_logged(words: Sequence[str], log: Path, environment: Mapping[str, str]) -> Command:
     """Start a command line in the project's folder, its output at the end of a log."""
     with log.open("ab") as output:
-        _say(output, words)
+        output.write(f"\n$ {' '.join(words)}\n".encode())
+        output.flush()
         return Command.start(
             words,
             cwd=ROOT,
@@ -124,7 +157,8 @@ def start_forked(
     if module == launch.__name__:
         module, arguments = _started_by_launch(arguments)
     with log.open("ab") as output:
-        _say(output, ["python", "-m", module, *arguments])
+        output.write(f"\n$ python -m {module} {' '.join(arguments)}\n".encode())
+        output.flush()
         sys.stdout.flush()
         sys.stderr.flush()
         pid = os.fork()
@@ -134,8 +168,8 @@ def start_forked(
 
 
 def _started_by_launch(arguments: Sequence[str]) -> tuple[str, list[str]]:
-    with contextlib.chdir(ROOT):  # the recipe's name is relative to it
-        ((command, _),) = launch.commands(launch.parse(arguments), gpus=0, port=0)
+    words = [str(ROOT / word) if word.endswith(".yaml") else word for word in arguments]
+    ((command, _),) = launch.commands(launch.parse(words), gpus=0, port=0)
     place = command.index("-m")  # what comes before is options of Python, for its warnings
     return command[place + 1], command[place + 2 :]
 
@@ -157,11 +191,9 @@ def _be(module: str, arguments: Sequence[str], output: int, environment: Mapping
         os.environ.update(environment)
         sys.argv = [module, *arguments]
         warnings.filterwarnings("ignore", category=UserWarning)
+        # Tiny tensors: a second thread costs more than it brings.
+        torch.set_num_threads(int((os.environ.get("OMP_NUM_THREADS") or "1").partition(",")[0]))
         try:
-            # Tiny tensors: a second thread costs more than it brings, most of all on a busy
-            # machine, where the threads spin while they wait for each other.
-            threads = os.environ.get("OMP_NUM_THREADS") or "1"
-            torch.set_num_threads(int(threads.partition(",")[0]))
             runpy.run_module(module, run_name="__main__", alter_sys=True)
             code = 0
         except SystemExit as stop:
@@ -174,11 +206,6 @@ def _be(module: str, arguments: Sequence[str], output: int, environment: Mapping
         sys.stderr.flush()
     finally:
         os._exit(code)
-
-
-def _say(output: BinaryIO, command: Sequence[str]) -> None:
-    output.write(f"\n$ {' '.join(map(str, command))}\n".encode())
-    output.flush()
 
 
 def last_line(log: Path) -> str:

@@ -12,9 +12,9 @@ from experiments.experiments import Row, Table
 from experiments.fill import Choices
 from experiments.plan import Run
 from experiments.printer import caveats
+from experiments.process import failure_told
 from experiments.results import RESULT, valid_nll
 from experiments.steps import Place
-from experiments.terminal import failure_told
 
 VALID = "valid nll"
 VALID_STEP = 0.001  # fairseq logs it to three decimals

@@ -81,22 +81,10 @@ def heads(runs: Sequence[Kept]) -> Row:
     return [f"{mean(values):.3f}" for values in zip(*(kept.heads for kept in runs), strict=True)]
 
 
-def cost(runs: Sequence[Kept], baseline: Sequence[Kept]) -> str:
-    """Write the relative cost of an update; of seeds that had the baseline's processor."""
-
-    def costs(some: Sequence[Kept]) -> dict:
-        key = "processor_seconds_per_update"
-        return {(k.run.seed, k.result["hardware"]["processor"]): k.result[key] for k in some}
-
-    ours, theirs = costs(runs), costs(baseline)
-    both = ours.keys() & theirs.keys()
-    return f"{mean(ours[k] for k in both) / mean(theirs[k] for k in both):.2f}" if both else ""
-
-
 def to_the_end(rows: Rows, reference: Path, _: Mapping) -> dict[str, Row]:
     """Make the table of the full recipe."""
-    first, lines = next(iter(rows.values())), replication(rows, reference, _)
-    return {k: [*line, *heads(rows[k]), cost(rows[k], first)] for k, line in lines.items()}
+    lines = replication(rows, reference, _)
+    return {label: [*line, *heads(rows[label]), None] for label, line in lines.items()}
 
 
 def replication(rows: Rows, reference: Path, _: Mapping) -> dict[str, Row]:
@@ -169,11 +157,11 @@ def language_models(rows: Rows, *_) -> dict[str, Row]:
 
 def heads_of_language_models(rows: Rows, *_) -> dict[str, Row]:
     """Make the table of their heads."""
-    first, lines = next(iter(rows.values())), {}
+    lines = {}
     for label, runs in rows.items():
         svcca, cka, *_, jsd = heads(runs)
         paper = runs[0].row.cells[0].paper
-        lines[label] = [svcca, cka, f"{float(jsd):.1f}", cost(runs, first)]
+        lines[label] = [svcca, cka, f"{float(jsd):.1f}", None]
         lines[label] += [average(runs, perplexity("test"), 2), f"{paper:.2f}"]
     return lines
 

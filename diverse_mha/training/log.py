@@ -1,14 +1,13 @@
-"""What fairseq's log of a training says: speed, parameters, validation, how far it is."""
+"""What fairseq's log of a training says: speed, parameters, validation."""
 
 import json
-import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
 from statistics import median
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.fairseq_fixes.time_left import NOTHING_LEFT, duration
+from diverse_mha.fairseq_fixes.time_left import NOTHING_LEFT
 
 TRAIN_LOG = "train.log"  # what a recipe leaves beside its checkpoints
 _LOADED = re.compile(r"Loaded checkpoint .* @ (\d+) updates\)")
@@ -17,29 +16,21 @@ _PARAMETERS = re.compile(r"num\. shared model params: ([\d,]+)")
 _OUT_OF_TIME = "Stopping training due to cumulative_training_time: "
 
 
-def read_log(path: Path, since: int = 0) -> dict:
+def read_log(path: Path) -> dict:
     """Read a log written with ``common.log_format=json``, of one or several starts.
-
-    Args:
-        path: the log.
-        since: how many bytes of it to leave out.
 
     Returns:
         ``parameters`` (trained and shared ones once), ``steps_per_second`` (median over the
         intervals of the log, without the first of each start, which holds warming up),
-        ``updates`` (the last that was reported), ``updates_of_last_start`` (counted from the
-        checkpoint it went on from) and ``validation`` (see :func:`validations`). What the log does
-        not say is None.
+        ``updates`` (the last that was reported) and ``validation`` (see :func:`validations`). What
+        the log does not say is None.
     """
     parameters, speeds, updates, first = None, [], None, True
-    begun = reached = 0  # by the last start
-    lines = path.read_bytes()[since:].decode(errors="replace").splitlines()
+    lines = path.read_bytes().decode(errors="replace").splitlines()
     for line in lines:
         if match := _PARAMETERS.search(line):  # said once a start
             parameters = int(match[1].replace(",", ""))
-            first, begun, reached = True, 0, 0
-        elif match := _LOADED.search(line):
-            begun = reached = int(match[1])
+            first = True
         entry = _json_entry(line)
         if "ups" in entry:  # an interval of training
             if not first and entry["ups"]:
@@ -47,12 +38,10 @@ def read_log(path: Path, since: int = 0) -> dict:
             first = False
             updates = entry.get("num_updates", updates)
         updates = entry.get("train_num_updates", updates)
-        reached = int(entry.get("train_num_updates", entry.get("num_updates", reached)))
     return {
         "parameters": parameters,
         "steps_per_second": round(median(speeds), 4) if speeds else None,
         "updates": int(updates) if updates is not None else None,
-        "updates_of_last_start": reached - begun,
         "validation": validations(lines),
     }
 
@@ -122,52 +111,6 @@ def finished(path: Path) -> bool:
     return NOTHING_LEFT in last or (
         last.startswith("done training in ") and _OUT_OF_TIME not in start
     )
-
-
-class Progress:
-    """How far a training is, by its log, which need not be there yet, and how long the rest takes.
-
-    Of the updates and epochs of the whole training, 0 if not given, what is reached first ends it.
-    """
-
-    def __init__(self, log: Path, updates: int, epochs: int):
-        self.log, self.updates, self.epochs = log, updates, epochs
-        # What the log says of an earlier start is not what this one has done.
-        self._size = log.stat().st_size if log.is_file() else 0
-        self._start: tuple[float, float] | None = None  # share and time of the first report
-
-    def look(self, now: float) -> tuple[float | None, str]:
-        """Read the end of the log: the share that is done, None if unknown, and words for it."""
-        found = self._last()
-        if found is None:
-            return None, "starting"
-        update, epoch = found
-        words = f"update {update:,}" + (f" of {self.updates:,}" if self.updates else "")
-        if self.epochs:
-            words += f", epoch {epoch:.1f} of {self.epochs}"
-        totals = self.updates, self.epochs
-        shares = [done / total for done, total in zip(found, totals, strict=True) if total]
-        if not shares:
-            return None, words
-        share = min(1.0, max(shares))
-        if self._start is None:
-            self._start = share, now
-        begun, since = self._start
-        if share > begun:
-            words += f", {duration((now - since) * (1 - share) / (share - begun))} left"
-        return share, words
-
-    def _last(self) -> tuple[int, float] | None:
-        """Return the updates and epochs that the last line of this start reports."""
-        if not self.log.is_file():
-            return None
-        with self.log.open("rb") as file:
-            file.seek(max(self._size, file.seek(0, os.SEEK_END) - 4000))
-            lines = file.read().decode(errors="replace").splitlines()
-        for entry in map(_json_entry, reversed(lines)):
-            if "num_updates" in entry and "update" in entry:
-                return int(entry["num_updates"]), entry["update"]
-        return None
 
 
 def _json_entry(line: str) -> dict:

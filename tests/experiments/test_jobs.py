@@ -1,4 +1,4 @@
-"""Tasks side by side: how many at a time, what they show, failures, signals."""
+"""Tasks side by side: how many at a time, failures, signals."""
 
 import json
 import os
@@ -9,55 +9,43 @@ import sys
 import time
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
-import torch
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.common.processes import Interrupted
-from experiments import terminal
+from diverse_mha.common.machine import cores
+from diverse_mha.common.processes import Interrupted, end
 from experiments.experiments import Experiment
 from experiments.plan import plan
-from experiments.process import Waiting, side_by_side, start_logged
+from experiments.process import exit_code, pause, say, side_by_side, start_logged
 from experiments.runner import Runner
-from experiments.steps import Place, data_folder
+from experiments.steps import Place, Step, data_folder
 
 LOG = '{"epoch": 1, "ups": "2.0", "num_updates": "5"}\n' * 2
 
 
-def wait_for(*paths, command=None, seconds=20):
+def wait_for(*paths, seconds=20):
     deadline = time.monotonic() + seconds
     while not all(path.exists() for path in paths):
         assert time.monotonic() < deadline, f"none of {paths}"
-        yield Waiting(command, "[1/1] name: ", "waiting")
+        pause(0.01)
 
 
-def test_two_run_at_a_time_each_in_a_place_of_its_own(tmp_path):
-    def meet(name, other, slot):
-        (tmp_path / name).write_text(str(slot))
-        yield from wait_for(tmp_path / other)
+def test_two_run_at_a_time_in_their_order(tmp_path):
+    def meet(name, other):
+        (tmp_path / name).touch()
+        wait_for(tmp_path / other)
 
-    # The first two wait for each other; the third finds a place only when one of them is gone.
+    # The first two wait for each other; the third begins only when one of them is gone.
     pairs = (("a", "b"), ("b", "a"), ("c", "a"))
     side_by_side([partial(meet, *pair) for pair in pairs], 2)
-    slots = [(tmp_path / name).read_text() for name in "abc"]
-    assert sorted(slots[:2]) == ["0", "1"] and slots[2] in "01"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b", "c"]
 
 
-def test_one_line_shows_how_far_all_are(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(terminal, "can_replace", lambda: True)
-
-    def work(name, slot):
-        yield Waiting(None, f"[{name}/2] run: ", f"update {name}")
-
-    side_by_side([partial(work, 1)], 1)
-    side_by_side([partial(work, n) for n in (1, 2)], 2)
-    terminal.say("a line that stays")
-    said = capsys.readouterr()
-    shown = [line for line in said.err.split("\r\033[K") if line]
-    assert shown == ["[1/2] run: update 1", "[1/2] update 1   [2/2] update 2"]
-    assert said.out == "a line that stays\n"
+def test_a_line_that_is_shown_stays_on_no_screen(capsys):
+    side_by_side([lambda: say("", shown="hidden")], 1)
+    say("a line that stays")
+    assert capsys.readouterr() == ("a line that stays\n", "")
 
 
 class MistakeOfOurs(Exception):
@@ -81,19 +69,17 @@ def test_a_signal_and_a_mistake_end_every_command_and_its_children(tmp_path, rai
     names = "ab" if jobs > 1 else "a"
     let_go = []
 
-    def work(name, slot):
+    def work(name):
         script = f"cd {tmp_path}; sleep 60 & echo $! > {name}.new; mv {name}.new {name}; sleep 60"
         command = start_logged(["bash", "-c", script], tmp_path / f"{name}.log", {})
         try:
             if name == names[-1]:
-                others = [tmp_path / other for other in names]
-                yield from wait_for(*others, command=command)
+                wait_for(*[tmp_path / other for other in names])
                 if raised is MistakeOfOurs:
-                    yield Waiting(command, name, "")
+                    end([command])
                     raise MistakeOfOurs
                 os.kill(os.getpid(), signal.SIGTERM)
-            while True:
-                yield Waiting(command, name, "")
+            exit_code(command)
         finally:
             let_go.append(name)
 
@@ -133,11 +119,10 @@ def test_one_failure_leaves_the_others_and_finished_runs_are_not_run_again(
     started = place.out / "started"
     started.mkdir(parents=True)
 
-    def execute(self, step, log, share):
-        yield SimpleNamespace(seconds=1.0)
+    def execute(self, step, log):
         if step.name == "train":
             with open(started / log.parent.name, "a") as file:
-                file.write(share["OMP_NUM_THREADS"] + "\n")
+                file.write("x\n")
             if "drophead" in str(log):
                 raise UserError("train ended with exit code 1: why")
             (log.parent / "train.log").write_text(LOG)
@@ -145,16 +130,12 @@ def test_one_failure_leaves_the_others_and_finished_runs_are_not_run_again(
             (log.parent / "test.json").write_text(json.dumps({"perplexity": 12.5}))
 
     monkeypatch.setattr(Runner, "_execute", execute)
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     found = Runner(place, jobs=2, gpus=0).run_all(runs)
     assert set(found) == {runs[0], runs[2], runs[3]}
     said = capfd.readouterr().out.splitlines()
     assert len(said) == 4 and all(line.startswith("[") for line in said)
     assert f"[2/4] {runs[1].name}: FAILED: train ended with exit code 1: why" in said
     assert any(line.startswith(f"[3/4] {runs[2].name}: test perplexity 12.50") for line in said)
-    assert {result["hardware"]["threads"] for result in found.values()} == {
-        str(max(1, len(os.sched_getaffinity(0)) // 2))
-    }
     again = Runner(place, jobs=2, gpus=0).run_all(runs)
     assert again == found
     assert sum("(already done)" in line for line in capfd.readouterr().out.splitlines()) == 3
@@ -162,30 +143,18 @@ def test_one_failure_leaves_the_others_and_finished_runs_are_not_run_again(
     damaged.write_text("{")
     assert set(Runner(place, jobs=2, gpus=0).run_all(runs)) == {runs[2], runs[3]}
     assert f"{damaged}: not readable as JSON" in capfd.readouterr().out
-    threads = str(max(1, len(os.sched_getaffinity(0)) // 2))
     tries = {path.name: path.read_text().split() for path in started.iterdir()}
-    assert tries == {run.name: [threads] * (1 + 2 * (run == runs[1])) for run in runs}
+    assert tries == {run.name: ["x"] * (1 + 2 * (run == runs[1])) for run in runs}
 
 
-@pytest.mark.parametrize(
-    ("gpus", "jobs", "slot", "expected"),
-    [
-        (None, 2, 0, "4,6"),
-        (None, 2, 1, "5"),
-        (2, 2, 1, "5"),
-        (1, 3, 2, "4"),  # several on one
-        (None, 5, 4, "5"),
-        (0, 2, 1, None),  # the CPU: not touched
-    ],
-)
-def test_gpus_are_shared(place, monkeypatch, gpus, jobs, slot, expected):
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5,6")
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
-    share = Runner(place, jobs=jobs, gpus=gpus)._share(slot)
-    assert share == {"OMP_NUM_THREADS": "1"} | (
-        {"CUDA_VISIBLE_DEVICES": expected} if expected else {}
-    )
+@pytest.mark.parametrize("own, threads", [(None, str(max(1, cores() // 2))), ("7", "7")])
+def test_the_cores_are_shared_evenly(place, tmp_path, monkeypatch, own, threads):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if own:
+        monkeypatch.setenv("OMP_NUM_THREADS", own)
+    monkeypatch.setattr(Step, "words", lambda *_: ["bash", "-c", "echo got $OMP_NUM_THREADS"])
+    Runner(place, jobs=2)._execute(Step("train", "", "", ()), tmp_path / "log")
+    assert f"got {threads}\n" in (tmp_path / "log").read_text()
 
 
 @pytest.mark.integration

@@ -9,8 +9,8 @@ import pytest
 
 from diverse_mha.common.tables import to_csv, to_latex, to_markdown, to_text
 from experiments.experiments import Cell, Experiment, Row, Table
-from experiments.fill import Choices, Number, fill
-from experiments.printer import ACROSS, LEFT_OUT, SHARED, SMOKE, lay_out, to_json, write_all
+from experiments.fill import Choices, Number
+from experiments.printer import SMOKE, lay_out, to_json, write_all
 
 E = Experiment("ptb")
 TABLE = Table(
@@ -115,23 +115,6 @@ def test_without_the_baseline_row_there_are_no_ratios():
     assert "speed / baseline, ours" not in lay_out(TABLE, FILLED[1:], Choices("smoke")).headings
 
 
-def test_speeds_of_a_shared_machine_are_marked_and_count_only_for_want_of_others(tmp_path):
-    speed = Number("speed", 2.0, (4.0,), (1.0,), seeds=(2,))
-    mixed = [(TABLE.rows[0], [speed, *FILLED[0][1][1:]])]
-    doubtful = [(TABLE.rows[1], [Number("speed", 1.5, (), (3.0, 1.0)), *FILLED[1][1][1:]])]
-    choices = Choices("small")
-    layout = lay_out(TABLE, mixed + doubtful, choices)
-    assert layout.lines[0][2:5:2] == ("4.00", "1.00")
-    assert layout.lines[1][2:5:2] == ("2.00 ± 1.41*", "0.50*")
-    assert {SHARED, LEFT_OUT} <= set(layout.notes)
-    assert not {SHARED, LEFT_OUT} & set(lay_out(TABLE, FILLED, choices).notes)
-    assert SHARED not in lay_out(TABLE, mixed, choices).notes
-    write_all(layout, tmp_path, "t", to_json(layout, mixed))
-    cell = json.loads((tmp_path / "t.json").read_text())["rows"]["none"][0]
-    numbers = {"ours": [4.0], "disturbed": [1.0], "seeds": [2]}
-    assert cell == {"measure": "speed", "paper": 2.0} | numbers
-
-
 def test_versions_and_machines_that_differ_are_told():
     commit, small = "0123abc" + 33 * "d", Choices("small")
     newer = {"diverse_mha": "0.1.0", "torch": "2.9.1", "git_commit": f"{commit}-dirty"}
@@ -140,18 +123,7 @@ def test_versions_and_machines_that_differ_are_told():
     assert "Ours: runs of several commits or versions of the code: 0.1.0; 0123abc-dirty." in notes
     assert "Ours: runs of several versions of torch: 2.9.0; 2.9.1." in notes
     assert "Ours: runs of several machines: A, cores 2; B, cores 8, threads 4, a GPU." in notes
-    assert ACROSS not in notes, "no ratio is of both"
     assert "several" not in " ".join(lay_out(TABLE, FILLED, small, [MADE, MADE]).notes)
-
-
-def test_ratios_across_machines_are_marked():
-    here, there = (replace(FILLED[n][1][0], machines=frozenset("AB"[n])) for n in (0, 1))
-    filled = [(row, [n, *rest[1:]]) for (row, rest), n in zip(FILLED, (here, there), strict=True)]
-    layout = lay_out(TABLE, filled, Choices("small"))
-    assert [line[4] for line in layout.lines] == ["1.00", "0.80*"] and ACROSS in layout.notes
-    assert [line[2] for line in layout.lines] == ["5.00 ± 1.41", "4.00"], (
-        "numbers are what they are"
-    )
 
 
 @pytest.mark.parametrize(
@@ -164,29 +136,6 @@ def test_a_ratio_is_of_the_seeds_that_both_rows_have(seeds, ratio):
     filled = [(row, [n, *rest[1:]]) for (row, rest), n in zip(FILLED, (base, own), strict=True)]
     layout = lay_out(TABLE, filled, Choices("small"))
     assert [line[4] for line in layout.lines] == ["1.00", ratio]
-
-
-def test_a_ratio_that_is_not_there_has_no_mark():
-    numbers = [rest[0] for _, rest in FILLED]
-    here, there = replace(numbers[0], ours=()), replace(numbers[1], machines=frozenset("AB"))
-    filled = [(row, [n, *rest[1:]]) for (row, rest), n in zip(FILLED, (here, there), strict=True)]
-    layout = lay_out(TABLE, filled, Choices("small"))
-    assert [line[4] for line in layout.lines] == ["-", "-"] and ACROSS not in layout.notes
-
-
-def test_the_machines_of_a_number_are_those_of_the_seeds_that_count():
-    choices = Choices("small", (1, 2, 3))
-    found = {
-        choices.run(E, TABLE, seed): MADE
-        | {"hardware": MADE["hardware"] | {"processor": name}, "steps_per_second": float(seed)}
-        | {"seconds": {"train": 10.0, "processor": used}, "parameters": 7}
-        for seed, name, used in ((1, "A", 9.5), (2, "B", 5.0), (3, "C", 9.5))
-    }
-    (_, (speed, bleu, parameters)), _ = fill(TABLE, TABLE.rows, choices, found, runner=None)
-    assert speed == Number("speed", 1.0, (1.0, 3.0), (2.0,), speed.machines, (1, 3))
-    assert speed.machines == {"A, cores 2", "C, cores 2"}
-    assert parameters.ours == (7, 7, 7) and len(parameters.machines) == 3
-    assert bleu == Number("bleu", 1.0, ())
 
 
 def test_all_files_are_written(layout, tmp_path):

@@ -3,22 +3,20 @@
 import fcntl
 import json
 import os
-import shutil
 import sys
-import time
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
+import torch
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.places import ROOT
-from experiments import results, steps
+from experiments import steps
 from experiments.corpora import CORPORA
 from experiments.experiments import Experiment
 from experiments.plan import Need, plan
-from experiments.process import _started_by_launch, start_forked, start_logged
-from experiments.runner import DATA_MARK, Runner
+from experiments.process import _started_by_launch, exit_code, start_forked, start_logged
+from experiments.runner import Runner
 from experiments.steps import Place, data_folder
 
 LOG = '{"epoch": 1, "ups": "2.0", "num_updates": "5"}\n' * 2
@@ -43,8 +41,7 @@ def started(monkeypatch):
     """Stand in for the commands: a training leaves a log, an evaluation a score."""
     names = []
 
-    def execute(self, step, log, share):
-        yield SimpleNamespace(seconds=1.0)
+    def execute(self, step, log):
         names.append(step.name)
         if step.name == "train":
             with (log.parent / "train.log").open("a") as file:
@@ -84,7 +81,7 @@ def test_finished_runs_are_skipped_and_the_result_is_whole(place, runs, started,
     assert "(already done)" in capsys.readouterr().out
     result = first[runs[0]]
     assert result["settings"]["model"]["decoder_layers"] == 2 and result["seed"] == 1
-    assert result["versions"]["torch"] and result["hardware"]["cores"] >= 1
+    assert result["versions"]["torch"]
     assert result["scores"]["test"]["perplexity"] == 12.5
     assert len(result["commands"]) == 3 and "scripts/train.sh" in result["commands"][0]
 
@@ -102,8 +99,7 @@ def test_the_checkpoints_of_an_average_are_removed_once_the_run_is_finished(
     names = [f"checkpoint_{n}_{500 * n}.pt" for n in range(3, 13)]
     started = []
 
-    def execute(self, step, log, share):
-        yield SimpleNamespace(seconds=1.0)
+    def execute(self, step, log):
         started.append(step.name)
         if step.name == "train":
             (log.parent / "train.log").write_text(LOG + "done training in 3.0 seconds\n")
@@ -119,44 +115,6 @@ def test_the_checkpoints_of_an_average_are_removed_once_the_run_is_finished(
     (folder / "result.json").unlink()  # the cure for a damaged one
     assert list(Runner(place, gpus=0).run_all([run])) == [run], capsys.readouterr().out
     assert started == ["train", "average", "evaluate", "evaluate"], "they cannot be averaged again"
-
-
-def test_cost_and_duration_are_those_of_all_starts_that_made_an_update(tmp_path):
-    """As the speed is, which is judged by them: a median over all starts."""
-    log = tmp_path / "train.log"
-    results.note_cost(tmp_path, 9.0, 9.0, 0, {})
-    assert not (tmp_path / "cost.json").exists(), "it failed before there was a log"
-    log.write_text(LOG)
-    results.note_cost(tmp_path, 10.0, 30.0, 0, {"gpus": []})
-    # A start that ended before it said anything.
-    results.note_cost(tmp_path, 2.0, 2.0, len(LOG), {})
-    loaded = "$ again\nINFO Loaded checkpoint a (epoch 1 @ 5 updates)\n"
-    log.write_text(LOG + loaded)
-    results.note_cost(tmp_path, 3.0, 3.0, len(LOG), {})  # one that had nothing to do
-    log.write_text(LOG + loaded + '{"epoch": 2, "ups": "2.0", "num_updates": "8"}\n')
-    results.note_cost(tmp_path, 6.0, 6.5, len(LOG), {"gpus": ["A"]})
-    assert json.loads((tmp_path / "cost.json").read_text()) == {
-        "processor_seconds": 16.0,
-        "seconds": 36.5,
-        "updates": 8,
-        "hardware": {"gpus": ["A"]},
-    }
-
-
-def test_a_disturbed_start_is_not_forgotten_for_a_later_one(place, runs, started, monkeypatch):
-    clock = [0.0]
-    monkeypatch.setattr("time.monotonic", lambda: clock[0])
-    run, folder = runs[0], runs[0].folder(place.out)
-    task = Runner(place)._run(run, "", found := {}, slot=0)
-    next(task)  # the training has begun, and nothing of it has run so far
-    clock[0] += 50.0  # of which a second on the processor
-    (folder / "train.log").write_text(LOG)
-    task.close()  # interrupted
-    Runner(place).run_all(runs[:1])
-    result = results.read(folder / "result.json")
-    assert result["seconds"] == {"train": 50.0, "evaluate": 0.0, "processor": 4.0}
-    assert result["processor_seconds_per_update"] == 2.0 / 10 and results.had_to_share(result)
-    assert found == {}
 
 
 def test_collecting_trains_nothing(place, runs, started, capsys):
@@ -188,9 +146,9 @@ def test_damaged_measures_are_named_once(place, runs, capsys):
 
 @pytest.mark.parametrize("gpus, used", [(None, 2), (8, 2), (1, 1)])
 def test_no_more_gpus_are_used_than_there_are(place, monkeypatch, gpus, used):
-    monkeypatch.setattr("experiments.runner.visible_gpus", lambda: ["0", "1"])
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     run = plan(Experiment("ptb").but({"optimization.update_freq": [4]}), "small")
-    assert Runner(place, gpus=gpus)._gpus(run, {}) == used
+    assert Runner(place, gpus=gpus)._gpus(run) == used
 
 
 def test_what_was_trained_on_gpus_is_finished_without(place, tmp_path):
@@ -233,32 +191,6 @@ def test_a_training_that_has_ended_is_not_started_again(place, runs, started):
     assert started == ["train", "evaluate", "evaluate"], "it was started again, and stopped"
 
 
-def test_a_run_begun_on_other_data_is_refused(place, runs, started, capsys):
-    Runner(place).run_all(runs)
-    (data_folder(runs[0], place) / "dict.txt").write_text("b 2\n")
-    Runner(place).run_all(runs[1:])
-    assert "begun on other data" in capsys.readouterr().out.splitlines()[-1]
-
-
-def test_a_finished_run_is_of_its_own_data(place, runs, started, capsys):
-    """The key of a run leaves out its data, so --data could name others than it was trained on."""
-    first = Runner(place).run_all(runs[:1])
-    other = replace(place, data=place.out / "other data")
-    data_folder(runs[0], other).mkdir(parents=True)
-    (data_folder(runs[0], other) / "dict.txt").write_text("b 2\n")
-    assert Runner(other).run_all(runs[:1]) == {} and len(started) == 3
-    said = f"FAILED: {runs[0].folder(place.out)}: begun on other data than {other.data}"
-    assert said in capsys.readouterr().out
-    assert Runner(other, collect=True).run_all(runs[:1]) == {}
-    assert "now holds; give --data with its own, or move it away" in capsys.readouterr().out
-    same = replace(place, data=place.out / "a copy")
-    shutil.copytree(place.data, same.data)
-    for elsewhere in (same, replace(place, data=place.out / "none yet")):
-        assert Runner(elsewhere).run_all(runs[:1]) == first and len(started) == 3
-    (runs[0].folder(place.out) / DATA_MARK).unlink()  # as the published runs are
-    assert Runner(other, collect=True).run_all(runs[:1]) == first
-
-
 def test_a_run_that_another_process_holds_is_left_alone(place, runs, started, capsys):
     folder = runs[0].folder(place.out)
     folder.mkdir(parents=True)
@@ -284,9 +216,7 @@ def test_forks_and_subprocesses_do_the_same(tmp_path, monkeypatch):
         else:
             words = [sys.executable, "-m", "said", "a", "b c"]
             command = start_logged(words, log, environment)
-        while not command.ended():
-            time.sleep(0.01)
-        assert command.code == 3 and command.seconds > 0
+        assert exit_code(command) == 3
         logs.append(sorted(log.read_text().splitlines()[2:]))
     assert logs[0] == logs[1] and f"hello ['a', 'b c'] {ROOT} __main__ 1" in logs[0]
 
@@ -302,8 +232,7 @@ def test_what_a_failed_command_said_is_told(place, tmp_path, end, code):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(steps.Step, "words", lambda self, python: ["bash", "-c", script])
         with pytest.raises(UserError, match=f"train ended with exit code {code}: the reason"):
-            for _ in Runner(place)._execute(step, tmp_path / "log", {}):
-                time.sleep(0.01)
+            Runner(place)._execute(step, tmp_path / "log")
 
 
 def test_a_recipe_is_found_from_any_folder(tmp_path, monkeypatch):

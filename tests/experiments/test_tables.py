@@ -2,10 +2,11 @@
 
 import pytest
 
-from diverse_mha.common.errors import UserError
+from diverse_mha.common.errors import OptionError, UserError
 from diverse_mha.common.places import CONFIGS
+from experiments import papers
 from experiments.corpora import CORPORA
-from experiments.experiments import Figure, Table
+from experiments.experiments import Experiment, Figure, Table
 from experiments.measures import MEASURES
 from experiments.papers import PAPERS, choose_rows, find
 
@@ -140,3 +141,37 @@ def test_a_table_is_found_by_several_spellings():
 def test_what_is_not_there_is_refused(call, message):
     with pytest.raises(UserError, match=message):
         call()
+
+
+TOML = """
+[[table]]
+name = "table-1"
+title = "A title"
+corpus = "ptb"
+columns = [{ head = "x", measure = "perplexity" }]
+rows = [{ name = "one", label = "One", method = "hsic", "criterion.hsic_weight" = 0.1 }]
+"""
+
+
+def test_a_toml_text_is_a_table_of_ones_own(monkeypatch):
+    monkeypatch.setattr(papers, "PAPERS", {})
+    papers.add_tables("own", TOML)
+    (row,) = papers.find("own", "1").rows
+    assert row.cells[0].experiment == Experiment(
+        "ptb", "hsic", settings={"criterion.hsic_weight": 0.1}
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("method", "metod", "metod: no key of a table; choose from "),
+        ('head = "x", ', "", "own: a table, row or column has no 'head'; give one"),
+        ("[[table]]", "[[table]", "own: not readable as TOML: .*; correct it"),
+        ('"ptb"', '"pbt"', "own table-1: no corpus 'pbt'; choose from "),
+    ],
+)
+def test_a_mistake_in_a_toml_text_is_named(old, new, message, monkeypatch):
+    monkeypatch.setattr(papers, "PAPERS", {})
+    with pytest.raises(OptionError, match=message):
+        papers.add_tables("own", TOML.replace(old, new))

@@ -3,7 +3,7 @@
 import json
 from types import SimpleNamespace
 
-from diverse_mha.training.log import Progress, finished, read_log, validations
+from diverse_mha.training.log import finished, read_log, validations
 from experiments.results import best_validation
 
 
@@ -50,17 +50,6 @@ def test_what_a_log_says(tmp_path):
         assert (best and best["ppl"]) == perplexity
 
 
-def test_updates_of_the_last_start(tmp_path):
-    path = tmp_path / "log.txt"
-    path.write_text("\n".join(LOG[:7]) + "\n")
-    assert read_log(path)["updates_of_last_start"] == 15
-    resumed = "INFO Loaded checkpoint runs/a/checkpoint_last.pt (epoch 2 @ 10 updates)"
-    path.write_text("\n".join([*LOG[:10], resumed, *LOG[10:]]) + "\n")
-    assert read_log(path)["updates_of_last_start"] == 10
-    path.write_text("\n".join([*LOG[:10], resumed]) + "\n")
-    assert read_log(path)["updates_of_last_start"] == 0, "there was nothing left to do"
-
-
 def test_what_an_abandoned_start_left_is_dropped():
     def validated(*updates):
         return [line(epoch=1, valid_loss=5, valid_num_updates=n) for n in updates]
@@ -79,7 +68,6 @@ def test_an_empty_log_says_nothing(tmp_path):
     path = tmp_path / "log.txt"
     path.write_text("")
     assert read_log(path)["updates"] is None
-    assert Progress(path, 20, 0).look(0.0) == (None, "starting")
 
 
 def test_a_training_that_its_time_stopped_goes_on(tmp_path):
@@ -97,38 +85,3 @@ def test_a_training_that_its_time_stopped_goes_on(tmp_path):
     ):
         path.write_text("\n".join(lines))
         assert finished(path) == done
-
-
-def report(path, update, updates):
-    with path.open("a") as file:
-        file.write(line(epoch=1, update=update, loss=8, ups=2.0, num_updates=updates) + "\n")
-        file.write(line(epoch=1, valid_loss=7, valid_num_updates=updates) + "\n")
-
-
-def test_progress_by_updates(tmp_path):
-    path = tmp_path / "train.log"
-    progress = Progress(path, 1000, 0)
-    assert progress.look(0.0) == (None, "starting"), "the log is not there yet"
-    report(path, 0.5, 100)
-    assert progress.look(10.0) == (0.1, "update 100 of 1,000")
-    report(path, 1.5, 300)  # 200 in 20 s: 70 s for 700
-    assert progress.look(30.0) == (0.3, "update 300 of 1,000, 70 s left")
-    # A second start: what the first one did is not its speed.
-    again = Progress(path, 1000, 0)
-    assert again.look(0.0) == (None, "starting")
-    report(path, 2.0, 400)
-    again.look(0.0)
-    report(path, 2.5, 500)  # 100 in 2 h: 10 h for 500
-    assert again.look(7200.0) == (0.5, "update 500 of 1,000, 10.0 h left")
-
-
-def test_progress_by_epochs_and_by_what_comes_first(tmp_path):
-    path = tmp_path / "train.log"
-    progress, both = Progress(path, 0, 10), Progress(path, 1000, 10)
-    unknown = Progress(path, 0, 0)
-    for now, update, updates in ((0.0, 1.0, 100), (100.0, 2.0, 400)):
-        report(path, update, updates)
-        looks = [p.look(now) for p in (progress, both, unknown)]
-    assert looks[0] == (0.2, "update 400, epoch 2.0 of 10, 13 min left")  # 0.1 in 100 s
-    assert looks[1] == (0.4, "update 400 of 1,000, epoch 2.0 of 10, 3 min left")
-    assert looks[2] == (None, "update 400")

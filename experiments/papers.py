@@ -1,0 +1,182 @@
+"""The tables and figures of the papers, and of our own study: ``tables/*.toml``, read as data.
+
+A table says what is trained in the paper's own terms: any field of an :class:`Experiment`, or a
+setting by its dotted key. What a column says goes before what its table says, and a row before
+both. ``values`` are the paper's, one a column; the last may be missing, and ``"-"`` is a cell that
+the paper leaves empty. A ``quoted`` row is not trained. ``like`` takes all that is not given from
+an earlier table, also rows, but those ``without``; a row of the same name takes the place of its.
+"""
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from pathlib import Path
+
+from diverse_mha.common.errors import OptionError, UserError
+from diverse_mha.common.options import split_list
+from experiments.corpora import CORPORA
+from experiments.experiments import TESTED, Cell, Experiment, Figure, Item, Row, Table
+from experiments.measures import MEASURES
+
+_OF_EXPERIMENT = {f.name for f in fields(Experiment)} - {"settings"}
+_OTHERS = (
+    "name title scales notes settings columns rows baseline tested like without against measure "
+    "curves panels head label values quoted"
+).split()
+PAPERS: dict[str, dict[str, Item]] = {}
+
+
+def read_tables(paper: str, text: str) -> Iterator[Item]:
+    """Read the tables and figures of a TOML text, as those of ``experiments/tables/``."""
+    content = tomllib.loads(text)
+    known: dict[str, dict] = {}
+    for given in content.get("table", []):
+        said = known[given["name"]] = (
+            _like(known[given["like"]], given) if "like" in given else given
+        )
+        rows = tuple(_row(row, said) for row in said["rows"])
+        columns = tuple(column["head"] for column in said["columns"])
+        own = {name: said.get(name) for name in ("baseline", "tested")}
+        yield Table(paper=paper, columns=columns, rows=rows, **own, **_item(said))
+    for said in content.get("figure", []):
+        against = said.get("against")
+        yield Figure(
+            paper=paper,
+            measure=said.get("measure"),
+            curves=tuple((curve["label"], _experiment(said, curve)) for curve in said["curves"]),
+            against=against and _experiment(said, against),
+            panels=tuple((title, tuple(labels)) for title, labels in said.get("panels", [])),
+            **_item(said),
+        )
+
+
+def _like(other: Mapping, given: Mapping) -> dict:
+    """Complete a table by another one of its file."""
+    rows = given["rows"]
+    if "without" in given:
+        own = {row["name"]: row for row in rows}
+        there = (row for row in other["rows"] if row["name"] not in given["without"])
+        rows = [own.pop(row["name"], row) for row in there] + [*own.values()]
+    return {**other, **given, "rows": rows}
+
+
+def _item(said: Mapping) -> dict:
+    found = {name: said[name] for name in ("name", "title", "settings") if name in said}
+    return found | {name: tuple(said[name]) for name in ("scales", "notes") if name in said}
+
+
+def _row(row: Mapping, table: Mapping) -> Row:
+    columns = table["columns"]
+    values = [*row.get("values", ()), *[None] * len(columns)]
+    cells = []
+    for column, value in zip(columns, values, strict=False):
+        trained = None if row.get("quoted") else _experiment(table, column, row)
+        against = table.get("against")
+        against = against and _experiment(table, column, row, against)
+        measure = row.get("measure") or column["measure"]
+        cells.append(None if value == "-" else Cell(trained, measure, value, against))
+    return Row(row["name"], row["label"], tuple(cells))
+
+
+def _experiment(*said: Mapping) -> Experiment:
+    """Return what is trained by what a table, a column and a row say of it."""
+    merged = {key: value for one in said for key, value in one.items()}
+    settings = {key: merged[key] for key in sorted(merged) if "." in key}
+    for key in merged.keys() - settings.keys() - _OF_EXPERIMENT - {*_OTHERS}:
+        raise OptionError(
+            f"{key}: no key of a table; choose from {', '.join(sorted(_OF_EXPERIMENT))}"
+        )
+    return Experiment(**{k: merged[k] for k in merged.keys() & _OF_EXPERIMENT}, settings=settings)
+
+
+def add_tables(paper: str, source: Path | str) -> None:
+    """Add the tables of a TOML file, or of its text, under a key of their own.
+
+    Raises:
+        OptionError: as :func:`add_table` does, and for what cannot be read.
+    """
+    text = source.read_text(encoding="utf-8") if isinstance(source, Path) else source
+    try:
+        for item in read_tables(paper, text):
+            add_table(item)
+    except tomllib.TOMLDecodeError as error:
+        raise OptionError(f"{paper}: not readable as TOML: {error}; correct it") from None
+    except KeyError as error:
+        raise OptionError(f"{paper}: a table, row or column has no {error}; give one") from None
+
+
+def add_table(item: Item) -> None:
+    """Add a table or figure, under the key it gives as its paper.
+
+    Raises:
+        OptionError: if there is one of that name, or it names what is not there.
+    """
+    name, items = f"{item.paper} {item.name}", PAPERS.setdefault(item.paper, {})
+    if item.name in items:
+        raise OptionError(f"{name} is there already; give another name")
+    cells = [cell for row in item.rows for cell in row.cells if cell is not None]
+    corpora = [cell.experiment.corpus for cell in cells if cell.experiment is not None]
+    rows = [row.name for row in item.rows]
+    baseline, tested = getattr(item, "baseline", None), getattr(item, "tested", None)
+    for what, given, known in (
+        ("corpus", corpora, CORPORA),
+        ("measure", [cell.measure for cell in cells if cell.measure], MEASURES),
+        ("baseline", [baseline] if baseline or tested else [], rows),
+        ("score to test by,", [tested] if tested else [], TESTED),
+    ):
+        for word in given:
+            if word not in known:
+                raise OptionError(f"{name}: no {what} {word!r}; choose from {', '.join(known)}")
+    items[item.name] = item
+
+
+def items_of(paper: str) -> dict[str, Item]:
+    """Return the tables and figures of a paper by their names.
+
+    Raises:
+        UserError: for an unknown paper.
+    """
+    if paper not in PAPERS:
+        raise UserError(f"{paper}: no such paper; choose from {', '.join(PAPERS)}")
+    return PAPERS[paper]
+
+
+def find(paper: str, name: str) -> Item:
+    """Return a table or figure; ``table-1``, ``table1`` and ``1`` name the same table.
+
+    Raises:
+        UserError: for an unknown paper, table or figure.
+    """
+    known = items_of(paper)
+    wanted = name.lower().replace("_", "-").replace(" ", "-")
+    wanted = wanted.replace("fig.", "figure").replace("fig-", "figure-")
+    for spelled in (wanted, f"table-{wanted}"):
+        for item in known.values():
+            if spelled in (item.name, item.name.replace("-", "")):
+                return item
+    raise UserError(f"{name}: {paper} has no such table or figure; choose from {', '.join(known)}")
+
+
+def choose_rows(item: Item, names: str | None) -> tuple[Row, ...]:
+    """Return the rows of a table that a comma list names, in its order; None: all.
+
+    Raises:
+        UserError: for a name that is no row.
+    """
+    if names is None:
+        return item.rows
+    if isinstance(item, Figure):
+        raise UserError(f"--rows {names}: {item.name} is a figure and has no rows")
+    wanted = split_list(names.lower())
+    known = {row.name.lower() for row in item.rows}
+    for name in wanted:
+        if name not in known:
+            raise UserError(
+                f"--rows {names}: {item.paper} {item.name} has no row {name!r}; choose from "
+                f"{', '.join(row.name for row in item.rows)}"
+            )
+    return tuple(row for row in item.rows if row.name.lower() in wanted)
+
+
+for _paper in ("li2018", "li2021", "yun2021", "zheng2021", "study"):
+    add_tables(_paper, Path(__file__).parent / "tables" / f"{_paper}.toml")
