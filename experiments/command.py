@@ -21,13 +21,14 @@ from diverse_mha.common.processes import Interrupted
 from diverse_mha.common.tables import to_text
 from diverse_mha.evaluation.comparison import tables as comparison
 from experiments import printer, steps, study
-from experiments.experiments import SCALES, Figure, Item, Table
+from experiments.experiments import SCALES, Figure, Item, Row, Table
 from experiments.fill import Choices, fill, needs_of
 from experiments.measures import MEASURES
 from experiments.papers import PAPERS, choose_rows, find, items_of
 from experiments.process import failure_told, say
 from experiments.runner import Runner
 from experiments.steps import Place, usable
+from experiments.tune import Trainer, tune, tuned
 
 PAPER_GPUS = 8
 
@@ -73,6 +74,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--from", type=Path, dest="local", metavar="FOLDER", help=text)
     add_number(parser, "updates", None, "updates of every training, for a trial")
     parser.add_argument(
+        "--tune",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE,VALUE",
+        help="choose a setting of every row on validation; the next --tune is tried at the best of "
+        "this one (lr, dropout, or any key of the recipe)",
+    )
+    parser.add_argument(
+        "--tuned", type=Path, metavar="FILE", help="train each row at the best that --tune wrote"
+    )
+    parser.add_argument(
         "--bf16",
         action=argparse.BooleanOptionalAction,
         help="train in bfloat16, which is faster on GPUs and on processors with arithmetic for "
@@ -93,19 +105,33 @@ def run(args: argparse.Namespace) -> int:
         if args.collect and value is not None:
             raise UserError(f"--{name} {value} has no effect with --collect; leave one of them out")
     items = _items(args)
+    for name, value in {"tune": args.tune[:1], "tuned": args.tuned}.items():
+        if value and "all" in (args.paper, args.table):
+            raise UserError(f"--{name}: name one table with it")
+    for name, value in {"dry-run": args.dry_run, "tuned": args.tuned}.items():
+        if args.tune and value:
+            raise UserError(f"--{name} has no effect with --tune; leave one of them out")
     choices = Choices(args.scale, _seeds(args.seeds), args.updates, args.bf16)
     place = _place(args)
+    if args.tuned is not None:
+        items = [tuned(items[0], choose_rows(items[0], args.rows), args.tuned, args.scale)]
     if args.dry_run:
         gpus = {"smoke": 0, "paper": PAPER_GPUS}.get(args.scale, torch.cuda.device_count())
         gpus = gpus if args.gpus is None else args.gpus
         return _dry_run(items, args.rows, choices, place, gpus)
-    runner = Runner(
+    kind = Trainer if args.tune else Runner
+    runner = kind(
         place, fork=args.scale == "smoke", gpus=args.gpus, jobs=args.jobs or 1, collect=args.collect
     )
     failed = 0
     try:
         for item in items:
-            failed += not _one(item, args.rows, choices, runner)
+            print(f"== {item.paper} {item.name}: {item.title} ==", flush=True)
+            rows, name = choose_rows(item, args.rows), _file_name(item, args)
+            if args.tune:
+                failed += not tune(item, rows, args.tune, choices, runner, name)
+            else:
+                failed += not _one(item, rows, name, choices, runner)
     except Interrupted as stopped:
         print("\ninterrupted; run the same command again to go on", flush=True)
         return 128 + stopped.number
@@ -181,21 +207,22 @@ def _place(args: argparse.Namespace) -> Place:
     )
 
 
-def _one(item: Item, names: str | None, choices: Choices, runner: Runner) -> bool:
+def _file_name(item: Item, args: argparse.Namespace) -> str:
+    """Name the files of a table: what is not all of it as it is meant has files of its own."""
+    name = f"{item.paper}-{item.name}" + ("" if args.rows is None else "-rows")
+    name += {None: "", True: "-bf16", False: "-float32"}[args.bf16]
+    name += "" if args.updates is None else f"-{args.updates}-updates"
+    return name + ("-tune" if args.tune else "") + ("-tuned" if args.tuned else "")
+
+
+def _one(item: Item, rows: Sequence[Row], name: str, choices: Choices, runner: Runner) -> bool:
     """Run one table or figure and print it; True if it is complete."""
-    print(f"== {item.paper} {item.name}: {item.title} ==", flush=True)
     if isinstance(item, Figure) and len(choices.seeds) > 1:
         print(f"a figure shows one seed: {choices.seeds[0]}", flush=True)
-    rows = choose_rows(item, names)
     needs = needs_of(item, rows, choices)
     found = runner.run_all([run for need in needs for run in need.runs])
     runner.measure([n for n in needs if n.heads and found.keys() >= set(n.runs)])
     folder = runner.place.out / choices.scale / "tables"
-    name = f"{item.paper}-{item.name}"
-    # What is not all of it as it is meant goes into files of its own.
-    name += "" if names is None else "-rows"
-    name += {None: "", True: "-bf16", False: "-float32"}[choices.bf16]
-    name += "" if choices.updates is None else f"-{choices.updates}-updates"
     if isinstance(item, Figure):
         with _drawing(item):
             from experiments.figures import draw  # matplotlib takes a second

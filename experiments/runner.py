@@ -209,7 +209,9 @@ class Runner:
 
 
 def summary(result: dict) -> str:
-    """Say a run's score in a few words."""
+    """Say a run's score in a few words; of a training alone, that of validation."""
+    if "validation" in result:
+        return f"validation {abs(result['validation']):.4f}"
     for name, words in (
         ("accuracy", "accuracy {:.2f} %"),
         ("perplexity", "test perplexity {:.2f}"),

@@ -1,0 +1,230 @@
+"""``diverse-mha reproduce --tune``: every row at its own best, chosen on validation alone.
+
+The values of the first ``--tune`` are tried for every row; those of the second at the best of the
+first, and so on; a single value counts for all of them. Nothing but trainings is run, so no test
+set is read before the choice is written.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import mean
+from typing import NamedTuple
+
+from diverse_mha.common.errors import UserError
+from diverse_mha.common.files import read_json, write_json
+from diverse_mha.common.options import split_list
+from diverse_mha.common.tables import Layout, to_text, write_texts
+from diverse_mha.training.compose import compose, lookup, read_words
+from diverse_mha.training.log import TRAIN_LOG, finished, read_log
+from experiments import steps
+from experiments.experiments import Item, Row, Table
+from experiments.fill import Choices
+from experiments.plan import Run
+from experiments.results import LOG, best_validation
+from experiments.runner import Runner
+
+#: What a name without a dot is short for; of others the recipe's group with such a key.
+SHORT = {"lr": "optimization.lr", "dropout": "model.dropout"}
+
+
+class Sweep(NamedTuple):
+    """One ``--tune``: a key of the recipe, and the values to try."""
+
+    key: str
+    values: tuple[object, ...]
+
+
+@dataclass
+class Trainer(Runner):
+    """Trains, and reads the validation score off the log; evaluates nothing."""
+
+    def _result(self, run: Run) -> dict | None:
+        log = run.folder(self.place.out) / TRAIN_LOG
+        if not finished(log):
+            return None
+        return {"validation": validation(run, log), "seconds": {}, "scores": {}}
+
+    def _carry_out(self, run: Run) -> dict:
+        self._prepare(run)
+        step = steps.train(run, replace(self.place, gpus=self._gpus(run)))
+        folder = run.folder(self.place.out)
+        begun = time.monotonic()
+        self._execute(step, folder / LOG)
+        if (result := self._result(run)) is None:
+            raise UserError(f"{folder / TRAIN_LOG}: the training has not ended; run again")
+        self._tidy(run, folder)
+        return result | {"seconds": {"train": time.monotonic() - begun}}
+
+
+def validation(run: Run, log: Path) -> float:
+    """Read the score that chose the best checkpoint: loss in bits a token, or minus the accuracy.
+
+    Raises:
+        UserError: if there is none.
+    """
+    entries = read_log(log)["validation"]
+    if run.recipe.kind == "classifier":
+        scores = [-entry["accuracy"] for entry in entries if "accuracy" in entry]
+        if scores:
+            return min(scores)
+    elif best := best_validation(run, entries):
+        return best.get("nll_loss", best["loss"])
+    raise UserError(f"{log}: has no validation score; validate more often or train longer")
+
+
+def read_sweep(word: str, table: Table, choices: Choices) -> Sweep:
+    """Read ``lr=0.001,0.002``.
+
+    Raises:
+        UserError: if it is not such a word, or names no key of the table's recipes.
+    """
+    name, separator, text = word.partition("=")
+    values = split_list(text)
+    if not separator or not values or len(set(values)) < len(values):
+        raise UserError(f"--tune {word}: give a key and different values, as in lr=0.001,0.002")
+    run = choices.run(table.rows[0].cells[0].experiment, table, choices.seeds[0])
+    recipe = compose(run.recipe.config, run.choices, {})
+    key = SHORT.get(name, name)
+    if "." not in key:
+        groups = [g for g, there in recipe.items() if isinstance(there, dict) and name in there]
+        if len(groups) != 1:
+            raise UserError(f"--tune {word}: name the group, too, as in model.{name}")
+        key = f"{groups[0]}.{name}"
+    read = [read_words([f"{key}={value}"])[1][key] for value in values]
+    if isinstance(lookup(recipe, key), list):
+        read = [[value] for value in read]
+    return Sweep(key, tuple(read))
+
+
+def tune(
+    table: Table,
+    rows: Sequence[Row],
+    words: Sequence[str],
+    choices: Choices,
+    runner: Trainer,
+    name: str,
+) -> bool:
+    """Try all settings, print and write what was tried, and write down the choice.
+
+    Returns:
+        Whether every row was tried at all of them.
+    """
+    check_table(table, "--tune")
+    sweeps = [read_sweep(word, table, choices) for word in words]
+    fixed = {sweep.key: sweep.values[0] for sweep in sweeps if len(sweep.values) == 1}
+    best: dict[str, dict] = {row.name: dict(fixed) for row in rows}
+    scores: dict[tuple, float] = {}  # by row and settings
+    complete = True
+    for sweep in (sweep for sweep in sweeps if len(sweep.values) > 1):
+        tried = [
+            (row, best[row.name] | {sweep.key: value}) for value in sweep.values for row in rows
+        ]
+        by_seed = [(seed, *one) for seed in choices.seeds for one in tried]
+        runs = [_run(table, row, settings, choices, seed) for seed, row, settings in by_seed]
+        found = runner.run_all(runs)
+        for row, settings in tried:
+            mine = [_run(table, row, settings, choices, seed) for seed in choices.seeds]
+            if found.keys() >= set(mine):
+                scores[row.name, _spelt(settings)] = mean(found[run]["validation"] for run in mine)
+        for row in rows:
+            mine = {_spelt(s): s for r, s in tried if r is row}
+            missing = [words for words in mine if (row.name, words) not in scores]
+            if missing:
+                complete = False
+                print(f"{row.name}: not chosen, without {'; '.join(missing)}", flush=True)
+                rows = [other for other in rows if other is not row]
+                del best[row.name]
+            else:
+                best[row.name] = mine[min(mine, key=lambda words: scores[row.name, words])]
+    layout = lay_out(table, scores, best, choices)
+    print("\n" + to_text(layout))
+    folder = runner.place.out / choices.scale / "tables"
+    files = write_texts(layout, folder, name)
+    if complete:
+        files.append(folder / f"{name}.json")
+        said = {"paper": table.paper, "table": table.name, "scale": choices.scale}
+        said |= {"updates": choices.updates, "seeds": list(choices.seeds), "tune": list(words)}
+        write_json(files[-1], said | {"rows": best})
+    print("written: " + ", ".join(map(str, files)) + "\n", flush=True)
+    return complete
+
+
+def lay_out(
+    table: Table, scores: Mapping[tuple, float], best: Mapping[str, dict], choices: Choices
+) -> Layout:
+    """Lay out what was tried, a line a setting, in the order of the rows."""
+    accuracy = table.tested == "accuracy"
+    lines: list[tuple[str, ...]] = []
+    for row in table.rows:
+        mine = {words: score for (name, words), score in scores.items() if name == row.name}
+        chosen = _spelt(best[row.name]) if row.name in best else ""
+        for words, score in mine.items():
+            shown = f"{-score:.2f}" if accuracy else f"{score:.4f}"
+            lines.append((row.name, words, shown, "chosen" if words == chosen else ""))
+    seeds = ", ".join(map(str, choices.seeds))
+    budget = "the recipe's" if choices.updates is None else f"{choices.updates:,}"
+    kind = "accuracy, %, higher" if accuracy else "loss, bits a token, lower"
+    return Layout(
+        f"{table.paper}, {table.name}: what was tried",
+        ("row", "settings", "validation", "choice"),
+        tuple(lines),
+        (f"Validation {kind} is better; updates of each training: {budget}; seeds: {seeds}.",),
+        names=2,
+    )
+
+
+def tuned(item: Item, rows: Sequence[Row], file: Path, scale: str) -> Table:
+    """Return a table whose rows are trained at their best.
+
+    Raises:
+        UserError: if the file is not of this table, or lacks one of the rows.
+    """
+    check_table(item, "--tuned")
+    if not file.is_file():
+        raise UserError(f"--tuned {file}: no such file; --tune writes it")
+    content = read_json(file, "tune again")
+    of = [content.get(key) for key in ("paper", "table", "scale")]
+    if of != [item.paper, item.name, scale]:
+        raise UserError(
+            f"--tuned {file}: is of {' '.join(map(str, of))}, not of {item.paper} {item.name} "
+            f"{scale}; tune this table"
+        )
+    found = {}
+    for row in rows:
+        if row.name not in content["rows"]:
+            raise UserError(f"--tuned {file}: has no row {row.name}; tune it, or leave it out")
+        cells = tuple(
+            cell and replace(cell, experiment=cell.experiment.but(content["rows"][row.name]))
+            for cell in row.cells
+        )
+        found[row.name] = replace(row, cells=cells)
+    return replace(item, rows=tuple(found.get(row.name, row) for row in item.rows))
+
+
+def check_table(item: Item, option: str) -> None:
+    """Refuse a figure, and a table with rows of several trainings.
+
+    Raises:
+        UserError: naming the option.
+    """
+    rows = item.rows if isinstance(item, Table) else ()
+    if not rows or any(len({c and c.experiment for c in row.cells}) != 1 for row in rows):
+        raise UserError(
+            f"{option}: {item.paper} {item.name} has no rows of one training each; take a table "
+            "of the study"
+        )
+
+
+def _run(table: Table, row: Row, settings: Mapping, choices: Choices, seed: int) -> Run:
+    return choices.run(row.cells[0].experiment.but(dict(settings)), table, seed)
+
+
+def _spelt(settings: Mapping[str, object]) -> str:
+    """Write settings in a line, short and always alike."""
+
+    def text(value: object) -> str:
+        return "+".join(map(str, value)) if isinstance(value, list) else str(value)
+
+    return ", ".join(f"{key.rpartition('.')[2]}={text(value)}" for key, value in settings.items())

@@ -1,0 +1,125 @@
+"""Tuning: what is tried, what is chosen, what is written, and that no test set is read."""
+
+import json
+
+import pytest
+
+from diverse_mha import cli
+from diverse_mha.common.errors import UserError
+from experiments.tune import Trainer
+from tests.integration.conftest import run
+
+TABLE = ["reproduce", "study", "ptb", "--scale", "smoke", "--updates", "4"]
+SWEEPS = ["--tune", "lr=0.001,0.002", "--tune", "dropout=0.1,0.2"]
+#: By what a folder's name holds, the validation loss.
+LOSS = {"lr=0.001": 3.0, "lr=0.002": 4.0, "dropout=0.1": 2.9, "dropout=0.2": 2.8, "hsic": -1.0}
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """Stand in for the commands: a training leaves a log with a loss by its settings."""
+    names = []
+
+    def execute(self, step, log):
+        if step.name == "train":
+            names.append(log.parent.name)
+            loss = next(
+                LOSS[key] for key in ("dropout=0.1", "dropout=0.2", *LOSS) if key in names[-1]
+            )
+            loss = loss * (-1 if "hsic" in names[-1] else 1)
+            entry = {"epoch": 1, "valid_loss": loss, "valid_ppl": 2.0, "valid_num_updates": 4}
+            text = (
+                f"num. shared model params: 1\n{json.dumps(entry)}\ndone training in 1.0 seconds\n"
+            )
+            (log.parent / "train.log").write_text(text)
+        assert step.name in ("prepare", "train"), "no test set is read"
+
+    monkeypatch.setattr(Trainer, "_execute", execute)
+    return names
+
+
+def test_each_row_is_tuned_in_turn_and_the_choice_written_down(tmp_path, started, capsys):
+    words = [*TABLE, "--rows", "baseline,hsic", *SWEEPS, "--out", str(tmp_path)]
+    assert cli.run(words) == 0, capsys.readouterr().out
+    assert len(started) == 8, "two rows, 2 + 2 settings"
+    tried = [
+        ("hsic" in name, name.partition("lr=")[2].partition(".max")[0]) for name in started[:4]
+    ]
+    assert tried == [(False, "0.001"), (True, "0.001"), (False, "0.002"), (True, "0.002")]
+    file = tmp_path / "smoke/tables/study-ptb-rows-4-updates-tune.json"
+    rows = json.loads(file.read_text())["rows"]
+    assert rows["baseline"] == {"optimization.lr": [0.001], "model.dropout": 0.2}
+    assert rows["hsic"] == {"optimization.lr": [0.002], "model.dropout": 0.1}, "its own best"
+    said = capsys.readouterr().out
+    assert "baseline  lr=0.001, dropout=0.2      2.8000  chosen" in said
+    table = file.with_suffix(".csv").read_text().splitlines()
+    assert table[0] == "row,settings,validation,choice" and len(table) == 9
+    assert cli.run(words) == 0 and len(started) == 8, "nothing is trained again"
+    dry = [*TABLE, "--rows", "hsic", "--tuned", str(file), "--dry-run", "--out", str(tmp_path)]
+    assert cli.run(dry) == 0
+    said = capsys.readouterr().out
+    assert "optimization.lr=[0.002]" in said and "++model.dropout=0.1" in said
+
+
+def test_a_row_without_all_its_settings_gets_no_choice(tmp_path, started, capsys):
+    words = [*TABLE, "--rows", "baseline", *SWEEPS, "--collect", "--out", str(tmp_path)]
+    assert cli.run(words) == 1 and started == []
+    assert "baseline: not chosen, without lr=0.001; lr=0.002" in capsys.readouterr().out
+    assert not list(tmp_path.rglob("*.json"))
+
+
+def test_a_single_value_counts_for_every_setting(tmp_path, started):
+    words = [*TABLE, "--rows", "baseline", "--tune", "warmup_updates=3", *SWEEPS[:2]]
+    assert cli.run([*words, "--out", str(tmp_path)]) == 0 and len(started) == 2
+    (file,) = tmp_path.glob("smoke/tables/*.json")
+    chosen = {"lr_scheduler.warmup_updates": 3, "optimization.lr": [0.001]}
+    assert json.loads(file.read_text())["rows"]["baseline"] == chosen
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([*TABLE, "--tune", "lr"], "--tune lr: give a key and different values, as in lr=0.001"),
+        ([*TABLE, "--tune", "lr=1,1"], "--tune lr=1,1: give a key and different values"),
+        ([*TABLE, "--tune", "heads=1,2"], "--tune heads=1,2: name the group, too, as in model."),
+        ([*TABLE, "--tune", "lr=1,2", "--dry-run"], "--dry-run has no effect with --tune; leave"),
+        ([*TABLE, "--tune", "lr=1,2", "--tuned", "a"], "--tuned has no effect with --tune; leave"),
+        ([*TABLE, "--tuned", "no.json"], "--tuned no.json: no such file; --tune writes it"),
+        (
+            ["reproduce", "study", "all", "--scale", "smoke", "--tune", "lr=1,2"],
+            "--tune: name one table with it",
+        ),
+        (
+            ["reproduce", "li2018", "3", "--scale", "smoke", "--tune", "lr=1,2"],
+            "--tune: li2018 table-3 has no rows of one training each; take a table of the study",
+        ),
+    ],
+)
+def test_mistakes_are_refused(words, message, tmp_path):
+    with pytest.raises(UserError, match=message):
+        cli.run([*words, "--out", str(tmp_path)])
+
+
+def test_a_choice_of_another_table_is_refused(tmp_path):
+    file = tmp_path / "a.json"
+    content = {"paper": "study", "table": "logic", "scale": "smoke", "rows": {}}
+    for table, message in (
+        ("logic", "is of study logic smoke, not of study ptb smoke; tune this table"),
+        ("ptb", "has no row baseline; tune it, or leave it out"),
+    ):
+        file.write_text(json.dumps(content | {"table": table}))
+        with pytest.raises(UserError, match=message):
+            cli.run([*TABLE, "--tuned", str(file), "--out", str(tmp_path)])
+
+
+@pytest.mark.integration
+def test_a_row_is_tuned_and_then_trained_at_its_best(tmp_path):
+    words = [*TABLE, "--rows", "baseline", "--out", tmp_path]
+    run("diverse_mha.cli", *words, *SWEEPS)
+    runs = list(tmp_path.glob("smoke/runs/*"))
+    assert len(runs) == 4 and not list(tmp_path.glob("smoke/runs/*/*.json")), "no test set is read"
+    (file,) = tmp_path.glob("smoke/tables/*-tune.json")
+    done = run("diverse_mha.cli", *words, "--tuned", file)
+    assert "test perplexity" in done.stdout
+    assert len(list(tmp_path.glob("smoke/runs/*"))) == 4, "the training is there already"
+    assert len(list(tmp_path.glob("smoke/runs/*/result.json"))) == 1
