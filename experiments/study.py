@@ -63,7 +63,9 @@ def tested_rows(
     if len(ordered) < 2 or ordered[0].name != table.baseline:
         return []
     systems = [System(row.label, tuple(scored[row])) for row in ordered]
-    return compare_systems(systems, steps={VALID: VALID_STEP})
+    return compare_systems(
+        systems, steps={VALID: VALID_STEP}, own=(VALID, "perplexity", "accuracy")
+    )
 
 
 def _scored(run: Run, result: Mapping, place: Place) -> Scored:
@@ -86,5 +88,6 @@ def lay_out_tests(table: Table, systems: Sequence[System], choices: Choices) -> 
         f"{table.title}: is the difference more than chance?",
         resamples=RESAMPLES,
         tested=(table.tested, VALID),
+        power=True,
         more=(*([VALID_NOTE] if VALID in systems[0].measures else []), *caveats(choices)),
     )

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from sacrebleu.metrics import BLEU
-from scipy.stats import ttest_rel
+from scipy.stats import ttest_ind, ttest_rel
 
 from diverse_mha.common.tables import to_text
 from diverse_mha.evaluation.comparison.tables import p_value
@@ -86,30 +86,43 @@ def test_every_row_is_tested_with_the_seeds_it_has(rows, place, found):
     counts = {row.label: len(runs) for row, runs in finished.items()}
     assert counts == {"Baseline": 3, "Out., encoder": 2, "EM routing, layers 1-2": 0, "CODA": 1}
     layout = study.lay_out_tests(TABLE, systems, replace(CHOICES, updates=50, bf16=True))
-    tested = {"BLEU": 2, "chrF": 0, "valid nll": 1}  # chrF is described, not tested
+    tested = {"BLEU": 2, "chrF": 0, "valid nll": 2}  # chrF is described, not tested
     expected = []
     for name, tests in tested.items():
         expected.append(name)
         for kind in (name, f"{name} by seed")[:tests]:
             expected += [f"difference in {kind}", f"p of {kind}, Holm"]
+            expected += [f"{name}, 80 % power"] if kind == name else []
     assert layout.headings == ("", "seeds", *expected)
     lines = {line[0]: line[1:] for line in layout.lines}
     assert list(lines) == ["Baseline", "Out., encoder", "CODA"]
-    assert lines["Baseline"][0] == "3" and lines["Baseline"][2:6] == ("", "", "", "")
-    assert " ± " in lines["Baseline"][6] and lines["Baseline"][7] == "2.010 ± 0.010"
+    assert lines["Baseline"][0] == "3" and lines["Baseline"][2:7] == ("",) * 5
+    assert " ± " in lines["Baseline"][7] and lines["Baseline"][8] == "2.010 ± 0.010"
     assert lines["Out., encoder"][2].startswith("+")
     assert float(lines["Out., encoder"][3]) < 0.01  # three seeds and two: few degrees of freedom
     assert lines["CODA"][2].endswith("†") and float(lines["CODA"][3]) > 0.05
-    nll = ttest_rel([2.5, 2.52], [2.0, 2.01])
-    low, high = nll.confidence_interval(0.95)
-    assert lines["Out., encoder"][8] == f"+0.505 [{low:+.3f}, {high:+.3f}]"
-    assert lines["Out., encoder"][9] == p_value(nll.pvalue)
-    assert lines["CODA"][8:] == ("-0.100", ""), "beside seed 3 of the baseline, not its mean"
+    own = ttest_ind([2.5, 2.52], [2.0, 2.01, 2.02], equal_var=False)
+    pairs = ttest_rel([2.5, 2.52], [2.0, 2.01])
+    for place, value, nll in ((9, 0.5, own), (12, 0.505, pairs)):
+        low, high = nll.confidence_interval(0.95)
+        assert lines["Out., encoder"][place] == f"{value:+.3f} [{low:+.3f}, {high:+.3f}]"
+        assert lines["Out., encoder"][place + 1] == p_value(nll.pvalue)
+    power = lines["Out., encoder"][11]
+    assert float(power) == pytest.approx(
+        systems[1].measures["valid nll"].difference.detectable, 0.1
+    )
+    seed = "beside seed 3 of the baseline, not its mean"
+    assert lines["CODA"][9:] == ("-0.090", "", "", "-0.100", ""), seed
     main = lay_out(TABLE, filled(rows), Choices("small"))
     assert SMALL not in main.notes, "there is no paper's number"
     assert not any("paper" in heading or "ours" in heading for heading in main.headings)
     text = to_text(layout)
-    assert "10,000 resamples" in text and "By seed (BLEU, valid nll)" in text and "† One" in text
+    assert (
+        "10,000 resamples" in text
+        and "By seed (BLEU, valid nll)" in text
+        and "80 % power: " in text
+        and "† One" in text
+    )
     assert SMOKE in text and "stopped after 50 updates" in text and "in bfloat16" in text
     layout = study.lay_out_tests(TABLE, systems, Choices("small"))
     assert layout.notes[-1] == study.VALID_NOTE

@@ -8,6 +8,7 @@ from statistics import mean, variance
 import numpy as np
 
 LEVEL = 0.95
+POWER = 0.8
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,20 @@ class Difference:
     degrees: float | None = None  # of freedom, of t of interval and p; None: infinite, or none
     over_seeds: bool = False  # seeds are taken into account; if not, it is about these models only
     by_seed: bool = False  # models of the same seed were compared (:func:`by_rows_and_seeds`)
+
+    @property
+    def detectable(self) -> float | None:
+        """True difference that the uncorrected test finds with 80 % power; None without error."""
+        from scipy.optimize import brentq
+        from scipy.stats import nct, norm, t
+
+        if not self.standard_error:
+            return None
+        if self.degrees is None:
+            return self.standard_error * float(norm.ppf((1 + LEVEL) / 2) + norm.ppf(POWER))
+        bound = t.ppf((1 + LEVEL) / 2, self.degrees)
+        size = brentq(lambda size: nct.sf(bound, self.degrees, size) - POWER, 0, 3 * bound)
+        return self.standard_error * float(size)
 
 
 def by_t(value: float, error: float, degrees: float, *, over_seeds: bool) -> Difference:
@@ -50,12 +65,17 @@ def satterthwaite(total: float, parts: Sequence[tuple[float, int]]) -> float:
     return total**2 / spread if spread else math.inf
 
 
-def welch(baseline: Sequence[float], system: Sequence[float]) -> Difference:
-    """Compare means over seeds (Welch 1947); without an interval under two seeds on a side."""
+def welch(baseline: Sequence[float], system: Sequence[float], step: float = 0.0) -> Difference:
+    """Compare means over seeds (Welch 1947); without an interval under two seeds on a side.
+
+    Scores that were rounded to multiples of ``step`` have at least the variance of rounding.
+    """
     value = mean(system) - mean(baseline)
     if min(len(baseline), len(system)) < 2:
         return Difference(value)
-    parts = [(variance(side) / len(side), len(side) - 1) for side in (baseline, system)]
+    least = step**2 / 12
+    sides = (baseline, system)
+    parts = [(max(variance(side), least) / len(side), len(side) - 1) for side in sides]
     total = sum(part for part, _ in parts)
     return by_t(value, math.sqrt(total), satterthwaite(total, parts), over_seeds=True)
 

@@ -1,6 +1,6 @@
 """Methods beside a baseline: every measure's mean, difference, interval and corrected p-value."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import mean, stdev
@@ -29,7 +29,7 @@ class Measured:
     values: tuple[float, ...]  # by run, in their order
     difference: Difference | None = None  # to the baseline; None for the baseline itself
     holm: float | None = None  # its p-value, corrected for the number of methods
-    over_seeds: Difference | None = None  # of a translation also by seed, sentences not resampled
+    over_seeds: Difference | None = None  # beside it: by seed, sentences not resampled
     over_seeds_holm: float | None = None
 
     @property
@@ -58,6 +58,7 @@ def compare_systems(
     resamples: int = RESAMPLES,
     seed: int = SEED,
     steps: Mapping[str, float] | None = None,
+    own: Collection[str] = (),
 ) -> list[System]:
     """Compare methods with a baseline, the first of them.
 
@@ -67,7 +68,8 @@ def compare_systems(
     measure.
 
     The methods are returned with their measures. ``steps`` has by measure what its scores were
-    rounded to multiples of, if they were.
+    rounded to multiples of, if they were. In the measures of ``own`` each method has a noise of its
+    own, by Welch's t; the comparison seed by seed stands beside it.
 
     Raises:
         UserError: if two runs were not scored on the same test set in the same way, or one is
@@ -77,12 +79,14 @@ def compare_systems(
     measures: list[dict[str, Measured]] = [{} for _ in systems]
     for name in systems[0].runs[0].scores:
         values = [tuple(run.scores[name] for run in one.runs) for one in systems]
-        seeds = _over_seeds(name, systems, (steps or {}).get(name, 0.0))
+        step = (steps or {}).get(name, 0.0)
+        seeds = _over_seeds(name, systems, step)
         if name in RESAMPLED:
             differences = _resampled(name, systems, values, resamples, seed)
+        elif seeds is None or name in own:
+            differences = [welch(values[0], others, step) for others in values[1:]]
         else:
-            differences = seeds or [welch(values[0], others) for others in values[1:]]
-            seeds = None
+            differences, seeds = seeds, None
         measures[0][name] = Measured(values[0])
         more = seeds or [None] * len(differences)
         corrected = [holm([found and found.p for found in side]) for side in (differences, more)]

@@ -161,3 +161,22 @@ def test_intervals_hold_the_true_difference_as_often_as_they_say(
         errors.append(found.standard_error**2)
     assert held >= 570 - 12 - 21
     assert 0.76 <= np.mean(errors) / np.var(values) <= 1.45 + 4 * 0.06
+
+
+@pytest.mark.parametrize(("seeds", "spread"), [(2, 1.0), (3, 0.5), (5, 2.0)])
+def test_a_detectable_difference_is_found_four_times_in_five(seeds, spread):
+    draw = np.random.default_rng(1)
+    degrees = 2 * seeds - 2
+    error = spread * (2 / seeds) ** 0.5
+    size = by_t(0.1, error, degrees, over_seeds=True).detectable
+    estimates = error * np.sqrt(draw.chisquare(degrees, 20_000) / degrees)
+    values = draw.normal(size, error, 20_000)
+    bound = stats.t.ppf(0.975, degrees)
+    assert np.mean(np.abs(values) > bound * estimates) == pytest.approx(0.8, abs=0.01)
+    assert by_t(0.1, 1.0, math.inf, over_seeds=False).detectable == pytest.approx(2.8016, abs=1e-4)
+    assert welch([1.0], [2.0, 3.0]).detectable is None
+
+
+def test_rounded_scores_have_at_least_the_noise_of_rounding():
+    found = welch([2.0, 2.0], [2.1, 2.1], 0.01)
+    assert found.standard_error == pytest.approx((0.01**2 / 12) ** 0.5)
