@@ -2,9 +2,10 @@
 
 A table says what is trained in the paper's own terms: any field of an :class:`Experiment`, or a
 setting by its dotted key. What a column says goes before what its table says, and a row before
-both. ``values`` are the paper's, one a column; the last may be missing, and ``"-"`` is a cell that
-the paper leaves empty. A ``quoted`` row is not trained. ``like`` takes all that is not given from
-an earlier table, also rows, but those ``without``; a row of the same name takes the place of its.
+both. A column that says no more is a pair, heading and measure. ``values`` are the paper's, one a
+column; the last may be missing, and ``"-"`` is a cell that the paper leaves empty. A ``quoted`` row
+is not trained. ``like`` takes all that is not given from an earlier table; with ``without``
+also its rows, but those: a row of the same name takes the place of its.
 """
 
 import tomllib
@@ -35,7 +36,7 @@ def read_tables(paper: str, text: str) -> Iterator[Item]:
             _like(known[given["like"]], given) if "like" in given else given
         )
         rows = tuple(_row(row, said) for row in said["rows"])
-        columns = tuple(column["head"] for column in said["columns"])
+        columns = tuple(column["head"] for column in map(_column, said["columns"]))
         own = {name: said.get(name) for name in ("baseline", "tested")}
         yield Table(paper=paper, columns=columns, rows=rows, **own, **_item(said))
     for said in content.get("figure", []):
@@ -65,8 +66,12 @@ def _item(said: Mapping) -> dict:
     return found | {name: tuple(said[name]) for name in ("scales", "notes") if name in said}
 
 
+def _column(said: Mapping | list[str]) -> Mapping:
+    return said if isinstance(said, dict) else dict(zip(("head", "measure"), said, strict=True))
+
+
 def _row(row: Mapping, table: Mapping) -> Row:
-    columns = table["columns"]
+    columns = [_column(column) for column in table["columns"]]
     values = [*row.get("values", ()), *[None] * len(columns)]
     cells = []
     for column, value in zip(columns, values, strict=False):

@@ -200,7 +200,8 @@ def tuned(item: Item, rows: Sequence[Row], file: Path, scale: str) -> Table:
             for cell in row.cells
         )
         found[row.name] = replace(row, cells=cells)
-    return replace(item, rows=tuple(found.get(row.name, row) for row in item.rows))
+    notes = (*item.notes, f"Every row at its own best, of {file.name}.")
+    return replace(item, rows=tuple(found.get(row.name, row) for row in item.rows), notes=notes)
 
 
 def check_table(item: Item, option: str) -> None:

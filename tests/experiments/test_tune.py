@@ -121,5 +121,6 @@ def test_a_row_is_tuned_and_then_trained_at_its_best(tmp_path):
     (file,) = tmp_path.glob("smoke/tables/*-tune.json")
     done = run("diverse_mha.cli", *words, "--tuned", file)
     assert "test perplexity" in done.stdout
+    assert f"Every row at its own best, of {file.name}.\n" in done.stdout
     assert len(list(tmp_path.glob("smoke/runs/*"))) == 4, "the training is there already"
     assert len(list(tmp_path.glob("smoke/runs/*/result.json"))) == 1
