@@ -14,9 +14,17 @@ LETTERS = [*range(0x20, 0x180), *map(ord, "‘’“”„–—…▁≠−")]
 
 
 def small_family() -> str:
-    """Make and register the font, regular and bold, and return what matplotlib calls it."""
-    if FAMILY in fontManager.get_font_names():
-        return FAMILY
+    """Return what matplotlib calls the font; that of the whole one where no file can be written."""
+    if FAMILY not in fontManager.get_font_names():
+        try:
+            _register()
+        except OSError:
+            return "DejaVu Sans"
+    return FAMILY
+
+
+def _register() -> None:
+    """Make the font, regular and bold, for this process."""
     folder = Path(tempfile.mkdtemp(prefix="diverse-mha-fonts-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     for weight in ("regular", "bold"):
@@ -33,4 +41,3 @@ def small_family() -> str:
                 name.string = FAMILY + bold
         font.save(folder / f"{weight}.ttf")
         fontManager.addfont(folder / f"{weight}.ttf")
-    return FAMILY
