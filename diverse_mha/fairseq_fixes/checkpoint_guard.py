@@ -73,6 +73,8 @@ def options_explained(kinds=(OmegaConfBaseException, HydraException)):
         key = getattr(error, "full_key", None)  # of OmegaConf's
         where = culprits(first) or f"{_reading.get()[0]}: its option{f' {key}' if key else 's'}"
         why = f"cannot be used: {type(error).__name__}: {first}"
+        if "expected one of" in first:
+            why += "; one of your own needs --user-dir"
         raise OptionError(f"{where} {why}") from error
 
 
