@@ -177,10 +177,15 @@ def sole_use(folder: Path, *, option: str | None = None) -> Iterator[None]:
     if option is not None:
         check_folder(option, folder)
     made = [place for place in (folder, *folder.parents) if not place.exists()]
-    folder.mkdir(parents=True, exist_ok=True)
     path = folder / ".lock"
-    while True:
-        lock = open(path, "w")
+    for again in reversed(range(1000)):
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            lock = open(path, "w")
+        except (FileExistsError, FileNotFoundError):
+            if not again:
+                raise
+            continue  # whoever held it before may just have removed the empty folder
         os.set_inheritable(lock.fileno(), True)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -194,8 +199,9 @@ def sole_use(folder: Path, *, option: str | None = None) -> Iterator[None]:
             _warn_of_no_locks(folder, error)
             break
         # Whoever held it before may have removed the file since it was opened here.
-        if path.exists() and os.path.samestat(path.stat(), os.fstat(lock.fileno())):
-            break
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(path.stat(), os.fstat(lock.fileno())):
+                break
         lock.close()
     with lock:
         try:

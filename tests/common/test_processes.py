@@ -11,8 +11,8 @@ import pytest
 from fairseq import checkpoint_utils
 from fairseq.dataclass.configs import CheckpointConfig
 
-from diverse_mha.common.errors import OptionError
-from diverse_mha.common.processes import ended_in_order, hold, run_to_end
+from diverse_mha.common.errors import OptionError, UserError
+from diverse_mha.common.processes import ended_in_order, hold, run_to_end, sole_use
 from tests.fairseq_fixes.test_starting_point import Trainer
 
 #: A process that holds a folder, says whether it does, and waits; with "fork" it leaves a child.
@@ -90,3 +90,25 @@ def test_what_a_command_has_started_ends_with_it(tmp_path):
     size = written.stat().st_size
     time.sleep(0.5)
     assert written.stat().st_size == size
+
+
+def test_a_folder_that_another_thread_has_just_removed_is_made_again(tmp_path):
+    """Several jobs of a table held its data folder in turn, and one failed as it was removed."""
+    failed: list[BaseException] = []
+
+    def hold_often() -> None:
+        for _ in range(100):
+            try:
+                with sole_use(tmp_path / "a" / "b"):
+                    pass
+            except UserError:
+                pass
+            except BaseException as error:
+                failed.append(error)
+
+    threads = [threading.Thread(target=hold_often) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
