@@ -7,10 +7,7 @@ from dataclasses import asdict
 
 import torch
 
-from benchmarks.batches import LONGEST, batches_for, describe, rounds_of, stand_in_task, to_device
-from benchmarks.checks import CheckError, gather, judge
-from benchmarks.memory import peak_memory
-from benchmarks.options import (
+from benchmarks.arguments import (
     add_models,
     add_output,
     add_rounds,
@@ -18,6 +15,9 @@ from benchmarks.options import (
     check_models,
     result_of,
 )
+from benchmarks.batches import LONGEST, batches_for, describe, rounds_of, stand_in_task, to_device
+from benchmarks.equality import CheckError, gather, judge
+from benchmarks.memory import peak_memory
 from benchmarks.report import MIB, describe_machine, format_table, ratio
 from benchmarks.rounds import bar, clock_for, run_rounds
 from benchmarks.shapes import SHAPES, LanguageModelShape

@@ -16,9 +16,7 @@ import torch
 from fairseq.models.transformer import DEFAULT_MAX_TARGET_POSITIONS
 from fairseq.sequence_generator import SequenceGenerator
 
-from benchmarks.batches import make_batches, rounds_of, stand_in_task
-from benchmarks.checks import CheckError
-from benchmarks.options import (
+from benchmarks.arguments import (
     add_models,
     add_output,
     add_rounds,
@@ -26,6 +24,8 @@ from benchmarks.options import (
     check_models,
     result_of,
 )
+from benchmarks.batches import make_batches, rounds_of, stand_in_task
+from benchmarks.equality import CheckError
 from benchmarks.report import describe_machine, format_table, ratio
 from benchmarks.rounds import clock_for, run_rounds
 from benchmarks.shapes import SHAPES, LanguageModelShape

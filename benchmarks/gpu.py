@@ -20,10 +20,10 @@ from pathlib import Path
 
 import torch
 
+from benchmarks.arguments import find_device
 from benchmarks.gpu_jobs import PARTS, Job, jobs_for
 from benchmarks.gpu_report import format_report
 from benchmarks.memory import TOO_LARGE
-from benchmarks.options import find_device
 from benchmarks.report import describe_machine
 from diverse_mha.common.arguments import OneLineParser, called
 from diverse_mha.common.errors import UserError

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # The steps of running text for language models: raw/, the text as published, and bin/, what
-# fairseq-train --task diverse_language_modeling reads.
+# fairseq-train --task exact_language_modeling reads.
 . -- "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
 
 collect() { # SPLIT FILE
@@ -17,4 +17,4 @@ preprocess() { # [--min-count=N]
     run running_text describe --corpus="$corpus" "$@" "$out/raw" "$tmp"
 }
 
-ready() { echo "ready: fairseq-train $(quoted "$out/bin") --task diverse_language_modeling"; }
+ready() { echo "ready: fairseq-train $(quoted "$out/bin") --task exact_language_modeling"; }

@@ -49,7 +49,7 @@ COMMANDS = {
     "reproduce": Command("experiments.command", "run a table of the papers", in_clone=True),
     "benchmark": Command("benchmarks.__main__", "time training beside stock fairseq", True, True),
     "check-gpu": Command("benchmarks.gpu", "say in one report what a GPU does", True, True),
-    "options": Command("training.options", "show the options of our models, criterions and tasks"),
+    "options": Command("training.show_options", "show the options of models, criterions and tasks"),
     "path": Command("training.user_dir", "print the folder to give to fairseq's --user-dir"),
 }
 

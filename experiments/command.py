@@ -27,7 +27,7 @@ from experiments.measures import MEASURES
 from experiments.papers import PAPERS, choose_rows, find, items_of
 from experiments.process import failure_told, say
 from experiments.runner import Runner
-from experiments.steps import Place, usable
+from experiments.steps import Environment, usable
 from experiments.tune import Trainer, tune, tuned
 
 PAPER_GPUS = 8
@@ -189,7 +189,7 @@ def _seeds(text: str) -> tuple[int, ...]:
     return tuple(seeds)
 
 
-def _place(args: argparse.Namespace) -> Place:
+def _place(args: argparse.Namespace) -> Environment:
     out = (args.out or Path("runs/reproduce")).absolute()  # where one stands, not in the clone
     check_folder("--out", out)
     data = out / "smoke" / "data" if args.scale == "smoke" else Path("data").absolute()
@@ -199,7 +199,7 @@ def _place(args: argparse.Namespace) -> Place:
         raise UserError(f"--from {args.local}: no such folder")
     if args.local is not None and args.scale == "smoke":
         raise UserError(f"--from {args.local}: the smoke scale makes its own corpora; leave it out")
-    return Place(
+    return Environment(
         plugin=Path(args.user_dir).absolute() if args.user_dir else None,
         out=out,
         data=args.data.absolute() if args.data else data,
@@ -284,7 +284,7 @@ def _drawing(item: Item) -> Iterator[None]:
 
 
 def _dry_run(
-    items: Sequence[Item], names: str | None, choices: Choices, place: Place, gpus: int
+    items: Sequence[Item], names: str | None, choices: Choices, place: Environment, gpus: int
 ) -> int:
     """Print the commands of all runs, each run once, as they can be pasted into a terminal."""
     python, folder = sys.executable, str(Path(sys.executable).parent)

@@ -14,7 +14,7 @@ class Experiment:
     """One training of a paper, in the paper's own terms.
 
     Attributes:
-        corpus: A name of ``experiments.corpora.CORPORA``.
+        corpus: A name of ``experiments.scales.CORPORA``.
         task: Which of the probing tasks, for that corpus.
         method: A file of ``configs/method/``.
         size: A file of ``configs/size/`` or, for a language model or classifier, ``base``.

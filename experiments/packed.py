@@ -86,7 +86,7 @@ def read_runs(folder: Path) -> list[Kept]:
     stems = {}
     for pair in ((table, row) for table in PAPERS["study"].values() for row in table.rows):
         name = Choices("small").run(pair[1].cells[0].experiment, pair[0], 1).name
-        stems[name.rpartition(".seed")[0]] = pair
+        stems.setdefault(name.rpartition(".seed")[0], pair)  # tables share runs: the first counts
     found, order = [], list(stems.values())
     for path in (file.parent for file in folder.glob("small/runs/*/result.json")):
         table, row = stems.get(path.name.rpartition(".seed")[0], (None, None))

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from diverse_mha.common.errors import OptionError, UserError
 from diverse_mha.common.options import split_list
-from experiments.corpora import CORPORA
 from experiments.experiments import TESTED, Cell, Experiment, Figure, Item, Row, Table
 from experiments.measures import MEASURES
+from experiments.scales import CORPORA
 
 _OF_EXPERIMENT = {f.name for f in fields(Experiment)} - {"settings"}
 _OTHERS = (

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from diverse_mha.common.errors import UserError
+from diverse_mha.common.old_names import as_published
 from diverse_mha.training.compose import compose, lookup
-from experiments.corpora import CORPORA, Recipe, both_sides
 from experiments.experiments import Experiment
+from experiments.scales import CORPORA, Recipe, both_sides
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +138,7 @@ _PLACES = (
 
 def fingerprint(settings: Mapping, *more: object) -> str:
     """Hash what decides a result: the settings without places, and whatever else is given."""
-    kept = {group: dict(values) for group, values in settings.items()}
+    kept = as_published(settings)
     for group, key in _PLACES:
         kept.get(group, {}).pop(key, None)
     text = json.dumps([kept, *more], sort_keys=True, default=str)
@@ -159,6 +160,11 @@ def _shape(experiment: Experiment, recipe: Recipe) -> dict[str, int]:
 # Off where a recipe does not say, so that naming them off changes nothing; of other settings the
 # default may be on.
 _OFF = ("common.bf16", "common.fp16")
+# Methods by the names that they have in the published runs.
+_PUBLISHED = {
+    "disagreement_em_routing": "both",
+    "drophead_orthogonality_hsic": "all_three",
+}
 # Said in a name otherwise, or the same in all runs of a scale.
 _UNNAMED = ("common.", "checkpoint.", "task.", "dataset.", "lr_scheduler.")
 
@@ -169,7 +175,7 @@ def _name(experiment, recipe, changed, languages, seed, key) -> str:
         parts += ["-".join(languages)]
     parts += [experiment.task] if experiment.task else []
     parts += [experiment.size] if experiment.size not in ("base", "iwslt") else []
-    parts += [experiment.method]
+    parts += [_PUBLISHED.get(experiment.method, experiment.method)]
     skip = set(recipe.settings) | set(recipe.sizes.get(experiment.size, {}))
     seen = set()
     for name, value in changed.items():

@@ -35,14 +35,14 @@ from experiments.process import (
     start_logged,
 )
 from experiments.results import LOG, RESULT
-from experiments.steps import Place, Step, usable
+from experiments.steps import Environment, Step, usable
 
 
 @dataclass
 class Runner:
     """Carries out runs, each on as many GPUs as can share the batches of an update."""
 
-    place: Place
+    place: Environment
     fork: bool = False  # modules run in forks of this process, which saves their imports
     gpus: int | None = None  # to use at most; None: all there are
     jobs: int = 1  # runs at a time; several share the cores evenly

@@ -15,7 +15,7 @@ from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.places import ROOT
 from diverse_mha.corpora.probing import TASKS
 from diverse_mha.corpora.text import read_lines, write_lines
-from experiments.corpora import CORPORA, DATA
+from experiments.scales import CORPORA, DATA
 
 SPLITS = {"train": "tr", "valid": "va", "test": "te"}
 

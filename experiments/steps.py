@@ -11,8 +11,8 @@ from diverse_mha.common.places import CONFIGS, ROOT
 from diverse_mha.training.compose import compose, groups_of, lookup
 from diverse_mha.training.launch import hydra_quoted
 from diverse_mha.training.log import TRAIN_LOG, finished
-from experiments.corpora import DATA
 from experiments.plan import Need, Run
+from experiments.scales import DATA
 
 # Words that Hydra's grammar takes without quotes, and takes as words.
 _PLAIN = re.compile(r"[A-Za-z/][\w./-]*", re.ASCII)
@@ -40,7 +40,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Place:
+class Environment:
     """Where things are."""
 
     out: Path  # the output folder
@@ -60,12 +60,12 @@ def usable(batches: int, processes: int) -> int:
     return max((n for n in range(1, min(batches, processes) + 1) if batches % n == 0), default=0)
 
 
-def data_folder(run: Run, place: Place) -> Path:
+def data_folder(run: Run, place: Environment) -> Path:
     """Return the folder that fairseq-preprocess wrote for a run's corpus."""
     return place.data / run.recipe.folder / "bin"
 
 
-def prepare(run: Run, place: Place) -> Step:
+def prepare(run: Run, place: Environment) -> Step:
     """Make the run's corpus ready."""
     script, *words = run.recipe.prepare
     words = [word.replace(DATA, str(place.data)) for word in words]
@@ -81,7 +81,7 @@ def prepare(run: Run, place: Place) -> Step:
     return Step("prepare", f"data-prep/{script}", "", tuple(words))
 
 
-def train(run: Run, place: Place) -> Step:
+def train(run: Run, place: Environment) -> Step:
     """Train, or go on with it."""
     # Said even where it is one: a machine with more would use them all for larger batches.
     words = ["--processes", str(place.gpus)] if place.gpus else []
@@ -118,7 +118,7 @@ _EVALUATIONS = {
 }
 
 
-def carry_out(run: Run, place: Place) -> list[Step]:
+def carry_out(run: Run, place: Environment) -> list[Step]:
     """Train, average, if the paper does, and evaluate."""
     folder, recipe = run.folder(place.out), run.recipe
     steps = [train(run, place)]
@@ -140,24 +140,24 @@ def carry_out(run: Run, place: Place) -> list[Step]:
     return steps
 
 
-def test_file(run: Run, place: Place) -> Path:
+def test_file(run: Run, place: Environment) -> Path:
     """Return the file with the scores on the test set."""
     return run.folder(place.out) / f"{_EVALUATIONS[run.recipe.kind][-1][-1]}.json"
 
 
-def checkpoint(run: Run, place: Place) -> Path:
+def checkpoint(run: Run, place: Environment) -> Path:
     """Return the checkpoint that counts."""
     return run.folder(place.out) / ("averaged.pt" if run.recipe.average else "checkpoint_best.pt")
 
 
-def heads_file(need: Need, place: Place) -> Path:
+def heads_file(need: Need, place: Environment) -> Path:
     """Return the file that :func:`analyze` writes."""
     parts = ["heads", *(value.replace(",", "+") for value in need.heads.values())]
     parts += [f"against-{need.against.key}"] if need.against is not None else []
     return need.run.folder(place.out) / ".".join([*parts, "json"])
 
 
-def analyze(need: Need, place: Place) -> Step:
+def analyze(need: Need, place: Environment) -> Step:
     """Measure the heads of a run's checkpoint over the validation set."""
     words = ["analyze", *_model_and_data(need.run, place)]
     for name, value in need.heads.items():
@@ -168,7 +168,7 @@ def analyze(need: Need, place: Place) -> Step:
     return Step("analyze", "", "diverse_mha.cli", tuple(words))
 
 
-def _model_and_data(run: Run, place: Place) -> Iterator[str]:
+def _model_and_data(run: Run, place: Environment) -> Iterator[str]:
     """Spell what every command that loads a run's model begins with."""
     yield from (_short(checkpoint(run, place)), _short(data_folder(run, place)))
     if not place.gpus:

@@ -14,7 +14,7 @@ from experiments.plan import Run
 from experiments.printer import caveats
 from experiments.process import failure_told
 from experiments.results import RESULT, valid_nll
-from experiments.steps import Place
+from experiments.steps import Environment
 
 VALID = "valid nll"
 VALID_STEP = 0.001  # fairseq logs it to three decimals
@@ -39,7 +39,7 @@ def runs_by_row(
 
 
 def tested_rows(
-    table: Table, finished: Mapping[Row, list[Run]], found: Mapping[Run, dict], place: Place
+    table: Table, finished: Mapping[Row, list[Run]], found: Mapping[Run, dict], place: Environment
 ) -> list[System]:
     """Compare the rows that have a finished run with the baseline row.
 
@@ -68,7 +68,7 @@ def tested_rows(
     )
 
 
-def _scored(run: Run, result: Mapping, place: Place) -> Scored:
+def _scored(run: Run, result: Mapping, place: Environment) -> Scored:
     """Take a run's score from its result, as the table does: the folder may hold other scores."""
     folder, reference = run.folder(place.out), None
     file = steps.test_file(run, place)

@@ -36,7 +36,7 @@ runs=runs/quickstart
 # The recipe of both models. fairseq leaves out a last batch that is no multiple
 # of --required-batch-size-multiple, so it is 1.
 recipe=(
-    --task diverse_translation --source-lang lm --target-lang qo
+    --task exact_translation --source-lang lm --target-lang qo
     --arch transformer_disagree_small --share-all-embeddings --dropout 0.1
     --criterion label_smoothed_cross_entropy_with_diversity --label-smoothing 0.1
     --optimizer adam --adam-betas '(0.9, 0.98)'

@@ -12,7 +12,7 @@ import pytest
 
 from diverse_mha import cli, doctor
 from diverse_mha.common.errors import UserError
-from diverse_mha.training import options as show_options
+from diverse_mha.training import show_options
 
 
 def test_every_command_has_help(capsys):
@@ -147,11 +147,11 @@ def test_options_lists_the_names_and_shows_the_options_of_one(capsys):
     assert cli.run(["options"]) == 0
     names = capsys.readouterr().out.replace(",", " ").split()
     known = show_options.components()
-    assert {"transformer_coda_tiny", "diverse_translation"} < set(known) <= set(names)
+    assert {"transformer_coda_tiny", "exact_translation"} < set(known) <= set(names)
 
     assert cli.run(["options", "transformer_coda"]) == 0
     own = capsys.readouterr().out
-    assert "--cascade  (default: mlp)" in own and "--encoder-layers " not in own
+    assert "--logits  (default: mlp)" in own and "--encoder-layers " not in own
     assert cli.run(["options", "transformer_coda_tiny", "--all"]) == 0
     everything = capsys.readouterr().out
     assert "--encoder-layers  (default: 2)" in everything

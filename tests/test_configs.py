@@ -125,7 +125,7 @@ def test_language_models_take_the_routing_that_the_page_names():
     page = (CONFIGS.parent / "docs" / "recipes.md").read_text()
     assert f"takes `em_routing_decoder`, for two layers with `{layers}1,2`" in page
     build(recipe("demo_lm", "method=em_routing_decoder", f"{layers}'1,2'"), 100)
-    for name in ("em_routing_1_2", "em_routing_cross", "both"):
+    for name in ("em_routing_1_2", "em_routing_cross", "disagreement_em_routing"):
         with pytest.raises(OptionError, match="the model has no (encoder|cross) attention"):
             build(recipe("demo_lm", f"method={name}"), 100)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from diverse_mha.cli import COMMANDS
-from diverse_mha.training import options as show_options
+from diverse_mha.training import show_options
 
 ROOT = Path(__file__).parents[1]
 OPTIONS = (ROOT / "docs" / "options.md").read_text()

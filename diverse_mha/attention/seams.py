@@ -15,13 +15,13 @@ class LogitsOptions:
 
     logits_on: str | None = option(
         None,
-        "components whose logits --cascade and --attention-noise change: encoder, cross, decoder "
+        "components in which --logits and --attention-noise act: encoder, cross, decoder "
         "or several, separated by commas; default: all that the model has",
     )
 
 
 LOGITS = Seam(
-    "cascade",
+    "logits",
     "none",
     "what a layer's attention logits get from the layer before",
     LogitsOptions,

@@ -232,7 +232,7 @@ def _options(state: dict) -> dict:
         for name, value in settings(state, "model").items()
         if name.endswith(("attention_heads", "normalize_before", "activation_fn"))
         or name in ("no_scale_embedding", "no_token_positional_embeddings")
-        or name.startswith(("aggregation", "routing_", "cascade"))
+        or name.startswith(("aggregation", "routing_", "logits", "cascade"))
     }
 
 

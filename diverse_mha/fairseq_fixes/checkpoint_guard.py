@@ -16,6 +16,7 @@ from hydra.errors import HydraException
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from diverse_mha.common.errors import OptionError, UserError, describe_os_error
+from diverse_mha.common.old_names import renew
 from diverse_mha.common.options import flag
 from diverse_mha.fairseq_fixes.checkpoint_options import check_options, culprits, evaluate_option
 from diverse_mha.fairseq_fixes.replacing import in_place_of
@@ -90,6 +91,7 @@ def _checked(upgrade, state):
     path, given = _reading.get()
     for options in (state.get("args"), state.get("cfg")):
         if options is not None:
+            renew(options)
             check_options(path, options, given)
     return upgrade(state)
 

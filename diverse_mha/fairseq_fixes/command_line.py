@@ -56,10 +56,10 @@ def check_task_of_model(parse, *args, **kwargs):
         return parsed
     is_text_model = issubclass(model, FairseqLanguageModel)
     if is_text_model and not hasattr(given, "tokens_per_sample"):
-        wanted = "diverse_language_modeling"
+        wanted = "exact_language_modeling"
     elif not is_text_model and issubclass(TASK_REGISTRY.get(task, object), LanguageModelingTask):
         pairs = issubclass(model, FairseqEncoderDecoderModel)
-        wanted = "diverse_translation" if pairs else "sentence_classification"
+        wanted = "exact_translation" if pairs else "sentence_classification"
     else:
         return parsed
     raise OptionError(f"--arch {arch}: does not go with --task {task}; give --task {wanted}")

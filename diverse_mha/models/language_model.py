@@ -9,7 +9,6 @@ from torch import Tensor
 from diverse_mha.attention import check_state_names
 from diverse_mha.common.errors import OptionError
 from diverse_mha.common.options import flag, split_list
-from diverse_mha.models.checks import check_cutoffs, check_model_options
 from diverse_mha.models.config import LanguageModelConfig, to_namespace
 from diverse_mha.models.decoder import DiverseDecoder
 from diverse_mha.models.outputs import OutputWeight
@@ -19,6 +18,7 @@ from diverse_mha.models.presets import (
     LANGUAGE_MODEL_SHAPES,
     register_family,
 )
+from diverse_mha.models.refused_options import check_cutoffs, check_model_options
 from diverse_mha.models.seams import Seams
 from diverse_mha.models.shared import DiverseModel
 

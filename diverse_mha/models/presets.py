@@ -53,7 +53,7 @@ FAMILIES = {
     "disagree": {},
     # "Aggregation" of Li et al. 2021: EM routing in the first two encoder layers.
     "routing": {"aggregation": "em-routing", "aggregation_encoder_layers": "1,2"},
-    "coda": {"cascade": "mlp", "attention_noise": 1.0},
+    "coda": {"logits": "mlp", "attention_noise": 1.0},
 }
 
 LANGUAGE_MODEL_FAMILIES = {

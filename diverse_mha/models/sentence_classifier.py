@@ -9,7 +9,6 @@ from diverse_mha.attention import Wanted, check_state_names, wanted_of
 from diverse_mha.common.errors import OptionError
 from diverse_mha.common.options import read_options, refuse_alone, split_list
 from diverse_mha.models.by_length import split_by_length
-from diverse_mha.models.checks import check_model_options
 from diverse_mha.models.classifier_config import (
     CLASSIFIER_SHAPES,
     ClassifierOptions,
@@ -19,6 +18,7 @@ from diverse_mha.models.config import to_namespace
 from diverse_mha.models.encoder import DiverseEncoder
 from diverse_mha.models.pooling import MeanPooling, QueryPooling
 from diverse_mha.models.presets import register_family
+from diverse_mha.models.refused_options import check_model_options
 from diverse_mha.models.seams import Seams
 from diverse_mha.models.shared import DiverseModel
 

@@ -7,7 +7,6 @@ from torch import Tensor
 
 from diverse_mha.attention import Wanted, check_state_names, wanted_of
 from diverse_mha.common.errors import OptionError
-from diverse_mha.models.checks import check_cutoffs, check_embeddings, check_model_options
 from diverse_mha.models.config import DiverseConfig, to_namespace
 from diverse_mha.models.decoder import DiverseDecoder
 from diverse_mha.models.encoder import DiverseEncoder
@@ -18,6 +17,7 @@ from diverse_mha.models.presets import (
     TRANSLATION_SHAPES,
     register_family,
 )
+from diverse_mha.models.refused_options import check_cutoffs, check_embeddings, check_model_options
 from diverse_mha.models.seams import SIDES, Seams
 from diverse_mha.models.shared import DiverseModel
 

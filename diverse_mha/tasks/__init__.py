@@ -2,10 +2,10 @@
 
 from diverse_mha.fairseq_fixes import install  # noqa: F401  first of all
 from diverse_mha.tasks.sentence_classification import SentenceClassificationTask
-from diverse_mha.tasks.text import DiverseLanguageModelingTask, DiverseTranslationTask
+from diverse_mha.tasks.text import ExactLanguageModelingTask, ExactTranslationTask
 
 __all__ = [
-    "DiverseLanguageModelingTask",
-    "DiverseTranslationTask",
+    "ExactLanguageModelingTask",
+    "ExactTranslationTask",
     "SentenceClassificationTask",
 ]

@@ -54,7 +54,7 @@ class ExactResume(HalfPrecisionState):
                 raise
             raise OptionError(
                 f"data folder {folder} holds no pair of languages, but {splits_in(folder)}; give "
-                "another, or --task diverse_language_modeling"
+                "another, or --task exact_language_modeling"
             ) from error
 
     def load_dataset(self, split, epoch=1, combine=False, **kwargs):
@@ -81,29 +81,29 @@ class ExactResume(HalfPrecisionState):
 
 
 @dataclass
-class DiverseTranslationConfig(TranslationConfig):
-    """Options of ``diverse_translation``: those of ``translation``, and exact resume."""
+class ExactTranslationConfig(TranslationConfig):
+    """Options of ``exact_translation``: those of ``translation``, and exact resume."""
 
     rebuild_batches: bool = field(default=True, metadata={"help": REBUILD_BATCHES_HELP})
 
 
-@register_task("diverse_translation", dataclass=DiverseTranslationConfig)
-class DiverseTranslationTask(ExactResume, TranslationTask):
+@register_task("exact_translation", dataclass=ExactTranslationConfig)
+class ExactTranslationTask(ExactResume, TranslationTask):
     """Translation; a resumed run draws the same batches as an uninterrupted one."""
 
 
 @dataclass
-class DiverseLanguageModelingConfig(LanguageModelingConfig):
-    """Options of ``diverse_language_modeling``: the stock ones, and exact resume."""
+class ExactLanguageModelingConfig(LanguageModelingConfig):
+    """Options of ``exact_language_modeling``: the stock ones, and exact resume."""
 
     rebuild_batches: bool = field(default=True, metadata={"help": REBUILD_BATCHES_HELP})
 
 
-@register_task("diverse_language_modeling", dataclass=DiverseLanguageModelingConfig)
-class DiverseLanguageModelingTask(ExactResume, LanguageModelingTask):
+@register_task("exact_language_modeling", dataclass=ExactLanguageModelingConfig)
+class ExactLanguageModelingTask(ExactResume, LanguageModelingTask):
     """Language modelling; a resumed run draws the batches of an uninterrupted one."""
 
-    cure = "give a folder of text for a language model, or --task diverse_translation"
+    cure = "give a folder of text for a language model, or --task exact_translation"
 
     def __init__(self, args, *rest, **kwargs):
         super().__init__(args, *rest, **kwargs)

@@ -64,7 +64,7 @@ CPU_BACKENDS = ("legacy_ddp", "no_c10d")  # two names of the same
 
 
 @dataclass
-class Job:
+class Request:
     """What was asked for."""
 
     arguments: list[str]  # for fairseq, as given
@@ -96,13 +96,13 @@ class Job:
         return (self.setting(group, key) or "").lower() in _TRUE
 
 
-def parse(words: Sequence[str]) -> Job:
+def parse(words: Sequence[str]) -> Request:
     """Take our own options out of the command line; the rest is fairseq's.
 
     Raises:
         UserError: If one of our options is wrong, or the data folder does not come first.
     """
-    job = Job(arguments=[])
+    job = Request(arguments=[])
     rest = list(words)
     while rest:
         word = rest.pop(0)
@@ -132,7 +132,7 @@ def parse(words: Sequence[str]) -> Job:
     return job
 
 
-def check_job_start(job: Job) -> None:
+def check_job_start(job: Request) -> None:
     """Refuse a checkpoint to start from that is not there: fairseq would start without it.
 
     Raises:
@@ -148,7 +148,7 @@ def check_job_start(job: Job) -> None:
     check_start(*names, suffix=job.setting("checkpoint", "checkpoint_suffix") or "", exists=_there)
 
 
-def commands(job: Job, gpus: int, port: int) -> list[tuple[list[str], dict[str, str]]]:
+def commands(job: Request, gpus: int, port: int) -> list[tuple[list[str], dict[str, str]]]:
     """Work out the processes to start: their command lines and what to add to their environment.
 
     They meet at a free ``port`` of this machine. With no ``gpus`` they are on the CPU.
@@ -256,7 +256,7 @@ def main(words: Sequence[str]) -> int:
     os.execve(command[0], command, os.environ | import_path() | environment)
 
 
-def _prepare(job: Job) -> list[tuple[list[str], dict[str, str]]]:
+def _prepare(job: Request) -> list[tuple[list[str], dict[str, str]]]:
     """Check what can be checked without fairseq, and work out the processes to start.
 
     Raises:
@@ -301,7 +301,7 @@ def _read_recipe(path: Path, words: Sequence[str]) -> dict:
     return recipe
 
 
-def _fairseq(job: Job, settings: dict) -> list[str]:
+def _fairseq(job: Request, settings: dict) -> list[str]:
     """Write the command line of one fairseq process."""
     if job.config is None:
         command = [sys.executable, "-m", "diverse_mha.training.fairseq_train", *job.arguments]

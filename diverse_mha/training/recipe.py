@@ -25,7 +25,7 @@ CURE = "correct it in the recipe or on the command line; configs/ and docs/optio
 _NOT_SAID = re.compile(r"(full_key|\w+_type)\b|Set the|To append")
 
 
-def explain(job: launch.Job, error: BaseException) -> UserError:
+def explain(job: launch.Request, error: BaseException) -> UserError:
     """Put what Hydra or OmegaConf says of a recipe into one line, and what caused that."""
     from diverse_mha.fairseq_fixes.missing_options import having
 
@@ -55,7 +55,7 @@ def explain(job: launch.Job, error: BaseException) -> UserError:
     return UserError(f"{job.config}: {', '.join(said)}; {cure}")
 
 
-def unknown_names(job: launch.Job) -> Iterator[str]:
+def unknown_names(job: launch.Request) -> Iterator[str]:
     """Say which of the names in a recipe are of nothing that fairseq or a plugin registered."""
     from fairseq import models, registry, tasks
 
@@ -69,7 +69,7 @@ def unknown_names(job: launch.Job) -> Iterator[str]:
             yield f"{group}._name: there is no {name!r}; the nearest are {', '.join(close)}"
 
 
-def keys_of_options(job: launch.Job) -> dict[str, str]:
+def keys_of_options(job: launch.Request) -> dict[str, str]:
     """Return, by the name of an option, the key that a recipe has for it."""
     from fairseq import models, registry, tasks
     from fairseq.dataclass.configs import FairseqConfig
@@ -99,7 +99,7 @@ def main() -> None:
         raise UserError(as_keys(str(error), keys_of_options(job))) from None
 
 
-def _train(job: launch.Job) -> None:
+def _train(job: launch.Request) -> None:
     logging.getLogger("hydra").setLevel(logging.INFO)  # fairseq lets all loggers speak
     from fairseq_cli import hydra_train
     from hydra.errors import HydraException
@@ -135,7 +135,7 @@ def _train(job: launch.Job) -> None:
         raise refused from None  # by logging, of the folder that the recipe logs to
 
 
-def check_added(job: launch.Job) -> None:
+def check_added(job: launch.Request) -> None:
     """Refuse ``+GROUP=NAME`` or ``++GROUP.KEY=VALUE`` of nothing: Hydra adds it, nobody reads it.
 
     The keys of models, tasks, criterions and optimizers are checked when these are built.
@@ -173,7 +173,7 @@ def check_added(job: launch.Job) -> None:
                 raise UserError(f"{word}: {group} has no {key}; the nearest are {', '.join(close)}")
 
 
-def check_quoted(job: launch.Job) -> None:
+def check_quoted(job: launch.Request) -> None:
     """Refuse a word in the recipe that YAML takes for True or False where text is wanted.
 
     Norwegian's code is such a word: ``source_lang: no``.
@@ -203,7 +203,7 @@ def check_quoted(job: launch.Job) -> None:
                 )
 
 
-def job_of(words: Sequence[str]) -> launch.Job:
+def job_of(words: Sequence[str]) -> launch.Request:
     """Read the recipe of a command line that the launcher wrote for fairseq-hydra-train.
 
     Raises:

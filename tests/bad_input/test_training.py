@@ -16,13 +16,13 @@ TRAIN = (
 )
 TRANSLATE = {
     "data": "bin",
-    "task": "diverse_translation --source-lang src --target-lang tgt",
+    "task": "exact_translation --source-lang src --target-lang tgt",
     "arch": "transformer_disagree_tiny",
     "criterion": "label_smoothed_cross_entropy_with_diversity",
 }
 MODEL_LANGUAGE = {
     "data": "bin",
-    "task": "diverse_language_modeling --tokens-per-sample 16",
+    "task": "exact_language_modeling --tokens-per-sample 16",
     "arch": "transformer_lm_disagree_tiny",
     "criterion": "cross_entropy_with_diversity",
 }
@@ -71,9 +71,9 @@ OPTIONS = [
         train("--aggregation em-routing --aggregation-encoder-layers 9"), "9", "layers"),
     Row("aggregation-layers-word",
         train("--aggregation em-routing --aggregation-encoder-layers first"), "first", "none"),
-    Row("cascade-depth", train("--cascade mlp --cascade-depth 0"), "--cascade-depth 0",
+    Row("cascade-depth", train("--logits mlp --cascade-depth 0"), "--cascade-depth 0",
         "1 or more"),
-    Row("cascade-ratio", train("--cascade mlp --cascade-hidden-ratio 0"),
+    Row("cascade-ratio", train("--logits mlp --cascade-hidden-ratio 0"),
         "--cascade-hidden-ratio 0", "1 or more"),
     Row("noise", train("--attention-noise -1"), "--attention-noise -1", "0 or positive"),
     Row("heads", train("--encoder-attention-heads 3"), "3", "divi"),
@@ -97,9 +97,9 @@ OPTIONS = [
     Row("criterion-without", train("--criterion label_smoothed_cross_entropy --hsic-weight 1"),
         "--hsic-weight 1: --criterion label_smoothed_cross_entropy has no such",
         "give --criterion label_smoothed_cross_entropy_with_diversity"),
-    Row("architecture-without", train("--cascade=mlp", arch="transformer"),
-        "--cascade mlp: --arch transformer has no such option", "--arch transformer_coda or "),
-    Row("task-without", train("--accuracy-by x"), "--accuracy-by x: --task diverse_translation",
+    Row("architecture-without", train("--logits=mlp", arch="transformer"),
+        "--logits mlp: --arch transformer has no such option", "--arch transformer_coda or "),
+    Row("task-without", train("--accuracy-by x"), "--accuracy-by x: --task exact_translation",
         "give --task sentence_classification"),
     Row("optimizer-without", train("--optimizer sgd --adam-eps 1"), "--optimizer sgd",
         "give --optimizer adam"),
@@ -134,7 +134,7 @@ RECIPES = [
     ),
     Row("range", RECIPE.format("range"), "model.drophead 2", "below 1"),
     Row("architecture", RECIPE.format("arch"), "'transformer_disagre'", "transformer_disagree"),
-    Row("task", RECIPE.format("task"), "'translatoin'", "diverse_translation"),
+    Row("task", RECIPE.format("task"), "'translatoin'", "exact_translation"),
     Row("criterion", RECIPE.format("criterion"), "'no_such'", "cross_entropy"),
     Row("optimizer", RECIPE.format("optimizer"), "'adamm'", "adam"),
     Row("method", RECIPE.format("good") + "+method=magic", "+method=magic", "choose from"),
@@ -180,7 +180,7 @@ LAUNCHES = [
 
 GOOD = f"""
 common: {{user_dir: {ROOT}/diverse_mha, cpu: true}}
-task: {{_name: diverse_translation, data: bin, source_lang: src, target_lang: tgt}}
+task: {{_name: exact_translation, data: bin, source_lang: src, target_lang: tgt}}
 model: {{_name: transformer_disagree_tiny, dropout: 0.1, aggregation: linear, drophead: 0.0}}
 criterion: {{_name: label_smoothed_cross_entropy_with_diversity, disagreement_weight: 1.0}}
 dataset: {{max_tokens: 300, num_workers: 0}}
@@ -197,7 +197,7 @@ SPOILT = {
     "choice": ("linear", "em-rooting"),
     "range": ("drophead: 0.0", "drophead: 2"),
     "arch": ("transformer_disagree_tiny", "transformer_disagre"),
-    "task": ("diverse_translation", "translatoin"),
+    "task": ("exact_translation", "translatoin"),
     "criterion": ("label_smoothed_cross_entropy_with_diversity", "no_such"),
     "optimizer": ("adam", "adamm"),
     "no-data": ("data: bin, ", ""),

@@ -333,7 +333,7 @@ def test_every_job_is_one_that_can_start(tmp_path):
     """Tests that exist, and options that the benchmarks take."""
     from benchmarks import __main__ as training
     from benchmarks import decoding
-    from benchmarks.options import check_models
+    from benchmarks.arguments import check_models
     from benchmarks.variants import VARIANTS
 
     assert set(gpu_jobs.ARCHITECTURES) == set(runs.RUNS)

@@ -14,9 +14,9 @@ import pytest
 import torch
 
 from benchmarks import __main__ as command
-from benchmarks import checks
+from benchmarks import equality
 from benchmarks.batches import batches_for, draw_lengths, make_batches, rounds_of, stand_in_task
-from benchmarks.checks import Evidence, judge
+from benchmarks.equality import Evidence, judge
 from benchmarks.memory import peak_memory
 from benchmarks.rounds import bootstrap_median, run_rounds, summarise, turns
 from benchmarks.shapes import SHAPES, LanguageModelShape, Shape
@@ -136,7 +136,7 @@ def test_interval_holds_the_median_and_narrows_with_rounds():
 @pytest.mark.integration
 def test_every_variant_passes_the_check():
     task, batch = stand_in_task(TOY.vocabulary), toy_batches()[0]
-    evidence = checks.gather(VARIANTS, TOY, task, batch, CPU, seed=1)
+    evidence = equality.gather(VARIANTS, TOY, task, batch, CPU, seed=1)
     assert judge(evidence) == []
     same = {name for name, found in evidence.items() if found.stock_parameters}
     other_parameters = {name for name in VARIANTS if name.startswith(("em-", "both", "coda"))}
@@ -215,7 +215,7 @@ def test_language_models_compute_what_they_should(cutoffs):
     shape = replace(TOY_TEXT, cutoffs=cutoffs)
     batch = batches_for(shape, 1, 64, 16, seed=1)[0]
     variants = variants_of(shape)
-    evidence = checks.gather(variants, shape, stand_in_task(40), batch, CPU, seed=1)
+    evidence = equality.gather(variants, shape, stand_in_task(40), batch, CPU, seed=1)
     assert judge(evidence) == []
     assert all(("adaptive" in v.criterion) == bool(cutoffs) for v in variants.values())
     like_stock = {name for name, found in evidence.items() if found.stock_parameters}

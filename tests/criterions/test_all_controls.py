@@ -11,7 +11,7 @@ CASES = {
     "translation": ("label_smoothed_cross_entropy", build_ours, toy_batch),
     "translation-routing-cascade": (
         "label_smoothed_cross_entropy",
-        lambda **options: build_ours("transformer_routing", cascade="mlp", **options),
+        lambda **options: build_ours("transformer_routing", logits="mlp", **options),
         toy_batch,
     ),
     "lm": ("cross_entropy", build_lm, lm_batch),

@@ -60,7 +60,7 @@ MODELS = {
     "plain": {},
     "routing": {"aggregation": "em-routing", "aggregation_encoder_layers": "all"},
     "simple": {"aggregation": "simple-routing", "aggregation_cross_layers": "all"},
-    "cascade": {"cascade": "mlp", "attention_noise": 0.5, "drophead": 0.1},
+    "cascade": {"logits": "mlp", "attention_noise": 0.5, "drophead": 0.1},
 }
 
 

@@ -16,7 +16,7 @@ TERMS = {
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32], ids=str)
 @pytest.mark.parametrize("method", ["linear", "em-routing", "mlp"])
 def test_terms_are_float32_and_near_those_of_a_float32_model(family, dtype, method):
-    options = {"cascade": "mlp"} if method == "mlp" else {}
+    options = {"logits": "mlp"} if method == "mlp" else {}
     if method == "em-routing":
         side = "decoder" if family == "lm" else "encoder"
         options = {"aggregation": method, f"aggregation_{side}_layers": "all"}

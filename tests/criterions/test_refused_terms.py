@@ -52,20 +52,20 @@ BAD = {
     "--disagreement-form squared has no effect without --disagreement": {
         "disagreement_form": "squared"
     },
-    "--disagreement-form square: unknown 'square'; choose from printed, centred": {
+    "--disagreement-form square: unknown 'square'; choose from paper, centred": {
         **OUTPUT,
         "disagreement_form": "square",
     },
-    "--disagreement-form printed,centred: printed goes with no other form": {
+    "--disagreement-form paper,centred: paper goes with no other form": {
         **OUTPUT,
-        "disagreement_form": "printed,centred",
+        "disagreement_form": "paper,centred",
     },
-    "--disagreement-form squared,off-diagonal: printed goes with no other form, and squared": {
+    "--disagreement-form squared,off-diagonal: paper goes with no other form, and squared": {
         **OUTPUT,
         "disagreement_form": "squared,off-diagonal",
     },
     "--disagreement-form centred: --disagreement position has no form 'centred'; choose from "
-    "printed, off-diagonal": {"disagreement": "position", "disagreement_form": "centred"},
+    "paper, off-diagonal": {"disagreement": "position", "disagreement_form": "centred"},
     "--hsic-weight much: 'much' is not a weight": {"hsic_weight": "much"},
     "--hsic-weight encoder,encoder: 'encoder' is given twice; name it once": {
         "hsic_weight": "encoder=1.0,encoder=1.0"

@@ -45,7 +45,7 @@ VARIABLES = {
 }
 
 OWN_OPTIONS = (
-    "--task diverse_translation --optimizer adam --lr 1e-3 --max-tokens 500 --cpu"
+    "--task exact_translation --optimizer adam --lr 1e-3 --max-tokens 500 --cpu"
     f" --max-update {UPDATES} --save-dir runs/own"
 )
 SMALLER = " ".join(

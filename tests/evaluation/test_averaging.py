@@ -25,11 +25,11 @@ def write(path, weight, *, count=0, dtype=torch.float32, **extra):
         "extra_state": {
             "train_iterator": {"epoch": 3},
             "ema": {"w": torch.ones(2)},
-            "DiverseTranslationTask": {"fp32_params": [torch.ones(9)], "scaler": {}},
+            "ExactTranslationTask": {"fp32_params": [torch.ones(9)], "scaler": {}},
         },
         "optimizer_history": [{"num_updates": count}],
         "last_optimizer_state": {"state": {0: torch.ones(9)}},
-        "task_state": {"DiverseTranslationTask": {"fp32_params": [torch.ones(9)]}},
+        "task_state": {"ExactTranslationTask": {"fp32_params": [torch.ones(9)]}},
     }
     torch.save(state | extra, path)
     return path
@@ -225,7 +225,7 @@ def test_options_of_models_without_a_dataclass_are_read(tmp_path):
             "checkpoint3.pt: has --disagreement-weight 2.0, .* 1.0: .* list those .* by name",
         ),
         ("_last", 10, {}, "checkpoint_last.pt: has updates 10, .* 20"),
-        ("_last", 20, {"model": {"cascade": "mlp"}}, "_last.pt: has --cascade mlp, .* none"),
+        ("_last", 20, {"model": {"logits": "mlp"}}, "_last.pt: has --logits mlp, .* none"),
     ],
 )
 def test_what_another_run_left_in_the_folder_is_refused(
@@ -233,7 +233,7 @@ def test_what_another_run_left_in_the_folder_is_refused(
 ):
     cfg = {
         "common": {"seed": 1},
-        "model": {"cascade": "none"},
+        "model": {"logits": "none"},
         "criterion": {"disagreement_weight": 1.0},
     }
     for epoch in (1, 2):

@@ -41,7 +41,11 @@ def test_dry_run_prints_commands_for_eight_gpus(capsys, tmp_path):
     out = capsys.readouterr().out
     lines = [line for line in out.splitlines() if line.startswith("bash scripts/train.sh")]
     assert len(lines) == 16
-    big = next(line for line in lines if "size=big method=both" in line and "zh_en" in line)
+    big = next(
+        line
+        for line in lines
+        if "size=big method=disagreement_em_routing" in line and "zh_en" in line
+    )
     assert "--processes 8 --config configs/wmt17_zh_en.yaml" in big
     assert "'optimization.update_freq=[1]'" in big
     assert "bash data-prep/prepare-wmt14-en-de.sh" in out

@@ -106,7 +106,9 @@ def test_a_recipe_logs_to_the_folder_of_its_run(recipe):
     assert set(logging.root.handlers) == {"console", "file"}
 
 
-@pytest.mark.parametrize("method", sample(METHODS, ("baseline", "all_three", "em_routing_1_2")))
+@pytest.mark.parametrize(
+    "method", sample(METHODS, ("baseline", "drophead_orthogonality_hsic", "em_routing_1_2"))
+)
 def test_a_method_builds_and_does_something(method, data):
     config = hydra("multi30k_small", f"method={method}")
     plain = hydra("multi30k_small")
@@ -131,7 +133,7 @@ def test_the_baseline_is_plain_whatever_the_family(data):
     plain = build(hydra("multi30k_small"), data)[1]
     for family in ("transformer_coda", "transformer_routing"):
         config = hydra("multi30k_small", "method=baseline", f"model._name={family}")
-        assert config.model.cascade == "none" and config.model.aggregation == "linear"
+        assert config.model.logits == "none" and config.model.aggregation == "linear"
         _, model, _ = build(config, data)
         assert model.state_dict().keys() == plain.state_dict().keys()
 
@@ -141,7 +143,7 @@ def test_documented_settings_still_win():
     assert config.criterion.disagreement == "output"
     config = hydra("multi30k", "model._name=transformer_routing")
     assert config.model.aggregation == "em-routing"
-    config = hydra("multi30k", "method=both", "model.encoder_layers=1")
+    config = hydra("multi30k", "method=disagreement_em_routing", "model.encoder_layers=1")
     assert (config.criterion.disagreement, config.model.encoder_layers) == ("output", 1)
 
 
@@ -149,7 +151,7 @@ def test_documented_settings_still_win():
     ("recipe", "choices"),
     [
         ("wmt14_en_de", {"size": "big"}),
-        ("multi30k_small", {"method": "all_three"}),
+        ("multi30k_small", {"method": "drophead_orthogonality_hsic"}),
         ("wiki103", {"method": "realformer"}),
         ("logic", {"method": "baseline"}),
     ],

@@ -11,7 +11,7 @@ from experiments.experiments import Experiment
 from experiments.figures import draw
 from experiments.papers import find
 from experiments.runner import Runner
-from experiments.steps import Place
+from experiments.steps import Environment
 
 FIGURE = replace(
     find("yun2021", "figure-3"),
@@ -24,7 +24,7 @@ CHOICES = fill.Choices("small", (1, 2))
 
 @pytest.fixture
 def runner(tmp_path):
-    return Runner(Place(out=tmp_path / "out", data=tmp_path / "data"))
+    return Runner(Environment(out=tmp_path / "out", data=tmp_path / "data"))
 
 
 def measured(runner, coefficients, choices=CHOICES):

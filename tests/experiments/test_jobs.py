@@ -19,7 +19,7 @@ from experiments.experiments import Experiment
 from experiments.plan import plan
 from experiments.process import exit_code, pause, say, side_by_side, start_logged
 from experiments.runner import Runner
-from experiments.steps import Place, Step, data_folder
+from experiments.steps import Environment, Step, data_folder
 
 LOG = '{"epoch": 1, "ups": "2.0", "num_updates": "5"}\n' * 2
 
@@ -100,7 +100,7 @@ def test_a_signal_and_a_mistake_end_every_command_and_its_children(tmp_path, rai
 
 @pytest.fixture
 def place(tmp_path):
-    return Place(out=tmp_path / "out", data=tmp_path / "data")
+    return Environment(out=tmp_path / "out", data=tmp_path / "data")
 
 
 @pytest.fixture

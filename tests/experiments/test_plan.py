@@ -12,7 +12,7 @@ from experiments.experiments import Experiment
 from experiments.fill import Choices, needs_of
 from experiments.papers import find
 from experiments.plan import plan
-from experiments.steps import Place, usable
+from experiments.steps import Environment, usable
 
 
 def runs(paper, table, scale="smoke", **choices):
@@ -64,7 +64,7 @@ def test_a_name_tells_the_choices_and_a_change_of_any_changes_the_key():
     others = [
         plan(experiment, "small", seed=2),
         plan(experiment, "small", updates=7),
-        plan(experiment.but(method="both"), "small"),
+        plan(experiment.but(method="disagreement_em_routing"), "small"),
         plan(experiment.but(size="big"), "small"),
         plan(experiment.but({"criterion.disagreement_on": "encoder"}), "small"),
         plan(experiment.but({"task.rebuild_batches": False}), "small"),  # on by default
@@ -75,8 +75,12 @@ def test_a_name_tells_the_choices_and_a_change_of_any_changes_the_key():
 
 
 def test_settings_reach_the_composed_recipe():
-    run = plan(Experiment("wmt14_en_de", size="big", method="both"), "paper", seed=3)
-    assert run.choices == {"size": "big", "method": "both"}
+    run = plan(
+        Experiment("wmt14_en_de", size="big", method="disagreement_em_routing"),
+        "paper",
+        seed=3,
+    )
+    assert run.choices == {"size": "big", "method": "disagreement_em_routing"}
     settings = {
         "model.encoder_embed_dim": 1024,
         "model.aggregation_encoder_layers": "1,2",
@@ -103,7 +107,7 @@ def test_coda_recipes_give_plain_baselines():
         size = "iwslt" if corpus == "iwslt14_de_en" else "base"
         run = plan(Experiment(corpus, size=size), scale)
         assert "coda" not in lookup(run.composed, "model._name")
-        assert lookup(run.composed, "model.cascade") == "none"
+        assert lookup(run.composed, "model.logits") == "none"
 
 
 def test_the_effective_batch_is_kept_whatever_the_number_of_gpus():
@@ -123,7 +127,7 @@ def test_a_list_can_be_a_setting_of_an_experiment_and_of_a_table():
     run = Choices("small").run(experiment, table, 1)
     assert lookup(run.composed, "optimization.update_freq") == [4] and run.batches == 4
     assert run.name == f"ptb.baseline.update_freq=4.lr=0.1+0.2.seed1.{run.key}"
-    words = steps.train(run, Place(Path("out"), Path("data"))).arguments
+    words = steps.train(run, Environment(Path("out"), Path("data"))).arguments
     assert "optimization.lr=[0.1,0.2]" in words
     base = plan(Experiment("ptb"), "small")
     same = {"optimization.lr": lookup(base.composed, "optimization.lr")}
@@ -135,7 +139,7 @@ def test_unknown_sizes_and_missing_scales_are_refused():
         plan(Experiment("ptb", size="huge"), "small")
     with pytest.raises(UserError, match="--scale small: probing has only paper, smoke"):
         plan(Experiment("probing", task="word_content"), "small")
-    with pytest.raises(UserError, match="nothing.yaml: no such file; method/ has all_three"):
+    with pytest.raises(UserError, match="nothing.yaml: no such file; method/ has"):
         plan(Experiment("ptb", method="nothing"), "small")
 
 

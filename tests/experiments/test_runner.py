@@ -12,19 +12,19 @@ import torch
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.places import ROOT
 from experiments import steps
-from experiments.corpora import CORPORA
 from experiments.experiments import Experiment
 from experiments.plan import Need, plan
 from experiments.process import _started_by_launch, exit_code, start_forked, start_logged
 from experiments.runner import Runner
-from experiments.steps import Place, data_folder
+from experiments.scales import CORPORA
+from experiments.steps import Environment, data_folder
 
 LOG = '{"epoch": 1, "ups": "2.0", "num_updates": "5"}\n' * 2
 
 
 @pytest.fixture
 def place(tmp_path):
-    return Place(out=tmp_path / "out", data=tmp_path / "data")
+    return Environment(out=tmp_path / "out", data=tmp_path / "data")
 
 
 @pytest.fixture

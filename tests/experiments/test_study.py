@@ -15,7 +15,7 @@ from experiments.draw_study import _look, draw_study
 from experiments.fill import Choices, Number
 from experiments.papers import PAPERS
 from experiments.printer import SMALL, SMOKE, lay_out
-from experiments.steps import Place, data_folder
+from experiments.steps import Environment, data_folder
 
 TABLE = PAPERS["study"]["translation"]
 CHOICES = Choices("smoke", (1, 2, 3))
@@ -35,7 +35,7 @@ def rows():
 
 @pytest.fixture
 def place(tmp_path):
-    return Place(out=tmp_path / "out", data=tmp_path / "data")
+    return Environment(out=tmp_path / "out", data=tmp_path / "data")
 
 
 @pytest.fixture

@@ -5,10 +5,10 @@ import pytest
 from diverse_mha.common.errors import OptionError, UserError
 from diverse_mha.common.places import CONFIGS
 from experiments import papers
-from experiments.corpora import CORPORA
 from experiments.experiments import Experiment, Figure, Table
 from experiments.measures import MEASURES
 from experiments.papers import PAPERS, choose_rows, find
+from experiments.scales import CORPORA
 
 TABLES = [item for items in PAPERS.values() for item in items.values() if isinstance(item, Table)]
 FIGURES = [item for items in PAPERS.values() for item in items.values() if isinstance(item, Figure)]

@@ -142,7 +142,7 @@ class Samples(FairseqDataset):
         return samples
 
 
-@pytest.mark.parametrize("task", ["translation", "diverse_translation", "sentence_classification"])
+@pytest.mark.parametrize("task", ["translation", "exact_translation", "sentence_classification"])
 @pytest.mark.parametrize("count", [3, 8, 10])
 def test_all_samples_are_read_and_in_training_no_other_batch_changes(task, count):
     """Whatever the subset is called: fairseq's Trainer asks for it in a way of its own."""
@@ -182,7 +182,7 @@ def test_an_example_that_is_too_long_is_named(kind):
 
 
 def test_validation_has_the_same_batches_each_time(monkeypatch):
-    task = TASK_REGISTRY["diverse_translation"].__new__(TASK_REGISTRY["diverse_translation"])
+    task = TASK_REGISTRY["exact_translation"].__new__(TASK_REGISTRY["exact_translation"])
     FairseqTask.__init__(task, argparse.Namespace(rebuild_batches=True))
     batches = task.get_batch_iterator(Samples(), max_tokens=4)
     assert not callable(batches.batch_sampler) and task.cfg.rebuild_batches
@@ -216,7 +216,7 @@ def test_a_nan_is_looked_for_in_the_forward_pass_alone():
         ("bleu", {"eval_bleu": False}, "--best-checkpoint-metric bleu: is measured with --eval"),
         ("loss", {"load_alignments": True}, "--load-alignments: has no effect with a criterion"),
         ("loss", {"_name": "masked_lm"}, "--task masked_lm: its checkpoints could not be read"),
-        ("bleu", {"_name": "diverse_translation", "eval_bleu": True}, None),
+        ("bleu", {"_name": "exact_translation", "eval_bleu": True}, None),
     ],
 )
 def test_what_would_cost_a_training_is_said_before_it(metric, task, message, tmp_path):
@@ -382,9 +382,9 @@ def test_a_name_that_omegaconf_would_fill_in_is_refused(monkeypatch):
 @pytest.mark.parametrize(
     ("arch", "task", "wanted"),
     [
-        ("transformer_lm_coda_tiny", "translation", "diverse_language_modeling"),
-        ("transformer_lm_disagree", "sentence_classification", "diverse_language_modeling"),
-        ("transformer_coda", "diverse_language_modeling", "diverse_translation"),
+        ("transformer_lm_coda_tiny", "translation", "exact_language_modeling"),
+        ("transformer_lm_disagree", "sentence_classification", "exact_language_modeling"),
+        ("transformer_coda", "exact_language_modeling", "exact_translation"),
         ("sentence_classifier", "language_modeling", "sentence_classification"),
     ],
 )

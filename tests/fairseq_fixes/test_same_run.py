@@ -59,7 +59,7 @@ def test_a_run_does_not_go_on_without_the_plugin_of_its_term(off):
 RUN = {
     "common": {"seed": 1, "bf16": True, "log_interval": 50, "user_dir": "a"},
     "model": {"_name": "transformer_disagree", "dropout": 0.1, "checkpoint_activations": False},
-    "task": {"_name": "diverse_translation", "data": "DATA", "source_lang": None},
+    "task": {"_name": "exact_translation", "data": "DATA", "source_lang": None},
     "criterion": {"_name": "with_diversity", "label_smoothing": 0.1, "hsic_weight": "0.0"},
     "optimization": {"lr": [0.004], "max_update": 100, "update_freq": [1]},
     "optimizer": {"_name": "adam", "adam_betas": "(0.9, 0.98)"},

@@ -17,8 +17,8 @@ METHODS = {
     "linear": {},
     "em": {"aggregation": "em-routing"},
     "simple": {"aggregation": "simple-routing"},
-    "mlp": {"cascade": "mlp"},
-    "residual": {"cascade": "residual"},
+    "mlp": {"logits": "mlp"},
+    "residual": {"logits": "residual"},
 }
 TERMS = {
     "disagreement": "subspace,position,output",

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PLUGIN = ROOT / "diverse_mha"
 
 TRAIN = """
---user-dir {plugin} --task diverse_translation --arch transformer_disagree_tiny
+--user-dir {plugin} --task exact_translation --arch transformer_disagree_tiny
 --encoder-embed-dim 32 --encoder-ffn-embed-dim 48 --decoder-embed-dim 32
 --decoder-ffn-embed-dim 48 --share-all-embeddings
 --criterion label_smoothed_cross_entropy_with_diversity --label-smoothing 0.1

@@ -95,7 +95,7 @@ def test_ctranslate2_scores_a_language_model_as_we_do(text, tmp_path):  # noqa: 
     "arch,said",
     [
         ("transformer_lm_disagree_wiki103", "--adaptive-softmax-cutoff"),
-        ("transformer_lm_coda_tiny", "its cascade is mlp"),
+        ("transformer_lm_coda_tiny", "--logits mlp"),
     ],
 )
 def test_ctranslate2_has_not_every_language_model(text, tmp_path, arch, said):  # noqa: F811

@@ -68,7 +68,7 @@ def test_a_term_of_ones_own_is_trained_on_and_logged(data, tmp_path):
 RECIPE = """
 common: {{user_dir: {user_dir}, cpu: true, log_format: simple, log_interval: 1}}
 checkpoint: {{no_save: true}}
-task: {{_name: diverse_translation, data: {data}}}
+task: {{_name: exact_translation, data: {data}}}
 dataset: {{max_tokens: 500, num_workers: 0, disable_validation: true}}
 criterion:
   {{_name: label_smoothed_cross_entropy_with_diversity, balance_weight: 0.5,

@@ -12,7 +12,7 @@ from tests.integration.test_commands import assert_same_parameters
 pytestmark = pytest.mark.integration
 
 TRAIN = """
---user-dir {plugin} --task diverse_language_modeling --tokens-per-sample 16
+--user-dir {plugin} --task exact_language_modeling --tokens-per-sample 16
 --decoder-embed-dim 32 --decoder-ffn-embed-dim 48 --decoder-layers 2 --decoder-attention-heads 4
 --optimizer nag --momentum 0.99 --clip-norm 0.1 --lr 0.1 --lr-scheduler cosine
 --warmup-updates 2 --warmup-init-lr 1e-7 --max-update 20 --max-tokens 128 --num-workers 0

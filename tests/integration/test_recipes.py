@@ -27,8 +27,8 @@ RECIPES = sorted(path.stem for path in CONFIGS.glob("*.yaml"))
 
 # What makes a recipe's model and data small; all else is trained as the recipe has it.
 SIDES = {
-    "diverse_translation": ("encoder", "decoder"),
-    "diverse_language_modeling": ("decoder",),
+    "exact_translation": ("encoder", "decoder"),
+    "exact_language_modeling": ("decoder",),
     "sentence_classification": ("encoder",),
 }
 SIZES = {"embed_dim": 16, "ffn_embed_dim": 32, "layers": 2, "attention_heads": 4}
@@ -46,7 +46,7 @@ def settings(recipe: str, data) -> list[str]:
     words = [f"task.data={data / FOLDERS[task]}", *ON_CPU]
     for side in SIDES[task]:
         words += [f"++model.{side}_{size}={value}" for size, value in SIZES.items()]
-    if task == "diverse_translation":
+    if task == "exact_translation":
         words += LANGUAGES
     if composed["lr_scheduler"]["_name"] == "polynomial_decay":  # one of another length is refused
         words.append("++lr_scheduler.total_num_update=4")
@@ -151,7 +151,7 @@ def test_a_copy_outside_the_clone_trains_in_two_real_processes(data, tmp_path):
     done = subprocess.run(
         [
             "bash", ROOT / "scripts/train.sh", "--processes", "2", "--config", "mine.yaml",
-            *settings("demo", data), "method=both", "optimization.max_update=2",
+            *settings("demo", data), "method=disagreement_em_routing", "optimization.max_update=2",
         ],
         cwd=tmp_path,
         env=os.environ | {"DIVERSE_MHA_PYTHON": sys.executable, "OMP_NUM_THREADS": "1"},

@@ -14,7 +14,7 @@ C, H, B, T = 6, 3, 2, 4
 
 def talking(seed: int | None = 5, **options):
     """A model whose maps are away from the identity, unless the seed is None."""
-    model = build_ours(cascade="talking-heads", **options)
+    model = build_ours(logits="talking-heads", **options)
     if seed is not None:
         torch.manual_seed(seed)
         for name, parameter in model.named_parameters():
@@ -113,10 +113,10 @@ def test_decoding_step_by_step_and_beams_are_the_full_pass():
 
 
 def test_options_of_the_cascades_do_not_go_with_it():
-    with pytest.raises(ValueError, match="--attention-noise 1.0 has no effect with --cascade talk"):
+    with pytest.raises(ValueError, match="--attention-noise 1.0 has no effect with --logits talk"):
         talking(attention_noise=1.0)
     with pytest.raises(ValueError, match=r"noise 1.0 .* and with any method if it is 0.0"):
-        build_ours("transformer_coda", cascade="talking-heads")
-    build_ours("transformer_coda", cascade="talking-heads", attention_noise=0.0)
+        build_ours("transformer_coda", logits="talking-heads")
+    build_ours("transformer_coda", logits="talking-heads", attention_noise=0.0)
     with pytest.raises(ValueError, match="num_heads is 0; expected a whole number, 1 or more"):
         TalkingHeads(0)

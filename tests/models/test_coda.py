@@ -13,9 +13,9 @@ QUIET = {"attention_noise": 0.0}
 # Zheng et al. 2021, Table 4.
 ABLATIONS = {
     "CODA": {},
-    "CODA-CS": {"cascade": "none"},
-    "RealFormer": {"cascade": "residual", "attention_noise": 0.0},
-    "Transformer": {"cascade": "none", "attention_noise": 0.0},
+    "CODA-CS": {"logits": "none"},
+    "RealFormer": {"logits": "residual", "attention_noise": 0.0},
+    "Transformer": {"logits": "none", "attention_noise": 0.0},
 }
 
 
@@ -195,7 +195,7 @@ def test_what_cannot_be_is_refused_by_name(message):
 @pytest.mark.parametrize("on", [("encoder",), ("cross",), ("decoder",), ("encoder", "cross")])
 @pytest.mark.parametrize("kind", ["none", "residual", "mlp", "talking-heads"])
 def test_logits_change_in_the_named_components_alone(kind, on):
-    options = {"cascade": kind, "logits_on": ",".join(on)}
+    options = {"logits": kind, "logits_on": ",".join(on)}
     if kind != "none":
         options["attention_noise"] = 0.0
     model = build_ours("transformer_coda", **options)
@@ -214,12 +214,12 @@ def test_logits_change_in_the_named_components_alone(kind, on):
     ("options", "said"),
     [
         ({"logits_on": "encoder,kross"}, "--logits-on encoder,kross: unknown 'kross'"),
-        ({"logits_on": "encoder", "cascade": "none", "attention_noise": 0.0}, "no effect"),
+        ({"logits_on": "encoder", "logits": "none", "attention_noise": 0.0}, "no effect"),
         (
             {"logits_on": "decoder", "decoder_layers": 1},
             "no attention of --logits-on decoder has two",
         ),
-        ({"cascade": "none", "cascade_form": "mean"}, "--cascade-form mean"),
+        ({"logits": "none", "cascade_form": "mean"}, "--cascade-form mean"),
     ],
 )
 def test_a_place_or_form_without_effect_is_refused(options, said):
@@ -229,7 +229,7 @@ def test_a_place_or_form_without_effect_is_refused(options, said):
 
 @pytest.mark.parametrize("kind", ["residual", "mlp"])
 def test_the_mean_equals_its_layers_written_out(kind):
-    options = {"cascade": kind, "cascade_form": "mean", "attention_noise": 0.0}
+    options = {"logits": kind, "cascade_form": "mean", "attention_noise": 0.0}
     model = build_ours("transformer_coda", encoder_layers=4, **options).double().eval()
     batch = toy_batch()
     _, extra = model(**batch["net_input"], return_head_states=("logits", "queries", "keys"))
@@ -251,7 +251,7 @@ def test_the_mean_equals_its_layers_written_out(kind):
 @pytest.mark.parametrize("on", [None, "cross", "decoder"])
 @pytest.mark.parametrize("kind", ["residual", "mlp"])
 def test_the_mean_decodes_step_by_step(kind, on):
-    options = {"cascade": kind, "cascade_form": "mean", "logits_on": on, "decoder_layers": 4}
+    options = {"logits": kind, "cascade_form": "mean", "logits_on": on, "decoder_layers": 4}
     model = build_ours("transformer_coda", attention_noise=0.0, **options).double().eval()
     batch = toy_batch(target_lengths=(5, 5, 5))
     with torch.no_grad():

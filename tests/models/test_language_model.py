@@ -173,9 +173,9 @@ REFUSED = {
     "--adaptive-softmax-cutoff 8,6: give rising": {"adaptive_softmax_cutoff": "8,6"},
     "--adaptive-softmax-cutoff six: give rising": {"adaptive_softmax_cutoff": "six"},
     "--adaptive-softmax-cutoff 0,6: give rising": {"adaptive_softmax_cutoff": "0,6"},
-    "--cascade mlp: leads from layer to layer, and no attention has two": {
+    "--logits mlp: leads from layer to layer, and no attention has two": {
         "decoder_layers": 1,
-        "cascade": "mlp",
+        "logits": "mlp",
     },
     "--scale-heads True: NormFormer scaling is not supported": {"scale_heads": True},
     "--no-decoder-final-norm has no effect without": {"no_decoder_final_norm": True},

@@ -168,7 +168,7 @@ REFUSED = {
     "--routing-softmax-over heads has no effect with --aggregation em-routing; it goes with": {
         "routing_softmax_over": "heads"
     },
-    "--cascade-depth 3 has no effect with --cascade none; it goes with mlp": {"cascade_depth": 3},
+    "--cascade-depth 3 has no effect with --logits none; it goes with mlp": {"cascade_depth": 3},
     "--routing-iterations 0: must be 1 or more": {"routing_iterations": 0},
     "--aggregation-encoder-layers 1,2 has no effect with --aggregation linear; .*-layers none": {
         "aggregation": "linear"

@@ -12,7 +12,7 @@ from tests.toy_classification import LABELS, build_classifier, toy_batch
 SEAMS = {
     "plain": {},
     "routing": {"aggregation": "em-routing", "aggregation_encoder_layers": "all"},
-    "cascade": {"cascade": "mlp"},
+    "cascade": {"logits": "mlp"},
     "queries": {"pooling": "queries", "classifier_layers": 3},
     "pre-norm": {"encoder_normalize_before": True},
     "drophead": {"drophead": 0.5},

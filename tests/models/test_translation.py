@@ -357,10 +357,10 @@ REFUSED = {
     "--adaptive-softmax-cutoff 8,200: give rising numbers from 1 to": {
         "adaptive_softmax_cutoff": "8,200"
     },
-    "--cascade residual: leads from layer to layer, and no attention has two; give more": {
+    "--logits residual: leads from layer to layer, and no attention has two; give more": {
         "encoder_layers": 1,
         "decoder_layers": 1,
-        "cascade": "residual",
+        "logits": "residual",
     },
     "--adaptive-input has no effect on translation": {"adaptive_input": True},
     "--char-inputs has no effect on translation": {"char_inputs": True},

@@ -17,9 +17,9 @@ VARIANTS = {
     "gate": {"aggregation": "headwise-gate", "aggregation_encoder_layers": "all"},
     "em-routing": {"aggregation": "em-routing", "aggregation_encoder_layers": "1"},
     "simple-routing": {"aggregation": "simple-routing", "aggregation_decoder_layers": "1"},
-    "mlp": {"cascade": "mlp", "attention_noise": 1.0},
-    "residual": {"cascade": "residual"},
-    "talking-heads": {"cascade": "talking-heads"},
+    "mlp": {"logits": "mlp", "attention_noise": 1.0},
+    "residual": {"logits": "residual"},
+    "talking-heads": {"logits": "talking-heads"},
     "scheduled": {"drophead": 0.1, "drophead_method": "scheduled"},
 }
 OTHERS = {

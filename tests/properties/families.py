@@ -25,8 +25,8 @@ def options(draw, family: str, layers: int = 2, fewest_heads: int = 1) -> dict:
         chosen[f"{side}_layers"] = layers
         if family != "lm":  # fairseq's always normalise before
             chosen[f"{side}_normalize_before"] = before
-    chosen["cascade"] = draw(st.sampled_from(["none", "residual", "mlp"]))
-    if chosen["cascade"] == "mlp":
+    chosen["logits"] = draw(st.sampled_from(["none", "residual", "mlp"]))
+    if chosen["logits"] == "mlp":
         chosen["cascade_depth"] = draw(st.integers(1, 2))
     chosen["aggregation"] = draw(st.sampled_from(["linear", "simple-routing", "em-routing"]))
     if chosen["aggregation"] != "linear":

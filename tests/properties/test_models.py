@@ -52,7 +52,7 @@ def test_the_order_of_heads_changes_nothing(family, data):
     options = data.draw(families.options(family, fewest_heads=2))
     options = {k: v for k, v in options.items() if not k.startswith(("aggregation", "routing"))}
     options.pop("cascade_depth", None)
-    options["cascade"] = data.draw(st.sampled_from(["none", "residual"]))
+    options["logits"] = data.draw(st.sampled_from(["none", "residual"]))
     heads = next(v for k, v in options.items() if k.endswith("attention_heads"))
     order = data.draw(st.permutations(range(heads)))
     chosen, sample = data.draw(families.terms()), families.batch(family, [5, 3, 4])

@@ -14,12 +14,12 @@ DISAGREEMENT = ["--disagreement", "subspace,position,output", "--disagreement-we
 CONTROLS = ["--hsic-weight", 1e-4, "--hsic-samples", 128, "--orthogonality-weight", 0.01]
 
 TRANSLATION = [
-    "--task", "diverse_translation", "--source-lang", "lm", "--target-lang", "qo",
+    "--task", "exact_translation", "--source-lang", "lm", "--target-lang", "qo",
     "--criterion", "label_smoothed_cross_entropy_with_diversity", "--label-smoothing", 0.1,
     "--share-all-embeddings", "--max-tokens", 400,
 ]  # fmt: skip
 LANGUAGE_MODEL = [
-    "--task", "diverse_language_modeling", "--tokens-per-sample", 32, "--max-tokens", 400,
+    "--task", "exact_language_modeling", "--tokens-per-sample", 32, "--max-tokens", 400,
     "--criterion", "cross_entropy_with_diversity", "--share-decoder-input-output-embed",
 ]  # fmt: skip
 CLASSIFICATION = [
@@ -27,7 +27,7 @@ CLASSIFICATION = [
     "--criterion", "sentence_classification_with_diversity",
 ]  # fmt: skip
 ADAPTIVE = [
-    "--task", "diverse_language_modeling", "--tokens-per-sample", 32, "--max-tokens", 400,
+    "--task", "exact_language_modeling", "--tokens-per-sample", 32, "--max-tokens", 400,
     "--criterion", "adaptive_loss_with_diversity", "--adaptive-softmax-cutoff", "100,300",
     "--adaptive-input", "--adaptive-input-cutoff", "100,300", "--tie-adaptive-weights",
 ]  # fmt: skip

@@ -14,10 +14,10 @@ _TERMS = (
 _SIDE = "--{0}-embed-dim 16 --{0}-ffn-embed-dim 24 --{0}-layers 2 --{0}-attention-heads 4"
 _ENCODER, _DECODER = _SIDE.format("encoder"), _SIDE.format("decoder")
 
-_TRANSLATION = f"""--task diverse_translation --source-lang src --target-lang tgt
+_TRANSLATION = f"""--task exact_translation --source-lang src --target-lang tgt
 --criterion label_smoothed_cross_entropy_with_diversity --label-smoothing 0.1
 --share-all-embeddings --max-tokens 64 --encoder-layerdrop 0.1 {_ENCODER} {_DECODER}"""
-_LANGUAGE_MODEL = f"--task diverse_language_modeling --tokens-per-sample 8 {_DECODER}"
+_LANGUAGE_MODEL = f"--task exact_language_modeling --tokens-per-sample 8 {_DECODER}"
 _CROSS_ENTROPY = f"{_LANGUAGE_MODEL} --criterion cross_entropy_with_diversity --max-tokens 64"
 _ADAPTIVE = f"""{_LANGUAGE_MODEL} --criterion adaptive_loss_with_diversity --max-tokens 64
 --adaptive-softmax-cutoff 8,14 --adaptive-softmax-factor 2 --adaptive-softmax-dropout 0.1"""

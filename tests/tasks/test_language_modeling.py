@@ -11,7 +11,7 @@ import diverse_mha
 diverse_mha.register()
 
 
-@pytest.mark.parametrize("name", ["language_modeling", "diverse_language_modeling"])
+@pytest.mark.parametrize("name", ["language_modeling", "exact_language_modeling"])
 @pytest.mark.parametrize(
     "length, window, sizes, refused",
     [

@@ -12,7 +12,7 @@ from diverse_mha.tasks.data_files import check_split, splits_in
 from diverse_mha.tasks.text import ExactResume
 
 
-@pytest.mark.parametrize("name", ["diverse_translation", "diverse_language_modeling"])
+@pytest.mark.parametrize("name", ["exact_translation", "exact_language_modeling"])
 def test_tasks_are_registered_and_rebuild_batches(name):
     assert TASK_REGISTRY[name].__module__.startswith("diverse_mha.")
     assert TASK_DATACLASS_REGISTRY[name]().rebuild_batches is True
@@ -21,33 +21,33 @@ def test_tasks_are_registered_and_rebuild_batches(name):
 def test_a_language_that_the_data_have_not_is_named(tmp_path):
     for language in ("de", "en"):
         (tmp_path / f"dict.{language}.txt").write_text("a 1\n")
-    config = TASK_DATACLASS_REGISTRY["diverse_translation"](
+    config = TASK_DATACLASS_REGISTRY["exact_translation"](
         data=f"{tmp_path}", source_lang="fr", target_lang="en"
     )
     message = r"holds no dict.fr.txt, but dict.de.txt, dict.en.txt; give the languages that it has"
     with pytest.raises(ValueError, match=message):
-        TASK_REGISTRY["diverse_translation"].setup_task(config)
+        TASK_REGISTRY["exact_translation"].setup_task(config)
     # analyze and its like, which read a checkpoint, have no such options.
     message = "holds no dict.fr.txt, .*; give data like those that the checkpoint was trained on$"
     with pytest.raises(ValueError, match=message):
-        TASK_REGISTRY["diverse_translation"].setup_task(config, from_checkpoint=True)
+        TASK_REGISTRY["exact_translation"].setup_task(config, from_checkpoint=True)
     config.source_lang = "False"  # as fairseq-hydra-train reads ``no``
     with pytest.raises(ValueError, match='a language in the recipe is no, .* quote it: "no"'):
-        TASK_REGISTRY["diverse_translation"].setup_task(config)
+        TASK_REGISTRY["exact_translation"].setup_task(config)
 
 
 @pytest.mark.parametrize(
     ("name", "there", "message"),
     [
         (
-            "diverse_translation",
+            "exact_translation",
             ["dict.txt", "train.idx"],
-            "holds no pair of languages, but train; give another, or --task diverse_language_mode",
+            "holds no pair of languages, but train; give another, or --task exact_language_model",
         ),
         (
-            "diverse_language_modeling",
+            "exact_language_modeling",
             ["dict.de.txt", "dict.en.txt"],
-            "holds no dict.txt, but dict.de.txt, dict.en.txt; .* or --task diverse_translation$",
+            "holds no dict.txt, but dict.de.txt, dict.en.txt; .* or --task exact_translation$",
         ),
     ],
 )
@@ -64,11 +64,11 @@ def test_data_of_the_other_task_are_told(name, there, message, tmp_path):
 )
 def test_a_damaged_dictionary_is_named(content, said, tmp_path):
     (tmp_path / "dict.txt").write_bytes(content)
-    config = TASK_DATACLASS_REGISTRY["diverse_language_modeling"](data=f"{tmp_path}")
+    config = TASK_DATACLASS_REGISTRY["exact_language_modeling"](data=f"{tmp_path}")
     with pytest.raises(
         ValueError, match=f"dict.txt: not a dictionary of fairseq's .{said}.*again$"
     ):
-        TASK_REGISTRY["diverse_language_modeling"].setup_task(config)
+        TASK_REGISTRY["exact_language_modeling"].setup_task(config)
 
 
 @pytest.mark.parametrize("combine", [True, False])

@@ -49,7 +49,7 @@ def test_errors_of_a_recipe_name_its_keys(option, key):
 
 
 def test_a_group_that_is_a_name_by_itself_is_looked_up():
-    job = launch.Job([], config=CONFIGS / "x.yaml", recipe={"criterion": "cross_entropyy"})
+    job = launch.Request([], config=CONFIGS / "x.yaml", recipe={"criterion": "cross_entropyy"})
     (said,) = recipe.unknown_names(job)
     assert said.startswith("criterion._name: there is no 'cross_entropyy'; the nearest are cross_e")
 
@@ -65,17 +65,17 @@ def test_a_method_that_does_not_exist_is_answered_with_all_that_do(monkeypatch):
 
 def test_groups_are_looked_for_where_hydra_looks():
     words = ["hydra.searchpath=[file:///mine]", "+extra=foo"]
-    recipe.check_added(launch.Job(words, config=CONFIGS / "demo.yaml"))
+    recipe.check_added(launch.Request(words, config=CONFIGS / "demo.yaml"))
     with pytest.raises(UserError, match="fairseq has no group extra"):
-        recipe.check_added(launch.Job(words[1:], config=CONFIGS / "demo.yaml"))
+        recipe.check_added(launch.Request(words[1:], config=CONFIGS / "demo.yaml"))
 
 
 @pytest.mark.parametrize("group, key", [("task", "source_lang"), ("dataset", "train_subset")])
 @pytest.mark.parametrize("value, word", [(False, "no"), (True, "yes")])
 def test_a_word_that_yaml_takes_for_false_is_to_be_quoted(group, key, value, word):
-    recipe_of = {"task": {"_name": "diverse_translation"}, "dataset": {"required_batch": True}}
+    recipe_of = {"task": {"_name": "exact_translation"}, "dataset": {"required_batch": True}}
     recipe_of[group][key] = value
-    job = launch.Job([], config=CONFIGS / "x.yaml", recipe=recipe_of)
+    job = launch.Request([], config=CONFIGS / "x.yaml", recipe=recipe_of)
     message = f'{group}.{key}: YAML reads its word as {value}; quote it, as in {key}: "{word}"'
     with pytest.raises(UserError, match=message):
         recipe.check_quoted(job)

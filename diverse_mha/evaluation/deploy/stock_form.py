@@ -13,6 +13,7 @@ from fairseq.models import ARCH_CONFIG_REGISTRY, MODEL_DATACLASS_REGISTRY, MODEL
 from omegaconf import OmegaConf
 
 from diverse_mha.common.errors import UserError
+from diverse_mha.common.options import flag
 from diverse_mha.models.config import SEAMS, seam_options, to_namespace
 from diverse_mha.models.language_model import DiverseLanguageModel
 from diverse_mha.models.translation import DiverseTransformer
@@ -44,8 +45,8 @@ def _stock_options(path: str, cfg: Any) -> tuple[dict, dict]:
         if not chosen.stock:
             stock_only = " or ".join(method.name for method in seam if method.stock)
             raise UserError(
-                f"{path}: its {seam.name} is {chosen.name}, which exists in this package "
-                f"alone; only models with {seam.name} {stock_only} can be exported"
+                f"{path}: {flag(seam.name)} {chosen.name} exists in this package alone; "
+                f"only models with {flag(seam.name)} {stock_only} can be exported"
             )
     ours = {"_name", "rebuild_batches", *(option.name for option in seam_options())}
     model, task = (

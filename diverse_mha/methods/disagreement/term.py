@@ -49,8 +49,8 @@ class DisagreementOptions:
         "without training on them",
     )
     disagreement_form: str = option(
-        "printed",
-        "form of the terms: printed (the paper's), or, not in the papers, separated by commas: "
+        "paper",
+        "form of the terms: paper, or, not in the papers, separated by commas: "
         "centred (cosines of vectors minus their mean over the batch), off-diagonal (mean over "
         "the pairs i != j) or squared (mean squared cosine over i != j: perpendicular heads "
         "are the optimum)",
@@ -94,23 +94,23 @@ class Disagreement(Term):
 
 
 def _parse_form(value: str, kinds: tuple[str, ...]) -> tuple[str, ...]:
-    """Read the form; none for the printed one.
+    """Read the form; none for the paper's.
 
     Raises:
         OptionError: for an unknown one, two that exclude each other, or one that a kind lacks.
     """
     option = "--disagreement-form"
-    form = parse_names(option, value, ("printed", *FORMS))
-    if "printed" in form and len(form) > 1 or {"squared", "off-diagonal"} <= set(form):
+    form = parse_names(option, value, ("paper", *FORMS))
+    if "paper" in form and len(form) > 1 or {"squared", "off-diagonal"} <= set(form):
         raise OptionError(
-            f"{option} {value}: printed goes with no other form, and squared is off the diagonal "
+            f"{option} {value}: paper goes with no other form, and squared is off the diagonal "
             "by itself; leave one out"
         )
-    form = tuple(name for name in form if name != "printed")
+    form = tuple(name for name in form if name != "paper")
     for kind in kinds:
         for name in form:
             if name not in _KINDS[kind].forms:
-                legal = ", ".join(("printed", *_KINDS[kind].forms))
+                legal = ", ".join(("paper", *_KINDS[kind].forms))
                 raise OptionError(
                     f"{option} {value}: --disagreement {kind} has no form {name!r}; "
                     f"choose from {legal}"

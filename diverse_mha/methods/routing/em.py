@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from diverse_mha.common.options import COUNT
-from diverse_mha.methods.routing.checks import check_votes
+from diverse_mha.methods.routing.votes import check_votes
 
 VARIANCE_FLOOR = 1e-6
 """Variances are kept at or above this, which also bounds the gradients."""

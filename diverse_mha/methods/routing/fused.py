@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from diverse_mha.common.first_order import first_order_only
-from diverse_mha.methods.routing.checks import check_votes
 from diverse_mha.methods.routing.chunks import ChunkedRouting
 from diverse_mha.methods.routing.kernel import KernelRouting
+from diverse_mha.methods.routing.votes import check_votes
 
 BACKENDS = ("auto", "kernel", "compiled", "chunked")
 

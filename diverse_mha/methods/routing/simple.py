@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from diverse_mha.common.options import COUNT
-from diverse_mha.methods.routing.checks import check_votes
+from diverse_mha.methods.routing.votes import check_votes
 
 SOFTMAX_OVER = ("capsules", "heads")
 

@@ -10,7 +10,7 @@ from omegaconf import OmegaConf
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.evaluation.deploy.stock_form import stock_state
-from diverse_mha.tasks.text import DiverseLanguageModelingConfig, DiverseTranslationConfig
+from diverse_mha.tasks.text import ExactLanguageModelingConfig, ExactTranslationConfig
 from tests.toy import SMALL, toy_batch, toy_task
 
 LM = {"decoder_embed_dim": 16, "decoder_ffn_embed_dim": 24, "decoder_attention_heads": 4}
@@ -36,7 +36,7 @@ MODELS = {
 def checkpoint(arch: str, options: dict) -> dict:
     """What fairseq loads of a training, with a model of ours in it."""
     config = MODEL_DATACLASS_REGISTRY[arch](**options)
-    task = DiverseLanguageModelingConfig if "_lm" in arch else DiverseTranslationConfig
+    task = ExactLanguageModelingConfig if "_lm" in arch else ExactTranslationConfig
     own = OmegaConf.structured(task(data="somewhere"))
     model = {k: v for k, v in vars(config).items() if not str(v).startswith("${")}
     cfg = OmegaConf.create(
@@ -82,19 +82,19 @@ def test_nothing_of_ours_and_nothing_of_the_training_is_left():
     )
 
 
-TALKING = {"cascade": "talking-heads"}
+TALKING = {"logits": "talking-heads"}
 GATED = {"aggregation": "headwise-gate", "aggregation_cross_layers": "all"}
 
 
 @pytest.mark.parametrize(
     "arch, options, message",
     [
-        ("transformer_routing", SMALL, "x.pt: its aggregation is em-routing, which exists"),
-        ("transformer_coda", SMALL, "x.pt: its cascade is mlp, .* only models with cascade none"),
-        ("transformer_disagree", SMALL | {"cascade": "residual"}, "x.pt: its cascade is residual"),
-        ("transformer_disagree", SMALL | TALKING, "x.pt: its cascade is talking-heads, which"),
-        ("transformer_disagree", SMALL | GATED, "x.pt: its aggregation is headwise-gate, which"),
-        ("transformer_lm_coda_tiny", LM, "x.pt: its cascade is mlp"),
+        ("transformer_routing", SMALL, "x.pt: --aggregation em-routing exists in"),
+        ("transformer_coda", SMALL, "x.pt: --logits mlp .* only models with --logits none"),
+        ("transformer_disagree", SMALL | {"logits": "residual"}, "x.pt: --logits residual"),
+        ("transformer_disagree", SMALL | TALKING, "x.pt: --logits talking-heads"),
+        ("transformer_disagree", SMALL | GATED, "x.pt: --aggregation headwise-gate"),
+        ("transformer_lm_coda_tiny", LM, "x.pt: --logits mlp"),
     ],
 )
 def test_what_fairseq_does_not_have_is_refused(arch, options, message):

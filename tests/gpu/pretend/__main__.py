@@ -23,8 +23,8 @@ from tests.properties import families
 COUNTED = [name for name in VARIANTS if not {"coda", "both"} & {name} and "em-" not in name]
 MORE_METHODS = {
     "gate": {"aggregation": "headwise-gate"},
-    "talking": {"cascade": "talking-heads"},
-    "noise": {"cascade": "mlp", "attention_noise": 1.0, "attention_dropout": 0.1},
+    "talking": {"logits": "talking-heads"},
+    "noise": {"logits": "mlp", "attention_noise": 1.0, "attention_dropout": 0.1},
     "drophead": {"drophead": 0.3, "dropout": 0.1},
     "normed": {"aggregation": "em-routing", "routing_pre_norm": True, "routing_post_norm": True},
 }

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.checks import CheckError
+from benchmarks.equality import CheckError
 from benchmarks.memory import TOO_LARGE
 from benchmarks.rounds import summarise
 from benchmarks.shapes import SHAPES

@@ -1,0 +1,50 @@
+"""Names that changed before the first release; our study's checkpoints and runs hold the old."""
+
+from argparse import Namespace
+from collections.abc import Mapping
+from contextlib import nullcontext
+from typing import Any
+
+from omegaconf import OmegaConf, open_dict
+
+#: By group of the configuration, the old name of an option and today's.
+OPTIONS = {"model": {"cascade": "logits"}}
+#: By group and option, an old value and today's.
+VALUES = {
+    ("task", "_name"): {
+        "diverse_translation": "exact_translation",
+        "diverse_language_modeling": "exact_language_modeling",
+    },
+    ("criterion", "disagreement_form"): {"printed": "paper"},
+}
+
+
+def renew(options: Any) -> None:
+    """Give the options in a checkpoint (its ``cfg``) today's names, in place."""
+    if not isinstance(options, Mapping):
+        return
+    for group, names in OPTIONS.items():
+        held = options.get(group)
+        held = vars(held) if isinstance(held, Namespace) else held
+        if isinstance(held, Mapping):
+            with open_dict(held) if OmegaConf.is_config(held) else nullcontext():
+                for old in names.keys() & held.keys():
+                    held[names[old]] = held.pop(old)
+    for (group, name), values in VALUES.items():
+        held = options.get(group)
+        if isinstance(held, Mapping) and held.get(name) in values:
+            held[name] = values[held[name]]
+
+
+def as_published(settings: Mapping[str, Mapping]) -> dict[str, dict]:
+    """Return settings with the old names, under which the published runs are found."""
+    settings = {group: dict(values) for group, values in settings.items()}
+    for group, names in OPTIONS.items():
+        back = {new: old for old, new in names.items()}
+        held = settings.get(group, {})
+        settings[group] = {back.get(name, name): value for name, value in held.items()}
+    for (group, name), values in VALUES.items():
+        back = {new: old for old, new in values.items()}
+        if (value := settings.get(group, {}).get(name)) in back:
+            settings[group][name] = back[value]
+    return settings

@@ -1,0 +1,40 @@
+"""Checkpoints and runs of the study have names of before the first release."""
+
+from argparse import Namespace
+
+import pytest
+from omegaconf import OmegaConf
+
+from diverse_mha.common.old_names import as_published, renew
+
+OLD = {
+    "task": {"_name": "diverse_translation", "data": "x"},
+    "model": {"_name": "transformer_coda", "cascade": "mlp"},
+    "criterion": {"disagreement_form": "printed", "hsic_weight": "0"},
+}
+NEW = {
+    "task": {"_name": "exact_translation", "data": "x"},
+    "model": {"_name": "transformer_coda", "logits": "mlp"},
+    "criterion": {"disagreement_form": "paper", "hsic_weight": "0"},
+}
+
+
+@pytest.mark.parametrize("structured", [False, True])
+def test_options_get_todays_names(structured):
+    options = OmegaConf.create(OLD)
+    OmegaConf.set_struct(options, structured)
+    renew(options)
+    assert options == NEW
+    renew(options)
+    assert options == NEW
+
+
+def test_a_namespace_within_and_missing_groups():
+    options = {"model": Namespace(cascade="none"), "task": None}
+    renew(options)
+    assert vars(options["model"]) == {"logits": "none"}
+    renew(Namespace(task="translation"))
+
+
+def test_the_published_runs_are_found_by_their_names():
+    assert as_published(NEW) == OLD and as_published({"task": {"data": "x"}})["task"] == {"data": "x"}
