@@ -1,9 +1,9 @@
 """Attention heads that differ usefully: four papers in one fairseq plugin.
 
-``--user-dir diverse_mha`` imports this package, which registers every architecture, task and
-criterion. Without fairseq (absent, or not importable on this Python) the tensor functions in
-``diverse_mha.methods`` and ``diverse_mha.measures`` still work; ``diverse-mha doctor`` says
-what is wrong.
+``--user-dir diverse_mha`` imports this package, which registers every architecture, task,
+criterion and optimiser. Without fairseq (absent, or not importable on this Python) the tensor
+functions in ``diverse_mha.methods`` and ``diverse_mha.measures`` still work; ``diverse-mha
+doctor`` says what is wrong.
 """
 
 import logging
@@ -27,7 +27,7 @@ logging.getLogger("fairseq.tasks.text_to_speech").addFilter(
 
 def register() -> None:
     """Register everything with fairseq, and mend what needs mending there. Harmless to repeat."""
-    from diverse_mha import criterions, models, tasks  # noqa: F401
+    from diverse_mha import criterions, models, optim, tasks  # noqa: F401
 
 
 # While the package is imported for ``python -m diverse_mha.x``, the command's name is -m.

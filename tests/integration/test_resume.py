@@ -65,6 +65,19 @@ def test_half_precision_goes_on_from_the_weights_in_float32(precision, data, tmp
     assert any(not torch.equal(p, p.to(half).float()) for p in masters)
 
 
+def test_fused_adam_goes_on_bit_for_bit_and_from_fairseqs_adam(data, tmp_path):
+    fused = ["--optimizer", "fused_adam"]
+    run = [words("transformer_coda", data, tmp_path / name, *SAVE, *fused) for name in "ab"]
+    last, _ = resume.whole_run(run[0], tmp_path / "a")
+    again, _ = resume.interrupted_run(run[1], tmp_path / "b", Fault("update", 5, "SIGKILL"))
+    assert resume.differences(last, again) == []
+    stock = words("transformer_coda", data, tmp_path / "c", "--max-update", 3)
+    resume.whole_run(stock, tmp_path / "c")
+    mixed, _ = resume.whole_run([*stock, *map(str, SAVE), *fused], tmp_path / "c")
+    for name, one in last["model"].items():
+        torch.testing.assert_close(one, mixed["model"][name], rtol=0, atol=1e-3)
+
+
 def test_a_finished_run_given_again_changes_nothing(data, tmp_path):
     run = words("transformer_coda", data, tmp_path, "--max-update", 3)
     before, _ = resume.whole_run(run, tmp_path)
