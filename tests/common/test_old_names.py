@@ -37,4 +37,6 @@ def test_a_namespace_within_and_missing_groups():
 
 
 def test_the_published_runs_are_found_by_their_names():
-    assert as_published(NEW) == OLD and as_published({"task": {"data": "x"}})["task"] == {"data": "x"}
+    assert as_published(NEW) == OLD and as_published({"task": {"data": "x"}})["task"] == {
+        "data": "x"
+    }
