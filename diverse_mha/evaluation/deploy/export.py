@@ -14,6 +14,7 @@ FORMATS = {
     "fairseq-args": "the same with its options as argparse.Namespace, for older "
     "fairseq and converters; torch from 2.6 on wants TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1 for it",
     "ctranslate2": "a folder for CTranslate2, with the subwords and a script that translates",
+    "transformers": "a folder for Hugging Face transformers (FSMT), with its tokenizer",
 }
 
 
@@ -31,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--data",
         metavar="DATA",
-        help="ctranslate2: the data the model was trained on (default: as the checkpoint says)",
+        help="not for fairseq: the data the model was trained on (default: as the checkpoint says)",
     )
     parser.add_argument(
         "--quantization",
@@ -59,7 +60,9 @@ def run(args: argparse.Namespace) -> int:
     if output.resolve() == Path(args.checkpoint).resolve():
         raise UserError(f"OUT {output}: is the checkpoint itself; give another name")
     import_plugin(args.user_dir)
-    if args.format == "ctranslate2":
+    if args.format == "transformers" and args.quantization is not None:
+        raise UserError("--quantization has no effect with --format transformers; leave it out")
+    if args.format in ("ctranslate2", "transformers"):
         return _convert(args, output)
     for option in ("data", "quantization"):
         if getattr(args, option) is not None:
@@ -75,6 +78,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _convert(args: argparse.Namespace, output: Path) -> int:
+    from diverse_mha.evaluation.deploy import fsmt
     from diverse_mha.evaluation.deploy.ctranslate import QUANTIZATIONS, convert
 
     if args.quantization not in (None, *QUANTIZATIONS):
@@ -87,6 +91,10 @@ def _convert(args: argparse.Namespace, output: Path) -> int:
     data = args.data or str(state["cfg"].task.data)
     if not Path(data).is_dir():
         raise UserError(f"{data}: no such data folder; give --data DATA")
+    if args.format == "transformers":
+        tokenizer = fsmt.convert(args.checkpoint, state, data, output)
+        print(f"{output}: {args.checkpoint} for transformers, {tokenizer}")
+        return 0
     convert(args.checkpoint, state, data, output, args.quantization)
     print(f"{output}: {args.checkpoint} for CTranslate2")
     return 0

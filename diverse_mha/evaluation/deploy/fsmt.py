@@ -1,0 +1,166 @@
+"""Models for Hugging Face transformers: ``diverse-mha export --format transformers``.
+
+FSMT is its class of fairseq's Transformer; parameters have fairseq's names behind ``model.``.
+"""
+
+import json
+import shutil
+import tempfile
+from argparse import Namespace
+from pathlib import Path
+
+import torch
+from fairseq.data import Dictionary
+from fairseq.data.data_utils import infer_language_pair
+
+from diverse_mha.common.errors import UserError
+from diverse_mha.common.options import flag
+from diverse_mha.common.processes import ended_in_order
+from diverse_mha.evaluation.deploy.prepared_text import Side, read_side
+from diverse_mha.evaluation.deploy.stock_form import stock_state
+
+# By option, the value that FSMT has; all others are refused.
+_ONLY = {
+    "encoder_normalize_before": False,
+    "decoder_normalize_before": False,
+    "layernorm_embedding": False,
+    "encoder_learned_pos": False,
+    "decoder_learned_pos": False,
+    "no_token_positional_embeddings": False,
+    "no_cross_attention": False,
+    "adaptive_softmax_cutoff": None,
+}
+_WIDTHS = ("decoder_embed_dim", "decoder_input_dim", "decoder_output_dim")
+_ACTIVATIONS = ("relu", "gelu", "tanh", "linear", "gelu_new", "silu")
+_NOT_PARAMETERS = ("version", "_float_tensor")  # last parts of names
+
+
+def _check(path: str, args: Namespace) -> None:
+    if args.task != "translation":
+        raise UserError(f"{path}: a language model; --format transformers is for translation")
+    given = {name: getattr(args, name, None) or value for name, value in _ONLY.items()}
+    differing = [name for name, value in _ONLY.items() if given[name] != value]
+    differing += [name for name in _WIDTHS if getattr(args, name) != args.encoder_embed_dim]
+    differing += [] if args.activation_fn in _ACTIVATIONS else ["activation_fn"]
+    if differing:
+        name = differing[0]
+        raise UserError(
+            f"{path}: {flag(name)} {getattr(args, name)}: FSMT of transformers has no such model; "
+            "use --format ctranslate2 or fairseq"
+        )
+
+
+def _config(args: Namespace, sizes: tuple[int, int]) -> dict:
+    config = {
+        "langs": [args.source_lang, args.target_lang],
+        "src_vocab_size": sizes[0],
+        "tgt_vocab_size": sizes[1],
+        "activation_function": args.activation_fn,
+        "d_model": args.encoder_embed_dim,
+        "max_position_embeddings": max(args.max_source_positions, args.max_target_positions),
+        "attention_dropout": args.attention_dropout,
+        "activation_dropout": args.activation_dropout,
+        "dropout": args.dropout,
+        "scale_embedding": not args.no_scale_embedding,
+        "tie_word_embeddings": args.share_all_embeddings,
+        "is_encoder_decoder": True,
+    }
+    for side in ("encoder", "decoder"):
+        config[f"{side}_ffn_dim"] = getattr(args, f"{side}_ffn_embed_dim")
+        config[f"{side}_layers"] = getattr(args, f"{side}_layers")
+        config[f"{side}_attention_heads"] = getattr(args, f"{side}_attention_heads")
+    return config
+
+
+def build(path: str, args: Namespace, parameters: dict, sizes: tuple[int, int]):
+    """Build ``FSMTForConditionalGeneration`` with a stock model's parameters."""
+    try:
+        from transformers import FSMTConfig, FSMTForConditionalGeneration
+    except ImportError:
+        raise UserError(
+            "--format transformers: needs transformers; pip install transformers "
+            "(or this package with [hub])"
+        ) from None
+    model = FSMTForConditionalGeneration(FSMTConfig(**_config(args, sizes)))
+    ours = {
+        f"model.{name}": value.float()
+        for name, value in parameters.items()
+        if name.rpartition(".")[2] not in _NOT_PARAMETERS
+    }
+    missing, unknown = model.load_state_dict(ours, strict=False)
+    missing = [name for name in missing if not name.endswith("embed_positions.weight")]
+    if missing or unknown:
+        raise UserError(f"{path}: parameter {(missing + unknown)[0]}: not of FSMT's model")
+    for side in (model.model.encoder, model.model.decoder):
+        positions = side.embed_positions
+        positions.make_weight(*positions.weight.shape, positions.padding_idx)
+    model.generation_config.update(
+        num_beams=5, max_length=200, early_stopping=True, length_penalty=1.0
+    )
+    return model.eval()
+
+
+def _vocabulary(words: Dictionary) -> dict[str, int]:
+    """Write subwords as FSMT does: the end of a word is marked, not its continuation."""
+    made = {}
+    for number, word in enumerate(words.symbols):
+        if number >= words.nspecial:
+            word = word.removesuffix("@@") if word.endswith("@@") else f"{word}</w>"
+        made[word] = number
+    return made
+
+
+def _write_tokenizer(
+    folder: Path, source: Side, languages: tuple[str, str], words: tuple[Dictionary, ...]
+) -> None:
+    for name, dictionary in zip(("vocab-src.json", "vocab-tgt.json"), words, strict=True):
+        text = json.dumps(_vocabulary(dictionary), ensure_ascii=False)
+        (folder / name).write_text(text, encoding="utf-8")
+    shutil.copy(source.segmenter["model"], folder / "merges.txt")
+    said = {"tokenizer_class": "FSMTTokenizer", "do_lower_case": source.tokeniser["lowercase"]}
+    said["langs"] = list(languages)
+    (folder / "tokenizer_config.json").write_text(json.dumps(said), encoding="utf-8")
+
+
+def convert(path: str, state: dict, data: str, output: Path) -> str:
+    """Write a folder that transformers loads; of subword-nmt's subwords with its tokenizer.
+
+    Args:
+        path: the checkpoint, for messages.
+        state: what fairseq loads from there.
+        data: the folder with the dictionaries.
+        output: the folder to make.
+
+    Returns:
+        What to say of the tokenizer.
+    """
+    stock = stock_state(path, state, namespace=True)
+    args = stock["args"]
+    _check(path, args)
+    if not getattr(args, "source_lang", None) or not getattr(args, "target_lang", None):
+        args.source_lang, args.target_lang = infer_language_pair(data)
+    languages = args.source_lang, args.target_lang
+    words = tuple(Dictionary.load(str(Path(data, f"dict.{code}.txt"))) for code in languages)
+    with torch.no_grad():
+        model = build(path, args, stock["model"], tuple(map(len, words)))
+    source, said = None, "with its tokenizer"
+    try:
+        source = read_side(data, args.source_lang)
+    except UserError as error:
+        said = f"without a tokenizer: {error}"
+    else:
+        if source.segmenter["method"] != "bpe" or source.segmenter["threshold"]:
+            source, said = None, "without a tokenizer: FSMT has subword-nmt's alone, no threshold"
+        elif not source.tokeniser["aggressive"]:
+            said += ", which splits words at hyphens; the data does not"
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with (
+        ended_in_order(),
+        tempfile.TemporaryDirectory(prefix=f".{output.name}.", dir=output.parent) as folder,
+    ):
+        made = Path(folder, "model")
+        model.save_pretrained(made)
+        if source is not None:
+            _write_tokenizer(made, source, languages, words)
+        made.rename(output)
+    return said
