@@ -1,4 +1,4 @@
-"""Prints the study's tables, as in docs/results.md, from the runs that are packed in results/."""
+"""Prints the study's tables from the runs that are packed in results/."""
 
 import argparse
 import csv
@@ -16,7 +16,8 @@ from experiments import packed
 from experiments.packed import Kept
 from experiments.study_tables import BY_SENTENCES, TABLES, Row, Rows
 
-RESULTS, PAGE, README = ROOT / "results", ROOT / "docs" / "results.md", ROOT / "README.md"
+RESULTS, SUMMARY = ROOT / "results", ROOT / "docs" / "results.md"
+DETAILS = RESULTS / "details.md"
 ARCHIVE, RUNS, CURVES = (RESULTS / name for name in ("runs.tar.xz", "runs.csv", "curves.csv"))
 REFERENCE = Path("multi30k/raw/test.en")  # below the folder of prepared corpora
 
@@ -65,11 +66,13 @@ def csvs(runs: Sequence[Kept], reference: Path) -> Iterator[tuple[Path, str]]:
 
 def show(folder: Path, name: str | None, check: bool, reference: Path) -> int:
     """Print one table or all, or what differs from them."""
-    runs, page, wrong = packed.read_runs(folder), PAGE.read_text(encoding="utf-8"), []
+    runs, wrong = packed.read_runs(folder), []
     for table in [name] if name else TABLES:
-        columns, lines = made(runs, table, page, reference)
+        page = SUMMARY if table == "summary" else DETAILS
+        text = page.read_text(encoding="utf-8")
+        columns, lines = made(runs, table, text, reference)
         if check:
-            wrong += differences(table, columns, lines)
+            wrong += [f"{page}: {table}: {said}" for said in differences(table, text, lines)]
         else:
             cells = ([label, *(cell or "" for cell in row)] for label, row in lines.items())
             print(f"**{table}**\n\n{markdown_table(columns, cells)}")
@@ -106,20 +109,16 @@ def read_table(text: str, head: str) -> tuple[list[str], dict[str, list[str]]]:
     return cells[0], {label: row for label, *row in cells[2:]}
 
 
-def differences(table: str, columns: Sequence[str], lines: Mapping[str, Row]) -> Iterator[str]:
-    """Name the cells of pages that are not as they were made; the README has some of a table."""
-    for page in (PAGE, README) if table == "to-the-end" else (PAGE,):
-        there, said = read_table(page.read_text(encoding="utf-8"), TABLES[table][0])
-        if lines.keys() != said.keys():
-            rows = ", ".join(sorted(lines.keys() ^ said.keys()))
-            yield f"{page}: {table}: rows on the page alone or of the runs alone: {rows}"
-        cells_by_column = zip(*said.values(), strict=True)
-        places = range(1, len(there)) if page == PAGE else map(columns.index, there[1:])
-        for column, place, cells in zip(there[1:], places, cells_by_column, strict=True):
-            for label, cell in zip(said, cells, strict=True):
-                ours = lines[label][place - 1] if label in lines else None
-                if ours is not None and not agree(table, column, ours, cell):
-                    yield f"{page}: {table}: {label}: {column}: {cell!r}, the runs say {ours!r}"
+def differences(table: str, page: str, lines: Mapping[str, Row]) -> Iterator[str]:
+    """Name the cells of a page that are not as they were made."""
+    columns, said = read_table(page, TABLES[table][0])
+    if lines.keys() != said.keys():
+        rows = ", ".join(sorted(lines.keys() ^ said.keys()))
+        yield f"rows on the page alone or of the runs alone: {rows}"
+    for label, cells in said.items():
+        for column, ours, cell in zip(columns[1:], lines.get(label, ()), cells, strict=False):
+            if ours is not None and not agree(table, column, ours, cell):
+                yield f"{label}: {column}: {cell!r}, the runs say {ours!r}"
 
 
 def agree(table: str, column: str, ours: str, said: str) -> bool:

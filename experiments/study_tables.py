@@ -1,10 +1,10 @@
-"""The tables of docs/results.md, made from the runs of the study, cell by cell as on the page."""
+"""The tables of the results, made from the runs of the study, cell by cell as on their pages."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import mean
 
-from diverse_mha.evaluation.comparison.inference import Difference, by_rows_and_seeds, holm
+from diverse_mha.evaluation.comparison.inference import Difference, by_rows_and_seeds, holm, welch
 from diverse_mha.evaluation.comparison.runs import accuracy
 from diverse_mha.evaluation.comparison.systems import System, compare_systems
 from diverse_mha.evaluation.comparison.tables import interval, p_value
@@ -60,19 +60,42 @@ def tested_nll(rows: Rows) -> dict[str, Row]:
     return tested(scores, 3, VALID_STEP)
 
 
+def compared(rows: Rows, reference: Path) -> Sequence[System]:
+    """Compare the rows with the first by BLEU and chrF over seeds and sentences."""
+    return compare_systems(
+        [
+            System(label, tuple(packed.scored(kept, reference) for kept in runs))
+            for label, runs in rows.items()
+        ]
+    )
+
+
 def tested_bleu(rows: Rows, reference: Path) -> dict[str, Row]:
     """Write by row the difference of BLEU over seeds and sentences, its corrected p, and chrF."""
     if not reference.is_file():
         return dict.fromkeys(rows, [None] * 3)
-    found = [
-        System(label, tuple(packed.scored(kept, reference) for kept in runs))
-        for label, runs in rows.items()
-    ]
     lines = {}
-    for one in compare_systems(found):
+    for one in compared(rows, reference):
         bleu = one.measures["BLEU"]
         cells = [difference(bleu.difference, 2), p_value(bleu.holm)] if lines else ["", ""]
         lines[one.name] = [*cells, f"{one.measures['chrF'].mean:.2f}"]
+    return lines
+
+
+def summary(rows: Rows, reference: Path, _: Mapping) -> dict[str, Row]:
+    """Make the short table: each row with intervals of its own, and what its test could find."""
+    bleu: dict[str, Row] = dict.fromkeys(rows, [None] * 2)
+    if reference.is_file():
+        for one in compared(rows, reference):
+            found = one.measures["BLEU"].difference
+            over_seeds = found is not None and found.over_seeds
+            least = f"{found.detectable:.1f}" if over_seeds else ""
+            bleu[one.name] = [difference(found, 2), least]
+    lines, base = {}, [kept.nll for kept in next(iter(rows.values()))]
+    for label, runs in rows.items():
+        loss = welch(base, [kept.nll for kept in runs], VALID_STEP) if lines else None
+        lines[label] = [str(len(runs)), average(runs, sacrebleu, 2), *bleu[label]]
+        lines[label].append(difference(loss, 3))
     return lines
 
 
@@ -181,8 +204,13 @@ def logic(rows: Rows, *_) -> dict[str, Row]:
     return lines
 
 
-#: By name: how the table begins on the page, its runs, and what makes it.
+#: By name: how the table begins on its page, its runs, and what makes it.
 TABLES = {
+    "summary": (
+        "| method | seeds |",
+        lambda k: k.table.name == "translation" and k.run.seed < 6,
+        summary,
+    ),
     "to-the-end": (
         "| method, to the end |",
         lambda k: k.table.name == "translation" and k.run.seed < 6,
@@ -195,7 +223,7 @@ TABLES = {
     ),
     "other-sets": ("| method, 2,532 other sentences |", lambda k: bool(k.more), other_sets),
     "ten-epochs": (
-        "| method |",
+        "| method | seed 1 |",
         lambda k: k.table.name == "translation-small" and not k.float32,
         ten_epochs,
     ),
@@ -205,4 +233,4 @@ TABLES = {
     "logic": ("| row, logic |", lambda k: k.table.name == "logic", logic),
 }
 #: Those whose differences of BLEU need the reference.
-BY_SENTENCES = ("to-the-end", "replication", "float32")
+BY_SENTENCES = ("summary", "to-the-end", "replication", "float32")

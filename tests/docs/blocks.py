@@ -30,7 +30,11 @@ class Command(NamedTuple):
 
 def pages() -> list[str]:
     """Every page with a block of commands, README first."""
-    paths = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    paths = [
+        ROOT / "README.md",
+        *sorted(ROOT.glob("docs/*.md")),
+        *sorted(ROOT.glob("results/*.md")),
+    ]
     return [str(path.relative_to(ROOT)) for path in paths if "\n```sh\n" in path.read_text()]
 
 

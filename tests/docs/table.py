@@ -25,7 +25,7 @@ PLACEHOLDERS = {
     "docs/classification.md": {
         "prepare-logic.sh --from FOLDER": "prepare-logic.sh --from published"
     },
-    "docs/results.md": {
+    "results/details.md": {
         "prepare-logic.sh --from FOLDER": "prepare-logic.sh --from published",
         # Tables of which the page runs no row at the smoke scale: there is nothing to collect.
         "--seeds 1,2,3,4,5 --collect": "--seeds 1,2,3,4,5 --dry-run",
@@ -140,7 +140,7 @@ GIVEN = {
         "runs/toy",
     ),
     "docs/performance.md": MULTI30K | {"runs/toy": "runs/toy"},
-    "docs/results.md": {"published": "published"},
+    "results/details.md": {"published": "published"},
 }
 
 

@@ -11,7 +11,7 @@ from tests.recipes import composed
 
 PAGES = pages()
 # Reports of what was measured: their trainings and benchmarks are those of the other pages.
-REPORTS = ("docs/performance.md", "docs/results.md")
+REPORTS = ("docs/performance.md", "results/details.md")
 
 
 def tier(page: str):

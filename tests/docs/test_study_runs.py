@@ -32,11 +32,11 @@ def test_pages_and_csv_files_say_what_the_runs_say(published, capsys):
 
 def test_a_changed_figure_is_found(published, monkeypatch, tmp_path, capsys):
     for name, old, new in (
-        ("PAGE", "| 40.89 41.85 41.03", "| 40.89 41.86 41.03"),
-        ("PAGE", "| +0.028 [+0.018, +0.037] |", "| +0.028 [+0.018, +0.038] |"),
-        ("PAGE", "| Pos., encoder | 40.59 | 39.87 |", "| Pos., encoder | 40.59 | 39.88 |"),
-        ("PAGE", "| RealFormer | 3 |", "| RealFormers | 3 |"),
-        ("README", "| Pos., encoder | 3 | 41.31 |", "| Pos., encoder | 3 | 41.32 |"),
+        ("DETAILS", "| 40.89 41.85 41.03", "| 40.89 41.86 41.03"),
+        ("DETAILS", "| +0.028 [+0.018, +0.037] |", "| +0.028 [+0.018, +0.038] |"),
+        ("DETAILS", "| Pos., encoder | 40.59 | 39.87 |", "| Pos., encoder | 40.59 | 39.88 |"),
+        ("DETAILS", "| RealFormer | 3 | 38", "| RealFormers | 3 | 38"),
+        ("SUMMARY", "| Pos., encoder | 3 | 41.31 |", "| Pos., encoder | 3 | 41.32 |"),
         ("RUNS", ",41.8538,", ",41.8539,"),
         ("CURVES", "4cbf94ab,1,251,7.638,", "4cbf94ab,1,251,7.639,"),
     ):
@@ -47,13 +47,13 @@ def test_a_changed_figure_is_found(published, monkeypatch, tmp_path, capsys):
     assert show.show(published, None, True, NOWHERE) == 1
     found = [line.removeprefix(f"{tmp_path}/") for line in capsys.readouterr().out.splitlines()]
     assert found == [
-        "results.md: to-the-end: rows on the page alone or of the runs alone: "
+        "results.md: summary: Pos., encoder: BLEU: '41.32', the runs say '41.31'",
+        "details.md: to-the-end: rows on the page alone or of the runs alone: "
         "RealFormer, RealFormers",
-        "results.md: to-the-end: Baseline: BLEU, each seed: '40.89 41.86 41.03 40.64 41.00', "
+        "details.md: to-the-end: Baseline: BLEU, each seed: '40.89 41.86 41.03 40.64 41.00', "
         "the runs say '40.89 41.85 41.03 40.64 41.00'",
-        "README.md: to-the-end: Pos., encoder: mean: '41.32', the runs say '41.31'",
-        "results.md: ten-epochs: Pos., encoder: seed 2: '39.88', the runs say '39.87'",
-        "results.md: ptb: HSIC: difference of loss (95 %): '+0.028 [+0.018, +0.038]', "
+        "details.md: ten-epochs: Pos., encoder: seed 2: '39.88', the runs say '39.87'",
+        "details.md: ptb: HSIC: difference of loss (95 %): '+0.028 [+0.018, +0.038]', "
         "the runs say '+0.028 [+0.018, +0.037]'",
         "runs.csv:3: sacrebleu: '41.8539', the runs say '41.8538'",
         "curves.csv:2: loss: '7.639', the runs say '7.638'",
@@ -104,7 +104,8 @@ def test_a_folder_without_runs_is_refused_and_what_is_no_run_of_the_study_named(
     assert show.show(some, None, True, NOWHERE) == 1
     said = capsys.readouterr().out
     assert "results/runs.tar.xz: ptb.hsic.seed1.00000000: is no run of the study\n" in said
-    assert "docs/results.md: ptb: rows on the page alone or of the runs alone: All three, " in said
+    said_of_rows = "ptb: rows on the page alone or of the runs alone: All three, "
+    assert f"results/details.md: {said_of_rows}" in said
 
 
 def test_their_tests_are_made_again_whatever_else_was_evaluated(published, tmp_path, capsys):
@@ -117,7 +118,7 @@ def test_their_tests_are_made_again_whatever_else_was_evaluated(published, tmp_p
     words += ["--seeds", "1,2,3"]
     assert cli.run(words) == 0, capsys.readouterr().out
     tests = json.loads((tmp_path / "small/tables/study-ptb.tests.json").read_text())["systems"]
-    by_label = rows(page("docs/results.md"), "| row, Penn Treebank |")
+    by_label = rows(page("results/details.md"), "| row, Penn Treebank |")
     for one in tests[1:]:
         for measure, column, p, digits in (
             ("perplexity", "difference of test (95 %)", "p", 2),
