@@ -107,4 +107,4 @@ evaluate hsic
 echo "[6/6] results"
 "$python" -m diverse_mha.training.quickstart "$data" \
     "baseline=$runs/baseline/test.json" "HSIC 1e-7=$runs/hsic/test.json"
-echo "Done in $((SECONDS - start)) s. Next: README.md, 'With your own recipe'."
+echo "Done in $((SECONDS - start)) s. Next: README.md, 'Train on your own sentence pairs'."

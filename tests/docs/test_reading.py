@@ -1,0 +1,72 @@
+"""Pages are short enough to read, and their links lead somewhere."""
+
+import re
+
+import pytest
+
+from tests.docs.blocks import ROOT
+
+#: Words a page, as ``wc -w`` counts them.
+WORDS = {
+    "README.md": 700,
+    "docs/README.md": 300,
+    "docs/results.md": 900,
+    "docs/study.md": 900,
+}
+TOTAL = 18_000
+LONGEST = 35  # words a sentence
+DECIMALS = 2  # figures such as 0.45 a paragraph, outside tables and code
+ALL = [page for folder in (".", "docs", "results") for page in sorted((ROOT / folder).glob("*.md"))]
+
+
+def text_of(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def paragraphs(text: str) -> list[str]:
+    """Give paragraphs and items of lists, without code, tables, headings and comments."""
+    text = re.sub(r"^```.*?^```$|<!--.*?-->|<img.*?>", "\n", text, flags=re.M | re.S)
+    text = re.sub(r"^(\||#| {4}).*$", "\n", text, flags=re.M)
+    text = re.sub(r"^ *([-*]|\d+\.) ", "\n", text, flags=re.M)
+    return [" ".join(part.split()) for part in re.split(r"\n\s*\n", text) if part.strip()]
+
+
+def sentences(paragraph: str) -> list[str]:
+    """Cut a paragraph after full stops, question marks and colons before a new sentence."""
+    plain = re.sub(r"\]\([^)]*\)|\*\*", "", paragraph).replace("et al.", "et al")
+    return re.split(r"(?<=[.?!:])\s+(?=[A-Z`\[(*\"])", plain)
+
+
+def anchors(text: str) -> set[str]:
+    """Give the anchors of a page's headings as GitHub makes them."""
+    heads = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S), re.M)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_a_page_is_within_its_budget(name):
+    assert len(text_of(name).split()) <= WORDS[name]
+
+
+def test_all_pages_together_are_within_theirs():
+    assert sum(WORDS.values()) <= TOTAL
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_a_sentence_is_short_and_a_paragraph_has_few_figures(name):
+    for paragraph in paragraphs(text_of(name)):
+        for sentence in sentences(paragraph):
+            assert len(sentence.split()) <= LONGEST, sentence
+        figures = re.findall(r"(?<![\w.])\d+\.\d+(?![\w.]*\d)", re.sub(r"`[^`]*`", "", paragraph))
+        assert len(figures) <= DECIMALS, paragraph
+
+
+@pytest.mark.parametrize("page", ALL, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_somewhere(page):
+    text = page.read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if not target.startswith("http"):
+            file, _, anchor = target.partition("#")
+            found = page.parent / file if file else page
+            assert found.exists(), target
+            assert not anchor or anchor in anchors(found.read_text(encoding="utf-8")), target
