@@ -12,6 +12,9 @@ WORDS = {
     "docs/README.md": 300,
     "docs/results.md": 900,
     "docs/study.md": 900,
+    "docs/performance.md": 900,
+    "docs/reliability.md": 900,
+    "docs/data.md": 900,
     "docs/which-method.md": 600,
 }
 TOTAL = 18_000
