@@ -18,10 +18,15 @@ WORDS = {
     "docs/which-method.md": 600,
     "CONTRIBUTING.md": 500,
     "docs/attention.md": 500,
+    "docs/classification.md": 500,
+    "docs/deploy.md": 500,
+    "docs/design.md": 900,
     "docs/equations.md": 1700,
     "docs/extending.md": 900,
     "docs/install.md": 500,
+    "docs/recipes.md": 900,
     "docs/options.md": 1800,
+    "docs/reproduce.md": 900,
 }
 TOTAL = 18_000
 LONGEST = 35  # words a sentence
