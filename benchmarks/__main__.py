@@ -37,14 +37,16 @@ def build_parser() -> argparse.ArgumentParser:
     """Declare the options."""
     parser = OneLineParser(
         prog=called("benchmark"),
-        description="Time training steps (forward, backward, Adam) of this package's methods "
-        "against fairseq's transformer (or transformer_lm) of the same shape. In each round "
-        "every variant does one step on the same synthetic batch. Prints a Markdown table; the "
-        "exit code is 1, and there is no figure, if a variant, in float32, does not compute what "
-        "it should.",
-        epilog="variants: "
-        + "; ".join(f"{name} = {v.text}" for name, v in VARIANTS.items())
-        + f"; at the shapes of language models {', '.join(LANGUAGE_MODEL_VARIANTS)}",
+        description="Measure the speed of training beside stock fairseq. In each round every "
+        "variant and fairseq's model of the same shape do one step (forward, backward, Adam) on "
+        "the same synthetic batch. Prints a Markdown table. If a variant computes wrong values in "
+        "float32, no figure is printed and the exit code is 1.",
+        epilog="variants (* also of language models):\n"
+        + "\n".join(
+            f"  {name + ' *' * (name in LANGUAGE_MODEL_VARIANTS):20} {v.text}"
+            for name, v in VARIANTS.items()
+        )
+        + "\n\nexample:\n  diverse-mha benchmark --shape base --variants plain,coda --rounds 20",
     )
     add_models(parser, variants=None)
     parser.add_argument(

@@ -24,13 +24,15 @@ def add_models(
     parser: argparse.ArgumentParser, variants: str | None, shapes: Iterable[str] = SHAPES
 ) -> None:
     """Declare ``--shape``, ``--variants`` with that default, ``--precision`` and ``--device``."""
-    parser.add_argument("--shape", default="small", choices=shapes, help="default: small")
+    parser.add_argument(
+        "--shape", default="small", choices=shapes, help="size of the model (default: small)"
+    )
     parser.add_argument(
         "--variants", default=variants, metavar="NAMES",
-        help=f"separated by commas, stock is always there (default: {variants or 'all'})",
+        help=f"comma list, beside stock (default: {variants or 'all'})",
     )  # fmt: skip
     parser.add_argument(
-        "--precision", default="fp32", choices=DTYPES, help="as fairseq's --fp16 and --bf16"
+        "--precision", default="fp32", choices=DTYPES, help="precision (default: fp32)"
     )
     add_device(parser)
 
@@ -47,9 +49,9 @@ def add_device(parser: argparse.ArgumentParser) -> None:
 
 def add_rounds(parser: argparse.ArgumentParser, rounds: int, warm_up: int) -> None:
     """Declare ``--rounds`` and ``--warm-up`` with these defaults, ``--seed`` and ``--threads``."""
-    add_number(parser, "rounds", rounds, "rounds that count")
-    add_number(parser, "warm-up", warm_up, "rounds before them", least=0)
-    add_number(parser, "seed", 1, "of all chance", least=0)
+    add_number(parser, "rounds", rounds, "rounds to measure")
+    add_number(parser, "warm-up", warm_up, "rounds before, not measured", least=0)
+    add_number(parser, "seed", 1, "random seed", least=0)
     add_number(parser, "threads", torch.get_num_threads(), "threads on the CPU")
 
 
@@ -61,7 +63,7 @@ def add_output(parser: argparse.ArgumentParser) -> None:
         return Path(name)
 
     parser.add_argument(
-        "--output", type=to_write, metavar="FILE.json", help="also write everything"
+        "--output", type=to_write, metavar="FILE.json", help="also write all measurements"
     )
 
 

@@ -47,13 +47,18 @@ def build_parser() -> argparse.ArgumentParser:
     """Declare the options."""
     parser = OneLineParser(
         prog=called("check-gpu"),
-        description="Say what a GPU does with this package: whether its results are the CPU's, "
-        "whether trainings resume and end, how fast they are beside fairseq, and a study as far "
-        "as the time goes. Writes report.md and report.json, and prints the first; the same "
-        "command goes on where it stopped. The exit code is 1 if something failed.",
+        description="Check results and speed on a GPU: whether results are the CPU's, whether "
+        "trainings resume, how fast they are beside fairseq, and a study as far as the time goes. "
+        "Writes report.md and report.json. Give the command again to go on. The exit code is 1 if "
+        "something failed.",
+        epilog="example:\n  diverse-mha check-gpu --minutes 60",
     )
     parser.add_argument(
-        "--minutes", type=float, default=60, metavar="N", help="to take at most (default: 60)"
+        "--minutes",
+        type=float,
+        default=60,
+        metavar="N",
+        help="minutes to take at most (default: 60)",
     )
     parser.add_argument(
         "--out", type=Path, default=Path("runs/check-gpu"), metavar="FOLDER",
@@ -64,11 +69,10 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--data", type=Path, metavar="FOLDER",
-        help="prepared corpora, of which the study takes Multi30k or puts it there (default: data; "
-        "a rehearsal makes its own)",
+        help="prepared corpora, for Multi30k (default: data; a rehearsal makes its own)",
     )  # fmt: skip
     parser.add_argument(
-        "--device", default="cuda", help="cuda, or cpu for a rehearsal in miniature (cuda)"
+        "--device", default="cuda", help="cuda, or cpu for a small rehearsal (cuda)"
     )
     return parser
 

@@ -35,20 +35,26 @@ class Command(NamedTuple):
 
 
 COMMANDS = {
-    "doctor": Command("doctor", "show versions and check that everything works here"),
-    "train": Command("training.launch", "train, in one process or several", True),
-    "learning-curve": Command("training.learning_curve", "draw runs against updates", True),
-    "average": Command("evaluation.averaging", "average checkpoints into one"),
+    "doctor": Command("doctor", "check that everything works on this machine"),
+    "train": Command("training.launch", "train a model, in one process or several", True),
+    "learning-curve": Command(
+        "training.learning_curve", "draw the validation curves of several runs", True
+    ),
+    "average": Command("evaluation.averaging", "average several checkpoints into one"),
     "evaluate": Command("evaluation.translation", "translate a test set and score it", True),
     "evaluate-lm": Command("evaluation.language_model", "score a language model", True),
     "evaluate-classifier": Command("evaluation.classifier", "score a classifier", True),
     "translate": Command("evaluation.deploy.translate", "translate plain text from standard input"),
     "export": Command("evaluation.deploy.export", "write a model for stock fairseq or CTranslate2"),
-    "analyze": Command("analysis.command", "score how much the heads of a checkpoint differ"),
-    "compare": Command("evaluation.compare", "test whether one method beats another"),
-    "reproduce": Command("experiments.command", "run a table of the papers", in_clone=True),
-    "benchmark": Command("benchmarks.__main__", "time training beside stock fairseq", True, True),
-    "check-gpu": Command("benchmarks.gpu", "say in one report what a GPU does", True, True),
+    "analyze": Command("analysis.command", "measure how much the heads of a checkpoint differ"),
+    "compare": Command("evaluation.compare", "test whether a difference is larger than chance"),
+    "reproduce": Command(
+        "experiments.command", "train and print a table of the papers", in_clone=True
+    ),
+    "benchmark": Command(
+        "benchmarks.__main__", "measure the speed of training beside stock fairseq", True, True
+    ),
+    "check-gpu": Command("benchmarks.gpu", "check results and speed on a GPU", True, True),
     "options": Command("training.show_options", "show the options of models, criterions and tasks"),
     "path": Command("training.user_dir", "print the folder to give to fairseq's --user-dir"),
 }
@@ -60,7 +66,8 @@ def build_parser(chosen: str | None = None) -> argparse.ArgumentParser:
         prog="diverse-mha",
         description="Tools around the diverse_mha plugin for fairseq. fairseq's own "
         "commands work too, with --user-dir $(diverse-mha path).",
-        epilog="'diverse-mha COMMAND --help' shows the options of a command.",
+        epilog="'diverse-mha COMMAND --help' shows a command's options.\n\nexample:\n"
+        "  diverse-mha analyze runs/baseline/checkpoint_best.pt data/multi30k/bin",
     )
     parser.add_argument("--version", action="version", version=f"diverse-mha {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)

@@ -95,7 +95,9 @@ def examine() -> Iterator[Item]:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``diverse-mha doctor``."""
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
-    parser.epilog = "The exit code is 1 if something that is needed failed."
+    parser.epilog = (
+        "The exit code is 1 if something that is needed failed.\n\nexample:\n  diverse-mha doctor"
+    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -37,58 +37,59 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``diverse-mha reproduce``."""
     parser.allow_abbrev = False
     parser.epilog = (
-        "Examples: diverse-mha reproduce --list; diverse-mha reproduce li2018 table-1 --scale "
-        "smoke; diverse-mha reproduce all --scale smoke. An interrupted command goes on when it "
-        "is given again; runs that tables share are trained once."
+        "Give an interrupted command again to go on. Tables share their trainings.\n\n"
+        "examples:\n"
+        "  diverse-mha reproduce --list\n"
+        "  diverse-mha reproduce li2018 table-1 --scale small --seeds 1,2,3"
     )
     parser.add_argument("paper", nargs="?", help=f"{', '.join(PAPERS)}, or all")
     parser.add_argument("table", nargs="?", help="such as table-1 or figure-3, or all")
     parser.add_argument("--list", action="store_true", help="list all tables and figures")
     parser.add_argument(
         "--scale",
-        help="smoke (the demo corpus, to see that it runs), small (Multi30k, Penn Treebank, "
-        "logic) or paper (the real thing)",
+        help="smoke (tiny, to see that it runs), small (Multi30k, Penn Treebank, logic) or paper "
+        "(the paper's corpora)",
     )
     add_user_dir(parser)
-    parser.add_argument("--rows", metavar="NAMES", help="only these rows, separated by commas")
-    parser.add_argument("--seeds", default="1", metavar="N,N", help="seeds (default: 1)")
-    parser.add_argument(
-        "--collect", action="store_true", help="train nothing: the table of what is finished"
+    what = parser.add_argument_group("what to run")
+    what.add_argument("--rows", metavar="NAMES", help="only these rows, separated by commas")
+    what.add_argument("--seeds", default="1", metavar="N,N", help="random seeds (default: 1)")
+    what.add_argument(
+        "--collect", action="store_true", help="train nothing; print what is finished"
     )
-    parser.add_argument("--dry-run", action="store_true", help="print the commands, run nothing")
-    parser.add_argument(
-        "--out", type=Path, metavar="FOLDER", help="where everything goes (runs/reproduce)"
+    what.add_argument("--dry-run", action="store_true", help="print the commands, run nothing")
+    where = parser.add_argument_group("where to run it")
+    where.add_argument(
+        "--out", type=Path, metavar="FOLDER", help="runs and tables (runs/reproduce)"
     )
     text = (
-        "GPUs to train on at most, 0 for the CPU; a run takes as many as can share the batches of "
-        "its updates (default: those here, or named by CUDA_VISIBLE_DEVICES; with --dry-run at "
-        f"the paper's scale {PAPER_GPUS})"
+        "GPUs to train on at most, 0 for the CPU (default: all, or those of CUDA_VISIBLE_DEVICES; "
+        f"with --dry-run at the paper's scale {PAPER_GPUS})"
     )
-    add_number(parser, "gpus", None, text, least=0)
-    text = "runs side by side, which share the cores evenly (default: 1)"
-    add_number(parser, "jobs", None, text)
-    parser.add_argument(
+    add_number(where, "gpus", None, text, least=0)
+    add_number(where, "jobs", None, "trainings at a time; they share the cores (default: 1)")
+    where.add_argument(
         "--data", type=Path, metavar="FOLDER", help="prepared corpora (data; smoke: in --out)"
     )
-    text = "corpora as downloaded, in it or in folders named as those of --data"
-    parser.add_argument("--from", type=Path, dest="local", metavar="FOLDER", help=text)
-    add_number(parser, "updates", None, "updates of every training, for a trial")
-    parser.add_argument(
+    text = "downloaded corpora, directly in it or in folders named as in --data"
+    where.add_argument("--from", type=Path, dest="local", metavar="FOLDER", help=text)
+    training = parser.add_argument_group("training")
+    add_number(training, "updates", None, "updates of every training, for a trial")
+    training.add_argument(
         "--tune",
         action="append",
         default=[],
         metavar="KEY=VALUE,VALUE",
-        help="choose a setting of every row on validation; the next --tune is tried at the best of "
-        "this one (lr, dropout, or any key of the recipe)",
+        help="tune lr, dropout or any key of the recipe on validation, for each row; the next "
+        "--tune starts from the best value of this one",
     )
-    parser.add_argument(
+    training.add_argument(
         "--tuned", type=Path, metavar="FILE", help="train each row at the best that --tune wrote"
     )
-    parser.add_argument(
+    training.add_argument(
         "--bf16",
         action=argparse.BooleanOptionalAction,
-        help="train in bfloat16, which is faster on GPUs and on processors with arithmetic for "
-        "it, or in float32 (default: as each recipe says)",
+        help="train in bfloat16 or in float32 (default: as each recipe says)",
     )
 
 

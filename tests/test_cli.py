@@ -25,6 +25,7 @@ def test_every_command_has_help(capsys):
         assert code == 0
         shown = capsys.readouterr().out
         assert re.match(rf"usage: diverse-mha {name}\b", shown), shown
+        assert re.search(rf"\nexamples?:\n  (fairseq-train|diverse-mha {name})\b", shown), shown
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,9 @@ LIBRARIES = {"matplotlib": "matplotlib", "sklearn": "scikit-learn", "jinja2": "j
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the subcommand."""
+    parser.epilog = (
+        "example:\n  diverse-mha analyze runs/mine/checkpoint_best.pt data/mine/bin --output heads"
+    )
     parser.add_argument(
         "checkpoints",
         nargs="+",
@@ -77,10 +80,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-attention",
         action="store_true",
-        help="draw no attention maps, which are many where layers and heads are",
+        help="draw no attention maps, of which there is one a head",
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
-    parser.add_argument("--cpu", action="store_true", help="stay on the CPU")
+    parser.add_argument("--cpu", action="store_true", help="use the CPU only")
     add_user_dir(parser)
 
 

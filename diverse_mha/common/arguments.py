@@ -10,8 +10,20 @@ from typing import NoReturn
 from diverse_mha.common.errors import UserError
 
 
+class _Help(argparse.HelpFormatter):
+    """Help whose indented lines, the examples, are not wrapped."""
+
+    def _fill_text(self, text, width, indent):
+        fill = super()._fill_text
+        lines = text.split("\n")
+        return "\n".join(n if n.startswith(" ") else fill(n, width, indent) for n in lines)
+
+
 class OneLineParser(argparse.ArgumentParser):
     """A parser whose errors are one line, like all others of the commands."""
+
+    def __init__(self, **options):
+        super().__init__(**{"formatter_class": _Help} | options)
 
     def error(self, message: str) -> NoReturn:
         """Raise a :class:`UserError` with the message."""

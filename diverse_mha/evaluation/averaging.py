@@ -157,18 +157,20 @@ def average_checkpoints(paths: Sequence[str | Path]) -> dict:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``diverse-mha average``."""
+    parser.epilog = (
+        "example:\n  diverse-mha average runs/mine --last 5 --output runs/mine/averaged.pt"
+    )
     parser.add_argument(
         "inputs", nargs="+", metavar="CKPT", help="checkpoint files; with --last, one folder"
     )
     parser.add_argument("--output", "-o", required=True, help="the averaged checkpoint to write")
     parser.add_argument(
-        "--last", type=int, metavar="N", help="average the newest N checkpoints of the folder"
+        "--last", type=int, metavar="N", help="average the newest N checkpoints of the folder CKPT"
     )
     parser.add_argument(
         "--by",
         choices=["epoch", "update"],
-        help="with --last: count checkpoint<N>.pt, or checkpoint_<epoch>_<updates>.pt "
-        "(default: epoch)",
+        help="with --last: which checkpoints, those of epochs or of updates (default: epoch)",
     )
 
 

@@ -29,8 +29,9 @@ def build_parser() -> argparse.ArgumentParser:
     parser = evaluation_parser(
         "evaluate-classifier",
         "Classify the splits of a data set and report the accuracy of each.",
-        "Writes one JSON file: for every split its examples, accuracy, the share of its "
-        "most frequent class, and the accuracy of every group (--accuracy-by).",
+        "Writes a JSON file with the examples, accuracy and most frequent class of each split, "
+        "and the accuracy of each group (--accuracy-by).\n\nexample:\n"
+        "  diverse-mha evaluate-classifier runs/logic/checkpoint_best.pt data/logic/bin",
         model="the model, a checkpoint of task sentence_classification",
         data="the data that a script of data-prep made",
         output="accuracy",
@@ -43,7 +44,7 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="FOLDER",
         help="folder of the data that sorts examples into groups (default: as in training)",
     )
-    add_number(parser, "batch-size", 256, "examples")
+    add_number(parser, "batch-size", 256, "examples in a batch")
     add_user_dir(parser)
     return parser
 

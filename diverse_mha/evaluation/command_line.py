@@ -50,10 +50,9 @@ def evaluation_parser(
         "--output",
         type=Path,
         metavar="FILE.json",
-        help=f"default: CHECKPOINT.{output}.json beside the checkpoint; needed where a result with "
-        "other settings has that name",
+        help=f"result (default: CHECKPOINT.{output}.json; required if that has other settings)",
     )
-    parser.add_argument("--cpu", action="store_true", help="leave GPUs alone")
+    parser.add_argument("--cpu", action="store_true", help="use the CPU only")
     return parser
 
 

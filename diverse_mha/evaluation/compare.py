@@ -26,43 +26,45 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``diverse-mha compare``."""
     parser.allow_abbrev = False
     parser.epilog = (
-        "Methods, each with a run a seed: diverse-mha compare --baseline runs/base-seed* --system "
-        "runs/hsic-seed* --system Sub.=runs/sub1,runs/sub2. A run is a folder with an evaluation "
-        "in it, a checkpoint that was evaluated, the JSON file of an evaluation, or, with "
-        "--reference, translations. Scores of another program: diverse-mha compare --scores "
-        "base=a1.txt,a2.txt --scores mine=b1.txt,b2.txt. Two translations by themselves: "
-        "sacrebleu REF -i A B -m bleu --paired-bs."
+        "A RUN is a folder with an evaluation, an evaluated checkpoint, the JSON file of an "
+        "evaluation, or, with --reference, a file of translations. Give one run a seed.\n\n"
+        "examples:\n"
+        "  diverse-mha compare --baseline runs/base-seed* --system runs/hsic-seed*\n"
+        "  diverse-mha compare --scores base=a1.txt,a2.txt --scores mine=b1.txt,b2.txt\n"
+        "  sacrebleu REF -i A B -m bleu --paired-bs    # two translations"
     )
-    parser.add_argument(
+    what = parser.add_argument_group("what to compare")
+    what.add_argument(
         "--baseline", nargs="+", metavar="[NAME=]RUN", help="runs of the method to compare with"
     )
-    parser.add_argument(
+    what.add_argument(
         "--system", nargs="+", action="append", metavar="[NAME=]RUN",
         help="runs of another method; may be given several times",
     )  # fmt: skip
-    parser.add_argument(
+    what.add_argument(
         "--scores", nargs="+", action="append", metavar="NAME=FILE",
-        help="files of a number a line, such as COMET of each sentence, a file a seed; once for "
-        "each system, the baseline first",
+        help="scores of another program, one number a sentence and line, one file a seed; once "
+        "for each system, the baseline first",
     )  # fmt: skip
-    parser.add_argument(
+    what.add_argument(
         "--result", metavar="NAME",
-        help="of a run with several results take that whose name holds this, such as avg "
+        help="which result of a run that has several: one whose name contains NAME "
         "(default: the newest of the best checkpoint)",
     )  # fmt: skip
-    parser.add_argument(
-        "--reference", metavar="REF", help="plain text, untouched (default: their evaluation's)"
+    statistics = parser.add_argument_group("statistics")
+    statistics.add_argument(
+        "--reference", metavar="REF", help="plain-text reference (default: the evaluation's)"
     )
-    parser.add_argument(
+    statistics.add_argument(
         "--tokenize", metavar="NAME",
-        help="sacreBLEU's tokeniser (default: their evaluation's; of translations 13a)",
+        help="sacreBLEU's tokeniser (default: the evaluation's, or 13a for translations)",
     )  # fmt: skip
     text = f"draws of the bootstrap (default: {RESAMPLES:,})"
-    add_number(parser, "resamples", None, text, least=100)
-    add_number(parser, "seed", None, f"of the resampling (default: {SEED})")
+    add_number(statistics, "resamples", None, text, least=100)
+    add_number(statistics, "seed", None, f"random seed of the bootstrap (default: {SEED})")
     parser.add_argument(
         "--output", type=Path, metavar="FILE.json",
-        help="also write the results, also as FILE.md, FILE.csv and FILE.tex",
+        help="also write the results, and FILE.md, FILE.csv and FILE.tex",
     )  # fmt: skip
 
 

@@ -50,15 +50,16 @@ def build_parser() -> argparse.ArgumentParser:
     """Build the parser of the command line."""
     parser = evaluation_parser(
         "evaluate-lm",
-        "Loss and perplexity of a language model. "
+        "Score a language model by loss and perplexity. "
         "Options that are not listed go to fairseq-eval-lm; give them after data_bin.",
-        "Writes FILE.json with loss, perplexity, number of tokens and versions.",
+        "Writes FILE.json with loss, perplexity, number of tokens and versions.\n\nexample:\n"
+        "  diverse-mha evaluate-lm runs/ptb/checkpoint_best.pt data/ptb/bin",
         model="the model",
         data="the data that fairseq-preprocess made",
         output="SUBSET",
     )
-    parser.add_argument("--subset", default="test", help="what to score (default: test)")
-    text = "tokens of a block that are context only"
+    parser.add_argument("--subset", default="test", help="split of data_bin (default: test)")
+    text = "tokens at the start of a block that are context and not scored"
     add_number(parser, "context-window", 0, text, least=0)
     text = "tokens in a block, context included (default: as in training)"
     add_number(parser, "tokens-per-sample", None, text)

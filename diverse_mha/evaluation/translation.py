@@ -52,56 +52,64 @@ def build_parser() -> argparse.ArgumentParser:
     """Build the parser of the command line."""
     parser = evaluation_parser(
         "evaluate",
-        "Translate with beam search; score with tokenised BLEU and with sacreBLEU. "
+        "Translate a test set with beam search, and score it with tokenised BLEU and sacreBLEU. "
         "Options that are not listed go to fairseq-generate; give them after data_bin.",
         "Writes FILE.json with both scores, FILE.hyp.tok (tokenised translations) and "
-        "FILE.hyp.detok (plain text).",
+        "FILE.hyp.detok (plain text).\n\nexample:\n"
+        "  diverse-mha evaluate runs/mine/checkpoint_best.pt data/mine/bin --beam 5",
         model="the model; several joined by ':' form an ensemble",
         data="the data that fairseq-preprocess made",
         output="SUBSET",
     )
-    parser.add_argument("--subset", help="what to translate (default: test)")
-    parser.add_argument(
+    text = parser.add_argument_group("what to translate")
+    text.add_argument("--subset", help="split of data_bin (default: test)")
+    text.add_argument(
         "--source",
         type=Path,
         metavar="FILE",
-        help="translate this plain text instead of a subset; data_bin is one that data-prep made",
+        help="plain text to translate instead of a subset; data_bin must be made by data-prep",
     )
-    parser.add_argument(
+    text.add_argument(
         "--reference", type=Path, metavar="FILE", help="with --source: its translation"
     )
-    parser.add_argument(
+    text.add_argument(
         "--target-lang",
         metavar="LANG",
-        help="default: what the model was trained to translate into, if it is one of data_bin's",
+        help="target language (default: the model's, if data_bin has it)",
     )
-    add_beam_arguments(parser)
-    parser.add_argument(
-        "--raw-reference", type=Path, metavar="FILE", help="default: data_bin/../raw/SUBSET.LANG"
+    add_beam_arguments(parser.add_argument_group("search"))
+    scoring = parser.add_argument_group("scoring")
+    scoring.add_argument(
+        "--raw-reference",
+        type=Path,
+        metavar="FILE",
+        help="plain-text reference, for sacreBLEU (default: data_bin/../raw/SUBSET.LANG)",
     )
-    parser.add_argument(
-        "--tok-reference", type=Path, metavar="FILE", help="default: data_bin/../tok/SUBSET.LANG"
+    scoring.add_argument(
+        "--tok-reference",
+        type=Path,
+        metavar="FILE",
+        help="tokenised reference, for tokenised BLEU (default: data_bin/../tok/SUBSET.LANG)",
     )
-    parser.add_argument(
+    scoring.add_argument(
         "--post-process",
         choices=["auto", "subword_nmt", "sentencepiece", "none"],
         default="auto",
-        help="the subwords to undo (default: as data_bin/corpus.json says, else what the "
-        "target dictionary shows)",
+        help="kind of subwords to join (default: as data_bin/corpus.json or the target "
+        "dictionary says)",
     )
-    parser.add_argument(
+    scoring.add_argument(
         "--moses-language",
         metavar="LANG",
-        help="whose rules the detokeniser follows (default: as data_bin/corpus.json says the "
-        "text was tokenised, else the target language)",
+        help="language of the detokeniser's rules (default: as in data_bin/corpus.json, else the "
+        "target language)",
     )
-    parser.add_argument(
+    scoring.add_argument(
         "--lowercase",
         action="store_true",
-        help="compare without case, as is always done where data_bin/corpus.json says that the "
-        "text was lower-cased; the signature says so",
+        help="ignore case; always so if data_bin/corpus.json says that the text was lower-cased",
     )
-    parser.add_argument(
+    scoring.add_argument(
         "--compound-split",
         action="store_true",
         help="also score with hyphenated words split, as Vaswani et al. 2017 and Zheng et al. "

@@ -37,22 +37,20 @@ USAGE = """\
 usage: {train} [--processes N] DATA [options of fairseq-train]
        {train} [--processes N] --config FILE.yaml [key=value ...]
 
-Trains with fairseq and this plugin. The first form passes all its options on to
-fairseq-train, the second hands the file and the key=value pairs to
-fairseq-hydra-train (task.data=DATA gives the data folder).
+Trains a model with fairseq and this plugin. The first form takes the options of
+fairseq-train. The second takes a recipe, and key=value to change it; task.data=DATA
+is the data folder.
 
-  --processes N   train in N processes: on N GPUs where there are GPUs, else on
-                  the CPU; one update then takes N times --max-tokens. Default:
-                  all GPUs, or one process on the CPU.
-  --config FILE   a training recipe, such as those in configs/; of these the
-                  name alone will do: --config multi30k_small
-  -h, --help      this text; fairseq-train --help has the options of fairseq
+  --processes N   train on N GPUs, or in N processes on a CPU; an update then
+                  takes N times --max-tokens. Default: all GPUs, or one process
+  --config FILE   a recipe: a file, or the name of one in configs/
+  -h, --help      show this help; fairseq-train --help has fairseq's options
 
-The plugin's --user-dir is added unless you give one.
+--user-dir is added unless you give one.
 
 examples:
   {train} data/demo/bin --arch transformer_disagree_small --optimizer adam ...
-  {train} --processes 2 --config configs/multi30k_small.yaml
+  {train} --config multi30k_small method=hsic checkpoint.save_dir=runs/hsic
 """
 
 _PLAIN = re.compile(r"[\w\s./:+*%?@|-]*", re.ASCII)  # what Hydra's grammar takes without quotes

@@ -26,8 +26,9 @@ def build_parser() -> argparse.ArgumentParser:
     parser = OneLineParser(
         prog=called("learning-curve"),
         allow_abbrev=False,
-        description="Validation perplexity against updates, of several runs, as a table (CSV) "
-        "and a plot (PNG).",
+        description="Draw the validation perplexity of several runs against updates. Writes a "
+        "table (CSV) and a plot (PNG).",
+        epilog="example:\n  diverse-mha learning-curve runs/baseline runs/hsic --output curves",
     )
     parser.add_argument(
         "runs",
@@ -41,7 +42,7 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="STEM",
         help="write STEM.csv and STEM.png (default: learning-curve)",
     )
-    parser.add_argument("--subset", default="valid", help="which validation (default: valid)")
+    parser.add_argument("--subset", default="valid", help="validation set (default: valid)")
     return parser
 
 

@@ -20,6 +20,7 @@ _FILLED_IN = ("_name", "data")  # the name itself, and the folder, given by its 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``diverse-mha options``."""
+    parser.epilog = "example:\n  diverse-mha options transformer_coda"
     parser.add_argument(
         "name",
         nargs="?",

@@ -7,7 +7,7 @@ from diverse_mha.common.places import USER_DIR
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``diverse-mha path``: none."""
-    parser.epilog = "Example: fairseq-train DATA --user-dir $(diverse-mha path) --arch ..."
+    parser.epilog = "example:\n  fairseq-train DATA --user-dir $(diverse-mha path) --arch ..."
 
 
 def run(args: argparse.Namespace) -> int:

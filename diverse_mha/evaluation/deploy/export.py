@@ -20,7 +20,10 @@ FORMATS = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``diverse-mha export``."""
-    parser.add_argument("checkpoint", help="the model; its aggregation linear, its cascade none")
+    parser.epilog = (
+        "example:\n  diverse-mha export runs/mine/checkpoint_best.pt stock.pt --format fairseq"
+    )
+    parser.add_argument("checkpoint", help="the model, without routing and --logits")
     parser.add_argument("output", metavar="OUT", help="the file or folder to write")
     parser.add_argument(
         "--format",

@@ -14,10 +14,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``diverse-mha translate``."""
     from diverse_mha.evaluation.deploy.translator import add_batch_arguments, add_beam_arguments
 
+    parser.epilog = (
+        "example:\n  diverse-mha translate runs/mine/checkpoint_best.pt data/mine/bin < text.de"
+    )
     parser.add_argument("checkpoint", help="the model; several joined by ':' form an ensemble")
     parser.add_argument("data", metavar="DATA", help="the folder bin that data-prep made")
-    add_beam_arguments(parser)
-    add_batch_arguments(parser)
+    search = parser.add_argument_group("search")
+    add_beam_arguments(search)
+    add_batch_arguments(search)
     add_user_dir(parser)
     parser.add_argument("--cpu", action="store_true", help="leave GPUs alone")
 

@@ -36,10 +36,12 @@ def add_batch_arguments(parser: argparse.ArgumentParser) -> None:
         type=between(0, 1000),
         default=0.0,
         metavar="A",
-        help="translations have at most A times the source's length + B subwords (default: 0)",
+        help="at most A times the source's length + B subwords a translation (default: 0)",
     )
-    parser.add_argument("--max-len-b", type=at_least(1), default=200, metavar="B", help="(200)")
-    text = "lines read, sorted by length and translated before any is written"
+    parser.add_argument(
+        "--max-len-b", type=at_least(1), default=200, metavar="B", help="see --max-len-a (200)"
+    )
+    text = "lines to read, sort by length and translate at a time"
     add_number(parser, "buffer", 1000, text)
     add_number(parser, "max-tokens", 4000, "source subwords in a batch, padding included")
 
