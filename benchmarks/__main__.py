@@ -62,11 +62,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def check_options(args: argparse.Namespace) -> None:
-    """Refuse impossible options, and fill in those that the shape or the machine decides.
-
-    Raises:
-        UserError: naming the option, its value and what would do.
-    """
+    """Refuse impossible options, and fill in those that the shape or the machine decides."""
     shape = SHAPES[args.shape]
     check_models(args, variants_of(shape))
     args.batch_tokens = args.batch_tokens or shape.batch_tokens
@@ -84,11 +80,7 @@ def check_options(args: argparse.Namespace) -> None:
 
 
 def measure(args: argparse.Namespace) -> dict:
-    """Check the variants, measure memory and time, and return everything.
-
-    Raises:
-        CheckError: if a variant does not compute what it should.
-    """
+    """Check the variants, measure memory and time, and return everything."""
     shape, device, names = SHAPES[args.shape], args.device, args.variants
     torch.set_num_threads(args.threads)
     machine = describe_machine(device, args.threads)

@@ -68,11 +68,7 @@ def add_output(parser: argparse.ArgumentParser) -> None:
 
 
 def find_device(name: str) -> torch.device:
-    """Return the device of that name.
-
-    Raises:
-        UserError: if it is neither cpu nor cuda, or there is no GPU.
-    """
+    """Return the device of that name."""
     if name not in ("cpu", "cuda"):
         raise UserError(f"--device {name}: choose cpu or cuda")
     if name == "cuda" and not torch.cuda.is_available():
@@ -81,11 +77,7 @@ def find_device(name: str) -> torch.device:
 
 
 def check_models(args: argparse.Namespace, variants: Mapping[str, Variant]) -> None:
-    """Read ``--variants``; refuse a seed torch has not, a precision the device cannot train in.
-
-    Raises:
-        UserError: naming what would do.
-    """
+    """Read ``--variants``; refuse a seed torch has not, a precision the device cannot train in."""
     args.variants = choose(args.variants, variants)
     if args.seed >= 2**64:
         raise UserError(f"--seed {args.seed}: must be below 2**64, as torch's are")
@@ -105,9 +97,6 @@ def carry_out(
     """Measure, print, write JSON if asked, and return the exit code.
 
     Where ``measure`` raises :class:`CheckError` there is no figure.
-
-    Raises:
-        UserError: naming ``size``, an option with its value, where it is too much for a GPU.
     """
     try:
         result = measure()

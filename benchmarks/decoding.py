@@ -91,11 +91,7 @@ def disagreement(own: list[list[dict]], stock: list[list[dict]]) -> str | None:
 
 
 def measure(args: argparse.Namespace) -> dict:
-    """Check the variants, time them, and return everything.
-
-    Raises:
-        CheckError: if a variant with stock's parameters gives other hypotheses.
-    """
+    """Check the variants, time them, and return everything."""
     torch.set_num_threads(args.threads)
     shape, device = SHAPES[args.shape], args.device
     machine = describe_machine(device, args.threads)

@@ -78,11 +78,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 class Check:
-    """The state of a check, in ``report.json`` of its folder ``out``.
-
-    Raises:
-        UserError: if the folder holds the report of another machine or device.
-    """
+    """The state of a check, in ``report.json`` of its folder ``out``."""
 
     def __init__(self, out: Path, device: str, data: Path | None = None):
         self.out, self.device = out, device

@@ -23,10 +23,6 @@ def peak_memory(work: Callable, *arguments, device: torch.device, threads: int) 
 
     On a GPU it is what torch allocates; on the CPU the resident memory of a fresh process beyond
     what it has after importing. The first of the arguments names what is measured.
-
-    Raises:
-        UserError: if the process was ended, which the system does when memory is out.
-        RuntimeError: with all that the process said, if the work failed.
     """
     if device.type == "cuda":
         return _measure(work, arguments, device, threads)

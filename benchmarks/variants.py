@@ -117,11 +117,7 @@ def variants_of(shape: Shape) -> dict[str, Variant]:
 
 
 def choose(names: str | None, variants: Mapping[str, Variant]) -> list[str]:
-    """Read a comma list of variants, None for all, in their order; stock is always measured.
-
-    Raises:
-        UserError: for an unknown or repeated name.
-    """
+    """Read a comma list of variants, None for all, in their order; stock is always measured."""
     if names is None:
         return list(variants)
     wanted = parse_names("--variants", names, tuple(variants))

@@ -54,9 +54,6 @@ def draw(
 
     Returns:
         Whether none is, or results are only collected, which takes what is there.
-
-    Raises:
-        UserError: if there is nothing to draw.
     """
     curves = []
     needs = needs_of(figure, figure.rows, choices)
@@ -103,9 +100,6 @@ def save(
 
     Returns:
         The pictures, as SVG.
-
-    Raises:
-        UserError: if there are none.
     """
     page = folder / "figure.md"
     if page.is_file():

@@ -95,11 +95,7 @@ def _experiment(*said: Mapping) -> Experiment:
 
 
 def add_tables(paper: str, source: Path | str) -> None:
-    """Add the tables of a TOML file, or of its text, under a key of their own.
-
-    Raises:
-        OptionError: as :func:`add_table` does, and for what cannot be read.
-    """
+    """Add the tables of a TOML file, or of its text, under a key of their own."""
     text = source.read_text(encoding="utf-8") if isinstance(source, Path) else source
     try:
         for item in read_tables(paper, text):
@@ -111,11 +107,7 @@ def add_tables(paper: str, source: Path | str) -> None:
 
 
 def add_table(item: Item) -> None:
-    """Add a table or figure, under the key it gives as its paper.
-
-    Raises:
-        OptionError: if there is one of that name, or it names what is not there.
-    """
+    """Add a table or figure, under the key it gives as its paper."""
     name, items = f"{item.paper} {item.name}", PAPERS.setdefault(item.paper, {})
     if item.name in items:
         raise OptionError(f"{name} is there already; give another name")
@@ -136,22 +128,14 @@ def add_table(item: Item) -> None:
 
 
 def items_of(paper: str) -> dict[str, Item]:
-    """Return the tables and figures of a paper by their names.
-
-    Raises:
-        UserError: for an unknown paper.
-    """
+    """Return the tables and figures of a paper by their names."""
     if paper not in PAPERS:
         raise UserError(f"{paper}: no such paper; choose from {', '.join(PAPERS)}")
     return PAPERS[paper]
 
 
 def find(paper: str, name: str) -> Item:
-    """Return a table or figure; ``table-1``, ``table1`` and ``1`` name the same table.
-
-    Raises:
-        UserError: for an unknown paper, table or figure.
-    """
+    """Return a table or figure; ``table-1``, ``table1`` and ``1`` name the same table."""
     known = items_of(paper)
     wanted = name.lower().replace("_", "-").replace(" ", "-")
     wanted = wanted.replace("fig.", "figure").replace("fig-", "figure-")
@@ -163,11 +147,7 @@ def find(paper: str, name: str) -> Item:
 
 
 def choose_rows(item: Item, names: str | None) -> tuple[Row, ...]:
-    """Return the rows of a table that a comma list names, in its order; None: all.
-
-    Raises:
-        UserError: for a name that is no row.
-    """
+    """Return the rows of a table that a comma list names, in its order; None: all."""
     if names is None:
         return item.rows
     if isinstance(item, Figure):

@@ -72,9 +72,6 @@ def plan(experiment: Experiment, scale: str, seed: int = 1, *, updates: int | No
     """Turn an experiment into a run.
 
     A number of updates takes the place of the recipe's, and then no checkpoints are averaged.
-
-    Raises:
-        UserError: if the experiment cannot be run at this scale.
     """
     by_scale = CORPORA[experiment.corpus]
     if scale not in by_scale:

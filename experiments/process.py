@@ -37,11 +37,7 @@ class Stopped(Exception):
 
 
 def side_by_side(tasks: Sequence[Callable[[], None]], jobs: int) -> None:
-    """Call tasks in their order, at most ``jobs`` at a time, under a bar on a terminal.
-
-    Raises:
-        Interrupted: If a signal came. After this and any other exception all commands have ended.
-    """
+    """Call tasks in their order, at most ``jobs`` at a time, under a bar on a terminal."""
     bar = tqdm(total=len(tasks), unit="run", disable=not sys.stderr.isatty(), leave=False)
     with stoppable() as check, bar, ThreadPoolExecutor(jobs) as pool:
         _bars.append(bar)
@@ -92,21 +88,13 @@ def failure_told(head: str) -> Iterator[None]:
 
 
 def pause(seconds: float) -> None:
-    """Wait a moment.
-
-    Raises:
-        Stopped: If all is to end.
-    """
+    """Wait a moment."""
     if _stop.wait(seconds):
         raise Stopped
 
 
 def exit_code(command: Command) -> int:
-    """Wait for a command, and return its exit code.
-
-    Raises:
-        Stopped: If all is to end; the command has ended.
-    """
+    """Wait for a command, and return its exit code."""
     try:
         while not command.ended():
             pause(0.02)

@@ -22,11 +22,7 @@ _SCORES = ("test.json", "valid.json", "accuracy.json")
 
 
 def read(path: Path) -> dict | None:
-    """Read a JSON file of a run's folder, or None where it is not there yet.
-
-    Raises:
-        UserError: if it is damaged.
-    """
+    """Read a JSON file of a run's folder, or None where it is not there yet."""
     return read_json(path, "delete it and run again") if path.is_file() else None
 
 
@@ -36,9 +32,6 @@ def collect(
     """Gather a run's result from the files its steps left.
 
     ``seconds`` is the duration of each step, of its last start, on so many GPUs.
-
-    Raises:
-        UserError: if the log holds no training.
     """
     path = folder / TRAIN_LOG
     log = read_log(path) if path.is_file() else {"updates": None}

@@ -186,11 +186,7 @@ class Runner:
             self._execute(step, need.run.folder(place.out) / "heads.log")
 
     def _execute(self, step: Step, log: Path) -> None:
-        """Carry out a step.
-
-        Raises:
-            UserError: if it failed, with the last words of its log.
-        """
+        """Carry out a step."""
         environment = {"DIVERSE_MHA_PYTHON": sys.executable, **import_path()}
         if self.jobs > 1:  # each command keeps to its part of the cores
             threads = 1 if self.fork else max(1, cores() // self.jobs)

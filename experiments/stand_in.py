@@ -34,11 +34,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def run_script(name: str, *words: str) -> None:
-    """Run a script of ``data-prep/`` with this Python.
-
-    Raises:
-        UserError: If it fails; it has said why.
-    """
+    """Run a script of ``data-prep/`` with this Python."""
     environment = {"DIVERSE_MHA_PYTHON": sys.executable, **os.environ}
     done = subprocess.run(["bash", str(ROOT / "data-prep" / name), *words], env=environment)
     if done.returncode:

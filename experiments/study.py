@@ -49,9 +49,6 @@ def tested_rows(
 
     Returns:
         The baseline and the others; empty where the baseline or all others are missing.
-
-    Raises:
-        UserError: if two runs were not scored alike.
     """
     scored: dict[Row, list[Scored]] = {}
     for row, runs in finished.items():

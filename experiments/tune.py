@@ -59,11 +59,7 @@ class Trainer(Runner):
 
 
 def validation(run: Run, log: Path) -> float:
-    """Read the score that chose the best checkpoint: loss in bits a token, or minus the accuracy.
-
-    Raises:
-        UserError: if there is none.
-    """
+    """Read the score of the best checkpoint: loss in bits a token, or minus the accuracy."""
     entries = read_log(log)["validation"]
     if run.recipe.kind == "classifier":
         scores = [-entry["accuracy"] for entry in entries if "accuracy" in entry]
@@ -75,11 +71,7 @@ def validation(run: Run, log: Path) -> float:
 
 
 def read_sweep(word: str, table: Table, choices: Choices) -> Sweep:
-    """Read ``lr=0.001,0.002``.
-
-    Raises:
-        UserError: if it is not such a word, or names no key of the table's recipes.
-    """
+    """Read ``lr=0.001,0.002``."""
     name, separator, text = word.partition("=")
     values = split_list(text)
     if not separator or not values or len(set(values)) < len(values):
@@ -176,11 +168,7 @@ def lay_out(
 
 
 def tuned(item: Item, rows: Sequence[Row], file: Path, scale: str) -> Table:
-    """Return a table whose rows are trained at their best.
-
-    Raises:
-        UserError: if the file is not of this table, or lacks one of the rows.
-    """
+    """Return a table whose rows are trained at their best."""
     check_table(item, "--tuned")
     if not file.is_file():
         raise UserError(f"--tuned {file}: no such file; --tune writes it")
@@ -205,11 +193,7 @@ def tuned(item: Item, rows: Sequence[Row], file: Path, scale: str) -> Table:
 
 
 def check_table(item: Item, option: str) -> None:
-    """Refuse a figure, and a table with rows of several trainings.
-
-    Raises:
-        UserError: naming the option.
-    """
+    """Refuse a figure, and a table with rows of several trainings."""
     rows = item.rows if isinstance(item, Table) else ()
     if not rows or any(len({c and c.experiment for c in row.cells}) != 1 for row in rows):
         raise UserError(

@@ -47,10 +47,6 @@ def load(path: str, data: str, *, cpu: bool = False) -> Loaded:
 
     torch's safe loader reads the checkpoint. ``data`` is the folder that fairseq-preprocess wrote;
     ``cpu`` stays on the CPU even if there is a GPU.
-
-    Raises:
-        UserError: if the file or the folder is missing or broken, the dictionaries do not fit,
-            or the model cannot show its heads.
     """
     if not Path(path).is_file():
         raise UserError(f"{path}: no such checkpoint; give the .pt file that training wrote")

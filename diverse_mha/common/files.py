@@ -12,11 +12,7 @@ from diverse_mha.common.errors import UserError
 
 
 def read_json(path: Path, cure: str) -> Any:
-    """Read a JSON file.
-
-    Raises:
-        UserError: naming it and the cure, if it is none.
-    """
+    """Read a JSON file."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
@@ -39,11 +35,7 @@ def printable(text: str) -> str:
 
 
 def write_files(files: Mapping[Path, bytes]) -> None:
-    """Write files, none where one cannot be written; each then replaces its target in one step.
-
-    Raises:
-        OSError: naming the file as it was given, also where a disk is full, which names none.
-    """
+    """Write files, none where one cannot be written; each then replaces its target in one step."""
     targets = {path: link_target(path) for path in files}
     parts = {path: at.with_name(f".{at.name}.{os.getpid()}.tmp") for path, at in targets.items()}
     try:

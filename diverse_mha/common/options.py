@@ -41,20 +41,12 @@ class Range(NamedTuple):
     kind: str = ""
 
     def check(self, name: str, value: Any) -> None:
-        """Refuse an argument.
-
-        Raises:
-            ValueError: naming it, its value and what would do.
-        """
+        """Refuse an argument."""
         if not self.legal(value):
             raise ValueError(f"{name} is {value!r}; expected {self.kind}{self.words}")
 
     def check_option(self, name: str, value: Any) -> None:
-        """Refuse an option of the name ``name``, with underscores.
-
-        Raises:
-            OptionError: naming it, its value and what would do.
-        """
+        """Refuse an option of the name ``name``, with underscores."""
         if not self.legal(value):
             raise OptionError(f"{flag(name)} {value}: must be {self.words}")
 
@@ -104,9 +96,6 @@ def read_options(kind: type, cfg: Any) -> Any:
 
     Returns:
         An instance of ``kind``.
-
-    Raises:
-        OptionError: for a value out of range, or not among the choices.
     """
     values = {}
     for f in fields(kind):
@@ -126,9 +115,6 @@ def refuse_idle(cfg: Any, options: Iterable[Field], why: str) -> None:
         cfg: namespace or configuration.
         options: fields with names and defaults.
         why: what the message goes on with after "has no effect".
-
-    Raises:
-        OptionError: naming the first option whose value is not its default.
     """
     for f in options:
         value = getattr(cfg, f.name, f.default)
@@ -137,11 +123,7 @@ def refuse_idle(cfg: Any, options: Iterable[Field], why: str) -> None:
 
 
 def refuse_alone(kind: type, cfg: Any) -> None:
-    """Refuse options of a dataclass that were given without the value of another they go with.
-
-    Raises:
-        OptionError: naming the option, its value, the other and its value.
-    """
+    """Refuse options of a dataclass that were given without the value of another they go with."""
     defaults = {f.name: f.default for f in fields(kind)}
     for f in fields(kind):
         if f.metadata["goes_with"]:
@@ -174,11 +156,7 @@ def split_list(text: str) -> list[str]:
 
 
 def check_name(option: str, name: str, legal: Iterable[str]) -> str:
-    """Return a name that is legal.
-
-    Raises:
-        OptionError: for any other, listing them.
-    """
+    """Return a name that is legal."""
     if name not in legal:
         raise OptionError(f"{option} {name}: choose from {', '.join(legal)}")
     return name
@@ -189,9 +167,6 @@ def parse_names(option: str, value: str | None, legal: tuple[str, ...]) -> tuple
 
     Returns:
         The names in the order of ``legal``.
-
-    Raises:
-        OptionError: for an unknown or repeated name.
     """
     if value is None:
         return ()

@@ -24,11 +24,7 @@ NOT_FILLED_IN = "fairseq takes ${ in a name for a reference; rename the folder o
 
 
 def check_data_exists(folder: Path, error: type[UserError] = UserError) -> None:
-    """Refuse a data folder that is not there.
-
-    Raises:
-        UserError: or the subclass given, with the folder's name and the cure.
-    """
+    """Refuse a data folder that is not there."""
     if not folder.is_dir():
         raise error(f"{folder}: no such data folder; {MAKE_DATA}")
     if "${" in str(folder):
@@ -46,9 +42,6 @@ def check_data_folder(
         data: folders joined by ``:``, as fairseq takes them.
         dictionaries: patterns, of which the first folder must hold one.
         error: what is raised.
-
-    Raises:
-        UserError: or the subclass given, if a folder is missing or the first has no dictionary.
     """
     folders = [Path(name) for name in str(data).split(os.pathsep)]
     for folder in folders:
@@ -68,10 +61,6 @@ def check_file(option: str, path: str | Path, ending: str = "") -> None:
         option: how the user gave it, such as ``--output``.
         path: the file.
         ending: what its name must end in, such as ``.json``.
-
-    Raises:
-        UserError: if it is a folder, is called otherwise, or the nearest folder above it cannot
-            be written to.
     """
     path = Path(path)
     if path.is_dir():
@@ -84,11 +73,7 @@ def check_file(option: str, path: str | Path, ending: str = "") -> None:
 
 
 def check_folder(option: str, path: str | Path) -> None:
-    """Refuse a folder that could not be written to; it and those above it need not be there.
-
-    Raises:
-        UserError: if it, or the nearest folder above it, is a file or cannot be written to.
-    """
+    """Refuse a folder that could not be written to; it and those above it need not be there."""
     _check_above(option, Path(path), Path(path))
 
 

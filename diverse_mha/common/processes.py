@@ -51,11 +51,7 @@ def stoppable() -> Iterator[Callable[[], None]]:
 
 @contextlib.contextmanager
 def ended_in_order() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP end this process as an exception does, so that it tidies up.
-
-    Raises:
-        SystemExit: when one comes, with the code that a shell gives a process it ended.
-    """
+    """Let SIGTERM and SIGHUP end this process as an exception does, so that it tidies up."""
 
     def end_now(number: int, _) -> NoReturn:
         raise SystemExit(128 + number)
@@ -170,9 +166,6 @@ def sole_use(folder: Path, *, option: str | None = None) -> Iterator[None]:
     Args:
         folder: The folder; made if need be.
         option: How the user gave it; it is checked whether it can be written to.
-
-    Raises:
-        UserError: If another process holds it, or it cannot be made.
     """
     if option is not None:
         check_folder(option, folder)

@@ -30,11 +30,7 @@ def count_words(lines: Iterable[str], minimum: int = 1) -> dict[str, int]:
 
 
 def check_kept(words: int, minimum: int) -> None:
-    """Refuse a ``--min-count`` that leaves no words of the training text.
-
-    Raises:
-        UserError: with its value.
-    """
+    """Refuse a ``--min-count`` that leaves no words of the training text."""
     if not words:
         raise UserError(f"--min-count {minimum}: no word of the training text comes as often")
 

@@ -24,9 +24,6 @@ def make_chinese_tokeniser(
     jieba's default mode: its dictionary, with its hidden Markov model for words it does not
     have. Special characters are then escaped as by the tokeniser of the other languages, so
     that detokenising treats all alike. ``join`` puts together what should not have been cut.
-
-    Raises:
-        UserError: If jieba is not installed.
     """
     require_jieba()
     from sacremoses import MosesTokenizer

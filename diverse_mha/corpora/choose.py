@@ -73,11 +73,7 @@ def keep_pair(source: str, target: str, **limits) -> bool:
 
 
 def filter_pairs(sources: Pair, targets: Pair, rule: Callable[[str, str], str]) -> str:
-    """Copy the pairs that no rule drops; say how many they are, and how many each rule dropped.
-
-    Raises:
-        UserError: If nothing is left.
-    """
+    """Copy the pairs that no rule drops; say how many they are, and how many each rule dropped."""
     found: Counter[str] = Counter()
 
     def kept(pair: tuple[str, ...]) -> bool:
@@ -103,9 +99,6 @@ def sample_pairs(sources: Pair, targets: Pair, size: int, seed: int) -> int:
     a second draws, and neither keeps more than a line. With the same text, size and seed the
     result is the same everywhere: only ``random.Random(seed).random()`` is used, whose values
     Python guarantees.
-
-    Raises:
-        UserError: If there are fewer eligible pairs than ``size``.
     """
     total, eligible = count_lines(sources[0]), sum(1 for _ in _with_text(sources))
     if eligible < size:
@@ -138,9 +131,6 @@ def hold_out(
 
     Returns:
         The number of pairs held out.
-
-    Raises:
-        UserError: If there are none.
     """
     passing = [number for number, pair in enumerate(read_pairs(tokens)) if keep(*pair)]
     chosen = set(passing[every - 1 :: every])

@@ -12,11 +12,7 @@ from diverse_mha.corpora.text import read_lines
 
 
 def main() -> None:
-    """Append files to their sides in turn.
-
-    Raises:
-        UserError: If two sides differ in length, a text is not as long as it must be, or empty.
-    """
+    """Append files to their sides in turn."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--markup", choices=READERS, default="plain")
     parser.add_argument("--lines", type=int, help="that each file must have")

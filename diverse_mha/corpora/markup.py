@@ -18,9 +18,6 @@ def segments(lines: Iterable[str]) -> Iterator[str]:
     The files are not well-formed XML, so nothing but the segments is parsed. Character
     references (``&amp;``) are resolved and white space is made single spaces; an empty segment
     gives an empty line.
-
-    Raises:
-        ValueError: If a segment is not closed, or there is none.
     """
     text = "\n".join(lines)
     found = _SEGMENT.findall(text)

@@ -17,11 +17,7 @@ from diverse_mha.corpora.text import has_rules, rules_for
 def decide(
     languages: Sequence[str], tokeniser: str, subwords_from: str, dictionary_from: str
 ) -> Iterator[str]:
-    """Yield the commands of the shell.
-
-    Raises:
-        UserError: If an earlier corpus is none, or lacks something.
-    """
+    """Yield the commands of the shell."""
     moses, rules = [rules_for(code) for code in languages], {"tokeniser": tokeniser}
     if subwords_from:
         root = _root(subwords_from, "subwords")

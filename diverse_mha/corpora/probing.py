@@ -40,11 +40,7 @@ class Example(NamedTuple):
 
 
 def parse_example(line: str) -> Example:
-    """Read a line.
-
-    Raises:
-        ValueError: saying what is wrong with it.
-    """
+    """Read a line."""
     fields = line.split("\t")
     if len(fields) != 3:
         raise ValueError(
@@ -63,12 +59,7 @@ def parse_example(line: str) -> Example:
 
 
 def read_examples(path: Path) -> Iterator[Example]:
-    """Yield the examples of a file, in its order.
-
-    Raises:
-        UserError: naming the file and the line that is no example, or whose label does not
-            occur in training; or the split that is missing.
-    """
+    """Yield the examples of a file, in its order."""
     lines: dict[tuple[str, str], int] = {}  # first line of each split and label
     for number, example in parse_lines(path, parse_example):
         lines.setdefault((example.split, example.label), number)

@@ -15,11 +15,7 @@ MODEL_FILE = {"bpe": "codes", "sentencepiece": "sentencepiece.model"}
 
 
 def learn_pieces(train: Sequence[Path], model: Path, pieces: int) -> None:
-    """Learn sentencepiece's BPE on tokenised text, and write its model.
-
-    Raises:
-        UserError: If the text is too small for so many pieces.
-    """
+    """Learn sentencepiece's BPE on tokenised text, and write its model."""
     import sentencepiece
 
     data = io.BytesIO()

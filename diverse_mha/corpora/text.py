@@ -38,11 +38,7 @@ Parsed = TypeVar("Parsed")
 
 @contextlib.contextmanager
 def open_unpacked(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file for reading, unpacked if it is packed by gzip, bzip2 or xz, whatever its name.
-
-    Raises:
-        UserError: If the data are damaged or cut off.
-    """
+    """Open a file for reading, unpacked if it is packed by gzip, bzip2 or xz, whatever its name."""
     with open(path, "rb") as raw:
         start = raw.read(6)
     opener = next((opens for magic, opens in _PACKED.items() if start.startswith(magic)), open)
@@ -94,11 +90,7 @@ def count_lines(path: Path) -> int:
 
 
 def parse_lines(path: Path, parse: Callable[[str], Parsed]) -> Iterator[tuple[int, Parsed]]:
-    """Yield the number of each line, from 1, and what a function reads in it.
-
-    Raises:
-        UserError: naming the file and the line of which the function raises a ValueError.
-    """
+    """Yield the number of each line, from 1, and what a function reads in it."""
     for number, line in enumerate(read_lines(path), start=1):
         try:
             parsed = parse(line)
@@ -111,9 +103,6 @@ def read_parallel(texts: Mapping[str, Path], blank: Container[str] = ()) -> list
     """Read texts, each by what gives it (``--reference``), of which the lines belong together.
 
     All lines of those in ``blank`` may be empty: a model that is ruined may translate nothing.
-
-    Raises:
-        UserError: if one is missing, not UTF-8, empty, or of another length than the first.
     """
     found: dict[str, list[str]] = {}
     for option, path in texts.items():

@@ -95,13 +95,7 @@ class DiversityMixin:
         return criterion
 
     def check_model(self, model) -> None:
-        """Refuse a model that cannot give the terms what they need; called before training.
-
-        Raises:
-            OptionError: if the model shows no heads, lacks a component that is named, has one
-                head where heads are compared, or an adaptive softmax where the loss takes none,
-                or none where it takes one.
-        """
+        """Refuse a model that cannot give the terms what they need; called before training."""
         softmax = getattr(getattr(model, "decoder", None), "adaptive_softmax", None)
         if softmax is not None and not isinstance(self, AdaptiveLoss):
             raise OptionError(

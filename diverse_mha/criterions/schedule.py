@@ -69,12 +69,7 @@ class Schedule:
 
 
 def updates_done(model, options: str) -> int:
-    """Return how many updates a model in training, or what wraps it, has had.
-
-    Raises:
-        OptionError: naming the options that need the number, if nobody told the model; fairseq's
-            tasks do so in every training step.
-    """
+    """Return how many updates a model in training, or what wraps it, has had."""
     number = getattr(model, "num_updates", None)
     if number is None:
         raise OptionError(

@@ -30,11 +30,6 @@ def load_checkpoint(path: str | Path, *, mmap: bool = False) -> dict:
     """Read a fairseq checkpoint onto the CPU with torch's safe loader.
 
     With ``mmap`` tensors are mapped instead of read, for a look at the rest of the file.
-
-    Raises:
-        UserError: If the file is missing, truncated, needs more than plain tensors and
-            configuration to load, or is no fairseq checkpoint; unless mapped, if a parameter
-            is not finite.
     """
     path = Path(path)
     if not path.is_file():
@@ -101,12 +96,7 @@ def check_translates(checkpoint: str) -> None:
 
 @contextmanager
 def fitting(checkpoint: str | Path, data: str | Path) -> Iterator[None]:
-    """Say in one line that a model and its data do not fit, when it is built and filled inside.
-
-    Raises:
-        UserError: naming the data folder, the dictionary in it that is damaged, or the checkpoint
-            whose parameters are not all there.
-    """
+    """Say in one line that a model and its data do not fit, when it is built and filled inside."""
     try:
         with dictionaries_named(data):
             yield

@@ -67,11 +67,7 @@ def _natural(name: str) -> list:
 
 
 def load(checkpoint: str, data: Path, *, accuracy_by: str | None = None, cpu: bool = False):
-    """Load a classifier, at evaluation and on its device, and its task.
-
-    Raises:
-        UserError: if a file is missing or broken, or the data do not fit the model.
-    """
+    """Load a classifier, at evaluation and on its device, and its task."""
     if accuracy_by is not None and (not accuracy_by or "/" in accuracy_by):
         raise UserError(f"--accuracy-by {accuracy_by!r}: is no field's name; leave it out")
     diverse_mha.register()

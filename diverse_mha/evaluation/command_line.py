@@ -59,13 +59,7 @@ def evaluation_parser(
 def parse_with_fairseqs(
     parser: OneLineParser, words: Sequence[str], refused: Mapping[str, str]
 ) -> argparse.Namespace:
-    """Read a command line; what the parser does not know is fairseq's, and stands in ``extra``.
-
-    Raises:
-        UserError: for one of these options, or the beginning of one, that does not go on to
-            fairseq for any command, or is ``refused`` besides, with the reason given there; for
-            options of fairseq's before the data, as their values are taken for our arguments.
-    """
+    """Read a command line; what the parser does not know is fairseq's, and stands in ``extra``."""
     args, args.extra = parser.parse_known_args(words)
     if args.extra and os.path.isdir(args.extra[-1]) and not os.path.isdir(args.data):
         raise UserError(
@@ -91,10 +85,6 @@ def evaluation_output(
     By default it goes beside the first checkpoint, with the names of all (their folders too, where
     names repeat) and ``default`` behind them. ``settings`` is what the result will say of how it
     came about.
-
-    Raises:
-        UserError: if it could not be written, or by default would replace a result that came
-            about otherwise.
     """
     stems = [Path(one).stem for one in checkpoints]
     if len(set(stems)) < len(stems):
@@ -134,9 +124,6 @@ def run_fairseq(
 
     It gets ``words``, our options ``checkpoint``, ``data``, ``subset`` and ``cpu``, and those of
     the user's that go on to fairseq, ``extra``.
-
-    Raises:
-        UserError: if the model does not fit the data, or fairseq stumbles over ``extra``.
     """
     import torch
     from fairseq import options

@@ -130,10 +130,6 @@ def language_pair(
     """Find the languages, as the names of the binarised files order them.
 
     Of several pairs it is the one that the checkpoint was ``trained`` on, in either direction.
-
-    Raises:
-        UserError: If the folder or the subset is not there, ``target`` is neither language, or
-            there are several pairs and none is the checkpoint's.
     """
     check_data_folder(data)
     found: dict[str, dict] = {}

@@ -41,9 +41,6 @@ def reading(path: str, overrides: Mapping | None) -> Iterator[None]:
     """Say which checkpoint is read, and explain errors that its options cause.
 
     The overrides are options that its reader sets himself; these may name files.
-
-    Raises:
-        OptionError: as :func:`options_explained`.
     """
     _reading.set((path, frozenset(_option_names(overrides or {}))))
     with options_explained():
@@ -59,12 +56,7 @@ def _option_names(overrides: Mapping) -> list[str]:
 
 @contextmanager
 def options_explained(kinds=(OmegaConfBaseException, HydraException)):
-    """Turn an error that a checkpoint's options cause, one of those kinds, into one line.
-
-    Raises:
-        OptionError: instead of it, naming the checkpoint read last, and the options whose texts
-            the error quotes.
-    """
+    """Turn an error that a checkpoint's options cause, one of those kinds, into one line."""
     try:
         yield
     except UserError:

@@ -59,12 +59,7 @@ _ORIGINS: dict[str, str] = {}
 
 
 def evaluate_option(text: str) -> Any:
-    """Stand in for ``eval`` in fairseq's modules.
-
-    Raises:
-        TypeError: if ``text`` is no string, as ``eval`` raises it.
-        OptionError: if it is no literal, nor a sum or product of them.
-    """
+    """Stand in for ``eval`` in fairseq's modules."""
     try:
         return evaluate_literal(text)
     except ValueError as error:
@@ -88,10 +83,6 @@ def check_options(path: str, options: Any, given: Collection[str] = ()) -> None:
     """Check the options in a checkpoint, its ``cfg`` or its flat ``args``, changed in place.
 
     Taken out are those that name files, but for the ``given`` ones, which the caller sets himself.
-
-    Raises:
-        OptionError: naming checkpoint, option and value, if an option names something to build
-            that a checkpoint may not name, or makes OmegaConf call a resolver.
     """
     plain = _plain(options)
     for option, text in _texts(plain):

@@ -17,9 +17,6 @@ def check_finite(path: str, model: Mapping | None) -> None:
     Args:
         path: its checkpoint.
         model: parameters by name.
-
-    Raises:
-        OptionError: naming the file and the first such parameter.
     """
     for name, value in (model or {}).items():
         if torch.is_tensor(value) and not bool(value.isfinite().all()):

@@ -27,12 +27,6 @@ def check_and_load(load, cfg, trainer, **passed):
 
     The size of an update is said, which grows with the number of GPUs. A checkpoint that lacks a
     part of ours may be fine-tuned (:mod:`diverse_mha.models.warm_start`).
-
-    Raises:
-        OptionError: if another training is at work in the folder, the checkpoint to start from is
-            not there, does not fit, is of another method or seed or has all updates that were
-            asked for, the criterion cannot do with the model, or checkpoints would be refused
-            when read.
     """
     criterion = trainer.get_criterion()
     ours = hasattr(criterion, "check_model")

@@ -26,11 +26,7 @@ class WholeCopies(PathManager):
 
     @staticmethod
     def copy(src_path: str, dst_path: str, overwrite: bool = False):
-        """Copy a file; remote ones as fairseq does.
-
-        Raises:
-            OptionError: if the operating system refuses.
-        """
+        """Copy a file; remote ones as fairseq does."""
         if not PathManager.supports_rename(dst_path):
             return PathManager.copy(src_path, dst_path, overwrite)
         with refusals_named(dst_path), open(src_path, "rb") as source, whole_file(dst_path) as file:
@@ -40,11 +36,7 @@ class WholeCopies(PathManager):
 
 @contextmanager
 def refusals_named(path: str):
-    """Turn what the operating system refuses while ``path`` is written into one line.
-
-    Raises:
-        OptionError: instead of an OSError, or of an error that torch made of one.
-    """
+    """Turn what the operating system refuses while ``path`` is written into one line."""
     try:
         yield
     except (OSError, RuntimeError) as error:

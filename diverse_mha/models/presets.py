@@ -63,11 +63,7 @@ LANGUAGE_MODEL_FAMILIES = {
 
 
 def with_defaults(config: type, name: str, defaults: dict) -> type:
-    """Derive a dataclass that differs from ``config`` in some defaults only.
-
-    Raises:
-        KeyError: if ``config`` has no option of that name.
-    """
+    """Derive a dataclass that differs from ``config`` in some defaults only."""
     known = {f.name: f for f in fields(config)}
     changed = [
         (option, known[option].type, field(default=value, metadata=dict(known[option].metadata)))

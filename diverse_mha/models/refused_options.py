@@ -67,11 +67,6 @@ def check_embeddings(args, joined: bool) -> None:
     Args:
         args: the options.
         joined: whether both languages have the same dictionary.
-
-    Raises:
-        OptionError: for a width that has no effect, or that a shared table cannot have, for two
-            tables where one is to be shared, or for what needs an adaptive input, which is of
-            language models.
     """
     if args.share_all_embeddings:
         _check_shared(args, joined)
@@ -117,12 +112,7 @@ def _check_shared(args, joined: bool) -> None:
 
 
 def check_cutoffs(args, words: int) -> None:
-    """Check where the clusters of an adaptive input and softmax begin.
-
-    Raises:
-        OptionError: if they do not rise, go beyond the dictionary, which has ``words``, or leave a
-            cluster that fairseq cannot build, or that could learn nothing.
-    """
+    """Check where the clusters of an adaptive input and softmax begin."""
     for name in ("adaptive_input_cutoff", "adaptive_softmax_cutoff"):
         value = getattr(args, name, None)
         if value is None:

@@ -40,10 +40,6 @@ class StartsWarm:
         Args:
             path: the checkpoint, for messages.
             warm: whether parts that it lacks keep their initial values; the log names them.
-
-        Raises:
-            OptionError: if the checkpoint does not fit, naming the parameters that are missing,
-                unknown or of another shape.
         """
         given: dict[str, Tensor] = {}
 

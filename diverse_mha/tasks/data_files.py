@@ -23,11 +23,7 @@ CURE = "run fairseq-preprocess, or the script of data-prep/, again"
 
 @contextmanager
 def dictionaries_named(folder: str | Path) -> Iterator[None]:
-    """Say which dictionary of a folder cannot be read when what is done inside stumbles over it.
-
-    Raises:
-        OptionError: naming the file.
-    """
+    """Say which dictionary of a folder cannot be read when what is done inside stumbles over it."""
     try:
         yield
     except Exception as stumbled:  # fairseq raises just that for a text that is not UTF-8

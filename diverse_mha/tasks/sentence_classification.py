@@ -67,12 +67,7 @@ class SentenceClassificationTask(HalfPrecisionState, FairseqTask):
 
     @classmethod
     def setup_task(cls, cfg, **kwargs):
-        """Check the data folder and load the dictionaries.
-
-        Raises:
-            OptionError: if the folder is missing, is not laid out as it should be, or has no
-                groups of the name that ``accuracy_by`` gives.
-        """
+        """Check the data folder and load the dictionaries."""
         folder = Path(cfg.data)
         check_data_exists(folder, OptionError)
         dictionary = _load_dictionary(folder, "input0")
@@ -95,11 +90,7 @@ class SentenceClassificationTask(HalfPrecisionState, FairseqTask):
         return cls(cfg, dictionary, labels, groups, 2 if pairs else 1)
 
     def load_dataset(self, split: str, combine: bool = False, **kwargs) -> None:
-        """Load a split; with ``combine``, as fairseq asks in training, also SPLIT1, SPLIT2, ...
-
-        Raises:
-            OptionError: if it is not there, its fields differ in number, or a label is unknown.
-        """
+        """Load a split; with ``combine``, as fairseq asks in training, also SPLIT1, SPLIT2, ..."""
         inputs = [self._load(f"input{k}", split, combine) for k in range(self.sentences)]
         labels = self._numbers("label", split, len(self.labels), combine)
         groups = None

@@ -26,12 +26,7 @@ class ExactResume(HalfPrecisionState):
 
     @classmethod
     def setup_task(cls, cfg, **kwargs):
-        """Check the data folder and load the dictionaries.
-
-        Raises:
-            OptionError: if the data folder is missing, or holds no pair of languages, or no
-                dictionary of a language that is asked for, or a damaged one.
-        """
+        """Check the data folder and load the dictionaries."""
         folder = check_data_folder(cfg.data, error=OptionError)
         try:
             with dictionaries_named(folder):
@@ -58,11 +53,7 @@ class ExactResume(HalfPrecisionState):
             ) from error
 
     def load_dataset(self, split, epoch=1, combine=False, **kwargs):
-        """Load a split.
-
-        Raises:
-            OptionError: if it is not there or cut off, or its two sides differ in length.
-        """
+        """Load a split."""
         check_split(self.cfg.data, split, combine)
         try:
             super().load_dataset(split, epoch=epoch, combine=combine, **kwargs)

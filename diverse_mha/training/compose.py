@@ -45,9 +45,6 @@ def compose(
 
     A group that it does not name comes last; settings are by their dotted name, such as
     ``model.encoder_layers``. A ``lenient`` reader leaves choices of no file to Hydra.
-
-    Raises:
-        UserError: for a recipe, a choice or a value that cannot be read.
     """
     path = find(config)
     layers = [read(path)]
@@ -69,11 +66,7 @@ def compose(
 
 
 def read_words(words: Sequence[str]) -> tuple[dict[str, str], dict[str, object]]:
-    """Split words in Hydra's grammar into choices of groups and settings by dotted name.
-
-    Raises:
-        UserError: naming the word that cannot be read.
-    """
+    """Split words in Hydra's grammar into choices of groups and settings by dotted name."""
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
 
@@ -107,11 +100,7 @@ def lookup(settings: object, name: str) -> object:
 
 @functools.lru_cache
 def read(path: Path) -> DictConfig:
-    """Read one YAML file of settings.
-
-    Raises:
-        UserError: naming the file, and what is wrong with it.
-    """
+    """Read one YAML file of settings."""
     import yaml
 
     if not path.is_file():

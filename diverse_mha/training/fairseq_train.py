@@ -10,11 +10,7 @@ from diverse_mha.common.errors import UserError, run_cli
 
 @contextlib.contextmanager
 def said_once() -> Iterator[None]:
-    """Turn what one of several processes on GPUs refuses, a traceback as text, into its line.
-
-    Raises:
-        UserError: instead of torch's error.
-    """
+    """Turn what one of several processes on GPUs refuses, a traceback as text, into its line."""
     from torch.multiprocessing import ProcessRaisedException
 
     try:

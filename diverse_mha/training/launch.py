@@ -95,11 +95,7 @@ class Request:
 
 
 def parse(words: Sequence[str]) -> Request:
-    """Take our own options out of the command line; the rest is fairseq's.
-
-    Raises:
-        UserError: If one of our options is wrong, or the data folder does not come first.
-    """
+    """Take our own options out of the command line; the rest is fairseq's."""
     job = Request(arguments=[])
     rest = list(words)
     while rest:
@@ -131,11 +127,7 @@ def parse(words: Sequence[str]) -> Request:
 
 
 def check_job_start(job: Request) -> None:
-    """Refuse a checkpoint to start from that is not there: fairseq would start without it.
-
-    Raises:
-        UserError: naming the option and the file.
-    """
+    """Refuse a checkpoint to start from that is not there: fairseq would start without it."""
     given = [job.setting("checkpoint", key) for key in STARTS]
     save_dir, restore, *others = [None if name in ("None", "null") else name for name in given]
     names = [save_dir or "checkpoints", restore or LAST, *others]
@@ -150,9 +142,6 @@ def commands(job: Request, gpus: int, port: int) -> list[tuple[list[str], dict[s
     """Work out the processes to start: their command lines and what to add to their environment.
 
     They meet at a free ``port`` of this machine. With no ``gpus`` they are on the CPU.
-
-    Raises:
-        UserError: If the number of processes does not fit the GPUs or the options.
     """
     count = job.processes
     if count is None:
@@ -255,11 +244,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def _prepare(job: Request) -> list[tuple[list[str], dict[str, str]]]:
-    """Check what can be checked without fairseq, and work out the processes to start.
-
-    Raises:
-        UserError: If the data, the start or the number of processes will not do.
-    """
+    """Check what can be checked without fairseq, and work out the processes to start."""
     data = job.arguments[0] if job.config is None else job.setting("task", "data")
     if data is None or data == "???":  # Hydra's sign for a value that must be given
         raise UserError(f"{job.config}: no data folder; add task.data=DATA")

@@ -47,11 +47,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def without(words: Sequence[str], results: Iterable[Path]) -> list[str]:
-    """Leave out what an earlier call wrote, which ``runs/*`` names beside the runs, and say so.
-
-    Raises:
-        UserError: If nothing else is named.
-    """
+    """Leave out what an earlier call wrote, which ``runs/*`` names beside the runs, and say so."""
     own = {path.resolve() for path in results}
     kept = [word for word in words if Path(word).resolve() not in own]
     if left_out := [word for word in words if word not in kept]:
@@ -66,10 +62,6 @@ def read_runs(words: Sequence[str], subset: str) -> dict[str, list[dict]]:
 
     A run without a name is called after its folder; runs in folders of the same name, after
     their whole path.
-
-    Raises:
-        UserError: If a log is missing, or holds no validation or no perplexities, or two runs
-            have one name.
     """
     given = []
     for word in words:
@@ -117,11 +109,7 @@ def table(runs: dict[str, list[dict]]) -> str:
 
 
 def plot(runs: dict[str, list[dict]]) -> bytes:
-    """Draw the runs, perplexity on a logarithmic axis, and return a PNG.
-
-    Raises:
-        UserError: If matplotlib is not installed.
-    """
+    """Draw the runs, perplexity on a logarithmic axis, and return a PNG."""
     try:
         import matplotlib
     except ImportError:

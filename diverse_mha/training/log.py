@@ -55,9 +55,6 @@ def validations(lines: Iterable[str], subset: str = "valid") -> list[dict]:
     Returns:
         In their order what they report, numbers as numbers: ``epoch``, ``num_updates``, ``loss``,
         ``ppl`` if there is one, and what else the criterion logs, without the name of the set.
-
-    Raises:
-        UserError: If one of those that are named here is no number.
     """
     found: list[dict] = []
     for line in lines:

@@ -86,12 +86,7 @@ def keys_of_options(job: launch.Request) -> dict[str, str]:
 
 
 def main() -> None:
-    """Run fairseq-hydra-train with the words of the command line.
-
-    Raises:
-        UserError: if the recipe has a key or a name that does not exist, a value that is not one
-            of its type, or what a training refuses; options are spelt as keys.
-    """
+    """Run fairseq-hydra-train with the words of the command line."""
     job = job_of(sys.argv[1:])
     try:
         _train(job)
@@ -139,9 +134,6 @@ def check_added(job: launch.Request) -> None:
     """Refuse ``+GROUP=NAME`` or ``++GROUP.KEY=VALUE`` of nothing: Hydra adds it, nobody reads it.
 
     The keys of models, tasks, criterions and optimizers are checked when these are built.
-
-    Raises:
-        UserError: naming the group, or the key and the nearest ones.
     """
     from fairseq.dataclass.configs import FairseqConfig
 
@@ -177,9 +169,6 @@ def check_quoted(job: launch.Request) -> None:
     """Refuse a word in the recipe that YAML takes for True or False where text is wanted.
 
     Norwegian's code is such a word: ``source_lang: no``.
-
-    Raises:
-        UserError: naming the key.
     """
     from fairseq import criterions, models, tasks
     from fairseq.dataclass.configs import FairseqConfig
@@ -204,11 +193,7 @@ def check_quoted(job: launch.Request) -> None:
 
 
 def job_of(words: Sequence[str]) -> launch.Request:
-    """Read the recipe of a command line that the launcher wrote for fairseq-hydra-train.
-
-    Raises:
-        UserError: if it cannot be read.
-    """
+    """Read the recipe of a command line that the launcher wrote for fairseq-hydra-train."""
     given = dict(zip(words, words[1:], strict=False))
     recipe = Path(given["--config-dir"], given["--config-name"] + ".yaml")
     settings = [word for word in words if "=" in word and not word.startswith("-")]

@@ -48,11 +48,7 @@ class Formula(NamedTuple):
 
 
 def variable(name: str) -> Formula:
-    """Make the formula that is one variable.
-
-    Raises:
-        KeyError: if there is no such variable.
-    """
+    """Make the formula that is one variable."""
     return Formula(name, _MEANING[name], 0)
 
 
@@ -62,22 +58,14 @@ def negate(formula: Formula) -> Formula:
 
 
 def combine(left: Formula, operator: str, right: Formula) -> Formula:
-    """Make ``( left ( operator right ) )`` with ``and`` or ``or``.
-
-    Raises:
-        KeyError: if there is no such operator.
-    """
+    """Make ``( left ( operator right ) )`` with ``and`` or ``or``."""
     worlds = {"and": left.worlds & right.worlds, "or": left.worlds | right.worlds}[operator]
     text = f"( {left.text} ( {operator} {right.text} ) )"
     return Formula(text, worlds, left.operators + right.operators + 1)
 
 
 def parse(text: str) -> Formula:
-    """Read a formula, tokens separated by white space.
-
-    Raises:
-        ValueError: if it is not a formula, saying where it stops being one.
-    """
+    """Read a formula, tokens separated by white space."""
     tokens = [*text.split(), None]  # where it ends
     try:
         formula, end = _parse(tokens, 0)

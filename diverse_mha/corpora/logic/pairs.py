@@ -37,11 +37,7 @@ class Pair(NamedTuple):
 
 
 def parse_pair(line: str) -> Pair:
-    """Read a line of a published file, and decide its relation over all 64 worlds.
-
-    Raises:
-        ValueError: saying what is wrong with it; also if its relation is not the one found.
-    """
+    """Read a line of a published file, and decide its relation over all 64 worlds."""
     fields = line.split("\t")
     if len(fields) != 3:
         raise ValueError(f"{len(fields)} fields separated by tabs, expected 3: relation, two sides")
@@ -56,12 +52,7 @@ def parse_pair(line: str) -> Pair:
 
 
 def published_files(folder: Path) -> list[Path]:
-    """List the published files of a folder, by length.
-
-    Raises:
-        UserError: if the folder is not there, lacks a length from 1 to 12 in ``train``, or has a
-            file twice (plain and packed).
-    """
+    """List the published files of a folder, by length."""
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder; give the one with train0.gz to train12.gz")
     found: dict[tuple[str, int], Path] = {}

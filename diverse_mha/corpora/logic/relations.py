@@ -27,11 +27,7 @@ RELATIONS = ("<", ">", "=", "^", "|", "v", "#")
 
 
 def relation(left: Formula, right: Formula) -> str:
-    """Return the sign of the relation between two formulas, found over all 64 worlds.
-
-    Raises:
-        ValueError: if one is a tautology or a contradiction: the relations are not defined there.
-    """
+    """Return the sign of the relation between two formulas, found over all 64 worlds."""
     for side, formula in (("left", left), ("right", right)):
         if not formula.contingent:
             kind = "tautology" if formula.worlds else "contradiction"

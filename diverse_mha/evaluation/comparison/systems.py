@@ -70,10 +70,6 @@ def compare_systems(
     The methods are returned with their measures. ``steps`` has by measure what its scores were
     rounded to multiples of, if they were. In the measures of ``own`` each method has a noise of its
     own, by Welch's t; the comparison seed by seed stands beside it.
-
-    Raises:
-        UserError: if two runs were not scored on the same test set in the same way, or one is
-            named twice.
     """
     _check_alike(systems)
     measures: list[dict[str, Measured]] = [{} for _ in systems]

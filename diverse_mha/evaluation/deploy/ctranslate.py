@@ -141,10 +141,6 @@ def convert(path: str, state: dict, data: str, output: Path, quantization: str |
     ``path`` is for messages, ``state`` what fairseq loads from there; ``data`` has the dictionaries
     and is, of a translation model, made by data-prep; without ``quantization``, one of
     ``QUANTIZATIONS``, parameters stay as they are.
-
-    Raises:
-        UserError: if stock fairseq or CTranslate2 has no such model, such as one with adaptive
-            softmax, or the data does not fit.
     """
     try:
         from ctranslate2.converters import FairseqConverter

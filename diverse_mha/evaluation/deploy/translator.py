@@ -53,9 +53,6 @@ class Translator:
         checkpoint: the file; several joined by ``:``.
         data: the folder that fairseq-preprocess wrote, prepared by a script of data-prep/.
         options: those of ``add_beam_arguments`` and ``add_batch_arguments``, and ``cpu``.
-
-    Raises:
-        UserError: if checkpoint and data do not fit, or one of them cannot be used.
     """
 
     def __init__(self, checkpoint: str, data: str | Path, options: argparse.Namespace):
@@ -95,12 +92,7 @@ class Translator:
             self._hub.cuda()
 
     def translate(self, lines: Iterable[str]) -> Iterator[Translation]:
-        """Translate lines of plain text, in order; an empty line gives an empty line.
-
-        Raises:
-            UserError: for a line longer than the model, or a batch, can hold, with its number
-                from 1.
-        """
+        """Translate lines of plain text, in order; an empty line gives an empty line."""
         lines, start = iter(lines), 0
         while portion := list(islice(lines, self._options.buffer)):
             yield from self._portion(portion, start)
