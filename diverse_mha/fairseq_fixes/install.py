@@ -1,10 +1,8 @@
 """Puts all fixes in place, in this order: of two in the same place the later is asked first."""
 
 from diverse_mha.fairseq_fixes import (  # noqa: F401, I001
-    alignment_options,
     best_checkpoints,
     checkpoint_guard,
-    diverse_beams,
     missing_options,
     moving_average,
     scored_blocks,
@@ -13,10 +11,7 @@ from diverse_mha.fairseq_fixes import (  # noqa: F401, I001
     whole_files,
     start_of_training,
     whole_splits,
-    curriculum,
     command_line,
-    numpy2,
-    nan_detector,
     noise,
     memory,
     cudnn_attention,

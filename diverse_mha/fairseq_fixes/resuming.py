@@ -1,7 +1,7 @@
 """A training that goes on: its place in the epoch, its end, and how much an update is.
 
-fairseq-fixed 0.12.3.1 leaves data out, or reads some twice, with another number of processes, and
-makes an update more of a run that has all of them.
+fairseq-fixed 0.12.3.1 leaves data out, or reads some twice, with another number of processes or
+other batches, and makes an update more of a run that has all of them.
 """
 
 import logging
@@ -9,31 +9,35 @@ from contextlib import contextmanager
 
 from fairseq.data.iterators import EpochBatchIterator
 
-from diverse_mha.fairseq_fixes.epoch_parts import note_limits, same_examples
-from diverse_mha.fairseq_fixes.time_left import NOTHING_LEFT
+from diverse_mha.common.errors import OptionError
+from diverse_mha.common.options import flag
+from diverse_mha.fairseq_fixes.starting_point import NOTHING_LEFT
 
 logger = logging.getLogger(__name__)
+#: What the batches of an epoch depend on, beside the data and the seed.
+LIMITS = ("max_tokens", "batch_size", "required_batch_size_multiple")
 
 
 def note_processes(state: dict) -> None:
-    """Write beside the place in the epoch, in a loaded checkpoint, how many processes there were.
+    """Write beside the place in the epoch, in a loaded checkpoint, how its batches were cut.
 
-    The place counts the batches of one of them, which are cut as the options say. fairseq hands it
-    on from the process that reads the file to the others, and the options not.
+    The place counts the batches of one of the processes. fairseq hands it on from the process that
+    reads the file to the others, and the options not.
     """
     place = (state.get("extra_state") or {}).get("train_iterator")
     if place is not None:
         cfg = state.get("cfg") or {}
         place["processes"] = (cfg.get("distributed_training") or {}).get("distributed_world_size")
-        note_limits(place, cfg.get("dataset") or {})
+        dataset = cfg.get("dataset") or {}
+        place["limits"] = {name: dataset[name] for name in LIMITS if name in dataset}
 
 
 @contextmanager
 def same_place(cfg):
-    """Let fairseq go on at the place in the data, whatever the batches and number of processes.
+    """Let fairseq go on at the place in the data, whatever the number of processes.
 
-    fairseq goes on after as many batches a process: with more processes, or larger batches, it ends
-    in an error or leaves data out, with fewer, or smaller ones, it reads some twice.
+    fairseq goes on after as many batches a process: with more processes it leaves data out, with
+    fewer it reads some twice. Within an epoch other batches are refused, as it would misplace them.
 
     Args:
         cfg: the configuration of the training, by groups.
@@ -41,14 +45,22 @@ def same_place(cfg):
     load = EpochBatchIterator.load_state_dict
 
     def load_rescaled(self, place: dict) -> None:
-        before, now = place.get("processes"), cfg.distributed_training.distributed_world_size
+        batches = place.get("iterations_in_epoch", 0)
+        if batches:
+            for name, before in place.get("limits", {}).items():
+                now = getattr(cfg.dataset, name)
+                if before != now:
+                    raise OptionError(
+                        f"{flag(name)} {now}: the epoch was begun with {before}; give that, or "
+                        "--reset-dataloader"
+                    )
+        now = cfg.distributed_training.distributed_world_size
+        before = place.get("processes") or now
         of_epochs = cfg.optimization.update_freq
         # An update begins with all its batches: at an epoch's end there may be no others.
         whole = of_epochs[min(place["epoch"], len(of_epochs)) - 1]
-        place = same_examples(self, place, whole)
-        batches = place.get("iterations_in_epoch", 0)
-        if before and before != now and batches:
-            rescaled = batches * before // now // whole * whole
+        rescaled = batches * before // now // whole * whole
+        if rescaled != batches:
             logger.info(
                 "processes: %d in the checkpoint, now %d; each goes on after %d batches of the "
                 "epoch, not %d",

@@ -10,7 +10,6 @@ import numpy as np
 from fairseq.tasks import FairseqTask
 
 from diverse_mha.common.errors import OptionError
-from diverse_mha.fairseq_fixes.epoch_parts import cut_again
 from diverse_mha.fairseq_fixes.replacing import in_place_of
 
 
@@ -18,14 +17,11 @@ from diverse_mha.fairseq_fixes.replacing import in_place_of
 def batches_of_whole_split(get, self, dataset, **settings):
     """Let the batches of whatever is not trained on hold every sentence, whatever the task.
 
-    fairseq-fixed leaves out the last sentences of a validation or test split if their number is
-    not a multiple of ``--required-batch-size-multiple`` (8 by default): 1,008 of 1,014. In
-    training :mod:`~diverse_mha.fairseq_fixes.whole_epochs` keeps them. Nor are their batches drawn
-    anew with each validation, as those of training are with ``--rebuild-batches``.
+    Nor are they drawn anew with each validation, as those of training with ``--rebuild-batches``.
     """
     # How to shuffle groups is said by fairseq's Trainer for the training subset alone.
     if "grouped_shuffling" in settings:
-        return cut_again(get, self, dataset, settings)
+        return get(self, dataset, **settings)
     settings["required_batch_size_multiple"] = 1
     rebuilt = getattr(self.cfg, "rebuild_batches", None)
     if rebuilt:
