@@ -5,7 +5,6 @@ of three updates, ``GIVEN`` is what a page takes for granted: data and models of
 """
 
 import re
-import sys
 
 UPDATES = 3
 
@@ -88,8 +87,6 @@ INSTEAD = [
         r"^bash data-prep/prepare-ptb\.sh",
         "bash data-prep/prepare-own-text.sh --from archives/ptb --out data/ptb",
     ),
-    # A Python that has not imported torch yet.
-    (r"^python -m tests\.gpu\.pretend", f"{sys.executable} -m tests.gpu.pretend"),
     (r"(reproduce .*) --jobs \d+", r"\1"),  # without effect in a dry run
     # What is finished are the rows of the smoke scale, which come first on the page.
     (r"--scale small (.*--collect)", r"--scale smoke \1"),

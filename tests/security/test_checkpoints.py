@@ -46,19 +46,24 @@ class Bomb:
         return (os.mkdir, ("exploded",))
 
 
-@pytest.fixture(scope="module", params=["zip", "before 1.6", "a bare pickle"])
-def bomb(request, whole):
+def write_bomb(folder, form):
     """Write ``bomb.pt``: a good checkpoint but for one value, in a format that torch reads."""
-    state = torch.load(whole / "best.pt", weights_only=True)
+    state = torch.load(folder / "best.pt", weights_only=True)
     state["extra_state"]["bomb"] = Bomb()
-    if request.param == "a bare pickle":
-        (whole / "bomb.pt").write_bytes(pickle.dumps({"model": {}, "args": Bomb()}))
+    if form == "a bare pickle":
+        (folder / "bomb.pt").write_bytes(pickle.dumps({"model": {}, "args": Bomb()}))
     else:
-        new = request.param == "zip"
-        torch.save(state, whole / "bomb.pt", _use_new_zipfile_serialization=new)
-    (whole / "bombs").mkdir(exist_ok=True)
+        new = form == "zip"
+        torch.save(state, folder / "bomb.pt", _use_new_zipfile_serialization=new)
+    (folder / "bombs").mkdir(exist_ok=True)
     for name in ("checkpoint1.pt", "checkpoint_last.pt"):
-        shutil.copy(whole / "bomb.pt", whole / "bombs" / name)
+        shutil.copy(folder / "bomb.pt", folder / "bombs" / name)
+
+
+@pytest.fixture(scope="module")
+def bomb(whole):
+    """A bomb in today's format."""
+    write_bomb(whole, "zip")
 
 
 def test_the_bomb_works(bomb, world):
@@ -78,10 +83,18 @@ def test_refused_and_nothing_runs(command, bomb, world, monkeypatch, capsys):
     assert not (world / "exploded").exists()
 
 
+@pytest.mark.parametrize("form", ["before 1.6", "a bare pickle"])
+def test_refused_in_older_formats(form, whole, world, monkeypatch, capsys):
+    write_bomb(whole, form)
+    check(Row("bomb", COMMANDS["evaluate"], "bomb.pt", "refused"), world, monkeypatch, capsys)
+    assert not (world / "exploded").exists()
+
+
 @pytest.mark.filterwarnings(r"ignore:\s*'\w+' is validated against ConfigStore")
-def test_the_hub_interface_refuses_it(bomb, world):
+def test_the_hub_interface_refuses_it(whole, world):
     from fairseq.models.transformer import TransformerModel
 
+    write_bomb(whole, "zip")
     with pytest.raises(ValueError, match="bomb.pt: .*refused|bomb.pt: .*not a checkpoint"):
         TransformerModel.from_pretrained(".", "bomb.pt", "bin", user_dir=f"{ROOT}/diverse_mha")
     assert not (world / "exploded").exists()
