@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from diverse_mha.analysis.collect import COMPONENT_ORDER, Selection, parse_layers
-from diverse_mha.analysis.meters import DEFAULT_MEASURES, MEASURES
+from diverse_mha.analysis.meters import MEASURES
 from diverse_mha.analysis.names import short_names
 from diverse_mha.analysis.output import write_figures, write_numbers
 from diverse_mha.analysis.run import analyze, open_models
@@ -43,8 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--subset", default="valid", help="split to run (default: valid)")
     parser.add_argument(
         "--measures",
-        default=",".join(DEFAULT_MEASURES),
-        help=f"comma list of {', '.join(MEASURES)} (default: %(default)s)",
+        default=",".join(MEASURES),
+        help="comma list (default, all: %(default)s)",
     )
     parser.add_argument(
         "--components", help="comma list of encoder, cross, decoder (default: all there are)"

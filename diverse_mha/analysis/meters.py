@@ -1,6 +1,6 @@
 """Every measure of one attention module, accumulated over batches."""
 
-from itertools import combinations, combinations_with_replacement
+from itertools import combinations
 
 import torch
 from torch import Tensor
@@ -11,8 +11,6 @@ from diverse_mha.measures.entropy import entropy_sums
 from diverse_mha.measures.moments import Moments
 from diverse_mha.measures.similarity import (
     FEWEST,
-    alignment,
-    centred_rbf,
     cka_from_scatter,
     kept_directions,
     svcca_from_scatter,
@@ -25,10 +23,7 @@ MEASURES = {
     "jsd": ("weights",),
     "entropy": ("weights",),
     "disagreement": ("values", "weights", "outputs"),
-    "cka-rbf": ("outputs",),
 }
-DEFAULT_MEASURES = ("cka", "svcca", "jsd", "entropy", "disagreement")
-RBF_POSITIONS = 2000
 
 
 def real_rows(states: HeadStates) -> Tensor:
@@ -36,27 +31,6 @@ def real_rows(states: HeadStates) -> Tensor:
     rows = states.outputs.transpose(1, 2).flatten(2)  # (B, T, H * D)
     padding = states.query_padding_mask
     return rows.flatten(0, 1) if padding is None else rows[~padding]
-
-
-class Sample:
-    """A random sample of a stream of vectors, at most ``size`` of them.
-
-    Every vector draws a number from a generator of its own seed; those with the lowest
-    numbers stay. Every vector has the same chance, but which ones stay depends on their order.
-    """
-
-    def __init__(self, size: int = RBF_POSITIONS, seed: int = 1):
-        self.size = size
-        self.rows: Tensor | None = None
-        self._draws = torch.zeros(0)
-        self._generator = torch.Generator().manual_seed(seed)
-
-    def update(self, x: Tensor) -> None:
-        """Add vectors (N, d)."""
-        draws = torch.cat((self._draws, torch.rand(x.size(0), generator=self._generator)))
-        rows = x if self.rows is None else torch.cat((self.rows, x))
-        kept = draws.argsort()[: self.size].sort().values
-        self.rows, self._draws = rows[kept.to(rows.device)], draws[kept]
 
 
 class ModuleMeter:
@@ -72,7 +46,6 @@ class ModuleMeter:
         self.threshold = threshold
         self.num_heads = 0
         self.moments: Moments | None = None
-        self._sample = Sample()
         self._divergence: Tensor | float = 0.0
         self._entropy: Tensor | float = 0.0
         self._sharp: Tensor | float = 0.0
@@ -85,8 +58,6 @@ class ModuleMeter:
         if self.moments is None:
             self.moments = Moments(rows.size(1), rows.device)
         self.moments.update(rows)
-        if "cka-rbf" in self.measures:
-            self._sample.update(rows.detach())
         if "jsd" in self.measures:
             total, _, sentences = divergence_sums(
                 states.weights, states.query_padding_mask, states.key_padding_mask
@@ -111,7 +82,7 @@ class ModuleMeter:
         ``{"cka": {"mean": m, "pairs": (H, H) nested lists}, "svcca": {..., "top_mean",
         "pairs_top", "coefficients": {"1-2": [...]}, "kept": [k of each head], "threshold"},
         "jsd": {"mean", "per_row", "pairs", "pairs_per_row"}, "entropy": {"mean", "heads",
-        "share_above_0.95", "heads_share_above_0.95"}, "cka-rbf": {..., "positions"}}``.
+        "share_above_0.95", "heads_share_above_0.95"}}``.
         A mean over pairs i < j is None with one head; all of a similarity is None where there are
         too few positions for it: two, or for SVCCA no more than the directions kept.
         """
@@ -119,7 +90,6 @@ class ModuleMeter:
         found = {
             "cka": lambda: cka_pairs(blocks) if self.positions >= FEWEST else None,
             "svcca": lambda: svcca_pairs(blocks, self.positions, self.threshold),
-            "cka-rbf": lambda: rbf_pairs(self._sample.rows, self.num_heads),
             "jsd": lambda: jsd_pairs(self._divergence, self._sentences, self.positions),
             "entropy": lambda: sharpness(self._entropy, self._sharp, self.positions),
         }
@@ -170,17 +140,6 @@ def svcca_pairs(blocks: Tensor, count: int, threshold: float) -> dict | None:
         "kept": [k.size(1) for k in kept],
         "threshold": threshold,
     }
-
-
-def rbf_pairs(rows: Tensor, num_heads: int) -> dict | None:
-    """CKA with the RBF kernel of every pair of heads, from sampled rows (N, H * D)."""
-    if rows.size(0) < FEWEST:
-        return None
-    kernels = [centred_rbf(head) for head in rows.chunk(num_heads, dim=1)]
-    pairs = torch.zeros(num_heads, num_heads, dtype=torch.float64)
-    for i, j in combinations_with_replacement(range(num_heads), 2):
-        pairs[i, j] = pairs[j, i] = float(alignment(kernels[i], kernels[j]))
-    return {"mean": mean_of_pairs(pairs), "pairs": pairs.tolist(), "positions": rows.size(0)}
 
 
 def jsd_pairs(total: Tensor, sentences: int, positions: int) -> dict:

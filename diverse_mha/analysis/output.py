@@ -71,7 +71,7 @@ def _earlier_figures(folder: Path) -> list[Path]:
 
 def all_plots(analyses: list["Analysis"]) -> list[tuple[str, "Plot"]]:
     """Every figure that there is something to draw for, with its section of the report."""
-    from diverse_mha.analysis.figures.attention import attention_beside, attention_maps
+    from diverse_mha.analysis.figures.attention import attention_maps
     from diverse_mha.analysis.figures.beside import beside_maps
     from diverse_mha.analysis.figures.curves import curves_of_layers, curves_of_models
     from diverse_mha.analysis.figures.heat_maps import MEASURES, heat_maps
@@ -86,9 +86,6 @@ def all_plots(analyses: list["Analysis"]) -> list[tuple[str, "Plot"]]:
     if len(results) == 2:
         section = f"{names[0]} beside {names[1]}"
         plots += [(section, plot) for m in measured for plot in beside_maps(*results, m)]
-        if all(analysis.attention is not None for analysis in analyses):
-            both = zip(names, (analysis.attention for analysis in analyses), strict=True)
-            plots += [(section, plot) for plot in attention_beside(*both)]
     for name, analysis in zip(names, analyses, strict=True):
         plots += [(name, heat_maps(analysis.result, m)) for m in measured]
         plots.append((name, curves_of_layers(analysis.result)))

@@ -38,11 +38,6 @@ COLUMNS = (
         "linear kernel; mean over pairs, 0 to 1, higher = more alike (Yun et al. 2021)",
     ),
     Column(
-        "CKA-RBF", "cka-rbf", "mean",
-        "RBF kernel, on a sample of positions; mean over pairs, 0 to 1, higher = more alike "
-        "(Kornblith et al. 2019)",
-    ),
-    Column(
         "JSD", "jsd", "mean",
         "nats, summed over the queries of a sentence; higher = differ more (Zheng et al. 2021)",
     ),
@@ -289,16 +284,13 @@ def _few_positions(results: list[dict]) -> list[str]:
     found = {}
     for entry in (entry for result in results for entry in result["components"].values()):
         count, width = entry["positions"], entry.get("head_width", 0)
-        if width / (count + width) >= 0.1 and any(map(_has_cka, entry["layers"].values())):
+        measured = any("cka" in layer for layer in entry["layers"].values())
+        if measured and width / (count + width) >= 0.1:
             found[count, width] = (
                 f"note: of {count} positions CKA of unrelated heads of width {width} is about "
                 f"{width / (count + width):.2f}; measure more data"
             )
     return list(found.values())
-
-
-def _has_cka(layer: dict) -> bool:
-    return "cka" in layer or "cka-rbf" in layer
 
 
 def _rows_over_all(results: list[dict]) -> str:

@@ -36,9 +36,7 @@ def newest_checkpoints(folder: str | Path, count: int, by: str = "epoch") -> lis
         folder: The run's ``--save-dir``.
         count: How many, at least 1.
         by: ``"epoch"`` for ``checkpoint<N>.pt``, which must be consecutive; ``"update"`` for
-            ``checkpoint_<epoch>_<updates>.pt``, which must be equally far apart. Where an epoch
-            ends on the interval fairseq writes none; ``checkpoint<epoch>.pt`` takes its place if
-            it is there, and else it may be missing.
+            ``checkpoint_<epoch>_<updates>.pt``.
     """
     if count < 1:
         raise UserError(f"--last {count}: must be at least 1")
@@ -59,32 +57,25 @@ def newest_checkpoints(folder: str | Path, count: int, by: str = "epoch") -> lis
             "checkpoint.save_interval_updates=N)",
         ),
     }[by]
-    names = ((path, pattern.fullmatch(path.name)) for path in folder.iterdir())
     found: dict[int, Path] = {}
-    for path, match in names:
+    for path in folder.iterdir():
+        match = pattern.fullmatch(path.name)
         if match and (other := found.setdefault(int(match.groups()[-1]), path)) != path:
             raise UserError(
                 f"{path}: is of the same {by} as {other.name}, so they are of two runs; list the "
                 "checkpoints to average by name"
             )
-    if by == "update":
-        found |= _ends_of_epochs(found)
     if len(found) < count:
         raise UserError(
             f"{folder}: --last {count}, but only {len(found)} files {shape} are there; {kept}"
         )
     numbers = sorted(found)[-count:]
-    # Epochs count by one; updates by --save-interval-updates, which the smallest gap shows,
-    # that before the first of them included: two alone would show no gap but their own.
-    interval = 1 if by == "epoch" else _interval(sorted(found)[-count - 1 :])
-    for before, after in pairwise(numbers):
-        ends = _ends_between(found[before], found[after]) if by == "update" else []
-        unsaved = sum(not path.exists() for path in ends)
-        if (after - before) % interval or (after - before) // interval - 1 > unsaved:
-            raise UserError(
-                f"{folder}: {by} {before + interval} is missing between {found[before].name} "
-                f"and {found[after].name}; list the checkpoints to average by name"
-            )
+    missing = sorted(set(range(numbers[0], numbers[-1])) - found.keys())
+    if by == "epoch" and missing:
+        raise UserError(
+            f"{folder}: checkpoint{missing[0]}.pt is missing; list the checkpoints to average by "
+            "name"
+        )
     return [found[number] for number in numbers]
 
 
@@ -196,35 +187,6 @@ def run(args: argparse.Namespace) -> int:
     save_checkpoint(average_checkpoints(paths), args.output)
     print(f"{args.output}: the average of {', '.join(path.name for path in paths)}")
     return 0
-
-
-def _interval(numbers: Sequence[int]) -> int:
-    return min((after - before for before, after in pairwise(numbers)), default=0)
-
-
-def _ends_between(before: Path, after: Path) -> list[Path]:
-    """Name checkpoints of the epochs that ended between two that are named by their updates."""
-    first, last = (
-        int((_UPDATE.fullmatch(path.name) or _EPOCH.fullmatch(path.name)).group(1))
-        for path in (before, after)
-    )
-    return [before.with_name(f"checkpoint{epoch}.pt") for epoch in range(first, last)]
-
-
-def _ends_of_epochs(found: dict[int, Path]) -> dict[int, Path]:
-    """Checkpoints of epochs that ended where one named by its updates is missing."""
-    interval, ends = _interval(sorted(found)), {}
-    for before, after in pairwise(sorted(found)):
-        for path in _ends_between(found[before], found[after]):
-            if path.exists():
-                state = load_checkpoint(path, mmap=True)
-                asked = settings(state, "checkpoint").get("save_interval_updates")
-                # Where every epoch ends on the interval, every second file has an epoch's name.
-                step = asked if asked and interval == 2 * asked else interval
-                updates = updates_of(state) or before
-                if before < updates < after and (updates - before) % step == 0:
-                    ends[updates] = path
-    return ends
 
 
 def _options(state: dict) -> dict:

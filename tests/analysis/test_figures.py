@@ -9,10 +9,9 @@ import torch
 from PIL import Image
 
 from diverse_mha.analysis.figures import tsne
-from diverse_mha.analysis.figures.attention import HEIGHT, attention_beside, attention_maps
+from diverse_mha.analysis.figures.attention import HEIGHT, attention_maps
 from diverse_mha.analysis.figures.beside import beside_maps
 from diverse_mha.analysis.figures.curves import curves_of_layers, curves_of_models
-from diverse_mha.analysis.figures.fonts import FAMILY
 from diverse_mha.analysis.figures.heat_maps import heat_maps
 from diverse_mha.analysis.figures.style import DPI, PAGE, STYLE, drawn
 from diverse_mha.analysis.figures.tsne import head_map
@@ -83,17 +82,6 @@ def test_labels_of_attention_maps_can_be_read(tokens, layers, heads):
     assert len(panels) == len(set(panels)) == layers * heads
 
 
-def test_attention_of_two_models_beside_each_other():
-    one, two = attention(4), attention(4, scale=0.5)
-    (plot,) = attention_beside(("one", one), ("two", two))
-    images = [axis.images[0] for axis in plot.figure.axes if axis.images]
-    assert len(images) == 6, "three rows of two layers"
-    assert images[4].get_array()[1, 1] == pytest.approx(-0.5), "two minus one"
-    assert images[4].get_clim() == (-0.5, 0.5)
-    assert attention_beside(("one", one), ("two", attention(5))) == []
-    assert attention_beside(("one", one), ("two", attention(4, layers=3))) == []
-
-
 def two_layers(name, value, heads=2):
     pairs = [[1.0 if i == j else value for j in range(heads)] for i in range(heads)]
     layers = {n: {"cka": {"mean": value, "pairs": pairs}} for n in ("1", "2")}
@@ -132,14 +120,10 @@ def test_maps_name_measure_model_and_heads():
     assert "CKA of outputs, linear kernel" in labels
 
 
-@pytest.mark.parametrize("draw", ["attention", "heat maps"])
-def test_long_names_of_two_models_stand_free(draw):
+def test_long_names_of_two_models_stand_free():
     """Nothing is cut off at the edge, and no name stands in another or in a title."""
     names = ("$multi30k.de-en.baseline.seed1", "multi30k.de-en.em_routing_1_2.seed1.7ecf4466")
-    if draw == "attention":
-        (plot,) = attention_beside(*((name, attention(3)) for name in names))
-    else:
-        (plot,) = beside_maps(*(two_layers(name, 0.2) for name in names), "cka")
+    (plot,) = beside_maps(*(two_layers(name, 0.2) for name in names), "cka")
     figure = plot.figure
     drawn(plot, ["png"])
     figure.set_dpi(DPI)
@@ -254,14 +238,3 @@ def test_values_near_one_end_have_a_scale_of_their_own_and_the_caption_says_so(v
     (plot,) = attention_maps("m", attention(4, scale=value))
     low = limits if value < 0.2 else (0, 1)  # of attention the zeros are shown, too
     assert plot.figure.axes[0].images[0].get_clim() == pytest.approx(low)
-
-
-def test_letters_that_the_small_font_lacks_come_from_the_whole_one():
-    assert STYLE["font.family"][:2] == [FAMILY, "DejaVu Sans"]
-    sizes = []
-    for name in ("baseline", "базовый"):
-        (plot,) = beside_maps(two_layers(name, 0.5), two_layers("b", 0.5), "cka")
-        pdf = drawn(plot, ["pdf"])["pdf"]
-        assert b"/Type3" not in pdf
-        sizes.append(pdf.count(b"/FontFile2"))
-    assert sizes[0] < sizes[1], "another font where a name is Cyrillic"

@@ -217,10 +217,10 @@ def test_a_measure_by_itself_is_explained_without_the_others():
     for entry in found["components"].values():
         for layer in entry["layers"].values():
             layer.clear()
-            layer["cka-rbf"] = {"mean": 0.5}
+            layer["cka"] = {"mean": 0.5}
     del found["disagreement"]
     found["summary"] = summarise(found["components"])
-    assert legend([found])[0].startswith("CKA-RBF: RBF kernel, on a sample of positions; mean over")
+    assert legend([found])[0].startswith("CKA: linear kernel; mean over pairs")
 
 
 def test_no_line_is_wider_than_a_terminal():

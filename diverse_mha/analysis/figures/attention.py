@@ -1,4 +1,4 @@
-"""Attention maps of one sentence: of every head, and of two models beside each other."""
+"""Attention maps of one sentence, of every head."""
 
 from typing import NamedTuple
 
@@ -8,11 +8,7 @@ from diverse_mha.analysis.figures.style import (
     PAGE,
     STYLE,
     Plot,
-    difference_limit,
     each_panel,
-    in_rows,
-    name_rows,
-    name_width,
     new_figure,
     own_scale,
     side_bar,
@@ -91,54 +87,12 @@ def attention_maps(name: str, attention: SentenceAttention) -> list[Plot]:
     return plots
 
 
-def attention_beside(
-    first: tuple[str, SentenceAttention], second: tuple[str, SentenceAttention]
-) -> list[Plot]:
-    """Draw two models' attention to a sentence, mean over heads, and the difference.
-
-    A figure for every component whose layers and tokens both models share; the heads of two
-    models do not correspond, their means do.
-    """
-    plots = []
-    (one, maps_of_one), (two, maps_of_two) = first, second
-    for component, maps in maps_of_one.components.items():
-        other = maps_of_two.components.get(component)
-        if other is None or _axes_of(maps) != _axes_of(other):
-            continue
-        sizes = Sizes.of(maps)
-        sizes = sizes._replace(height=sizes.height + TITLE)  # a line for the row's name
-        before, after = ({n: w.mean(0) for n, w in x.layers.items()} for x in (maps, other))
-        difference = {n: after[n] - before[n] for n in before}
-        columns = _columns(len(before), sizes.columns)
-        shown = [cells.numpy() for means in (before, after) for cells in means.values()]
-        *limits, said = own_scale(shown, 1.0)
-        for row, ending, of in in_rows(list(before), columns):
-            lines = [
-                [(f"\nlayer {n}", means[n]) for n in row] for means in (before, after, difference)
-            ]
-            plots.append(
-                Plot(
-                    f"attention-{component}-beside{ending}",
-                    f"Attention of the {COMPONENT_TITLES[component]}, mean over "
-                    f"heads: {one}, {two} and the difference{of}",
-                    f"{_caption(maps, component, maps_of_one.number)}{said} Means over heads, for "
-                    f"the heads of two models do not correspond. Last row: {two} minus {one}.",
-                    _beside_figure(lines, (one, two), sizes, tuple(limits)),
-                )
-            )
-    return plots
-
-
 def _columns(count: int, fit: int) -> int:
     """Maps in a row: all, or a divisor of them, so that no row stops short."""
     if count <= fit:
         return count
     even = max(n for n in range(1, fit + 1) if count % n == 0)
     return even if even > fit / 2 else fit
-
-
-def _axes_of(maps: Attention) -> tuple[list[str], list[str], list[int]]:
-    return maps.queries, maps.keys, list(maps.layers)
 
 
 def _caption(maps: Attention, component: str, number: int) -> str:
@@ -152,40 +106,22 @@ def _caption(maps: Attention, component: str, number: int) -> str:
     return caption
 
 
-def _empty(lines: list[list], sizes: Sizes, width: float = 0.0):
-    columns = max(map(len, lines))
-    figure = new_figure(
-        max(columns * sizes.width + sizes.labels + 0.6, width),
-        len(lines) * sizes.height + sizes.labels + 0.1,
-    )
-    return figure, figure.subplots(len(lines), columns, squeeze=False)
-
-
 def _weights_figure(lines: list[list], sizes: Sizes, limits: tuple[float, float]):
-    with matplotlib.rc_context(STYLE):
-        figure, axes = _empty(lines, sizes)
-        _draw(axes, lines, sizes, limits, "Blues", "attention weight")
-    return figure
-
-
-def _beside_figure(
-    lines: list[list], names: tuple[str, str], sizes: Sizes, limits: tuple[float, float]
-):
-    limit = difference_limit(float(cells.abs().max()) for _, cells in lines[2])
-    with matplotlib.rc_context(STYLE):
-        figure, axes = _empty(lines, sizes, name_width(names))
-        _draw(axes[:2], lines[:2], sizes, limits, "Blues", "attention weight")
-        _draw(axes[2:], lines[2:], sizes, (-limit, limit), "PuOr", "difference")
-        name_rows(axes, (*names, "difference"), 12)
-    return figure
-
-
-def _draw(axes, lines: list[list], sizes: Sizes, limits: tuple, colours: str, scale: str) -> None:
     """Draw rows of titled maps and their scale; tokens stand left of rows and under the last."""
+    columns = max(map(len, lines))
+    with matplotlib.rc_context(STYLE):
+        width = columns * sizes.width + sizes.labels + 0.6
+        figure = new_figure(width, len(lines) * sizes.height + sizes.labels + 0.1)
+        axes = figure.subplots(len(lines), columns, squeeze=False)
+        _draw(axes, lines, sizes, limits)
+    return figure
+
+
+def _draw(axes, lines: list[list], sizes: Sizes, limits: tuple[float, float]) -> None:
     queries, keys = sizes.queries, sizes.keys
     for axis, (title, cells), lowest in each_panel(axes, lines):
         image = axis.imshow(
-            cells[: len(queries), : len(keys)].numpy(), cmap=colours, vmin=limits[0],
+            cells[: len(queries), : len(keys)].numpy(), cmap="Blues", vmin=limits[0],
             vmax=limits[1], aspect="equal", interpolation="nearest",
         )  # fmt: skip
         axis.set_title(title, fontsize=7, pad=3)
@@ -197,4 +133,4 @@ def _draw(axes, lines: list[list], sizes: Sizes, limits: tuple, colours: str, sc
         axis.spines[:].set(visible=True, color="#bbbbbb", linewidth=0.5)
     for axis in axes[:, 0]:
         axis.set_yticks(range(len(queries)), queries, fontsize=sizes.font)
-    side_bar(image, axes, scale)
+    side_bar(image, axes, "attention weight")

@@ -39,13 +39,6 @@ MEASURES = {
         "scale.",
         "YlOrBr",
     ),
-    "cka-rbf": (
-        "CKA of heads, RBF kernel",
-        "CKA of outputs, RBF kernel",
-        "Centred kernel alignment with the RBF kernel (width: half the median distance), on a "
-        "random sample of positions (Kornblith et al. 2019). Darker: the heads answer alike.",
-        "YlOrBr",
-    ),
     "svcca": (
         "SVCCA of heads",
         "SVCCA of outputs",

@@ -16,8 +16,6 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from PIL import Image
 
-from diverse_mha.analysis.figures.fonts import small_family
-
 # Okabe and Ito's colours, which colour-blind readers can tell apart; black for the ninth.
 COLOURS = (
     "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6BB1", "#6E4B1F",
@@ -27,7 +25,7 @@ MARKERS = "osD^vPX*<"
 STYLE = {
     "font.size": 9,
     # DejaVu comes with matplotlib; the others, where they are, have the scripts that it lacks.
-    "font.family": [small_family(), "DejaVu Sans", *(
+    "font.family": ["DejaVu Sans", *(
         name
         for name in ("Noto Sans CJK SC", "Noto Sans CJK JP", "PingFang SC", "Microsoft YaHei",
                      "WenQuanYi Zen Hei", "Noto Sans Devanagari", "Noto Sans Arabic")
