@@ -81,8 +81,8 @@ def valid_nll(run: Run, folder: Path) -> float | None:
 def best_validation(run: Run, validation: list[dict]) -> dict | None:
     """Return the validation of a language or translation model that chose the best checkpoint.
 
-    One that is no number chose none (``fairseq_fixes/best_checkpoints.py``). Of several alike it is
-    the last: each of them replaces the checkpoint, by a score rounded as the log has it.
+    One that is no number chose none. Of several alike it is the last: each of them replaces the
+    checkpoint, by a score rounded as the log has it.
     """
     metric = lookup(run.composed, "checkpoint.best_checkpoint_metric") or "loss"
     choose = max if lookup(run.composed, "checkpoint.maximize_best_checkpoint_metric") else min

@@ -19,16 +19,10 @@ CONFIGS = USER_DIR / "configs" if (USER_DIR / "configs").is_dir() else ROOT / "c
 MAKE_DATA = "make it with a script of data-prep/ or with fairseq-preprocess"
 
 
-#: What is wrong with a name that OmegaConf, which holds fairseq's options, would fill in.
-NOT_FILLED_IN = "fairseq takes ${ in a name for a reference; rename the folder or file"
-
-
 def check_data_exists(folder: Path, error: type[UserError] = UserError) -> None:
     """Refuse a data folder that is not there."""
     if not folder.is_dir():
         raise error(f"{folder}: no such data folder; {MAKE_DATA}")
-    if "${" in str(folder):
-        raise error(f"{folder}: {NOT_FILLED_IN}")
 
 
 def check_data_folder(

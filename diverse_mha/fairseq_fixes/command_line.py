@@ -1,19 +1,15 @@
 """Command lines that fairseq misunderstands.
 
-fairseq-fixed 0.12.3.1 ends in a traceback for fairseq-validate without ``--task``, a value with
-``${`` in it, and a language model with a task of translation.
+fairseq-fixed 0.12.3.1 ends in a traceback for fairseq-validate without ``--task``, and for a
+language model with a task of translation.
 """
 
 from fairseq import options
 from fairseq.models import ARCH_MODEL_REGISTRY, FairseqEncoderDecoderModel, FairseqLanguageModel
 from fairseq.tasks import TASK_REGISTRY
 from fairseq.tasks.language_modeling import LanguageModelingTask
-from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 
 from diverse_mha.common.errors import OptionError
-from diverse_mha.common.options import flag
-from diverse_mha.common.places import NOT_FILLED_IN
 from diverse_mha.fairseq_fixes.replacing import in_place_of
 
 
@@ -27,19 +23,6 @@ def give_validation_a_task(parse, parser, *args, **kwargs):
     if parser.get_default("task") is None:
         parser.set_defaults(task="translation")
     return parse(parser, *args, **kwargs)
-
-
-@in_place_of(options, "parse_args_and_arch")
-def refuse_what_would_be_filled_in(parse, *args, **kwargs):
-    """Refuse a value with ``${``, such as a folder's name: OmegaConf takes it for a reference."""
-    parsed = parse(*args, **kwargs)
-    for name, value in vars(parsed[0] if isinstance(parsed, tuple) else parsed).items():
-        if isinstance(value, str) and "${" in value:
-            try:
-                OmegaConf.to_container(OmegaConf.create({name: value}), resolve=True)
-            except OmegaConfBaseException as error:
-                raise OptionError(f"{flag(name)} {value}: {NOT_FILLED_IN}") from error
-    return parsed
 
 
 @in_place_of(options, "parse_args_and_arch")

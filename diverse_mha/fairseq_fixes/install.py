@@ -1,7 +1,6 @@
 """Puts all fixes in place, in this order: of two in the same place the later is asked first."""
 
 from diverse_mha.fairseq_fixes import (  # noqa: F401, I001
-    best_checkpoints,
     checkpoint_guard,
     missing_options,
     moving_average,

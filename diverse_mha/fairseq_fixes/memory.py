@@ -6,9 +6,7 @@ oneDNN keeps a compiled product for each shape that it has met, and batches of f
 
 import os
 
-#: How many matrix products oneDNN keeps compiled, in bfloat16 on the CPU one for each shape it has
-#: met: those of one update. Of a thousand, its default, a small model's training holds a gigabyte
-#: for nothing: fairseq's batches come in hundreds of shapes, some forty of them new in an update.
+#: How many matrix products oneDNN keeps compiled: the shapes of one update. Its default is 1,000.
 ONEDNN_CACHED_SHAPES = "64"
 
 

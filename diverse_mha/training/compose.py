@@ -1,4 +1,4 @@
-"""The one reader of recipes: a file of ``configs/``, its groups, and words such as ``method=hsic``.
+"""The one reader of recipes: a file of ``configs/``, its groups, and words such as ``method=coda``.
 
 A recipe lists itself first and its groups after it, so a group wins over the recipe, a later
 group over an earlier one, and a setting given by name over all. The other way round does not

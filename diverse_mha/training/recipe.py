@@ -50,8 +50,6 @@ def explain(job: launch.Request, error: BaseException) -> UserError:
                 )
     if any("not in struct" in line for line in said):
         cure += "; one that the recipe has not got is written +KEY=VALUE"
-    if any(line.startswith("Interpolation key") for line in said):
-        cure += "; a folder's name may not hold ${"
     return UserError(f"{job.config}: {', '.join(said)}; {cure}")
 
 

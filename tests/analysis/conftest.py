@@ -45,11 +45,6 @@ def data(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def other_data(tmp_path_factory):
-    return write_data(tmp_path_factory.mktemp("other") / "bin", list("abcdefgh"))
-
-
-@pytest.fixture(scope="session")
 def pairs(tmp_path_factory, data):
     """Pairs of sentences with labels, for a classifier: the texts of ``data`` twice."""
     folder = tmp_path_factory.mktemp("pairs") / "bin"

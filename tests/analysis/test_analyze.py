@@ -270,26 +270,6 @@ BAD = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("message,words", BAD.items(), ids=[" ".join(w[:2]) for w in BAD.values()])
-def test_bad_options_are_refused_in_one_line(message, words, checkpoint, data, tmp_path):
-    new = tmp_path / "new"
-    words = [w.replace("DATA", str(data)).replace("FOLDER", str(new)) for w in words]
-    with pytest.raises(UserError, match=message) as caught:
-        run(["analyze", str(checkpoint), str(data), *words, "--cpu"])
-    assert "\n" not in str(caught.value)
-    assert not new.exists()
-
-
-def test_data_that_does_not_fit_is_refused(checkpoint, other_data, data, save, tmp_path):
-    with pytest.raises(UserError, match="its dictionaries do not fit .*checkpoint_best.pt"):
-        run(["analyze", str(checkpoint), str(other_data), "--cpu"])
-    language_model = save("lm", "transformer_lm_disagree", task="language_modeling")
-    with pytest.raises(UserError, match="does not read the same data"):
-        run(["analyze", str(checkpoint), str(data), "--against", str(language_model), "--cpu"])
-    with pytest.raises(UserError, match="--components encoder: .* it has decoder"):
-        run(["analyze", str(language_model), str(data), "--components", "encoder", "--cpu"])
-
-
 def test_models_that_show_no_heads_are_refused(save, data, tmp_path):
     path = save("aligned", "transformer_align", "--alignment-heads", "1")
     with pytest.raises(UserError, match="'transformer_align' does not show its heads"):

@@ -8,7 +8,6 @@ import torch
 
 from diverse_mha.analysis.disagreement import DisagreementMeter
 from diverse_mha.analysis.meters import MEASURES
-from diverse_mha.attention import HeadStates
 from tests.reference import cosine, cosine_disagreement, position_disagreement
 from tests.toy import build_ours, toy_batch
 
@@ -94,27 +93,3 @@ def test_scores_without_the_pairs_of_a_head_with_itself():
             logs = [math.log(value) for value in score["off_diagonal"]["layers"]]
             mean = math.exp(sum(logs) / len(logs))
             assert score["off_diagonal"]["all"] == pytest.approx(mean)
-
-
-@pytest.mark.parametrize(
-    "outputs,both,apart",
-    [
-        (torch.eye(4), math.exp(-1 / 4), 1.0),
-        (torch.tensor([[1.0, 0.0], [-1.0, 0.0]]), 1.0, math.e),
-        (torch.ones(3, 2), math.exp(-1), math.exp(-1)),
-        (torch.ones(1, 2), math.exp(-1), None),
-    ],
-    ids=["perpendicular", "sum to zero", "alike", "one head"],
-)
-def test_known_arrangements(outputs, both, apart):
-    heads = outputs[None, :, None, :].expand(2, -1, 3, -1)
-    weights = torch.full((2, heads.size(1), 3, 3), 1 / 3)
-    meter = DisagreementMeter()
-    meter.update({"encoder": [HeadStates(values=heads, weights=weights, outputs=heads)]})
-    for score in ("subspace", "output"):
-        found = meter.result()["encoder"][score]
-        assert found["all"] == pytest.approx(both)
-        if apart is None:
-            assert found["off_diagonal"] == {"layers": [None], "all": None}
-        else:
-            assert found["off_diagonal"]["all"] == pytest.approx(apart)

@@ -1,19 +1,16 @@
 """What is in the figures: sizes, scales, and names of files."""
 
-import io
 import math
 
-import matplotlib
 import pytest
 import torch
-from PIL import Image
 
 from diverse_mha.analysis.figures import tsne
 from diverse_mha.analysis.figures.attention import HEIGHT, attention_maps
 from diverse_mha.analysis.figures.beside import beside_maps
 from diverse_mha.analysis.figures.curves import curves_of_layers, curves_of_models
 from diverse_mha.analysis.figures.heat_maps import heat_maps
-from diverse_mha.analysis.figures.style import DPI, PAGE, STYLE, drawn
+from diverse_mha.analysis.figures.style import DPI, PAGE, drawn
 from diverse_mha.analysis.figures.tsne import head_map
 from diverse_mha.analysis.output import _with_own_names
 from diverse_mha.analysis.sentence import Attention, SentenceAttention
@@ -142,19 +139,6 @@ def test_long_names_of_two_models_stand_free():
             assert box.y1 < above.get_tightbbox().y0
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 5, 8, 16, 31, 64])
-def test_coefficients_are_numbered_by_whole_numbers(count):
-    curve = [1 - i / 100 for i in range(count)]
-    layer = {"svcca": {"coefficients": {"1-2": curve, "1-3": curve, "2-3": curve}}}
-    layers = {str(n): layer for n in range(1, 7)}
-    found = {"name": "m", "components": {"encoder": {"depth": 6, "layers": layers}}}
-    for plot in (curves_of_layers(found), curves_of_models([found, found | {"name": "n"}])):
-        for axis in plot.figure.axes:
-            ticks = axis.get_xticks().tolist()
-            assert all(tick == int(tick) for tick in ticks) and len(ticks) <= 7
-            assert ticks[0] == 1 and ticks[-1] == count and len(set(ticks)) == len(ticks)
-
-
 def test_every_layer_has_a_panel_and_a_band_of_its_own():
     layer = {"svcca": {"coefficients": {"1-2": [0.9, 0.1], "1-3": [0.5, 0.3], "2-3": [0.7, 0.2]}}}
     layers = {str(n): layer for n in range(1, 8)}
@@ -208,18 +192,6 @@ def test_no_figure_overwrites_another():
         "cka-a-b",
         "cka-a-b-2",
     ]
-
-
-def test_one_drawing_a_format_gives_the_pixels_of_matplotlibs_own():
-    plot = heat_maps(result(2, [[1, 0.5], [0.5, 1]], "cka"), "cka")
-    ours = drawn(plot)
-    assert ours["svg"].startswith(b"<?xml") and ours["pdf"].startswith(b"%PDF-")
-    own = io.BytesIO()
-    with matplotlib.rc_context(STYLE):
-        plot.figure.savefig(own, format="png", dpi=DPI)
-    assert len(ours["png"]) < len(own.getvalue())
-    images = [Image.open(file).convert("RGB") for file in (own, io.BytesIO(ours["png"]))]
-    assert images[0].tobytes() == images[1].tobytes()
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """CKA and SVCCA: the full matrices written out, known answers, and degenerate input."""
 
-import math
-
 import numpy as np
 import pytest
 import torch
@@ -97,33 +95,6 @@ def test_an_invertible_map_leaves_svcca_at_one_if_all_is_kept():
     assert cka(x, x @ mix) < 0.999, "CKA sees such a map"
 
 
-@pytest.mark.parametrize("n,d", [(400, 16), (2000, 32), (4000, 64)])
-def test_independent_normal_sets_give_what_theory_says(n, d):
-    """Heads of independent standard normal entries, f = N - 1 degrees of freedom.
-
-    CKA: E||X'CY||^2 = f d^2, and for the Wishart matrix W = X'CX, E tr W^2 = f d (f + d + 1),
-    so CKA is about f d^2 / (f d (f + d + 1)) = d / (N + d). The numerator has about d^2
-    degrees of freedom, so one pair has a relative standard deviation of sqrt(2) / d.
-
-    SVCCA keeping everything: the canonical correlations s follow Wachter's law with c = d / f,
-    density sqrt(4c(1-c) - s^2) / (pi c (1 - s^2)) on [0, 2 sqrt(c(1-c))], up to terms that
-    vanish as 1/d. One pair's mean varies less than its CKA.
-    """
-    generator = torch.Generator().manual_seed(7)
-    heads = torch.randn(8, n, d, generator=generator, dtype=torch.float64)
-    pairs = [(heads[i], heads[j]) for i in range(8) for j in range(i)]
-    four_sigma = 4 * math.sqrt(2) / d / math.sqrt(len(pairs))
-    mean_cka = np.mean([cka(x, y) for x, y in pairs])
-    assert mean_cka == pytest.approx(d / (n + d), rel=four_sigma)
-    c = d / (n - 1)
-    edge = 2 * math.sqrt(c * (1 - c))
-    s = np.linspace(0, edge, 100_001)
-    density = np.sqrt(np.clip(edge**2 - s**2, 0, None)) / (math.pi * c * (1 - s**2))
-    assert np.trapezoid(density, s) == pytest.approx(1.0, abs=1e-4)
-    mean_svcca = np.mean([svcca(x, y, threshold=1.0).mean for x, y in pairs])
-    assert mean_svcca == pytest.approx(np.trapezoid(s * density, s), rel=four_sigma)
-
-
 def test_a_set_that_does_not_vary_is_like_nothing():
     x, _ = responses(50, 4, 4)
     still = torch.full((50, 4), 0.1, dtype=torch.float32)
@@ -135,15 +106,6 @@ def test_a_set_that_does_not_vary_is_like_nothing():
     assert rounded.unique().numel() > 1
     for constant in (still, rounded):
         assert cka(x, constant, kernel="rbf") == cka(constant, constant, kernel="rbf") == 0.0
-
-
-@pytest.mark.parametrize("kernel", ["linear", "rbf"])
-def test_what_counts_as_rounding_is_that_of_the_dtype(kernel):
-    fine = 1 + 1e-8 * responses(50, 4, 4)[0]
-    assert cka(fine, fine, kernel) == pytest.approx(1.0)
-    coarse = torch.ones(50, 1, dtype=torch.bfloat16)
-    coarse[::2] += torch.finfo(torch.bfloat16).eps
-    assert coarse.unique().numel() == 2 and cka(coarse, coarse, kernel) == 0.0
 
 
 def test_one_dead_dimension_is_left_out():
@@ -161,13 +123,6 @@ def test_scale_is_nothing_to_cka():
             assert cka(scale * x, y, kernel) == expected
             assert cka(scale * x, scale * y, kernel) == expected
         assert svcca(scale * x, y).mean == pytest.approx(svcca(x, y).mean, rel=1e-9)
-
-
-def test_sides_of_two_dtypes_keep_their_own_digits():
-    x, y = responses(40, 6, 5)
-    half = x.bfloat16()
-    expected = cka(half.double(), y.float().double())
-    assert cka(half, y.float()) == cka(y.float(), half) == pytest.approx(expected, abs=1e-12)
 
 
 def test_float32_and_bfloat16_are_computed_in_float64():

@@ -57,7 +57,6 @@ ROWS = [
     Row("mt-raw-words", "evaluate best.pt bin --replace-unk", "--replace-unk", "leave it out"),
     Row("mt-vocabulary", "evaluate best.pt otherdict --beam 1 --max-len-b 5", "otherdict",
         "give the data"),
-    # fairseq's own commands
     # Models that became NaN
     Row("mt-nan", "evaluate nan-best.pt bin", "nan-best.pt: parameter ", DIVERGED),
     Row("mt-nan-ensemble", "evaluate best.pt:nan-best.pt bin", "nan-best.pt: parameter ", DIVERGED),

@@ -17,7 +17,7 @@ ROWS = [
     Row("average-last-not-a-number", "average run --last two -o x.pt", "--last: invalid int", HELP),
     Row("average-last-0", "average run --last 0 -o x.pt", "--last 0", "at least 1"),
     Row("average-last-too-many", "average run --last 9 -o x.pt", "--last 9", "only 3 files"),
-    Row("average-last-gap", "average run --last 3 -o x.pt", "epoch 3 is missing", "by name"),
+    Row("average-last-gap", "average run --last 3 -o x.pt", "checkpoint3.pt is missing", "by name"),
     Row("average-by-unknown", "average run --last 1 --by day -o x.pt", "'day'", "epoch"),
     Row("average-by-idle", "average best.pt --by update -o x.pt", "--by update", "--last"),
     Row("average-cut", "average best.pt cut.pt -o x.pt", "cut.pt", SAVED),

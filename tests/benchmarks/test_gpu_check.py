@@ -1,12 +1,7 @@
 """``scripts/check-gpu.sh``: what is done is kept, what fails is told, and time is shared."""
 
 import json
-import os
-import signal
 import subprocess
-import threading
-import time
-import types
 
 import pytest
 
@@ -115,24 +110,6 @@ def test_what_a_job_did_without_is_in_the_report(check, capsys, monkeypatch, sai
     assert "**falls back did without**" in printed and said in printed
 
 
-@pytest.mark.integration
-def test_a_check_that_is_told_to_end_leaves_no_job_behind(check, tmp_path):
-    script = "import os, time; open('job', 'w').write(str(os.getpid())); time.sleep(60)"
-    JOBS["named"] = gpu.Job("named", ["-c", script])
-
-    def stop():
-        while not (tmp_path / "job").exists() or not (tmp_path / "job").read_text():
-            time.sleep(0.05)
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    threading.Thread(target=stop).start()
-    with pytest.raises(SystemExit) as end:
-        check("named")
-    assert end.value.code == 128 + signal.SIGTERM
-    with pytest.raises(ProcessLookupError):
-        os.kill(int((tmp_path / "job").read_text()), 0)
-
-
 def test_what_tells_of_other_jobs_is_done_every_time(check, tmp_path):
     check("always")
     check("always")
@@ -147,87 +124,6 @@ def test_a_failure_is_not_repeated_in_the_same_run(check, monkeypatch):
     assert calls == ["fails"]
     check("fails")
     assert calls == ["fails", "fails"]
-
-
-@pytest.fixture
-def pieces(monkeypatch, tmp_path):
-    """Run jobs of one part, or two, for minutes by a clock of its own; what was tried, how long."""
-    clock = types.SimpleNamespace(now=0.0, monotonic=lambda: clock.now)
-    monkeypatch.setattr(gpu, "time", clock)
-    monkeypatch.setattr(gpu, "PARTS", {"part": ("Part", 1), "last": ("Last", 1)})
-
-    def run(minutes, needed, always=(), **options):
-        tried = {}
-
-        def do(check, job, limit):
-            tried[job.name] = round(limit)
-            took = min(limit, needed[job.name])
-            clock.now += took
-            status = "out of time" if took < needed[job.name] else "done"
-            return {"status": status, "seconds": took, "result": None, "said": ""}
-
-        jobs = {"part": [gpu.Job(name, [], **options) for name in needed if name not in always]}
-        jobs["last"] = [gpu.Job(name, [], always=True) for name in always]
-        monkeypatch.setattr(gpu, "jobs_for", lambda *args: jobs)
-        monkeypatch.setattr(gpu.Check, "_do", do)
-        gpu.Check(tmp_path, "cpu").run(minutes, lambda text: None)
-        return tried
-
-    return run
-
-
-def test_what_ran_out_of_time_comes_last_the_next_time(pieces):
-    """Were it first, it would run out of the same time again, and the others never come up."""
-    needed = {"long": 300, "short": 100, "shorter": 60}
-    assert pieces(3, needed) == {"long": 180}
-    assert list(pieces(3, needed).items()) == [("short", 180), ("shorter", 80)]
-    assert pieces(3, needed) == {}, "no more time than it has run out of"
-    assert pieces(6, needed) == {"long": 360}
-
-
-def test_a_failure_outlives_another_try_that_runs_out_of_time(check, monkeypatch, capsys):
-    assert check("fails")[0] == 1
-    row = {"status": "out of time", "seconds": 1, "result": None, "said": ""}
-    monkeypatch.setattr(gpu.Check, "_do", lambda *args: row)
-    code, jobs = check("fails")
-    assert code == 1 and jobs["fails"]["status"] == "failed"
-    assert capsys.readouterr().out.count("no luck") == 2
-
-
-def test_what_goes_on_where_it_stopped_is_tried_every_time(pieces):
-    for _ in range(2):
-        assert pieces(3, {"study": 3600}, goes_on=True) == {"study": 180}
-
-
-def test_what_tells_of_other_jobs_is_done_after_what_goes_on(pieces):
-    tried = pieces(6, {"study": 3600, "table": 10}, always=("table",), goes_on=True)
-    assert tried == {"study": 85, "table": 85}, "half of 6 minutes; half of what is left; the rest"
-
-
-@pytest.mark.integration
-def test_what_was_interrupted_puts_away_what_it_has(check, monkeypatch, capsys):
-    """Also where interrupts are ignored, as in a shell's background."""
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        code, jobs = check("tidies", minutes="0.1")
-    finally:
-        signal.signal(signal.SIGINT, before)
-    assert code == 1 and jobs["tidies"]["status"] == "failed", "what it found before it was stopped"
-    assert "| equals | 2 | 1 |" in capsys.readouterr().out
-
-
-def test_the_report_says_what_is_of_which_versions(check, tmp_path, monkeypatch, capsys):
-    machine = {"device": "cpu", "gpu": None, "processor": "P", "threads": 1}
-    old, new = ({**machine, "versions": {"torch": version}} for version in ("1.0", "2.0"))
-    monkeypatch.setattr(gpu, "describe_machine", lambda *_: old)
-    check("fails", "counts")
-    assert " minutes; torch 1.0. A rehearsal" in capsys.readouterr().out
-    (tmp_path / "mended").touch()
-    monkeypatch.setattr(gpu, "describe_machine", lambda *_: new)
-    assert check("fails", "counts")[0] == 0
-    assert (tmp_path / "count").read_text() == "x", "what was done stays"
-    printed = capsys.readouterr().out
-    assert "\n- torch 2.0: fails: fails\n- torch 1.0: counts: counts\n" in printed
 
 
 def test_a_folder_has_one_check_at_a_time(check, tmp_path):
@@ -289,14 +185,6 @@ def test_cases_are_counted_and_the_largest_measure_is_told(check, capsys):
     printed = capsys.readouterr().out
     assert "| equals | 2 | 1 | value float32 3e-07 |" in printed
     assert "- equals[float32-b]: too far apart" in printed
-
-
-@pytest.mark.parametrize(("content", "kind"), [(TESTED, "tests"), (RESULT, "json")])
-def test_a_result_that_is_cut_off_ends_nothing(check, monkeypatch, content, kind):
-    cut = gpu.Job("cut", ["-c", WRITES % content[:-5]], kind)
-    monkeypatch.setitem(JOBS, "cut", cut)
-    code, jobs = check("cut", "counts")
-    assert code == 0 and jobs["cut"]["result"] is None and jobs["counts"]["status"] == "done"
 
 
 def test_another_device_takes_another_folder(check, tmp_path):

@@ -2,11 +2,6 @@
 
 import json
 import math
-import os
-import signal
-import subprocess
-import sys
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -15,12 +10,11 @@ import torch
 
 from benchmarks import __main__ as command
 from benchmarks import equality
-from benchmarks.batches import batches_for, draw_lengths, make_batches, rounds_of, stand_in_task
+from benchmarks.batches import batches_for, draw_lengths, make_batches, stand_in_task
 from benchmarks.equality import Evidence, judge
-from benchmarks.memory import peak_memory
-from benchmarks.rounds import bootstrap_median, run_rounds, summarise, turns
+from benchmarks.rounds import run_rounds, summarise
 from benchmarks.shapes import SHAPES, LanguageModelShape, Shape
-from benchmarks.training import Trainee, train_twice
+from benchmarks.training import Trainee
 from benchmarks.variants import STOCK, VARIANTS, choose, variants_of
 from diverse_mha.common.errors import UserError
 
@@ -79,11 +73,6 @@ def test_blocks_of_text_are_full_and_their_targets_are_the_next_words():
 # Rounds
 
 
-def test_every_round_begins_with_the_next_variant():
-    order = [name for _, name in turns(["a", "b", "c"], 4)]
-    assert "".join(order) == "abc" + "bca" + "cab" + "abc"
-
-
 def test_rounds_share_the_batch_and_leave_out_the_warm_up():
     seen, checked = [], []
 
@@ -105,15 +94,6 @@ def test_rounds_share_the_batch_and_leave_out_the_warm_up():
 # Figures
 
 
-def test_on_a_gpu_every_shape_is_met_in_the_warm_up():
-    make = lambda count: [{"number": number} for number in range(count)]  # noqa: E731
-    numbers = [b["number"] for b in rounds_of(make, 5, 2, torch.device("cuda"))]
-    assert numbers == [0, 1, 0, 1, 0, 1, 0]
-    for device, warm_up in (("cpu", 2), ("cuda", 0)):
-        numbers = [b["number"] for b in rounds_of(make, 5, warm_up, torch.device(device))]
-        assert numbers == list(range(5 + warm_up))
-
-
 def test_ratio_is_the_median_within_rounds():
     """Rounds differ tenfold in length, yet the second is always 2 times as fast: ratio 2."""
     summaries = summarise({"stock": [1.0, 10.0, 4.0], "x": [0.5, 5.0, 2.0]}, "stock")
@@ -122,12 +102,6 @@ def test_ratio_is_the_median_within_rounds():
     assert x["median_seconds"] == 2 and x["steps_per_second"] == 0.5
     assert (x["lower_quartile"], x["upper_quartile"]) == (1.25, 3.5)
     assert summaries["stock"]["ratio"] == 1
-
-
-def test_interval_holds_the_median_and_narrows_with_rounds():
-    few, many = (bootstrap_median([1.0, 1.1, 0.9, 1.2, 0.8] * n) for n in (2, 40))
-    assert few[0] <= 1.0 <= few[1] and many[0] <= 1.0 <= many[1]
-    assert many[1] - many[0] < few[1] - few[0]
 
 
 # Correctness before figures
@@ -190,18 +164,6 @@ def test_no_figures_without_correctness(monkeypatch, capsys):
 # Training
 
 
-@pytest.mark.integration
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_steps_train(precision):
-    trainee, batch = toy_trainee("output", precision), toy_batches()[0]
-    outcomes = [trainee.step(batch) for _ in range(30)]
-    assert all(outcome.finite() for outcome in outcomes)
-    assert outcomes[-1].loss < outcomes[0].loss
-    assert next(trainee.model.parameters()).dtype == (
-        torch.float32 if precision == "fp32" else torch.bfloat16
-    )
-
-
 def test_stock_is_fairseqs_own():
     stock, ours = toy_trainee(STOCK), toy_trainee("plain")
     assert type(stock.model).__module__.startswith("fairseq.")
@@ -247,45 +209,6 @@ def test_stock_is_always_measured_first():
     assert choose(None, VARIANTS)[0] == STOCK and len(choose(None, VARIANTS)) == len(VARIANTS)
 
 
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        (["--variants", "plain,nothing"], "--variants plain,nothing: unknown 'nothing'; choose"),
-        (["--rounds", "0"], "--rounds: 0 is not a whole number from 1 up"),
-        (["--warm-up", "-1"], "--warm-up: -1 is not a whole number from 0 up"),
-        (["--threads", "0"], "--threads: 0 is not a whole number from 1 up"),
-        (["--batch-tokens", "3"], "--batch-tokens: 3 is not a whole number from 16 up"),
-        (["--mean-length", "nan"], "--mean-length nan: must lie between 2 and"),
-        (["--mean-length", "1e6"], "--mean-length 1e.06: must lie between 2 and"),
-        (["--mean-length", "257"], "--mean-length 257: must lie between 2 and 256, the least"),
-        (
-            ["--shape", "ptb", "--mean-length", "1025"],
-            "--mean-length 1025: must lie between 2 and 1024",
-        ),
-        (
-            ["--shape", "ptb", "--mean-length", "40.5"],
-            "--mean-length 40.5: blocks of text need a whole number",
-        ),
-        (["--device", "abacus"], "--device abacus: choose cpu or cuda"),
-        (["--device", "cpu", "--precision", "fp16"], "--precision fp16: needs a GPU"),
-        (["--device", "cpu", "--output", "."], "--output .: is a folder"),
-        (["--device", "cpu", "--output", "/proc/x/y.json"], "/proc cannot be written to"),
-    ],
-)
-def test_impossible_options_are_refused(options, message):
-    with pytest.raises(UserError, match=message):
-        command.check_options(command.build_parser().parse_args(options))
-
-
-def test_a_gpu_that_is_not_there(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(UserError, match="--device cuda: torch finds no GPU here"):
-        command.build_parser().parse_args(["--device", "cuda"])
-    args = command.build_parser().parse_args([])
-    command.check_options(args)
-    assert args.device == CPU
-
-
 def test_a_gpu_that_is_too_small(monkeypatch):
     def measure(args):
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
@@ -311,44 +234,3 @@ def test_command_prints_a_table_and_writes_everything(monkeypatch, capsys, tmp_p
     assert "3 interleaved rounds after 1 of warm-up. Ratio: median" in printed
     assert len(result["batches"]) == len(result["variants"]["stock"]["seconds"]) == 3
     assert result["options"]["seed"] == 1 and result["machine"]["versions"]["torch"]
-
-
-@pytest.mark.system
-def test_memory_is_measured_in_its_own_process():
-    """The tiny shape's parameters, gradients and Adam state alone are 16 bytes a parameter."""
-    shape = SHAPES["tiny"]
-    batch = make_batches(1, shape.vocabulary, 100, shape.mean_length, 1)[0]
-    settings = {"device": CPU, "precision": "fp32", "seed": 1}
-    used = peak_memory(train_twice, STOCK, shape, batch, settings, device=CPU, threads=1)
-    task = stand_in_task(shape.vocabulary)
-    trainee = Trainee(VARIANTS[STOCK], shape.options(), task, **settings)
-    assert 16 * trainee.parameters() < used < 2**30
-
-
-@pytest.mark.integration
-@pytest.mark.parametrize(
-    ("number", "code", "said"), [(signal.SIGTERM, 143, ""), (signal.SIGINT, 130, "interrupted")]
-)
-def test_the_process_that_measures_memory_ends_with_the_command(tmp_path, number, code, said):
-    note = tmp_path / "pid"
-    work = f"import os, time; open({str(note)!r}, 'w').write(f'{{os.getpid()}}.'); time.sleep(60)"
-    script = (
-        # Tests that run in the background of a shell inherit that it is ignored.
-        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "import torch; from benchmarks.memory import peak_memory as peak\n"
-        "from diverse_mha.common.errors import run_cli\n"
-        f"run_cli(lambda: peak(exec, {work!r}, device=torch.device('cpu'), threads=1))"
-    )
-    process = subprocess.Popen(
-        [sys.executable, "-c", script], start_new_session=True, stderr=subprocess.PIPE, text=True
-    )
-    while not (note.exists() and note.read_text().endswith(".")):
-        assert process.poll() is None
-        time.sleep(0.05)
-    # A terminal sends Ctrl-C to all, kill sends to one.
-    (os.killpg if number == signal.SIGINT else os.kill)(process.pid, number)
-    assert process.wait(timeout=30) == code
-    with process.stderr:
-        assert [line.split(";")[0] for line in process.stderr] == [said] * bool(said)
-    with pytest.raises(ProcessLookupError):
-        os.kill(int(note.read_text().rstrip(".")), 0)

@@ -28,10 +28,3 @@ def test_a_classifiers_dictionaries_are_in_folders(tmp_path):
     with pytest.raises(OptionError, match="holds no dict"):
         check_data_folder(tmp_path, error=OptionError)
     assert check_data_folder(tmp_path, ("dict*.txt", "*/dict.txt")) == tmp_path
-
-
-def test_a_name_that_omegaconf_would_fill_in_is_refused(tmp_path):
-    (tmp_path / "a${b}").mkdir()
-    (tmp_path / "a${b}/dict.txt").touch()
-    with pytest.raises(UserError, match="takes .* in a name for a reference; rename the folder"):
-        check_data_folder(tmp_path / "a${b}")

@@ -18,6 +18,7 @@ from tests.fairseq_fixes.test_starting_point import Trainer
 #: A process that holds a folder, says whether it does, and waits; with "fork" it leaves a child.
 HOLDS = """
 import os, sys
+sys.argv[0] = "-m"  # fairseq is not imported for commands of ours
 from diverse_mha.common.processes import hold
 held = hold(sys.argv[1])
 if "fork" in sys.argv and os.fork() == 0:

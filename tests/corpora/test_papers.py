@@ -47,8 +47,6 @@ def test_a_miniature_becomes_the_same_bytes(name, tmp_path, scripts):
     assert any(line.startswith("warning: train: ") for line in said)
     assert said[-1] == "ready: fairseq-train out/bin"
     assert digest(out) == expected
-    again = run(*words(name), cwd=tmp_path, scripts=scripts).stdout
-    assert again.count("(already done)") == 5 - google
 
 
 @pytest.mark.parametrize("name", ARCHIVES)
@@ -57,39 +55,6 @@ def test_what_is_not_published_is_refused(name, tmp_path):
     said = refused(*words(name), cwd=tmp_path)
     assert said.startswith("error: mini/") and "is not the published file: its " in said
     assert not (tmp_path / "out").exists()
-
-
-def test_iwslt14_follows_the_recipe(tmp_path, scripts):
-    """Titles stay, tags go; lowercased; every 23rd pair that passes is valid; sets in order."""
-    publish("iwslt14", tmp_path / "mini")
-    run(*words("iwslt14"), cwd=tmp_path, scripts=scripts)
-    out = tmp_path / "out"
-    train, valid = numbers(out / "raw/train.de"), numbers(out / "raw/valid.de")
-    published = [*range(10_000, 10_000 + TRAIN)]
-    assert sorted({*train, *valid} - {7000, 7001, 8000, 8001}) == published
-    order = [7000, 8000, *published[:30], 7001, 8001, *published[30:]]
-    kept = [n for n in order if n in {*numbers(out / "clean/train.de"), *valid}]
-    assert valid == kept[22::23] and len(valid) == 2
-    assert (out / "tok/test.de").read_text() == (out / "tok/test.de").read_text().lower()
-    assert (out / "raw/test.de").read_text() != (out / "raw/test.de").read_text().lower()
-    sets = [number // 100 for number in numbers(out / "raw/test.en")[::HELD]]
-    assert sets == [101, 105, 102, 103, 104]  # dev2010, TEDX dev2012, tst2010, tst2011, tst2012
-
-
-def test_a_sample_is_drawn_by_its_seed(tmp_path, scripts):
-    publish("un-ru-en", tmp_path / "mini")
-    drawn = []
-    for seed in ("1", "2"):
-        run(*words("un-ru-en", "--sample-seed", seed, "--force"), cwd=tmp_path, scripts=scripts)
-        drawn.append(numbers(tmp_path / "out/raw/train.ru"))
-    assert drawn[0] != drawn[1]
-    assert drawn[0] == sorted(set(drawn[0])) and len(drawn[0]) == 50
-    said = refused(*words("un-ru-en", "--sample", "61"), cwd=tmp_path, scripts=scripts)
-    assert "holds another prepared corpus (un-ru-en ru-en; raw/ has other sample, sample_s" in said
-    more = ["--sample", "61", "--force"]
-    said = refused(*words("un-ru-en", *more), cwd=tmp_path, scripts=scripts)
-    assert "--sample 61 is more than there is: 60 of the 60 training" in said
-    assert numbers(tmp_path / "out/raw/train.ru") == drawn[1], "a run that fails takes nothing"
 
 
 def test_the_official_sets_have_their_lines(tmp_path, scripts):
@@ -106,11 +71,10 @@ def test_the_official_sets_have_their_lines(tmp_path, scripts):
 @pytest.mark.parametrize(
     "name, archive", [("iwslt17", "de-en.tgz"), ("wmt17-zh-en", "datum2017.zip")]
 )
-@pytest.mark.parametrize("keep", [0.1, 0.9, 0.999])
-def test_a_cut_off_archive_is_named(name, archive, keep, tmp_path, scripts):
+def test_a_cut_off_archive_is_named(name, archive, tmp_path, scripts):
     path = publish(name, tmp_path / "mini") / archive
     data = path.read_bytes()
-    path.write_bytes(data[: int(len(data) * keep)])
+    path.write_bytes(data[: int(len(data) * 0.9)])
     said = refused(*words(name), cwd=tmp_path, scripts=scripts)
     assert f"mini/{archive} is damaged, cut off, or without a text (" in said
     assert not (tmp_path / "out").exists()

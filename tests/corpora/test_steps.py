@@ -122,7 +122,7 @@ def test_a_source_in_a_folder_of_the_steps_is_refused(script, tmp_path):
         assert f"--from out/{name}: it is in out/{name}, which this command writes itself" in said
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_run_that_is_told_to_stop_says_one_line_and_leaves_nothing(script, tmp_path, number):
     path = tmp_path / "data-prep/prepare-two.sh"
     command = ["bash", str(path), "--out", "out", "--harm", "sleep 60"]

@@ -1,7 +1,6 @@
 """Scoring: plain text of tokens, BLEU both ways, what cannot be scored, files of results."""
 
 import errno
-import json
 import urllib.error
 
 import pytest
@@ -90,23 +89,6 @@ def test_compound_split_bleu_by_hand():
     expected = 100 * (5 / 6 * 4 / 5 * 3 / 4 * 2 / 3) ** 0.25
     assert both["compound_split_bleu"] == pytest.approx(expected, abs=1e-4)
     assert both["compound_split_signature"].endswith("|compounds:split")
-
-
-def test_results_are_written_whole_and_last(tmp_path):
-    output = tmp_path / "new" / "model.test.json"
-    bleu.write_results(output, ["a ."], ["a."], {"sacrebleu": 1.0})
-    names = sorted(path.name for path in output.parent.iterdir())
-    assert names == ["model.test.hyp.detok", "model.test.hyp.tok", "model.test.json"]
-    assert json.loads(output.read_text()) == {"sacrebleu": 1.0}
-
-
-def test_a_link_to_results_stays_one(tmp_path):
-    kept, link = tmp_path / "kept.json", tmp_path / "run" / "model.json"
-    kept.write_text("{}")
-    link.parent.mkdir()
-    link.symlink_to(kept)
-    bleu.write_results(link, ["a"], ["a"], {"sacrebleu": 1.0})
-    assert link.is_symlink() and json.loads(kept.read_text()) == {"sacrebleu": 1.0}
 
 
 def test_interrupted_writing_leaves_no_scores(tmp_path, monkeypatch):

@@ -1,6 +1,5 @@
 """Scores of a classifier's answers, and the command's options."""
 
-import json
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,8 +7,7 @@ import pytest
 import torch
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.evaluation import classifier
-from diverse_mha.evaluation.classifier import load_split, main, predict, score, subsets_of
+from diverse_mha.evaluation.classifier import load_split, predict, score, subsets_of
 
 # predicted class, right class, group
 ANSWERS = [(0, 0, 0), (1, 0, 0), (2, 2, 2), (0, 0, 2), (1, 1, 2)]
@@ -41,45 +39,6 @@ def test_a_folder_with_nothing_but_the_training_split_is_refused(tmp_path):
     (tmp_path / "label" / "train.idx").touch()
     with pytest.raises(UserError, match="--subset is missing: .* has train; name what to score"):
         subsets_of(tmp_path, None)
-
-
-def test_wrong_arguments_are_refused(tmp_path):
-    (tmp_path / "label").mkdir()
-    (tmp_path / "label" / "valid.idx").touch()
-    for words, message in (
-        (["c.pt"], "required: data_bin; see diverse-mha evaluate-classifier --help"),
-        (["c.pt", str(tmp_path), "--accuracy-by", "../x"], "--accuracy-by '../x': is no field's n"),
-        (["c.pt", str(tmp_path), "--accuracy-by", ""], "--accuracy-by '': is no field's name; le"),
-    ):
-        with pytest.raises(UserError, match=message):
-            main(words)
-
-
-@pytest.mark.parametrize(
-    "options, said",
-    [
-        (["--subset", "valid"], "with subset None, which one with valid would replace; give --out"),
-        (["--accuracy-by", "depth"], "with accuracy_by length, which one with depth would repl"),
-        (["--output", "x.txt"], "--output x.txt: must end in .json"),
-    ],
-)
-def test_a_result_of_other_settings_is_kept(tmp_path, monkeypatch, options, said):
-    def load(checkpoint, data, *, accuracy_by, cpu):
-        task = SimpleNamespace(cfg=SimpleNamespace(accuracy_by=accuracy_by or "length"))
-        return None, task
-
-    (tmp_path / "label").mkdir()
-    (tmp_path / "label" / "valid.idx").touch()
-    there = tmp_path / "c.accuracy.json"
-    kept = {"data": str(tmp_path), "subset": None, "accuracy_by": "length"}
-    there.write_text(json.dumps(kept))
-    words = [str(tmp_path / "c.pt"), str(tmp_path)]
-    monkeypatch.setattr(classifier, "load", load)
-    monkeypatch.setattr(classifier, "load_split", None)
-    with pytest.raises(TypeError, match="not callable"):  # the same again is welcome
-        main(words)
-    with pytest.raises(UserError, match=said):
-        main([*words, *options])
 
 
 class Stub:

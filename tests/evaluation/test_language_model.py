@@ -3,15 +3,12 @@
 import json
 import logging
 import math
-import os
-import subprocess
-import sys
 
 import pytest
 import torch
 from fairseq.data.indexed_dataset import MMapIndexedDatasetBuilder
 
-from diverse_mha.common.errors import UserError, run_cli
+from diverse_mha.common.errors import UserError
 from diverse_mha.evaluation import language_model as evaluate_lm
 
 WORDS = 12
@@ -75,49 +72,12 @@ def test_result_is_written_beside_the_checkpoint(data, checkpoint, scored, capsy
     ]
 
 
-def test_a_result_that_came_about_otherwise_is_kept(data, checkpoint, scored):
-    output = checkpoint.with_name("best.test.json")
-    for _ in range(2):  # the same again is welcome
-        assert evaluate_lm.main([f"{checkpoint}", f"{data}"]) == 0
-    before, otherwise = output.read_text(), [f"{checkpoint}", f"{data}", "--context-window", "5"]
-    message = "best.test.json: is a result with context_window 0, which one with 5 would replace"
-    with pytest.raises(UserError, match=message):
-        evaluate_lm.main(otherwise)
-    assert len(scored) == 2 and output.read_text() == before
-    assert evaluate_lm.main([*otherwise, "--output", f"{output}"]) == 0, "as asked by name"
-
-
 def test_other_options_reach_fairseq(data, checkpoint, scored, tmp_path):
     words = [f"{checkpoint}", f"{data}", "--output", f"{tmp_path / 'new/x.json'}"]
     evaluate_lm.main([*words, "--no-progress-bar"])
     assert scored[0].extra == ["--no-progress-bar"]
     results = json.loads((tmp_path / "new/x.json").read_text())
     assert results["eval_lm_options"] == ["--no-progress-bar"]
-
-
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        (["--context-window", "16"], "--context-window 16: must be from 0 to 15, less than"),
-        (["--tokens-per-sample", "17"], "--tokens-per-sample 17: must be from 1 to 16"),
-        (["--tokens-per-sample", "0"], "--tokens-per-sample: 0 is not a whole number from 1 up"),
-        (["--output", "x.txt"], "--output x.txt: must end in .json"),
-        (["--gen-subset", "valid"], "--gen-subset: is given by this script; use --subset"),
-        (["--sample-break-mode", "eos"], "--sample-break-mode: is that of the training"),
-        (["--remove-bpe"], "--remove-bpe: would make it the perplexity of another unit"),
-        (["--output-word-probs"], "--output-word-probs: prints what is not shown here"),
-    ],
-)
-def test_options_out_of_range_are_refused(data, checkpoint, scored, options, message):
-    with pytest.raises(UserError, match=message):
-        evaluate_lm.main([f"{checkpoint}", f"{data}", *options])
-    assert not scored
-
-
-def test_data_of_another_kind_are_refused(data, checkpoint):
-    (data / "dict.txt").rename(data / "dict.de.txt")
-    with pytest.raises(UserError, match="bin: no dict.txt in it"):
-        evaluate_lm.main([f"{checkpoint}", f"{data}"])
 
 
 def test_an_empty_text_is_refused(data, checkpoint, scored):
@@ -171,23 +131,3 @@ def test_the_numbers_are_read_whatever_loglevel_says(data, checkpoint, monkeypat
     finally:
         root.setLevel(before)
     assert json.loads(checkpoint.with_name("best.test.json").read_text())["tokens"] == 16
-
-
-def test_errors_are_one_line(data, tmp_path, capsys):
-    with pytest.raises(SystemExit) as end:
-        run_cli(lambda: evaluate_lm.main([f"{tmp_path / 'gone.pt'}", f"{data}"]))
-    assert end.value.code == 2 and capsys.readouterr().err.count("\n") == 1
-
-
-@pytest.mark.integration
-def test_help_of_the_script_works_from_anywhere(tmp_path):
-    root = evaluate_lm.Path(evaluate_lm.__file__).parents[2]
-    for script in ("evaluate-lm.sh", "learning-curve.sh"):
-        done = subprocess.run(
-            ["bash", str(root / "scripts" / script), "--help"],
-            cwd=tmp_path,
-            env={**os.environ, "DIVERSE_MHA_PYTHON": sys.executable},
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode == 0 and f"usage: scripts/{script}" in done.stdout

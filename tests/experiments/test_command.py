@@ -70,29 +70,6 @@ def test_dry_run_shares_the_batch_among_the_gpus_there_are(capsys):
     assert "--processes 2" in iwslt14 and "update_freq=[1]" in iwslt14, "it has two batches"
 
 
-def said(words, batches):
-    return f"optimization.update_freq={batches}" in {word.lstrip("+") for word in words}
-
-
-def training_commands(capsys, *words):
-    reproduce(*words, "--dry-run")
-    lines = capsys.readouterr().out.splitlines()
-    return [shlex.split(line) for line in lines if line.startswith("bash scripts/train.sh")]
-
-
-@pytest.mark.parametrize(
-    "paper, table", [("yun2021", "7"), ("li2021", "7"), ("li2021", "figure-4")]
-)
-def test_one_gpu_is_said_where_one_is_meant(paper, table, capsys):
-    """Else a machine with eight would take all of them, each with the batches meant for one."""
-    commands = training_commands(capsys, paper, table, "--scale", "paper")
-    assert commands
-    for words in commands:
-        assert words[2:4] == ["--processes", "1"] and said(words, "[1]")
-    for words in training_commands(capsys, "li2018", "1", "--scale", "paper", "--gpus", "1"):
-        assert words[2:4] == ["--processes", "1"] and said(words, "[8]")
-
-
 @pytest.mark.parametrize("words", [("small", "--gpus", "0"), ("smoke",), ("paper", "--gpus", "0")])
 def test_without_gpus_the_commands_say_so(words, capsys, monkeypatch):
     """Else fairseq takes all that are there."""
@@ -108,12 +85,6 @@ def test_without_gpus_the_commands_say_so(words, capsys, monkeypatch):
     (words, *_) = [shlex.split(line)[2:] for line in train]
     ((command, _),) = launch.commands(launch.parse(words), gpus=0, port=0)
     assert "++distributed_training.distributed_world_size=1" in command
-
-
-def test_dry_run_uses_the_gpus_here_at_the_small_scale(capsys, monkeypatch):
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
-    commands = training_commands(capsys, "li2018", "1", "--scale", "small")
-    assert all(words[2:4] == ["--processes", "1"] for words in commands), "one batch an update"
 
 
 def test_dry_run_keeps_the_folder_of_downloads(capsys, tmp_path):

@@ -319,14 +319,6 @@ def test_validation_parses_its_options_without_a_task(monkeypatch):
     assert not hasattr(given, "task"), "only what is given is put over the checkpoint's"
 
 
-def test_a_name_that_omegaconf_would_fill_in_is_refused(monkeypatch):
-    words = ["bin", "--arch", "transformer_disagree", "--save-dir"]
-    with pytest.raises(ValueError, match=r"^--save-dir a\$\{b\}: fairseq takes .*; rename the f"):
-        options.parse_args_and_arch(options.get_training_parser(), [*words, "a${b}"])
-    monkeypatch.setenv("RUN", "here")
-    options.parse_args_and_arch(options.get_training_parser(), [*words, "${oc.env:RUN}"])
-
-
 @pytest.mark.parametrize(
     ("arch", "task", "wanted"),
     [

@@ -91,24 +91,6 @@ def test_ctranslate2_scores_a_language_model_as_we_do(text, tmp_path):  # noqa: 
         assert found.log_probs == pytest.approx(expected.tolist(), abs=1e-4)
 
 
-@pytest.mark.parametrize(
-    "arch,said",
-    [
-        ("transformer_lm_disagree_wiki103", "--adaptive-softmax-cutoff"),
-        ("transformer_lm_coda_tiny", "--logits mlp"),
-    ],
-)
-def test_ctranslate2_has_not_every_language_model(text, tmp_path, arch, said):  # noqa: F811
-    options = ADAPTIVE.replace("transformer_lm_disagree_wiki103", arch).split()
-    if "coda" in arch:
-        options = ["--arch", arch, "--criterion", "cross_entropy"]
-    train_lm(text, tmp_path, *options, "--max-update", 1)
-    own, model = tmp_path / "checkpoint_last.pt", tmp_path / "model"
-    done = export(own, model, "ctranslate2", "--data", text, check=False)
-    assert done.returncode == 2 and done.stderr.count("\n") == 1 and said in done.stderr
-    assert not model.exists()
-
-
 def test_mistakes_are_one_line_and_leave_nothing(trained, tmp_path):
     here = trained / "checkpoint_last.pt"
     for checkpoint, output, said in (

@@ -88,32 +88,6 @@ def test_raw_text_goes_in_and_comes_out(tmp_path):
     assert texts[0] == texts[1] == (tmp_path / "data.hyp.tok").read_text()
 
 
-@pytest.mark.parametrize(
-    "options, said",
-    [
-        (["--source", "text"], "--source and --reference belong together"),
-        (["--source", "text", "--reference", "text", "--nbest", 2], "--nbest"),
-        (["--source", "text", "--reference", "text", "--subset", "valid"], "--subset valid"),
-    ],
-)
-def test_wrong_options_are_one_line(prepared, options, said, tmp_path):
-    (tmp_path / "text").write_text("one\n")
-    command = [
-        "diverse_mha.evaluation.translation",
-        prepared / "run/checkpoint_last.pt",
-        prepared / "bin",
-    ]
-    done = run(*command, *options, cwd=tmp_path, check=False)
-    assert done.returncode == 2
-    assert said in done.stderr and done.stderr.count("\n") == 1
-
-
-def test_a_line_that_is_too_long_is_named(prepared):
-    done = translate(prepared, "a b\n" + "a " * 50 + "\n", "--max-tokens", 20, check=False)
-    assert done.returncode == 2
-    assert done.stderr.startswith("error: line 2: ") and done.stderr.count("\n") == 1
-
-
 LONGEST = 200  # tokens of a translation, of both
 
 

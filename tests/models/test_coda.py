@@ -107,23 +107,6 @@ def test_encoder_equals_the_paper_written_out():
         torch.testing.assert_close(record.logits[cells], mean[cells], rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("row", ABLATIONS)
-def test_extra_padding_changes_nothing(row):
-    model = build_ours("transformer_coda", **ABLATIONS[row]).double().eval()
-    batch, wide = toy_batch(), toy_batch(extra_padding=3)
-    real, wide_real = batch["target"].ne(1), wide["target"].ne(1)
-    torch.testing.assert_close(log_probs(model, batch)[real], log_probs(model, wide)[wide_real])
-
-
-@pytest.mark.parametrize("row", ABLATIONS)
-def test_incremental_decoding_equals_the_full_pass(row):
-    model = build_ours("transformer_coda", **ABLATIONS[row]).double().eval()
-    batch = toy_batch(target_lengths=(5, 5, 5))
-    with torch.no_grad():
-        full, steps = log_probs(model, batch), step_by_step(model, batch)
-    torch.testing.assert_close(steps, full, rtol=0, atol=1e-5)
-
-
 def test_beam_search_scores_are_those_of_the_full_pass():
     check_beam_scores(build_ours("transformer_coda").eval(), toy_batch())
 

@@ -22,7 +22,6 @@ from tests.toy import (
     build_ours,
     build_stock,
     log_probs,
-    step_by_step,
     toy_batch,
     toy_dictionary,
     toy_task,
@@ -159,13 +158,6 @@ def test_head_states_of_every_layer_with_masks():
     assert "head_states" not in model(**batch["net_input"])[1]
 
 
-def test_extra_padding_changes_nothing():
-    model = build_ours().double().eval()
-    batch, wide = toy_batch(), toy_batch(extra_padding=3)
-    real, wide_real = batch["target"].ne(1), wide["target"].ne(1)
-    torch.testing.assert_close(log_probs(model, batch)[real], log_probs(model, wide)[wide_real])
-
-
 def test_targets_padded_left_are_scored_like_targets_padded_right():
     model = build_ours(no_token_positional_embeddings=True).double().eval()
     batch = toy_batch()
@@ -176,14 +168,6 @@ def test_targets_padded_left_are_scored_like_targets_padded_right():
     real, rolled_real = batch["target"].ne(1), rolled["target"].ne(1)
     expected = log_probs(model, batch)[real]
     torch.testing.assert_close(log_probs(model, rolled)[rolled_real], expected)
-
-
-@pytest.mark.parametrize("variant", ["post-norm", "pre-norm"])
-def test_incremental_decoding_equals_the_full_pass(variant):
-    model = build_ours(**VARIANTS[variant]).double().eval()
-    batch = toy_batch(target_lengths=(6, 6, 6))
-    full, steps = log_probs(model, batch), step_by_step(model, batch)
-    torch.testing.assert_close(steps, full)
 
 
 def test_beam_search_scores_are_those_of_the_full_pass_and_of_stock():

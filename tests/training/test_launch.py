@@ -215,40 +215,6 @@ def test_command_line_wins_over_recipe(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--arch", "x", "DATA"], "the data folder must come first"),
-        (["DATA", "--processes", "0"], "--processes 0: must be a whole number, at least 1"),
-        (["DATA", "--processes", "two"], "--processes two: must be a whole number"),
-        (["DATA", "--processes"], "--processes: a value must follow"),
-        (["--config", "no.yaml"], "--config no.yaml: no such file"),
-    ],
-)
-def test_bad_command_line_is_refused(words, message):
-    with pytest.raises(UserError, match=message):
-        launch.parse(words)
-
-
-def test_broken_recipe_is_refused_with_its_line(tmp_path):
-    recipe = tmp_path / "my.yaml"
-    recipe.write_text("task:\n  data: [a\n")
-    with pytest.raises(UserError, match=r"my.yaml: not readable as YAML \(line \d\)"):
-        launch.parse(["--config", str(recipe)])
-    recipe.write_text("just words\n")
-    with pytest.raises(UserError, match="my.yaml: holds no settings"):
-        launch.parse(["--config", str(recipe)])
-
-
-def test_option_style_with_recipe_is_refused(tmp_path):
-    recipe = tmp_path / "my.yaml"
-    recipe.write_text("task: {}\n")
-    with pytest.raises(UserError, match="--max-update: with --config, settings are written key="):
-        launch.parse(["--config", str(recipe), "--max-update", "3"])
-    with pytest.raises(UserError, match="no data folder; add task.data=DATA"):
-        launch.main(["--config", str(recipe)])
-
-
-@pytest.mark.parametrize(
     ("words", "gpus", "message"),
     [
         (["--processes", "4"], 2, "--processes 4: there are 2 GPUs"),
@@ -259,14 +225,6 @@ def test_option_style_with_recipe_is_refused(tmp_path):
 def test_processes_that_do_not_fit_are_refused(words, gpus, message):
     with pytest.raises(UserError, match=message):
         launch.commands(launch.parse(["DATA", *words]), gpus=gpus, port=1)
-
-
-@pytest.mark.parametrize(
-    "folder, message", [("nowhere", "no such data folder; make it with"), (".", "holds no dict")]
-)
-def test_wrong_data_folder_is_refused(folder, message, tmp_path):
-    with pytest.raises(UserError, match=message):
-        launch.main([str(tmp_path / folder)])
 
 
 def test_refusal_comes_before_the_slow_imports(tmp_path):
@@ -316,7 +274,10 @@ def test_another_copy_in_the_current_folder_is_not_imported(data, tmp_path, monk
     monkeypatch.chdir(tmp_path)
     for name in ("PYTHONSAFEPATH", "PYTHONPATH"):
         monkeypatch.delenv(name, raising=False)
-    command, _ = python(f"import diverse_mha as d; exit(d.__file__ != {diverse_mha.__file__!r})")
+    command, _ = python(
+        "import sys; sys.argv[0] = '-m'; import diverse_mha as d; "  # without fairseq
+        f"exit(d.__file__ != {diverse_mha.__file__!r})"
+    )
     assert launch.run_workers([(command, {})]) == 0
     became = []
     monkeypatch.setattr(os, "execve", lambda *process: became.append(process))
@@ -335,7 +296,8 @@ def test_interruption_ends_workers_and_what_they_started(tmp_path):
         f"open({str(note)!r}, 'w').write(f'{{os.getpid()}} {{p.pid}}\\n'); time.sleep(200)"
     )
     launcher = (
-        "import sys; sys.path.insert(0, sys.argv[1]); from diverse_mha.training import launch; "
+        "import sys; sys.path.insert(0, sys.argv[1]); sys.argv[0] = '-m'; "
+        "from diverse_mha.training import launch; "
         f"sys.exit(launch.run_workers([([sys.executable, '-c', {worker!r}], {{}})]))"
     )
     process = subprocess.Popen(

@@ -121,19 +121,6 @@ def test_two_rows_that_share_one_seed_have_no_interval_and_the_note_says_why(tmp
     assert "No interval with one seed, or where two rows share only one." in said
 
 
-@pytest.mark.parametrize("option", ["--tokenize char", "--resamples 200", "--seed 3"])
-def test_options_of_translations_are_not_idle(tmp_path, option):
-    for name in ("a-seed1", "b-seed1", "c-seed1"):
-        content = {"perplexity": 9, "subset": "valid" if name == "c-seed1" else "test"}
-        (tmp_path / f"{name}.json").write_text(json.dumps(content))
-    a, b, c = (str(tmp_path / f"{name}-seed1.json") for name in "abc")
-    words = ["compare", "--baseline", a, "--system"]
-    with pytest.raises(UserError, match=f"{option}: is for translations, these runs have none; om"):
-        cli.run([*words, b, *option.split()])
-    with pytest.raises(UserError, match="c-seed1.json: is of the validation set; name a test res"):
-        cli.run([*words, c])
-
-
 def test_scores_of_another_program_over_sentences_and_seeds(tmp_path, capsys):
     generator = random.Random(5)
     sentences = [generator.gauss(0.8, 0.05) for _ in range(200)]
@@ -166,22 +153,3 @@ def test_scores_of_another_program_over_sentences_and_seeds(tmp_path, capsys):
     ]
     error = one["measures"]["score"]["difference"]["standard_error"]
     assert error == pytest.approx(stats.sem(apart), rel=0.1)
-
-
-@pytest.mark.parametrize(
-    ("text", "words", "message"),
-    [
-        ("0.5\nnan\n", [], "b, line 2: 'nan' is no number; give one number for each sentence"),
-        ("0.5\n", [], "b: has 1 scores, but .*a has 2; score the same sentences"),
-        ("", [], "b: is empty"),
-        ("1\n2\n", ["--tokenize", "13a"], "--tokenize: does not go with --scores"),
-        (None, [], "--scores is given once; give it for the baseline and for each system"),
-    ],
-)
-def test_scores_that_do_not_fit_are_refused(tmp_path, text, words, message):
-    (tmp_path / "a").write_text("0.5\n0.6\n")
-    (tmp_path / "b").write_text(text or "")
-    more = [] if text is None else ["--scores", f"b={tmp_path}/b"]
-    with pytest.raises(UserError, match=message) as error:
-        cli.run(["compare", "--scores", f"a={tmp_path}/a", *more, *words])
-    assert len(str(error.value).split()) <= 25

@@ -207,20 +207,6 @@ def test_everything_masked_gives_zero_and_no_gradient():
         assert not grad.any()
 
 
-@pytest.mark.parametrize("kind", CASCADES)
-def test_padding_changes_nothing(kind):
-    logits, previous = logits_of((1, 3, 4, 5))
-    wide, wide_previous = logits_of((1, 3, 6, 8), seed=9)
-    cascade = cascade_of(kind, 3, noise=1.0).eval()
-    masked = torch.ones(1, 1, 6, 8, dtype=torch.bool)
-    masked[..., :4, :5] = False
-    with torch.no_grad():
-        for narrow, padded in ((logits, wide), (previous, wide_previous)):
-            padded[..., :4, :5] = narrow
-        padded = cascade(wide, wide_previous, masked)
-        torch.testing.assert_close(padded[..., :4, :5], cascade(logits, previous), **EXACT)
-
-
 # Noise.
 
 
