@@ -39,11 +39,7 @@ def write_numbers(folder: Path, content: dict) -> None:
 def write_figures(folder: Path, content: dict, analyses: list["Analysis"], settings: dict) -> None:
     """Draw the figures, showing progress, and write ``report.html``.
 
-    Args:
-        folder: the folder that :func:`write_numbers` wrote to.
-        content: the same.
-        analyses: what its results came from, in the same order.
-        settings: what the report says of how it was made, by heading.
+    ``settings`` say how it was made, by heading.
     """
     from diverse_mha.analysis.figures.style import FORMATS, drawn
     from diverse_mha.analysis.report import render

@@ -19,11 +19,6 @@ def render(content: dict, sections: dict[str, list[tuple[Plot, bytes]]], setting
 
     Names of files, models and tokens may hold anything: the template escapes all of it.
 
-    Args:
-        content: ``subset``, ``data``, ``made`` and the results under ``models``.
-        sections: figures by heading, and each as SVG.
-        settings: what to say of how it was made, by heading.
-
     Returns:
         HTML, with the figures inside.
     """

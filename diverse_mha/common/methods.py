@@ -143,9 +143,6 @@ class Seam(Registry):
     def read(self, cfg: Any) -> Chosen:
         """Read the method and its options.
 
-        Args:
-            cfg: namespace or configuration with all options.
-
         Raises:
             OptionError: for an unknown name, a value out of range, or an option that has no
                 effect with the method.

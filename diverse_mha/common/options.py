@@ -87,12 +87,7 @@ def option(
 
 
 def read_options(kind: type, cfg: Any) -> Any:
-    """Read a method's options off all options.
-
-    Args:
-        kind: the dataclass of the method's options.
-        cfg: namespace or configuration; what it lacks, as one of an older version, has its
-            default.
+    """Read a method's options off all options; what these lack has its default.
 
     Returns:
         An instance of ``kind``.
@@ -109,13 +104,7 @@ def read_options(kind: type, cfg: Any) -> Any:
 
 
 def refuse_idle(cfg: Any, options: Iterable[Field], why: str) -> None:
-    """Refuse options that were given and would do nothing.
-
-    Args:
-        cfg: namespace or configuration.
-        options: fields with names and defaults.
-        why: what the message goes on with after "has no effect".
-    """
+    """Refuse options that were given and would do nothing, with ``why`` behind "has no effect"."""
     for f in options:
         value = getattr(cfg, f.name, f.default)
         if _plain(value) != _plain(f.default):

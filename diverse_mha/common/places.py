@@ -30,12 +30,9 @@ def check_data_folder(
     dictionaries: Sequence[str] = ("dict*.txt",),
     error: type[UserError] = UserError,
 ) -> Path:
-    """Return the first folder of fairseq's data path, which holds the dictionaries.
+    """Return the first folder of fairseq's data path, which joins folders by ``:``.
 
-    Args:
-        data: folders joined by ``:``, as fairseq takes them.
-        dictionaries: patterns, of which the first folder must hold one.
-        error: what is raised.
+    Each must be there, and the first must hold one of the ``dictionaries``, patterns of names.
     """
     folders = [Path(name) for name in str(data).split(os.pathsep)]
     for folder in folders:
@@ -49,12 +46,9 @@ def check_data_folder(
 
 
 def check_file(option: str, path: str | Path, ending: str = "") -> None:
-    """Refuse a file that could not be written; it and the folders above it need not be there.
+    """Refuse a file that could not be written, or does not end as it must.
 
-    Args:
-        option: how the user gave it, such as ``--output``.
-        path: the file.
-        ending: what its name must end in, such as ``.json``.
+    It and the folders above it need not be there; ``option`` is how the user gave it.
     """
     path = Path(path)
     if path.is_dir():

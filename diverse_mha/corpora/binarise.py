@@ -47,13 +47,7 @@ def read_columns(folder: Path, fields: Sequence[str]) -> dict[str, Table]:
 def binarise(
     folder: Path, dictionaries: Mapping[str, Mapping[str, int]], splits: Mapping[str, Table]
 ) -> None:
-    """Write examples.
-
-    Args:
-        folder: where the folders of the fields go.
-        dictionaries: by field, its words with their counts, in their order.
-        splits: by split and field, the field of every example, words separated by white space.
-    """
+    """Write examples: the words of the dictionaries with counts, by field; the splits, by field."""
     from fairseq.data import Dictionary, indexed_dataset
 
     for field, counts in dictionaries.items():

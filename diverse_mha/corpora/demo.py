@@ -222,9 +222,7 @@ def sentence(chance: Chance) -> tuple[str, str]:
 def sentence_pairs(count: int, seed: int) -> list[tuple[str, str]]:
     """Return sentence pairs (Lumi, Qorun) of 4 to 20 words a side, no Lumi sentence twice.
 
-    Args:
-        count: Number of pairs.
-        seed: Decides what is said; a larger count with the same seed only adds pairs.
+    A larger count with the same seed only adds pairs.
     """
     chance, pairs = Chance(seed), {}
     while len(pairs) < count:

@@ -28,12 +28,7 @@ class Measured(NamedTuple):
 
 
 class DiversityTerms:
-    """The terms of a loss, in any combination.
-
-    Args:
-        terms: the methods that are on.
-        schedule: of their weights.
-    """
+    """The terms of a loss, in any combination."""
 
     def __init__(self, terms: list[Term], schedule: Schedule):
         self.terms, self.schedule = terms, schedule
@@ -55,11 +50,7 @@ class DiversityTerms:
         return self.schedule.factor(updates_done(model, self.schedule.options))
 
     def check_heads(self, heads: dict[str, int]) -> None:
-        """Refuse components that a model does not have, and those with nothing to compare.
-
-        Args:
-            heads: number of heads of each component of the model.
-        """
+        """Refuse components that a model does not have, and those with nothing to compare."""
         for term in self.terms:
             if not heads:
                 raise OptionError(f"{term.option}: the model has no layers with heads; add some")

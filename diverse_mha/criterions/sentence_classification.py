@@ -16,11 +16,7 @@ _CORRECT, _TOTAL = "correct/", "total/"
 
 
 class SentenceClassificationCriterion(FairseqCriterion):
-    """Cross-entropy of the classes; accuracy in percent, in validation also by group.
-
-    Args:
-        task: a task with ``labels`` and ``groups``.
-    """
+    """Cross-entropy of the classes; accuracy in percent, in validation also by group."""
 
     def __init__(self, task):
         super().__init__(task)

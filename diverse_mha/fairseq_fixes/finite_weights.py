@@ -12,12 +12,7 @@ from diverse_mha.common.errors import OptionError
 
 
 def check_finite(path: str, model: Mapping | None) -> None:
-    """Refuse a model that holds numbers that are not finite.
-
-    Args:
-        path: its checkpoint.
-        model: parameters by name.
-    """
+    """Refuse a model that holds numbers that are not finite."""
     for name, value in (model or {}).items():
         if torch.is_tensor(value) and not bool(value.isfinite().all()):
             raise OptionError(

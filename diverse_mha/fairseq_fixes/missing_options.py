@@ -34,13 +34,7 @@ def say_what_has_an_option(parse, parser, input_args=None, *args, **kwargs):
 
 
 def explain(option: str, words: Sequence[str], default=lambda name: None) -> None:
-    """Refuse an option if something that was not chosen has it.
-
-    Args:
-        option: such as ``--drophead``.
-        words: the command line.
-        default: what a choice is, by name, if it is not on the command line.
-    """
+    """Refuse an option if something that was not chosen has it."""
     for choice in _registries():
         dest = choice[2:].replace("-", "_")
         chosen = str(_value(words, choice) or default(dest) or "none")
@@ -53,12 +47,9 @@ def explain(option: str, words: Sequence[str], default=lambda name: None) -> Non
 
 
 def having(name: str, choice: str, chosen: str) -> list[str]:
-    """List up to three that have an option, those that are spelt like what was chosen.
+    """List up to three of a ``choice``, such as ``--criterion``, that have an option.
 
-    Args:
-        name: of the option, with underscores.
-        choice: what it is an option of, such as ``--criterion``.
-        chosen: what was chosen there.
+    They are those that are spelt like what was chosen.
     """
     registry = _registries()[choice]
     there = [one for one in registry if name in getattr(registry[one], "__dataclass_fields__", {})]

@@ -38,9 +38,6 @@ def same_place(cfg):
 
     fairseq goes on after as many batches a process: with more processes it leaves data out, with
     fewer it reads some twice. Within an epoch other batches are refused, as it would misplace them.
-
-    Args:
-        cfg: the configuration of the training, by groups.
     """
     load = EpochBatchIterator.load_state_dict
 
@@ -80,12 +77,6 @@ def stop_if_done(trainer, path: str, state: dict | None, epochs) -> None:
     """Let a training that has all its updates or epochs end, and say so in its last line.
 
     fairseq would make one more update, and save it; of the epochs it says nothing.
-
-    Args:
-        trainer: fairseq's, with the checkpoint loaded.
-        path: the checkpoint.
-        state: what else the checkpoint had; None where there was none.
-        epochs: fairseq's iterator of epochs, at the place of the checkpoint.
     """
     wanted = trainer.cfg.optimization
     if 0 < wanted.max_update <= trainer.get_num_updates():

@@ -119,15 +119,7 @@ def check_same_run(
 def compare_runs(
     trainer, option: str | None, path: str, read: Mapping, fits: bool = True
 ) -> list[Change]:
-    """Compare a training with the run that its checkpoint is of, if it goes on with that.
-
-    Args:
-        trainer: fairseq's.
-        option: the option that names the checkpoint; None if it is the last one of the folder.
-        path: the checkpoint.
-        read: the ``path`` of the checkpoint that was read last, and the options in it, ``cfg``.
-        fits: whether it could be loaded.
-    """
+    """Compare a training with the run that its checkpoint is of, if it goes on with that."""
     if read.get("path") != path:
         return []
     if option is None:

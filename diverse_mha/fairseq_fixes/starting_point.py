@@ -61,13 +61,7 @@ def check_start(
 
 
 def check_settings(options: Any, metric: str, ours: bool) -> None:
-    """Refuse options that would do nothing, or end a training with its first epoch.
-
-    Args:
-        options: the configuration, by groups.
-        metric: value of ``--best-checkpoint-metric``.
-        ours: whether the criterion is one of this package.
-    """
+    """Refuse options that would do nothing, or end a training with its first epoch."""
     for name in ("encoder_layers_to_keep", "decoder_layers_to_keep"):
         if getattr(options.model, name, None):  # pruned once more whenever it is read
             raise OptionError(

@@ -17,12 +17,7 @@ from diverse_mha.fairseq_fixes.replacing import in_place_of
 
 
 class WholeCopies(PathManager):
-    """fairseq's file functions, but a copy replaces its target once it is complete.
-
-    fairseq writes one file a save and copies it to the others (checkpoint_last.pt,
-    checkpoint_best.pt) in place: a run killed meanwhile, or a full disk, would leave a broken one
-    where a whole one was.
-    """
+    """fairseq's file functions, but a copy replaces its target once it is complete."""
 
     @staticmethod
     def copy(src_path: str, dst_path: str, overwrite: bool = False):

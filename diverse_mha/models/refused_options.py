@@ -62,12 +62,7 @@ def check_model_options(args) -> None:
 
 
 def check_embeddings(args, joined: bool) -> None:
-    """Check how a translation embeds; a language model takes any width.
-
-    Args:
-        args: the options.
-        joined: whether both languages have the same dictionary.
-    """
+    """Check how a translation embeds; a language model takes any width."""
     if args.share_all_embeddings:
         _check_shared(args, joined)
     if args.tie_adaptive_weights:

@@ -37,9 +37,7 @@ class StartsWarm:
     def loading(self, path: str, warm: bool) -> Iterator[None]:
         """Let a checkpoint of another architecture be loaded, or say in one line why it is not.
 
-        Args:
-            path: the checkpoint, for messages.
-            warm: whether parts that it lacks keep their initial values; the log names them.
+        If ``warm``, parts that it lacks keep their initial values; the log names them.
         """
         given: dict[str, Tensor] = {}
 

@@ -259,13 +259,6 @@ def _rehearse(out, *words):
     return {key: row["status"] for key, row in found.items()}
 
 
-@pytest.mark.integration
-def test_a_rehearsal_of_parts_gives_a_report(tmp_path):
-    """More minutes than any machine needs for these: how fast it is decides nothing."""
-    found = _rehearse(tmp_path / "out", "--parts", "study,table", "--minutes", "60")
-    assert found == {"study: translation": "done", "table: translation": "done"}
-
-
 @pytest.mark.system
 def test_a_whole_rehearsal_is_complete(tmp_path):
     found = _rehearse(tmp_path / "out", "--minutes", "60")

@@ -47,13 +47,7 @@ def add_batch_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 class Translator:
-    """A model, or several as an ensemble, that translates plain text.
-
-    Args:
-        checkpoint: the file; several joined by ``:``.
-        data: the folder that fairseq-preprocess wrote, prepared by a script of data-prep/.
-        options: those of ``add_beam_arguments`` and ``add_batch_arguments``, and ``cpu``.
-    """
+    """A model, or several as an ensemble, that translates plain text."""
 
     def __init__(self, checkpoint: str, data: str | Path, options: argparse.Namespace):
         import torch
