@@ -10,7 +10,6 @@ from diverse_mha.analysis.tables import (
     headings_of,
     legend,
     model_tables,
-    parts_of,
     rows_of,
     summary_rows,
 )
@@ -184,15 +183,6 @@ def test_what_was_chosen_is_not_called_last_or_all():
     assert rows == ["the chosen layers", "last chosen layers", "cross, last chosen layer"]
 
 
-def test_models_of_like_names_have_labels_of_their_own():
-    made = {"command": "", "date": "", "versions": {"diverse_mha": ""}}
-    models = [result("a b", 0.0, 0.5), result("a-b", 0.1, 0.5)]
-    text = latex_tables({"models": models, "made": made, "subset": "valid", "data": "d"})
-    labels = re.findall(r"\\label\{tab:heads-layers-(.*?)\}", text)
-    parts = ("similarity", "scores")
-    assert labels == [f"{part}-a-b{number}" for number in ("", "-2") for part in parts]
-
-
 def test_a_caption_explains_what_its_table_has():
     made = {"command": "", "date": "", "versions": {"diverse_mha": ""}}
     found = result("a", 0.0, 0.5)
@@ -221,13 +211,6 @@ def test_a_measure_by_itself_is_explained_without_the_others():
     del found["disagreement"]
     found["summary"] = summarise(found["components"])
     assert legend([found])[0].startswith("CKA: linear kernel; mean over pairs")
-
-
-def test_no_line_is_wider_than_a_terminal():
-    models = [result("baseline", 0.0, 0.5), result("other", 0.2, 0.7)]
-    assert len(parts_of(models[0])) == 2
-    lines = format_tables(models, "valid").splitlines()
-    assert max(len(line) for line in lines[1:] if "heads," not in line) <= 80
 
 
 def test_a_score_too_small_for_a_float_is_zero():

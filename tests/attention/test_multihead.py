@@ -250,50 +250,6 @@ def test_refusals_name_the_values():
         pair()[0].attend(*inputs(), previous_logits=torch.zeros(B, H, T, S))
 
 
-@pytest.mark.parametrize("dtype", [torch.uint8, torch.int64])
-@pytest.mark.parametrize("masks", ["padding", "causal"])
-def test_masks_of_integers_are_refused_as_by_torch(masks, dtype):
-    name, mask = next(iter(MASKS[masks].items()))
-    ours, stock = pair()
-    with pytest.raises(AssertionError, match="only bool and floating types"):
-        stock(*inputs(), **{name: mask.to(dtype)})
-    with pytest.raises(ValueError, match=f"{name} has dtype {dtype}; expected bool or floating"):
-        ours(*inputs(), **{name: mask.to(dtype)})
-
-
-WRONG = {
-    "two sentences": (("key", "value"), (2, S, C), "(4, 6, 16)"),
-    "one sentence": (("key", "value"), (1, S, C), "(4, 6, 16)"),
-    "one value": (("value",), (4, 1, C), "(4, 6, 16)"),
-    "a mask a sentence": (("attn_mask",), (4, 3, S), "(3, 6) or (16, 3, 6)"),
-    "one mask": (("attn_mask",), (1, S), "(3, 6) or (16, 3, 6)"),
-    "one padding": (("key_padding_mask",), (1, S), "(4, 6)"),
-}
-
-
-@pytest.mark.parametrize("batch_first", [True, False])
-@pytest.mark.parametrize("case", WRONG)
-def test_shapes_that_would_broadcast_are_refused_as_by_torch(case, batch_first):
-    """Four sentences and as many heads, so that a mask a sentence could pass for one a head."""
-    names, shape, expected = WRONG[case]
-    shapes = {
-        "query": (4, 3, C),
-        "key": (4, S, C),
-        "value": (4, S, C),
-        **dict.fromkeys(names, shape),
-    }
-    call = {name: torch.zeros(given, dtype=torch.float64) for name, given in shapes.items()}
-    if not batch_first:
-        call.update({name: call[name].transpose(0, 1) for name in ("query", "key", "value")})
-    ours, stock = pair(batch_first)
-    with pytest.raises((AssertionError, RuntimeError)):
-        stock(**call)
-    with pytest.raises(ValueError) as raised:
-        ours(**call)
-    message = str(raised.value).replace(", batch first,", "")
-    assert message == f"{names[0]} has shape {shape}; expected {expected}"
-
-
 @pytest.mark.integration
 def test_everything_works_where_fairseq_does_not():
     code = (

@@ -55,17 +55,14 @@ def _checkpoints(folder, save):  # noqa: F811
     state = torch.load(folder / "best.pt", weights_only=True)
     whole = (folder / "best.pt").read_bytes()
     (folder / "cut.pt").write_bytes(whole[: len(whole) // 2])
-    (folder / "empty.pt").write_bytes(b"")
     (folder / "text.pt").write_text("not a checkpoint\n")
     torch.save({"weights": torch.ones(2)}, folder / "nomodel.pt")
-    torch.save([1, 2], folder / "list.pt")
-    torch.save(state | {"model": {"encoder.layers.0.fc1.weight": 3}}, folder / "numbers.pt")
     torch.save(state | {"cfg": None}, folder / "nocfg.pt")
     torch.save(state | {"cfg": {"model": {}}}, folder / "notask.pt")
     names = list(state["model"])
     lacking = {name: state["model"][name] for name in names[:-1]}
     torch.save(state | {"model": lacking}, folder / "lacking.pt")
-    for name in ("best", "lm", "classifier"):
+    for name in ("best", "lm"):
         state = torch.load(folder / f"{name}.pt", weights_only=True)
         for last in list(state["model"].values())[-3:]:
             last.view(-1)[0] = float("nan")

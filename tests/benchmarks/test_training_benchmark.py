@@ -12,7 +12,7 @@ from benchmarks import __main__ as command
 from benchmarks import equality
 from benchmarks.batches import batches_for, draw_lengths, make_batches, stand_in_task
 from benchmarks.equality import Evidence, judge
-from benchmarks.rounds import run_rounds, summarise
+from benchmarks.rounds import run_rounds
 from benchmarks.shapes import SHAPES, LanguageModelShape, Shape
 from benchmarks.training import Trainee
 from benchmarks.variants import STOCK, VARIANTS, choose, variants_of
@@ -94,16 +94,6 @@ def test_rounds_share_the_batch_and_leave_out_the_warm_up():
 # Figures
 
 
-def test_ratio_is_the_median_within_rounds():
-    """Rounds differ tenfold in length, yet the second is always 2 times as fast: ratio 2."""
-    summaries = summarise({"stock": [1.0, 10.0, 4.0], "x": [0.5, 5.0, 2.0]}, "stock")
-    x = summaries["x"]
-    assert x["ratio"] == x["ratio_low"] == x["ratio_high"] == 2
-    assert x["median_seconds"] == 2 and x["steps_per_second"] == 0.5
-    assert (x["lower_quartile"], x["upper_quartile"]) == (1.25, 3.5)
-    assert summaries["stock"]["ratio"] == 1
-
-
 # Correctness before figures
 
 
@@ -150,17 +140,6 @@ def test_judge(found, fault):
     assert fault is None or faults[0].startswith(f"x: {fault}")
 
 
-def test_no_figures_without_correctness(monkeypatch, capsys):
-    def wrong(names, *args):
-        return {name: replace(GOOD, loss=10.0 + i) for i, name in enumerate(names)}
-
-    monkeypatch.setattr(command, "gather", wrong)
-    assert command.main(["--shape", "tiny", "--variants", "plain", "--device", "cpu"]) == 1
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert printed.err.splitlines()[-1].strip().startswith("no figures: plain: the loss is 11.0")
-
-
 # Training
 
 
@@ -188,14 +167,6 @@ def test_language_models_compute_what_they_should(cutoffs):
     assert output.loss != pytest.approx(plain.loss) and plain.loss == pytest.approx(
         evidence[STOCK].loss
     )
-
-
-def test_shapes_build_what_they_say():
-    base = SHAPES["base"]
-    assert base.options()["encoder_layers"] == base.options()["decoder_layers"] == 6
-    assert base.options()["dropout"] == 0.1
-    assert not SHAPES["iwslt"].options()["share_all_embeddings"]
-    assert all(shape.embed_dim % shape.heads == 0 for shape in SHAPES.values())
 
 
 # Options and report

@@ -107,19 +107,6 @@ def test_the_direction_is_that_of_the_training(tmp_path, capsys, trained, given,
     assert ("asks for the other direction" in capsys.readouterr().err) == (given == "en")
 
 
-def test_plain_text_that_cannot_be_scored_is_not_translated(tmp_path, monkeypatch):
-    def refuse(language):
-        raise UserError(f"cannot tokenise {language}")
-
-    monkeypatch.setattr(evaluate, "check_scorer", refuse)
-    target = SimpleNamespace(language="jpn", post_process=None)
-    monkeypatch.setattr(evaluate, "Translator", lambda *_: SimpleNamespace(target=target))
-    (tmp_path / "text").write_text("one\n")
-    words = [f"--{name}={tmp_path}/text" for name in ("source", "reference")]
-    with pytest.raises(UserError, match="cannot tokenise jpn"):
-        evaluate.main(["model.pt", str(tmp_path), *words])
-
-
 @pytest.mark.parametrize("main", [evaluate.main, language_model.main])
 def test_fairseqs_options_come_last(tmp_path, main):
     words = ["--max-len-b", "50", f"{tmp_path}/m.pt", str(tmp_path)]
@@ -188,20 +175,6 @@ def test_fairseqs_commands_show_progress(tmp_path, monkeypatch, capsys):
     assert "scoring: 2 of 3 batches\n" in capsys.readouterr().err
 
 
-def test_ensembles_of_other_runs_have_files_of_their_own(tmp_path):
-    args = argparse.Namespace(output=None)
-
-    def name(*checkpoints):
-        paths = [str(tmp_path / one) for one in checkpoints]
-        return command_line.evaluation_output(args, paths, "test", {}).relative_to(tmp_path)
-
-    for run in "abc":
-        (tmp_path / run).mkdir()
-    assert name("a/best.pt", "a/last.pt") == Path("a/best+last.test.json")
-    assert name("a/best.pt", "b/best.pt") == Path("a/a-best+b-best.test.json")
-    assert name("a/best.pt", "c/best.pt") == Path("a/a-best+c-best.test.json")
-
-
 @pytest.mark.parametrize(
     "changed, message",
     [
@@ -238,14 +211,6 @@ def test_a_result_that_came_about_otherwise_is_kept(tmp_path, changed, message):
         output()
     args.output = tmp_path / "best.in.de.json"
     assert output() == args.output, "as asked by name"
-
-
-@pytest.mark.parametrize("content", ["[]", '"text"', "{"])
-def test_what_is_no_result_is_not_replaced_either(tmp_path, content):
-    (tmp_path / "best.test.json").write_text(content)
-    args = argparse.Namespace(output=None)
-    with pytest.raises(UserError, match="best.test.json: .*; delete it, or give --output$"):
-        command_line.evaluation_output(args, [f"{tmp_path}/best.pt"], "test", {"beam": 5})
 
 
 @pytest.mark.parametrize("lowercase", [True, False])

@@ -2,7 +2,6 @@
 
 import logging
 import shlex
-import sys
 import warnings
 from dataclasses import replace
 
@@ -222,13 +221,6 @@ def test_collecting_nothing_writes_nothing(tmp_path, capsys):
     assert not list(tmp_path.rglob("*.md"))
 
 
-def test_a_figure_says_which_of_several_seeds_it_shows(tmp_path, capsys):
-    words = ["--scale", "smoke", "--collect", "--out", str(tmp_path), "--seeds", "2,1"]
-    assert reproduce("zheng2021", "figure-2", *words) == 1
-    said = capsys.readouterr().out
-    assert "a figure shows one seed: 2\n" in said and "nothing is finished yet" in said
-
-
 OWN = Experiment("ptb")
 
 
@@ -292,14 +284,6 @@ def test_a_drawing_that_fails_is_one_line_and_its_packages_are_silent(capsys):
     said = capsys.readouterr()
     assert (said.out, said.err) == ("      figure-3: FAILED: nothing to draw\n", "")
     assert logging.root.manager.disable == logging.NOTSET
-
-
-def test_a_drawing_without_its_library_is_one_line(monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "sklearn", None)
-    with _drawing(find("li2021", "figure-3")):
-        import sklearn  # noqa: F401
-    said = "figure-3: FAILED: import of sklearn halted; None in sys.modules; pip install"
-    assert said in capsys.readouterr().out
 
 
 def test_a_plugin_is_handed_on_to_every_command(tmp_path, monkeypatch, capsys):

@@ -65,14 +65,6 @@ def test_a_failed_run_is_named_and_the_others_run(place, runs, started, capsys):
     assert "FAILED: train ended with exit code 1: why; log: " in out[1] and runs[1].name in out[1]
 
 
-def test_imitated_bfloat16_is_told_before_the_hours_go(place, runs, started, monkeypatch, capsys):
-    monkeypatch.setattr("experiments.runner.computes_in_bfloat16", lambda: False)
-    half = plan(Experiment("ptb").but({"common.bf16": True}), "smoke")
-    for chosen, lines in (([runs[0]], 0), ([half], 1), ([half], 0)):  # the last time it is done
-        Runner(place, gpus=0).run_all(chosen)
-        assert capsys.readouterr().out.count("--no-bf16") == lines
-
-
 def test_finished_runs_are_skipped_and_the_result_is_whole(place, runs, started, capsys):
     first = Runner(place).run_all(runs[:1])
     assert started == ["train", "evaluate", "evaluate"]
@@ -132,16 +124,6 @@ def test_collecting_goes_on_beside_what_is_damaged(place, runs, started, capsys)
     assert list(Runner(place, collect=True).run_all(chosen)) == chosen[1:]
     said = capsys.readouterr().out
     assert f"{chosen[0].name}: FAILED: " in said and "not readable as JSON" in said
-
-
-def test_damaged_measures_are_named_once(place, runs, capsys):
-    need = Need(runs[0], {"measures": "jsd"})
-    file = steps.heads_file(need, place)
-    file.parent.mkdir(parents=True)
-    file.write_text("")
-    runner = Runner(place, collect=True)
-    assert runner.heads(need) is None and runner.heads(need) is None
-    assert capsys.readouterr().out.count(f"FAILED: {file}: not readable as JSON") == 1
 
 
 @pytest.mark.parametrize("gpus, used", [(None, 2), (8, 2), (1, 1)])

@@ -89,15 +89,3 @@ def test_ctranslate2_scores_a_language_model_as_we_do(text, tmp_path):  # noqa: 
         expected = scores[0].gather(1, tokens[0, 1:, None])[:, 0]
         assert found.tokens == words[1:]
         assert found.log_probs == pytest.approx(expected.tolist(), abs=1e-4)
-
-
-def test_mistakes_are_one_line_and_leave_nothing(trained, tmp_path):
-    here = trained / "checkpoint_last.pt"
-    for checkpoint, output, said in (
-        (here, here, "is the checkpoint itself"),
-        (here, tmp_path, "is a folder"),
-    ):
-        done = export(checkpoint, output, check=False)
-        assert done.returncode == 2
-        assert said in done.stderr and done.stderr.count("\n") == 1
-    assert not list(tmp_path.iterdir())

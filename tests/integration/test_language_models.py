@@ -47,20 +47,6 @@ def train(text, save_dir, *options):
     return run("fairseq_cli.train", text, *common, "--save-dir", save_dir, *options)
 
 
-def test_resume_ends_with_the_weights_of_an_uninterrupted_run(text, tmp_path):
-    options = [
-        "--arch", "transformer_lm_disagree_tiny", "--criterion", "cross_entropy_with_diversity",
-        "--disagreement", "output", "--no-epoch-checkpoints",
-        "--lr-scheduler", "inverse_sqrt",  # the cosine's course depends on --max-update
-    ]  # fmt: skip
-    train(text, tmp_path / "whole", *options)
-    train(text, tmp_path / "parts", *options, "--max-update", 13)  # an epoch has 10 or so
-    done = train(text, tmp_path / "parts", *options)
-    assert "disagreement_output" in done.stdout + done.stderr
-    last = "checkpoint_last.pt"
-    assert_same_parameters(tmp_path / "whole" / last, tmp_path / "parts" / last)
-
-
 def test_the_wikitext_recipe_trains_and_evaluates_with_a_context_window(text, tmp_path):
     train(text, tmp_path, *ADAPTIVE.split(), "--disagreement", "output", "--dropout", 0.1)
     done = run(

@@ -288,16 +288,6 @@ def test_refusals_name_the_values():
             run(ours, query, given)
 
 
-def test_beam_size_of_an_earlier_search_does_no_harm():
-    ours, _ = pair(encoder_decoder_attention=True)
-    query, key = inputs()  # three sentences, not three beams of one
-    mask = key_padding()
-    expected = decode_stepwise(ours, query, key, mask, static_kv=True)
-    ours.set_beam_size(3)
-    actual = decode_stepwise(ours, query, key, mask, static_kv=True)
-    torch.testing.assert_close(actual, expected, rtol=0, atol=0)
-
-
 def test_beams_leave_with_their_sentence():
     ours, _ = pair(encoder_decoder_attention=True)
     query, key = inputs()
@@ -315,17 +305,6 @@ def test_beams_leave_with_their_sentence():
         outputs.append(run(ours, query[:, kept], left, **options)[0])
         assert ours._get_input_buffer(state)["prev_key"].size(0) == 4 // beam_size
     torch.testing.assert_close(*outputs)
-
-
-def test_a_state_of_ones_own_is_reordered():
-    ours, _ = pair(self_attention=True)
-    keys = torch.arange(B * H * 2 * C // H, dtype=torch.float64).view(B, H, 2, C // H)
-    state, order = {}, torch.tensor([2, 0, 0])
-    ours._set_input_buffer(state, {"prev_key": keys, "prev_value": -keys})
-    ours.reorder_incremental_state(state, order)
-    kept = ours._get_input_buffer(state)
-    assert torch.equal(kept["prev_key"], keys[order])
-    assert torch.equal(kept["prev_value"], -keys[order])
 
 
 @pytest.mark.parametrize("causal", [False, True])

@@ -8,7 +8,7 @@ from pathlib import Path
 import fairseq
 import pytest
 import torch
-from fairseq import checkpoint_utils, options, tasks
+from fairseq import checkpoint_utils
 from fairseq.criterions import CRITERION_REGISTRY
 from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.models.transformer import TransformerModel
@@ -113,18 +113,6 @@ def test_eval_reads_literals_in_every_module_of_fairseq():
     assert found > 15
 
 
-def test_evaluated_options_of_the_command_line_work_as_before():
-    for kind in (int, float):
-        for text in ("10000,50000,200000", "[10000, 50000]", "10000"):
-            assert options.eval_str_list(text, kind) == [
-                kind(x) for x in text.strip("[]").split(",")
-            ]
-    assert options.eval_bool("True") and not options.eval_bool("0")
-    assert not options.eval_bool(None) and options.eval_str_dict("{'a': 1}") == {"a": 1}
-    with pytest.raises(OptionError, match="^'len': neither a literal"):
-        options.eval_str_list("len")
-
-
 @pytest.mark.parametrize(
     "group,registry",
     [
@@ -214,30 +202,6 @@ def test_names_that_lead_out_of_the_data_folder_are_refused():
         OptionError, match=r"^a.pt: its option task.source_lang '../en': .*refused$"
     ):
         checkpoint_options.check_options("a.pt", cfg)
-
-
-@pytest.mark.integration
-@pytest.mark.parametrize(
-    "name,option,values",
-    [
-        ("transformer_disagree", "adaptive_softmax_cutoff", [[4, 8], None]),
-        ("transformer_lm_disagree", "adaptive_softmax_cutoff", ["4,8", "[4, 8]", "4"]),
-        ("fconv", "encoder_layers", ["[(16, 3)] * 3", "[(16, 3)] + [(16, 3)] * 2"]),
-    ],
-)
-def test_right_values_are_read(name, option, values, folders, checkpoint_of):
-    state, _ = checkpoint_of("model", name, folders)
-    for value in values:
-        torch.save(poisoned(state, None, "model", [option], value), "right.pt")
-        cfg = checkpoint_utils.load_checkpoint_to_cpu("right.pt")["cfg"]
-        tasks.setup_task(cfg.task).build_model(cfg.model, from_checkpoint=True)
-
-
-@pytest.mark.parametrize("value", [False, True])
-def test_an_option_that_is_gone_does_no_harm(value, folders, checkpoint_of):
-    """--compile was one; checkpoints of the time have it."""
-    state, _ = checkpoint_of("model", "transformer_disagree", folders)
-    build(poisoned(state, None, "model", ["compile"], value), data_of(state, folders))
 
 
 @pytest.mark.parametrize("option", ["encoder_embed_path", "decoder_embed_path"])

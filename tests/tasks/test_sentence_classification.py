@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from fairseq.data import Dictionary, data_utils, indexed_dataset
+from fairseq.data import Dictionary
 from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
 
 from diverse_mha.corpora.binarise import binarise
@@ -164,27 +164,6 @@ def test_data_that_are_not_right_are_refused_by_name(tmp_path, spoil, message):
     spoil(write(tmp_path, PAIRS))
     with pytest.raises(ValueError, match=message):
         setup(tmp_path).load_dataset("train")
-
-
-def test_data_of_the_older_format_are_read(tmp_path):
-    """As ``fairseq-preprocess --dataset-impl cached`` writes them."""
-    write(tmp_path, PAIRS)
-    task = setup(tmp_path)
-    task.load_dataset("train")
-    wanted = [task.dataset("train")[i] for i in range(len(PAIRS))]
-    for field in ("input0", "input1", "label"):
-        path = f"{tmp_path}/{field}/train"
-        items = list(data_utils.load_indexed_dataset(path))
-        builder = indexed_dataset.make_builder(f"{path}.bin", "cached")
-        for item in items:
-            builder.add_item(item)
-        builder.finalize(f"{path}.idx")
-    task.load_dataset("train")
-    found = task.dataset("train")
-    assert found.supports_prefetch
-    found.prefetch(range(len(PAIRS)))
-    assert str([found[i] for i in range(len(PAIRS))]) == str(wanted)
-    assert found.labels.tolist() == [0, 2, 1, 0]
 
 
 def test_a_label_may_have_an_end_mark(tmp_path, monkeypatch):

@@ -1,7 +1,6 @@
 """Learning curves: reading fairseq's logs, and the files that are written."""
 
 import csv
-import os
 
 import pytest
 
@@ -101,48 +100,7 @@ def test_what_it_wrote_among_the_runs_is_no_run(tmp_path, capsys):
         learning_curve.main([f"{stem}.csv", "--output", stem])
 
 
-def test_folders_of_one_name_are_told_apart(tmp_path):
-    places = [tmp_path / "a/run", tmp_path / "b/run"]
-    for place in places:
-        place.mkdir(parents=True)
-        (place / "train.log").write_text("\n".join(log(JSON, (1, 10, 3.0, 8.0))))
-    runs = learning_curve.read_runs([f"{place}" for place in places], "valid")
-    assert list(runs) == [f"{place / 'train.log'}" for place in places]
-    with pytest.raises(UserError, match="the name 'x' is empty or taken"):
-        learning_curve.read_runs([f"x={place}" for place in places], "valid")
-
-
-def test_a_folder_may_have_an_equals_sign_in_its_name(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    place = tmp_path / "m.hsic_weight=1e-08.seed1"
-    place.mkdir()
-    (place / "train.log").write_text("\n".join(log(JSON, (1, 10, 3.0, 8.0))))
-    runs = learning_curve.read_runs([place.name, f"named={place.name}"], "valid")
-    assert list(runs) == [place.name, "named"]
-
-
-def test_a_name_that_is_not_utf_8_is_written_as_escapes(tmp_path):
-    place = tmp_path / os.fsdecode(b"r\xe4")
-    place.mkdir()
-    (place / "train.log").write_text("\n".join(log(JSON, (1, 10, 3.0, 8.0))))
-    assert learning_curve.main([str(place), "--output", f"{tmp_path / 'curve'}"]) == 0
-    assert r"r\udce4,1,10" in (tmp_path / "curve.csv").read_text()
-
-
 def test_a_folder_is_no_beginning_of_a_file_name(tmp_path):
     for output in (f"{tmp_path}", f"{tmp_path / 'new'}/"):
         with pytest.raises(UserError, match=f"--output {output}: is a folder; give the beginning"):
             learning_curve.main([str(tmp_path), "--output", output])
-
-
-def test_missing_and_empty_logs_are_named(tmp_path):
-    with pytest.raises(UserError, match="train.log: no such log; name a log file"):
-        learning_curve.read_runs([f"{tmp_path}"], "valid")
-    (tmp_path / "train.log").write_text("\n".join(NOISE))
-    with pytest.raises(UserError, match="train.log: no validation on 'valid' in it"):
-        learning_curve.main([f"{tmp_path}", "--output", f"{tmp_path / 'x'}"])
-    line = log(JSON, (1, 10, 3.0, 8.0))[0].replace("valid_ppl", "valid_accuracy")
-    (tmp_path / "train.log").write_text(line)
-    with pytest.raises(UserError, match="train.log: the log has validations without ppl"):
-        learning_curve.main([f"{tmp_path}", "--output", f"{tmp_path / 'x'}"])
-    assert [path.name for path in tmp_path.iterdir()] == ["train.log"]

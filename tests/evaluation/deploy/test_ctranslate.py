@@ -1,8 +1,6 @@
 """The script beside a model of CTranslate2's; the conversion is tested in integration/."""
 
-import sys
 from pathlib import Path
-from unittest import mock
 
 import pytest
 
@@ -50,18 +48,6 @@ def test_the_script_does_what_the_data_says_and_is_python(source, expected):
         assert text in script or text.replace("import ", ", ") in script
     assert "max_decoding_length=99" in script, "more the decoder has no positions for"
     assert "diverse_mha" not in script and "make_detokeniser('en')" in script
-
-
-def test_a_line_that_is_too_long_is_named_before_any_is_translated(tmp_path, monkeypatch):
-    for name in ("ctranslate2", "letters", "sacremoses", "sentencepiece"):
-        monkeypatch.setitem(sys.modules, name, mock.MagicMock())
-    model = sys.modules["sentencepiece"].SentencePieceProcessor.return_value
-    model.encode.side_effect = [["a"], ["a", "b", "c", "d"]]
-    script = translation_script(side(method="sentencepiece"), side("en"), (4, 4))
-    around = {"__file__": str(tmp_path / "translate.py"), "open": lambda *_, **__: ["a", "a bcd"]}
-    with pytest.raises(SystemExit, match="^line 2: 4 subwords, at most 3; split it$"):
-        exec(script, around)
-    assert not sys.modules["ctranslate2"].Translator.called
 
 
 def test_chinese_is_refused():

@@ -1,6 +1,5 @@
 """Which form of routing runs, and what happens where one cannot."""
 
-import functools
 import logging
 import sys
 
@@ -139,73 +138,6 @@ def test_a_batch_of_4096_tokens_is_compiled_on_a_gpu(shape):
     """For less than half a chunk nothing is compiled; padding takes less than half of a batch."""
     heads, width = SHAPES[shape].heads, SHAPES[shape].embed_dim
     assert chunks._tokens_at_once(torch.empty(4096, heads, width, 1, device="meta")) <= 4096
-
-
-@pytest.fixture
-def graphs(monkeypatch):
-    """Dynamo with a backend that runs the graph as it is, and counts."""
-    found, compile = [], torch.compile
-
-    def backend(graph, inputs):
-        found.append(graph)
-        return graph
-
-    monkeypatch.setattr(torch, "compile", functools.partial(compile, backend=backend))
-    monkeypatch.setattr(chunks, "_failed", set())
-    monkeypatch.setattr(chunks, "_done", set())
-    monkeypatch.setattr(chunks, "CPU_CHUNK", 16 * 4 * 6)
-    torch._dynamo.reset()
-    chunks._compile.cache_clear()
-    chunks._warn.cache_clear()
-    yield found
-    chunks._compile.cache_clear()
-
-
-@pytest.mark.integration
-def test_no_variant_uses_up_the_cases_of_another(graphs):
-    """Torch compiles a function for 8 cases, and then raises; here 9, twice."""
-    votes = votes_of((16, 4, 6, 1)).requires_grad_()
-    for count in [*range(9)] * 2:
-        options = {"iterations": count}
-        fused_routing(mean_routing, votes, options, backend="compiled").sum().backward()
-    assert not chunks._failed
-    assert len(graphs) == 2 * 9, "forward and backward"
-
-
-@pytest.mark.integration
-def test_a_chunk_that_is_filled_up_is_no_case_of_its_own(graphs):
-    """A full chunk is a view of the votes, which need a gradient; a filled-up one is a copy."""
-    votes = votes_of((28, 4, 6, 1)).requires_grad_()
-    fused_routing(mean_routing, votes, {}, backend="compiled").sum().backward()
-    assert len(graphs) == 2, "forward and backward"
-
-
-@pytest.mark.integration
-def test_what_is_left_of_a_batch_goes_through_the_code_that_is_there(graphs, monkeypatch):
-    """The plain form is many small operations, each of which a GPU starts by itself."""
-    compiled, fill_up = [], chunks._fill_up
-    monkeypatch.setattr(chunks, "_fill_up", lambda t, n: compiled.append(len(t)) or fill_up(t, n))
-    for tokens in (3, 35, 3):
-        votes = votes_of((tokens, 4, 6, 1))
-        value = fused_routing(mean_routing, votes, {}, backend="compiled")
-        torch.testing.assert_close(value, mean_routing(votes), **EXACT)
-    assert compiled == [16, 16, 3, 3], "not the first three, for which nothing was compiled"
-    assert len(graphs) == 1
-
-
-@pytest.mark.integration
-def test_a_variant_that_does_not_compile_leaves_the_others_compiled(graphs, monkeypatch, caplog):
-    def unheard_of(votes):
-        return mean_routing(votes) + int(str(torch.ones(()))[7])  # no graph can hold that
-
-    votes = votes_of((16, 4, 6, 1), torch.float32)
-    with caplog.at_level(logging.WARNING):
-        for _ in range(2):
-            value = fused_routing(unheard_of, votes, {}, backend="compiled")
-    torch.testing.assert_close(value, votes.mean(dim=1) + 1)
-    assert not graphs and len(caplog.records) == 1
-    fused_routing(mean_routing, votes, {}, backend="compiled")
-    assert len(graphs) == 1
 
 
 @pytest.mark.integration
