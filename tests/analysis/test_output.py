@@ -53,10 +53,10 @@ def folder(checkpoint, save, data, tmp_path_factory):
 def test_folder_has_numbers_figures_and_page(folder):
     content = json.loads((folder / "scores.json").read_text())
     figures = {path.name for path in (folder / "figures").iterdir()}
-    of_both = 2 + 3 + 3  # heads and curves; measure and attention of each component
+    of_both = 2 + 3  # heads and curves; the measure of each component
     assert len(figures) == len(FORMATS) * (of_both + 2 * (1 + 1 + 3)), "and five of each"
     assert {"heads-tsne.png", "svcca-baseline.svg", "attention-cross-baseline.pdf"} <= figures
-    assert {"svcca-cross-beside.pdf", "attention-encoder-beside.svg"} <= figures
+    assert {"svcca-cross-beside.pdf"} <= figures
     starts = {".png": b"\x89PNG\r\n\x1a\n", ".svg": b"<?xml", ".pdf": b"%PDF-"}
     for path in (folder / "figures").iterdir():
         assert path.read_bytes().startswith(starts[path.suffix])

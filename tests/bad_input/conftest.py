@@ -45,7 +45,6 @@ def world(whole, monkeypatch):
 
 def _checkpoints(folder, save):  # noqa: F811
     shutil.copy(save("good", "transformer_disagree"), folder / "best.pt")
-    shutil.copy(save("other", "transformer_disagree", heads=2), folder / "heads.pt")
     lm = save("lm", "transformer_lm_disagree", task="language_modeling")
     shutil.copy(lm, folder / "lm.pt")
     pairs_folder = folder / "pairs"
@@ -55,7 +54,6 @@ def _checkpoints(folder, save):  # noqa: F811
     state = torch.load(folder / "best.pt", weights_only=True)
     whole = (folder / "best.pt").read_bytes()
     (folder / "cut.pt").write_bytes(whole[: len(whole) // 2])
-    (folder / "text.pt").write_text("not a checkpoint\n")
     torch.save({"weights": torch.ones(2)}, folder / "nomodel.pt")
     torch.save(state | {"cfg": None}, folder / "nocfg.pt")
     torch.save(state | {"cfg": {"model": {}}}, folder / "notask.pt")
@@ -81,7 +79,6 @@ def _texts(folder):
     (folder / "short.txt").write_text("a house\n" * 2)
     for name in ("latin1.txt", "latin1.yaml"):
         (folder / name).write_bytes("ein schönes Haus\n".encode("latin-1") * 3)
-    (folder / "blank.txt").write_text("\n\n\n")
     (folder / "file").write_text("in the way\n")
     (folder / "train.log").write_text(LOG)
     (folder / "odd.log").write_text(LOG.replace('"34.3"', '"high"'))
