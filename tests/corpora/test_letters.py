@@ -56,11 +56,10 @@ def composed(text):
     return unicodedata.normalize("NFC", text)
 
 
-@pytest.mark.parametrize("form", ["NFC", "NFD"])
 @pytest.mark.parametrize("language", SENTENCES)
-def test_a_perfect_translation_scores_as_one(language, form):
-    """The reference is as it was written, decomposed or not."""
-    raw = [unicodedata.normalize(form, line) for line in SENTENCES[language]]
+def test_a_perfect_translation_scores_as_one(language):
+    """The reference is as it was written, here decomposed."""
+    raw = [unicodedata.normalize("NFD", line) for line in SENTENCES[language]]
     tokens = [*map(make_tokeniser(language), raw)]
     back = [*map(make_detokeniser(language), tokens)]
     assert back == [*map(composed, raw)]

@@ -108,12 +108,9 @@ def test_sentences_alone_give_the_standard_error_of_a_mean():
     ("seeds", "over_seeds", "of_single_seeds", "of_methods"),
     [
         ((5, 5), 0.0, 1.0, 0.0),
-        ((5, 5), 0.05, 1.0, 0.5),
-        ((3, 3), 0.05, 1.0, 0.5),
-        ((3, 3), 0.3, 0.3, 0.3),
         ((5, 2), 0.3, 0.5, 0.5),
     ],
-    ids=["single-seeds-alone", "sentences-dominate", "three", "seeds-dominate", "five-and-two"],
+    ids=["single-seeds-alone", "five-and-two"],
 )
 def test_intervals_hold_the_true_difference_as_often_as_they_say(
     seeds, over_seeds, of_single_seeds, of_methods
