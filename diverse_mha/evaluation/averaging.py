@@ -8,22 +8,17 @@ no optimizer state, because an average of those means nothing.
 import argparse
 import re
 from collections.abc import Sequence
-from itertools import pairwise
 from pathlib import Path
 
 import torch
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.common.options import flag, same_value
 from diverse_mha.common.places import check_file
-from diverse_mha.criterions import config as criterions
 from diverse_mha.evaluation.checkpoints import (
     load_checkpoint,
     save_checkpoint,
     settings,
-    updates_of,
 )
-from diverse_mha.models import config as models
 
 _EPOCH = re.compile(r"checkpoint(\d+)\.pt")
 _UPDATE = re.compile(r"checkpoint_(\d+)_(\d+)\.pt")
@@ -77,37 +72,6 @@ def newest_checkpoints(folder: str | Path, count: int, by: str = "epoch") -> lis
             "name"
         )
     return [found[number] for number in numbers]
-
-
-def check_one_run(paths: Sequence[Path]) -> None:
-    """Refuse what an earlier run left in the folder, under higher numbers than this one's.
-
-    The paths are oldest first; the run's last checkpoint is looked at beside them.
-    """
-    last = paths[0].with_name("checkpoint_last.pt")
-    origins = ((path, _origin(path)) for path in [*paths, *([last] if last.exists() else [])])
-    for (earlier, before), (path, after) in pairwise(origins):
-        for name, value in before.items():
-            now = after.get(name, value)
-            if now < value if name == "updates" else not same_value(now, value):
-                raise UserError(
-                    f"{path}: has {name} {now}, {earlier.name} before it {value}: they are of two "
-                    "runs; list those to average by name"
-                )
-
-
-def _origin(path: Path) -> dict:
-    """Say of a checkpoint what only rises, or stays, within a run."""
-    state = load_checkpoint(path, mmap=True)
-    own = {"updates": updates_of(state) or 0}
-    for group, names in (
-        ("common", ("seed",)),
-        ("model", models.method_options()),
-        ("criterion", criterions.method_options()),
-    ):
-        kept = settings(state, group)
-        own |= {flag(name): kept[name] for name in names if name in kept}
-    return own
 
 
 def average_checkpoints(paths: Sequence[str | Path]) -> dict:
@@ -172,7 +136,6 @@ def run(args: argparse.Namespace) -> int:
         if len(paths) != 1:
             raise UserError(f"--last {args.last} takes one folder, not {len(paths)} names")
         paths = newest_checkpoints(paths[0], args.last, args.by or "epoch")
-        check_one_run(paths)
     elif paths[0].is_dir():
         raise UserError(f"{paths[0]} is a folder: add --last N, or name the files in it")
     elif args.by is not None:

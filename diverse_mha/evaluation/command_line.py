@@ -5,7 +5,6 @@ import logging
 import os
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -141,7 +140,6 @@ def run_fairseq(
     bars = SimpleNamespace(progress_bar=_Progress)
     with (
         mock.patch.object(command, "progress_bar", bars, create=True),
-        _overrides_named(parsed.model_overrides),
         fitting(args.checkpoint, args.data),
     ):
         try:
@@ -169,15 +167,3 @@ class _Progress:
 
     def log(self, *_: Any, **__: Any) -> None:
         """Show no statistics."""
-
-
-@contextmanager
-def _overrides_named(overrides: str) -> Iterator[None]:
-    """Say that ``--model-overrides``, if there are any, may be why a model or its data fail."""
-    given = f"--model-overrides {overrides}"
-    try:
-        yield
-    except UserError as error:
-        if overrides == "{}" or given in str(error):
-            raise
-        raise UserError(f"{error}; {given} may be why: leave it out, or correct it") from error

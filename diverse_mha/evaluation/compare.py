@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "A RUN is a folder with an evaluation, an evaluated checkpoint, the JSON file of an "
         "evaluation, or, with --reference, a file of translations. Give one run a seed.\n\n"
         "examples:\n"
-        "  diverse-mha compare --baseline runs/base-seed* --system runs/hsic-seed*\n"
+        "  diverse-mha compare --baseline runs/base-seed* --system runs/mine-seed*\n"
         "  diverse-mha compare --scores base=a1.txt,a2.txt --scores mine=b1.txt,b2.txt\n"
         "  sacrebleu REF -i A B -m bleu --paired-bs    # two translations"
     )

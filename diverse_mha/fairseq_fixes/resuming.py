@@ -1,4 +1,4 @@
-"""A training that goes on: its place in the epoch, its end, and how much an update is.
+"""A training that goes on: its place in the epoch, and its end.
 
 fairseq-fixed 0.12.3.1 leaves data out, or reads some twice, with another number of processes or
 other batches, and makes an update more of a run that has all of them.
@@ -96,15 +96,3 @@ def stop_if_done(trainer, path: str, state: dict | None, epochs) -> None:
         return True
 
     log.addFilter(instead)
-
-
-def say_batch(cfg) -> None:
-    """Say what an update takes of all processes together; fairseq says it of one batch."""
-    batch, frequency = cfg.dataset.max_tokens, cfg.optimization.update_freq
-    if batch is not None:
-        processes = cfg.distributed_training.distributed_world_size
-        logger.info(
-            "an update takes up to %s tokens: max tokens %d x update freq %d x processes %d",
-            f"{batch * max(frequency) * processes:,}",
-            *(batch, max(frequency), processes),
-        )

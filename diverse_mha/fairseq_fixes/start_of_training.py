@@ -14,7 +14,7 @@ from diverse_mha.common.errors import OptionError
 from diverse_mha.common.processes import hold
 from diverse_mha.fairseq_fixes.checkpoint_options import check_readable
 from diverse_mha.fairseq_fixes.replacing import in_place_of
-from diverse_mha.fairseq_fixes.resuming import same_place, say_batch, stop_if_done
+from diverse_mha.fairseq_fixes.resuming import same_place, stop_if_done
 from diverse_mha.fairseq_fixes.safe_loading import last_read
 from diverse_mha.fairseq_fixes.same_run import compare_runs, say_changes
 from diverse_mha.fairseq_fixes.starting_point import FINETUNE, check_settings, check_start
@@ -24,8 +24,7 @@ from diverse_mha.fairseq_fixes.starting_point import FINETUNE, check_settings, c
 def check_and_load(load, cfg, trainer, **passed):
     """Look at a training once more before it starts, where fairseq hands out all of it.
 
-    The size of an update is said, which grows with the number of GPUs. A checkpoint that lacks a
-    part of ours may be fine-tuned (:mod:`diverse_mha.models.warm_start`).
+    A checkpoint that lacks a part of ours may be fine-tuned (:mod:`diverse_mha.models.warm_start`).
     """
     criterion = trainer.get_criterion()
     ours = hasattr(criterion, "check_model")
@@ -63,13 +62,9 @@ def check_and_load(load, cfg, trainer, **passed):
     except Exception as error:
         # The options say more than what follows from them.
         compare_runs(trainer, option, path, last_read, fits=False)
-        # fairseq begins an average of weights that it has let go of.
-        if isinstance(error, KeyError) and trainer.cfg.ema.store_ema and error.args == ("model",):
-            raise OptionError(f"--store-ema: {path} has no average to go on with") from error
         if isinstance(error, AssertionError) and "please reset the optimizer" in str(error):
             raise OptionError(f"{path}: {error}") from error
         raise
     say_changes(path, compare_runs(trainer, option, path, last_read))
     stop_if_done(trainer, path, *loaded)
-    say_batch(trainer.cfg)
     return loaded

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Any
 
 from diverse_mha.common.errors import OptionError
-from diverse_mha.common.options import flag
 
 #: What ``--restore-file`` is by default, and the one name that fairseq looks up in the save folder.
 LAST = "checkpoint_last.pt"
@@ -62,12 +61,6 @@ def check_start(
 
 def check_settings(options: Any, metric: str, ours: bool) -> None:
     """Refuse options that would do nothing, or end a training with its first epoch."""
-    for name in ("encoder_layers_to_keep", "decoder_layers_to_keep"):
-        if getattr(options.model, name, None):  # pruned once more whenever it is read
-            raise OptionError(
-                f"{flag(name)} {getattr(options.model, name)}: is for --model-overrides of an "
-                "evaluation; train a model of as many layers"
-            )
     if metric == "bleu" and getattr(options.task, "eval_bleu", None) is False:
         raise OptionError("--best-checkpoint-metric bleu: is measured with --eval-bleu; add it")
     if ours and getattr(options.task, "load_alignments", None) is True:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from diverse_mha.attention import check_state_names
 from diverse_mha.common.errors import OptionError
-from diverse_mha.common.options import flag, split_list
+from diverse_mha.common.options import flag
 from diverse_mha.models.config import LanguageModelConfig, to_namespace
 from diverse_mha.models.decoder import DiverseDecoder
 from diverse_mha.models.outputs import OutputWeight
@@ -43,8 +43,6 @@ class DiverseLanguageModel(DiverseModel, OutputWeight, TransformerLanguageModel)
         _check_adaptive(args)
         check_cutoffs(args, len(task.target_dictionary))
         seams = Seams.from_options(args, ("decoder",))
-        if getattr(args, "decoder_layers_to_keep", None):
-            args.decoder_layers = len(split_list(args.decoder_layers_to_keep))
         decoder = DiverseDecoder(
             TransformerConfig.from_namespace(args),
             task.target_dictionary,

@@ -20,6 +20,8 @@ _UNSUPPORTED = (
     ("encoder_xformers_att_config", None, "xFormers attention is not supported"),
     ("decoder_xformers_att_config", None, "xFormers attention is not supported"),
     ("merge_src_tgt_embed", False, "one table for two dictionaries is not supported"),
+    ("encoder_layers_to_keep", None, "a part of the layers of a checkpoint is not supported"),
+    ("decoder_layers_to_keep", None, "a part of the layers of a checkpoint is not supported"),
     ("base_layers", 0, "BASE layers are not supported"),
     ("scale_attn", False, "NormFormer scaling is not supported"),
     ("scale_fc", False, "NormFormer scaling is not supported"),

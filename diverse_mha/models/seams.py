@@ -66,8 +66,6 @@ class Seams:
         aggregation, logits, drophead = (seam.read(args) for seam in SEAMS)
         layers = _read_layers(args, components)
         chosen = _check_layers(args, aggregation, layers, components)
-        if chosen or logits.method.name != LOGITS.default:
-            _refuse_pruning(args)
         logits_on = _read_logits_on(args, logits, components)
         seams = cls(
             aggregation,
@@ -171,12 +169,3 @@ def _check_layers(args, aggregation: Chosen, layers, components: tuple[str, ...]
             + " or ".join(flag(_layers_option(component)) for component in components)
         )
     return chosen
-
-
-def _refuse_pruning(args) -> None:
-    """Layers that are named by number, or cascade, cannot be picked out of a checkpoint."""
-    defaults = " and ".join(f"{flag(seam.name)} {seam.default}" for seam in (AGGREGATION, LOGITS))
-    for side in ("encoder", "decoder"):
-        kept = getattr(args, f"{side}_layers_to_keep", None)
-        if kept:
-            raise OptionError(f"--{side}-layers-to-keep {kept}: goes with {defaults} only")

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from diverse_mha.attention import Wanted, check_state_names, wanted_of
 from diverse_mha.common.errors import OptionError
-from diverse_mha.common.options import read_options, refuse_alone, split_list
+from diverse_mha.common.options import read_options, refuse_alone
 from diverse_mha.models.by_length import split_by_length
 from diverse_mha.models.classifier_config import (
     CLASSIFIER_SHAPES,
@@ -50,8 +50,6 @@ class SentenceClassifier(DiverseModel, FairseqEncoderModel):
         check_model_options(args)
         _check_classifier(args)
         seams = Seams.from_options(args, ("encoder",))
-        if getattr(args, "encoder_layers_to_keep", None):
-            args.encoder_layers = len(split_list(args.encoder_layers_to_keep))
         nested = TransformerConfig.from_namespace(args)
         width = args.encoder_embed_dim
         embedding = TransformerModelBase.build_embedding(

@@ -6,7 +6,6 @@ from fairseq.models.transformer import TransformerModel
 from torch import Tensor
 
 from diverse_mha.attention import Wanted, check_state_names, wanted_of
-from diverse_mha.common.errors import OptionError
 from diverse_mha.models.config import DiverseConfig, to_namespace
 from diverse_mha.models.decoder import DiverseDecoder
 from diverse_mha.models.encoder import DiverseEncoder
@@ -37,13 +36,6 @@ class DiverseTransformer(DiverseModel, OutputWeight, TransformerModel):
         check_model_options(args)
         check_embeddings(args, task.source_dictionary == task.target_dictionary)
         check_cutoffs(args, len(task.target_dictionary))
-        kept = [getattr(args, f"{side}_layers_to_keep", None) for side in ("encoder", "decoder")]
-        if any(kept) and not all(kept):
-            lacking = "decoder" if kept[0] else "encoder"
-            raise OptionError(
-                f"--{lacking}-layers-to-keep is missing: fairseq drops all layers of a side that "
-                "is not named; name all of them"
-            )
         crossing = not args.no_cross_attention
         components = tuple(c for c in SIDES if crossing or c != "cross")
         args.seams = Seams.from_options(args, components)  # fairseq hands args on to the rest

@@ -141,43 +141,6 @@ def test_options_of_models_without_a_dataclass_are_read(tmp_path):
         averaging.average_checkpoints(paths)
 
 
-@pytest.mark.parametrize(
-    "number, updates, options, message",
-    [
-        (3, 30, {}, None),
-        (3, 30, {"criterion": {"disagreement_weight": "1.0"}}, None),
-        (3, 30, {"common": {"seed": 2}}, "checkpoint3.pt: has --seed 2, .* 1: they are of two"),
-        (3, 12, {}, "checkpoint3.pt: has updates 12, .* 20: they are of two runs"),
-        (
-            3,
-            30,
-            {"criterion": {"disagreement_weight": 2.0}},
-            "checkpoint3.pt: has --disagreement-weight 2.0, .* 1.0: .* list those .* by name",
-        ),
-        ("_last", 10, {}, "checkpoint_last.pt: has updates 10, .* 20"),
-        ("_last", 20, {"model": {"logits": "mlp"}}, "_last.pt: has --logits mlp, .* none"),
-    ],
-)
-def test_what_another_run_left_in_the_folder_is_refused(
-    tmp_path, number, updates, options, message
-):
-    cfg = {
-        "common": {"seed": 1},
-        "model": {"logits": "none"},
-        "criterion": {"disagreement_weight": 1.0},
-    }
-    for epoch in (1, 2):
-        write(tmp_path / f"checkpoint{epoch}.pt", [1.0], count=10 * epoch, cfg=cfg)
-    write(tmp_path / f"checkpoint{number}.pt", [1.0], count=updates, cfg=cfg | options)
-    words = ["average", "--last", "2", f"{tmp_path}", "-o", f"{tmp_path}/out.pt"]
-    if message is None:
-        assert cli.run(words) == 0
-        return
-    with pytest.raises(UserError, match=message):
-        cli.run(words)
-    assert not (tmp_path / "out.pt").exists()
-
-
 def test_a_checkpoint_named_twice_is_refused(tmp_path):
     path = write(tmp_path / "2.pt", [1.0])
     for again in (path, tmp_path / "runs" / ".." / "2.pt"):

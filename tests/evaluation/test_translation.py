@@ -141,21 +141,18 @@ def test_options_that_cannot_go_on_to_fairseq_are_refused(option, message):
         evaluate.main(["model.pt", "bin", option])
 
 
-@pytest.mark.parametrize("words", [[], ["--model-overrides", "{'encoder_layers': 3}"]])
 @pytest.mark.parametrize("building", ["load_model_ensemble", "load_model_ensemble_and_task"])
-def test_a_model_that_overrides_break_is_not_blamed_alone(tmp_path, words, building):
+def test_options_are_not_blamed_for_a_model_that_cannot_be_built(tmp_path, building):
     def load_model_ensemble(_):
         raise RuntimeError("Error(s) in loading state_dict for Model:\n\tMissing key(s)")
 
     load_model_ensemble.__code__ = load_model_ensemble.__code__.replace(co_name=building)
     command = SimpleNamespace(__name__="fairseq_cli.generate", main=load_model_ensemble)
     args = argparse.Namespace(
-        checkpoint="a.pt", data=tmp_path, subset="test", cpu=True, extra=["--seed", "2", *words]
+        checkpoint="a.pt", data=tmp_path, subset="test", cpu=True, extra=["--seed", "2"]
     )
-    with pytest.raises(UserError, match="^a.pt: its parameters are not those") as error:
+    with pytest.raises(UserError, match="^a.pt: its parameters are not those"):
         command_line.run_fairseq(command, options.get_generation_parser(), args, [])
-    said = "; --model-overrides {'encoder_layers': 3} may be why: leave it out, or correct it"
-    assert str(error.value).endswith(said) == bool(words) and "\n" not in str(error.value)
 
 
 def test_fairseqs_commands_show_progress(tmp_path, monkeypatch, capsys):

@@ -281,21 +281,6 @@ def test_a_finished_training_says_so_and_ends(updates, epochs, said, tmp_path, c
     assert caplog.messages[-1] == "done training in 9.0 seconds"  # of another training
 
 
-def test_the_size_of_an_update_is_said(tmp_path, caplog):
-    caplog.set_level(logging.INFO)
-    config, trainer = training(tmp_path)
-    trainer.load_checkpoint.return_value = None
-    trainer.cfg.optimization.update_freq = [4, 8]
-    trainer.cfg.distributed_training.distributed_world_size = 8
-    said = []
-    for max_tokens in (None, 4096):
-        trainer.cfg.dataset.max_tokens = max_tokens
-        checkpoint_utils.load_checkpoint(config, trainer)
-        said.append([line for line in caplog.messages if "an update takes" in line])
-    line = "an update takes up to 262,144 tokens: max tokens 4096 x update freq 8 x processes 8"
-    assert said == [[], [line]]
-
-
 def test_a_run_that_goes_on_is_compared_with_its_checkpoint(tmp_path, monkeypatch):
     config, trainer = training(tmp_path)
     trainer.load_checkpoint.return_value = None
@@ -335,24 +320,6 @@ def test_a_model_on_a_task_that_is_not_its_own_is_refused(arch, task, wanted):
         options.parse_args_and_arch(options.get_training_parser(task), words)
     words = ["bin", "--arch", arch, "--task", wanted]
     assert options.parse_args_and_arch(options.get_training_parser(wanted), words).task == wanted
-
-
-def test_a_model_that_each_reading_would_prune_again_is_not_trained(tmp_path):
-    message = "--decoder-layers-to-keep 0,2: is for --model-overrides of an evaluation; train a"
-    with pytest.raises(ValueError, match=message):
-        checkpoint_utils.load_checkpoint(*training(tmp_path, decoder_layers_to_keep="0,2"))
-
-
-@pytest.mark.parametrize("averaging", [True, False])
-def test_an_average_of_weights_goes_on_from_one_only(averaging, tmp_path):
-    config, trainer = training(tmp_path)
-    trainer.cfg.ema.store_ema = averaging
-    trainer.load_checkpoint.side_effect = KeyError("model")
-    expected = (
-        (ValueError, "--store-ema: .*_last.pt has no average") if averaging else (KeyError, "model")
-    )
-    with pytest.raises(expected[0], match=expected[1]):
-        checkpoint_utils.load_checkpoint(config, trainer)
 
 
 @pytest.mark.parametrize("kept", [False, True])

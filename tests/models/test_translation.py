@@ -251,20 +251,6 @@ def test_without_attention_to_the_encoder():
         terms.check_heads(model.heads)
 
 
-def test_only_some_layers_of_a_checkpoint_are_kept():
-    kept = build_ours(encoder_layers=4, encoder_layers_to_keep="0,2", decoder_layers_to_keep="0")
-    assert len(kept.encoder.layers) == 2 and len(kept.decoder.layers) == 1
-    with pytest.raises(ValueError, match="--decoder-layers-to-keep is missing: .* name all"):
-        build_ours(encoder_layers=4, encoder_layers_to_keep="0,2")
-    with pytest.raises(ValueError, match="--encoder-layers-to-keep 0,2: goes with --aggregation"):
-        build_ours(
-            "transformer_coda",
-            encoder_layers=4,
-            encoder_layers_to_keep="0,2",
-            decoder_layers_to_keep="0",
-        )
-
-
 def test_model_can_be_copied_after_a_pass_with_states():
     model = build_ours()
     model(**toy_batch()["net_input"], return_head_states=("outputs",))
