@@ -29,9 +29,7 @@ def whole(data, tmp_path_factory):
 # The saves of a run: checkpoint_1_3, best, last; checkpoint1, best, last; checkpoint_2_6, ...
 FAULTS = {
     "killed-before-the-first-save": Fault("update", 2, "SIGKILL"),
-    "told-to-stop-in-epoch-2": Fault("update", 8, "SIGTERM"),
     "killed-while-copying-the-last": Fault("write", 6, "kill", 20_000),
-    "disk-full-while-copying-the-last": Fault("write", 6, "full", 20_000),
     "disk-full-while-saving": Fault("write", 4, "full", 20_000),
 }
 
@@ -48,12 +46,9 @@ def test_an_interrupted_run_ends_with_the_same_weights(name, data, whole, tmp_pa
     assert not list(tmp_path.glob("*.tmp")), "what a killed process left is overwritten"
 
 
-@pytest.mark.parametrize(
-    "precision", [["--bf16"], ["--fp16", "--fp16-no-flatten-grads", "--fp16-init-scale", 4]]
-)
-def test_half_precision_goes_on_from_the_weights_in_float32(precision, data, tmp_path):
+def test_half_precision_goes_on_from_the_weights_in_float32(data, tmp_path):
     run = [
-        words("sentence_classifier", data, tmp_path / name, *SAVE, *precision)
+        words("sentence_classifier", data, tmp_path / name, *SAVE, "--bf16")
         for name in ("whole", "parts")
     ]
     last, _ = resume.whole_run(run[0], tmp_path / "whole")
@@ -61,8 +56,7 @@ def test_half_precision_goes_on_from_the_weights_in_float32(precision, data, tmp
     again, _ = resume.interrupted_run(run[1], tmp_path / "parts", fault)
     assert resume.differences(last, again) == []
     masters = again["extra_state"]["SentenceClassificationTask"]["fp32_params"]
-    half = torch.bfloat16 if precision == ["--bf16"] else torch.float16
-    assert any(not torch.equal(p, p.to(half).float()) for p in masters)
+    assert any(not torch.equal(p, p.bfloat16().float()) for p in masters)
 
 
 def test_fused_adam_goes_on_bit_for_bit_and_from_fairseqs_adam(data, tmp_path):
@@ -91,9 +85,8 @@ def test_another_method_does_not_go_on_from_the_run_in_the_folder(data, tmp_path
     begun = words("transformer_coda", data, tmp_path, "--max-update", 3)
     resume.whole_run(begun, tmp_path)
     stamps = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.pt")}
-    for option, value in (("--hsic-weight", "1e-07"), ("--drophead", "0.1"), ("--seed", "7")):
-        other = words("transformer_coda", data, tmp_path, "--max-update", 6, option, value)
-        code, said = Child(train, other).result()
-        assert code == 1 and f"trained with {option} " in said and f"which is now {value};" in said
-        assert said.startswith("error: ") and "\n" not in said
+    other = words("transformer_coda", data, tmp_path, "--max-update", 6, "--hsic-weight", "1e-07")
+    code, said = Child(train, other).result()
+    assert code == 1 and "trained with --hsic-weight " in said and "which is now 1e-07;" in said
+    assert said.startswith("error: ") and "\n" not in said
     assert {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.pt")} == stamps
