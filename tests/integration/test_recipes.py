@@ -1,7 +1,7 @@
 """Every recipe trains into a folder that does not exist, and goes on from there.
 
-Through ``scripts/train.sh --config`` and through ``fairseq-hydra-train``; each goes on from what
-the other has begun. All but one of the launches are forked off one process that has imported
+Through ``scripts/train.sh --config``; then ``fairseq-hydra-train`` goes on from what
+that has begun. All but one of the launches are forked off one process that has imported
 fairseq, two at a time, for importing it takes most of the time of such a training.
 """
 
