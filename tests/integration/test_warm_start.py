@@ -5,7 +5,7 @@ import re
 import pytest
 import torch
 
-from tests.integration.conftest import PLUGIN, run, train
+from tests.integration.conftest import train
 from tests.integration.test_language_models import STOCK, text  # noqa: F401
 
 pytestmark = pytest.mark.integration
@@ -46,16 +46,3 @@ def test_translation(data, tmp_path):
     last = done.stderr.splitlines()[-1]
     said = f"error: {start}: does not fit the model: .* missing .*cascade.* --finetune-from-model "
     assert re.match(said, last), last
-
-
-def test_language_models(text, tmp_path):  # noqa: F811
-    start = tmp_path / "stock" / LAST
-    words = [text, *STOCK.split()]
-    run("fairseq_cli.train", *words, "--arch", "transformer_lm", "--save-dir", start.parent)
-    for arch, options in (
-        ("transformer_lm_routing", ["--aggregation-decoder-layers", "1"]),
-        ("transformer_lm_coda", []),
-    ):
-        ours = ["--arch", arch, "--user-dir", PLUGIN, "--finetune-from-model", start, *options]
-        done = run("fairseq_cli.train", *words, *ours, "--save-dir", tmp_path / arch)
-        check(start, tmp_path / arch, done)
