@@ -29,8 +29,6 @@ ROWS = [
     Row("prepare", "bash data-prep/prepare-demo.sh --out save --pairs x", "--pairs: x", "from 20"),
     Row("full-disk-average", "ulimit -f 1; $DIVERSE_MHA_PYTHON -m diverse_mha.cli average best.pt "
         "-o x.pt", "x.pt", "ulimit -f"),
-    Row("full-disk", "bash -c 'ulimit -f 1; bash scripts/learning-curve.sh train.log --output x'",
-        "x.png", "ulimit -f"),
 ]  # fmt: skip
 
 
