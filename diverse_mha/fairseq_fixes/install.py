@@ -1,7 +1,9 @@
 """Puts all fixes in place, in this order: of two in the same place the later is asked first."""
 
 from diverse_mha.fairseq_fixes import (  # noqa: F401, I001
+    alignment_options,
     checkpoint_guard,
+    diverse_beams,
     missing_options,
     moving_average,
     scored_blocks,

@@ -11,7 +11,7 @@ from fairseq.data.iterators import EpochBatchIterator
 
 from diverse_mha.common.errors import OptionError
 from diverse_mha.common.options import flag
-from diverse_mha.fairseq_fixes.starting_point import NOTHING_LEFT
+from diverse_mha.fairseq_fixes.time_left import NOTHING_LEFT
 
 logger = logging.getLogger(__name__)
 #: What the batches of an epoch depend on, beside the data and the seed.

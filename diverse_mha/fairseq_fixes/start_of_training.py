@@ -18,6 +18,7 @@ from diverse_mha.fairseq_fixes.resuming import same_place, stop_if_done
 from diverse_mha.fairseq_fixes.safe_loading import last_read
 from diverse_mha.fairseq_fixes.same_run import compare_runs, say_changes
 from diverse_mha.fairseq_fixes.starting_point import FINETUNE, check_settings, check_start
+from diverse_mha.fairseq_fixes.time_left import say_length
 
 
 @in_place_of(checkpoint_utils, "load_checkpoint")
@@ -67,4 +68,5 @@ def check_and_load(load, cfg, trainer, **passed):
         raise
     say_changes(path, compare_runs(trainer, option, path, last_read))
     stop_if_done(trainer, path, *loaded)
+    say_length(trainer, loaded[1])
     return loaded

@@ -13,8 +13,6 @@ from diverse_mha.common.errors import OptionError
 
 #: What ``--restore-file`` is by default, and the one name that fairseq looks up in the save folder.
 LAST = "checkpoint_last.pt"
-#: In the last line of a run that was finished already.
-NOTHING_LEFT = "nothing is left to train"
 #: The one option from which a model may start that has parts the checkpoint lacks.
 FINETUNE = "--finetune-from-model"
 

@@ -97,6 +97,7 @@ def _train(job: launch.Request) -> None:
     from fairseq_cli import hydra_train
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
+    from torch.multiprocessing.spawn import ProcessRaisedException
 
     diverse_mha.register()
     check_added(job)
@@ -104,11 +105,17 @@ def _train(job: launch.Request) -> None:
     plugin = plugin.replace("${hydra:runtime.cwd}", os.getcwd())
     if plugin and "${" not in plugin and Path(plugin).name != USER_DIR.name:
         import_plugin(plugin)  # before Hydra looks up its keys
+    check_quoted(job)
     try:
         with said_once():
             hydra_train.cli_main()
     except (HydraException, OmegaConfBaseException) as error:
         raise explain(job, error) from None
+    except ProcessRaisedException as error:  # in one of several on GPUs: its traceback is the text
+        kind, _, said = str(error).strip().rpartition("\n")[2].partition(": ")
+        if not kind.startswith(f"{UserError.__module__}."):
+            raise
+        raise UserError(said) from None
     except (KeyError, TypeError, AttributeError):
         unknown = next(unknown_names(job), None)
         if unknown is None:  # our own mistake, or fairseq's
@@ -154,6 +161,33 @@ def check_added(job: launch.Request) -> None:
             if key not in known:
                 close = difflib.get_close_matches(key, known, n=3) or sorted(known)[:8]
                 raise UserError(f"{word}: {group} has no {key}; the nearest are {', '.join(close)}")
+
+
+def check_quoted(job: launch.Request) -> None:
+    """Refuse a word in the recipe that YAML takes for True or False where text is wanted.
+
+    Norwegian's code is such a word: ``source_lang: no``.
+    """
+    from fairseq import criterions, models, tasks
+    from fairseq.dataclass.configs import FairseqConfig
+
+    kinds = {f.name: f.type for f in dataclasses.fields(FairseqConfig)}
+    named = {
+        "task": tasks.TASK_DATACLASS_REGISTRY,
+        "model": models.MODEL_DATACLASS_REGISTRY,
+        "criterion": criterions.CRITERION_DATACLASS_REGISTRY,
+    }
+    for group, values in job.recipe.items():
+        kind = named.get(group, {}).get(job.setting(group, "_name"), kinds.get(group))
+        if not isinstance(values, dict) or not dataclasses.is_dataclass(kind):
+            continue
+        types = {f.name: f.type for f in dataclasses.fields(kind)}
+        for key, value in values.items():
+            if isinstance(value, bool) and types.get(key) in (str, str | None):
+                raise UserError(
+                    f"{job.config}: {group}.{key}: YAML reads its word as {value}; quote it, as in "
+                    f'{key}: "{"yes" if value else "no"}"'
+                )
 
 
 def job_of(words: Sequence[str]) -> launch.Request:

@@ -25,7 +25,7 @@ from fairseq.trainer import Trainer
 
 from diverse_mha import tasks  # noqa: F401 (registers)
 from diverse_mha.common.errors import OptionError
-from diverse_mha.fairseq_fixes import safe_loading, same_run, start_of_training
+from diverse_mha.fairseq_fixes import safe_loading, same_run, start_of_training, time_left
 
 
 def test_plain_values_of_fairseqs_checkpoints_load(tmp_path):
@@ -260,12 +260,18 @@ def test_a_folder_is_held_by_the_process_that_writes_to_it(tmp_path, monkeypatch
 @pytest.mark.parametrize(
     ("updates", "epochs", "said"),
     [
+        (201, 0, "to train: 101 updates, 2.0 epochs of 50 updates"),
+        (0, 4, "to train: 100 updates, 2.0 epochs of 50 updates"),
+        (120, 4, "to train: 20 updates, 0.4 epochs of 50 updates"),
+        (0, 0, "to train: epochs of 50 updates; neither max update nor max epoch ends them"),
         (100, 4, "has all 100 updates: nothing is left to train"),
         (99, 0, "has all 99 updates: nothing is left to train"),
         (0, 2, "has all 2 epochs: nothing is left to train"),
     ],
 )
-def test_a_finished_training_says_so_and_ends(updates, epochs, said, tmp_path, caplog):
+def test_what_is_left_to_train_is_said_and_no_more_is_trained(
+    updates, epochs, said, tmp_path, caplog
+):
     caplog.set_level(logging.INFO)
     config, trainer = training(tmp_path)
     (tmp_path / "checkpoint_last.pt").touch()
@@ -274,11 +280,34 @@ def test_a_finished_training_says_so_and_ends(updates, epochs, said, tmp_path, c
     wanted = trainer.cfg.optimization
     wanted.max_update, wanted.max_epoch = updates, epochs
     checkpoint_utils.load_checkpoint(config, trainer)
-    assert wanted.max_epoch == -1, "fairseq's loop is not entered"
+    assert (wanted.max_epoch == -1) == ("nothing" in said), "fairseq's loop is not entered"
     for line in ("done training in 0.0 seconds", "done training in 9.0 seconds"):
         logging.getLogger("fairseq_cli.train").info(line)
     assert [said in line for line in caplog.messages].count(True) == 1
     assert caplog.messages[-1] == "done training in 9.0 seconds"  # of another training
+
+
+@pytest.mark.parametrize(
+    ("updates", "expected"),
+    [(1100, ["2.00 s an update: about 33 min left for 1,000 updates"]), (100, [])],
+)
+def test_after_a_hundred_updates_the_time_left_is_said(
+    updates, expected, tmp_path, caplog, monkeypatch
+):
+    caplog.set_level(logging.INFO)
+    config, trainer = training(tmp_path)
+    trainer.load_checkpoint.return_value = None
+    trainer.cfg.optimization.max_update = updates
+    clock = iter(range(0, 10_000, 2))
+    monkeypatch.setattr(time_left.time, "monotonic", lambda: next(clock))
+    step = trainer.train_step
+    checkpoint_utils.load_checkpoint(config, trainer)
+    for update in range(1, 120):
+        trainer.get_num_updates.return_value = update
+        trainer.train_step([])
+    assert step.call_count == 119 and trainer.train_step is step
+    told = [line for line in caplog.messages if "left" in line]
+    assert told == expected
 
 
 def test_a_run_that_goes_on_is_compared_with_its_checkpoint(tmp_path, monkeypatch):

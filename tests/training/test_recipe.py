@@ -68,3 +68,16 @@ def test_groups_are_looked_for_where_hydra_looks():
     recipe.check_added(launch.Request(words, config=CONFIGS / "demo.yaml"))
     with pytest.raises(UserError, match="fairseq has no group extra"):
         recipe.check_added(launch.Request(words[1:], config=CONFIGS / "demo.yaml"))
+
+
+@pytest.mark.parametrize("group, key", [("task", "source_lang"), ("dataset", "train_subset")])
+@pytest.mark.parametrize("value, word", [(False, "no"), (True, "yes")])
+def test_a_word_that_yaml_takes_for_false_is_to_be_quoted(group, key, value, word):
+    recipe_of = {"task": {"_name": "exact_translation"}, "dataset": {"required_batch": True}}
+    recipe_of[group][key] = value
+    job = launch.Request([], config=CONFIGS / "x.yaml", recipe=recipe_of)
+    message = f'{group}.{key}: YAML reads its word as {value}; quote it, as in {key}: "{word}"'
+    with pytest.raises(UserError, match=message):
+        recipe.check_quoted(job)
+    recipe_of[group][key] = word
+    recipe.check_quoted(job)
