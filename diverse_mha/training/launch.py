@@ -50,7 +50,7 @@ is the data folder.
 
 examples:
   {train} data/demo/bin --arch transformer_disagree_small --optimizer adam ...
-  {train} --config multi30k_small method=hsic checkpoint.save_dir=runs/hsic
+  {train} --config multi30k_small method=coda checkpoint.save_dir=runs/coda
 """
 
 _PLAIN = re.compile(r"[\w\s./:+*%?@|-]*", re.ASCII)  # what Hydra's grammar takes without quotes

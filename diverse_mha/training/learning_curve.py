@@ -28,7 +28,7 @@ def build_parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
         description="Draw the validation perplexity of several runs against updates. Writes a "
         "table (CSV) and a plot (PNG).",
-        epilog="example:\n  diverse-mha learning-curve runs/baseline runs/hsic --output curves",
+        epilog="example:\n  diverse-mha learning-curve runs/baseline runs/coda --output curves",
     )
     parser.add_argument(
         "runs",
