@@ -19,7 +19,7 @@ WORDS = {
     "CONTRIBUTING.md": 500,
     "docs/attention.md": 500,
     "docs/classification.md": 500,
-    "docs/deploy.md": 500,
+    "docs/deploy.md": 600,
     "docs/design.md": 900,
     "docs/equations.md": 1700,
     "docs/extending.md": 900,
