@@ -20,6 +20,7 @@ from diverse_mha.common.places import CONFIGS, USER_DIR
 from diverse_mha.common.plugins import import_plugin
 from diverse_mha.training import launch
 from diverse_mha.training.fairseq_train import said_once
+from diverse_mha.training.terminal import show_what_users_read
 
 CURE = "correct it in the recipe or on the command line; configs/ and docs/options.md have the keys"
 _NOT_SAID = re.compile(r"(full_key|\w+_type)\b|Set the|To append")
@@ -97,7 +98,6 @@ def _train(job: launch.Request) -> None:
     from fairseq_cli import hydra_train
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
-    from torch.multiprocessing.spawn import ProcessRaisedException
 
     diverse_mha.register()
     check_added(job)
@@ -107,15 +107,10 @@ def _train(job: launch.Request) -> None:
         import_plugin(plugin)  # before Hydra looks up its keys
     check_quoted(job)
     try:
-        with said_once():
+        with said_once(), show_what_users_read(job):
             hydra_train.cli_main()
     except (HydraException, OmegaConfBaseException) as error:
         raise explain(job, error) from None
-    except ProcessRaisedException as error:  # in one of several on GPUs: its traceback is the text
-        kind, _, said = str(error).strip().rpartition("\n")[2].partition(": ")
-        if not kind.startswith(f"{UserError.__module__}."):
-            raise
-        raise UserError(said) from None
     except (KeyError, TypeError, AttributeError):
         unknown = next(unknown_names(job), None)
         if unknown is None:  # our own mistake, or fairseq's

@@ -1,0 +1,70 @@
+"""What a training with a recipe says on the terminal; its log file has every line of fairseq's."""
+
+import logging
+import logging.config
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from unittest import mock
+
+from diverse_mha.training.launch import Request
+
+#: Beginnings of lines that say how fairseq works, and nothing of this training.
+_INNER = (
+    "--user-dir=", "task: ", "model: ", "criterion: ", "num. expert model params", "loaded ",
+    "detected shared parameter", "training on 1 devices", "max tokens per device",
+    "Preparing to ", "No existing checkpoint", "loading train data", "can_reuse_epoch_itr",
+    "reuse_dataloader", "rebuild_batches", "batches will be rebuilt", "creating new batches", "begin dry-run", "begin validation",
+    "grouped total_num_itrs", "Start iterating", "State of ", "Saving checkpoint",
+    "Finished saving", "end of epoch", "begin training epoch",
+)  # fmt: skip
+_PARAMETERS = re.compile(r"num\. shared model params: ([\d,]+)")
+_EXAMPLES = re.compile(r".* \S+ examples$")
+_DICTIONARY = re.compile(r"(\[\S+\] )?dictionary: ")
+
+
+def is_shown(record: logging.LogRecord) -> bool:
+    """Say whether users read a record: what is trained, how far it is, where it is saved."""
+    if record.levelno > logging.INFO:
+        return True
+    if not isinstance(record.msg, str):  # the configuration; the model, module by module
+        return False
+    said = record.getMessage()
+    return not (said.startswith(_INNER) or _EXAMPLES.fullmatch(said) or _DICTIONARY.match(said))
+
+
+class Words(logging.Formatter):
+    """Say in one line what is trained, in the place of the number of parameters."""
+
+    def __init__(self, job: Request) -> None:
+        super().__init__()
+        method = [word for word in job.arguments if word.startswith("method=")]
+        data = str(job.setting("task", "data")).replace("${hydra:runtime.cwd}/", "")
+        self.training = ", ".join([job.config.stem, *(method or ["no method"]), f"data {data}"])
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line of the terminal."""
+        said = super().format(record)
+        found = _PARAMETERS.match(said)
+        return f"training: {self.training}, {found[1]} parameters" if found else said
+
+
+@contextmanager
+def show_what_users_read(job: Request) -> Iterator[None]:
+    """Let the terminal show less where a log file has everything.
+
+    Hydra sets up the log, and fairseq does so again in every process.
+    """
+    set_up = logging.config.dictConfig
+
+    def with_filter(config) -> None:
+        set_up(config)
+        handlers = logging.getLogger().handlers
+        if any(isinstance(handler, logging.FileHandler) for handler in handlers):
+            for handler in handlers:
+                if type(handler) is logging.StreamHandler:
+                    handler.addFilter(is_shown)
+                    handler.setFormatter(Words(job))
+
+    with mock.patch.object(logging.config, "dictConfig", with_filter):
+        yield
