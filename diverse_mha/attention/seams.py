@@ -15,8 +15,8 @@ class LogitsOptions:
 
     logits_on: str | None = option(
         None,
-        "components in which --logits and --attention-noise act: encoder, cross, decoder "
-        "or several, separated by commas; default: all that the model has",
+        "components in which --logits and --attention-noise act: comma list of encoder, cross, "
+        "decoder; default: all",
     )
 
 
@@ -90,8 +90,8 @@ class LogitMap(nn.Module, ABC):
 def _layers_option(component: str):
     return option(
         None,
-        f"{component} layers whose heads are aggregated by --aggregation: numbers from 1 "
-        "separated by commas, all, or none; default: none",
+        f"{component} layers with --aggregation: comma list of numbers from 1, all or none; "
+        "default: none",
     )
 
 

@@ -15,8 +15,8 @@ class GradientShareOptions:
 
     log_gradient_share: int = option(
         0,
-        "every so many updates log which share of the gradient each term has, for one more "
-        "backward pass a term and one for the token loss, in one process only; 0: never",
+        "log each term's share of the gradient every N updates (one process only; needs one "
+        "backward pass more a term); 0: never",
         legal=ANY_COUNT,
     )
 

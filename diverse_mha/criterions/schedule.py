@@ -20,18 +20,18 @@ class Schedule:
 
     diversity_start: int = option(
         0,
-        "number of updates before any term counts; till then none is computed in training",
+        "update at which the terms start; before it they are not computed in training",
         legal=ANY_COUNT,
     )
     diversity_warmup_updates: int = option(
         0,
-        "number of updates, from the start, in which the weights of all terms rise to their values",
+        "number of updates, from --diversity-start, over which the weights rise to their values",
         legal=ANY_COUNT,
     )
     diversity_end: int = option(
         0,
-        "number of updates at which the weights of all terms have fallen to 0, linearly from the "
-        "start and its warm-up on; 0: they stay as they are",
+        "update at which the weights reach 0, falling linearly after start and warm-up; 0: they "
+        "do not fall",
         legal=ANY_COUNT,
     )
 

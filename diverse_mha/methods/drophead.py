@@ -17,8 +17,8 @@ class DropheadOptions:
 
     drophead: float = option(
         0.0,
-        "probability that the output of a head is zeroed in training, drawn for each sentence "
-        "and head; the others are scaled up (Yun et al. 2021, whose rate is 0.1)",
+        "probability that a head's output is zeroed in training, for each sentence and head; the "
+        "others are scaled up (Yun et al. 2021: 0.1)",
         legal=RATE,
     )
 
@@ -89,12 +89,12 @@ class ScheduledOptions(DropheadOptions):
 
     drophead_fall_updates: int = option(
         0,
-        "scheduled Drophead: number of updates in which the rate falls from --drophead to 0",
+        "scheduled Drophead: updates over which the rate falls from --drophead to 0",
         legal=ANY_COUNT,
     )
     drophead_rise_updates: int = option(
         0,
-        "scheduled Drophead: number of updates after these in which it rises to --drophead again",
+        "scheduled Drophead: updates after that, over which it rises to --drophead again",
         legal=ANY_COUNT,
     )
 

@@ -249,21 +249,20 @@ class HSICOptions:
 
     hsic_weight: str = weight_option(
         "0.0",
-        "weight of HSIC between the outputs of the heads, which is minimised (Yun et al. 2021, "
-        "whose lambda is 1e-7); 0: off",
+        "weight of HSIC between the heads' outputs, which is minimised (Yun et al. 2021: 1e-7); "
+        "0: off",
     )
     hsic_on: str | None = components_option("HSIC applies")
     hsic_kernel: str = option("linear", "kernel of HSIC: linear or rbf", choices=KERNELS)
     hsic_normalization: str = option(
         DEFAULT_NORMALIZATION,
-        "scale of HSIC over N positions: trace, tr(K C K C), or mean, that divided by (N-1)^2; "
-        "equations.md says how lambda depends on it",
+        "scale of HSIC over N positions: trace, or mean, which is trace / (N-1)^2; the weight "
+        "depends on it (docs/equations.md)",
         choices=NORMALIZATIONS,
     )
     hsic_samples: int = option(
         512,
-        "number of positions of a batch that HSIC takes at most: drawn at random in training, "
-        "evenly spaced in validation",
+        "largest number of positions of a batch that HSIC uses, drawn at random in training",
         legal=SEVERAL,
     )
     hsic_bandwidth: float = option(

@@ -164,34 +164,27 @@ class OrthogonalityOptions:
 
     orthogonality_weight: str = weight_option(
         "0.0",
-        "weight of the orthogonality regulariser, the sum of a spectral-norm (SRIP) and a cosine "
-        "part, which is minimised (Yun et al. 2021, whose lambda is 1.0); 0: off",
+        "weight of the orthogonality regulariser (SRIP plus cosines), which is minimised (Yun et "
+        "al. 2021: 1.0); 0: off",
     )
     orthogonality_normalization: str = option(
         DEFAULT_NORMALIZATION,
-        "what the orthogonality regulariser is added to: mean-loss (averaged over layers, to the "
-        "mean loss of a token) or summed-loss (summed over layers, once to the summed loss of a "
-        "batch, which is divided by its tokens afterwards); equations.md says how lambda depends "
-        "on it",
+        "loss that the regulariser joins: mean-loss (of a token) or summed-loss (of a batch); the "
+        "weight depends on it (docs/equations.md)",
         choices=NORMALIZATIONS,
     )
-    orthogonality_projections: str = option(
-        "v", "projections whose SRIP is taken, separated by commas: q, k, v"
-    )
+    orthogonality_projections: str = option("v", "projections for SRIP: comma list of q, k, v")
     orthogonality_cosine_projections: str = option(
         "q,k,v",
-        "projections whose mean cosine between heads is added, separated by commas: q, k, v; "
-        "or none",
+        "projections for the cosine part: comma list of q, k, v; or none",
     )
     orthogonality_unit_vectors: bool = option(
         False,
-        "take the SRIP of the heads' vectors divided by their norms, so that directions alone "
-        "count (not in the paper)",
+        "take SRIP of unit vectors, so that only directions count (not in the paper)",
     )
     orthogonality_method: str = option(
         "power",
-        "how SRIP gets the spectral norm: power (power iterations, fast, about 1% too small) "
-        "or exact (eigenvalues)",
+        "how SRIP computes the spectral norm: power (fast, about 1% too small) or exact",
         choices=METHODS,
     )
 

@@ -33,7 +33,7 @@ TERMS = Registry()
 
 def weight_option(default: str, text: str) -> Any:
     """Declare the weight of a term, ``NAME_weight``; "0.0" by default switches it off."""
-    each = "; or one for each component, such as encoder=1.0,cross=0.5, which names them too"
+    each = "; or one a component: encoder=1.0,cross=0.5"
     return option(default, text + each)
 
 
@@ -41,8 +41,7 @@ def components_option(who: str) -> Any:
     """Declare the components of a term, ``NAME_on``."""
     return option(
         None,
-        f"components {who} to, separated by commas: encoder, cross, decoder; default: every one "
-        "the model has",
+        f"components {who} to: comma list of encoder, cross, decoder; default: all",
     )
 
 

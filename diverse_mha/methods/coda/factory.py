@@ -28,8 +28,8 @@ class CarryOptions(NoiseOptions):
 
     cascade_form: str = option(
         "sum",
-        "what a layer takes up of the layers before: the sum of what they contributed (the "
-        "papers), or its mean (not in the papers)",
+        "what a layer adds of the layers before: the sum of their logits (the papers), or the "
+        "mean (not in the papers)",
         choices=("sum", "mean"),
     )
 

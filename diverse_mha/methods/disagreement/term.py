@@ -39,21 +39,19 @@ class DisagreementOptions:
 
     disagreement: str | None = option(
         None,
-        "disagreement terms to maximise (Li et al. 2018), separated by commas: "
-        "subspace, position, output; default: none",
+        "disagreement terms to maximise (Li et al. 2018): comma list of subspace, position, "
+        "output; default: none",
     )
     disagreement_on: str | None = components_option("the terms apply")
     disagreement_weight: str = weight_option(
         "1.0",
-        "weight of each disagreement term, lambda in the paper; 0 logs the terms "
-        "without training on them",
+        "weight of each disagreement term (lambda in the paper); 0: log the terms only",
     )
     disagreement_form: str = option(
         "paper",
-        "form of the terms: paper, or, not in the papers, separated by commas: "
-        "centred (cosines of vectors minus their mean over the batch), off-diagonal (mean over "
-        "the pairs i != j) or squared (mean squared cosine over i != j: perpendicular heads "
-        "are the optimum)",
+        "form of the terms: paper; or a comma list of forms that are not in the papers: centred "
+        "(vectors minus their mean over the batch), off-diagonal (pairs i != j only), squared "
+        "(squared cosines of i != j; perpendicular heads are the optimum)",
     )
 
 
