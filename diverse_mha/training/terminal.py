@@ -14,7 +14,8 @@ _INNER = (
     "--user-dir=", "task: ", "model: ", "criterion: ", "num. expert model params", "loaded ",
     "detected shared parameter", "training on 1 devices", "max tokens per device",
     "Preparing to ", "No existing checkpoint", "loading train data", "can_reuse_epoch_itr",
-    "reuse_dataloader", "rebuild_batches", "batches will be rebuilt", "creating new batches", "begin dry-run", "begin validation",
+    "reuse_dataloader", "rebuild_batches", "batches will be rebuilt",
+    "creating new batches", "begin dry-run", "begin validation",
     "grouped total_num_itrs", "Start iterating", "State of ", "Saving checkpoint",
     "Finished saving", "end of epoch", "begin training epoch",
 )  # fmt: skip
