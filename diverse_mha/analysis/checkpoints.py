@@ -1,7 +1,7 @@
 """Load checkpoints and a split of their data for looking at the heads."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sized
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -109,18 +109,9 @@ def share_blocks(models: list[Loaded]) -> None:
     )
 
 
-def iterate_batches(
-    loaded: Loaded, subset: str, *, max_tokens: int = 4000, label: str = ""
-) -> Iterator[dict]:
-    """Go through a split once, sentences of similar length together.
-
-    Progress is shown with ``label`` and the name of the split, if there is a label.
-
-    Yields:
-        fairseq's batches, on the model's device.
-    """
-    task, model = loaded.task, loaded.model
-    folder = loaded.options().data
+def batches_of(loaded: Loaded, subset: str, max_tokens: int) -> Sized:
+    """Return the batches of a split, once through, sentences of similar length together."""
+    task, folder = loaded.task, loaded.options().data
     check_split(folder, subset)
     try:
         task.load_dataset(subset)
@@ -140,11 +131,31 @@ def iterate_batches(
         raise UserError(f"--max-tokens {max_tokens}: {error}; give more") from error
     if not len(batches):
         raise UserError(f"--subset {subset}: holds no sentence that fits the model")
-    device = next(model.parameters()).device
-    title = f"{label} {subset}".strip()
-    for sample in shown(batches, title, "batches") if label else batches:
+    return batches
+
+
+def on_device(loaded: Loaded, batches: Iterable[dict]) -> Iterator[dict]:
+    """Move batches to the model's device; empty ones are left out."""
+    device = next(loaded.model.parameters()).device
+    for sample in batches:
         if sample:
             yield utils.move_to_cuda(sample, device) if device.type == "cuda" else sample
+
+
+def iterate_batches(
+    loaded: Loaded, subset: str, *, max_tokens: int = 4000, label: str = ""
+) -> Iterator[dict]:
+    """Go through a split once, sentences of similar length together.
+
+    Progress is shown with ``label`` and the name of the split, if there is a label.
+
+    Yields:
+        fairseq's batches, on the model's device.
+    """
+    batches = batches_of(loaded, subset, max_tokens)
+    yield from on_device(
+        loaded, shown(batches, f"{label} {subset}", "batches") if label else batches
+    )
 
 
 @torch.no_grad()

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from torch import Tensor
 
 from diverse_mha.analysis.disagreement import DisagreementMeter
-from diverse_mha.analysis.meters import MEASURES, ModuleMeter
+from diverse_mha.analysis.meters import DEFAULT_MEASURES, MEASURES, ModuleMeter
 from diverse_mha.attention import HeadStates
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.options import split_list
@@ -27,11 +27,12 @@ class Selection(NamedTuple):
 
     components: tuple[str, ...] | None = None  # None: all that the model has
     layers: str | tuple[int, ...] = "all"  # "all", "last", or numbers from 1
-    measures: tuple[str, ...] = tuple(MEASURES)
+    measures: tuple[str, ...] = DEFAULT_MEASURES
     threshold: float = THRESHOLD
     subset: str = "valid"  # name of the split
     max_tokens: int = 4000  # in a batch
     sentence: int | None = None  # number of the one whose attention to keep
+    importance_of: str = "zero"  # what replaces a head's outputs: "zero", or their "mean"
 
     @property
     def states(self) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from diverse_mha.analysis.collect import COMPONENT_ORDER, Selection, parse_layers
-from diverse_mha.analysis.meters import MEASURES
+from diverse_mha.analysis.meters import DEFAULT_MEASURES, MEASURES
 from diverse_mha.analysis.names import short_names
 from diverse_mha.analysis.output import write_figures, write_numbers
 from diverse_mha.analysis.run import analyze, open_models
@@ -43,8 +43,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--subset", default="valid", help="split to run (default: valid)")
     parser.add_argument(
         "--measures",
-        default=",".join(MEASURES),
+        default=",".join(DEFAULT_MEASURES),
         help="comma list (default, all: %(default)s)",
+    )
+    parser.add_argument(
+        "--importance-of",
+        choices=["zero", "mean"],
+        help="what replaces a head's output for --measures importance (default: zero)",
     )
     parser.add_argument(
         "--components", help="comma list of encoder, cross, decoder (default: all there are)"
@@ -169,14 +174,20 @@ def read_selection(args: argparse.Namespace, in_folder: bool) -> Selection:
         check_threshold(args.threshold)
     except ValueError as error:
         raise UserError(f"--{error}") from error
+    measures = parse_names("--measures", args.measures, tuple(MEASURES))
+    if args.importance_of is not None and "importance" not in measures:
+        raise UserError(
+            f"--importance-of {args.importance_of} has no effect without --measures importance"
+        )
     return Selection(
         parse_names("--components", args.components, COMPONENT_ORDER) or None,
         parse_layers(args.layers),
-        parse_names("--measures", args.measures, tuple(MEASURES)),
+        measures,
         args.threshold,
         args.subset,
         args.max_tokens,
         (args.sentence or 0) if in_folder and not args.no_attention else None,
+        args.importance_of or "zero",
     )
 
 

@@ -23,7 +23,10 @@ MEASURES = {
     "jsd": ("weights",),
     "entropy": ("weights",),
     "disagreement": ("values", "weights", "outputs"),
+    "importance": (),  # by ``importance.py``, which runs the model once more for every head
+    "importance-gradient": (),
 }
+DEFAULT_MEASURES = ("cka", "svcca", "jsd", "entropy", "disagreement")
 
 
 def real_rows(states: HeadStates) -> Tensor:

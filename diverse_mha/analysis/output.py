@@ -29,7 +29,7 @@ def write_numbers(folder: Path, content: dict) -> None:
     write_json(folder / "scores.json", {**content, "figures": []})
     results = content["models"]
     write_text(folder / "layers.csv", layers_csv(results))
-    if "entropy" in results[0]["summary"]:
+    if {"entropy", "importance", "importance-gradient"} & results[0]["summary"].keys():
         write_text(folder / "heads.csv", heads_csv(results))
     else:
         (folder / "heads.csv").unlink(missing_ok=True)
@@ -71,6 +71,8 @@ def all_plots(analyses: list["Analysis"]) -> list[tuple[str, "Plot"]]:
     from diverse_mha.analysis.figures.beside import beside_maps
     from diverse_mha.analysis.figures.curves import curves_of_layers, curves_of_models
     from diverse_mha.analysis.figures.heat_maps import MEASURES, heat_maps
+    from diverse_mha.analysis.figures.importance import MEASURES as IMPORTANCE
+    from diverse_mha.analysis.figures.importance import importance_map
     from diverse_mha.analysis.figures.tsne import head_map
 
     results = [analysis.result for analysis in analyses]
@@ -83,6 +85,8 @@ def all_plots(analyses: list["Analysis"]) -> list[tuple[str, "Plot"]]:
         section = f"{names[0]} beside {names[1]}"
         plots += [(section, plot) for m in measured for plot in beside_maps(*results, m)]
     for name, analysis in zip(names, analyses, strict=True):
+        important = [m for m in IMPORTANCE if m in analysis.result["summary"]]
+        plots += [(name, importance_map(analysis.result, m)) for m in important]
         plots += [(name, heat_maps(analysis.result, m)) for m in measured]
         plots.append((name, curves_of_layers(analysis.result)))
         if analysis.attention is not None:

@@ -6,9 +6,10 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from diverse_mha.analysis.figures.style import Plot, data_uri
+from diverse_mha.analysis.importance_tables import importance_legend, tables_of
 from diverse_mha.analysis.names import COMPONENT_TITLES
 from diverse_mha.analysis.questions import comparison_tables
-from diverse_mha.analysis.tables import against_table, legend, model_tables
+from diverse_mha.analysis.tables import against_table, legend
 
 PIXELS = 122  # of an inch of a figure: the widest ones fill the page
 TEMPLATES = Path(__file__).parent / "templates"
@@ -41,11 +42,11 @@ def render(content: dict, sections: dict[str, list[tuple[Plot, bytes]]], setting
         subset=content["subset"],
         data=content["data"],
         settings=settings,
-        models=[(result, model_tables(result, COMPONENT_TITLES)) for result in results],
+        models=[(result, tables_of(result, COMPONENT_TITLES)) for result in results],
         comparisons=comparison_tables(results) if len(results) > 1 else [],
         against=against,
         against_table=against and against_table(results, against["name"], COMPONENT_TITLES),
         sections=numbered,
         pixels=PIXELS,
-        legend=legend(results),
+        legend=[*legend(results), *importance_legend(results)],
     )

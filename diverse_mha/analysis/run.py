@@ -13,7 +13,8 @@ from diverse_mha.analysis.checkpoints import (
     load,
     share_blocks,
 )
-from diverse_mha.analysis.collect import HeadsMeter, Selection, check_selection
+from diverse_mha.analysis.collect import HeadsMeter, Selection, check_selection, summarise
+from diverse_mha.analysis.importance import ABLATION, GRADIENT, measure_importance
 from diverse_mha.analysis.sentence import SentenceAttention, check_sentence, find_sentence
 from diverse_mha.common.errors import UserError
 
@@ -70,7 +71,9 @@ def analyze(
 
     Returns:
         ``result`` has ``name``, ``checkpoint``, ``architecture``, ``sentences``, what
-        ``HeadsMeter.result`` returns, and with ``against`` what ``AgainstMeter.result`` does.
+        ``HeadsMeter.result`` returns, with importance its ``loss``, ``tokens``, ``of`` and
+        ``spearman`` under ``importance`` and the rest of ``ImportanceMeter.result`` in the layers,
+        and with ``against`` what ``AgainstMeter.result`` does.
     """
     meter, sentences, attention = HeadsMeter(selection), 0, None
     comparison = AgainstMeter(selection) if against else None
@@ -97,6 +100,12 @@ def analyze(
         "sentences": sentences,
         **meter.result(),
     }
+    if {ABLATION, GRADIENT} & {*selection.measures}:
+        result["importance"] = found = measure_importance(loaded, selection, name)
+        for component, layers in found.pop("modules").items():
+            for number, own in layers.items():
+                result["components"][component]["layers"][number] |= own
+        result["summary"] = summarise(result["components"])
     if comparison is not None:
         result["against"] = comparison.result()
     return Analysis(result, meter.head_means(), attention)

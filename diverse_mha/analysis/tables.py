@@ -276,7 +276,8 @@ def number(value: float | None) -> str:
 def legend(results: list[dict]) -> list[str]:
     """Lines that say what the columns and rows of the models' tables mean."""
     meanings = [meaning for part in parts_of(results[0]) for meaning in part.meanings]
-    return [*meanings, _rows_over_all(results), *_few_positions(results)]
+    over_all = [_rows_over_all(results)] if meanings else []
+    return [*meanings, *over_all, *_few_positions(results)]
 
 
 def _few_positions(results: list[dict]) -> list[str]:

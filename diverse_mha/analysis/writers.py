@@ -3,6 +3,7 @@
 import textwrap
 from collections.abc import Mapping
 
+from diverse_mha.analysis.importance_tables import heads_of, importance_legend, tables_of
 from diverse_mha.analysis.names import COMPONENT_TITLES, apart
 from diverse_mha.analysis.questions import comparison_tables
 from diverse_mha.analysis.tables import (
@@ -11,7 +12,6 @@ from diverse_mha.analysis.tables import (
     against_table,
     headings_of,
     legend,
-    model_tables,
     rows_of,
 )
 from diverse_mha.common.tables import Layout, csv_text, latex_table, to_text
@@ -35,9 +35,13 @@ def format_tables(results: list[dict], subset: str, against: str | None = None) 
             for component, entry in result["components"].items()
         )
         lines += [f"{result['name']} ({result['architecture']}), {subset}: {shape}", ""]
-        lines += map(_text, model_tables(result))
+        lines += map(_text, tables_of(result))
     lines += map(_text, _of_several(results, against))
-    for line in (*legend(results), *([] if against is None else [AGAINST_MEANING])):
+    for line in (
+        *legend(results),
+        *importance_legend(results),
+        *([] if against is None else [AGAINST_MEANING]),
+    ):
         lines += textwrap.wrap(line, WIDTH, subsequent_indent="  ")
     return "\n".join(lines)
 
@@ -61,7 +65,7 @@ def latex_tables(content: dict) -> str:
     tables = [(table, table.title) for table in _of_several(results, against, COMPONENT_TITLES)]
     for result in results:
         named = f"{result['name']} ({result['architecture']})"
-        for table in model_tables(result, COMPONENT_TITLES):
+        for table in tables_of(result, COMPONENT_TITLES):
             tables.append((table, f"{table.title}, by layer: {named}"))
     labels = apart([table.label for table, _ in tables])  # of models "a b" and "a-b"
     texts = [head]
@@ -84,18 +88,32 @@ def layers_csv(results: list[dict]) -> str:
 
 
 def heads_csv(results: list[dict]) -> str:
-    """Sharpness by head: ``model, component, layer, head, entropy, share_above_0.95``."""
-    lines = [["model", "component", "layer", "head", "entropy", "share_above_0.95"]]
+    """Every head's ``model, component, layer, head``, and what was measured of it.
+
+    That is ``entropy, share_above_0.95`` of its attention; ``importance`` with the ends of its
+    interval, ``low`` and ``high``, and ``p_holm``; ``importance_gradient``.
+    """
+    columns = ["entropy", "share_above_0.95", "importance", "low", "high", "p_holm"]
+    rows = []
     for result in results:
+        important = {(h.component, h.layer, h.head): h for h in heads_of(result)}
         for component, entry in result["components"].items():
             for number, layer in entry["layers"].items():
-                found = layer["entropy"]
-                columns = zip(found["heads"], found["heads_share_above_0.95"], strict=True)
-                lines += [
-                    [result["name"], component, number, head, *values]
-                    for head, values in enumerate(columns, 1)
-                ]
-    return csv_text(lines)
+                sharp = layer.get("entropy")
+                for head in range(1, entry["heads"] + 1):
+                    found = important.get((component, number, head))
+                    own = (None,) * 5
+                    if found:
+                        ends = found.interval or (None, None)
+                        own = (found.rise, *ends, found.p, found.gradient)
+                    sharpness = (None, None)
+                    if sharp:
+                        keys = ("heads", "heads_share_above_0.95")
+                        sharpness = (sharp[key][head - 1] for key in keys)
+                    rows.append([result["name"], component, number, head, *sharpness, *own])
+    names = ["model", "component", "layer", "head", *columns, "importance_gradient"]
+    kept = [place for place in range(len(names)) if any(row[place] is not None for row in rows)]
+    return csv_text([[line[place] for place in kept] for line in [names, *rows]])
 
 
 def _of_several(

@@ -55,6 +55,21 @@ def by_t(value: float, error: float, degrees: float, *, over_seeds: bool) -> Dif
     return Difference(value, (value - width, value + width), p, error, finite, over_seeds)
 
 
+def rate(differences: np.ndarray, counts: np.ndarray) -> Difference:
+    """Compare two models by their mean over units, such as tokens, that come in sentences.
+
+    sum d / sum n of the sentences' differences d, of n units each, with the standard error of a
+    ratio over sentences (Cochran 1977, section 2.11) and Student's t.
+    """
+    sentences, total = len(counts), float(counts.sum())
+    value = float(differences.sum()) / total
+    if sentences < 2:
+        return Difference(value)
+    rest = differences - value * counts
+    error = math.sqrt(sentences / (sentences - 1) * float(np.square(rest).sum())) / total
+    return by_t(value, error, sentences - 1, over_seeds=False)
+
+
 def satterthwaite(total: float, parts: Sequence[tuple[float, int]]) -> float:
     """Degrees of freedom of a variance made of estimated parts and others that are known well.
 

@@ -1,0 +1,143 @@
+"""Change what single heads of a model say, and compute again only what follows from it."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from types import MethodType
+from typing import Any, NamedTuple
+
+from torch import Tensor, nn
+
+from diverse_mha.models.seams import SIDES
+
+_MODULES = {"encoder": "self_attn", "cross": "encoder_attn", "decoder": "self_attn"}
+
+
+class Site(NamedTuple):
+    """An attention module of a model."""
+
+    component: str
+    number: int  # of its layer, from 1
+    layer: nn.Module
+    attention: nn.Module
+
+
+def sites_of(model: nn.Module) -> list[Site]:
+    """Return every attention module, by component and layer."""
+    sites = []
+    for component, side in SIDES.items():
+        layers = getattr(getattr(model, side, None), "layers", ())
+        for number, layer in enumerate(layers, 1):
+            attention = getattr(layer, _MODULES[component], None)
+            if attention is not None:
+                sites.append(Site(component, number, layer, attention))
+    return sites
+
+
+def run_model(model: nn.Module, sample: dict) -> Tensor:
+    """Run a batch: features of the decoder (B, T, C), or a classifier's scores (B, classes)."""
+    if not hasattr(model, "decoder"):
+        # With head states the rows of a batch are encoded together.
+        return model(**sample["net_input"], return_head_states=("outputs",))[0]
+    # No layer has this number, so that no alignment is computed.
+    return model(**sample["net_input"], features_only=True, alignment_layer=-1)[0]
+
+
+@contextmanager
+def gated(site: Site, change: Callable[[Tensor], Tensor]) -> Iterator[None]:
+    """Apply ``change`` to the heads' outputs (B, T, H, D) of a module before the aggregation."""
+
+    def changed(_, args: tuple) -> tuple:
+        return _change(site, change, args)
+
+    handle = site.attention.out_proj.register_forward_pre_hook(changed)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+class Recording:
+    """What the modules of a model return for a batch, so that parts of it can run again.
+
+    Attributes:
+        output: what :func:`run_model` returned.
+    """
+
+    def __init__(self, model: nn.Module, sample: dict):
+        self._model, self._sample = model, sample
+        self._sites = sites_of(model)
+        self._kept: dict[nn.Module, Any] = {}
+        self._merged: dict[nn.Module, tuple] = {}
+        kept = [module for site in self._sites for module in (site.layer, site.attention)]
+        kept += [model.encoder] if hasattr(model, "encoder") else []
+        handles = [module.register_forward_hook(self._keep) for module in dict.fromkeys(kept)]
+        handles += [
+            site.attention.out_proj.register_forward_pre_hook(self._keep_merged)
+            for site in self._sites
+        ]
+        try:
+            self.output = run_model(model, sample)
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def _keep(self, module: nn.Module, _, result: Any) -> None:
+        self._kept[module] = result
+
+    def _keep_merged(self, module: nn.Module, args: tuple) -> None:
+        self._merged[module] = args
+
+    def again(self, site: Site, change: Callable[[Tensor], Tensor]) -> Tensor:
+        """Run the model with ``change`` applied to a module's heads (B, T, H, D).
+
+        What does not follow from it is not computed again: the layers below, the encoder for a
+        change in the decoder, and the attention itself.
+        """
+        answers = {module: self._kept[module] for module in self._unchanged(site)}
+        merged = self._merged[site.attention.out_proj]
+        output = site.attention.out_proj(*_change(site, change, merged))
+        answers[site.attention] = self._kept[site.attention]._replace(output=output)
+        forwards = {m: lambda *_, a=a, **__: a for m, a in answers.items()}
+        with _replaced(forwards):
+            return run_model(self._model, self._sample)
+
+    def _unchanged(self, site: Site) -> Iterator[nn.Module]:
+        side = SIDES[site.component]
+        if side == "decoder" and hasattr(self._model, "encoder"):
+            yield self._model.encoder
+        for other in self._sites:
+            if SIDES[other.component] == side and other.number < site.number:
+                yield other.layer
+            # Self-attention comes before attention to the encoder.
+            first = other.number == (1 if side == "encoder" else site.number)
+            if other.component == "decoder" and site.component != "decoder" and first:
+                yield other.attention
+
+
+def _change(site: Site, change: Callable[[Tensor], Tensor], args: tuple) -> tuple:
+    merged, *rest = args
+    heads = merged.unflatten(-1, (site.attention.num_heads, -1))
+    return (change(heads).flatten(-2), *rest)
+
+
+@contextmanager
+def recomputing_nothing(model: nn.Module) -> Iterator[None]:
+    """Let layers with activation checkpointing keep their activations: gates get gradients."""
+    layers = {site.layer for site in sites_of(model) if "forward" in vars(site.layer)}
+    with _replaced({layer: MethodType(type(layer).forward, layer) for layer in layers}):
+        yield
+
+
+@contextmanager
+def _replaced(forwards: Mapping[nn.Module, Callable]) -> Iterator[None]:
+    """Give modules another ``forward``."""
+    own = {module: vars(module).get("forward") for module in forwards}
+    try:
+        for module, forward in forwards.items():
+            module.forward = forward
+        yield
+    finally:
+        for module, forward in own.items():
+            del module.forward
+            if forward is not None:
+                module.forward = forward

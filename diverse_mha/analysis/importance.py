@@ -1,0 +1,196 @@
+"""Which heads a model needs: its loss without a head, and the gradient of a gate on it."""
+
+import math
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from diverse_mha.analysis.ablation import (
+    Recording,
+    Site,
+    gated,
+    recomputing_nothing,
+    run_model,
+    sites_of,
+)
+from diverse_mha.analysis.checkpoints import Loaded, batches_of, head_states, on_device
+from diverse_mha.analysis.collect import Selection, mean
+from diverse_mha.analysis.losses import sentence_losses, total_loss
+from diverse_mha.analysis.meters import real_rows
+from diverse_mha.common.progress import shown
+from diverse_mha.evaluation.comparison.inference import holm, rate
+
+ABLATION, GRADIENT = "importance", "importance-gradient"
+
+
+class ImportanceMeter:
+    """Importance of every head of some attention modules, over the batches of a split.
+
+    ``ABLATION`` is the rise of the token loss when the head's output is replaced before the
+    aggregation (Michel et al. 2019; Voita et al. 2019). ``GRADIENT`` is its first-order estimate:
+    the mean over sentences of |d loss / d gate|, with a gate of 1 on the head's output (Michel et
+    al. 2019, Eq. 2). Both are in bits a token.
+
+    Args:
+        model: at evaluation, on its device.
+        sites: the modules.
+        measures: ``ABLATION``, ``GRADIENT`` or both.
+        means: by module, what replaces the outputs of its heads, (H, D); zeros without it.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        sites: list[Site],
+        measures: tuple[str, ...],
+        means: dict[Site, Tensor] | None = None,
+    ):
+        self.model, self.sites, self.measures, self.means = model, sites, measures, means
+        self.num_heads = [site.attention.num_heads for site in sites]
+        self._losses: list[Tensor] = []  # (B,) a batch, nats
+        self._counts: list[Tensor] = []  # (B,)
+        self._rises: list[Tensor] = []  # (B, all heads)
+        self._slopes: list[Tensor] = []  # (B, all heads)
+
+    def update(self, sample: dict) -> Iterator[Site]:
+        """Add a batch; yields after each module."""
+        if GRADIENT in self.measures:
+            self._slopes.append(self._gradients(sample))
+        with torch.no_grad():
+            recording = Recording(self.model, sample)
+            losses, counts = sentence_losses(self.model, sample, recording.output)
+            self._losses.append(losses.cpu())
+            self._counts.append(counts.cpu())
+            columns = []
+            for site, heads in zip(self.sites, self.num_heads, strict=True):
+                if ABLATION in self.measures:
+                    for head in range(heads):
+                        found = recording.again(site, self._without(site, head))
+                        without, _ = sentence_losses(self.model, sample, found)
+                        columns.append(without - losses)
+                yield site
+        if columns:
+            self._rises.append(torch.stack(columns, dim=1).cpu())
+
+    def _without(self, site: Site, head: int):
+        fill = 0.0 if self.means is None else self.means[site][head]
+
+        def change(outputs: Tensor) -> Tensor:  # (B, T, H, D)
+            outputs = outputs.clone()
+            outputs[:, :, head] = fill
+            return outputs
+
+        return change
+
+    def _gradients(self, sample: dict) -> Tensor:
+        """d loss of a sentence / d gate: (B, all heads), nats."""
+        rows = sample["net_input"]["src_tokens"].size(0)
+        like = next(p for p in self.model.parameters() if p.is_floating_point())
+        gates = [like.new_ones(rows, heads, requires_grad=True) for heads in self.num_heads]
+        with ExitStack() as stack:
+            stack.enter_context(recomputing_nothing(self.model))
+            for site, gate in zip(self.sites, gates, strict=True):
+                stack.enter_context(gated(site, lambda x, gate=gate: x * gate[:, None, :, None]))
+            loss = total_loss(self.model, sample, run_model(self.model, sample))
+        found = torch.cat(torch.autograd.grad(loss, gates), dim=1)
+        # Sentences of a pair are neighbouring rows.
+        return found.view(len(sample["target"]), -1, found.size(1)).sum(dim=1).double().cpu()
+
+    def result(self) -> dict:
+        """Return what was measured, ready for JSON.
+
+        ``{"loss": bits a token, "tokens", "spearman": rank correlation of both measures or None,
+        "modules": {component: {"1": {measure: {"mean", "heads"}}}}}``; of ``ABLATION`` a module
+        also has, by head, ``intervals`` of 95 % over sentences, ``p``, and ``holm``: p corrected
+        for the number of all heads.
+        """
+        counts = torch.cat(self._counts).numpy()
+        total, values = float(counts.sum()), {}
+        if ABLATION in self.measures:
+            rises = torch.cat(self._rises).numpy() / math.log(2)
+            found = [rate(column, counts) for column in rises.T]
+            values[ABLATION] = {
+                "heads": [one.value for one in found],
+                "intervals": [one.interval for one in found],
+                "p": [one.p for one in found],
+                "holm": holm([one.p for one in found]),
+            }
+        if GRADIENT in self.measures:
+            slopes = torch.cat(self._slopes).abs().sum(dim=0).numpy() / math.log(2) / total
+            values[GRADIENT] = {"heads": slopes.tolist()}
+        modules: dict[str, dict] = {}
+        ends = np.cumsum(self.num_heads)
+        for site, end, heads in zip(self.sites, ends, self.num_heads, strict=True):
+            own = {
+                measure: {key: column[end - heads : end] for key, column in columns.items()}
+                for measure, columns in values.items()
+            }
+            for columns in own.values():
+                columns["mean"] = mean(columns["heads"])
+            modules.setdefault(site.component, {})[str(site.number)] = own
+        return {
+            "loss": float(torch.cat(self._losses).sum()) / math.log(2) / total,
+            "tokens": int(total),
+            "spearman": _rank_correlation(values),
+            "modules": modules,
+        }
+
+
+def _rank_correlation(values: dict) -> float | None:
+    from scipy.stats import spearmanr
+
+    if len(values) < 2 or any(len(set(columns["heads"])) < 2 for columns in values.values()):
+        return None
+    return float(spearmanr(*(columns["heads"] for columns in values.values())).statistic)
+
+
+def chosen_sites(model: nn.Module, selection: Selection) -> list[Site]:
+    """Return the attention modules that a selection names."""
+    sites = sites_of(model)
+    depths = {site.component: site.number for site in sites}
+    chosen = {(c, n) for c in selection.chosen(depths) for n in selection.numbers(depths[c])}
+    return [site for site in sites if (site.component, site.number) in chosen]
+
+
+def measure_importance(loaded: Loaded, selection: Selection, label: str = "") -> dict:
+    """Measure the importance of the heads that a selection names, over its split.
+
+    Progress is shown with ``label``, if there is one.
+
+    Returns:
+        What :meth:`ImportanceMeter.result` does, and ``of``: what replaced a head's outputs.
+    """
+    sites = chosen_sites(loaded.model, selection)
+    batches = batches_of(loaded, selection.subset, selection.max_tokens)
+    measures = tuple(name for name in selection.measures if name in (ABLATION, GRADIENT))
+    means = None
+    if selection.importance_of == "mean" and ABLATION in measures:
+        means = _means(loaded.model, on_device(loaded, batches), sites)
+        batches = batches_of(loaded, selection.subset, selection.max_tokens)
+    meter = ImportanceMeter(loaded.model, sites, measures, means)
+    steps = (site for sample in on_device(loaded, batches) for site in meter.update(sample))
+    if label:
+        title = f"{label} {selection.subset}, importance"
+        steps = shown(steps, title, "modules", total=len(batches) * len(sites))
+    for _ in steps:
+        pass
+    return {**meter.result(), "of": selection.importance_of}
+
+
+def _means(model: nn.Module, batches, sites: list[Site]) -> dict[Site, Tensor]:
+    """Mean output of every head over the real positions: (H, D)."""
+    sums: dict[Site, Tensor] = {}
+    counts: dict[Site, int] = {}
+    for sample in batches:
+        states = head_states(model, sample, ("outputs",))
+        for site in sites:
+            rows = real_rows(states[site.component][site.number - 1])
+            sums[site] = sums.get(site, 0) + rows.double().sum(dim=0)
+            counts[site] = counts.get(site, 0) + len(rows)
+    return {
+        site: (total / counts[site]).to(next(model.parameters())).view(site.attention.num_heads, -1)
+        for site, total in sums.items()
+    }

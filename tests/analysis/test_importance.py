@@ -1,0 +1,163 @@
+"""Importance of heads: what is left without one, and the slope of a gate on it."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from diverse_mha.analysis.ablation import Recording, gated, run_model, sites_of
+from diverse_mha.analysis.importance import ABLATION, GRADIENT, ImportanceMeter
+from diverse_mha.analysis.losses import sentence_losses
+from diverse_mha.evaluation.comparison.inference import rate
+from tests import toy, toy_classification
+from tests.models.test_language_model import ADAPTIVE, build
+
+WIDTH = 4  # of a head of the tiny models
+
+
+def language_model_batch():
+    batch = toy.toy_batch()
+    tokens = batch["net_input"]["prev_output_tokens"]
+    return {**batch, "net_input": {"src_tokens": tokens, "src_lengths": None}}
+
+
+ROUTING = {"aggregation_encoder_layers": "1", "aggregation_cross_layers": "2"}
+MODELS = {
+    "translation": lambda: (toy.build_ours(), toy.toy_batch()),
+    "pre-norm": lambda: (
+        toy.build_ours(encoder_normalize_before=True, decoder_normalize_before=True),
+        toy.toy_batch(extra_padding=1),
+    ),
+    "routing": lambda: (toy.build_ours("transformer_routing", **ROUTING), toy.toy_batch()),
+    "coda": lambda: (toy.build_ours("transformer_coda"), toy.toy_batch()),
+    "recomputed": lambda: (toy.build_ours(checkpoint_activations=True), toy.toy_batch()),
+    "language model": lambda: (build(), language_model_batch()),
+    "adaptive": lambda: (build(**ADAPTIVE), language_model_batch()),
+    "classifier": lambda: (
+        toy_classification.build_classifier(),
+        toy_classification.toy_batch(lengths=(9, 3, 4, 6)),
+    ),
+}
+
+
+@pytest.fixture(params=MODELS)
+def model_and_batch(request):
+    model, batch = MODELS[request.param]()
+    return model.double().eval(), batch
+
+
+def without(head):
+    def change(outputs):
+        outputs = outputs.clone()
+        outputs[:, :, head] = 0
+        return outputs
+
+    return change
+
+
+@torch.no_grad()
+def test_what_is_run_again_is_what_a_whole_run_gives(model_and_batch):
+    model, batch = model_and_batch
+    recording = Recording(model, batch)
+    torch.testing.assert_close(recording.output, run_model(model, batch), rtol=0, atol=0)
+    sites = sites_of(model)
+    assert len(sites) == len({site.component for site in sites}) * 2
+    for site in sites:
+        with gated(site, without(1)):
+            whole = run_model(model, batch)
+        found = recording.again(site, without(1))
+        torch.testing.assert_close(found, whole, rtol=0, atol=1e-12)
+        assert (found - recording.output).abs().max() > 1e-6
+    torch.testing.assert_close(run_model(model, batch), recording.output, rtol=0, atol=0)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", ["translation", "coda", "language model", "classifier"])
+def test_ablation_is_zeroing_columns_of_the_output_projection(name):
+    model, batch = MODELS[name]()
+    model.double().eval()
+    meter = ImportanceMeter(model, sites_of(model), (ABLATION,))
+    assert [*meter.update(batch)] == meter.sites
+    found = meter.result()
+    before, counts = sentence_losses(model, batch, run_model(model, batch))
+    assert found["loss"] == pytest.approx(float(before.sum() / counts.sum()) / math.log(2))
+    for site in meter.sites:
+        heads = found["modules"][site.component][str(site.number)][ABLATION]["heads"]
+        for head in range(4):
+            weight = site.attention.out_proj.weight
+            kept = weight.clone()
+            weight[:, head * WIDTH : (head + 1) * WIDTH] = 0
+            after, _ = sentence_losses(model, batch, run_model(model, batch))
+            weight.copy_(kept)
+            rise = float((after - before).sum() / counts.sum()) / math.log(2)
+            assert heads[head] == pytest.approx(rise, abs=1e-12)
+
+
+def test_the_gradient_is_the_slope_of_a_gate(model_and_batch):
+    model, batch = model_and_batch
+    meter = ImportanceMeter(model, sites_of(model), (GRADIENT,))
+    list(meter.update(batch))
+    found, step = meter.result(), 1e-5
+    for site in meter.sites[::2]:
+        heads = found["modules"][site.component][str(site.number)][GRADIENT]["heads"]
+        for head in (0, 3):
+            losses = []
+            for gate in (1 + step, 1 - step):
+                gates = torch.ones(4, dtype=torch.float64)
+                gates[head] = gate
+                with torch.no_grad(), gated(site, lambda x, g=gates: x * g[:, None]):
+                    losses.append(sentence_losses(model, batch, run_model(model, batch))[0])
+            slopes = ((losses[0] - losses[1]) / (2 * step)).abs().sum()
+            counts = sentence_losses(model, batch, run_model(model, batch))[1].sum()
+            assert heads[head] == pytest.approx(float(slopes / counts) / math.log(2), rel=1e-5)
+
+
+@torch.no_grad()
+def test_losses_of_sentences_are_those_of_fairseq(model_and_batch):
+    model, batch = model_and_batch
+    losses, counts = sentence_losses(model, batch, run_model(model, batch))
+    output = model(**batch["net_input"])
+    log_probs = model.get_normalized_probs(output, log_probs=True, sample=batch)
+    target = batch["target"]
+    if target.dim() == 1:
+        log_probs, target, real = log_probs[:, None], target[:, None], torch.ones(len(target), 1)
+    else:
+        real = target.ne(1)
+    nll = -log_probs.double().gather(2, target[:, :, None])[:, :, 0] * real
+    torch.testing.assert_close(losses, nll.sum(1), rtol=1e-6, atol=1e-6)
+    assert counts.tolist() == real.sum(1).tolist()
+
+
+def test_the_interval_is_that_of_a_ratio_over_sentences():
+    generator = np.random.default_rng(1)
+    values, covered = [], 0
+    for _ in range(400):
+        counts = generator.integers(3, 30, 200).astype(float)
+        differences = counts * (0.5 + generator.normal(0, 1, 200) / np.sqrt(counts))
+        found = rate(differences, counts)
+        values.append(found.value)
+        covered += found.interval[0] < 0.5 < found.interval[1]
+    assert covered / 400 == pytest.approx(0.95, abs=0.03)
+    assert found.standard_error == pytest.approx(np.std(values), rel=0.15)
+    assert rate(differences[:1], counts[:1]).interval is None
+    assert rate(np.zeros(5), np.ones(5)).p == 1
+
+
+def test_heads_that_say_their_mean_lose_nothing_by_it():
+    """A mean over the batch of a head whose values are constant is what it says anyway."""
+    model, batch = MODELS["translation"]()
+    model.double().eval()
+    site = sites_of(model)[0]
+    with torch.no_grad():
+        site.attention.v_proj.weight[:WIDTH] = 0
+    head = site.attention.v_proj.bias[:WIDTH].detach()
+    means = {site: torch.zeros(4, WIDTH, dtype=torch.float64)}
+    means[site][0] = head
+    for given, rise in ((means, 0), (None, None)):
+        with torch.no_grad():
+            site.attention.v_proj.bias[:WIDTH] = head if given else head + 3
+        meter = ImportanceMeter(model, [site], (ABLATION,), given)
+        list(meter.update(batch))
+        first = meter.result()["modules"]["encoder"]["1"][ABLATION]["heads"][0]
+        assert first == pytest.approx(0, abs=1e-12) if rise == 0 else abs(first) > 1e-6

@@ -1,0 +1,55 @@
+"""``analyze --measures importance``: tables, CSV and figures of a checkpoint."""
+
+import csv
+import json
+
+import pytest
+
+from diverse_mha.cli import run
+from diverse_mha.common.errors import UserError
+
+pytestmark = pytest.mark.integration
+
+
+def test_every_head_is_in_the_numbers_and_the_tables(save, data, tmp_path, capsys):
+    paths = [str(save("first", "transformer_disagree")), str(save("coda", "transformer_coda"))]
+    words = ["--measures", "importance,importance-gradient,cka", "--no-attention", "--cpu"]
+    assert run(["analyze", *paths, str(data), *words, "--output", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert out.count("Importance of heads, 10 strongest and 10 weakest (loss ") == 2
+    assert "Without one head the loss rises significantly for " in out
+    assert "Rank correlation (Spearman)" in out and "zeros replace its output" in out
+    models = json.loads((tmp_path / "scores.json").read_text())["models"]
+    assert models[0]["importance"]["of"] == "zero" and models[0]["importance"]["tokens"] > 40
+    with open(tmp_path / "heads.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 2 * 3 * 2 * 4 and "entropy" not in rows[0]
+    layer = models[0]["components"]["encoder"]["layers"]["1"]
+    assert float(rows[1]["importance"]) == layer["importance"]["heads"][1]
+    assert float(rows[1]["low"]) < float(rows[1]["importance"]) < float(rows[1]["high"])
+    assert float(rows[1]["p_holm"]) >= layer["importance"]["p"][1]
+    names = {path.name for path in (tmp_path / "figures").iterdir()}
+    assert {"importance-first.svg", "importance-gradient-coda.pdf"} <= names
+    assert "Are Sixteen Heads Really Better" in (tmp_path / "report.html").read_text()
+
+
+def test_the_mean_replaces_outputs_of_a_classifier_and_a_language_model(save, data, pairs, capsys):
+    for task, arch, folder in (
+        ("language_modeling", "transformer_lm_disagree", data),
+        ("sentence_classification", "sentence_classifier", pairs),
+    ):
+        options = ["--tokens-per-sample", "32"] if task == "language_modeling" else []
+        path = save(f"of {task}", arch, *options, task=task, data=folder)
+        words = ["--measures", "importance", "--layers", "last", "--cpu", "--json"]
+        found = []
+        for of in ("zero", "mean"):
+            assert run(["analyze", str(path), str(folder), *words, "--importance-of", of]) == 0
+            (model,) = json.loads(capsys.readouterr().out)["models"]
+            ((layer,),) = (entry["layers"].values() for entry in model["components"].values())
+            found.append(layer["importance"]["heads"])
+        assert found[0] != found[1] and len(found[0]) == 4
+
+
+def test_what_replaces_outputs_needs_the_measure(checkpoint, data):
+    with pytest.raises(UserError, match="--importance-of mean has no effect without"):
+        run(["analyze", str(checkpoint), str(data), "--importance-of", "mean"])
