@@ -86,7 +86,7 @@ class ImportanceMeter:
         return change
 
     def _gradients(self, sample: dict) -> Tensor:
-        """d loss of a sentence / d gate: (B, all heads), nats."""
+        """D loss of a sentence / d gate: (B, all heads), nats."""
         rows = sample["net_input"]["src_tokens"].size(0)
         like = next(p for p in self.model.parameters() if p.is_floating_point())
         gates = [like.new_ones(rows, heads, requires_grad=True) for heads in self.num_heads]

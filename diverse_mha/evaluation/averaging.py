@@ -15,6 +15,7 @@ import torch
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.places import check_file
 from diverse_mha.evaluation.checkpoints import (
+    forget_training,
     load_checkpoint,
     save_checkpoint,
     settings,
@@ -96,17 +97,8 @@ def average_checkpoints(paths: Sequence[str | Path]) -> dict:
                 sums[name] = value.to(torch.float64, copy=True)  # tied weights share theirs
     for name, total in sums.items():
         model[name] = (total / len(paths)).to(model[name].dtype)
-    # fairseq reads both with .get, and with None starts a fresh optimizer.
-    state["last_optimizer_state"] = None
-    # What tasks keep is of the last checkpoint's training: ours, under their names, the float32
-    # weights of a run in half precision, which are not the average's.
-    state["task_state"] = {}
-    state["extra_state"] = {
-        name: kept
-        for name, kept in (state.get("extra_state") or {}).items()
-        if not name.startswith("ema")
-        and not (isinstance(kept, dict) and kept.keys() & {"fp32_params", "scaler"})
-    } | {"averaged_from": [Path(path).name for path in paths]}
+    forget_training(state)
+    state["extra_state"]["averaged_from"] = [Path(path).name for path in paths]
     return state
 
 

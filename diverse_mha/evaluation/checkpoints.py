@@ -60,6 +60,21 @@ def save_checkpoint(state: dict, output: str | Path) -> None:
         torch.save(state, file)
 
 
+def forget_training(state: dict) -> None:
+    """Take out of a checkpoint what belongs to its training but not to changed parameters."""
+    # fairseq reads both with .get, and with None starts a fresh optimizer.
+    state["last_optimizer_state"] = None
+    # What tasks keep is of the training: ours, under their names, the float32 weights of a run in
+    # half precision.
+    state["task_state"] = {}
+    state["extra_state"] = {
+        name: kept
+        for name, kept in (state.get("extra_state") or {}).items()
+        if not name.startswith("ema")
+        and not (isinstance(kept, dict) and kept.keys() & {"fp32_params", "scaler"})
+    }
+
+
 def settings(state: dict, group: str = "task") -> dict:
     """Return the options of a group; before fairseq had groups, all that a checkpoint holds."""
     if state.get("cfg") is not None:

@@ -1,0 +1,121 @@
+"""``diverse-mha prune``: a checkpoint without its least important heads, or the loss as they go."""
+
+import argparse
+import logging
+from pathlib import Path
+
+from diverse_mha.analysis.checkpoints import load
+from diverse_mha.analysis.collect import Selection
+from diverse_mha.analysis.names import short_names
+from diverse_mha.analysis.pruning import (
+    RANKINGS,
+    check_prunable,
+    heads_in,
+    most_removable,
+    pruned_state,
+    removals,
+    token_loss,
+)
+from diverse_mha.common.arguments import add_number, at_least, between
+from diverse_mha.common.errors import UserError
+from diverse_mha.common.places import check_file, check_folder
+from diverse_mha.common.plugins import add_user_dir, import_plugin
+from diverse_mha.evaluation.checkpoints import save_checkpoint
+
+_ONLY = {"curve": ("score", "score_subset"), None: ("heads", "share")}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of ``diverse-mha prune``."""
+    parser.allow_abbrev = False
+    parser.epilog = (
+        "examples:\n  diverse-mha prune runs/mine/checkpoint_best.pt data/mine/bin --share 0.3 "
+        "--output pruned.pt\n  diverse-mha prune runs/{base,hsic}/checkpoint_best.pt data/mine/bin "
+        "--curve 0,0.2,0.4 --output curve"
+    )
+    parser.add_argument(
+        "checkpoints", nargs="+", metavar="CHECKPOINT",
+        help="the model, its aggregation linear; with --curve several, as NAME=CHECKPOINT or of "
+        "folders such as hsic-seed1, whose seeds form one curve",
+    )  # fmt: skip
+    parser.add_argument("data", metavar="DATA", help="folder that fairseq-preprocess wrote")
+    parser.add_argument("--heads", type=at_least(1), metavar="N", help="remove N heads")
+    parser.add_argument("--share", type=between(0, 1), metavar="S", help="remove this share of all")
+    parser.add_argument(
+        "--by", choices=RANKINGS, default="importance",
+        help="which heads go first (importance): "
+        + "; ".join(f"{name}: {what}" for name, what in RANKINGS.items()),
+    )  # fmt: skip
+    parser.add_argument("--keep-one", action="store_true", help="keep a head of every module")
+    add_number(parser, "steps", 1, "rank the remaining heads anew, K times in all")
+    add_number(parser, "seed", None, "of --by random (default: 1)", least=0)
+    parser.add_argument("--subset", default="valid", help="split to rank heads on (valid)")
+    parser.add_argument(
+        "--output", required=True, metavar="FILE", help="the checkpoint, or with --curve the folder"
+    )
+    parser.add_argument("--curve", metavar="0,0.1,...", help="score the model at these shares")
+    parser.add_argument("--score", choices=["nll", "bleu"], help="with --curve (default: nll)")
+    parser.add_argument("--score-subset", metavar="SPLIT", help="split to score (default: test)")
+    add_number(parser, "max-tokens", 4000, "tokens in a batch")
+    parser.add_argument("--cpu", action="store_true", help="stay on the CPU")
+    add_user_dir(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Carry out ``diverse-mha prune``."""
+    for name in _ONLY[None if args.curve else "curve"]:
+        if getattr(args, name) is not None:
+            option = "--" + name.replace("_", "-")
+            needs = "has no effect with --curve" if args.curve else "needs --curve; give both"
+            raise UserError(f"{option} {getattr(args, name)}: {needs}")
+    if args.seed is not None and args.by != "random":
+        raise UserError(f"--seed {args.seed} has no effect with --by {args.by}; leave it out")
+    if args.by == "random" and args.steps > 1:
+        raise UserError(f"--steps {args.steps} has no effect with --by random; leave it out")
+    import_plugin(args.user_dir)
+    logging.getLogger().setLevel(logging.WARNING)  # fairseq tells of every file it opens
+    if args.curve:
+        from diverse_mha.analysis.pruning_curve import run_curve
+
+        check_folder("--output", args.output)
+        return run_curve(args)
+    return _prune(args)
+
+
+def how(args: argparse.Namespace) -> dict:
+    """Return the arguments of ``removals`` that options give."""
+    return {
+        "selection": Selection(subset=args.subset, max_tokens=args.max_tokens),
+        "by": args.by,
+        "steps": args.steps,
+        "keep_one": args.keep_one,
+        "seed": 1 if args.seed is None else args.seed,
+    }
+
+
+def _prune(args: argparse.Namespace) -> int:
+    if len(args.checkpoints) > 1:
+        raise UserError(f"{args.checkpoints[1]}: a second checkpoint; prune one, or give --curve")
+    if (args.heads is None) == (args.share is None):
+        raise UserError("prune: give either --heads N or --share S, or --curve")
+    (path,) = args.checkpoints
+    check_file("--output", args.output)
+    if Path(args.output).resolve() == Path(path).resolve():
+        raise UserError(f"--output {args.output}: is the checkpoint itself; give another name")
+    loaded = load(path, args.data, cpu=args.cpu)
+    check_prunable(loaded)
+    total, most = len(heads_in(loaded.model)), most_removable(loaded.model, args.keep_one)
+    count = round(args.share * total) if args.heads is None else args.heads
+    if count > most:
+        given = f"--share {args.share}" if args.heads is None else f"--heads {count}"
+        beside = " with --keep-one" if args.keep_one else ""
+        raise UserError(f"{given}: {count} of {total} heads; at most {most} can go{beside}")
+    (name,) = short_names([path])
+    before = token_loss(loaded, args.subset, args.max_tokens)
+    heads = list(removals(loaded, count, label=name, **how(args)))
+    after = token_loss(loaded, args.subset, args.max_tokens)
+    save_checkpoint(pruned_state(path, loaded, heads), args.output)
+    print(f"{args.output}: {path} without {count} of {total} heads, by {args.by}")
+    print(f"pruned, weakest first: {', '.join(map(str, heads)) or 'none'}")
+    print(f"loss on {args.subset}: {before:.3f} bits a token before, {after:.3f} after")
+    return 0

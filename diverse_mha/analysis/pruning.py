@@ -1,0 +1,181 @@
+"""Take heads away for good: which ones, and what is left of a checkpoint."""
+
+import math
+import random
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+from torch import nn
+
+from diverse_mha.analysis.ablation import run_model, sites_of
+from diverse_mha.analysis.checkpoints import Loaded, head_states, iterate_batches
+from diverse_mha.analysis.collect import HeadsMeter, Selection
+from diverse_mha.analysis.importance import ABLATION, GRADIENT, measure_importance
+from diverse_mha.analysis.losses import sentence_losses
+from diverse_mha.common.errors import UserError
+from diverse_mha.evaluation.checkpoints import forget_training, load_checkpoint
+
+RANKINGS = {
+    "importance": "the loss rises least without them",
+    "gradient": "the smallest gradient of a gate",
+    "similarity": "of the most similar pair of a module (CKA) the less important",
+    "random": "drawn with --seed",
+}
+
+
+class Head(NamedTuple):
+    """A head of a model."""
+
+    component: str
+    layer: int  # from 1
+    head: int  # from 1
+
+    def __str__(self) -> str:
+        return f"{self.component} {self.layer}.{self.head}"
+
+
+def check_prunable(loaded: Loaded) -> None:
+    """Refuse a model in which zero columns of the output projection do not remove a head."""
+    for site in sites_of(loaded.model):
+        if not isinstance(site.attention.out_proj, nn.Linear):
+            raise UserError(
+                f"{loaded.path}: aggregates heads by {type(site.attention.out_proj).__name__} in "
+                f"{site.component} layer {site.number}; prune needs linear aggregation everywhere"
+            )
+
+
+def heads_in(model: nn.Module) -> list[Head]:
+    """Return all heads of a model."""
+    return [
+        Head(site.component, site.number, head)
+        for site in sites_of(model)
+        for head in range(1, site.attention.num_heads + 1)
+    ]
+
+
+@torch.no_grad()
+def remove_head(model: nn.Module, head: Head) -> None:
+    """Zero what the output projection makes of a head."""
+    for site in sites_of(model):
+        if (site.component, site.number) == (head.component, head.layer):
+            weight = site.attention.out_proj.weight
+            width = weight.size(1) // site.attention.num_heads
+            weight[:, (head.head - 1) * width : head.head * width] = 0
+
+
+def removals(
+    loaded: Loaded,
+    count: int,
+    selection: Selection,
+    *,
+    by: str = "importance",
+    steps: int = 1,
+    keep_one: bool = False,
+    seed: int = 1,
+    label: str = "",
+) -> Iterator[Head]:
+    """Remove heads from a model one by one, the least important first.
+
+    Args:
+        loaded: the model, whose parameters change.
+        count: how many heads.
+        selection: the split and size of batches to rank heads on.
+        by: one of ``RANKINGS``.
+        steps: the rest is ranked anew so many times in all.
+        keep_one: keep a head of every module.
+        seed: of a random order.
+        label: what to call the model in the progress bar.
+
+    Yields:
+        Each head once it is removed.
+    """
+    left = heads_in(loaded.model)
+    for step in range(steps):
+        portion = count * (step + 1) // steps - count * step // steps
+        if not portion:
+            continue
+        values, pairs = _rank(loaded, left, selection, by, seed, label)
+        for _ in range(portion):
+            head = _next(left, values, pairs, keep_one)
+            left.remove(head)
+            remove_head(loaded.model, head)
+            yield head
+
+
+def most_removable(model: nn.Module, keep_one: bool) -> int:
+    """Return how many heads can be removed."""
+    return len(heads_in(model)) - (len(sites_of(model)) if keep_one else 0)
+
+
+def _rank(
+    loaded: Loaded, left: list[Head], selection: Selection, by: str, seed: int, label: str
+) -> tuple[dict[Head, float], dict[tuple[Head, Head], float]]:
+    """Return a value of every head, and the similarity of pairs where that decides."""
+    if by == "random":
+        draw = random.Random(seed).random
+        values = {head: draw() for head in heads_in(loaded.model)}
+        return values, {}
+    measure = GRADIENT if by == "gradient" else ABLATION
+    found = measure_importance(loaded, selection._replace(measures=(measure,)), label)["modules"]
+    values = {h: found[h.component][str(h.layer)][measure]["heads"][h.head - 1] for h in left}
+    return values, _similar(loaded, selection, label) if by == "similarity" else {}
+
+
+def _similar(loaded: Loaded, selection: Selection, label: str) -> dict[tuple[Head, Head], float]:
+    meter = HeadsMeter(selection._replace(measures=("cka",)))
+    split, most = selection.subset, selection.max_tokens
+    for sample in iterate_batches(loaded, split, max_tokens=most, label=label):
+        meter.update(head_states(loaded.model, sample, ("outputs",)))
+    return {
+        (Head(component, int(number), i + 1), Head(component, int(number), j + 1)): value
+        for component, entry in meter.result()["components"].items()
+        for number, layer in entry["layers"].items()
+        for i, row in enumerate(layer["cka"]["pairs"] if layer["cka"] else ())
+        for j, value in enumerate(row)
+        if i < j
+    }
+
+
+def _next(
+    left: list[Head], values: dict[Head, float], pairs: dict[tuple, float], keep_one: bool
+) -> Head:
+    """Choose the head to go: where no module has a pair left, the least important."""
+    there = [(one, two) for one, two in pairs if one in left and two in left]
+    if there:
+        return min(max(there, key=pairs.__getitem__), key=values.__getitem__)
+    modules = [head[:2] for head in left]
+    free = [head for head in left if not keep_one or modules.count(head[:2]) > 1]
+    return min(free, key=values.__getitem__)
+
+
+@torch.no_grad()
+def token_loss(loaded: Loaded, subset: str, max_tokens: int, label: str = "") -> float:
+    """Return the loss over a split, in bits a token."""
+    total = count = 0.0
+    for sample in iterate_batches(loaded, subset, max_tokens=max_tokens, label=label):
+        found = run_model(loaded.model, sample)
+        losses, counts = sentence_losses(loaded.model, sample, found)
+        total, count = total + float(losses.sum()), count + float(counts.sum())
+    return total / count / math.log(2)
+
+
+def pruned_state(path: str, loaded: Loaded, heads: list[Head]) -> dict:
+    """Return a checkpoint without some heads and without its optimizer's state.
+
+    Args:
+        path: the checkpoint.
+        loaded: a model of it.
+        heads: those to take out of the checkpoint.
+    """
+    state = load_checkpoint(path)
+    names = {module: name for name, module in loaded.model.named_modules()}
+    for site in sites_of(loaded.model):
+        weight = state["model"][f"{names[site.attention.out_proj]}.weight"]
+        columns = weight.view(weight.size(0), site.attention.num_heads, -1)
+        for head in heads:
+            if head[:2] == (site.component, site.number):
+                columns[:, head.head - 1] = 0
+    forget_training(state)
+    state["extra_state"]["pruned_heads"] = list(map(str, heads))
+    return state

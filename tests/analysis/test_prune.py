@@ -1,0 +1,137 @@
+"""``diverse-mha prune``: which heads go, what is written, and the curve."""
+
+import csv
+import re
+
+import pytest
+import torch
+
+from diverse_mha.analysis.ablation import gated, run_model, sites_of
+from diverse_mha.analysis.checkpoints import iterate_batches, load
+from diverse_mha.analysis.losses import sentence_losses
+from diverse_mha.analysis.pruning import Head, _next
+from diverse_mha.analysis.pruning_curve import named, read_shares
+from diverse_mha.cli import run
+from diverse_mha.common.errors import UserError
+
+
+def test_of_the_most_similar_pair_the_less_important_head_goes():
+    one, two, three = (Head("encoder", 1, n) for n in (1, 2, 3))
+    other = Head("cross", 1, 1)
+    values = {one: 0.3, two: 0.2, three: 0.1, other: 0.01}
+    pairs = {(one, two): 0.9, (one, three): 0.5, (two, three): 0.6}
+    left, gone = [one, two, three, other], []
+    while left:
+        gone.append(_next(left, values, pairs, keep_one=False))
+        left.remove(gone[-1])
+    assert gone == [two, three, other, one], "without a pair the least important"
+    assert _next([one, two, other], values, {}, keep_one=True) == two
+
+
+def test_checkpoints_are_named_by_hand_or_by_folder_without_their_seed(tmp_path):
+    paths = []
+    for folder in ("base-seed1", "base-seed2", "hsic"):
+        paths.append(str(tmp_path / folder / "checkpoint_best.pt"))
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "checkpoint_best.pt").touch()
+    assert [name for name, _ in named(paths)] == ["base", "base", "hsic"]
+    assert named([f"mine={paths[0]}", paths[2]]) == [("mine", paths[0]), ("hsic", paths[2])]
+    assert read_shares("0, 0.5,1") == [0, 0.5, 1]
+    for wrong in ("0.5,0.1", "x", "0,2", ""):
+        with pytest.raises(UserError, match="give rising shares"):
+            read_shares(wrong)
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("by", ["importance", "gradient", "similarity", "random"])
+def test_pruned_heads_are_zero_and_the_loss_is_that_of_masks(
+    by, checkpoint, data, tmp_path, capsys
+):
+    output = tmp_path / "pruned.pt"
+    words = ["--share", "0.3", "--by", by, "--output", str(output), "--cpu"]
+    assert run(["prune", str(checkpoint), str(data), *words]) == 0
+    said = capsys.readouterr().out
+    heads = [
+        Head(c, int(n), int(h)) for c, n, h in re.findall(r"(\w+) (\d)\.(\d)", said.splitlines()[1])
+    ]
+    assert len(set(heads)) == 7 == round(0.3 * 24)
+    whole, pruned = (load(str(path), str(data), cpu=True) for path in (checkpoint, output))
+    kept = torch.load(output, weights_only=False)["extra_state"]["pruned_heads"]
+    assert kept == list(map(str, heads))
+    masks = []
+    for site, original in zip(sites_of(pruned.model), sites_of(whole.model), strict=True):
+        gone = [h.head - 1 for h in heads if h[:2] == (site.component, site.number)]
+        columns = site.attention.out_proj.weight.view(16, 4, 4)
+        assert [n for n in range(4) if not columns[:, n].any()] == sorted(gone)
+        gates = torch.tensor([[float(n not in gone)] for n in range(4)])
+        masks.append(gated(original, lambda x, gates=gates: x * gates))
+    sample = next(iterate_batches(pruned, "valid"))
+    with torch.no_grad():
+        found = sentence_losses(pruned.model, sample, run_model(pruned.model, sample))[0]
+        for mask in masks:
+            mask.__enter__()
+        masked = sentence_losses(whole.model, sample, run_model(whole.model, sample))[0]
+    torch.testing.assert_close(found, masked, rtol=1e-5, atol=1e-5)
+    assert re.search(r"loss on valid: \d\.\d{3} bits a token before, \d\.\d{3} after", said)
+    if by == "importance":
+        stock = tmp_path / "stock.pt"
+        assert run(["export", str(output), str(stock), "--format", "fairseq"]) == 0
+        weight = torch.load(stock, weights_only=False)["model"]
+        name = {"encoder": "encoder", "cross": "decoder", "decoder": "decoder"}[heads[0].component]
+        attention = "encoder_attn" if heads[0].component == "cross" else "self_attn"
+        key = f"{name}.layers.{heads[0].layer - 1}.{attention}.out_proj.weight"
+        assert not weight[key].view(16, 4, 4)[:, heads[0].head - 1].any()
+
+
+@pytest.mark.integration
+def test_a_head_of_every_module_is_kept_and_ranks_are_taken_anew(
+    checkpoint, data, tmp_path, capsys
+):
+    output = str(tmp_path / "pruned.pt")
+    words = ["prune", str(checkpoint), str(data), "--output", output, "--cpu", "--keep-one"]
+    with pytest.raises(UserError, match="--heads 19: 19 of 24 heads; at most 18 can go"):
+        run([*words, "--heads", "19"])
+    assert run([*words, "--heads", "18", "--steps", "3"]) == 0
+    model = load(output, str(data), cpu=True).model
+    for site in sites_of(model):
+        columns = site.attention.out_proj.weight.view(16, 4, 4)
+        assert sum(bool(columns[:, n].any()) for n in range(4)) == 1
+
+
+@pytest.mark.integration
+def test_the_curve_has_a_band_of_seeds(save, data, tmp_path, capsys):
+    paths = [
+        f"base={save('base-seed1', 'transformer_disagree')}",
+        f"base={save('base-seed2', 'transformer_disagree')}",
+        str(save("mine", "transformer_coda")),
+    ]
+    words = ["--curve", "0,0.5,1", "--score-subset", "valid", "--output", str(tmp_path), "--cpu"]
+    assert run(["prune", *paths, str(data), "--by", "gradient", *words]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("Heads pruned by gradient: loss, bits a token on valid\nshare ")
+    assert re.search(r"^0\.5 +\d\.\d+ ± 0\.\d+ +\d\.\d+$", said, re.M)
+    with open(tmp_path / "curve.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["share"] for row in rows] == ["0.0", "0.5", "1.0"] * 3
+    assert {row["model"] for row in rows} == {"base", "mine"}
+    assert {f"curve.{end}" for end in ("md", "tex", "svg", "png", "pdf")} <= {
+        path.name for path in tmp_path.iterdir()
+    }
+
+
+@pytest.mark.integration
+def test_what_cannot_be_pruned_is_refused(save, checkpoint, data, tmp_path):
+    routing = save("routing", "transformer_routing", "--aggregation-encoder-layers", "2")
+    for words, message in (
+        (
+            (routing, data, "--heads", 1),
+            "aggregates heads by RoutingAggregation in encoder layer 2",
+        ),
+        ((checkpoint, data), "give either --heads N or --share S"),
+        ((checkpoint, checkpoint, data, "--heads", 1), "a second checkpoint"),
+        ((checkpoint, data, "--heads", 1, "--score", "nll"), "--score nll: needs --curve"),
+        ((checkpoint, data, "--heads", 1, "--seed", 2), "--seed 2 has no effect with --by imp"),
+        ((checkpoint, data, "--heads", 1, "--curve", "0,1"), "--heads 1: has no effect with"),
+    ):
+        with pytest.raises(UserError, match=message):
+            run(["prune", *map(str, words), "--output", str(tmp_path / "out.pt")])
