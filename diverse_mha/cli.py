@@ -48,6 +48,7 @@ COMMANDS = {
     "export": Command("evaluation.deploy.export", "write a model for stock fairseq or CTranslate2"),
     "analyze": Command("analysis.command", "measure how much the heads of a checkpoint differ"),
     "prune": Command("analysis.prune", "remove the least important heads of a checkpoint"),
+    "align": Command("analysis.align", "align words by a head of a translation model"),
     "compare": Command("evaluation.compare", "test whether a difference is larger than chance"),
     "reproduce": Command(
         "experiments.command", "train and print a table of the papers", in_clone=True

@@ -5,12 +5,12 @@ import logging
 from pathlib import Path
 
 from diverse_mha.analysis.checkpoints import load
-from diverse_mha.analysis.collect import Selection
 from diverse_mha.analysis.names import short_names
 from diverse_mha.analysis.pruning import (
     RANKINGS,
     check_prunable,
     heads_in,
+    how,
     most_removable,
     pruned_state,
     removals,
@@ -80,17 +80,6 @@ def run(args: argparse.Namespace) -> int:
         check_folder("--output", args.output)
         return run_curve(args)
     return _prune(args)
-
-
-def how(args: argparse.Namespace) -> dict:
-    """Return the arguments of ``removals`` that options give."""
-    return {
-        "selection": Selection(subset=args.subset, max_tokens=args.max_tokens),
-        "by": args.by,
-        "steps": args.steps,
-        "keep_one": args.keep_one,
-        "seed": 1 if args.seed is None else args.seed,
-    }
 
 
 def _prune(args: argparse.Namespace) -> int:

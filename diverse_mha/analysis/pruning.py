@@ -1,5 +1,6 @@
 """Take heads away for good: which ones, and what is left of a checkpoint."""
 
+import argparse
 import math
 import random
 from collections.abc import Iterator
@@ -101,6 +102,17 @@ def removals(
             left.remove(head)
             remove_head(loaded.model, head)
             yield head
+
+
+def how(args: argparse.Namespace) -> dict:
+    """Return the arguments of ``removals`` that options give."""
+    return {
+        "selection": Selection(subset=args.subset, max_tokens=args.max_tokens),
+        "by": args.by,
+        "steps": args.steps,
+        "keep_one": args.keep_one,
+        "seed": 1 if args.seed is None else args.seed,
+    }
 
 
 def most_removable(model: nn.Module, keep_one: bool) -> int:

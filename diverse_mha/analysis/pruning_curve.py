@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import io
 import json
+import logging
 import re
 import tempfile
 from pathlib import Path
@@ -12,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from diverse_mha.analysis.checkpoints import load
 from diverse_mha.analysis.names import short_names
-from diverse_mha.analysis.prune import how
 from diverse_mha.analysis.pruning import (
     check_prunable,
     heads_in,
+    how,
     most_removable,
     pruned_state,
     removals,
@@ -110,8 +111,11 @@ def _bleu(args: argparse.Namespace, state: dict) -> float:
         save_checkpoint(state, checkpoint)
         words = [str(checkpoint), args.data, "--subset", args.score_subset]
         words += ["--output", str(result), *(["--cpu"] if args.cpu else [])]
+        root = logging.getLogger()
+        handlers, level = root.handlers[:], root.level
         with contextlib.redirect_stdout(io.StringIO()):
             translation.main(words)
+        root.handlers[:], _ = handlers, root.setLevel(level)  # fairseq's log goes to a closed file
         return json.loads(result.read_text(encoding="utf-8"))["sacrebleu"]
 
 

@@ -103,6 +103,27 @@ class Word(NamedTuple):
     gender: str
 
 
+class Token(str):
+    """A word of a sentence; of Qorun, with the words of Lumi that it translates."""
+
+    of: tuple["Token", ...] = ()
+
+
+def translated(lumi: str, qorun: str) -> tuple[Token, Token]:
+    """Return a word and its translation, which knows it."""
+    word, translation = Token(lumi), Token(qorun)
+    translation.of = (word,)
+    return word, translation
+
+
+class Pair(NamedTuple):
+    """A sentence in each language, and which words translate which, punctuation by itself."""
+
+    lumi: str
+    qorun: str
+    links: tuple[tuple[int, int], ...]  # places of words, from 0, rising
+
+
 class Part(NamedTuple):
     """A part of a sentence in each language; of a subject, its gender in Qorun or "plural"."""
 
@@ -136,23 +157,28 @@ def noun_phrase(chance: Chance, case: int) -> Part:
     noun = chance.pick_early(lexicon()["noun"])
     plural, definite = chance.happens(0.35), chance.happens(0.6)
     agrees, number = (PLURAL, "i") if plural else (noun.gender, "")
-    lumi, qorun = ["la" if definite else "un" + number], []
     if definite:
-        qorun.append("h" + AGREEING[agrees][case])
-    elif not plural:
-        qorun.append("ek" + NOUN[noun.gender, False][case])
-    qorun.append(noun.qorun + NOUN[noun.gender, plural][case])
+        article = translated("la", "h" + AGREEING[agrees][case])
+    elif plural:
+        article = (Token("un" + number),)
+    else:
+        article = translated("un", "ek" + NOUN[noun.gender, False][case])
+    ending = NOUN[noun.gender, plural][case]
+    thing = translated(noun.lumi + "o" + number, noun.qorun + ending)
+    lumi, qorun = [article[0]], [*article[1:], thing[1]]
     if chance.happens(0.3):
-        adjective = chance.pick(lexicon()["adjective"])
-        lumi.append(adjective.lumi + "a" + number)
-        qorun.append(adjective.qorun + AGREEING[agrees][case])
-    return Part([*lumi, noun.lumi + "o" + number], qorun, agrees)
+        word, ending = chance.pick(lexicon()["adjective"]), AGREEING[agrees][case]
+        adjective = translated(word.lumi + "a" + number, word.qorun + ending)
+        lumi.append(adjective[0])
+        qorun.append(adjective[1])
+    return Part([*lumi, thing[0]], qorun, agrees)
 
 
 def pronoun(noun: Part) -> Part:
     """Refer to a subject: "ze" or "zen", and in Qorun with its gender."""
     lumi = "zen" if noun.agrees == PLURAL else "ze"
-    return Part([lumi], ["s" + AGREEING[noun.agrees][NOMINATIVE]], noun.agrees)
+    ze, translation = translated(lumi, "s" + AGREEING[noun.agrees][NOMINATIVE])
+    return Part([ze], [translation], noun.agrees)
 
 
 def verb(chance: Chance, kind: str, agrees: str) -> Part:
@@ -162,10 +188,13 @@ def verb(chance: Chance, kind: str, agrees: str) -> Part:
     number = "s"
     if agrees == PLURAL:
         ending, number = "ent", "n"
-    lumi, qorun = [word.lumi + tense + number], PREFIX[tense] + word.qorun + ending
-    if chance.happens(0.12):
-        return Part(["ne", *lumi], [qorun + "nek"])
-    return Part(lumi, [qorun])
+    denied = chance.happens(0.12)
+    qorun = PREFIX[tense] + word.qorun + ending + ("nek" if denied else "")
+    action, translation = translated(word.lumi + tense + number, qorun)
+    if not denied:
+        return Part([action], [translation])
+    translation.of = Token("ne"), action
+    return Part([*translation.of], [translation])
 
 
 def clause(chance: Chance, form: str, subject: Part | None = None) -> tuple[Part, Part]:
@@ -183,12 +212,14 @@ def clause(chance: Chance, form: str, subject: Part | None = None) -> tuple[Part
         rest += thing.qorun
     if chance.happens(0.3):
         relation, place = chance.pick(lexicon()["relation"]), noun_phrase(chance, OBLIQUE)
-        lumi += [relation.lumi + "u", *place.lumi]
-        rest += [*place.qorun, relation.qorun + "ö"]
+        before, after = translated(relation.lumi + "u", relation.qorun + "ö")
+        lumi += [before, *place.lumi]
+        rest += [*place.qorun, after]
     if chance.happens(0.3):
         word = chance.pick(lexicon()["adverb"])
-        lumi.append(word.lumi + "e")
-        adverb = [word.qorun + "li"]
+        said, translation = translated(word.lumi + "e", word.qorun + "li")
+        lumi.append(said)
+        adverb = [translation]
     if form == "subordinate":
         qorun = [*subject.qorun, *rest, *adverb, *action.qorun]
     elif form == "question":
@@ -200,51 +231,66 @@ def clause(chance: Chance, form: str, subject: Part | None = None) -> tuple[Part
     return Part(lumi, qorun), subject
 
 
-def sentence(chance: Chance) -> tuple[str, str]:
+def sentence(chance: Chance) -> Pair:
     """Draw a report ("that ..."), a question, or a statement, perhaps with a reason."""
+    ends = "."
     if chance.happens(0.2):
         speaker = noun_phrase(chance, NOMINATIVE)
         says, (said, _) = verb(chance, "say", speaker.agrees), clause(chance, "subordinate")
-        lumi = [*speaker.lumi, *says.lumi, "ke", *said.lumi]
-        qorun = [*speaker.qorun, *says.qorun, ",", "dash", *said.qorun]
+        that, translation = translated("ke", "dash")
+        lumi = [*speaker.lumi, *says.lumi, that, *said.lumi]
+        qorun = [*speaker.qorun, *says.qorun, Token(","), translation, *said.qorun]
     elif chance.happens(0.15):
-        main, _ = clause(chance, "question")
-        return " ".join(["cu", *main.lumi]) + "?", " ".join(main.qorun) + "?"
+        (lumi, qorun, _), _ = clause(chance, "question")
+        lumi, ends = [Token("cu"), *lumi], "?"
     else:
         (lumi, qorun, _), subject = clause(chance, "statement")
         if chance.happens(0.3):
             reason, _ = clause(chance, "subordinate", pronoun(subject))
-            lumi += ["kar", *reason.lumi]
-            qorun += [",", "vol", *reason.qorun]
-    return " ".join(lumi) + ".", " ".join(qorun).replace(" ,", ",") + "."
+            because, translation = translated("kar", "vol")
+            lumi += [because, *reason.lumi]
+            qorun += [Token(","), translation, *reason.qorun]
+    end, translation = translated(ends, ends)
+    links = _links([*lumi, end], [*qorun, translation])
+    return Pair(" ".join(lumi) + ends, " ".join(qorun).replace(" ,", ",") + ends, links)
 
 
-def sentence_pairs(count: int, seed: int) -> list[tuple[str, str]]:
-    """Return sentence pairs (Lumi, Qorun) of 4 to 20 words a side, no Lumi sentence twice.
+def _links(lumi: Sequence[Token], qorun: Sequence[Token]) -> tuple[tuple[int, int], ...]:
+    places = {id(word): place for place, word in enumerate(lumi)}
+    found = ((places[id(of)], place) for place, word in enumerate(qorun) for of in word.of)
+    return tuple(sorted(found))
+
+
+def sentence_pairs(count: int, seed: int) -> list[Pair]:
+    """Return sentence pairs of 4 to 20 words a side, no Lumi sentence twice.
 
     A larger count with the same seed only adds pairs.
     """
     chance, pairs = Chance(seed), {}
     while len(pairs) < count:
-        source, target = sentence(chance)
-        lengths = len(source.split()), len(target.split())
+        pair = sentence(chance)
+        lengths = len(pair.lumi.split()), len(pair.qorun.split())
         if MIN_WORDS <= min(lengths) and max(lengths) <= MAX_WORDS:
-            pairs.setdefault(source, target)
-    return list(pairs.items())
+            pairs.setdefault(pair.lumi, pair)
+    return list(pairs.values())
 
 
 def write_corpus(out: Path, *, pairs: int, seed: int) -> dict[str, int]:
     """Write train, valid and test as ``SPLIT.lm`` and ``SPLIT.qo``; return their numbers of pairs.
 
+    ``SPLIT.align`` has their true word alignments in Pharaoh format (``0-0 1-2``, Lumi first),
+    punctuation counted as words of its own. "," and "cu" have no translation.
     Valid and test get a twentieth of the training pairs each, which are 20 or more.
     """
     counts = {"train": pairs, "valid": pairs // 20, "test": pairs // 20}
     everything = iter(sentence_pairs(sum(counts.values()), seed))
     out.mkdir(parents=True, exist_ok=True)
     for split, count in counts.items():
-        sources, targets = zip(*(next(everything) for _ in range(count)), strict=True)
+        sources, targets, links = zip(*(next(everything) for _ in range(count)), strict=True)
         write_lines(out / f"{split}.{SOURCE}", sources)
         write_lines(out / f"{split}.{TARGET}", targets)
+        pharaoh = (" ".join(f"{source}-{target}" for source, target in own) for own in links)
+        write_lines(out / f"{split}.align", pharaoh)
     return counts
 
 
