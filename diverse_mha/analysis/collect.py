@@ -19,6 +19,7 @@ KEYS = {
     "jsd": {"mean": "", "per_row": "_per_row"},
     "entropy": {"mean": "", "share_above_0.95": "_share_above_0.95"},
     "svcca": {"mean": "", "top_mean": "_top"},
+    "cka": {"mean": "", "unbiased_mean": "_unbiased"},
 }
 
 

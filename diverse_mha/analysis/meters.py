@@ -15,6 +15,7 @@ from diverse_mha.measures.similarity import (
     kept_directions,
     svcca_from_scatter,
 )
+from diverse_mha.measures.unbiased import NormMoments, unbiased_cka
 
 # What each measure needs of the head states.
 MEASURES = {
@@ -60,7 +61,10 @@ class ModuleMeter:
         rows = real_rows(states)
         if self.moments is None:
             self.moments = Moments(rows.size(1), rows.device)
+            self._norms = NormMoments(self.num_heads)
         self.moments.update(rows)
+        if "cka" in self.measures:
+            self._norms.update(rows)
         if "jsd" in self.measures:
             total, _, sentences = divergence_sums(
                 states.weights, states.query_padding_mask, states.key_padding_mask
@@ -82,21 +86,29 @@ class ModuleMeter:
     def result(self) -> dict[str, dict]:
         """Return what was asked for, ready for JSON.
 
-        ``{"cka": {"mean": m, "pairs": (H, H) nested lists}, "svcca": {..., "top_mean",
-        "pairs_top", "coefficients": {"1-2": [...]}, "kept": [k of each head], "threshold"},
-        "jsd": {"mean", "per_row", "pairs", "pairs_per_row"}, "entropy": {"mean", "heads",
-        "share_above_0.95", "heads_share_above_0.95"}}``.
+        ``{"cka": {"mean": m, "pairs": (H, H) nested lists, "unbiased_mean", "pairs_unbiased"},
+        "svcca": {..., "top_mean", "pairs_top", "coefficients": {"1-2": [...]}, "kept": [k of each
+        head], "threshold"}, "jsd": {"mean", "per_row", "pairs", "pairs_per_row"}, "entropy":
+        {"mean", "heads", "share_above_0.95", "heads_share_above_0.95"}}``.
         A mean over pairs i < j is None with one head; all of a similarity is None where there are
         too few positions for it: two, or for SVCCA no more than the directions kept.
         """
         blocks = split_heads(self.moments.scatter().cpu(), self.num_heads)
         found = {
-            "cka": lambda: cka_pairs(blocks) if self.positions >= FEWEST else None,
+            "cka": lambda: self._cka(blocks) if self.positions >= FEWEST else None,
             "svcca": lambda: svcca_pairs(blocks, self.positions, self.threshold),
             "jsd": lambda: jsd_pairs(self._divergence, self._sentences, self.positions),
             "entropy": lambda: sharpness(self._entropy, self._sharp, self.positions),
         }
         return {measure: found[measure]() for measure in self.measures if measure in found}
+
+    def _cka(self, blocks: Tensor) -> dict:
+        """CKA of every pair, biased and, of four positions or more, unbiased."""
+        pairs, mean = None, None
+        if self.positions > FEWEST:
+            unbiased = unbiased_cka(blocks, self._norms.result(self.moments).cpu(), self.positions)
+            pairs, mean = unbiased.tolist(), mean_of_pairs(unbiased)
+        return {**cka_pairs(blocks), "unbiased_mean": mean, "pairs_unbiased": pairs}
 
 
 def split_heads(scatter: Tensor, num_heads: int) -> Tensor:

@@ -31,7 +31,8 @@ class Question(NamedTuple):
 
 QUESTIONS = (
     Question("outputs", "Are heads' outputs alike?",
-             ("SVCCA", "SVCCA top", "CKA"), "CKA", "more alike", "less alike"),
+             ("SVCCA", "SVCCA top", "CKA", "CKA unb."), "CKA", "more alike",
+             "less alike"),
     Question("places", "Do heads look at different places?", ("JSD", "JSD/row"), "JSD/row",
              "further apart", "closer together"),
     Question("sharpness", "How sharp is attention?", ("Entropy", "Max>0.95"), "Entropy",

@@ -38,6 +38,10 @@ COLUMNS = (
         "linear kernel; mean over pairs, 0 to 1, higher = more alike (Yun et al. 2021)",
     ),
     Column(
+        "CKA unb.", "cka", "unbiased_mean",
+        "the same by unbiased estimates (Song et al. 2012), about 0 for independent heads",
+    ),
+    Column(
         "JSD", "jsd", "mean",
         "nats, summed over the queries of a sentence; higher = differ more (Zheng et al. 2021)",
     ),
@@ -289,7 +293,7 @@ def _few_positions(results: list[dict]) -> list[str]:
         if measured and width / (count + width) >= 0.1:
             found[count, width] = (
                 f"note: of {count} positions CKA of unrelated heads of width {width} is about "
-                f"{width / (count + width):.2f}; measure more data"
+                f"{width / (count + width):.2f}; see CKA unb., or measure more data"
             )
     return list(found.values())
 

@@ -172,7 +172,7 @@ def test_one_head_has_no_pairs(batch):
     result = measure([states_of(build_ours(**heads).eval(), batch)])
     layer = result["components"]["encoder"]["layers"]["1"]
     assert layer["cka"]["mean"] is layer["svcca"]["mean"] is layer["jsd"]["mean"] is None
-    assert result["summary"]["cka"] == {"last": None, "mean": None}
+    assert set(result["summary"]["cka"].values()) == {None}
 
 
 def test_svcca_of_too_few_positions_is_none(model):
@@ -209,7 +209,7 @@ def test_one_or_two_positions_have_no_similarity(positions):
         for component in result["components"].values()
         for layer in component["layers"].values()
     )
-    assert result["summary"]["cka"] == {"last": None, "mean": None}
+    assert set(result["summary"]["cka"].values()) == {None}
     meter = AgainstMeter(ALL)
     meter.update(states, states)
     for found in meter.result().values():

@@ -118,7 +118,7 @@ def test_two_models_have_a_column_of_differences_and_more_have_rows():
     assert table.headings == ["measure", "over", "base", "other", "difference"]
     assert table.groups[2][0] == ["CKA", "all layers", "0.250", "0.450", "+0.200"]
     table = comparison_tables([base, other, base])[0]
-    assert table.headings == ["over", "model", "SVCCA", "SVCCA top", "CKA"]
+    assert table.headings == ["over", "model", "SVCCA", "SVCCA top", "CKA", "CKA unb."]
     assert [row[:2] for row in table.groups[0]] == [
         ["all layers", "base"], ["", "other"], ["", "base"],
     ]  # fmt: skip
@@ -162,9 +162,7 @@ def test_sharpness_has_a_column_a_head_and_a_note_tells_of_few_positions():
     assert heads_csv([found]).splitlines()[2] == "a,encoder,1,2,0.1,0.5"
     question = comparison_tables([found, found])[1]
     assert question.label == "compare-sharpness" and len(question.groups) == 2
-    note = (
-        "note: of 9 positions CKA of unrelated heads of width 16 is about 0.64; measure more data"
-    )
+    note = "note: of 9 positions CKA of unrelated heads of width 16 is about 0.64; see CKA unb., or measure more data"
     assert legend([found])[-1] == note
     for entry in found["components"].values():
         entry["positions"] = 900

@@ -1,0 +1,81 @@
+"""What the unbiased CKA needs of a stream beside its moments: the norms of the heads' outputs."""
+
+import torch
+from torch import Tensor
+
+from diverse_mha.measures.moments import Moments
+
+
+class NormMoments:
+    """Accumulates sum_t |x_t - mean|^2 |y_t - mean|^2 of every pair of heads.
+
+    The mean is known at the end only. With u = x - r for a fixed r, d = mean - r, and
+    a = |u|^2 - 2 u.d + |d|^2, the sums of |u|^2 |u'|^2, |u|^2 u' and u u' suffice.
+
+    Args:
+        num_heads: H.
+    """
+
+    def __init__(self, num_heads: int):
+        self.num_heads = num_heads
+        self._reference: Tensor | None = None  # r, (H * D,): the mean of the first rows
+        self._fourth: Tensor | float = 0.0  # (H, H)
+        self._third: Tensor | float = 0.0  # (H, H * D)
+
+    def update(self, x: Tensor) -> None:
+        """Add rows (N, H * D), on the device and in the precision of ``Moments``."""
+        if not len(x):
+            return
+        x = x.detach().to("cpu" if x.device.type == "mps" else x.device).double()
+        if self._reference is None:
+            self._reference = x.mean(dim=0)
+        x = x - self._reference
+        norms = x.unflatten(1, (self.num_heads, -1)).square().sum(dim=2)  # (N, H)
+        self._fourth = self._fourth + norms.T @ norms
+        self._third = self._third + norms.T @ x
+
+    def result(self, moments: Moments) -> Tensor:
+        """Return the sums about the mean of all rows: (H, H) float64."""
+        shift = moments.mean - self._reference
+        by_head = shift.view(self.num_heads, -1)
+        outer = torch.outer(shift, shift) * moments.count
+        second = moments.scatter() + outer  # of u u'
+        scaled = torch.block_diag(*by_head.unsqueeze(2))  # (H * D, H)
+        norms = second.diagonal().view(self.num_heads, -1).sum(dim=1)  # sums of |u|^2
+        length = by_head.square().sum(dim=1)  # |d|^2
+        third = self._third @ scaled  # sums of |u|^2 u'.d'
+        first = (moments.count * shift) @ scaled  # sums of u.d
+        half = -2 * third + torch.outer(norms, length) - 2 * torch.outer(first, length)
+        return (
+            self._fourth
+            + half
+            + half.T
+            + 4 * scaled.T @ second @ scaled
+            + moments.count * torch.outer(length, length)
+        )
+
+
+def unbiased_cka(blocks: Tensor, norms: Tensor, count: int) -> Tensor:
+    """Linear CKA of every pair of heads by unbiased estimates of HSIC.
+
+    Song et al. 2012, Eq. 5 (HSIC_1), for linear kernels of centred X and Y of n rows::
+
+        n (n - 3) HSIC_1 = |X^T Y|^2 + tr(X^T X) tr(Y^T Y) / ((n - 1)(n - 2))
+                           - n / (n - 2) sum_t |x_t|^2 |y_t|^2
+
+    Args:
+        blocks: scatter of every pair of heads, (H, H, D, D).
+        norms: what :meth:`NormMoments.result` returns, (H, H).
+        count: n, at least 4.
+
+    Returns:
+        (H, H), about 0 for independent heads, so that it may be negative; 1 on the diagonal. 0
+        where a head's own estimate is not positive.
+    """
+    trace = blocks.diagonal(dim1=0, dim2=1).diagonal(dim1=0, dim2=1).sum(dim=1)  # (H,)
+    hsic = blocks.square().sum(dim=(2, 3)) - norms * count / (count - 2)
+    hsic = hsic + torch.outer(trace, trace) / ((count - 1) * (count - 2))
+    own = hsic.diagonal()
+    there = (own > 0)[:, None] & (own > 0)
+    scale = own.clamp_min(torch.finfo(own.dtype).tiny).sqrt()
+    return torch.where(there, hsic / torch.outer(scale, scale), 0.0)
