@@ -162,7 +162,7 @@ def test_sharpness_has_a_column_a_head_and_a_note_tells_of_few_positions():
     assert heads_csv([found]).splitlines()[2] == "a,encoder,1,2,0.1,0.5"
     question = comparison_tables([found, found])[1]
     assert question.label == "compare-sharpness" and len(question.groups) == 2
-    note = "note: of 9 positions CKA of unrelated heads of width 16 is about 0.64; see CKA unb., or measure more data"
+    note = "note: of 9 positions CKA of unrelated heads of width 16 is about 0.64; see CKA unb., or measure more data"  # noqa: E501
     assert legend([found])[-1] == note
     for entry in found["components"].values():
         entry["positions"] = 900

@@ -21,6 +21,8 @@ PLACEHOLDERS = {
         "--from FOLDER": "--from archives",
     },
     "README.md": {"DATA ...": "data/multi30k/bin"},
+    # Of another corpus there are no true alignments.
+    "docs/heads.md": {"--gold data/demo/raw/valid.align": "--max-tokens 2000"},
     "docs/classification.md": {
         "prepare-logic.sh --from FOLDER": "prepare-logic.sh --from published"
     },
@@ -65,6 +67,7 @@ SHORTER = [
     (r"^bash scripts/test\.sh$", "--version"),
     (r"^bash scripts/test\.sh .", "--collect-only -q"),
     (r"^diverse-mha analyze .*--output", "--layers last --measures cka"),  # a tenth of the figures
+    (r"^diverse-mha prune .*--curve", "--curve 0,0.5 --by random"),
     # A model of three updates ends no sentence before it must.
     (r"^(bash scripts/evaluate\.sh|fairseq-generate|time fairseq-interactive)", "--max-len-b 10"),
     (r"^bash scripts/reproduce\.sh .*--scale smoke", "--rows none"),
@@ -125,6 +128,11 @@ GIVEN = {
         + tuple(f"runs/ptb/{row}" for row in ("baseline", "hsic")),
         "runs/toy",
     ),
+    "docs/heads.md": {
+        "data/demo/bin": "data/multi30k/bin",
+        "runs/quickstart/baseline": "runs/toy",
+        "runs/quickstart/hsic": "runs/toy",
+    },
     "docs/data.md": MULTI30K | {"runs/multi30k": "runs/toy"},
     "docs/classification.md": {"published": "published"},
     "docs/deploy.md": MULTI30K | {"runs/toy": "runs/toy"},
