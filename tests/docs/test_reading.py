@@ -27,6 +27,8 @@ WORDS = {
     "docs/recipes.md": 900,
     "docs/options.md": 1800,
     "docs/reproduce.md": 900,
+    "docs/heads.md": 900,
+    "docs/analysis.md": 1800,
 }
 TOTAL = 18_000
 LONGEST = 35  # words a sentence
