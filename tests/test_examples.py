@@ -1,0 +1,60 @@
+"""The examples run, on small random models of transformers."""
+
+import importlib.util
+
+import pytest
+import torch
+
+from tests.docs.blocks import ROOT
+
+transformers = pytest.importorskip("transformers")
+
+
+@pytest.fixture(scope="module")
+def example():
+    spec = importlib.util.spec_from_file_location("example", ROOT / "examples/hugging_face.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def marian():
+    config = transformers.MarianConfig(
+        vocab_size=20, d_model=16, encoder_layers=1, decoder_layers=1, encoder_attention_heads=4,
+        decoder_attention_heads=4, encoder_ffn_dim=16, decoder_ffn_dim=16, pad_token_id=1,
+        decoder_start_token_id=1, max_position_embeddings=16,
+    )  # fmt: skip
+    return transformers.MarianMTModel(config), {"self_attn", "encoder_attn"}
+
+
+def bert():
+    config = transformers.BertConfig(
+        vocab_size=20, hidden_size=16, num_hidden_layers=2, num_attention_heads=4,
+        intermediate_size=16, max_position_embeddings=16,
+    )  # fmt: skip
+    return transformers.BertForMaskedLM(config), {"attention"}
+
+
+@pytest.mark.parametrize("build", [marian, bert])
+def test_heads_of_a_model_of_transformers_are_measured(build, example):
+    torch.manual_seed(1)
+    model, kinds = build()
+    model.eval()
+    words = [torch.randint(3, 20, (1, length)) for length in (5, 7)]
+    batches = [{"input_ids": line, "labels": line} for line in words]
+    alike, rises = example.similarity(model, batches), example.importance(model, batches)
+    assert {name.rpartition(".")[2] for name in alike} == kinds and alike.keys() == rises.keys()
+    assert all(0 < value < 1 for value in alike.values())
+    # The weights are what they were, and without a head the loss is that of a pass without it.
+    again = example.importance(model, batches)
+    name = next(iter(rises))
+    assert again == rises and all(len(heads) == 4 for heads in rises.values())
+    projection, _ = example.projections(model)[name]
+    silent = projection.register_forward_pre_hook(
+        lambda _, args: (torch.cat([args[0][..., :12], 0 * args[0][..., 12:]], dim=-1),)
+    )
+    with torch.no_grad():
+        without = sum(float(model(**batch).loss) for batch in batches) / 2
+        silent.remove()
+        before = sum(float(model(**batch).loss) for batch in batches) / 2
+    assert rises[name][3] == pytest.approx(without - before, abs=1e-6)
