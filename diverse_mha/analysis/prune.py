@@ -30,13 +30,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.allow_abbrev = False
     parser.epilog = (
         "examples:\n  diverse-mha prune runs/mine/checkpoint_best.pt data/mine/bin --share 0.3 "
-        "--output pruned.pt\n  diverse-mha prune runs/{base,hsic}/checkpoint_best.pt data/mine/bin "
+        "--output pruned.pt\n  diverse-mha prune runs/{base,coda}/checkpoint_best.pt data/mine/bin "
         "--curve 0,0.2,0.4 --output curve"
     )
     parser.add_argument(
         "checkpoints", nargs="+", metavar="CHECKPOINT",
         help="the model, its aggregation linear; with --curve several, as NAME=CHECKPOINT or of "
-        "folders such as hsic-seed1, whose seeds form one curve",
+        "folders such as coda-seed1, whose seeds form one curve",
     )  # fmt: skip
     parser.add_argument("data", metavar="DATA", help="folder that fairseq-preprocess wrote")
     parser.add_argument("--heads", type=at_least(1), metavar="N", help="remove N heads")
