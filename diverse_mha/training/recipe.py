@@ -44,11 +44,12 @@ def explain(job: launch.Request, error: BaseException) -> UserError:
     cure = CURE
     if owner := re.search(r"Key '(\w+)' not in", " ".join(said)):
         for group, choice in {"criterion": "--criterion", "model": "--arch"}.items():
-            if names := having(owner[1], choice, str(job.setting(group, "_name"))):
-                return UserError(
-                    f"{job.config}: {said[0]}; give {group}._name={' or '.join(names)}, or leave "
-                    "the key out"
-                )
+            chosen = str(job.setting(group, "_name"))
+            if names := having(owner[1], choice, chosen):
+                key = f"{group}._name={' or '.join(names)}"
+                if chosen in names:  # the key stands in the wrong group
+                    key = f"{group}.{owner[1]}"
+                return UserError(f"{job.config}: {said[0]}; give {key}, or leave the key out")
     if any("not in struct" in line for line in said):
         cure += "; one that the recipe has not got is written +KEY=VALUE"
     return UserError(f"{job.config}: {', '.join(said)}; {cure}")

@@ -93,6 +93,12 @@ RECIPES = [
         "Key '",
         "give criterion._name=cross_entropy_with_diversity",
     ),
+    Row(
+        "key-of-another-group",
+        RECIPE.format("good") + "++model.hsic_weight=5",
+        "Key 'hsic_weight'",
+        "give criterion.hsic_weight,",
+    ),
     Row("range", RECIPE.format("range"), "model.drophead 2", "below 1"),
     Row("architecture", RECIPE.format("arch"), "'transformer_disagre'", "transformer_disagree"),
     Row("optimizer", RECIPE.format("optimizer"), "'adamm'", "adam"),
