@@ -107,6 +107,7 @@ def _train(job: launch.Request) -> None:
     if plugin and "${" not in plugin and Path(plugin).name != USER_DIR.name:
         import_plugin(plugin)  # before Hydra looks up its keys
     check_quoted(job)
+    check_model(job)
     try:
         with said_once(), show_what_users_read(job):
             hydra_train.cli_main()
@@ -157,6 +158,25 @@ def check_added(job: launch.Request) -> None:
             if key not in known:
                 close = difflib.get_close_matches(key, known, n=3) or sorted(known)[:8]
                 raise UserError(f"{word}: {group} has no {key}; the nearest are {', '.join(close)}")
+
+
+def check_model(job: launch.Request) -> None:
+    """Refuse an option of ours for a model of fairseq's, which would be built without it."""
+    from fairseq.models import MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
+
+    from diverse_mha.fairseq_fixes.missing_options import having
+    from diverse_mha.models.config import seam_options
+
+    name = str(job.setting("model", "_name"))
+    own = getattr(MODEL_DATACLASS_REGISTRY.get(name), "__dataclass_fields__", ())
+    for option in seam_options() if name in MODEL_REGISTRY else ():
+        value = job.setting("model", option.name)
+        if option.name not in own and value not in (None, str(option.default)):
+            models = " or ".join(having(option.name, "--arch", name))
+            raise UserError(
+                f"{job.config}: model.{option.name}={value}: {name} has no such option; give "
+                f"model._name={models}"
+            )
 
 
 def check_quoted(job: launch.Request) -> None:

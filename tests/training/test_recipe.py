@@ -81,3 +81,13 @@ def test_a_word_that_yaml_takes_for_false_is_to_be_quoted(group, key, value, wor
         recipe.check_quoted(job)
     recipe_of[group][key] = word
     recipe.check_quoted(job)
+
+
+@pytest.mark.parametrize("word", ["++model.logits=residual", "method=coda"])
+def test_a_model_of_fairseqs_does_not_take_our_options_in_silence(word):
+    job = launch.parse(["--config", "multi30k_small", "model._name=transformer", word])
+    message = r"model\.logits=\w+: transformer has no such option; give model\._name=transformer_"
+    with pytest.raises(UserError, match=message):
+        recipe.check_model(job)
+    recipe.check_model(launch.parse(["--config", "multi30k_small", word]))
+    recipe.check_model(launch.parse(["--config", "multi30k_small", "model._name=transformer"]))
