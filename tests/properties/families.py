@@ -46,7 +46,7 @@ def terms(draw) -> dict:
     kinds = draw(st.sets(st.sampled_from(["subspace", "position", "output"])))
     if kinds:
         chosen["disagreement"] = ",".join(sorted(kinds))
-        chosen["disagreement_form"] = draw(st.sampled_from(["printed", "off-diagonal"]))
+        chosen["disagreement_form"] = draw(st.sampled_from(["paper", "off-diagonal"]))
     if draw(st.booleans()) or not kinds:
         chosen["hsic_weight"] = 0.1
         chosen["hsic_kernel"] = draw(st.sampled_from(["linear", "rbf"]))
