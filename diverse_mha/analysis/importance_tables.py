@@ -19,7 +19,7 @@ MEANINGS = {
 }
 
 
-class Head(NamedTuple):
+class Measured(NamedTuple):
     """The importance of a head; what was not measured is None."""
 
     component: str
@@ -31,7 +31,7 @@ class Head(NamedTuple):
     gradient: float | None = None
 
 
-def heads_of(result: dict) -> list[Head]:
+def heads_of(result: dict) -> list[Measured]:
     """Return the heads whose importance was measured, in the order of the model."""
     found = []
     for component, entry in result["components"].items():
@@ -39,7 +39,7 @@ def heads_of(result: dict) -> list[Head]:
             rises, slopes = layer.get(ABLATION), layer.get(GRADIENT)
             for head in range(entry["heads"] if rises or slopes else 0):
                 found.append(
-                    Head(
+                    Measured(
                         component,
                         number,
                         head + 1,
@@ -51,7 +51,7 @@ def heads_of(result: dict) -> list[Head]:
     return found
 
 
-def ranked(heads: list[Head]) -> list[Head]:
+def ranked(heads: list[Measured]) -> list[Measured]:
     """Sort heads, the strongest first: by the rise of the loss, or by the gradient without it."""
     return sorted(heads, key=lambda head: head.gradient if head.rise is None else -head.rise,
                   reverse=heads[0].rise is None)  # fmt: skip
@@ -77,7 +77,7 @@ def _meanings(result: dict) -> list[str]:
     ]
 
 
-def _table(result: dict, heads: list[Head], titles: Mapping[str, str]) -> Table:
+def _table(result: dict, heads: list[Measured], titles: Mapping[str, str]) -> Table:
     said, measured = result["importance"], [m for m in MEANINGS if m in result["summary"]]
     parts = [heads[:SHOWN], heads[-SHOWN:]] if len(heads) > 2 * SHOWN else [heads]
     headings = ["component", "layer", "head"]
@@ -92,7 +92,7 @@ def _table(result: dict, heads: list[Head], titles: Mapping[str, str]) -> Table:
     )  # fmt: skip
 
 
-def _row(head: Head, titles: Mapping[str, str], measured: list[str]) -> list[str]:
+def _row(head: Measured, titles: Mapping[str, str], measured: list[str]) -> list[str]:
     cells = [titles.get(head.component, head.component), head.layer, str(head.head)]
     if ABLATION in measured:
         low, high = head.interval or (None, None)
@@ -105,7 +105,7 @@ def _p(p: float | None) -> str:
     return "-" if p is None else "<0.001" if p < 0.001 else f"{p:.3f}"
 
 
-def _findings(heads: list[Head], said: dict) -> list[str]:
+def _findings(heads: list[Measured], said: dict) -> list[str]:
     found = []
     if heads[0].rise is not None:
         tested = [head for head in heads if head.p is not None and head.p < SIGNIFICANT]

@@ -4,18 +4,8 @@ import argparse
 import logging
 from pathlib import Path
 
-from diverse_mha.analysis.checkpoints import load
+from diverse_mha.analysis import pruning
 from diverse_mha.analysis.names import short_names
-from diverse_mha.analysis.pruning import (
-    RANKINGS,
-    check_prunable,
-    heads_in,
-    how,
-    most_removable,
-    pruned_state,
-    removals,
-    token_loss,
-)
 from diverse_mha.common.arguments import add_number, at_least, between
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.places import check_file, check_folder
@@ -42,9 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--heads", type=at_least(1), metavar="N", help="remove N heads")
     parser.add_argument("--share", type=between(0, 1), metavar="S", help="remove this share of all")
     parser.add_argument(
-        "--by", choices=RANKINGS, default="importance",
+        "--by", choices=pruning.RANKINGS, default="importance",
         help="which heads go first (importance): "
-        + "; ".join(f"{name}: {what}" for name, what in RANKINGS.items()),
+        + "; ".join(f"{name}: {what}" for name, what in pruning.RANKINGS.items()),
     )  # fmt: skip
     parser.add_argument("--keep-one", action="store_true", help="keep a head of every module")
     add_number(parser, "steps", 1, "rank the remaining heads anew, K times in all")
@@ -91,19 +81,16 @@ def _prune(args: argparse.Namespace) -> int:
     check_file("--output", args.output)
     if Path(args.output).resolve() == Path(path).resolve():
         raise UserError(f"--output {args.output}: is the checkpoint itself; give another name")
-    loaded = load(path, args.data, cpu=args.cpu)
-    check_prunable(loaded)
-    total, most = len(heads_in(loaded.model)), most_removable(loaded.model, args.keep_one)
-    count = round(args.share * total) if args.heads is None else args.heads
-    if count > most:
-        given = f"--share {args.share}" if args.heads is None else f"--heads {count}"
-        beside = " with --keep-one" if args.keep_one else ""
-        raise UserError(f"{given}: {count} of {total} heads; at most {most} can go{beside}")
+    loaded = pruning.load_prunable(path, args.data, cpu=args.cpu)
+    given, wanted = ("--share", args.share) if args.heads is None else ("--heads", args.heads)
+    count = pruning.count_of(loaded.model, f"{given} {wanted}", wanted, keep_one=args.keep_one)
     (name,) = short_names([path])
-    before = token_loss(loaded, args.subset, args.max_tokens)
-    heads = list(removals(loaded, count, label=name, **how(args)))
-    after = token_loss(loaded, args.subset, args.max_tokens)
-    save_checkpoint(pruned_state(path, loaded, heads), args.output)
+    score = (loaded, args.subset, args.max_tokens, f"{name} {args.subset}")
+    before = pruning.token_loss(*score)
+    heads = list(pruning.removals(loaded, count, label=name, **pruning.how(args)))
+    after = pruning.token_loss(*score)
+    save_checkpoint(pruning.pruned_state(path, loaded, heads), args.output)
+    total = len(pruning.heads_in(loaded.model))
     print(f"{args.output}: {path} without {count} of {total} heads, by {args.by}")
     print(f"pruned, weakest first: {', '.join(map(str, heads)) or 'none'}")
     print(f"loss on {args.subset}: {before:.3f} bits a token before, {after:.3f} after")

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from diverse_mha.analysis.ablation import run_model, sites_of
-from diverse_mha.analysis.checkpoints import Loaded, head_states, iterate_batches
+from diverse_mha.analysis.checkpoints import Loaded, head_states, iterate_batches, load
 from diverse_mha.analysis.collect import HeadsMeter, Selection
 from diverse_mha.analysis.importance import ABLATION, GRADIENT, measure_importance
 from diverse_mha.analysis.losses import sentence_losses
@@ -36,14 +36,34 @@ class Head(NamedTuple):
         return f"{self.component} {self.layer}.{self.head}"
 
 
-def check_prunable(loaded: Loaded) -> None:
-    """Refuse a model in which zero columns of the output projection do not remove a head."""
+def load_prunable(path: str, data: str, *, cpu: bool) -> Loaded:
+    """Load a model; refuse one whose heads zero columns of the output projection do not remove."""
+    loaded = load(path, data, cpu=cpu)
     for site in sites_of(loaded.model):
         if not isinstance(site.attention.out_proj, nn.Linear):
             raise UserError(
                 f"{loaded.path}: aggregates heads by {type(site.attention.out_proj).__name__} in "
                 f"{site.component} layer {site.number}; prune needs linear aggregation everywhere"
             )
+    return loaded
+
+
+def count_of(model: nn.Module, given: str, count: int | float, *, keep_one: bool) -> int:
+    """Return how many heads a number or a share of them is.
+
+    Args:
+        model: the model.
+        given: the option, for messages.
+        count: a number of heads (int), or a share of all (float).
+        keep_one: a head of every module must stay.
+    """
+    total = len(heads_in(model))
+    most = total - (len(sites_of(model)) if keep_one else 0)
+    count = round(count * total) if isinstance(count, float) else count
+    if count > most:
+        beside = " with --keep-one" if keep_one else ""
+        raise UserError(f"{given}: {count} of {total} heads; at most {most} can go{beside}")
+    return count
 
 
 def heads_in(model: nn.Module) -> list[Head]:
@@ -115,11 +135,6 @@ def how(args: argparse.Namespace) -> dict:
     }
 
 
-def most_removable(model: nn.Module, keep_one: bool) -> int:
-    """Return how many heads can be removed."""
-    return len(heads_in(model)) - (len(sites_of(model)) if keep_one else 0)
-
-
 def _rank(
     loaded: Loaded, left: list[Head], selection: Selection, by: str, seed: int, label: str
 ) -> tuple[dict[Head, float], dict[tuple[Head, Head], float]]:
@@ -162,8 +177,8 @@ def _next(
 
 
 @torch.no_grad()
-def token_loss(loaded: Loaded, subset: str, max_tokens: int, label: str = "") -> float:
-    """Return the loss over a split, in bits a token."""
+def token_loss(loaded: Loaded, subset: str, max_tokens: int, label: str) -> float:
+    """Return the loss over a split, in bits a token, with a progress bar of that label."""
     total = count = 0.0
     for sample in iterate_batches(loaded, subset, max_tokens=max_tokens, label=label):
         found = run_model(loaded.model, sample)

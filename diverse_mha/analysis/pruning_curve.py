@@ -11,17 +11,8 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import TYPE_CHECKING
 
-from diverse_mha.analysis.checkpoints import load
+from diverse_mha.analysis import pruning
 from diverse_mha.analysis.names import short_names
-from diverse_mha.analysis.pruning import (
-    check_prunable,
-    heads_in,
-    how,
-    most_removable,
-    pruned_state,
-    removals,
-    token_loss,
-)
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import write_files, write_text
 from diverse_mha.common.options import split_list
@@ -88,17 +79,20 @@ def run_curve(args: argparse.Namespace) -> int:
 
 
 def _scores(args: argparse.Namespace, path: str, name: str, shares: list[float]) -> list[float]:
-    loaded = load(path, args.data, cpu=args.cpu)
-    check_prunable(loaded)
-    total, most = len(heads_in(loaded.model)), most_removable(loaded.model, args.keep_one)
-    counts = [min(round(share * total), most) for share in shares]
-    going, gone, scores = removals(loaded, counts[-1], label=name, **how(args)), [], []
+    loaded = pruning.load_prunable(path, args.data, cpu=args.cpu)
+    counts = [
+        pruning.count_of(loaded.model, f"--curve {share:g}", share, keep_one=args.keep_one)
+        for share in shares
+    ]
+    going = pruning.removals(loaded, counts[-1], label=name, **pruning.how(args))
+    gone, scores = [], []
     for count in counts:
         gone += [next(going) for _ in range(count - len(gone))]
         if args.score == "nll":
-            scores.append(token_loss(loaded, args.score_subset, args.max_tokens))
+            label = f"{name} {args.score_subset}, {count} heads pruned"
+            scores.append(pruning.token_loss(loaded, args.score_subset, args.max_tokens, label))
         else:
-            scores.append(_bleu(args, pruned_state(path, loaded, gone)))
+            scores.append(_bleu(args, pruning.pruned_state(path, loaded, gone)))
     return scores
 
 

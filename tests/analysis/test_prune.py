@@ -1,10 +1,13 @@
 """``diverse-mha prune``: which heads go, what is written, and the curve."""
 
 import csv
+import json
 import re
+import shutil
 
 import pytest
 import torch
+from fairseq.data import Dictionary, indexed_dataset
 
 from diverse_mha.analysis.ablation import gated, run_model, sites_of
 from diverse_mha.analysis.checkpoints import iterate_batches, load
@@ -120,6 +123,33 @@ def test_the_curve_has_a_band_of_seeds(save, data, tmp_path, capsys):
 
 
 @pytest.mark.integration
+@pytest.mark.filterwarnings(r"ignore:\s*'\w+' is validated against ConfigStore")
+def test_the_curve_of_bleu_is_that_of_evaluate(checkpoint, data, tmp_path, capsys):
+    data = shutil.copytree(data, tmp_path / "corpus/bin")
+    words = Dictionary.load(str(data / "dict.tgt.txt"))
+    texts = indexed_dataset.make_dataset(str(data / "valid.src-tgt.tgt"), impl="mmap")
+    raw = "".join(f"{words.string(texts[i])}\n" for i in range(len(texts)))
+    for folder in ("raw", "tok"):
+        (tmp_path / "corpus" / folder).mkdir()
+        (tmp_path / "corpus" / folder / "valid.tgt").write_text(raw, encoding="utf-8")
+    words = ["--score", "bleu", "--score-subset", "valid", "--cpu"]
+    curve = ["prune", str(checkpoint), str(data), "--curve", "0,0.5", "--by", "random", *words]
+    assert run([*curve, "--output", str(tmp_path / "curve")]) == 0
+    with open(tmp_path / "curve/curve.csv", newline="") as file:
+        first, last = (float(row["bleu"]) for row in csv.DictReader(file))
+    assert (tmp_path / "curve/curve.png").stat().st_size > 0, "drawn after fairseq's log is back"
+    pruned = str(tmp_path / "pruned.pt")
+    assert run(["prune", str(checkpoint), str(data), "--share", "0.5", "--by", "random",
+                "--output", pruned, "--cpu"]) == 0  # fmt: skip
+    for path, expected in ((str(checkpoint), first), (pruned, last)):
+        result = tmp_path / "scores.json"
+        result.unlink(missing_ok=True)
+        options = ["--subset", "valid", "--output", str(result), "--cpu"]
+        assert run(["evaluate", path, str(data), *options]) == 0
+        assert json.loads(result.read_text())["sacrebleu"] == pytest.approx(expected)
+
+
+@pytest.mark.integration
 def test_what_cannot_be_pruned_is_refused(save, checkpoint, data, tmp_path):
     routing = save("routing", "transformer_routing", "--aggregation-encoder-layers", "2")
     for words, message in (
@@ -132,6 +162,10 @@ def test_what_cannot_be_pruned_is_refused(save, checkpoint, data, tmp_path):
         ((checkpoint, data, "--heads", 1, "--score", "nll"), "--score nll: needs --curve"),
         ((checkpoint, data, "--heads", 1, "--seed", 2), "--seed 2 has no effect with --by imp"),
         ((checkpoint, data, "--heads", 1, "--curve", "0,1"), "--heads 1: has no effect with"),
+        (
+            (checkpoint, data, "--curve", "0,0.9", "--keep-one"),
+            "--curve 0.9: 22 of 24 heads; at most 18 can go with --keep-one",
+        ),
     ):
         with pytest.raises(UserError, match=message):
             run(["prune", *map(str, words), "--output", str(tmp_path / "out.pt")])
