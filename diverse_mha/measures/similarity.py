@@ -5,10 +5,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from diverse_mha.measures.moments import Moments, resolution
+from diverse_mha.measures.moments import Moments
 
-KERNELS = ("linear", "rbf")
-WIDTH = 0.5  # of the median distance: the middle one of those Kornblith et al. 2019 try
 THRESHOLD = 0.99
 TOP_SHARE = 0.98  # of the coefficients' sum: get_cca_similarity of Raghu et al.'s published code
 FEWEST = 3  # positions: between two, centred, every two sets of responses are alike
@@ -40,8 +38,8 @@ class Svcca(NamedTuple):
         return float(self.coefficients[: int(short.sum()) + 1].mean())
 
 
-def cka(x: Tensor, y: Tensor, kernel: str = "linear", width: float = WIDTH) -> float:
-    """Centred kernel alignment of two sets of responses to the same positions.
+def cka(x: Tensor, y: Tensor) -> float:
+    """Linear centred kernel alignment of two sets of responses to the same positions.
 
     Kornblith et al. 2019; Yun et al. 2021, Eq. 3-4, with the square root that their text lost::
 
@@ -50,9 +48,6 @@ def cka(x: Tensor, y: Tensor, kernel: str = "linear", width: float = WIDTH) -> f
     Args:
         x: (N, d), one row a position; any floating-point dtype; computed in float64.
         y: (N, d'), the same positions.
-        kernel: ``"linear"``, which needs moments only, or ``"rbf"``, whose memory and time grow
-            with N^2.
-        width: of the RBF kernel, in units of the median distance of a side's positions.
 
     Returns:
         In [0, 1]; higher = more alike; 1: equal up to rotation, scale and shift; 0 if one side
@@ -60,16 +55,8 @@ def cka(x: Tensor, y: Tensor, kernel: str = "linear", width: float = WIDTH) -> f
 
     Raises:
         ValueError: if the shapes do not fit, there are fewer than three positions (of two CKA is
-            1 whatever the data), a value is not finite, the kernel is unknown, or the width is
-            not positive.
+            1 whatever the data), or a value is not finite.
     """
-    if kernel not in KERNELS:
-        raise ValueError(f"kernel {kernel!r}: choose from {KERNELS}")
-    if not width > 0:
-        raise ValueError(f"width {width}: must be positive")
-    if kernel == "rbf":
-        _check_sides("cka", x, y)
-        return float(alignment(*(centred_rbf(_near_one(side), width) for side in (x, y))))
     return float(cka_from_scatter(*_scatter_blocks("cka", x, y)))
 
 
@@ -122,35 +109,6 @@ def cka_from_scatter(xx: Tensor, xy: Tensor, yy: Tensor) -> Tensor:
     cross = xy.square().sum(dim=(-2, -1))
     own = torch.linalg.matrix_norm(xx) * torch.linalg.matrix_norm(yy)
     return torch.where(own > 0, cross / own.clamp_min(torch.finfo(own.dtype).tiny), 0.0).clamp(0, 1)
-
-
-def centred_rbf(x: Tensor, width: float = WIDTH) -> Tensor:
-    """Centred kernel matrix C K C of (N, d) responses: (N, N) float64; zero if nothing varies.
-
-    Kornblith et al. 2019, section 3: K_st = exp(-||x_s - x_t||^2 / (2 sigma^2)), sigma ``width``
-    times the median distance between two positions; where that is 0, between two that differ.
-    """
-    if not bool(x.isfinite().all()):
-        raise ValueError("a vector holds NaN or infinity; similarities would mean nothing")
-    least = resolution(x.dtype) * float(x.abs().max())  # as ``Moments``
-    x = x.detach().double()
-    distance = torch.cdist(x, x, compute_mode="donot_use_mm_for_euclid_dist")
-    others = ~torch.eye(x.size(0), dtype=torch.bool, device=x.device)
-    pairs = distance[others]
-    sigma = width * pairs.median()
-    if sigma <= least and bool((differ := pairs > least).any()):
-        sigma = width * pairs[differ].median()
-    if sigma <= least:
-        return torch.zeros_like(distance)
-    kernel = torch.exp(-0.5 * (distance / sigma).square())
-    kernel = kernel - kernel.mean(dim=0)
-    return kernel - kernel.mean(dim=1, keepdim=True)
-
-
-def alignment(k: Tensor, m: Tensor) -> Tensor:
-    """CKA of two centred kernel matrices; 0 if one is zero."""
-    own = torch.linalg.matrix_norm(k) * torch.linalg.matrix_norm(m)
-    return ((k * m).sum() / own).clamp(0, 1) if own > 0 else own
 
 
 def kept_directions(scatter: Tensor, threshold: float) -> Tensor:

@@ -6,6 +6,7 @@ work under ``fairseq-hydra-train``: fairseq's schema of a recipe comes in at the
 and covers whatever is listed before it, which is why no recipe builds on another one.
 """
 
+import difflib
 import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -104,8 +105,9 @@ def read(path: Path) -> DictConfig:
     import yaml
 
     if not path.is_file():
-        names = ", ".join(sorted(file.stem for file in path.parent.glob("*.yaml")))
-        raise UserError(f"{path}: no such file; {path.parent.name}/ has {names}")
+        names = sorted(file.stem for file in path.parent.glob("*.yaml"))
+        names = difflib.get_close_matches(path.stem, names, 3) or names
+        raise UserError(f"{path}: no such file; {path.parent.name}/ has {', '.join(names)}")
     try:
         found = OmegaConf.load(path)
     except UnicodeDecodeError as error:

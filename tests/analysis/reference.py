@@ -17,25 +17,6 @@ def cka(x, y):
     return hsic(k, m) / math.sqrt(hsic(k, k) * hsic(m, m))
 
 
-def cka_rbf(x, y, width=0.5):
-    """The same with K_st = exp(-||x_s - x_t||^2 / (2 sigma^2)), sigma = width * median."""
-    n = len(x)
-    centre = np.eye(n) - np.ones((n, n)) / n
-
-    def kernel(a):
-        distance = np.array([[np.linalg.norm(u - v) for v in a] for u in a])
-        others = np.sort(distance[~np.eye(n, dtype=bool)])
-        sigma = width * others[(len(others) - 1) // 2]  # the lower middle, as torch's median
-        return np.exp(-(distance**2) / (2 * sigma**2))
-
-    k, m = kernel(x), kernel(y)
-
-    def hsic(a, b):
-        return np.trace(a @ centre @ b @ centre)
-
-    return hsic(k, m) / math.sqrt(hsic(k, k) * hsic(m, m))
-
-
 def svcca(x, y, threshold=0.99):
     """SVD of each full matrix, directions covering the threshold, then CCA by QR."""
 

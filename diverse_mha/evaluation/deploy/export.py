@@ -17,6 +17,9 @@ FORMATS = {
     "transformers": "a folder for Hugging Face transformers (FSMT), with its tokenizer",
 }
 
+#: Formats that an option is for.
+_OPTIONS = {"data": ("ctranslate2", "transformers"), "quantization": ("ctranslate2",)}
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``diverse-mha export``."""
@@ -63,13 +66,11 @@ def run(args: argparse.Namespace) -> int:
     if output.resolve() == Path(args.checkpoint).resolve():
         raise UserError(f"OUT {output}: is the checkpoint itself; give another name")
     import_plugin(args.user_dir)
-    if args.format == "transformers" and args.quantization is not None:
-        raise UserError("--quantization has no effect with --format transformers; leave it out")
-    if args.format in ("ctranslate2", "transformers"):
-        return _convert(args, output)
-    for option in ("data", "quantization"):
-        if getattr(args, option) is not None:
+    for option, formats in _OPTIONS.items():
+        if getattr(args, option) is not None and args.format not in formats:
             raise UserError(f"--{option} has no effect with --format {args.format}; leave it out")
+    if args.format in _OPTIONS["data"]:
+        return _convert(args, output)
     check_file("OUT", output)
     from diverse_mha.evaluation.deploy.stock_form import stock_state
 
