@@ -17,10 +17,22 @@ VALUES = {
     },
     ("criterion", "disagreement_form"): {"printed": "paper"},
 }
+#: Classes of tasks, under whose names a checkpoint keeps what a resumed run needs of them.
+TASKS = {
+    "DiverseTranslationTask": "ExactTranslationTask",
+    "DiverseLanguageModelingTask": "ExactLanguageModelingTask",
+}
 
 
-def renew(options: Any) -> None:
-    """Give the options in a checkpoint (its ``cfg``) today's names, in place."""
+def renew(state: dict) -> None:
+    """Give a checkpoint's options and its tasks' state today's names, in place."""
+    kept = state.get("extra_state") or {}
+    for old in TASKS.keys() & kept.keys():
+        kept[TASKS[old]] = kept.pop(old)
+    _renew_options(state.get("cfg"))
+
+
+def _renew_options(options: Any) -> None:
     if not isinstance(options, Mapping):
         return
     for group, names in OPTIONS.items():

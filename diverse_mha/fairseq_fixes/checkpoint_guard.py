@@ -81,9 +81,9 @@ def install() -> None:
 @in_place_of(checkpoint_utils, "_upgrade_state_dict")
 def _checked(upgrade, state):
     path, given = _reading.get()
+    renew(state)
     for options in (state.get("args"), state.get("cfg")):
         if options is not None:
-            renew(options)
             check_options(path, options, given)
     return upgrade(state)
 

@@ -23,17 +23,18 @@ NEW = {
 def test_options_get_todays_names(structured):
     options = OmegaConf.create(OLD)
     OmegaConf.set_struct(options, structured)
-    renew(options)
-    assert options == NEW
-    renew(options)
-    assert options == NEW
+    state = {"cfg": options, "extra_state": {"DiverseTranslationTask": {"fp32_params": [1]}}}
+    for _ in range(2):
+        renew(state)
+        assert options == NEW, "once more changes nothing"
+    assert state["extra_state"] == {"ExactTranslationTask": {"fp32_params": [1]}}
 
 
 def test_a_namespace_within_and_missing_groups():
     options = {"model": Namespace(cascade="none"), "task": None}
-    renew(options)
+    renew({"cfg": options})
     assert vars(options["model"]) == {"logits": "none"}
-    renew(Namespace(task="translation"))
+    renew({"args": Namespace(task="translation"), "cfg": None, "extra_state": None})
 
 
 def test_the_published_runs_are_found_by_their_names():
