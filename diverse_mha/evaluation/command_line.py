@@ -60,6 +60,7 @@ def parse_with_fairseqs(
 ) -> argparse.Namespace:
     """Read a command line; what the parser does not know is fairseq's, and stands in ``extra``."""
     args, args.extra = parser.parse_known_args(words)
+    logging.getLogger("fairseq.data").setLevel(logging.WARNING)  # it names every file it reads
     if args.extra and os.path.isdir(args.extra[-1]) and not os.path.isdir(args.data):
         raise UserError(
             f"data_bin {args.data}: no folder, but {args.extra[-1]} is one; give fairseq's options "
