@@ -30,7 +30,7 @@ from experiments.runner import Runner
 from experiments.steps import Environment, usable
 from experiments.tune import Trainer, tune, tuned
 
-PAPER_GPUS = 8
+PAPER_GPUS = 8  # in a dry run at the scale of the papers, where there is none
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -58,15 +58,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--collect", action="store_true", help="train nothing; print what is finished"
     )
     what.add_argument("--dry-run", action="store_true", help="print the commands, run nothing")
-    where = parser.add_argument_group("where to run it")
+    where = parser.add_argument_group(
+        "where to run it", "Trainings take all GPUs that CUDA_VISIBLE_DEVICES names."
+    )
     where.add_argument(
         "--out", type=Path, metavar="FOLDER", help="runs and tables (runs/reproduce)"
     )
-    text = (
-        "GPUs to train on at most, 0 for the CPU (default: all, or those of CUDA_VISIBLE_DEVICES; "
-        f"with --dry-run at the paper's scale {PAPER_GPUS})"
-    )
-    add_number(where, "gpus", None, text, least=0)
     add_number(where, "jobs", None, "trainings at a time; they share the cores (default: 1)")
     where.add_argument(
         "--data", type=Path, metavar="FOLDER", help="prepared corpora (data; smoke: in --out)"
@@ -102,7 +99,7 @@ def run(args: argparse.Namespace) -> int:
     if args.dry_run and (args.collect or args.jobs is not None):
         other = "--collect" if args.collect else f"--jobs {args.jobs}"
         raise UserError(f"{other} has no effect with --dry-run; leave one of them out")
-    for name, value in {"jobs": args.jobs, "gpus": args.gpus, "from": args.local}.items():
+    for name, value in {"jobs": args.jobs, "from": args.local}.items():
         if args.collect and value is not None:
             raise UserError(f"--{name} {value} has no effect with --collect; leave one of them out")
     items = _items(args)
@@ -117,13 +114,11 @@ def run(args: argparse.Namespace) -> int:
     if args.tuned is not None:
         items = [tuned(items[0], choose_rows(items[0], args.rows), args.tuned, args.scale)]
     if args.dry_run:
-        gpus = {"smoke": 0, "paper": PAPER_GPUS}.get(args.scale, torch.cuda.device_count())
-        gpus = gpus if args.gpus is None else args.gpus
+        there = torch.cuda.device_count()
+        gpus = {"smoke": 0, "paper": there or PAPER_GPUS}.get(args.scale, there)
         return _dry_run(items, args.rows, choices, place, gpus)
     kind = Trainer if args.tune else Runner
-    runner = kind(
-        place, fork=args.scale == "smoke", gpus=args.gpus, jobs=args.jobs or 1, collect=args.collect
-    )
+    runner = kind(place, fork=args.scale == "smoke", jobs=args.jobs or 1, collect=args.collect)
     failed = 0
     try:
         for item in items:
@@ -194,8 +189,6 @@ def _place(args: argparse.Namespace) -> Environment:
     out = (args.out or Path("runs/reproduce")).absolute()  # where one stands, not in the clone
     check_folder("--out", out)
     data = out / "smoke" / "data" if args.scale == "smoke" else Path("data").absolute()
-    if args.gpus and args.scale == "smoke":
-        raise UserError(f"--gpus {args.gpus}: the smoke scale trains on the CPU; leave it out")
     if args.local is not None and not args.local.is_dir():
         raise UserError(f"--from {args.local}: no such folder")
     if args.local is not None and args.scale == "smoke":

@@ -167,7 +167,7 @@ def _tsne(curves: Sequence[Curve], runner: Runner) -> list[Plot]:
 
     selection = Selection(components=("encoder",), measures=("cka",))
     paths, data = [str(curve.checkpoint) for curve in curves], str(curves[0].data)
-    models, _ = open_models(paths, data, selection, cpu=runner.on_cpu)
+    models, _ = open_models(paths, data, selection, cpu=runner.fork)
     means = [
         (curve.label, analyze(loaded, selection, name=curve.label).head_means)
         for curve, loaded in zip(curves, models, strict=True)

@@ -44,15 +44,9 @@ class Runner:
 
     place: Environment
     fork: bool = False  # modules run in forks of this process, which saves their imports
-    gpus: int | None = None  # to use at most; None: all there are
     jobs: int = 1  # runs at a time; several share the cores evenly
     collect: bool = False  # train and measure nothing, and give the results that are there
     _heads: dict[Path, dict | None] = field(default_factory=dict, init=False)  # once read
-
-    @property
-    def on_cpu(self) -> bool:
-        """Whether GPUs are left alone."""
-        return self.fork or self.gpus == 0
 
     def run_all(self, runs: Sequence[Run]) -> dict[Run, dict]:
         """Carry out runs in order, each once, and print one line about each.
@@ -145,10 +139,7 @@ class Runner:
         return result
 
     def _gpus(self, run: Run) -> int:
-        if self.on_cpu:
-            return 0
-        there = torch.cuda.device_count()
-        return usable(run.batches, there if self.gpus is None else min(there, self.gpus))
+        return 0 if self.fork else usable(run.batches, torch.cuda.device_count())
 
     def _imitates_bfloat16(self, run: Run) -> bool:
         wanted = lookup(run.composed, "common.bf16") is True

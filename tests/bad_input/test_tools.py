@@ -69,7 +69,6 @@ ROWS = [
     # diverse-mha reproduce
     Row("reproduce-paper", "reproduce li2028 1 --scale smoke", "li2028", "li2018"),
     Row("reproduce-seeds", "reproduce li2018 1 --scale smoke --seeds 1,x", "--seeds 1,x", "give"),
-    Row("reproduce-gpus", "reproduce li2018 1 --scale smoke --gpus two", "--gpus", HELP),
     Row("reproduce-out", "reproduce li2018 1 --scale smoke --out file/x", "file", "another"),
     # learning curves
     Row("curve-missing", "learning-curve no.log", "no.log", "name a log file"),

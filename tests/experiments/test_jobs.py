@@ -130,18 +130,18 @@ def test_one_failure_leaves_the_others_and_finished_runs_are_not_run_again(
             (log.parent / "test.json").write_text(json.dumps({"perplexity": 12.5}))
 
     monkeypatch.setattr(Runner, "_execute", execute)
-    found = Runner(place, jobs=2, gpus=0).run_all(runs)
+    found = Runner(place, jobs=2).run_all(runs)
     assert set(found) == {runs[0], runs[2], runs[3]}
     said = capfd.readouterr().out.splitlines()
     assert len(said) == 4 and all(line.startswith("[") for line in said)
     assert f"[2/4] {runs[1].name}: FAILED: train ended with exit code 1: why" in said
     assert any(line.startswith(f"[3/4] {runs[2].name}: test perplexity 12.50") for line in said)
-    again = Runner(place, jobs=2, gpus=0).run_all(runs)
+    again = Runner(place, jobs=2).run_all(runs)
     assert again == found
     assert sum("(already done)" in line for line in capfd.readouterr().out.splitlines()) == 3
     damaged = runs[0].folder(place.out) / "result.json"
     damaged.write_text("{")
-    assert set(Runner(place, jobs=2, gpus=0).run_all(runs)) == {runs[2], runs[3]}
+    assert set(Runner(place, jobs=2).run_all(runs)) == {runs[2], runs[3]}
     assert f"{damaged}: not readable as JSON" in capfd.readouterr().out
     tries = {path.name: path.read_text().split() for path in started.iterdir()}
     assert tries == {run.name: ["x"] * (1 + 2 * (run == runs[1])) for run in runs}
