@@ -1,8 +1,6 @@
-"""Average the parameters of several checkpoints into one: ``diverse-mha average``.
+"""Averages the parameters of checkpoints: ``diverse-mha average``.
 
-Averaging the last checkpoints of a run steadies the score (Vaswani et al. 2017, section 6.1).
-The result is an ordinary fairseq checkpoint for generation, validation and fine-tuning; it carries
-no optimizer state, because an average of those means nothing.
+The result (Vaswani et al. 2017, section 6.1) is a fairseq checkpoint without optimizer state.
 """
 
 import argparse
@@ -26,13 +24,10 @@ _UPDATE = re.compile(r"checkpoint_(\d+)_(\d+)\.pt")
 
 
 def newest_checkpoints(folder: str | Path, count: int, by: str = "epoch") -> list[Path]:
-    """Name the last ``count`` checkpoints of a training run, oldest first.
+    """Return the last ``count`` checkpoints in a run's ``--save-dir``, oldest first.
 
-    Args:
-        folder: The run's ``--save-dir``.
-        count: How many, at least 1.
-        by: ``"epoch"`` for ``checkpoint<N>.pt``, which must be consecutive; ``"update"`` for
-            ``checkpoint_<epoch>_<updates>.pt``.
+    ``by`` is ``"epoch"`` for ``checkpoint<N>.pt``, which must be consecutive, or ``"update"`` for
+    ``checkpoint_<epoch>_<updates>.pt``.
     """
     if count < 1:
         raise UserError(f"--last {count}: must be at least 1")
@@ -76,11 +71,10 @@ def newest_checkpoints(folder: str | Path, count: int, by: str = "epoch") -> lis
 
 
 def average_checkpoints(paths: Sequence[str | Path]) -> dict:
-    """Average the parameters of checkpoints of one architecture, oldest first.
+    """Return the average of checkpoints of one architecture, oldest first.
 
-    Floating-point entries are summed in float64 and cast back to their own type; all else
-    (counters, flags) comes from the last checkpoint, as do configuration and training state, the
-    optimizer's left out. One running sum is held, however many checkpoints there are.
+    Floating-point entries are summed in float64 and cast back. All else comes from the last
+    checkpoint, without the optimizer's state.
     """
     sums: dict[str, torch.Tensor] = {}
     first: tuple[dict, dict] | None = None
@@ -145,7 +139,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _options(state: dict) -> dict:
-    """Return the options that say how a model computes and that no shape shows."""
+    """Return the options that change what a model computes but no shape."""
     return {
         name: value
         for name, value in settings(state, "model").items()

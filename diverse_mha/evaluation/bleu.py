@@ -1,4 +1,4 @@
-"""BLEU of the same translations as tokens and as plain text, and the files that hold it."""
+"""BLEU of tokens and of plain text, and the files that an evaluation writes."""
 
 import argparse
 import re
@@ -14,31 +14,27 @@ _COMPOUND = re.compile(r"(\S)-(\S)")
 
 
 def detokenise(lines: Sequence[str], language: str, tokeniser: str = "moses") -> list[str]:
-    """Turn tokenised lines into plain text with the rules of Moses, or none, escapes undone."""
+    """Return tokenised lines as plain text, by the rules of Moses or by none."""
     return [*map(make_detokeniser(language, tokeniser), lines)]
 
 
 def composed(lines: Sequence[str]) -> list[str]:
-    """Return lines in Unicode's NFC, in which the same text is the same to a score."""
+    """Return lines in Unicode's NFC, so that equal text has equal bytes."""
     return [normal_form(line, "NFC") for line in lines]
 
 
 def split_compounds(line: str) -> str:
-    """Split hyphenated words of a tokenised line into three tokens, the hyphen one of them.
-
-    The reported BLEU of Vaswani et al. 2017 is said to have been scored so, and papers on the same
-    data do it to be comparable with it (Zheng et al. 2021, appendix A.1). It adds easy matches.
-    """
+    """Split hyphenated words into three tokens, as Zheng et al. 2021 do (appendix A.1)."""
     return _COMPOUND.sub(r"\1 ##AT##-##AT## \2", line)
 
 
 def check_scorer(language: str, tokenize: str | None = None) -> None:
-    """Refuse a language, or a tokeniser, that sacreBLEU lacks the software for."""
+    """Raise an error if sacreBLEU cannot tokenise a language, or lacks a tokeniser's software."""
     from sacrebleu.metrics import BLEU
 
     try:
         BLEU(trg_lang=rules_for(language)) if tokenize is None else BLEU(tokenize=tokenize)
-    except OSError as error:  # of those whose model it downloads
+    except OSError as error:  # a failed download of a tokeniser's model
         raise UserError(
             f"sacreBLEU cannot fetch what tokenises {tokenize or language} ({error}); run it once "
             "with a network, or choose another tokeniser"
@@ -61,14 +57,10 @@ def bleu_scores(
     lowercase: bool = False,
     compound_split: bool = False,
 ) -> dict:
-    """Score the same translations both ways, with one reference for each.
+    """Return ``tokenised_bleu``, ``sacrebleu`` and, if asked for, ``compound_split_bleu``, in %.
 
-    The target language chooses sacreBLEU's tokeniser, which is another one for some languages;
-    "zh-CN" is "zh" there. Plain text is compared in NFC.
-
-    Returns:
-        ``tokenised_bleu``, ``sacrebleu`` and perhaps ``compound_split_bleu`` in percent, each
-        with its signature.
+    Each has its signature. The target language chooses sacreBLEU's tokeniser. Plain text is
+    compared in NFC.
     """
     from sacrebleu.metrics import BLEU
 
@@ -91,7 +83,7 @@ def bleu_scores(
 
 
 def decoding_settings(args: argparse.Namespace) -> dict:
-    """Return what a result says of the text that was translated, the search and the scoring."""
+    """Return the settings of data, search and scoring that a result records."""
     files = ("source", "reference", "raw_reference", "tok_reference")
     return {
         "data": str(args.data),
@@ -113,10 +105,9 @@ def report(
     translations: tuple[list[str], list[str]],
     references: tuple[list[str], list[str]],
 ) -> None:
-    """Score translations, write them and the scores to ``output`` and beside it, and print these.
+    """Score translations; write scores and translations, and print the scores.
 
-    ``args`` has the ``seconds`` that the translation took, ``what`` names the subset, or the file;
-    translations and references are as tokens and as plain text.
+    ``what`` names the subset or file. Translations and references are tokens, then plain text.
     """
     scores = bleu_scores(
         *translations,
@@ -146,7 +137,7 @@ def report(
 
 
 def write_results(output: Path, tokenised: list[str], plain: list[str], results: dict) -> None:
-    """Write translations and scores; the JSON comes last, so where it is, all is."""
+    """Write translations, then scores: where the JSON file exists, all files do."""
     link_target(output).unlink(missing_ok=True)
     stem = output.with_suffix("")
     for ending, lines in ((".hyp.tok", tokenised), (".hyp.detok", plain)):

@@ -1,4 +1,4 @@
-"""Checkpoints: read by torch's safe loader, opened as models, written whole."""
+"""Reads checkpoints with torch's safe loader, checks them and writes them whole."""
 
 import re
 import zipfile
@@ -22,19 +22,16 @@ SCORERS = (
     "evaluate-classifier classifiers"
 )
 _BOTH_SIDES = {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight"}
-#: What torch says of a parameter of another shape.
+#: torch's message for a parameter of another shape.
 _OTHER_SIZE = re.compile(r"size mismatch for (\S+): .*?torch.Size\((.*?)\).*?torch.Size\((.*?)\)")
 
 
 def load_checkpoint(path: str | Path, *, mmap: bool = False) -> dict:
-    """Read a fairseq checkpoint onto the CPU with torch's safe loader.
-
-    With ``mmap`` tensors are mapped instead of read, for a look at the rest of the file.
-    """
+    """Return a fairseq checkpoint on the CPU; with ``mmap`` tensors are mapped, not read."""
     path = Path(path)
     if not path.is_file():
         raise UserError(f"{path}: no such checkpoint; check the folder for those that exist")
-    mmap = mmap and zipfile.is_zipfile(path)  # torch's format before 1.6 was no zip file
+    mmap = mmap and zipfile.is_zipfile(path)  # not so before torch 1.6
     try:
         state = torch.load(path, map_location="cpu", weights_only=True, mmap=mmap)
     except LOADING_ERRORS as error:
@@ -50,10 +47,7 @@ def load_checkpoint(path: str | Path, *, mmap: bool = False) -> dict:
 
 
 def save_checkpoint(state: dict, output: str | Path) -> None:
-    """Write a checkpoint under a temporary name and move it into place once it is whole.
-
-    SIGTERM and SIGHUP remove what is under that name.
-    """
+    """Write a checkpoint whole or not at all."""
     output = Path(output)
     output.parent.mkdir(parents=True, exist_ok=True)
     with ended_in_order(), refusals_named(str(output)), whole_file(output) as file:
@@ -61,11 +55,8 @@ def save_checkpoint(state: dict, output: str | Path) -> None:
 
 
 def forget_training(state: dict) -> None:
-    """Take out of a checkpoint what belongs to its training but not to changed parameters."""
-    # fairseq reads both with .get, and with None starts a fresh optimizer.
-    state["last_optimizer_state"] = None
-    # What tasks keep is of the training: ours, under their names, the float32 weights of a run in
-    # half precision.
+    """Remove what does not fit changed parameters: optimizer, float32 copies, moving averages."""
+    state["last_optimizer_state"] = None  # fairseq then starts a fresh optimizer
     state["task_state"] = {}
     state["extra_state"] = {
         name: kept
@@ -76,22 +67,22 @@ def forget_training(state: dict) -> None:
 
 
 def settings(state: dict, group: str = "task") -> dict:
-    """Return the options of a group; before fairseq had groups, all that a checkpoint holds."""
+    """Return the options of a group; an old checkpoint without groups returns all its options."""
     if state.get("cfg") is not None:
         kept = state["cfg"].get(group) or {}
-        # fairseq's models without a dataclass, such as its LSTM, have their options so.
+        # Models without a dataclass, such as fairseq's LSTM, keep a Namespace.
         return dict(vars(kept) if isinstance(kept, Namespace) else kept)
     found = vars(state["args"]) if state.get("args") is not None else {}
     return {"_name": found.get(group)} | found
 
 
 def updates_of(state: dict) -> int | None:
-    """Return how many updates a checkpoint is of, if it says so."""
+    """Return the number of updates behind a checkpoint, None where it does not say."""
     return (state.get("optimizer_history") or [{}])[-1].get("num_updates")
 
 
 def check_task(checkpoint: str | Path, state: dict, wanted: str) -> dict:
-    """Return the settings of the task that a checkpoint was trained on."""
+    """Return the settings of a checkpoint's task; raises an error if its name lacks ``wanted``."""
     task = settings(state)
     if wanted not in str(task.get("_name")):
         raise UserError(
@@ -101,7 +92,7 @@ def check_task(checkpoint: str | Path, state: dict, wanted: str) -> dict:
 
 
 def check_translates(checkpoint: str) -> None:
-    """Refuse a checkpoint that is of no translation model, or without options."""
+    """Raise an error if a checkpoint is no translation model or has no options."""
     state = load_checkpoint(checkpoint, mmap=True)
     if not _BOTH_SIDES <= state["model"].keys():
         raise UserError(f"{checkpoint}: no translation model; {SCORERS}")
@@ -111,7 +102,7 @@ def check_translates(checkpoint: str) -> None:
 
 @contextmanager
 def fitting(checkpoint: str | Path, data: str | Path) -> Iterator[None]:
-    """Say in one line that a model and its data do not fit, when it is built and filled inside."""
+    """Turn errors of building and loading a model into one line: it does not fit the data."""
     try:
         with dictionaries_named(data):
             yield

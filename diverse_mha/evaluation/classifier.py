@@ -1,4 +1,4 @@
-"""Accuracy of a classifier on every split of its data: ``scripts/evaluate-classifier.sh``."""
+"""Scores a classifier on every split of its data: ``diverse-mha evaluate-classifier``."""
 
 import argparse
 import logging
@@ -50,7 +50,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def subsets_of(data: Path, wanted: str | None) -> list[str]:
-    """Name the splits to evaluate, of a comma list or all but train, test10 after test9."""
+    """Return the splits to evaluate (default: all but train), test10 after test9."""
     there = sorted((path.stem for path in (data / "label").glob("*.idx")), key=_natural)
     names = [name for name in there if name != "train"] if wanted is None else split_list(wanted)
     if not names:
@@ -67,12 +67,11 @@ def _natural(name: str) -> list:
 
 
 def load(checkpoint: str, data: Path, *, accuracy_by: str | None = None, cpu: bool = False):
-    """Load a classifier, at evaluation and on its device, and its task."""
+    """Return a classifier in evaluation mode, on its device, and its task."""
     if accuracy_by is not None and (not accuracy_by or "/" in accuracy_by):
         raise UserError(f"--accuracy-by {accuracy_by!r}: is no field's name; leave it out")
     diverse_mha.register()
-    state = load_checkpoint(checkpoint, mmap=True)  # its complaints are of one line
-    check_task(checkpoint, state, "sentence_classification")
+    check_task(checkpoint, load_checkpoint(checkpoint, mmap=True), "sentence_classification")
     overrides = {"data": str(data)}
     if accuracy_by is not None:
         overrides["accuracy_by"] = accuracy_by
@@ -88,7 +87,7 @@ def load(checkpoint: str, data: Path, *, accuracy_by: str | None = None, cpu: bo
 
 
 def load_split(model, task, subset: str) -> None:
-    """Load a split that can be scored into the task."""
+    """Load a split into the task; raises an error if a sentence is too long for the model."""
     task.load_dataset(subset)
     sizes, limit = task.dataset(subset).sizes, model.max_positions()
     longest = int(sizes.argmax())
@@ -101,12 +100,7 @@ def load_split(model, task, subset: str) -> None:
 
 @torch.no_grad()
 def predict(model, task, subset: str, batch_size: int) -> list[tuple[int, int, int | None]]:
-    """Classify a split that was loaded.
-
-    Returns:
-        For every example, in the order of the data, predicted class, right class and group
-        (None without groups).
-    """
+    """Return predicted class, right class and group (or None) of a loaded split's examples."""
     batches = task.get_batch_iterator(
         task.dataset(subset), max_sentences=batch_size
     ).next_epoch_itr(shuffle=False)
@@ -123,11 +117,10 @@ def predict(model, task, subset: str, batch_size: int) -> list[tuple[int, int, i
 
 
 def score(answers: Sequence[tuple[int, int, int | None]], groups: Sequence[str] = ()) -> dict:
-    """Count right answers; each is predicted class, right class and the number of its group.
+    """Return ``examples``, ``accuracy`` and ``majority`` (share of the most frequent class), in %.
 
-    Returns:
-        ``examples``, ``accuracy`` in percent, ``majority`` (percent of the most frequent right
-        class), and with names of groups ``groups``: examples and accuracy of each that occurs.
+    With names of groups it also returns ``groups``: the same of each group that occurs, without
+    the majority. ``answers`` are those of :func:`predict`.
     """
     right = [chosen == target for chosen, target, _ in answers]
     most = Counter(target for _, target, _ in answers).most_common(1)[0][1]

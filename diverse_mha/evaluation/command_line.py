@@ -1,4 +1,4 @@
-"""What the commands that score a checkpoint share: their options, and fairseq's own command."""
+"""Options of the commands that score a checkpoint, and fairseq's command behind them."""
 
 import argparse
 import logging
@@ -18,7 +18,7 @@ from diverse_mha.common.places import USER_DIR, check_file
 from diverse_mha.common.progress import shown
 from diverse_mha.evaluation.checkpoints import fitting
 
-#: Options of fairseq's that do not go on to it, and why.
+#: fairseq's options that are refused, and why.
 _REFUSED = {
     "--gen-subset": "is given by this script; use --subset",
     "--results-path": "is given by this script; use --output",
@@ -30,17 +30,17 @@ _REFUSED = {
     "--prefix-size": "puts words of the reference into what is scored; use fairseq-generate",
     "--skip-invalid-size-inputs-valid-test": "leaves out what is to be scored; leave it out",
 }
-#: Functions of fairseq's in which an error tells of a model and its data, not of options.
+#: fairseq's functions whose errors are about a model and its data, not about options.
 _BUILDING = {"setup_task", "load_model_ensemble", "load_model_ensemble_and_task"}
 
 
 def evaluation_parser(
     name: str, text: str, epilog: str, *, model: str, data: str, output: str
 ) -> OneLineParser:
-    """Build a parser that takes a checkpoint and its data, ``--output`` and ``--cpu``.
+    """Build a parser for a checkpoint, its data, ``--output`` and ``--cpu``.
 
-    ``model`` and ``data`` are the help of these two, ``output`` is what stands behind the
-    checkpoint's name in that of the result.
+    ``model`` and ``data`` are help texts. ``output`` follows the checkpoint's name in the default
+    name of the result.
     """
     parser = OneLineParser(prog=called(name), allow_abbrev=False, description=text, epilog=epilog)
     parser.add_argument("checkpoint", help=model)
@@ -58,9 +58,9 @@ def evaluation_parser(
 def parse_with_fairseqs(
     parser: OneLineParser, words: Sequence[str], refused: Mapping[str, str]
 ) -> argparse.Namespace:
-    """Read a command line; what the parser does not know is fairseq's, and stands in ``extra``."""
+    """Read a command line; ``extra`` gets the words that the parser does not know, for fairseq."""
     args, args.extra = parser.parse_known_args(words)
-    logging.getLogger("fairseq.data").setLevel(logging.WARNING)  # it names every file it reads
+    logging.getLogger("fairseq.data").setLevel(logging.WARNING)  # it logs every file
     if args.extra and os.path.isdir(args.extra[-1]) and not os.path.isdir(args.data):
         raise UserError(
             f"data_bin {args.data}: no folder, but {args.extra[-1]} is one; give fairseq's options "
@@ -80,11 +80,10 @@ def evaluation_output(
     default: str,
     settings: Mapping[str, Any],
 ) -> Path:
-    """Return ``--output``, given or by default.
+    """Return ``--output`` or its default, which must hold no result of other ``settings``.
 
-    By default it goes beside the first checkpoint, with the names of all (their folders too, where
-    names repeat) and ``default`` behind them. ``settings`` is what the result will say of how it
-    came about.
+    The default lies beside the first checkpoint. Its name has those of all checkpoints (with their
+    folders where names repeat), then ``default``.
     """
     stems = [Path(one).stem for one in checkpoints]
     if len(set(stems)) < len(stems):
@@ -108,7 +107,7 @@ def evaluation_output(
 
 
 def _alike(one: Any, other: Any) -> bool:
-    """Whether two settings are the same, or one path written in two ways."""
+    """Return True for equal settings, or two spellings of one path."""
     if isinstance(one, str) and isinstance(other, str):
         return os.path.abspath(one) == os.path.abspath(other)
     return one == other
@@ -120,10 +119,9 @@ def run_fairseq(
     args: argparse.Namespace,
     words: Sequence[str],
 ) -> Any:
-    """Run a command of fairseq's, by its module and parser, and return what its ``main`` does.
+    """Run one of fairseq's commands and return the result of its ``main``.
 
-    It gets ``words``, our options ``checkpoint``, ``data``, ``subset`` and ``cpu``, and those of
-    the user's that go on to fairseq, ``extra``.
+    It gets ``words`` and the checkpoint, data, subset, device and ``extra`` options of ``args``.
     """
     import torch
     from fairseq import options
@@ -135,7 +133,7 @@ def run_fairseq(
     if args.cpu or not torch.cuda.is_available():
         words.append("--cpu")
     diverse_mha.register()
-    # Importing fairseq made the root logger print; what matters is in the result.
+    # Importing fairseq made the root logger print.
     logging.getLogger().handlers.clear()
     parsed = options.parse_args_and_arch(one_line(parser, name), input_args=[*words, *args.extra])
     bars = SimpleNamespace(progress_bar=_Progress)
@@ -158,7 +156,7 @@ def run_fairseq(
 
 
 class _Progress:
-    """Stands in for fairseq's progress bar, which our commands' logging keeps silent."""
+    """Replaces fairseq's progress bar, which our log level hides."""
 
     def __init__(self, batches: Any, **_: Any):
         self._batches = batches

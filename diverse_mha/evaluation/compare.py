@@ -1,8 +1,4 @@
-"""``diverse-mha compare``: is one method better than another, over seeds and sentences?
-
-Methods have a run a seed each (``--baseline``, ``--system``), or a file of scores (``--scores``):
-:mod:`.comparison`.
-"""
+"""``diverse-mha compare``: is one method better than another, over seeds and sentences?"""
 
 import argparse
 import os
@@ -80,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _scored(args: argparse.Namespace) -> int:
-    """Compare systems by what another program scored, sentence by sentence."""
+    """Compare systems by another program's sentence scores."""
     for name in ("baseline", "system", "reference", "tokenize", "result"):
         if getattr(args, name) is not None:
             raise UserError(f"--{name}: does not go with --scores; leave it out")
@@ -115,7 +111,7 @@ def _methods(args: argparse.Namespace) -> int:
 
 
 def _report(args: argparse.Namespace, systems: Sequence[System]) -> int:
-    """Compare systems with the first of them; print and write what was found."""
+    """Compare systems with the first; print and write the result."""
     for ending in (".md", ".csv", ".tex") if args.output is not None else ():
         check_file("--output", args.output.with_suffix(ending))
     resamples, seed = args.resamples or RESAMPLES, args.seed or SEED
@@ -132,7 +128,7 @@ def _report(args: argparse.Namespace, systems: Sequence[System]) -> int:
 
 
 def _named_groups(groups: Sequence[Sequence[str]], option: str) -> list[tuple[str, list[Path]]]:
-    """Name the runs of each system; those of one name are told apart by their folder and file."""
+    """Return each system's name and runs; systems of one name get a longer one."""
     named = [_named_runs(words) for words in groups]
     names = [name or short for name, short, _, _ in named]
     for place, (name, _, long, _) in enumerate(named):
@@ -147,10 +143,9 @@ def _named_groups(groups: Sequence[Sequence[str]], option: str) -> list[tuple[st
 
 
 def _named_runs(words: Sequence[str]) -> tuple[str, str, str, list[Path]]:
-    """Read ``NAME=RUN,RUN RUN``: the name, or "" and two for it, the second longer; the runs.
+    """Read ``NAME=RUN,RUN RUN``: the given name or "", a short and a long default, and the runs.
 
-    A run is called after its folder: results and checkpoints have the same name in all. Of a file
-    and its folder, the one that names a seed gives the name.
+    The default is the name of the run's folder, or of the file or folder that names a seed.
     """
     name, separator, first = words[0].partition("=")
     if not separator or any(map(os.path.exists, (words[0], words[0].partition(",")[0]))):
@@ -164,7 +159,7 @@ def _named_runs(words: Sequence[str]) -> tuple[str, str, str, list[Path]]:
         raise UserError(f"{words[0]}: names no run; write NAME=RUN,RUN")
     path, folder = paths[0], paths[0].parent
     own = path if path.is_dir() or not folder.name else folder
-    # As reproduce names a run: the seed and what follows it tell its runs apart.
+    # ``reproduce`` puts the seed behind a run's name.
     run = next((place for place in (path, folder) if "seed" in place.name), own)
     short = re.split(r"[._-]?seed", run.name)[0] or str(run)
     return name, short, str(Path(folder.name, path.name)), paths

@@ -1,9 +1,8 @@
-"""Score a language model on a text with fairseq-eval-lm: ``scripts/evaluate-lm.sh``.
+"""Scores a language model with fairseq-eval-lm: ``diverse-mha evaluate-lm``.
 
-Perplexity is exp of the mean negative log-likelihood of a token, every word and every line end
-counted. With a context window of N, each block of text is read with the N tokens before it as
-context, and only its new tokens count (Baevski and Auli 2019, section 4.1), so that hardly any
-token is predicted from too little.
+Perplexity is exp of the mean negative log-likelihood of a token; line ends count. With a context
+window of N, each block starts with the last N tokens of the block before it, which are not scored
+(Baevski and Auli 2019, section 4.1).
 """
 
 import argparse
@@ -76,15 +75,15 @@ def count_tokens(data: Path, subset: str) -> int:
     if not (data / f"{subset}.idx").is_file():
         raise UserError(f"--subset {subset}: not in {data}; there: {splits_in(data)}")
     check_split(data, subset)
-    text = load_indexed_dataset(str(data / subset))  # of any of fairseq's formats
-    return int(text.sizes.sum())  # text must live on: the sizes are a view of its mapped file
+    text = load_indexed_dataset(str(data / subset))  # its sizes are a view of the mapped file
+    return int(text.sizes.sum())
 
 
 def score(args: argparse.Namespace, trained: Mapping) -> tuple[float, int]:
-    """Run fairseq-eval-lm in this process, on text cut up as for the task that was ``trained``.
+    """Run fairseq-eval-lm in this process, on blocks cut as in training (the ``trained`` task).
 
     Returns:
-        The loss in bits per token, and the number of tokens it is a mean of.
+        The loss in bits a token and the number of tokens.
     """
     from fairseq import options
     from fairseq_cli import eval_lm
@@ -94,14 +93,14 @@ def score(args: argparse.Namespace, trained: Mapping) -> tuple[float, int]:
     words += ["--max-tokens", str(max(4096, args.tokens_per_sample))]
     words += ["--softmax-batch", str(SOFTMAX_BATCH)]
     if trained.get("sample_break_mode"):
-        # In one word: what a checkpoint says must not become an option of its own.
+        # In one word, so that a checkpoint's value cannot become an option.
         words.append(f"--sample-break-mode={trained['sample_break_mode']}")
     if trained.get("add_bos_token"):
         words.append("--add-bos-token")
-    said = BufferingHandler(10**6)  # keeps so many messages
+    said = BufferingHandler(10**6)
     logger, level = eval_lm.logger, eval_lm.logger.level
     logger.addHandler(said)
-    logger.setLevel(logging.INFO)  # whatever LOGLEVEL says: the numbers are read from its lines
+    logger.setLevel(logging.INFO)  # the counts are read from its messages
     try:
         result = run_fairseq(eval_lm, options.get_eval_lm_parser(), args, words)
     finally:
@@ -109,7 +108,7 @@ def score(args: argparse.Namespace, trained: Mapping) -> tuple[float, int]:
         logger.removeHandler(said)
     lines = "\n".join(record.getMessage() for record in said.buffer)
     count = int(_EVALUATED.findall(lines)[-1].replace(",", ""))
-    if trained.get("add_bos_token"):  # counted is the first token of each block, without a score
+    if trained.get("add_bos_token"):  # fairseq counts the first token of a block unscored
         count -= int(_EXAMPLES.findall(lines)[-1].replace(",", ""))
     return float(result["loss"]), count
 
@@ -147,7 +146,7 @@ def main(words: Sequence[str]) -> int:
     start = time.monotonic()
     loss, evaluated = score(args, trained)
     seconds = time.monotonic() - start
-    if not loss < 1024:  # 2**loss would be no number; also where loss is NaN
+    if not loss < 1024:  # also true of NaN; 2**loss would overflow
         raise UserError(
             f"{checkpoint}: its loss is {loss:g} bits a token, so there is no perplexity; take one "
             "from before its training diverged"

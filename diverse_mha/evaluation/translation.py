@@ -1,9 +1,7 @@
-"""Translate a test set with beam search and score it: ``scripts/evaluate.sh``.
+"""Translates a test set with beam search and scores it: ``diverse-mha evaluate``.
 
-Two scores, because they answer two questions. *Tokenised BLEU* compares tokens with tokens, as
-the papers do; it can be compared with their tables, when the tokeniser is theirs. *sacreBLEU*
-(Post 2018) compares plain text with the untouched reference; it can be compared with anybody's,
-and its signature says how it was made.
+Tokenised BLEU is the papers' score. sacreBLEU (Post 2018) scores plain text against the untouched
+reference, and its signature says how.
 """
 
 import argparse
@@ -119,7 +117,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def trained_on(checkpoint: str) -> tuple[str | None, str | None]:
-    """Return the source and the target language of a checkpoint's training, if it says so."""
+    """Return the source and target language of a checkpoint's training, None where unknown."""
     task = settings(load_checkpoint(checkpoint, mmap=True))
     return task.get("source_lang"), task.get("target_lang")
 
@@ -127,9 +125,9 @@ def trained_on(checkpoint: str) -> tuple[str | None, str | None]:
 def language_pair(
     data: Path, subset: str, target: str | None, trained: tuple[str | None, str | None]
 ) -> tuple[str, str]:
-    """Find the languages, as the names of the binarised files order them.
+    """Return the data's languages in the order of its file names.
 
-    Of several pairs it is the one that the checkpoint was ``trained`` on, in either direction.
+    Of several pairs it takes the one the checkpoint was ``trained`` on, in either direction.
     """
     check_data_folder(data)
     found: dict[str, dict] = {}
@@ -157,10 +155,10 @@ def language_pair(
 def direction(
     pair: tuple[str, str], target: str | None, trained: tuple[str | None, str | None]
 ) -> tuple[str, str]:
-    """Return the source and the target language of a translation, of the data's ``pair``.
+    """Return the source and target language of the translation.
 
-    Without ``target`` it is into the language that the checkpoint was ``trained`` to translate
-    into; where it was trained on others, or does not say, into the second of the data.
+    The default target is that of the checkpoint's training, or the data's second language if the
+    checkpoint was trained on another pair.
     """
     into = trained[1] if set(trained) == set(pair) else None
     if into and target not in (None, into):
@@ -174,11 +172,7 @@ def direction(
 
 
 def subwords_of(dictionary: Path) -> str | None:
-    """Tell from a fairseq dictionary which subwords its words are split into.
-
-    Returns:
-        A value for ``--post-process`` of fairseq-generate, or None for whole words.
-    """
+    """Return ``--post-process`` for the subwords of a fairseq dictionary; None for whole words."""
     if not dictionary.is_file():
         raise UserError(f"{dictionary}: no such dictionary; check --target-lang")
     words = [line.rpartition(" ")[0] for line in read_lines(dictionary)]
@@ -191,7 +185,7 @@ def subwords_of(dictionary: Path) -> str | None:
 
 
 def read_hypotheses(generated: Path, count: int) -> list[str]:
-    """Take the translations out of what fairseq-generate wrote, in the order of the corpus."""
+    """Return the best translations in fairseq-generate's output, in the order of the corpus."""
     hypotheses = {}
     for line in read_lines(generated):
         match = _HYPOTHESIS.fullmatch(line)
@@ -203,7 +197,7 @@ def read_hypotheses(generated: Path, count: int) -> list[str]:
 
 
 def check_count(found: int, what: str, lines: int) -> None:
-    """Refuse references of another length than what they are for."""
+    """Raise an error if there is not one reference line for each translation."""
     if found != lines:
         raise UserError(
             f"{found} {what} for {lines} reference lines: the reference does not belong to this "
@@ -212,7 +206,7 @@ def check_count(found: int, what: str, lines: int) -> None:
 
 
 def generate(args: argparse.Namespace, folder: str) -> Path:
-    """Run fairseq-generate in this process; its output is a file in ``folder``."""
+    """Run fairseq-generate in this process and return its output file in ``folder``."""
     from fairseq import options
     from fairseq_cli import generate as fairseq_generate
 
@@ -225,7 +219,7 @@ def generate(args: argparse.Namespace, folder: str) -> Path:
 
 
 def evaluate_text(args: argparse.Namespace) -> int:
-    """Translate ``--source`` as ``diverse-mha translate`` does, and score it."""
+    """Translate ``--source`` as ``diverse-mha translate`` does and score it."""
     for name in ("subset", "target_lang", "raw_reference", "tok_reference", "moses_language"):
         if getattr(args, name) is not None:
             raise UserError(f"{flag(name)} {getattr(args, name)}: has no effect with --source")
@@ -289,12 +283,12 @@ def main(words: Sequence[str]) -> int:
     asked = decoding_settings(args) | {"target_lang": language}
     output = evaluation_output(args, checkpoints, args.subset, asked)
     check_split(data, args.subset)
-    # Before the translating, which may take hours.
+    # Checked now, since translating may take hours.
     text = load_indexed_dataset(str(data / f"{args.subset}.{'-'.join(pair)}.{pair[1]}"))
     check_count(len(text), "sentences", len(tok))
 
     start = time.monotonic()
-    # Elsewhere, so that what an interruption leaves is never mistaken for a result.
+    # In a temporary folder, so that an interruption leaves no partial result.
     with ended_in_order(), tempfile.TemporaryDirectory(prefix="evaluate-") as folder:
         generated = generate(args, folder)
         tokenised = read_hypotheses(generated, len(tok))

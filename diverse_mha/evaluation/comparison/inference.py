@@ -1,4 +1,4 @@
-"""Intervals and p-values of differences over seeds, by Student's t; Holm's correction."""
+"""Intervals and p-values of differences over seeds (Student's t), and Holm's correction."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -16,16 +16,16 @@ class Difference:
     """A difference of means, system less baseline."""
 
     value: float
-    interval: tuple[float, float] | None = None  # of 95 %; None: nothing is known of its spread
-    p: float | None = None  # two-sided, of no difference; None likewise
+    interval: tuple[float, float] | None = None  # 95 %; None: the spread is unknown
+    p: float | None = None  # two-sided; None likewise
     standard_error: float | None = None
-    degrees: float | None = None  # of freedom, of t of interval and p; None: infinite, or none
-    over_seeds: bool = False  # seeds are taken into account; if not, it is about these models only
-    by_seed: bool = False  # models of the same seed were compared (:func:`by_rows_and_seeds`)
+    degrees: float | None = None  # degrees of freedom of t; None: infinite or no interval
+    over_seeds: bool = False  # False: about these models only
+    by_seed: bool = False  # models of one seed were compared (:func:`by_rows_and_seeds`)
 
     @property
     def detectable(self) -> float | None:
-        """True difference that the uncorrected test finds with 80 % power; None without error."""
+        """True difference that the uncorrected test finds with 80 % power."""
         from scipy.optimize import brentq
         from scipy.stats import nct, norm, t
 
@@ -39,11 +39,10 @@ class Difference:
 
 
 def by_t(value: float, error: float, degrees: float, *, over_seeds: bool) -> Difference:
-    """Give a difference its interval, value ± t error, and its p-value.
+    """Return a difference with its interval, value ± t error, and its p-value.
 
-    ``error`` is its standard error, which ``over_seeds`` says holds the spread over seeds;
-    infinite ``degrees`` of freedom mean the normal distribution. It has neither where it is not 0
-    and its error is, which is not certainty but too few numbers, or too coarse ones.
+    ``error`` is the standard error; infinite ``degrees`` of freedom mean the normal distribution.
+    An error of 0 beside another value means too few or too coarse scores: no interval.
     """
     from scipy.stats import t
 
@@ -56,10 +55,10 @@ def by_t(value: float, error: float, degrees: float, *, over_seeds: bool) -> Dif
 
 
 def rate(differences: np.ndarray, counts: np.ndarray) -> Difference:
-    """Compare two models by their mean over units, such as tokens, that come in sentences.
+    """Return the mean difference a unit (a token, say): sum d / sum n over sentences.
 
-    sum d / sum n of the sentences' differences d, of n units each, with the standard error of a
-    ratio over sentences (Cochran 1977, section 2.11) and Student's t.
+    d is a sentence's difference and n its units. Standard error of a ratio (Cochran 1977, section
+    2.11) and Student's t.
     """
     sentences, total = len(counts), float(counts.sum())
     value = float(differences.sum()) / total
@@ -71,19 +70,18 @@ def rate(differences: np.ndarray, counts: np.ndarray) -> Difference:
 
 
 def satterthwaite(total: float, parts: Sequence[tuple[float, int]]) -> float:
-    """Degrees of freedom of a variance made of estimated parts and others that are known well.
+    """Return total^2 / sum of part^2 / degrees, degrees of freedom (Satterthwaite 1946).
 
-    total^2 / sum of part^2 / degrees (Satterthwaite 1946), the degrees being those of each part;
-    infinity where no part counts.
+    ``parts`` are the estimated parts of the variance ``total`` and their degrees.
     """
     spread = sum(part**2 / degrees for part, degrees in parts)
     return total**2 / spread if spread else math.inf
 
 
 def welch(baseline: Sequence[float], system: Sequence[float], step: float = 0.0) -> Difference:
-    """Compare means over seeds (Welch 1947); without an interval under two seeds on a side.
+    """Compare means over seeds (Welch 1947); no interval with one seed on a side.
 
-    Scores that were rounded to multiples of ``step`` have at least the variance of rounding.
+    Scores rounded to multiples of ``step`` have at least the variance of rounding.
     """
     value = mean(system) - mean(baseline)
     if min(len(baseline), len(system)) < 2:
@@ -98,20 +96,18 @@ def welch(baseline: Sequence[float], system: Sequence[float], step: float = 0.0)
 def by_rows_and_seeds(
     scores: Sequence[Mapping[int, float]], step: float = 0.0
 ) -> list[Difference | None]:
-    """Compare rows with the first one over seeds, by an analysis of variance.
+    """Compare rows with the first one seed by seed, by an analysis of variance.
 
-    score = row + seed + noise by least squares, and the variance of the noise is that of all
-    residuals: with few seeds a row's own would have hardly a degree of freedom. So the rows are
-    taken to be about equally noisy. Of two rows this is Student's paired t over their seeds.
+    score = row + seed + noise by least squares; all rows share one variance of the noise. With two
+    rows it is Student's paired t.
 
     Args:
-        scores: By row, its score by seed. Rows may lack seeds that others have.
-        step: What scores were rounded to multiples of. The noise is at least that of rounding,
-            step^2 / 12: rounded scores may happen to differ alike.
+        scores: each row's score by seed; seeds may be missing.
+        step: scores were rounded to its multiples; the noise is at least step^2 / 12.
 
     Returns:
-        The difference of every row but the first: without interval where it or the first has one
-        seed or no noise is left, None where no seed links the two, directly or over other rows.
+        The differences of all rows but the first. No interval with one seed; None where no seed
+        links a row to the first, directly or through other rows.
     """
     seeds = sorted({seed for row in scores for seed in row})
     cells = [
@@ -125,7 +121,7 @@ def by_rows_and_seeds(
     effects = inverse @ values
     degrees = len(cells) - np.linalg.matrix_rank(design)
     rest = np.square(values - design @ effects).sum()
-    # Scores are of the order of 1 to 1,000: what is smaller than this is rounding, not noise.
+    # Scores lie between 1 and 1,000, so smaller residuals are rounding.
     noise = max(round(float(rest) / int(degrees), 20), step**2 / 12) if degrees else None
     found: list[Difference | None] = []
     for place in range(1, len(scores)):
@@ -144,9 +140,9 @@ def by_rows_and_seeds(
 
 
 def holm(values: Sequence[float | None]) -> list[float | None]:
-    """Correct p-values for their number (Holm 1979); None stays None and does not count.
+    """Correct p-values for their number (Holm 1979); None does not count.
 
-    The k-th smallest of n becomes the largest of (n - j + 1) p_j over j up to k, at most 1.
+    The k-th smallest of n becomes the largest (n - j + 1) p_j for j up to k, at most 1.
     """
     order = sorted((p, place) for place, p in enumerate(values) if p is not None)
     corrected: list[float | None] = [None] * len(values)

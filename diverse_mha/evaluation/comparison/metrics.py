@@ -1,9 +1,7 @@
-"""BLEU and chrF of many sums of sentence statistics at once.
+"""BLEU and chrF of many resampled test sets at once, from sums of sentence statistics.
 
-sacreBLEU counts n-grams sentence by sentence, and a corpus score depends on their sums alone. So
-the score of a resampled test set needs no text: the counts are added up as often as each sentence
-was drawn. The formulas are sacreBLEU's (``nrefs:1``, ``smooth:exp`` and ``nc:6|nw:0``), on arrays:
-its own functions take one set at a time, and some 35 times as long.
+A corpus score depends on sums of sacreBLEU's sentence counts alone. The formulas are sacreBLEU's
+(``nrefs:1``, ``smooth:exp`` and ``nc:6|nw:0``) on arrays.
 """
 
 from collections.abc import Callable, Sequence
@@ -66,23 +64,19 @@ def chrf(sums: np.ndarray) -> np.ndarray:
 
 
 def average(sums: np.ndarray) -> np.ndarray:
-    """Return the mean of sentence scores from sums (..., 2): of the scores, and their number."""
+    """Return the mean of sentence scores; sums (..., 2) are of the scores and their number."""
     return sums[..., 0] / sums[..., 1]
 
 
-METRICS: dict[str, Metric] = {"BLEU": bleu, "chrF": chrf}  # of a translation
-SCORE = "score"  # the name of what other programs scored, sentence by sentence
-RESAMPLED = METRICS | {SCORE: average}  # what has statistics of sentences
+METRICS: dict[str, Metric] = {"BLEU": bleu, "chrF": chrf}
+SCORE = "score"  # another program's
+RESAMPLED = METRICS | {SCORE: average}
 
 
 def sentence_statistics(
     hypotheses: Sequence[str], reference: Sequence[str], *, tokenize: str, lowercase: bool
 ) -> dict[str, np.ndarray]:
-    """Count n-grams with sacreBLEU, BLEU's with that tokeniser.
-
-    Returns:
-        By metric, (sentences, K) whole numbers in float64.
-    """
+    """Return sacreBLEU's counts by metric: (sentences, K) whole numbers in float64."""
     from sacrebleu.metrics import BLEU, CHRF
 
     counters = {

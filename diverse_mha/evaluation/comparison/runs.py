@@ -1,4 +1,4 @@
-"""What a run scored: read from what the evaluations of this package leave in its folder."""
+"""Reads the scores of a run from the files of its evaluation."""
 
 import math
 import re
@@ -16,9 +16,9 @@ from diverse_mha.evaluation.comparison.metrics import METRICS, SCORE, sentence_s
 
 _SEED = re.compile(r"seed[=_-]?(\d+)")
 _SIGNATURE = re.compile(r"(\w+):([^|]*)")
-#: Tokenisers that a signature names with the version of MeCab behind them.
+#: Tokenisers that a signature names with MeCab's version.
 _MECAB = re.compile(r"(ja-mecab|ko-mecab)-.*")
-#: What tells one perplexity's text, and how it was cut up, from another's.
+#: What identifies the text of a perplexity and its blocks.
 _TEXT_SCORED = (
     "subset",
     "tokens",
@@ -34,13 +34,13 @@ Found = tuple[dict[str, float], dict[str, np.ndarray], object]  # scores, statis
 class Scored:
     """One model and its test score."""
 
-    path: str  # of the run, as it was named
-    seed: int | None  # of its training, if that is known
+    path: str  # as the user named the run
+    seed: int | None  # random seed of its training; None if unknown
     scores: dict[str, float]  # by measure, such as ``BLEU``, on the test set
-    #: By metric, (sentences, K) counts of a translation; empty for other models.
+    #: A translation's counts by metric, (sentences, K).
     statistics: dict[str, np.ndarray] = field(default_factory=dict, compare=False)
-    test: object = None  # what tells one test set from another
-    decoding: str = ""  # the search and what made plain text of it; "" if not known
+    test: object = None  # identifies the test set
+    decoding: str = ""  # search and detokenisation; "" if unknown
 
 
 def read_run(
@@ -53,12 +53,11 @@ def read_run(
     """Read one run.
 
     Args:
-        path: A folder that ``diverse-mha reproduce`` or an evaluation script wrote to; a checkpoint
-            that was evaluated; the JSON file of an evaluation; or a file of translations, a line
-            each, plain text.
-        reference: The reference; default: that of the evaluation, or of the data it names.
-        tokenize: sacreBLEU's tokeniser; default: that of the evaluation, or 13a.
-        result: What the name of the result must hold, if a folder has several.
+        path: an evaluated checkpoint, a folder with a result, a result's JSON file, or plain-text
+            translations.
+        reference: default: the evaluation's.
+        tokenize: sacreBLEU's tokeniser; default: the evaluation's, or 13a.
+        result: part of the result's name, if a folder has several.
     """
     if not path.is_dir() and not path.is_file():
         raise UserError(f"{path}: no such run; name a folder, or the file of an evaluation")
@@ -81,7 +80,7 @@ def read_run(
 
 
 def read_scores(path: Path) -> Scored:
-    """Read what another program scored: a number a line, one for each sentence of the test set."""
+    """Read another program's scores: a number a line, one for each sentence."""
     values = []
     for number, line in enumerate(read_lines(path), 1):
         try:
@@ -103,10 +102,9 @@ def read_scores(path: Path) -> Scored:
 def scores_of(
     file: Path, result: dict, reference: Path | None = None, tokenize: str | None = None
 ) -> Found:
-    """Take scores, statistics and test, as :class:`Scored` has them, out of an evaluation's result.
+    """Return a result's scores, statistics and test, as in :class:`Scored`.
 
-    The file is not read again; beside it lie the translations, if any. For the rest see
-    :func:`read_run`.
+    ``result`` is the content of ``file``, beside which translations lie.
     """
     try:
         if "sacrebleu" in result:

@@ -1,4 +1,4 @@
-"""Methods beside a baseline: every measure's mean, difference, interval and corrected p-value."""
+"""Compares methods with a baseline: means, differences, intervals and corrected p-values."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,10 +26,10 @@ SEED = 12345
 class Measured:
     """One measure of one method."""
 
-    values: tuple[float, ...]  # by run, in their order
-    difference: Difference | None = None  # to the baseline; None for the baseline itself
-    holm: float | None = None  # its p-value, corrected for the number of methods
-    over_seeds: Difference | None = None  # beside it: by seed, sentences not resampled
+    values: tuple[float, ...]  # a value a run
+    difference: Difference | None = None  # from the baseline; None for the baseline itself
+    holm: float | None = None  # its p-value after Holm's correction
+    over_seeds: Difference | None = None  # by seed, without resampled sentences
     over_seeds_holm: float | None = None
 
     @property
@@ -60,16 +60,18 @@ def compare_systems(
     steps: Mapping[str, float] | None = None,
     own: Collection[str] = (),
 ) -> list[System]:
-    """Compare methods with a baseline, the first of them.
+    """Compare methods with the first of them and return them with their measures.
 
-    Translations over sentences and seeds, all methods on the same resampled sentences. They,
-    and all other scores, over seeds: seed by seed with the noise of all methods, or by Welch's t
-    where seeds are not known or not shared. Holm's correction is over the methods, measure by
-    measure.
+    Measures with sentence statistics are compared over shared resamples and seeds. All measures
+    are compared seed by seed, with the noise of all methods, or by Welch's t where seeds are
+    unknown or not shared. Holm's correction is over the methods, for each measure.
 
-    The methods are returned with their measures. ``steps`` has by measure what its scores were
-    rounded to multiples of, if they were. In the measures of ``own`` each method has a noise of its
-    own, by Welch's t; the comparison seed by seed stands beside it.
+    Args:
+        systems: the methods, the baseline first.
+        resamples: draws of the bootstrap.
+        seed: random seed of the bootstrap.
+        steps: by measure, scores were rounded to multiples of this.
+        own: measures with Welch's t, by each method's own noise, beside the comparison by seed.
     """
     _check_alike(systems)
     measures: list[dict[str, Measured]] = [{} for _ in systems]
@@ -93,7 +95,7 @@ def compare_systems(
 
 
 def _check_alike(systems: Sequence[System]) -> None:
-    """Refuse runs that cannot be compared."""
+    """Raise an error if runs cannot be compared."""
     seen = {}
     first = systems[0].runs[0]
     for system in systems:
@@ -106,7 +108,7 @@ def _check_alike(systems: Sequence[System]) -> None:
             if run.scores.keys() != first.scores.keys():
                 ours, theirs = ("/".join(one.scores) for one in (run, first))
                 raise UserError(f"{run.path}: has {ours}, but {first.path} has {theirs}")
-            # What an older result does not say is not compared.
+            # None: an older result does not say.
             pairs = zip(run.test, first.test, strict=False)
             other_test = any(one != other for one, other in pairs if None not in (one, other))
             if other_test or len(run.test) != len(first.test):
@@ -117,7 +119,7 @@ def _check_alike(systems: Sequence[System]) -> None:
 
 
 def _over_seeds(name: str, systems: Sequence[System], step: float) -> list[Difference] | None:
-    """Compare seed by seed; None unless every run's seed is known and links it to the baseline."""
+    """Compare seed by seed; None unless every seed is known and links to the baseline."""
     rows = [{run.seed: run.scores[name] for run in one.runs} for one in systems]
     if any(None in row or len(row) < len(one.runs) for row, one in zip(rows, systems, strict=True)):
         return None

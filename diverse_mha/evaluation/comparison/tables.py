@@ -1,4 +1,4 @@
-"""A comparison laid out: numbers, intervals, and what a reader must know of them."""
+"""Lays out a comparison as a table with notes."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -22,7 +22,7 @@ WELCH = (
     "Difference in {measures} to the first row with its 95 % interval and p: Welch's t over "
     "seeds. No interval with one seed."
 )
-FEWEST = 30  # sentences, below which resampling says too little of how others would score
+FEWEST = 30  # sentences, below which the bootstrap is not reliable
 FEW = "Only {count} sentence(s): intervals and p-values of so few are not reliable."
 POWER = (
     "80 % power: the true difference that the row's own test, not corrected, finds four times in "
@@ -45,10 +45,10 @@ def lay_out(
     power: bool = False,
     more: Sequence[str] = (),
 ) -> Layout:
-    """Lay out what ``compare_systems`` found.
+    """Lay out the result of ``compare_systems``.
 
-    Measures that are not in ``tested``, if that is not None, get a mean but no interval. With
-    ``power`` each row says what difference it could find; ``more`` are notes to add.
+    Measures that are not in ``tested`` get a mean but no interval (None: all are tested). With
+    ``power`` each row has the difference that it could find. ``more`` are further notes.
     """
     measures = list(systems[0].measures)
     tested = measures if tested is None else [name for name in tested if name in measures]
@@ -77,18 +77,18 @@ def lay_out(
 
 
 def _digits(name: str) -> int:
-    """Digits behind the point; scores of other programs may lie between 0 and 1."""
+    """Return the number of decimals; another program's scores may lie between 0 and 1."""
     return 4 if name == SCORE else 3 if name.endswith("nll") else 2
 
 
 def _both(name: str, systems: Sequence[System]) -> bool:
-    """Tell whether a measure has a difference by seed beside the bootstrap's, with an interval."""
+    """Return True if a measure has an interval by seed beside the bootstrap's."""
     others = (one.measures[name].over_seeds for one in systems)
     return any(found is not None and found.interval is not None for found in others)
 
 
 def _notes(systems: Sequence[System], resamples: int, measures: Sequence[str]) -> tuple[str, ...]:
-    """Say how the differences in some measures were found."""
+    """Return notes on how the differences were computed."""
     first = {name: [one.measures[name].difference for one in systems[1:]] for name in measures}
     resampled = RESAMPLED.keys() & first.keys()
     by_seed = [name for name in measures if _both(name, systems) or first[name][0].by_seed]
@@ -102,7 +102,7 @@ def _notes(systems: Sequence[System], resamples: int, measures: Sequence[str]) -
     said += [LOWER] if "perplexity" in measures else []
     counts = [len(x) for one in systems for run in one.runs for x in run.statistics.values()]
     said += [FEW.format(count=counts[0])] if counts and counts[0] < FEWEST else []
-    ways = {}  # of decoding, and whose
+    ways = {}  # systems by their way of decoding
     for name, run in ((one.name, run) for one in systems for run in one.runs if run.decoding):
         ways.setdefault(run.decoding, []).append(name)
     if len(ways) > 1:
@@ -129,7 +129,7 @@ def interval(found: Difference | None, digits: int = 2) -> str:
 
 
 def p_value(p: float | None) -> str:
-    """Write a p-value with three digits behind the point."""
+    """Write a p-value with three decimals."""
     if p is None:
         return ""
     return "<0.001" if p < 0.001 else f"{p:.3f}"
