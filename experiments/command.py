@@ -91,7 +91,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Carry out ``diverse-mha reproduce``; the exit code is 1 if a row failed."""
+    """Carry out ``diverse-mha reproduce``; returns 1 if a row failed."""
     import_plugin(args.user_dir)
     if args.list:
         print(listing())
@@ -202,7 +202,7 @@ def _place(args: argparse.Namespace) -> Environment:
 
 
 def _file_name(item: Item, args: argparse.Namespace) -> str:
-    """Name the files of a table: what is not all of it as it is meant has files of its own."""
+    """Return the name of a table's files, which says what was changed or left out."""
     name = f"{item.paper}-{item.name}" + ("" if args.rows is None else "-rows")
     name += {None: "", True: "-bf16", False: "-float32"}[args.bf16]
     name += "" if args.updates is None else f"-{args.updates}-updates"
@@ -210,7 +210,7 @@ def _file_name(item: Item, args: argparse.Namespace) -> str:
 
 
 def _one(item: Item, rows: Sequence[Row], name: str, choices: Choices, runner: Runner) -> bool:
-    """Run one table or figure and print it; True if it is complete."""
+    """Run and print one table or figure; returns True if it is complete."""
     if isinstance(item, Figure) and len(choices.seeds) > 1:
         print(f"a figure shows one seed: {choices.seeds[0]}", flush=True)
     needs = needs_of(item, rows, choices)
@@ -233,7 +233,7 @@ def _one(item: Item, rows: Sequence[Row], name: str, choices: Choices, runner: R
     if item.tested is not None:
         finished = study.runs_by_row(item, rows, choices, found)
         systems = []
-        for earlier in folder.glob(f"{name}.tests.*"):  # which may be of other rows or seeds
+        for earlier in folder.glob(f"{name}.tests.*"):  # of other rows or seeds
             earlier.unlink()
         if item.baseline not in (row.name for row in rows):
             print(f"no tests: they are against the row {item.baseline}, which is not asked for")
@@ -265,8 +265,8 @@ def _one(item: Item, rows: Sequence[Row], name: str, choices: Choices, runner: R
 
 @contextlib.contextmanager
 def _drawing(item: Item) -> Iterator[None]:
-    """Say why a drawing failed, if it does, and nothing of what the packages log meanwhile."""
-    logging.disable(logging.WARNING)  # fairseq lets all loggers speak
+    """Report a failed drawing in one line; silences what packages log meanwhile."""
+    logging.disable(logging.WARNING)  # fairseq opens all loggers
     try:
         with failure_told(f"      {item.name}: "), warnings.catch_warnings(action="ignore"):
             yield
@@ -280,7 +280,7 @@ def _drawing(item: Item) -> Iterator[None]:
 def _dry_run(
     items: Sequence[Item], names: str | None, choices: Choices, place: Environment, gpus: int
 ) -> int:
-    """Print the commands of all runs, each run once, as they can be pasted into a terminal."""
+    """Print the commands of all runs, ready to paste."""
     python, folder = sys.executable, str(Path(sys.executable).parent)
     print(f"cd {shlex.quote(str(ROOT))}")
     print(f"export DIVERSE_MHA_PYTHON={shlex.quote(python)} PATH={shlex.quote(folder)}:$PATH")

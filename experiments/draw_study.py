@@ -1,4 +1,4 @@
-"""The two figures of a study: learning curves, and quality against the diversity of heads."""
+"""Draws the two figures of a study: learning curves, and quality against head diversity."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from experiments.experiments import Row, Table
 from experiments.fill import Filled
 from experiments.plan import Run
 
-#: The measures of heads that quality is drawn against.
+#: Measures of heads on the horizontal axes.
 _AXES = {
     "heads.svcca": "SVCCA (higher = more alike)",
     "heads.cka": "CKA (higher = more alike)",
@@ -24,9 +24,9 @@ _AXES = {
     "heads.jsd": "JSD, nats (higher = differ more)",
 }
 _GREY = "#bbbbbb"
-#: A difference in BLEU, perplexity or accuracy from which the scale becomes logarithmic.
+#: Differences from here on are drawn on a logarithmic scale.
 RUINED = 10.0
-Curves = list[list[tuple[int, float]]]  # of a row: by run, updates and validation
+Curves = list[list[tuple[int, float]]]  # updates and validation score of a row's runs
 
 
 def draw_study(
@@ -37,10 +37,10 @@ def draw_study(
     out: Path,
     folder: Path,
 ) -> list[Plot]:
-    """Draw a study's figures, and write the learning curves as CSV into a folder.
+    """Draw a study's figures, and write the learning curves as CSV into ``folder``.
 
-    The finished runs of each row are below ``out``; ``systems`` has the rows compared with the
-    baseline, it first, and is empty where that is missing.
+    Finished runs lie below ``out``. ``systems`` are the compared rows, the baseline first; it may
+    be empty.
     """
     curves = {
         row: [_curve(run.folder(out) / TRAIN_LOG) for run in runs]
@@ -60,7 +60,7 @@ def draw_study(
 
 
 def _curve(log: Path) -> list[tuple[int, float]]:
-    """Read a validation score against updates: nll in bits, or accuracy in percent."""
+    """Return updates and validation scores: nll in bits, or accuracy in percent."""
     points = []
     for entry in read_log(log)["validation"]:
         # With label smoothing the loss is another thing.
@@ -72,7 +72,7 @@ def _curve(log: Path) -> list[tuple[int, float]]:
 
 
 def _learning_curves(table: Table, by_row: Mapping[Row, Curves]) -> Plot | None:
-    """Draw a panel a row, in colour, the baseline in black and all others behind in grey."""
+    """Draw a panel a row: the row in colour, the baseline in black, all others in grey."""
     by_row = {row: [curve for curve in curves if curve] for row, curves in by_row.items()}
     rows = [row for row, curves in by_row.items() if curves]
     if not rows:
@@ -98,7 +98,7 @@ def _learning_curves(table: Table, by_row: Mapping[Row, Curves]) -> Plot | None:
     values = [value for row in rows for curve in by_row[row] for _, value in curve]
     ends = [curve[-1][1] for row in rows for curve in by_row[row]]
     if not accuracy and max(values) > 2 * max(ends):
-        # The first validations are far off, and would press the rest together.
+        # The first validations would compress the rest.
         axes.flat[0].set_ylim(0.97 * min(values), 1.25 * max(ends))
     figure.supxlabel("updates", fontsize=9)
     figure.supylabel(
@@ -112,7 +112,7 @@ def _learning_curves(table: Table, by_row: Mapping[Row, Curves]) -> Plot | None:
 
 
 def _look(number: int, baseline: bool) -> dict[str, str]:
-    """Give the look of row ``number``, from 0, which no other of the first 72 has."""
+    """Return a look for row ``number``, unique among the first 72."""
     colour = "black" if baseline else COLOURS[number % 8]
     # Eight colours and nine markers; hollow from the second time round the colours.
     fill = colour if number < 8 else "white"
@@ -127,7 +127,7 @@ def _lines(axis, curves: Curves, **style) -> None:
 def _quality_against_diversity(
     table: Table, filled: Filled, systems: Sequence[System]
 ) -> Plot | None:
-    """Draw the difference to the baseline, with its interval, against each measure of heads."""
+    """Draw the difference from the baseline, with its interval, against each measure of heads."""
     differences = {one.name: one.measures[table.tested].difference for one in systems}
     heads = {
         row: {number.measure: number.mean for number in numbers if number is not None}

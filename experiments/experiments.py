@@ -1,27 +1,27 @@
-"""What the papers' tables are made of: experiments, cells, rows, tables and figures."""
+"""Experiments, cells, rows, tables and figures of the papers."""
 
 from dataclasses import dataclass, field, replace
 
 from diverse_mha.common.errors import OptionError
 
 SCALES = ("smoke", "small", "paper")
-#: Scores that a table's rows can be tested by.
+#: Scores by which rows can be tested.
 TESTED = ("BLEU", "chrF", "perplexity", "accuracy")
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """One training of a paper, in the paper's own terms.
+    """One training of a paper, in the paper's terms.
 
     Attributes:
-        corpus: A name of ``experiments.scales.CORPORA``.
-        task: Which of the probing tasks, for that corpus.
-        method: A file of ``configs/method/``.
-        size: A file of ``configs/size/`` or, for a language model or classifier, ``base``.
-        width: Model width, if it is not the size's.
-        heads: Number of heads, if it is not the size's.
-        settings: Further settings of fairseq, such as ``criterion.disagreement_on``.
-        reverse: Whether the corpus is translated in the other direction.
+        corpus: a name of ``experiments.scales.CORPORA``.
+        task: the probing task, for that corpus.
+        method: a file of ``configs/method/``.
+        size: a file of ``configs/size/``; ``base`` for a language model or classifier.
+        width: model width; None for the size's.
+        heads: number of heads; None for the size's.
+        settings: further settings of fairseq, such as ``criterion.disagreement_on``.
+        reverse: True to translate in the other direction.
     """
 
     corpus: str
@@ -34,7 +34,7 @@ class Experiment:
     task: str = ""
 
     def but(self, settings: dict | None = None, **changes) -> "Experiment":
-        """Return the same experiment with some choices changed and some settings added."""
+        """Return the experiment with changed choices and further settings."""
         merged = self.settings | (settings or {})
         return replace(self, settings=dict(sorted(merged.items())), **changes)
 
@@ -44,10 +44,10 @@ class Cell:
     """One number of a table.
 
     Attributes:
-        experiment: The training it is about; None for what the paper quotes from elsewhere.
-        measure: What is read off the result, a name of ``MEASURES``; None for the whole.
-        paper: The paper's value, or None where it gives none.
-        against: The second training, for a measure that compares two.
+        experiment: the training; None for a number that the paper quotes.
+        measure: a name of ``MEASURES``; None for the mean outputs of heads.
+        paper: the paper's value, if it gives one.
+        against: the second training of a measure that compares two.
     """
 
     experiment: Experiment | None
@@ -58,7 +58,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """One row: its name on the command line, its label in the paper, and its cells."""
+    """One row: name on the command line, label in the paper, cells."""
 
     name: str
     label: str
@@ -70,12 +70,12 @@ class Item:
     """One table or figure of a paper.
 
     Attributes:
-        paper: The paper's key, such as ``li2018``: the name of its file in ``tables/``.
-        name: Its name on the command line.
-        title: What it shows.
-        scales: The scales at which it can be run.
-        settings: By scale, settings of all its experiments there.
-        notes: What a reader must know to compare the numbers.
+        paper: name of the paper's file in ``tables/``, such as ``li2018``.
+        name: name on the command line.
+        title: what it shows.
+        scales: scales at which it can be run.
+        settings: settings of all its experiments, by scale.
+        notes: what a reader needs to compare the numbers.
     """
 
     paper: str = ""
@@ -87,7 +87,7 @@ class Item:
 
     @property
     def heading(self) -> str:
-        """What stands over it."""
+        """Its title with paper and name."""
         return f"{self.paper}, {self.name}: {self.title}"
 
 
@@ -96,12 +96,10 @@ class Table(Item):
     """One table.
 
     Attributes:
-        columns: A heading a cell.
-        rows: The rows, the baseline first where there is one.
-        baseline: The row that speeds are relative to, or None.
-        tested: The score whose difference to the baseline row is tested, as
-            :mod:`diverse_mha.evaluation.comparison` names it, which takes a baseline; None: no
-            test.
+        columns: a heading a cell.
+        rows: the rows, the baseline first.
+        baseline: name of the row for relative speeds and tests.
+        tested: the score of ``TESTED`` to test against the baseline, if any.
     """
 
     columns: tuple[str, ...]
@@ -123,10 +121,10 @@ class Figure(Item):
     """One figure.
 
     Attributes:
-        measure: What it shows, a name of ``experiments.measures``; None: the heads' mean outputs.
-        curves: The trainings it shows, by their label.
-        against: The training that the curves are compared with, if any.
-        panels: Labels of the curves that share a panel; empty: all in one.
+        measure: a name of ``MEASURES``; None for the mean outputs of heads.
+        curves: the trainings, by label.
+        against: the training to compare them with, if any.
+        panels: labels of the curves in each panel; empty for one panel.
     """
 
     measure: str | None
@@ -136,7 +134,7 @@ class Figure(Item):
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """A row a curve, with the cell that the curve is drawn from."""
+        """Return a row with one cell for each curve."""
         return tuple(
             Row(label, label, (Cell(experiment, self.measure, against=self.against),))
             for label, experiment in self.curves

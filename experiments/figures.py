@@ -1,4 +1,4 @@
-"""The papers' figures, drawn from the runs' results and what was measured of their heads."""
+"""Draws the papers' figures from the results and heads of runs."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ WARNING = {
     "smoke": "smoke scale: shows that it runs, and means nothing else",
     "small": "small scale: not the paper's corpus",
 }
-#: Under the curves of a model beside another, which are of no pairs of heads.
+#: Caption of curves that compare two models.
 BESIDE_SINGLE_HEAD = (
     "Canonical correlations between the leading directions of all heads' outputs side by side and "
     "those of the single-head model's, sorted (SVCCA, as in Fig. 2 of Yun et al. 2021), at the "
@@ -36,11 +36,11 @@ BESIDE_SINGLE_HEAD = (
 
 
 class Curve(NamedTuple):
-    """What a figure shows of one run."""
+    """One run in a figure."""
 
     label: str
     result: Mapping
-    heads: Mapping  # what ``diverse-mha analyze`` says of the model; empty where nothing is asked
+    heads: Mapping  # the model's part of ``diverse-mha analyze``; empty if not needed
     checkpoint: Path
     data: Path
 
@@ -48,12 +48,10 @@ class Curve(NamedTuple):
 def draw(
     figure: Figure, choices: Choices, found: Mapping[Run, dict], runner: Runner, folder: Path
 ) -> bool:
-    """Draw a figure into a folder, of the runs that were found and measured.
-
-    Its page names the curves that are missing.
+    """Draw a figure of the finished runs into a folder; its page names missing curves.
 
     Returns:
-        Whether none is, or results are only collected, which takes what is there.
+        True if no curve is missing, or if results are collected.
     """
     curves = []
     needs = needs_of(figure, figure.rows, choices)
@@ -94,12 +92,10 @@ def draw(
 def save(
     item: Item, choices: Choices, plots: Sequence[Plot], folder: Path, notes: Sequence[str] = ()
 ) -> list[Path]:
-    """Write the pictures of a figure or a study, and a page with all of them and some notes.
-
-    What an earlier page shows goes: it may be of other rows or seeds.
+    """Write the pictures and a page with all of them, replacing an earlier page and its pictures.
 
     Returns:
-        The pictures, as SVG.
+        The SVG files.
     """
     page = folder / "figure.md"
     if page.is_file():
@@ -109,7 +105,7 @@ def save(
         page.unlink()
     if not plots:
         raise UserError(f"{folder}: there is nothing to draw; the runs have too few heads")
-    # A study is at home on small corpora, and its notes are under its table.
+    # A study is meant for small corpora, and its notes are under its table.
     study = isinstance(item, Table)
     warning = None if study and choices.scale == "small" else WARNING.get(choices.scale)
     trial = None if choices.updates is None else f"a trial of {choices.updates:,} updates"
@@ -127,7 +123,7 @@ def save(
 
 def _coefficients_against(figure: Figure, curves: Sequence[Curve]) -> list[Plot]:
     def last(coefficients: Sequence[float]) -> dict:
-        # In the form that pairs of heads have: one "pair", the two models.
+        # In the form of pairs of heads: one "pair", the two models.
         layer = {"svcca": {"coefficients": {"": coefficients}}}
         return {"depth": "last", "layers": {"last": layer}}
 

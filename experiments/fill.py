@@ -10,17 +10,17 @@ from experiments.measures import MEASURES
 from experiments.plan import Need, Run, plan
 from experiments.runner import Runner
 
-_planned = functools.cache(plan)  # every table asks for its runs several times
+_planned = functools.cache(plan)
 
 
 @dataclass(frozen=True)
 class Choices:
-    """What the command line chose for all runs of a table."""
+    """Choices of the command line for all runs of a table."""
 
     scale: str
-    seeds: tuple[int, ...] = (1,)  # one run of every experiment each
-    updates: int | None = None  # instead of the recipe's
-    bf16: bool | None = None  # whether to train in bfloat16; None: as each recipe says
+    seeds: tuple[int, ...] = (1,)
+    updates: int | None = None  # None: the recipe's
+    bf16: bool | None = None  # train in bfloat16; None: as each recipe says
 
     def run(self, experiment: Experiment, item: Item, seed: int) -> Run:
         """Turn an experiment of a table or figure into a run."""
@@ -31,8 +31,8 @@ class Choices:
         return _planned(experiment, self.scale, seed, updates=self.updates)
 
     def need(self, item: Item, seed: int, cell: Cell) -> Need:
-        """Turn a cell into what it needs of a run."""
-        # The other run is trained with another seed, so it is never the same.
+        """Return the run that a cell needs."""
+        # The other run has another seed, so it is never the same.
         other = None if cell.against is None else self.run(cell.against, item, seed + 1)
         heads = MEASURES[cell.measure].heads if cell.measure else {}
         return Need(self.run(cell.experiment, item, seed), heads, other)
@@ -40,16 +40,16 @@ class Choices:
 
 @dataclass(frozen=True)
 class Number:
-    """A cell's value by the paper and by us."""
+    """The paper's value of a cell and ours."""
 
     measure: str  # a name of ``MEASURES``
     paper: float | None
-    ours: tuple[float, ...]  # by seed, those there are
-    seeds: tuple[int, ...] = ()  # of these
+    ours: tuple[float, ...]  # a value a seed
+    seeds: tuple[int, ...] = ()
 
     @property
     def mean(self) -> float | None:
-        """Mean over the seeds; None if there is none."""
+        """Mean over the seeds; None without one."""
         return mean(self.ours) if self.ours else None
 
     @property
@@ -63,7 +63,7 @@ Filled = Sequence[tuple[Row, list[Number | None]]]
 
 
 def needs_of(item: Item, rows: Sequence[Row], choices: Choices) -> list[Need]:
-    """Name what rows of a table or figure need, seed by seed; a figure shows one seed."""
+    """Return the runs that rows need, seed by seed; a figure shows one seed."""
     seeds = choices.seeds[:1] if isinstance(item, Figure) else choices.seeds
     cells = [cell for row in rows for cell in row.cells if cell and cell.experiment]
     return [choices.need(item, seed, cell) for seed in seeds for cell in cells]
@@ -72,7 +72,7 @@ def needs_of(item: Item, rows: Sequence[Row], choices: Choices) -> list[Need]:
 def fill(
     table: Table, rows: Sequence[Row], choices: Choices, found: Mapping[Run, dict], runner: Runner
 ) -> Filled:
-    """Fill rows of a table; a value that could not be had is missing from its cell's number."""
+    """Fill rows of a table; a cell lacks the values of runs that failed."""
 
     def number(cell: Cell) -> Number:
         measure = MEASURES[cell.measure]

@@ -1,4 +1,4 @@
-"""What the cells of the tables hold: how each is read off a result, named and written."""
+"""Measures of the tables' cells: how to read one from a result and how to write it."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -14,16 +14,16 @@ Reader = Callable[[Mapping], float | None]
 class Measure:
     """One kind of number."""
 
-    #: Out of a run's result, or of ``diverse-mha analyze``'s, if ``heads`` is set; or where it is.
+    #: A function or dotted key of a run's result, or of ``diverse-mha analyze``'s with ``heads``.
     take: Reader | str
-    decimals: int | None = 3  # that are written; None for a number in millions
+    decimals: int | None = 3  # None: written in millions
     heads: Mapping[str, str] = field(default_factory=dict)  # options of ``diverse-mha analyze``
-    relative: bool = False  # its ratio to the baseline row is printed, too
-    notes: tuple[str, ...] = ()  # what must be known to compare it with the papers'
-    optional: bool = False  # a model may have none, and a table is complete without it
+    relative: bool = False  # also print its ratio to the baseline row
+    notes: tuple[str, ...] = ()  # what a reader needs to compare it with the papers'
+    optional: bool = False  # a table is complete without it
 
     def read(self, content: Mapping) -> float | None:
-        """Read it off a run's result, or off the heads file where ``heads`` is set."""
+        """Read it from a run's result, or from the heads file if ``heads`` is set."""
         content = content["models"][0] if self.heads else content
         return lookup(content, self.take) if isinstance(self.take, str) else self.take(content)
 
@@ -36,13 +36,13 @@ class Measure:
 
 
 def _bleu(result: Mapping) -> float | None:
-    """Read tokenised BLEU; of a corpus that its paper scores with compounds split, that one."""
+    """Return tokenised BLEU, with compounds split where the paper does."""
     test = result["scores"].get("test", {})
     return test.get("compound_split_bleu", test.get("tokenised_bleu"))
 
 
 def _test_accuracy(first: int, last: int) -> Reader:
-    """Accuracy over the test sets of these lengths; ``test`` without a length is in all."""
+    """Return a reader of the accuracy over test sets of these lengths; plain ``test`` is in all."""
 
     def read(result: Mapping) -> float | None:
         subsets = result["scores"].get("accuracy", {}).get("subsets", {})
@@ -54,12 +54,12 @@ def _test_accuracy(first: int, last: int) -> Reader:
 
 
 def _component(there: Mapping, preferred: str) -> Mapping:
-    """Return a component's part, or that of the only one of a model without it."""
+    """Return a component's part; the first one of a model without the component."""
     return there[preferred if preferred in there else next(iter(there))]
 
 
 def _last(measure: str, key: str = "mean") -> Reader:
-    """Read a similarity in the last layer of the encoder-decoder attention."""
+    """Return a reader of a similarity in the last layer of encoder-decoder attention."""
 
     def read(model: Mapping) -> float | None:
         layers = _component(model["components"], "cross")["layers"]
@@ -69,7 +69,7 @@ def _last(measure: str, key: str = "mean") -> Reader:
 
 
 def _exp_d(score: str, layer: int | None = None) -> Reader:
-    """Read a score of disagreement of the encoder, over all layers or in one, from 1."""
+    """Return a reader of the encoder's disagreement, over all layers or in one (from 1)."""
 
     def read(model: Mapping) -> float | None:
         found = _component(model["disagreement"], "encoder")[score]

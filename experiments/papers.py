@@ -1,11 +1,10 @@
-"""The tables and figures of the papers, and of our own study: ``tables/*.toml``, read as data.
+"""Reads the tables and figures of the papers and of our study: ``tables/*.toml``.
 
-A table says what is trained in the paper's own terms: any field of an :class:`Experiment`, or a
-setting by its dotted key. What a column says goes before what its table says, and a row before
-both. A column that says no more is a pair, heading and measure. ``values`` are the paper's, one a
-column; the last may be missing, and ``"-"`` is a cell that the paper leaves empty. A ``quoted`` row
-is not trained. ``like`` takes all that is not given from an earlier table; with ``without``
-also its rows, but those: a row of the same name takes the place of its.
+A table, column or row may set any field of an :class:`Experiment`, or a setting by its dotted key;
+a row overrides a column, a column its table. A column without settings is a pair: heading, measure.
+``values`` are the paper's, one a column; ``"-"`` is an empty cell. A ``quoted`` row is not trained.
+``like`` inherits from an earlier table. With ``without`` it inherits its rows but the named ones;
+a row of the same name replaces an inherited one.
 """
 
 import tomllib
@@ -28,7 +27,7 @@ PAPERS: dict[str, dict[str, Item]] = {}
 
 
 def read_tables(paper: str, text: str) -> Iterator[Item]:
-    """Read the tables and figures of a TOML text, as those of ``experiments/tables/``."""
+    """Read the tables and figures of a TOML text."""
     content = tomllib.loads(text)
     known: dict[str, dict] = {}
     for given in content.get("table", []):
@@ -52,7 +51,7 @@ def read_tables(paper: str, text: str) -> Iterator[Item]:
 
 
 def _like(other: Mapping, given: Mapping) -> dict:
-    """Complete a table by another one of its file."""
+    """Return a table completed by another one of its file."""
     rows = given["rows"]
     if "without" in given:
         own = {row["name"]: row for row in rows}
@@ -84,7 +83,7 @@ def _row(row: Mapping, table: Mapping) -> Row:
 
 
 def _experiment(*said: Mapping) -> Experiment:
-    """Return what is trained by what a table, a column and a row say of it."""
+    """Return the training that a table, a column and a row describe."""
     merged = {key: value for one in said for key, value in one.items()}
     settings = {key: merged[key] for key in sorted(merged) if "." in key}
     for key in merged.keys() - settings.keys() - _OF_EXPERIMENT - {*_OTHERS}:
@@ -95,7 +94,7 @@ def _experiment(*said: Mapping) -> Experiment:
 
 
 def add_tables(paper: str, source: Path | str) -> None:
-    """Add the tables of a TOML file, or of its text, under a key of their own."""
+    """Add the tables of a TOML file or text to a paper."""
     text = source.read_text(encoding="utf-8") if isinstance(source, Path) else source
     try:
         for item in read_tables(paper, text):
@@ -107,7 +106,7 @@ def add_tables(paper: str, source: Path | str) -> None:
 
 
 def add_table(item: Item) -> None:
-    """Add a table or figure, under the key it gives as its paper."""
+    """Add a table or figure to its paper."""
     name, items = f"{item.paper} {item.name}", PAPERS.setdefault(item.paper, {})
     if item.name in items:
         raise OptionError(f"{name} is there already; give another name")

@@ -1,4 +1,4 @@
-"""From an experiment of a paper to a run at a scale: recipe, choices, settings, name, folder."""
+"""Turns an experiment into a run at a scale: recipe, choices, settings, name."""
 
 import hashlib
 import json
@@ -17,18 +17,18 @@ from experiments.scales import CORPORA, Recipe, both_sides
 class Run:
     """One training at one scale with one seed."""
 
-    name: str  # readable, and with ``key`` at its end, so that equal settings have one name
+    name: str  # readable, ending with ``key``
     key: str  # hash of all that decides the result
     scale: str
     recipe: Recipe
     choices: Mapping[str, str]  # by group of ``configs/``
-    settings: Mapping[str, object]  # beside the recipe and the choices, by dotted name
-    composed: Mapping = field(repr=False)  # all settings together
+    settings: Mapping[str, object]  # changes of the recipe, by dotted name
+    composed: Mapping = field(repr=False)  # all settings
     languages: tuple[str, str]  # source and target, for translation
     seed: int
 
     def __eq__(self, other: object) -> bool:
-        # The key is all that decides the result: runs of two experiments can be one.
+        # Two experiments may be one run.
         return isinstance(other, Run) and (self.scale, self.name) == (other.scale, other.name)
 
     def __hash__(self) -> int:
@@ -36,43 +36,40 @@ class Run:
 
     @property
     def updates(self) -> int:
-        """Most updates of the training; 0 where epochs alone count."""
+        """Largest number of updates; 0 for no limit."""
         return int(lookup(self.composed, "optimization.max_update") or 0)
 
     @property
     def epochs(self) -> int:
-        """Most epochs of the training; 0 where updates alone count."""
+        """Largest number of epochs; 0 for no limit."""
         return int(lookup(self.composed, "optimization.max_epoch") or 0)
 
     @property
     def batches(self) -> int:
-        """Batches of ``max_tokens`` that one update takes, however many processes share them."""
+        """Batches of ``max_tokens`` in one update, over all processes."""
         return int((lookup(self.composed, "optimization.update_freq") or [1])[0])
 
     def folder(self, out: Path) -> Path:
-        """Where the run's files are, below the output folder."""
+        """Return the run's folder below the output folder."""
         return out / self.scale / "runs" / self.name
 
 
 @dataclass(frozen=True)
 class Need:
-    """What a table or figure needs of a run."""
+    """A run that a table or figure needs."""
 
     run: Run
-    heads: Mapping[str, str]  # options of ``diverse-mha analyze``; empty: they are not measured
-    against: Run | None = None  # that it is compared with
+    heads: Mapping[str, str]  # options of ``diverse-mha analyze``; empty: not measured
+    against: Run | None = None  # the run to compare it with
 
     @property
     def runs(self) -> tuple[Run, ...]:
-        """The run, and the one that it is compared with."""
+        """The run and the one to compare it with."""
         return (self.run,) if self.against is None else (self.run, self.against)
 
 
 def plan(experiment: Experiment, scale: str, seed: int = 1, *, updates: int | None = None) -> Run:
-    """Turn an experiment into a run.
-
-    A number of updates takes the place of the recipe's, and then no checkpoints are averaged.
-    """
+    """Turn an experiment into a run; ``updates`` replaces the recipe's number, without averages."""
     by_scale = CORPORA[experiment.corpus]
     if scale not in by_scale:
         scales = ", ".join(sorted(by_scale))
@@ -96,7 +93,7 @@ def plan(experiment: Experiment, scale: str, seed: int = 1, *, updates: int | No
     if recipe.kind == "translation":
         wanted |= {"task.source_lang": languages[0], "task.target_lang": languages[1]}
     if updates is not None:
-        recipe = replace(recipe, average=0)  # a trial has too few checkpoints for that
+        recipe = replace(recipe, average=0)  # a trial has too few checkpoints
         wanted |= {"optimization.max_update": updates, "optimization.max_epoch": 0}
     wanted["common.seed"] = seed
     base = compose(recipe.config, choices, {})
@@ -123,7 +120,7 @@ def plan(experiment: Experiment, scale: str, seed: int = 1, *, updates: int | No
     )
 
 
-#: Where a run is and what it prints: no part of what it computes.
+#: Settings of places and logs, which do not change the result.
 _PLACES = (
     ("checkpoint", "save_dir"),
     ("common", "user_dir"),
@@ -134,7 +131,7 @@ _PLACES = (
 
 
 def fingerprint(settings: Mapping, *more: object) -> str:
-    """Hash what decides a result: the settings without places, and whatever else is given."""
+    """Hash what decides a result: settings without places, and ``more``."""
     kept = as_published(settings)
     for group, key in _PLACES:
         kept.get(group, {}).pop(key, None)
@@ -154,15 +151,14 @@ def _shape(experiment: Experiment, recipe: Recipe) -> dict[str, int]:
     return both_sides(**shape)
 
 
-# Off where a recipe does not say, so that naming them off changes nothing; of other settings the
-# default may be on.
+# Off by default in fairseq, so that False is no change.
 _OFF = ("common.bf16", "common.fp16")
-# Methods by the names that they have in the published runs.
+# Names of methods in the published runs.
 _PUBLISHED = {
     "disagreement_em_routing": "both",
     "drophead_orthogonality_hsic": "all_three",
 }
-# Said in a name otherwise, or the same in all runs of a scale.
+# Already in the name, or equal in all runs of a scale.
 _UNNAMED = ("common.", "checkpoint.", "task.", "dataset.", "lr_scheduler.")
 
 
@@ -178,7 +174,7 @@ def _name(experiment, recipe, changed, languages, seed, key) -> str:
     for name, value in changed.items():
         if (name in skip and name not in experiment.settings) or name.startswith(_UNNAMED):
             continue
-        # Both sides of a model have one width: said once.
+        # Encoder and decoder have one width.
         short = name.split(".")[-1].replace("encoder_", "").replace("decoder_", "")
         text = "+".join(map(str, value)) if isinstance(value, list) else str(value)
         part = f"{short}={text}".replace(",", "+")

@@ -1,8 +1,7 @@
-"""Tasks in threads, several at a time, and the commands that they wait for.
+"""Runs tasks in threads, and the commands that they wait for.
 
-Importing torch and fairseq takes seconds, which at the smoke scale is most of a run. So a command
-that is a Python module can be run in a fork of this process, which has imported them already; it
-is the same command, started half way.
+At the smoke scale importing torch and fairseq is most of a run. So modules run in forks of this
+process, which has imported them.
 """
 
 import contextlib
@@ -27,17 +26,17 @@ from diverse_mha.common.places import ROOT
 from diverse_mha.common.processes import CAUGHT, Command, end, stoppable
 from diverse_mha.training import launch
 
-tqdm.monitor_interval = 0  # its thread would be lost in a fork
+tqdm.monitor_interval = 0  # a fork would lose its thread
 _stop = threading.Event()
-_bars: list[tqdm] = []  # the one that is shown, if any
+_bars: list[tqdm] = []  # the bar that is shown, if any
 
 
 class Stopped(Exception):
-    """A signal, or a mistake in another thread, ends what this one does."""
+    """Raised in a thread after a signal or an error in another one."""
 
 
 def side_by_side(tasks: Sequence[Callable[[], None]], jobs: int) -> None:
-    """Call tasks in their order, at most ``jobs`` at a time, under a bar on a terminal."""
+    """Call tasks in order, at most ``jobs`` at a time, with a progress bar on a terminal."""
     bar = tqdm(total=len(tasks), unit="run", disable=not sys.stderr.isatty(), leave=False)
     with stoppable() as check, bar, ThreadPoolExecutor(jobs) as pool:
         _bars.append(bar)
@@ -51,7 +50,7 @@ def side_by_side(tasks: Sequence[Callable[[], None]], jobs: int) -> None:
                     if error is not None and not isinstance(error, Stopped):
                         raise error
         finally:
-            _stop.set()  # which ends what goes on, if an exception came
+            _stop.set()  # after an exception, ends the other tasks
             pool.shutdown(cancel_futures=True)
             _stop.clear()
             _bars.clear()
@@ -67,7 +66,7 @@ def _unless_stopped(task: Callable[[], None]) -> None:
 
 
 def say(text: str, shown: str | None = None) -> None:
-    """Print a line; or with ``shown``, show it behind the bar instead."""
+    """Print a line, or show ``shown`` behind the progress bar instead."""
     if shown is not None:
         for bar in _bars:
             bar.set_postfix_str(shown)
@@ -78,7 +77,7 @@ def say(text: str, shown: str | None = None) -> None:
 
 @contextlib.contextmanager
 def failure_told(head: str) -> Iterator[None]:
-    """Where what is done fails, say why in one line that begins with ``head``, and go on."""
+    """Turn a failure into one line that begins with ``head``."""
     try:
         yield
     except UserError as error:
@@ -88,7 +87,7 @@ def failure_told(head: str) -> Iterator[None]:
 
 
 def pause(seconds: float) -> None:
-    """Wait a moment."""
+    """Wait; raises :class:`Stopped` if the tasks must end."""
     if _stop.wait(seconds):
         raise Stopped
 
@@ -105,8 +104,8 @@ def exit_code(command: Command) -> int:
 
 
 def import_everything() -> None:
-    """Import what the forks need, before the first of them."""
-    # Hydra warns of how fairseq calls it as soon as that is imported.
+    """Import what the forks need."""
+    # Hydra warns of how fairseq calls it.
     warnings.filterwarnings("ignore", category=UserWarning, message=r"\nThe version_base")
     import fairseq.options  # noqa: F401
     import fairseq_cli.generate  # noqa: F401
@@ -115,11 +114,11 @@ def import_everything() -> None:
     from sacrebleu.metrics import BLEU  # noqa: F401
 
     diverse_mha.register()
-    torch.set_num_threads(1)  # a fork would wait for the threads that this process has started
+    torch.set_num_threads(1)  # a fork would wait for this process's threads
 
 
 def start_logged(words: Sequence[str], log: Path, environment: Mapping[str, str]) -> Command:
-    """Start a command line in the project's folder, its output at the end of a log."""
+    """Start a command in the project's folder; its output is appended to a log."""
     with log.open("ab") as output:
         output.write(f"\n$ {' '.join(words)}\n".encode())
         output.flush()
@@ -137,10 +136,9 @@ def start_logged(words: Sequence[str], log: Path, environment: Mapping[str, str]
 def start_forked(
     module: str, arguments: Sequence[str], log: Path, environment: Mapping[str, str]
 ) -> Command:
-    """Start a Python module, as ``python -m`` does, in a fork of this process.
+    """Start a Python module like :func:`start_logged`, in a fork of this process.
 
-    In all else it is :func:`start_logged`. The launcher would become another program; the module
-    that it starts is run in its place.
+    The launcher would replace its process, so the module that it starts is run instead.
     """
     if module == launch.__name__:
         module, arguments = _started_by_launch(arguments)
@@ -158,12 +156,12 @@ def start_forked(
 def _started_by_launch(arguments: Sequence[str]) -> tuple[str, list[str]]:
     words = [str(ROOT / word) if word.endswith(".yaml") else word for word in arguments]
     ((command, _),) = launch.commands(launch.parse(words), gpus=0, port=0)
-    place = command.index("-m")  # what comes before is options of Python, for its warnings
+    place = command.index("-m")  # before it are options of Python
     return command[place + 1], command[place + 2 :]
 
 
 def _be(module: str, arguments: Sequence[str], output: int, environment: Mapping[str, str]) -> None:
-    """In the child: run the module and end the process."""
+    """Run the module in the child and end the process."""
     code = 1
     try:
         os.setsid()
@@ -172,14 +170,14 @@ def _be(module: str, arguments: Sequence[str], output: int, environment: Mapping
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(output, 1)
         os.dup2(output, 2)
-        # Python's own streams may be something else, under a test runner for one.
+        # A test runner may have replaced Python's streams.
         sys.stdout = os.fdopen(1, "w", buffering=1, closefd=False)
         sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
         os.chdir(ROOT)
         os.environ.update(environment)
         sys.argv = [module, *arguments]
         warnings.filterwarnings("ignore", category=UserWarning)
-        # Tiny tensors: a second thread costs more than it brings.
+        # The tensors are too small for a second thread.
         torch.set_num_threads(int((os.environ.get("OMP_NUM_THREADS") or "1").partition(",")[0]))
         try:
             runpy.run_module(module, run_name="__main__", alter_sys=True)
@@ -197,7 +195,7 @@ def _be(module: str, arguments: Sequence[str], output: int, environment: Mapping
 
 
 def last_line(log: Path) -> str:
-    """Return the last line that says something of a log's last command, for a one-line message."""
+    """Return the last error, or else the last line, of a log's last command."""
     last = ("\n" + log.read_text(encoding="utf-8", errors="replace")).rpartition("\n$ ")[2]
     said = [line.strip() for line in last.splitlines() if line.strip()]
     errors = [line for line in said if line.startswith("error: ")]

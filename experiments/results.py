@@ -29,10 +29,7 @@ def read(path: Path) -> dict | None:
 def collect(
     run: Run, folder: Path, seconds: Mapping[str, float], commands: list[str], gpus: int
 ) -> dict:
-    """Gather a run's result from the files its steps left.
-
-    ``seconds`` is the duration of each step, of its last start, on so many GPUs.
-    """
+    """Gather a run's result from the files of its steps; ``seconds`` are their durations."""
     path = folder / TRAIN_LOG
     log = read_log(path) if path.is_file() else {"updates": None}
     if log["updates"] is None:
@@ -79,10 +76,9 @@ def valid_nll(run: Run, folder: Path) -> float | None:
 
 
 def best_validation(run: Run, validation: list[dict]) -> dict | None:
-    """Return the validation of a language or translation model that chose the best checkpoint.
+    """Return the validation that chose the best checkpoint, None for a classifier.
 
-    One that is no number chose none. Of several alike it is the last: each of them replaces the
-    checkpoint, by a score rounded as the log has it.
+    Of equal scores (rounded, as in the log) it is the last, as in fairseq.
     """
     metric = lookup(run.composed, "checkpoint.best_checkpoint_metric") or "loss"
     choose = max if lookup(run.composed, "checkpoint.maximize_best_checkpoint_metric") else min
@@ -92,13 +88,13 @@ def best_validation(run: Run, validation: list[dict]) -> dict | None:
 
 
 def code_of(result: Mapping) -> str:
-    """Name the version of this package that made a result: its commit, if that is known."""
+    """Return the commit or version of this package that made a result."""
     made = result["versions"]
     return re.sub(r"([0-9a-f]{7})[0-9a-f]{33}", r"\1", made.get("git_commit", made["diverse_mha"]))
 
 
 def machine_of(result: Mapping) -> str:
-    """Name the hardware that a result was measured on."""
+    """Return a description of the hardware of a result."""
     there = result["hardware"]
     if there is None:
         return "one that is not known"

@@ -1,4 +1,4 @@
-"""Runs: skip what is done, go on with what was interrupted, keep results."""
+"""Carries out runs: skips finished ones, resumes interrupted ones, keeps results."""
 
 import contextlib
 import os
@@ -40,20 +40,16 @@ from experiments.steps import Environment, Step, usable
 
 @dataclass
 class Runner:
-    """Carries out runs, each on as many GPUs as can share the batches of an update."""
+    """Carries out runs."""
 
     place: Environment
-    fork: bool = False  # modules run in forks of this process, which saves their imports
-    jobs: int = 1  # runs at a time; several share the cores evenly
-    collect: bool = False  # train and measure nothing, and give the results that are there
-    _heads: dict[Path, dict | None] = field(default_factory=dict, init=False)  # once read
+    fork: bool = False  # run modules in forks of this process, on the CPU
+    jobs: int = 1  # runs at a time
+    collect: bool = False  # train and measure nothing; return existing results
+    _heads: dict[Path, dict | None] = field(default_factory=dict, init=False)  # cache
 
     def run_all(self, runs: Sequence[Run]) -> dict[Run, dict]:
-        """Carry out runs in order, each once, and print one line about each.
-
-        Returns:
-            By run, its result; a run that failed is not in it.
-        """
+        """Carry out runs in order, each once, and return the results of those that succeed."""
         distinct, found = list(dict.fromkeys(runs)), {}
         if self.collect:
             for run in distinct:
@@ -73,10 +69,7 @@ class Runner:
         return {run: found[run] for run in distinct if run in found}
 
     def measure(self, needs: Sequence[Need]) -> None:
-        """Measure the heads of finished runs, unless that is done, and say which fail.
-
-        Where results are only collected nothing is measured, and what is there counts.
-        """
+        """Measure the heads of finished runs, unless that is done or results are collected."""
         if self.collect:
             return
         by_file = {steps.heads_file(need, self.place): need for need in needs}
@@ -84,10 +77,7 @@ class Runner:
         side_by_side([partial(self._measure, need) for need in waiting], self.jobs)
 
     def is_measured(self, need: Need) -> bool:
-        """Tell whether what :meth:`measure` writes is there, and newer than the checkpoints.
-
-        Copies of both may have any times, so that it need not be newer to be collected.
-        """
+        """Return True if the heads are measured and, unless collecting, newer than checkpoints."""
         output = steps.heads_file(need, self.place)
         if self.collect:
             return output.is_file()
@@ -96,7 +86,7 @@ class Runner:
         return output.is_file() and output.stat().st_mtime >= newest
 
     def heads(self, need: Need) -> dict | None:
-        """Read what :meth:`measure` wrote; None, and a line, where that failed or is damaged."""
+        """Return what :meth:`measure` wrote; None if it is missing or damaged."""
         file = steps.heads_file(need, self.place)
         if file not in self._heads and self.is_measured(need):
             self._heads[file] = None
@@ -108,7 +98,7 @@ class Runner:
         return results.read(run.folder(self.place.out) / RESULT)
 
     def _run(self, run: Run, head: str, found: dict[Run, dict]) -> None:
-        """Carry out a run, and add its result to those found."""
+        """Carry out a run and add its result to ``found``."""
         with failure_told(head):
             if (result := self._result(run)) is not None:
                 say(head + f"{summary(result)} (already done)")
@@ -124,7 +114,7 @@ class Runner:
         seconds, commands = defaultdict(float), []
         place = replace(self.place, gpus=self._gpus(run))
         trained = finished(folder / TRAIN_LOG)
-        averaged = trained and steps.checkpoint(run, place).is_file()  # its own may be removed
+        averaged = trained and steps.checkpoint(run, place).is_file()  # its inputs may be gone
         done = {"train": trained, "average": averaged}
         for step in steps.carry_out(run, place):
             commands.append(step.shell())
@@ -148,7 +138,7 @@ class Runner:
     def _prepare(self, run: Run) -> None:
         logs = self.place.out / run.scale / "data"
         with contextlib.ExitStack() as held:
-            while True:  # one corpus at a time: some are made of another
+            while True:  # one corpus at a time: some are made from another
                 try:
                     held.enter_context(sole_use(logs))
                     break
@@ -159,7 +149,7 @@ class Runner:
                 self._execute(steps.prepare(run, self.place), log)
 
     def _tidy(self, run: Run, folder: Path) -> None:
-        """Remove the checkpoints of an average; at the smoke scale all but the one that counts."""
+        """Remove the checkpoints of an average; at the smoke scale all but the evaluated one."""
         checkpoints = []
         if run.scale == "smoke":
             checkpoints = folder.glob("*.pt")
@@ -179,7 +169,7 @@ class Runner:
     def _execute(self, step: Step, log: Path) -> None:
         """Carry out a step."""
         environment = {"DIVERSE_MHA_PYTHON": sys.executable, **import_path()}
-        if self.jobs > 1:  # each command keeps to its part of the cores
+        if self.jobs > 1:  # each command gets its share of the cores
             threads = 1 if self.fork else max(1, cores() // self.jobs)
             environment["OMP_NUM_THREADS"] = os.environ.get("OMP_NUM_THREADS", str(threads))
         if self.fork and step.module:
@@ -196,7 +186,7 @@ class Runner:
 
 
 def summary(result: dict) -> str:
-    """Say a run's score in a few words; of a training alone, that of validation."""
+    """Return a run's score in a few words; that of validation for a training alone."""
     if "validation" in result:
         return f"validation {abs(result['validation']):.4f}"
     for name, words in (

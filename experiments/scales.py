@@ -1,34 +1,33 @@
-"""What stands for a paper's corpus at each scale: recipe, preparation, sizes, evaluation."""
+"""Recipe, preparation, sizes and evaluation of each corpus at each scale."""
 
 from dataclasses import dataclass, field, replace
 
-# What becomes of the data folder in a command: {data} is the folder of prepared corpora.
-DATA = "{data}"
+DATA = "{data}"  # stands for the folder of prepared corpora in a command
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a corpus is trained on and evaluated at one scale."""
+    """Training and evaluation on a corpus at one scale."""
 
     config: str  # the recipe in ``configs/``
     kind: str  # ``translation``, ``language_model`` or ``classifier``
-    folder: str  # the corpus's, below the data folder; ``{task}`` is a probing task
-    prepare: tuple[str, ...]  # the script of ``data-prep/`` and its options
+    folder: str  # below the data folder; ``{task}`` is a probing task
+    prepare: tuple[str, ...]  # a script of ``data-prep/`` and its options
     languages: tuple[str, str] = ("", "")  # source and target, for translation
-    reverse: bool = False  # the corpus as prepared is the other direction of the paper's
-    width: float = 1.0  # the scale's model width in parts of the paper's
-    ffn: int = 4  # feed-forward width in parts of the model width, where the width is given
-    #: By size, settings that make it; empty: ``configs/size/`` has it.
+    reverse: bool = False  # True if the corpus is prepared in the paper's other direction
+    width: float = 1.0  # model width as a share of the paper's
+    ffn: int = 4  # feed-forward width by model width
+    #: Settings of each size; empty if ``configs/size/`` has them.
     sizes: dict[str, dict] = field(default_factory=dict)
     settings: dict[str, object] = field(default_factory=dict)  # of all runs
     beam: int = 5
     lenpen: float = 1.0
-    average: int = 0  # how many of the last checkpoints are averaged; 0: the best counts
+    average: int = 0  # number of last checkpoints to average; 0: evaluate the best
     evaluate: tuple[str, ...] = ()  # further options of the evaluation
 
 
 def both_sides(**shape: int) -> dict[str, int]:
-    """Return the settings that give encoder and decoder one shape."""
+    """Return settings that give encoder and decoder one shape."""
     sides = ("encoder", "decoder")
     return {f"model.{side}_{name}": value for side in sides for name, value in shape.items()}
 
@@ -45,8 +44,7 @@ _CONVERGED = Recipe(
     languages=("de", "en"),
     sizes=_ONE_SIZE,
 )
-# At the two smaller scales one corpus stands for all: into its target language for a corpus into
-# English, the other way round for one out of English.
+# Stands for all translation corpora at the two smaller scales.
 _MULTI30K = replace(
     _CONVERGED,
     config="multi30k_small",
@@ -83,7 +81,7 @@ _LOGIC = Recipe("logic", "classifier", "logic", ("prepare-logic.sh",), sizes=_ON
 _PROBING = Recipe(
     "probing", "classifier", "probing/{task}", ("prepare-probing.sh",), sizes=_ONE_SIZE
 )
-# What learns the task in two hours of a CPU core; see configs/logic.yaml.
+# Learns the task in two hours of a CPU core; see configs/logic.yaml.
 _SMALL_LOGIC = {
     "common.bf16": True,
     "model.encoder_embed_dim": 128,
@@ -111,7 +109,7 @@ _BRIEF = {
 
 
 def _translation(config: str, corpus: str, source: str, target: str, **more) -> dict[str, Recipe]:
-    """Return what a translation corpus is at each scale."""
+    """Return a translation corpus's recipes by scale."""
     paper = Recipe(
         config=config,
         kind="translation",
@@ -126,7 +124,7 @@ def _translation(config: str, corpus: str, source: str, target: str, **more) -> 
 
 
 _WMT14_SEARCH = {"beam": 4, "lenpen": 0.6}
-#: By the paper's corpus, what it is at each scale it can be run at.
+#: By corpus of a paper and by scale.
 CORPORA: dict[str, dict[str, Recipe]] = {
     "wmt14_en_de": _translation("wmt14_en_de", "wmt14-en-de", "en", "de", **_WMT14_SEARCH),
     "wmt17_zh_en": _translation("wmt17_zh_en", "wmt17-zh-en", "zh", "en", **_WMT14_SEARCH),

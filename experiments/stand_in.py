@@ -1,7 +1,7 @@
-"""Corpora made of the demo corpus, for the smoke scale.
+"""Makes corpora for the smoke scale from the demo corpus.
 
-``language-model --data FOLDER`` and ``probing --data FOLDER`` prepare, below the folder, ``demo``
-(where it is missing), and from its sentences ``demo_lm`` or ``probing``.
+``language-model --data FOLDER`` and ``probing --data FOLDER`` prepare ``demo`` below the folder,
+then ``demo_lm`` or ``probing`` from its sentences.
 """
 
 import os
@@ -53,15 +53,15 @@ def _language_model(data: Path) -> None:
     run_script("prepare-own-text.sh", "--from", str(text), "--out", str(data / "demo_lm"))
 
 
-#: Tasks that change sentences, as these stand-ins do.
+#: Tasks that change sentences.
 _CHANGED = ("bigram_shift", "odd_man_out", "coordination_inversion")
 
 
 def probing_lines(task: str, split: str, sentences: Sequence[list[str]]) -> list[str]:
-    """Write sentences as a probing task: split, label and sentence, separated by tabs.
+    """Return the lines of a probing task: split, label and sentence, separated by tabs.
 
-    In a task that changes sentences two words of every second one change places, and the label
-    says so; in the others the label is the length in words, in six classes.
+    A task that changes sentences swaps two words in every second one, and the label says so. In
+    other tasks the label is one of six classes of length.
     """
     lines = []
     for number, words in enumerate(sentences):

@@ -25,51 +25,49 @@ class Step:
     """One command."""
 
     name: str  # ``prepare``, ``train``, ``average``, ``evaluate`` or ``analyze``
-    script: str  # of the project, that carries it out; empty for a module without one
-    module: str  # behind it, for a child of this process; empty where the script alone knows how
-    arguments: tuple[str, ...]  # of either
+    script: str  # the project's script; empty for a module without one
+    module: str  # the module behind it; empty for a script without one
+    arguments: tuple[str, ...]
 
     def words(self, python: str = "python") -> list[str]:
-        """Spell the command, as it is given in the project's folder, with a Python."""
+        """Return the command's words, to be run in the project's folder."""
         start = ["bash", self.script] if self.script else [python, "-m", self.module]
         return [*start, *self.arguments]
 
     def shell(self) -> str:
-        """Spell the command for a terminal."""
+        """Return the command, quoted for a shell."""
         return shlex.join(self.words())
 
 
 @dataclass(frozen=True)
 class Environment:
-    """Where things are."""
+    """Folders and devices."""
 
-    out: Path  # the output folder
-    data: Path  # the folder of prepared corpora
-    gpus: int = 0  # as many as can share an update's batches; 0: the CPU, whatever GPUs there are
-    local: Path | None = None  # a folder with the corpora as downloaded
-    plugin: Path | None = None  # a package of the user's own that every command imports
+    out: Path  # output
+    data: Path  # prepared corpora
+    gpus: int = 0  # 0: train on the CPU
+    local: Path | None = None  # downloaded corpora
+    plugin: Path | None = None  # the user's package, imported by every command
 
 
 def usable(batches: int, processes: int) -> int:
-    """Return the largest number up to ``processes`` that can share the batches of an update.
+    """Return the largest divisor of ``batches`` up to ``processes``, 0 for no processes.
 
-    An update takes ``batches`` batches of ``max_tokens`` in all (the recipe's
-    ``optimization.update_freq``), however many processes share them: the result times the batches
-    that each adds up is always ``batches``. 0 processes, no GPUs, give 0.
+    So an update has the recipe's ``optimization.update_freq`` batches on any number of GPUs.
     """
     return max((n for n in range(1, min(batches, processes) + 1) if batches % n == 0), default=0)
 
 
 def data_folder(run: Run, place: Environment) -> Path:
-    """Return the folder that fairseq-preprocess wrote for a run's corpus."""
+    """Return the binarised data of a run."""
     return place.data / run.recipe.folder / "bin"
 
 
 def prepare(run: Run, place: Environment) -> Step:
-    """Make the run's corpus ready."""
+    """Return the step that prepares a run's corpus."""
     script, *words = run.recipe.prepare
     words = [word.replace(DATA, str(place.data)) for word in words]
-    if not script.endswith(".sh"):  # made from the demo corpus, by a module of ours
+    if not script.endswith(".sh"):  # made from the demo corpus
         words = [script, "--data", str(place.data), *words]
         return Step("prepare", "", "experiments.stand_in", tuple(words))
     if place.data != ROOT / "data" and "--out" not in words:
@@ -82,8 +80,8 @@ def prepare(run: Run, place: Environment) -> Step:
 
 
 def train(run: Run, place: Environment) -> Step:
-    """Train, or go on with it."""
-    # Said even where it is one: a machine with more would use them all for larger batches.
+    """Return the step that trains or resumes a run."""
+    # Given even for one: fairseq would use all GPUs for larger batches.
     words = ["--processes", str(place.gpus)] if place.gpus else []
     words += ["--config", _short(CONFIGS / f"{run.recipe.config}.yaml")]
     known = groups_of(run.recipe.config)
@@ -109,8 +107,7 @@ def train(run: Run, place: Environment) -> Step:
     return Step("train", "scripts/train.sh", "diverse_mha.training.launch", tuple(words))
 
 
-#: By kind of model: the script that scores it, its module, and the names of its results, of which
-#: the last is that of the test set.
+#: By kind of model: script, module and names of the results, the test set's last.
 _EVALUATIONS = {
     "translation": ("evaluate.sh", "translation", ("test",)),
     "language_model": ("evaluate-lm.sh", "language_model", ("valid", "test")),
@@ -119,7 +116,7 @@ _EVALUATIONS = {
 
 
 def carry_out(run: Run, place: Environment) -> list[Step]:
-    """Train, average, if the paper does, and evaluate."""
+    """Return the steps that train, average (if the paper does) and evaluate a run."""
     folder, recipe = run.folder(place.out), run.recipe
     steps = [train(run, place)]
     if recipe.average:
@@ -146,19 +143,19 @@ def test_file(run: Run, place: Environment) -> Path:
 
 
 def checkpoint(run: Run, place: Environment) -> Path:
-    """Return the checkpoint that counts."""
+    """Return the checkpoint to evaluate."""
     return run.folder(place.out) / ("averaged.pt" if run.recipe.average else "checkpoint_best.pt")
 
 
 def heads_file(need: Need, place: Environment) -> Path:
-    """Return the file that :func:`analyze` writes."""
+    """Return the output of :func:`analyze`."""
     parts = ["heads", *(value.replace(",", "+") for value in need.heads.values())]
     parts += [f"against-{need.against.key}"] if need.against is not None else []
     return need.run.folder(place.out) / ".".join([*parts, "json"])
 
 
 def analyze(need: Need, place: Environment) -> Step:
-    """Measure the heads of a run's checkpoint over the validation set."""
+    """Return the step that measures heads over the validation set."""
     words = ["analyze", *_model_and_data(need.run, place)]
     for name, value in need.heads.items():
         words += [f"--{name}", value]
@@ -169,7 +166,7 @@ def analyze(need: Need, place: Environment) -> Step:
 
 
 def _model_and_data(run: Run, place: Environment) -> Iterator[str]:
-    """Spell what every command that loads a run's model begins with."""
+    """Yield the first words of every command that loads a run's model."""
     yield from (_short(checkpoint(run, place)), _short(data_folder(run, place)))
     if not place.gpus:
         yield "--cpu"
@@ -178,12 +175,12 @@ def _model_and_data(run: Run, place: Environment) -> Iterator[str]:
 
 
 def _short(path: Path) -> str:
-    """Leave out the project's folder, where all commands run."""
+    """Return a path relative to the project's folder, where commands run."""
     return str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
 
 
 def _spell(value: object) -> str:
-    """Spell a value for Hydra's grammar."""
+    """Return a value in Hydra's grammar."""
     if isinstance(value, str) and not _PLAIN.fullmatch(value):
         return hydra_quoted(value)
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""What a study adds to a table: a table of tests against the baseline."""
+"""Tests of a study's rows against its baseline."""
 
 from collections.abc import Mapping, Sequence
 
@@ -27,7 +27,7 @@ VALID_NOTE = (
 def runs_by_row(
     table: Table, rows: Sequence[Row], choices: Choices, found: Mapping[Run, dict]
 ) -> dict[Row, list[Run]]:
-    """Name the finished runs of each row, in the order of the seeds."""
+    """Return the finished runs of each row, in the order of the seeds."""
     return {
         row: [
             run
@@ -41,14 +41,12 @@ def runs_by_row(
 def tested_rows(
     table: Table, finished: Mapping[Row, list[Run]], found: Mapping[Run, dict], place: Environment
 ) -> list[System]:
-    """Compare the rows that have a finished run with the baseline row.
+    """Compare rows with the baseline, by test scores and by the validation's token loss.
 
-    By the score that the table tests, and where a validation has one by the token loss, which
-    tells models apart that BLEU on a small test set cannot. A run without what that takes is left
-    out, and one line says why.
+    Skips runs without scores, with one line each.
 
     Returns:
-        The baseline and the others; empty where the baseline or all others are missing.
+        The baseline and the others; empty if the baseline or all others are missing.
     """
     scored: dict[Row, list[Scored]] = {}
     for row, runs in finished.items():
@@ -66,7 +64,7 @@ def tested_rows(
 
 
 def _scored(run: Run, result: Mapping, place: Environment) -> Scored:
-    """Take a run's score from its result, as the table does: the folder may hold other scores."""
+    """Return a run's scores from its result, since its folder may hold other ones."""
     folder, reference = run.folder(place.out), None
     file = steps.test_file(run, place)
     if file.stem not in result["scores"]:
@@ -79,7 +77,7 @@ def _scored(run: Run, result: Mapping, place: Environment) -> Scored:
 
 
 def lay_out_tests(table: Table, systems: Sequence[System], choices: Choices) -> Layout:
-    """Lay out what :func:`tested_rows` returned, where that is not empty."""
+    """Lay out the systems of :func:`tested_rows`."""
     return lay_out(
         systems,
         f"{table.title}: is the difference more than chance?",

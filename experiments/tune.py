@@ -1,8 +1,8 @@
 """``diverse-mha reproduce --tune``: every row at its own best, chosen on validation alone.
 
-The values of the first ``--tune`` are tried for every row; those of the second at the best of the
-first, and so on; a single value counts for all of them. Nothing but trainings is run, so no test
-set is read before the choice is written.
+Each row tries the values of the first ``--tune``, then those of the second at its best of the
+first, and so on; a single value holds for all trials. No test set is read before the choice is
+written.
 """
 
 import time
@@ -25,7 +25,7 @@ from experiments.plan import Run
 from experiments.results import LOG, best_validation
 from experiments.runner import Runner
 
-#: What a name without a dot is short for; of others the recipe's group with such a key.
+#: Short names; of others the recipe's group with such a key is taken.
 SHORT = {"lr": "optimization.lr", "dropout": "model.dropout"}
 
 
@@ -38,7 +38,7 @@ class Sweep(NamedTuple):
 
 @dataclass
 class Trainer(Runner):
-    """Trains, and reads the validation score off the log; evaluates nothing."""
+    """Trains and reads the validation score from the log, without an evaluation."""
 
     def _result(self, run: Run) -> dict | None:
         log = run.folder(self.place.out) / TRAIN_LOG
@@ -59,7 +59,7 @@ class Trainer(Runner):
 
 
 def validation(run: Run, log: Path) -> float:
-    """Read the score of the best checkpoint: loss in bits a token, or minus the accuracy."""
+    """Return the best checkpoint's score: loss in bits a token, or minus the accuracy."""
     entries = read_log(log)["validation"]
     if run.recipe.kind == "classifier":
         scores = [-entry["accuracy"] for entry in entries if "accuracy" in entry]
@@ -98,11 +98,7 @@ def tune(
     runner: Trainer,
     name: str,
 ) -> bool:
-    """Try all settings, print and write what was tried, and write down the choice.
-
-    Returns:
-        Whether every row was tried at all of them.
-    """
+    """Try all settings, then print and write the trials and the choice; True if none failed."""
     check_table(table, "--tune")
     sweeps = [read_sweep(word, table, choices) for word in words]
     fixed = {sweep.key: sweep.values[0] for sweep in sweeps if len(sweep.values) == 1}
@@ -146,7 +142,7 @@ def tune(
 def lay_out(
     table: Table, scores: Mapping[tuple, float], best: Mapping[str, dict], choices: Choices
 ) -> Layout:
-    """Lay out what was tried, a line a setting, in the order of the rows."""
+    """Lay out the trials, a line a setting, in the order of the rows."""
     accuracy = table.tested == "accuracy"
     lines: list[tuple[str, ...]] = []
     for row in table.rows:
@@ -168,7 +164,7 @@ def lay_out(
 
 
 def tuned(item: Item, rows: Sequence[Row], file: Path, scale: str) -> Table:
-    """Return a table whose rows are trained at their best."""
+    """Return a table whose rows have the settings that ``--tune`` chose."""
     check_table(item, "--tuned")
     if not file.is_file():
         raise UserError(f"--tuned {file}: no such file; --tune writes it")
@@ -193,7 +189,7 @@ def tuned(item: Item, rows: Sequence[Row], file: Path, scale: str) -> Table:
 
 
 def check_table(item: Item, option: str) -> None:
-    """Refuse a figure, and a table with rows of several trainings."""
+    """Raise an error for a figure, and for a table with rows of several trainings."""
     rows = item.rows if isinstance(item, Table) else ()
     if not rows or any(len({c and c.experiment for c in row.cells}) != 1 for row in rows):
         raise UserError(
@@ -207,7 +203,7 @@ def _run(table: Table, row: Row, settings: Mapping, choices: Choices, seed: int)
 
 
 def _spelt(settings: Mapping[str, object]) -> str:
-    """Write settings in a line, short and always alike."""
+    """Write settings in a short line."""
 
     def text(value: object) -> str:
         return "+".join(map(str, value)) if isinstance(value, list) else str(value)
