@@ -37,9 +37,6 @@ class Command(NamedTuple):
 COMMANDS = {
     "doctor": Command("doctor", "check that everything works on this machine"),
     "train": Command("training.launch", "train a model, in one process or several", True),
-    "learning-curve": Command(
-        "training.learning_curve", "draw the validation curves of several runs", True
-    ),
     "average": Command("evaluation.averaging", "average several checkpoints into one"),
     "evaluate": Command("evaluation.translation", "translate a test set and score it", True),
     "evaluate-lm": Command("evaluation.language_model", "score a language model", True),

@@ -49,4 +49,4 @@ def test_the_page_on_installing_names_the_subcommand_behind_every_launcher():
         for name in re.findall(r"exec .* -m diverse_mha\.cli ([\w-]+)", launcher.read_text()):
             found.add(name)
             assert name in COMMANDS and re.search(rf"`(diverse-mha )?{name}\b", page), launcher
-    assert len(found) == 8
+    assert len(found) == 7

@@ -1,1 +1,1 @@
-"""Training: one run, a recipe, its curve, and the tables of the papers, which take many."""
+"""Training: one run from a command line or a recipe, and its log."""

@@ -1,4 +1,4 @@
-"""What fairseq's log of a training says: speed, parameters, validation."""
+"""Reads fairseq's training log: speed, parameters, validations."""
 
 import json
 import re
@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from statistics import median
 
-from diverse_mha.common.errors import UserError
 from diverse_mha.fairseq_fixes.time_left import NOTHING_LEFT
 
 TRAIN_LOG = "train.log"  # what a recipe leaves beside its checkpoints
@@ -17,18 +16,17 @@ _OUT_OF_TIME = "Stopping training due to cumulative_training_time: "
 
 
 def read_log(path: Path) -> dict:
-    """Read a log written with ``common.log_format=json``, of one or several starts.
+    """Read a log written with ``common.log_format=json``; it may hold several starts.
 
     Returns:
-        ``parameters`` (trained and shared ones once), ``steps_per_second`` (median over the
-        intervals of the log, without the first of each start, which holds warming up),
-        ``updates`` (the last that was reported) and ``validation`` (see :func:`validations`). What
-        the log does not say is None.
+        ``parameters`` (trained ones, shared ones once), ``steps_per_second`` (median over the
+        logged intervals, without the first of each start), ``updates`` (the last reported) and
+        ``validation`` (see :func:`validations`). What the log does not have is None.
     """
     parameters, speeds, updates, first = None, [], None, True
     lines = path.read_bytes().decode(errors="replace").splitlines()
     for line in lines:
-        if match := _PARAMETERS.search(line):  # said once a start
+        if match := _PARAMETERS.search(line):  # once a start
             parameters = int(match[1].replace(",", ""))
             first = True
         entry = _json_entry(line)
@@ -46,15 +44,14 @@ def read_log(path: Path) -> dict:
     }
 
 
-def validations(lines: Iterable[str], subset: str = "valid") -> list[dict]:
-    """Find the validations in a log of fairseq-train, in its json or its simple format.
+def validations(lines: Iterable[str]) -> list[dict]:
+    """Return the validations of a log in order, each number of updates once.
 
-    A log may hold several attempts. Where a later one starts again from fewer updates, what those
-    before it had beyond these is dropped: every number of updates has one validation at most.
+    Where a later start repeats updates, it replaces what earlier starts reported from there on.
 
     Returns:
-        In their order what they report, numbers as numbers: ``epoch``, ``num_updates``, ``loss``,
-        ``ppl`` if there is one, and what else the criterion logs, without the name of the set.
+        Numbers by name: ``epoch``, ``num_updates``, ``loss``, ``ppl`` and what else the criterion
+        logs, without the prefix ``valid_``.
     """
     found: list[dict] = []
     for line in lines:
@@ -62,45 +59,20 @@ def validations(lines: Iterable[str], subset: str = "valid") -> list[dict]:
             found = []
         elif match := _LOADED.search(line):
             found = [entry for entry in found if entry["num_updates"] <= int(match[1])]
-        entry = _of_json(line, subset) or _of_simple(line, subset)
-        if not {"epoch", "num_updates", "loss"} <= entry.keys():
+        if '"valid_num_updates"' not in line:
             continue
-        for name in ("epoch", "num_updates", "loss", "ppl"):
-            if not isinstance(entry.get(name, 0.0), float):
-                raise UserError(
-                    f"a validation cannot be read ({name} is {entry[name]!r}); give a log as "
-                    "fairseq-train wrote it"
-                )
+        logged = _json_entry(line)
+        entry = {k.removeprefix("valid_"): v for k, v in logged.items() if k.startswith("valid_")}
+        if not {"num_updates", "loss"} <= entry.keys():
+            continue
         while found and found[-1]["num_updates"] >= entry["num_updates"]:
             found.pop()
-        found.append(entry)
+        found.append({"epoch": logged.get("epoch"), **entry})
     return found
 
 
-def _of_json(line: str, subset: str) -> dict:
-    """Read ``{"epoch": 1, "valid_loss": "5.1", "valid_ppl": ...}``, whatever stands before it."""
-    if f'"{subset}_num_updates"' not in line:
-        return {}
-    entry, prefix = _json_entry(line), f"{subset}_"
-    own = {k.removeprefix(prefix): v for k, v in entry.items() if k.startswith(prefix)}
-    return {"epoch": entry.get("epoch"), **own}
-
-
-def _of_simple(line: str, subset: str) -> dict:
-    """Read ``epoch 001 | valid on 'valid' subset | loss 5.1 | ... | num_updates 60``."""
-    # In older versions a bar stands first.
-    fields = [field.strip() for field in line.removeprefix("| ").split(" | ")]
-    if f"valid on '{subset}' subset" not in fields:
-        return {}
-    pairs = [field.rsplit(" ", 1) for field in fields if " " in field]
-    return {name: _number(value) for name, value in pairs}
-
-
 def finished(path: Path) -> bool:
-    """Tell whether the last start that a log holds came to its end, and not to ``stop_time_hours``.
-
-    Such a training need not be started again, which would load its model, on a GPU if it has one.
-    """
+    """Say whether the last start in a log ran to its end; False if ``stop_time_hours`` ended it."""
     if not path.is_file():
         return False
     start = _PARAMETERS.split(path.read_text(encoding="utf-8", errors="replace"))[-1]
@@ -111,7 +83,7 @@ def finished(path: Path) -> bool:
 
 
 def _json_entry(line: str) -> dict:
-    """Read what a line reports in the JSON format, numbers as numbers; nothing if it does not."""
+    """Read the JSON in a line, numbers as numbers; empty if there is none."""
     try:
         entry = json.loads(line[line.index("{") :])
     except ValueError:

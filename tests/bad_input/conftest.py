@@ -12,10 +12,6 @@ from tests.analysis.conftest import data, pairs, save, write_split  # noqa: F401
 
 ROOT = Path(__file__).resolve().parents[2]
 SENTENCES = 40  # in the test set
-LOG = (
-    '{"epoch": 1, "valid_loss": "5.1", "valid_ppl": "34.3", "valid_num_updates": "60"}\n'
-    '{"epoch": 2, "valid_loss": "4.1", "valid_ppl": "17.1", "valid_num_updates": "120"}\n'
-)
 
 
 @pytest.fixture(scope="session")
@@ -31,7 +27,6 @@ def whole(tmp_path_factory, data, pairs, save):  # noqa: F811
     _texts(folder)
     _data(folder)
     (folder / "broken.json").write_text("{")
-    (folder / "empty folder").mkdir()
     (folder / "save").mkdir()
     return folder
 
@@ -80,10 +75,6 @@ def _texts(folder):
     for name in ("latin1.txt", "latin1.yaml"):
         (folder / name).write_bytes("ein schönes Haus\n".encode("latin-1") * 3)
     (folder / "file").write_text("in the way\n")
-    (folder / "train.log").write_text(LOG)
-    (folder / "odd.log").write_text(LOG.replace('"34.3"', '"high"'))
-    (folder / "nothing.log").write_text("no validation here\n")
-    (folder / "latin1.log").write_bytes(b"\xff\xfe\n")
 
 
 def _data(folder):

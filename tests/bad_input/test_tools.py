@@ -70,16 +70,6 @@ ROWS = [
     Row("reproduce-paper", "reproduce li2028 1 --scale smoke", "li2028", "li2018"),
     Row("reproduce-seeds", "reproduce li2018 1 --scale smoke --seeds 1,x", "--seeds 1,x", "give"),
     Row("reproduce-out", "reproduce li2018 1 --scale smoke --out file/x", "file", "another"),
-    # learning curves
-    Row("curve-missing", "learning-curve no.log", "no.log", "name a log file"),
-    Row("curve-empty-folder", "learning-curve 'empty folder'", "empty folder/train.log", "name a"),
-    Row("curve-no-validation", "learning-curve nothing.log", "nothing.log", "--subset"),
-    Row("curve-subset", "learning-curve train.log --subset dev", "'dev'", "check --subset"),
-    Row("curve-odd-number", "learning-curve odd.log", "odd.log", "high"),
-    Row("curve-latin1", "learning-curve latin1.log", "latin1.log", "--subset"),
-    Row("curve-twice", "learning-curve A=train.log A=train.log", "'A'", "give another"),
-    Row("curve-output", "learning-curve train.log --output file/x", "file", "another"),
-    Row("curve-option", "learning-curve train.log --outptu x", "--outptu", HELP),
     # the benchmark
     Row("benchmark-shape", "benchmark --shape huge", "'huge'", "small"),
     Row("benchmark-variant", "benchmark --variants stok", "stok", "stock"),

@@ -3,6 +3,8 @@
 import json
 from types import SimpleNamespace
 
+import pytest
+
 from diverse_mha.training.log import finished, read_log, validations
 from experiments.results import best_validation
 
@@ -48,6 +50,24 @@ def test_what_a_log_says(tmp_path):
         run = SimpleNamespace(composed={"checkpoint": checkpoint})
         best = best_validation(run, found["validation"])
         assert (best and best["ppl"]) == perplexity
+
+
+@pytest.mark.parametrize("prefix", ["", "[2026-01-02][valid][INFO] - "])
+def test_validations_are_found_among_other_lines(prefix):
+    lines = [
+        "{'valid_num_updates': 3, this is no JSON",
+        prefix
+        + '{"epoch": 1, "valid_loss": "3", "valid_num_updates": "10", "valid_best_loss": "1"}',
+        'begin validation on "valid" subset',
+        '{"epoch": 1, "valid1_loss": "3", "valid1_num_updates": "10"}',
+        '{"epoch": 2, "valid_loss": "2", "valid_num_updates"',
+    ]
+    assert validations(lines) == [{"epoch": 1, "loss": 3, "num_updates": 10, "best_loss": 1}]
+
+
+def test_a_later_start_replaces_what_it_did_again():
+    lines = [line(epoch=1, valid_loss=n, valid_num_updates=n) for n in (10, 20, 30, 20, 25)]
+    assert [entry["num_updates"] for entry in validations(lines)] == [10, 20, 25]
 
 
 def test_what_an_abandoned_start_left_is_dropped():
