@@ -1,1 +1,1 @@
-"""What every other room may use: errors, files, arguments, places, checkpoints."""
+"""Shared by all other folders: errors, files, command lines, options, places."""

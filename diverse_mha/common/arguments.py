@@ -1,4 +1,4 @@
-"""What the command lines share: mistakes are said in one line."""
+"""Command lines whose errors are one line."""
 
 import argparse
 import functools
@@ -11,7 +11,7 @@ from diverse_mha.common.errors import UserError
 
 
 class _Help(argparse.HelpFormatter):
-    """Help whose indented lines, the examples, are not wrapped."""
+    """Help that leaves indented lines (the examples) as they are."""
 
     def _fill_text(self, text, width, indent):
         fill = super()._fill_text
@@ -20,22 +20,22 @@ class _Help(argparse.HelpFormatter):
 
 
 class OneLineParser(argparse.ArgumentParser):
-    """A parser whose errors are one line, like all others of the commands."""
+    """A parser that raises :class:`UserError` on a mistake."""
 
     def __init__(self, **options):
         super().__init__(**{"formatter_class": _Help} | options)
 
     def error(self, message: str) -> NoReturn:
-        """Raise a :class:`UserError` with the message."""
+        """Raise the message as a :class:`UserError`."""
         raise UserError(f"{message}; see {self.prog} --help")
 
     def add_subparsers(self, **options):
-        """Add subcommands that refuse unknown options themselves, and so name their own help."""
+        """Add subcommands whose errors point to their own ``--help``."""
         return super().add_subparsers(parser_class=_SubcommandParser, **options)
 
 
 class _SubcommandParser(OneLineParser):
-    """argparse's own leaves what it does not know to the parser above it."""
+    """argparse would leave unknown options to the parser above."""
 
     def parse_known_args(self, args=None, namespace=None):
         found, unknown = super().parse_known_args(args, namespace)
@@ -45,15 +45,15 @@ class _SubcommandParser(OneLineParser):
 
 
 def called(command: str, script: str | None = None) -> str:
-    """Name a subcommand as the user typed it: its script, by default of its name, or itself."""
+    """Return a subcommand's name as the user typed it: a script, or ``diverse-mha COMMAND``."""
     script = script or f"scripts/{command}.sh"
-    # scripts/env.sh, which every script reads, leaves the script's name.
+    # Set by scripts/env.sh.
     typed = os.environ.get("DIVERSE_MHA_SCRIPT") == script.rpartition("/")[2]
     return script if typed else f"diverse-mha {command}"
 
 
 def one_line(parser: argparse.ArgumentParser, who: str) -> argparse.ArgumentParser:
-    """Make a command's parser, one of fairseq's, report mistakes as :class:`OneLineParser` does."""
+    """Make one of fairseq's parsers report errors as :class:`OneLineParser` does."""
     parser.prog, parser.error = who, functools.partial(OneLineParser.error, parser)
     return parser
 
@@ -61,18 +61,18 @@ def one_line(parser: argparse.ArgumentParser, who: str) -> argparse.ArgumentPars
 def add_number(
     parser: argparse.ArgumentParser, name: str, default: int | None, text: str, *, least: int = 1
 ) -> None:
-    """Declare ``--NAME N``, a whole number from ``least`` up; a default is added to its text."""
-    said = text if default is None else f"{text} ({default})"
-    parser.add_argument(f"--{name}", type=at_least(least), default=default, metavar="N", help=said)
+    """Declare ``--NAME N``, a whole number from ``least`` up; its help ends with the default."""
+    help = text if default is None else f"{text} ({default})"
+    parser.add_argument(f"--{name}", type=at_least(least), default=default, metavar="N", help=help)
 
 
 def at_least(minimum: int) -> Callable[[str], int]:
-    """Make a reader of whole numbers from ``minimum`` up, for ``type`` of an argument."""
+    """Return an argument's ``type``: a whole number from ``minimum`` up."""
     return _reader(int, lambda value: value >= minimum, f"a whole number from {minimum} up")
 
 
 def between(least: float, most: float) -> Callable[[str], float]:
-    """Make a reader of numbers from ``least`` to ``most``, for ``type`` of an argument."""
+    """Return an argument's ``type``: a number from ``least`` to ``most``."""
     words = f"a number from {least:g} to {most:g}"
     return _reader(float, lambda value: least <= value <= most, words)
 
@@ -82,7 +82,7 @@ def _reader(kind: type, legal: Callable[[float], bool], words: str) -> Callable[
         try:
             value = kind(text)
         except ValueError:
-            value = math.nan  # which no range has
+            value = math.nan  # outside every range
         if not legal(value):
             raise argparse.ArgumentTypeError(f"{text} is not {words}")
         return value

@@ -1,4 +1,4 @@
-"""Errors a user can cause and mend, and how the commands report them: in one line."""
+"""Errors that a user can correct, reported in one line."""
 
 import errno
 import os
@@ -10,37 +10,33 @@ INTERRUPTED = "interrupted; run the same command again to go on"
 
 
 class UserError(Exception):
-    """Something the user gave is wrong or missing, and the message says what and what would do.
+    """A wrong or missing input: one line that names it, its value and the cure.
 
-    Raise it with one line that names the culprit (the file, the option, the address) and the
-    cure. :func:`run_cli` prints it without a traceback; any other exception is our own mistake
-    and keeps its traceback.
+    :func:`run_cli` prints it without a traceback.
     """
 
 
 class OptionError(UserError, ValueError, SystemExit):
-    """An option, configuration or file that fairseq's own commands were given and we refuse.
+    """A :class:`UserError` that fairseq's own commands can meet.
 
-    fairseq's commands know nothing of :class:`UserError`: as a ``SystemExit`` the error ends
-    them with its one line and exit code 1 instead of a traceback, and as a ``ValueError`` it
-    can be caught like any other where the package is used as a library.
+    As a ``SystemExit`` it ends them with one line and exit code 1. A caller catches it as a
+    ``ValueError``.
     """
 
     def __init__(self, message: str):
         super().__init__(message)
-        self.code = f"error: {message}"  # what the interpreter prints on its way out
+        self.code = f"error: {message}"  # printed by the interpreter
 
 
 def run_cli(main: Callable[[], int | None]) -> None:
-    """Run a command's ``main`` and end the process with a fitting exit code.
+    """Run a command's ``main`` and end the process with its exit code (None is 0).
 
-    The code is what ``main`` returns (None counts as 0). A :class:`UserError`, or an error of
-    the operating system such as a full disk, ends with code 2 and one line on stderr; Ctrl-C
-    ends with 130, as in a shell; a reader that hangs up (``| head``) ends with 141.
+    A :class:`UserError` or ``OSError`` is one line on stderr and code 2, Ctrl-C is 130, and a
+    closed pipe (``| head``) is 141.
     """
-    if sys.stderr is None:  # closed by the shell; what is printed there would go to stdout
+    if sys.stderr is None:  # closed by the shell
         sys.stderr = open(os.devnull, "w")
-    if hasattr(sys.stdout, "reconfigure"):  # a locale may lack characters of names and tables
+    if hasattr(sys.stdout, "reconfigure"):  # the locale may lack characters of a table
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code = main() or 0
@@ -52,7 +48,7 @@ def run_cli(main: Callable[[], int | None]) -> None:
         print(INTERRUPTED, file=sys.stderr)
         code = 130
     except BrokenPipeError:
-        # The interpreter flushes stdout once more on its way out: give it somewhere to go.
+        # The interpreter flushes stdout once more at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 141
     except OSError as error:
@@ -63,10 +59,7 @@ def run_cli(main: Callable[[], int | None]) -> None:
 def say_interrupted(
     kind: type[BaseException], error: BaseException, traceback: TracebackType | None
 ) -> None:
-    """Say Ctrl-C in one line, and nothing else differently: Python's ``sys.excepthook``.
-
-    It serves a command outside :func:`run_cli`: while it is imported, or where it is fairseq's.
-    """
+    """A ``sys.excepthook`` that reports Ctrl-C in one line, outside :func:`run_cli` too."""
     if issubclass(kind, KeyboardInterrupt):
         print(INTERRUPTED, file=sys.stderr)
     else:
@@ -74,7 +67,7 @@ def say_interrupted(
 
 
 def describe_os_error(error: OSError) -> str:
-    """Say in one line what the operating system refused, and the cure where there is one."""
+    """Return one line: the file, the reason, and a cure where one is known."""
     place = f"{error.filename}: " if error.filename is not None else ""
     text = f"{place}{error.strerror or error}"
     if error.errno in (errno.ENOSPC, errno.EDQUOT):

@@ -1,4 +1,4 @@
-"""Files: written whole or not at all, and what tells one from another."""
+"""Files that are written whole or not at all."""
 
 import hashlib
 import json
@@ -12,7 +12,7 @@ from diverse_mha.common.errors import UserError
 
 
 def read_json(path: Path, cure: str) -> Any:
-    """Read a JSON file."""
+    """Read a JSON file; a broken one is a :class:`UserError` that ends with ``cure``."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
@@ -20,22 +20,22 @@ def read_json(path: Path, cure: str) -> Any:
 
 
 def write_json(path: Path, content: dict) -> None:
-    """Write ``content`` as indented JSON; a file of that name is replaced in one step."""
+    """Write indented JSON, replacing the file in one step."""
     write_text(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write ``text`` as UTF-8, what cannot be as escapes; a file is replaced in one step."""
+    """Write UTF-8, replacing the file in one step."""
     write_files({path: printable(text).encode()})
 
 
 def printable(text: str) -> str:
-    """Return ``text`` with escapes for the bytes of names of files that are not UTF-8."""
+    """Return ``text`` with escapes for bytes of file names that are not UTF-8."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def write_files(files: Mapping[Path, bytes]) -> None:
-    """Write files, none where one cannot be written; each then replaces its target in one step."""
+    """Write all files or none, each replacing its target in one step; makes missing folders."""
     targets = {path: link_target(path) for path in files}
     parts = {path: at.with_name(f".{at.name}.{os.getpid()}.tmp") for path, at in targets.items()}
     try:
@@ -52,17 +52,15 @@ def write_files(files: Mapping[Path, bytes]) -> None:
 
 
 def link_target(path: str | os.PathLike) -> Path:
-    """Return where the bytes of a file go: behind a symbolic link, which stays one."""
+    """Return the file behind a symbolic link, or the path itself."""
     return Path(os.path.realpath(path) if os.path.islink(path) else path)
 
 
 @contextmanager
 def whole_file(path: str | os.PathLike) -> Iterator[BinaryIO]:
-    """Open ``path`` for writing bytes; a file of that name is replaced once all are on the disk.
+    """Open ``path`` for writing bytes, which replace the file once they are on the disk.
 
-    They go to ``path`` + ``.tmp`` first, where ``path`` is a symbolic link to what it points to.
-    On an error that is removed, and ``path`` stays as it was; a process killed in between leaves
-    it behind, to be overwritten the next time.
+    They go to ``path`` + ``.tmp``, which an error removes. A symbolic link stays one.
     """
     path = link_target(path)
     part = Path(f"{path}.tmp")
@@ -70,7 +68,7 @@ def whole_file(path: str | os.PathLike) -> Iterator[BinaryIO]:
         with open(part, "wb") as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())  # else a power cut could leave the name without the content
+            os.fsync(file.fileno())  # a power cut could leave the name without the content
         os.replace(part, path)
     except BaseException:
         part.unlink(missing_ok=True)
@@ -78,6 +76,6 @@ def whole_file(path: str | os.PathLike) -> Iterator[BinaryIO]:
 
 
 def sha256_of(path: str | os.PathLike) -> str:
-    """Return the SHA-256 of a file, in hexadecimal, as ``sha256sum`` prints it."""
+    """Return the SHA-256 of a file in hexadecimal."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

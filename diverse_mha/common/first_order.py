@@ -1,4 +1,4 @@
-"""For backward passes that are written by hand: refuse to be differentiated again."""
+"""Refuses second derivatives of backward passes written by hand."""
 
 import functools
 from collections.abc import Callable
@@ -7,11 +7,10 @@ import torch
 
 
 def first_order_only(backward: Callable) -> Callable:
-    """Let the ``backward`` of an ``autograd.Function`` refuse second derivatives.
+    """Decorate a ``backward`` so that it raises RuntimeError under ``create_graph=True``.
 
-    torch's ``once_differentiable`` only marks results of gradients that require one themselves:
-    of ``loss.backward(create_graph=True)`` it makes constants, and a second derivative silently
-    lacks what depends on them. Here RuntimeError is raised under ``create_graph=True``.
+    torch's ``once_differentiable`` returns constants there if no incoming gradient requires one,
+    so second derivatives would be silently wrong.
     """
 
     @functools.wraps(backward)

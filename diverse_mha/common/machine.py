@@ -1,7 +1,8 @@
-"""What a result depends on beside its settings: the machine, and the versions on it."""
+"""The machine and the versions of packages, on which a result depends."""
 
 import os
 import platform
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,14 +17,14 @@ IMITATED_BFLOAT16 = (
 
 
 def cores() -> int:
-    """Count the cores that this process may use, which a container often limits."""
+    """Count the cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def processor() -> str:
-    """Name the processor."""
+    """Return the processor's name."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as lines:
             for line in lines:
@@ -35,7 +36,7 @@ def processor() -> str:
 
 
 def computes_in_bfloat16(description: Path = Path("/proc/cpuinfo")) -> bool | None:
-    """Whether the processor has arithmetic for bfloat16; None where nothing tells."""
+    """Say whether the processor has arithmetic for bfloat16; None if unknown."""
     try:
         words = set(description.read_text(encoding="utf-8").split())
     except OSError:
@@ -46,7 +47,7 @@ def computes_in_bfloat16(description: Path = Path("/proc/cpuinfo")) -> bool | No
 
 
 def installed(*names: str) -> dict[str, str]:
-    """Return the versions of those distributions that are installed."""
+    """Return the versions of the named distributions that are installed."""
     import importlib.metadata  # slow
 
     found = {}
@@ -59,10 +60,9 @@ def installed(*names: str) -> dict[str, str]:
 
 
 def resident_bytes() -> tuple[int, int]:
-    """Resident memory of this process: now, and at its peak.
+    """Return this process's resident bytes now and at the peak; outside Linux the peak twice.
 
-    Linux tells both of the process itself; its ``ru_maxrss`` would begin with the
-    peak of the process that started this one. Elsewhere there is the peak only.
+    On Linux ``ru_maxrss`` would start at the peak of the parent process.
     """
     status = Path("/proc/self/status")
     if status.exists():
@@ -76,23 +76,13 @@ def resident_bytes() -> tuple[int, int]:
     return peak, peak
 
 
-#: Names the commit, whatever tags it has.
-_DESCRIBE = "describe --always --exclude=* --dirty --abbrev=40"
-
-
 def versions() -> dict:
-    """Return the versions that a result depends on, and the commit in a git checkout."""
+    """Return the versions that a result depends on and, in a clone, the commit."""
     found = {"python": platform.python_version(), "diverse_mha": __version__}
     found |= installed("torch", "numpy", "fairseq", "fairseq-fixed")
-    if (ROOT / ".git").exists():
-        try:
-            done = subprocess.run(
-                ["git", "-C", str(ROOT), *_DESCRIBE.split()],
-                capture_output=True,
-                text=True,
-            )
-        except FileNotFoundError:  # no git
-            return found
+    if (ROOT / ".git").exists() and shutil.which("git"):
+        words = "describe --always --exclude=* --dirty --abbrev=40".split()  # ignores tags
+        done = subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True)
         if done.returncode == 0:
             found["git_commit"] = done.stdout.strip()
     return found

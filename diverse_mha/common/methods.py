@@ -1,7 +1,7 @@
-"""Methods by name: what makes a seam open.
+"""Registries of methods.
 
-A method is added in one file: its code, a dataclass of its options, and a call of ``register``.
-Everything else (choices, help texts, checks, the options of models and criterions) follows.
+One file adds a method: its code, a dataclass of its options and a call of ``register``. Choices,
+help texts, checks and the options of models and criterions follow from that.
 """
 
 import importlib
@@ -19,12 +19,12 @@ class NoOptions:
 
 
 class Place(NamedTuple):
-    """Where in a model a module is to sit, for the one who builds it.
+    """Where in a model a module is built.
 
     Attributes:
         component: ``encoder``, ``cross`` or ``decoder``.
-        side: whose width and heads it has, ``encoder`` or ``decoder``.
-        number: of the layer, from 1.
+        side: the stack whose width and heads it has, ``encoder`` or ``decoder``.
+        number: layer number, from 1.
         embed_dim: C, the width.
         num_heads: H.
         activation_dropout: fairseq's option.
@@ -39,23 +39,23 @@ class Place(NamedTuple):
 
 
 def _nothing_to_check(options: Any, place: Place) -> None:
-    """Ranges and choices are all there is to say of the options."""
+    """Used by methods whose options go with every place."""
 
 
 @dataclass(frozen=True)
 class Method:
-    """One method of a seam.
+    """A method of a seam.
 
     Attributes:
-        name: what selects it.
-        help: how the option's help names it, such as "em-routing (Li et al. 2021)".
-        build: from an instance of ``options`` and a ``Place`` to the module, or to None where
-            attention needs none; a function of its file, so that models can be pickled.
+        name: value of the seam's option.
+        help: its name in that option's help, such as "em-routing (Li et al. 2021)".
+        build: returns the module for an instance of ``options`` and a ``Place``, or None if
+            attention needs none. A function at the top of its file, so that models pickle.
         options: dataclass of its options.
-        check: refuses options, by an ``OptionError``, that do not go with a place; called for
-            every component before anything is built.
-        stock: whether a trained model computes as stock fairseq's does.
-        carries: logits only: whether a layer's logits go to the next layer.
+        check: raises ``OptionError`` for options that do not fit a ``Place``; called for every
+            component before anything is built.
+        stock: True if a trained model computes what stock fairseq does.
+        carries: for logits, True if a layer's logits go to the next layer.
     """
 
     name: str
@@ -68,17 +68,17 @@ class Method:
 
 
 class Registry:
-    """Methods by name, in the order in which they were registered."""
+    """Methods by name, in order of registration."""
 
     def __init__(self):
         self._methods: dict[str, Any] = {}
         self._listeners: list[Callable[[], None]] = []
 
     def register(self, method: Any) -> Any:
-        """Add a method, which has a ``name`` and ``options``; returns it, so it can decorate.
+        """Add a method with a ``name`` and ``options``, and return it, as a decorator does.
 
         Raises:
-            ValueError: if the name is taken, or one of its options is another method's.
+            ValueError: if the name, or an option with another declaration, is taken.
         """
         if method.name in self._methods:
             raise ValueError(f"{method.name!r} is registered already")
@@ -92,11 +92,11 @@ class Registry:
         return method
 
     def on_change(self, listener: Callable[[], None]) -> None:
-        """Call ``listener`` whenever a method is added."""
+        """Call ``listener`` after every registration."""
         self._listeners.append(listener)
 
     def options(self) -> list[Field]:
-        """The options of all methods, each once."""
+        """Return the options of all methods, each once."""
         return _once(f for method in self for f in fields(method.options))
 
     def __iter__(self):
@@ -112,20 +112,20 @@ class Registry:
 
 
 class Chosen(NamedTuple):
-    """The method that the options choose, and its options."""
+    """A chosen method and its options."""
 
     method: Method
     options: Any
 
 
 class Seam(Registry):
-    """A replaceable part of attention: an option that names the method, and the methods.
+    """A replaceable part of attention, chosen by an option.
 
     Args:
         name: the option, with underscores.
-        default: the method without it.
-        about: its help, up to the names.
-        options: dataclass of the options that belong to no method, such as the layers.
+        default: the default method.
+        about: the option's help; the methods' names follow it.
+        options: dataclass of further options of the seam, such as the layers.
     """
 
     def __init__(self, name: str, default: str, about: str, options: type = NoOptions):
@@ -133,7 +133,7 @@ class Seam(Registry):
         self.name, self.default, self.about, self._own = name, default, about, options
 
     def options(self) -> list[Field]:
-        """The option that chooses, those of the seam and those of its methods."""
+        """Return the choosing option, then the seam's and its methods' options."""
         *most, last = [method.help for method in self] or [""]
         listed = f"{', '.join(most)} or {last}" if most else last
         choice = option(self.default, f"{self.about}: {listed}", choices=self.names)
@@ -141,11 +141,10 @@ class Seam(Registry):
         return _once([choice, *fields(self._own), *super().options()])
 
     def read(self, cfg: Any) -> Chosen:
-        """Read the method and its options.
+        """Return the chosen method and its options.
 
         Raises:
-            OptionError: for an unknown name, a value out of range, or an option that has no
-                effect with the method.
+            OptionError: for an unknown name, an illegal value or an option without effect.
         """
         name = str(getattr(cfg, self.name, self.default))
         chosen = self[check_name(flag(self.name), name, self.names)]
@@ -153,7 +152,7 @@ class Seam(Registry):
         for f in super().options():
             if f.name not in own:
                 others = [m.name for m in self if f.name in {g.name for g in fields(m.options)}]
-                # It may be the architecture's, which --attention-noise 0.0 takes out again.
+                # The architecture may have set it; giving the default takes it out again.
                 why = f"with {flag(self.name)} {name}; it goes with {' or '.join(others)}, and "
                 why += f"with any method if it is {f.default}"
                 refuse_idle(cfg, [f], why)
@@ -165,6 +164,6 @@ def _once(options: Iterable[Field]) -> list[Field]:
 
 
 def import_siblings(package: str, path: Iterable[str]) -> None:
-    """Import every module of a package, so that a file in its folder is enough to register."""
+    """Import every module of a package, so that its files register themselves."""
     for found in pkgutil.iter_modules(path):
         importlib.import_module(f"{package}.{found.name}")

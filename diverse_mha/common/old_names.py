@@ -1,4 +1,4 @@
-"""Names that changed before the first release; our study's checkpoints and runs hold the old."""
+"""Old names of options and tasks, found in checkpoints and runs of the published study."""
 
 from argparse import Namespace
 from collections.abc import Mapping
@@ -7,9 +7,9 @@ from typing import Any
 
 from omegaconf import OmegaConf, open_dict
 
-#: By group of the configuration, the old name of an option and today's.
+#: Old and new names of options, by group of the configuration.
 OPTIONS = {"model": {"cascade": "logits"}}
-#: By group and option, an old value and today's.
+#: Old and new values, by group and option.
 VALUES = {
     ("task", "_name"): {
         "diverse_translation": "exact_translation",
@@ -17,7 +17,7 @@ VALUES = {
     },
     ("criterion", "disagreement_form"): {"printed": "paper"},
 }
-#: Classes of tasks, under whose names a checkpoint keeps what a resumed run needs of them.
+#: Old and new classes of tasks, by whose names a checkpoint keeps their state.
 TASKS = {
     "DiverseTranslationTask": "ExactTranslationTask",
     "DiverseLanguageModelingTask": "ExactLanguageModelingTask",
@@ -25,7 +25,7 @@ TASKS = {
 
 
 def renew(state: dict) -> None:
-    """Give a checkpoint's options and its tasks' state today's names, in place."""
+    """Rename a checkpoint's options and its tasks' state, in place."""
     kept = state.get("extra_state") or {}
     for old in TASKS.keys() & kept.keys():
         kept[TASKS[old]] = kept.pop(old)
@@ -49,7 +49,7 @@ def _renew_options(options: Any) -> None:
 
 
 def as_published(settings: Mapping[str, Mapping]) -> dict[str, dict]:
-    """Return settings with the old names, under which the published runs are found."""
+    """Return settings with the old names, which identify published runs."""
     settings = {group: dict(values) for group, values in settings.items()}
     for group, names in OPTIONS.items():
         back = {new: old for old, new in names.items()}

@@ -1,7 +1,7 @@
-"""Options: how they are spelt, which values are legal, and how lists of names are read.
+"""Declaring, reading and refusing options.
 
-A method declares its options in a plain dataclass of ``option(...)`` fields beside its code;
-``diverse_mha.common.typed`` makes of them what fairseq's parsers understand.
+A method declares its options in a plain dataclass of ``option(...)`` fields beside its code.
+``diverse_mha.common.typed`` turns it into the form that fairseq's parsers read.
 """
 
 import math
@@ -14,12 +14,12 @@ from diverse_mha.common.errors import OptionError
 
 
 def flag(name: str) -> str:
-    """Spell an option as on the command line: ``logits_on`` is ``--logits-on``."""
+    """Return an option as on the command line: ``logits_on`` is ``--logits-on``."""
     return "--" + name.replace("_", "-")
 
 
 def as_keys(message: str, keys: Mapping[str, str]) -> str:
-    """Spell options in a message as the keys of a recipe, which ``keys`` has by option name."""
+    """Replace options in a message by a recipe's keys; ``keys`` maps option names to keys."""
 
     def key(option: re.Match) -> str:
         return keys.get(option[1].replace("-", "_"), option[0])
@@ -28,12 +28,12 @@ def as_keys(message: str, keys: Mapping[str, str]) -> str:
 
 
 class Range(NamedTuple):
-    """The values that an option, and the argument behind it, may have.
+    """The legal values of an option or argument.
 
     Attributes:
-        words: what they are, as in "must be 1 or more".
-        legal: whether a value is one of them.
-        kind: what a Python caller is told besides, for a command line checks types itself.
+        words: their description, as in "must be 1 or more".
+        legal: returns True for a legal value.
+        kind: their type, named to Python callers only.
     """
 
     words: str
@@ -41,12 +41,12 @@ class Range(NamedTuple):
     kind: str = ""
 
     def check(self, name: str, value: Any) -> None:
-        """Refuse an argument."""
+        """Raise ValueError for an illegal argument."""
         if not self.legal(value):
             raise ValueError(f"{name} is {value!r}; expected {self.kind}{self.words}")
 
     def check_option(self, name: str, value: Any) -> None:
-        """Refuse an option of the name ``name``, with underscores."""
+        """Raise OptionError for an illegal option; ``name`` has underscores."""
         if not self.legal(value):
             raise OptionError(f"{flag(name)} {value}: must be {self.words}")
 
@@ -77,20 +77,20 @@ def option(
     Args:
         default: its default.
         text: its help.
-        choices: the names it may have; none for any value of its type.
-        legal: its range; None, if the default, is always legal.
-        goes_with: another option of the dataclass and its value without which this one has no
-            effect; see :func:`refuse_alone`.
+        choices: its legal names; empty allows any value of its type.
+        legal: its range; a default of None is always legal.
+        goes_with: name and value of another option that this one needs to have an effect; see
+            :func:`refuse_alone`.
     """
     metadata = {"help": text, "choices": choices, "range": legal, "goes_with": goes_with}
     return field(default=default, metadata=metadata)
 
 
 def read_options(kind: type, cfg: Any) -> Any:
-    """Read a method's options off all options; what these lack has its default.
+    """Return an instance of ``kind`` with values, or else defaults, from ``cfg``.
 
-    Returns:
-        An instance of ``kind``.
+    Raises:
+        OptionError: for an illegal value.
     """
     values = {}
     for f in fields(kind):
@@ -104,7 +104,7 @@ def read_options(kind: type, cfg: Any) -> Any:
 
 
 def refuse_idle(cfg: Any, options: Iterable[Field], why: str) -> None:
-    """Refuse options that were given and would do nothing, with ``why`` behind "has no effect"."""
+    """Refuse options that differ from their defaults; ``why`` follows "has no effect"."""
     for f in options:
         value = getattr(cfg, f.name, f.default)
         if _plain(value) != _plain(f.default):
@@ -112,7 +112,7 @@ def refuse_idle(cfg: Any, options: Iterable[Field], why: str) -> None:
 
 
 def refuse_alone(kind: type, cfg: Any) -> None:
-    """Refuse options of a dataclass that were given without the value of another they go with."""
+    """Refuse options that were given without the option and value of their ``goes_with``."""
     defaults = {f.name: f.default for f in fields(kind)}
     for f in fields(kind):
         if f.metadata["goes_with"]:
@@ -123,7 +123,7 @@ def refuse_alone(kind: type, cfg: Any) -> None:
 
 
 def _plain(value: Any):
-    """Return what an option means: 1, 1.0 and "1.0" are the same weight."""
+    """Return a comparable value: 1, 1.0 and "1.0" are the same."""
     try:
         return value if isinstance(value, bool) else float(value)
     except (TypeError, ValueError):
@@ -131,7 +131,7 @@ def _plain(value: Any):
 
 
 def same_value(one: Any, other: Any) -> bool:
-    """Whether two values mean the same: "1" and 1.0, encoder=1 and encoder=1.0."""
+    """Say whether two values mean the same: "1" and 1.0, encoder=1 and encoder=1.0."""
     first, second = (
         [_plain(part) for word in split_list(str(value)) for part in word.partition("=")]
         for value in (one, other)
@@ -140,22 +140,22 @@ def same_value(one: Any, other: Any) -> bool:
 
 
 def split_list(text: str) -> list[str]:
-    """Cut a list at its commas; spaces around them do not count."""
+    """Split a list at its commas and strip the parts."""
     return [word.strip() for word in text.split(",")]
 
 
 def check_name(option: str, name: str, legal: Iterable[str]) -> str:
-    """Return a name that is legal."""
+    """Return ``name``, or raise OptionError if it is not legal."""
     if name not in legal:
         raise OptionError(f"{option} {name}: choose from {', '.join(legal)}")
     return name
 
 
 def parse_names(option: str, value: str | None, legal: tuple[str, ...]) -> tuple[str, ...]:
-    """Read a comma list of names, each of them legal; None has none.
+    """Return the names of a comma-separated list in the order of ``legal``; None has none.
 
-    Returns:
-        The names in the order of ``legal``.
+    Raises:
+        OptionError: for an unknown or repeated name.
     """
     if value is None:
         return ()

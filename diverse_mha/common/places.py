@@ -1,4 +1,4 @@
-"""Where this package lies, and where results go: refused beforehand if they cannot be written."""
+"""Folders of the package and its recipes; checks of data folders and output paths."""
 
 import os
 from collections.abc import Sequence
@@ -7,20 +7,17 @@ from pathlib import Path
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import link_target
 
-#: The package, which is what fairseq's ``--user-dir`` takes, and the folder it lies in: in a clone
-#: that of ``configs/`` and ``scripts/``.
+#: The package, for fairseq's ``--user-dir``, and the folder around it: in a clone its root.
 USER_DIR = Path(__file__).resolve().parents[1]
 ROOT = USER_DIR.parent
-#: The recipes: a wheel has them in the package, a clone beside it.
+#: The recipes: inside the package in a wheel, beside it in a clone.
 CONFIGS = USER_DIR / "configs" if (USER_DIR / "configs").is_dir() else ROOT / "configs"
 
-
-#: How a data folder comes about.
 MAKE_DATA = "make it with a script of data-prep/ or with fairseq-preprocess"
 
 
 def check_data_exists(folder: Path, error: type[UserError] = UserError) -> None:
-    """Refuse a data folder that is not there."""
+    """Raise ``error`` for a missing data folder."""
     if not folder.is_dir():
         raise error(f"{folder}: no such data folder; {MAKE_DATA}")
 
@@ -32,13 +29,14 @@ def check_data_folder(
 ) -> Path:
     """Return the first folder of fairseq's data path, which joins folders by ``:``.
 
-    Each must be there, and the first must hold one of the ``dictionaries``, patterns of names.
+    Raises:
+        error: if a folder is missing, or no file of the first matches ``dictionaries``.
     """
     folders = [Path(name) for name in str(data).split(os.pathsep)]
     for folder in folders:
         check_data_exists(folder, error)
     if not any(any(folders[0].glob(pattern)) for pattern in dictionaries):
-        inside = folders[0] / "bin"  # as the scripts of data-prep/ lay it out
+        inside = folders[0] / "bin"  # the layout of data-prep/
         there = any(any(inside.glob(pattern)) for pattern in dictionaries)
         cure = inside if there else "the folder that fairseq-preprocess wrote (its --destdir)"
         raise error(f"data folder {folders[0]} holds no dict.*.txt; give {cure}")
@@ -46,9 +44,9 @@ def check_data_folder(
 
 
 def check_file(option: str, path: str | Path, ending: str = "") -> None:
-    """Refuse a file that could not be written, or does not end as it must.
+    """Raise an error if ``path`` cannot be written or lacks ``ending``.
 
-    It and the folders above it need not be there; ``option`` is how the user gave it.
+    Missing parent folders are allowed; ``option`` names the path in messages.
     """
     path = Path(path)
     if path.is_dir():
@@ -61,7 +59,7 @@ def check_file(option: str, path: str | Path, ending: str = "") -> None:
 
 
 def check_folder(option: str, path: str | Path) -> None:
-    """Refuse a folder that could not be written to; it and those above it need not be there."""
+    """Raise an error if a folder cannot be written to; it and its parents may be missing."""
     _check_above(option, Path(path), Path(path))
 
 

@@ -1,4 +1,4 @@
-"""Plugins of the user's own, beside ours."""
+"""The user's own plugins."""
 
 import argparse
 from pathlib import Path
@@ -14,7 +14,7 @@ def add_user_dir(parser: argparse.ArgumentParser) -> None:
 
 
 def import_plugin(folder: str | None) -> None:
-    """Import a plugin, as fairseq does with its ``--user-dir``; None is none."""
+    """Import a plugin as fairseq's ``--user-dir`` does; None imports nothing."""
     if folder is None:
         return
     if not (Path(folder) / "__init__.py").is_file():

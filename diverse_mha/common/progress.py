@@ -12,8 +12,7 @@ Item = TypeVar("Item")
 def shown(items: Iterable[Item], label: str, unit: str, *, total: int | None = None) -> Iterator:
     """Yield ``items`` and show on stderr how many are done, with the time left.
 
-    ``label`` says of what; ``unit`` is what one is called; ``total`` is needed where the items have
-    no length. Work that takes less than half a minute leaves nothing behind.
+    ``label`` names the work, ``unit`` one item. Items without a length need a ``total``.
     """
     from tqdm import tqdm
 

@@ -21,17 +21,17 @@ _SIGNS = {
 
 @dataclass(frozen=True)
 class Layout:
-    """A table as text: headings, cells, and the notes under it."""
+    """A table: headings, cells, and the notes under it."""
 
     title: str
     headings: tuple[str, ...]
     lines: tuple[tuple[str, ...], ...]
     notes: tuple[str, ...]
-    names: int = 1  # columns at the left that hold words, not numbers
+    names: int = 1  # columns of words at the left
 
 
 def to_text(layout: Layout) -> str:
-    """Lay the table out for a terminal."""
+    """Return the table for a terminal."""
     rows = [layout.headings, *layout.lines]
     widths = [max(len(row[place]) for row in rows) for place in range(len(layout.headings))]
     lines = [layout.title]
@@ -45,7 +45,7 @@ def to_text(layout: Layout) -> str:
 
 
 def to_markdown(layout: Layout) -> str:
-    """Write the table as Markdown."""
+    """Return the table as Markdown."""
     table = markdown_table(layout.headings, layout.lines, names=layout.names)
     return "\n".join([f"**{layout.title}**\n", table, *(f"{note}\n" for note in layout.notes)])
 
@@ -53,26 +53,26 @@ def to_markdown(layout: Layout) -> str:
 def markdown_table(
     headings: Sequence[str], lines: Iterable[Sequence[str]], *, names: int = 1
 ) -> str:
-    """Write a table as Markdown without title and notes; its first columns hold words."""
+    """Return a Markdown table without title and notes."""
     rule = ["---"] * names + ["---:"] * (len(headings) - names)
     rows = ([cell.replace("|", "\\|") for cell in row] for row in (headings, rule, *lines))
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
 def to_csv(layout: Layout) -> str:
-    """Write the table as CSV, headings first, no notes."""
+    """Return the table as CSV, without notes."""
     return csv_text([layout.headings, *layout.lines])
 
 
 def csv_text(rows: Iterable[Sequence]) -> str:
-    """Return rows as comma-separated values, quoted where a cell holds a comma or a quote."""
+    """Return rows as comma-separated values."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue()
 
 
 def to_latex(layout: Layout, label: str) -> str:
-    """Write the table as a LaTeX ``table`` with ``booktabs`` rules and that label."""
+    """Return the table as a LaTeX ``table`` with ``booktabs`` rules."""
     caption = " ".join((f"{layout.title}.", *layout.notes))
     return latex_table(layout.headings, [layout.lines], caption, label, names=layout.names)
 
@@ -85,10 +85,9 @@ def latex_table(
     *,
     names: int = 1,
 ) -> str:
-    r"""Write a ``table`` that needs ``\usepackage{booktabs}`` and nothing else.
+    r"""Return a ``table`` that needs ``\usepackage{booktabs}``, with a rule between groups of rows.
 
-    All cells are plain text, which is escaped here. A rule parts one group of rows from the
-    next; the first ``names`` columns hold words. No sign of the label, ``\ref``'s, is escaped.
+    Cells and caption are escaped here, the label is not.
     """
     columns = "l" * names + "r" * (len(headings) - names)
     lines = [
@@ -115,7 +114,6 @@ def _row(cells: Sequence[str]) -> str:
 
 
 def _escape(text: str) -> str:
-    """Return ``text`` so that LaTeX prints it as it is."""
     return "".join(_SIGNS.get(letter, letter) for letter in text)
 
 

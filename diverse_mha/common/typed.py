@@ -1,4 +1,4 @@
-"""Declared options as the dataclasses that fairseq's parsers read, which grow with the methods."""
+"""Turns declared options into the dataclasses that fairseq's parsers read."""
 
 from collections.abc import Iterable
 from dataclasses import Field, field, fields, make_dataclass
@@ -18,10 +18,9 @@ def _type(option: Field):
 
 
 def with_options(config: type, options: Iterable[Field], name: str = "") -> type:
-    """Derive a dataclass that has these options, or further choices in those it has.
+    """Derive a dataclass with these options added, or their choices extended.
 
-    Its defaults stay, and its name where no other is given. Names to choose from become
-    fairseq's enumerations.
+    Its defaults stay. Choices become fairseq's enumerations.
     """
     defaults = {f.name: f.default for f in fields(config)}
     rows = []
@@ -34,7 +33,7 @@ def with_options(config: type, options: Iterable[Field], name: str = "") -> type
 
 
 def register_again(group: str, registry: dict[str, type], name: str, cls: type, config: type):
-    """Give a class that fairseq has registered, in that group, another dataclass of options."""
+    """Give a class that is registered with fairseq another dataclass of options."""
     cls.__dataclass = registry[name] = config
     node = config()
     node._name = name
