@@ -1,6 +1,5 @@
-"""Everything that patches fairseq or works round it, one file a subject.
+"""Patches of fairseq, one file a subject; you need none of it to understand or extend a method.
 
-Each file says in its first lines what breaks without it, and the version of fairseq it was seen in.
-``install`` puts all of them in place; importing ``diverse_mha`` with fairseq does so. Nothing here
-is needed to understand or to extend a method.
+Each file begins with what breaks without it, and in which version of fairseq. Importing
+``diverse_mha`` with fairseq applies all of them (``install``).
 """

@@ -1,8 +1,7 @@
-"""Options of fairseq's search that need alignments which it does not give them.
+"""Refuses options of fairseq's search that need alignments by word.
 
-With ``--replace-unk`` fairseq-interactive looks for a file called ``@@ ``, and both commands end in
-an error at the first unknown word; fairseq-interactive prints soft alignments as if they were hard
-ones, which ends in a ValueError (fairseq-fixed 0.12.3.1).
+``--replace-unk`` ends in an error at the first unknown word, ``--print-alignment soft`` in a
+ValueError of fairseq-interactive (fairseq-fixed 0.12.3.1).
 """
 
 from fairseq import options
@@ -13,7 +12,7 @@ from diverse_mha.fairseq_fixes.replacing import in_place_of
 
 @in_place_of(options, "parse_args_and_arch")
 def refuse_without_alignments(parse, *args, **kwargs):
-    """Refuse these options."""
+    """Refuse ``--replace-unk``, and soft alignments of fairseq-interactive."""
     parsed = parse(*args, **kwargs)
     given = parsed[0] if isinstance(parsed, tuple) else parsed
     if getattr(given, "replace_unk", None) is not None:

@@ -1,8 +1,7 @@
-"""No checkpoint runs code: fairseq reads literals, and options are checked before they are used.
+"""Keeps checkpoints from running code: fairseq-fixed 0.12.3.1 evaluates their options as Python.
 
-fairseq-fixed 0.12.3.1 evaluates options as Python, and offers no hooks. Its modules are given a
-reader of literals under the name ``eval``, and the functions that read options from a checkpoint
-and build from them are wrapped.
+Its modules get a reader of literals under the name ``eval``. The functions that read a
+checkpoint's options, and build from them, are wrapped.
 """
 
 import sys
@@ -21,8 +20,8 @@ from diverse_mha.common.options import flag
 from diverse_mha.fairseq_fixes.checkpoint_options import check_options, culprits, evaluate_option
 from diverse_mha.fairseq_fixes.replacing import in_place_of
 
-#: What building from wrong options raises, beside what callers look for: a RuntimeError for
-#: parameters of another shape, an AssertionError for data that do not fit.
+#: What wrong options raise while a model is built. Callers handle RuntimeError (other shapes) and
+#: AssertionError (other data) themselves.
 BUILDING_ERRORS = (
     TypeError,
     ValueError,
@@ -32,16 +31,13 @@ BUILDING_ERRORS = (
     ImportError,
     OmegaConfBaseException,
 )
-#: The checkpoint that is being read, and the options that its reader sets himself.
+#: The checkpoint that is being read, and the options that its reader overrides.
 _reading: ContextVar[tuple[str, frozenset]] = ContextVar("reading", default=("", frozenset()))
 
 
 @contextmanager
 def reading(path: str, overrides: Mapping | None) -> Iterator[None]:
-    """Say which checkpoint is read, and explain errors that its options cause.
-
-    The overrides are options that its reader sets himself; these may name files.
-    """
+    """Explain errors that the checkpoint's options cause; ``overrides`` may name files."""
     _reading.set((path, frozenset(_option_names(overrides or {}))))
     with options_explained():
         yield
@@ -56,7 +52,7 @@ def _option_names(overrides: Mapping) -> list[str]:
 
 @contextmanager
 def options_explained(kinds=(OmegaConfBaseException, HydraException)):
-    """Turn an error that a checkpoint's options cause, one of those kinds, into one line."""
+    """Turn errors of these kinds, which a checkpoint's options cause, into one line."""
     try:
         yield
     except UserError:
@@ -72,7 +68,7 @@ def options_explained(kinds=(OmegaConfBaseException, HydraException)):
 
 
 def install() -> None:
-    """Give the modules of fairseq that are imported by now the reader of literals."""
+    """Give all imported modules of fairseq the reader of literals."""
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] == "fairseq" and module is not None:
             module.eval = evaluate_option
@@ -112,7 +108,7 @@ def _explained_model(build, cfg, task, from_checkpoint=False):
 
 @in_place_of(criterions, "build_criterion")
 def _explained_criterion(build, cfg, task, *args, **kwargs):
-    # fairseq-validate builds that of the checkpoint it has read; a training builds before it reads.
+    # fairseq-validate builds after reading a checkpoint, a training before.
     with options_explained(OmegaConfBaseException if _reading.get()[0] else ()):
         return build(cfg, task, *args, **kwargs)
 

@@ -1,8 +1,7 @@
-"""What the options in a checkpoint may say: known names, plain values, no files.
+"""Checks the options in a checkpoint: known names, plain values, no files.
 
-torch's safe loader builds no code out of a checkpoint, but fairseq-fixed 0.12.3.1 goes on to build
-models by the names in it and to evaluate and open what its options say. So they are looked at
-first, in the form in which they lie in the file.
+torch's safe loader builds no code, but fairseq-fixed 0.12.3.1 builds models by a checkpoint's
+options, evaluates them and opens files that they name.
 """
 
 import re
@@ -19,7 +18,7 @@ from omegaconf import OmegaConf, open_dict
 from diverse_mha.common.errors import OptionError
 from diverse_mha.fairseq_fixes.literals import evaluate_literal
 
-#: What a checkpoint may name of fairseq's. What other packages register was imported by the user.
+#: What of fairseq's a checkpoint may name, beside all that other packages register.
 ALLOWED = {
     "model": (
         "transformer transformer_align transformer_lm lstm lstm_lm fconv fconv_lm lightconv "
@@ -31,30 +30,22 @@ ALLOWED = {
         "label_smoothed_cross_entropy_with_alignment label_smoothed_cross_entropy_with_rdrop"
     ).split(),
 }
-#: Options that name files, by the part of the configuration that holds them. A model's word
-#: vectors are only read to be overwritten by the checkpoint's own parameters.
+#: Options that name files, by group.
 FILES = {
     "model": ("encoder_embed_path", "decoder_embed_path"),
     "generation": ("replace_unk",),
     "bpe": (
-        "bpe_codes",
-        "bpe_merges",
-        "bpe_vocab",
-        "bpe_vocab_file",
-        "gpt2_encoder_json",
-        "gpt2_vocab_bpe",
-        "sentencepiece_model",
-        "sentencepiece_model_path",
-    ),
+        "bpe_codes bpe_merges bpe_vocab bpe_vocab_file gpt2_encoder_json gpt2_vocab_bpe "
+        "sentencepiece_model sentencepiece_model_path"
+    ).split(),
 }
-#: Options that become parts of file names in the data folder, and must not lead out of it.
+#: Options that become parts of file names, and must not lead out of the data folder.
 FILE_PARTS = ("source_lang", "target_lang", "train_subset", "accuracy_by")
-#: What fairseq builds by its name in a checkpoint. Tokenisers, subwords and scores are those that
-#: fairseq registers, all of them.
+#: What fairseq builds by its name in a checkpoint.
 GROUPS = ("model", "task", "criterion", "tokenizer", "bpe", "scoring")
-_RESOLVER = re.compile(r"\$\{.*:", re.DOTALL)  # ${oc.env:HOME}; ${task.data} is a mere reference
+_RESOLVER = re.compile(r"\$\{.*:", re.DOTALL)  # ${oc.env:HOME}, unlike ${task.data}
 _FILE_PART = re.compile(r"([\w@+-][\w.,@+-]*)?")
-#: Where each text of the checkpoints read so far came from, for messages: file and option.
+#: File and option, for messages, of every text in the checkpoints read so far.
 _ORIGINS: dict[str, str] = {}
 
 
@@ -68,21 +59,24 @@ def evaluate_option(text: str) -> Any:
 
 
 def shorten(value: Any) -> str:
-    """Write a value so that it fits into a line."""
+    """Return a value's ``repr``, cut to 120 characters."""
     text = repr(value)
     return text if len(text) <= 120 else f"{text[:117]}..."
 
 
 def culprits(message: str) -> str:
-    """Name the options of checkpoints whose texts a message quotes."""
+    """Return the options of checkpoints whose texts a message quotes."""
     named = {where for text, where in _ORIGINS.items() if repr(text) in message}
     return ", ".join(sorted(named))
 
 
 def check_options(path: str, options: Any, given: Collection[str] = ()) -> None:
-    """Check the options in a checkpoint, its ``cfg`` or its flat ``args``, changed in place.
+    """Check a checkpoint's ``cfg`` or flat ``args``, and remove options that name files in place.
 
-    Taken out are those that name files, but for the ``given`` ones, which the caller sets himself.
+    Options in ``given`` stay, as the caller has set them.
+
+    Raises:
+        OptionError: for an unknown name, a resolver or a path out of the data folder.
     """
     plain = _plain(options)
     for option, text in _texts(plain):
@@ -102,7 +96,7 @@ def check_options(path: str, options: Any, given: Collection[str] = ()) -> None:
 
 
 def check_readable(options: Mapping) -> None:
-    """Refuse a training, by its configuration, whose checkpoints could not be read again."""
+    """Refuse a training whose checkpoints could not be read again."""
     for group in ALLOWED:
         for _, name in _names(group, _plain(getattr(options, group, None)), flat=False):
             if _registered(group, name) is None:
@@ -113,7 +107,7 @@ def check_readable(options: Mapping) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """Return options as dictionaries and lists, with references as they are written."""
+    """Return options as dictionaries and lists, references unresolved."""
     if OmegaConf.is_config(value):
         value = OmegaConf.to_container(value, resolve=False)
     if isinstance(value, Namespace):
@@ -137,7 +131,7 @@ def _texts(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
 
 
 def _names(group: str, values: Any, flat: bool) -> Iterator[tuple[str, Any]]:
-    """Yield the options by which fairseq may choose what to build, with their values."""
+    """Yield the options, with values, by which fairseq may choose what to build."""
     keys = ["arch" if group == "model" else group]
     if not flat:
         if isinstance(values, str):
@@ -147,11 +141,11 @@ def _names(group: str, values: Any, flat: bool) -> Iterator[tuple[str, Any]]:
     for key, name in found.items():
         yield key if flat else f"{group}.{key}", name
     if group == "model" and not flat and not found and isinstance(values, dict) and values:
-        yield "model", next(iter(values))  # fairseq takes the one key of a dictionary for a name
+        yield "model", next(iter(values))  # fairseq takes a single key for a name
 
 
 def _registered(group: str, name: Any) -> type | None:
-    """Return the class of a name that a checkpoint may give, None for any other."""
+    """Return the class of a name that a checkpoint may give, else None."""
     if not isinstance(name, str):
         return None
     if group == "model":
@@ -173,7 +167,7 @@ def _refusal(path: str, option: str, name: Any, group: str) -> str:
 
 
 def _forget(options: Any, group: str, given: Collection[str]) -> None:
-    """Take out what options say about files, so that building asks for it or goes without."""
+    """Remove options that name files; building then asks for them or does without."""
     held = vars(options) if isinstance(options, Namespace) else options
     if not isinstance(held, Mapping):
         return
@@ -181,6 +175,6 @@ def _forget(options: Any, group: str, given: Collection[str]) -> None:
         for name in FILES[group]:
             if name in held and name not in given:
                 if group == "bpe":
-                    del held[name]  # its default, which fairseq names, holds again
+                    del held[name]  # fairseq's default holds again
                 else:
                     held[name] = None

@@ -1,7 +1,6 @@
-"""Command lines that fairseq misunderstands.
+"""Command lines that end in a traceback with fairseq-fixed 0.12.3.1.
 
-fairseq-fixed 0.12.3.1 ends in a traceback for fairseq-validate without ``--task``, and for a
-language model with a task of translation.
+These are fairseq-validate without ``--task``, and a language model with a translation task.
 """
 
 from fairseq import options
@@ -15,10 +14,9 @@ from diverse_mha.fairseq_fixes.replacing import in_place_of
 
 @in_place_of(options, "parse_args_and_arch")
 def give_validation_a_task(parse, parser, *args, **kwargs):
-    """Let fairseq-validate parse its command line by the task that fairseq-generate has.
+    """Give fairseq-validate the default task of fairseq-generate.
 
-    It has no default, and ends in a KeyError without ``--task``. Only the options come from it:
-    what is validated is the task of the checkpoint.
+    Only the options come from it; the checkpoint's task is validated.
     """
     if parser.get_default("task") is None:
         parser.set_defaults(task="translation")
@@ -27,10 +25,7 @@ def give_validation_a_task(parse, parser, *args, **kwargs):
 
 @in_place_of(options, "parse_args_and_arch")
 def check_task_of_model(parse, *args, **kwargs):
-    """Refuse a language model without its task, which fairseq's default is not, and the reverse.
-
-    fairseq then stumbles over what the one expects of the other.
-    """
+    """Refuse a language model without a language modeling task, and the reverse."""
     parsed = parse(*args, **kwargs)
     given = parsed[0] if isinstance(parsed, tuple) else parsed
     arch, task = getattr(given, "arch", None), getattr(given, "task", None)

@@ -1,7 +1,6 @@
-"""``--diverse-beam-groups`` for sentences whose numbers are not their rows.
+"""``--diverse-beam-groups`` ends in an IndexError after the first batch (fairseq-fixed 0.12.3.1).
 
-fairseq-fixed 0.12.3.1 keeps what the groups have in common by row of the batch and looks it up by
-number of the sentence in the data: an IndexError for every batch but the first.
+fairseq stores by row of the batch, and looks up by number of the sentence in the data.
 """
 
 from fairseq.search import DiverseBeamSearch
@@ -11,7 +10,7 @@ from diverse_mha.fairseq_fixes.replacing import in_place_of
 
 @in_place_of(DiverseBeamSearch, "step")
 def by_row(step_of, self, step, lprobs, scores, prev_output_tokens=None, original_batch_idxs=None):
-    """Make a step; numbers of sentences become rows of the batch as it was at the first step."""
+    """Make a step with rows of the first step's batch in place of sentence numbers."""
     if original_batch_idxs is not None:
         if step == 0:
             self.first_numbers = original_batch_idxs

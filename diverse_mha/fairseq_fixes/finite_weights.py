@@ -1,7 +1,7 @@
-"""A model that became NaN, or infinite, said when its checkpoint is read.
+"""Refuses a checkpoint that holds NaN or infinity.
 
-fairseq goes on with it: a search ends in ``AssertionError: 200 < 200``, and a classifier's answers
-are all the first class (fairseq-fixed 0.12.3.1).
+With it, a search ends in ``AssertionError: 200 < 200``, and a classifier always answers the first
+class (fairseq-fixed 0.12.3.1).
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from diverse_mha.common.errors import OptionError
 
 
 def check_finite(path: str, model: Mapping | None) -> None:
-    """Refuse a model that holds numbers that are not finite."""
+    """Refuse a model with a parameter that is not finite."""
     for name, value in (model or {}).items():
         if torch.is_tensor(value) and not bool(value.isfinite().all()):
             raise OptionError(

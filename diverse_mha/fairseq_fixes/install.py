@@ -1,4 +1,4 @@
-"""Puts all fixes in place, in this order: of two in the same place the later is asked first."""
+"""Applies all fixes in this order; of two that wrap the same function the later is outside."""
 
 from diverse_mha.fairseq_fixes import (  # noqa: F401, I001
     alignment_options,

@@ -1,13 +1,11 @@
-"""Values written as text: literals, and sums and products of them. Nothing in them is run."""
+"""Reads literals, and sums and products of them, without running code."""
 
 import ast
 import operator
 from typing import Any
 
-#: Characters that a text may have: more than any option needs, fewer than trouble the parser.
-LONGEST_TEXT = 2000
-#: Elements that a list may have, so that ``[0] * 10**9`` does not fill the memory.
-LONGEST_LIST = 10_000
+LONGEST_TEXT = 2000  # characters
+LONGEST_LIST = 10_000  # elements, so that ``[0] * 10**9`` does not fill the memory
 
 _SIGNS = {ast.UAdd: operator.pos, ast.USub: operator.neg}
 _OPERATIONS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul}
@@ -15,16 +13,13 @@ _SEQUENCES = {ast.List: list, ast.Tuple: tuple, ast.Set: set}
 
 
 def evaluate_literal(text: str) -> Any:
-    """Read a value as fairseq's options write it, for example ``[(512, 3)] * 20 + [(1024, 1)]``.
+    """Return what ``eval`` would for literals such as ``[(512, 3)] * 20 + [(1024, 1)]``.
 
-    Numbers, strings, True, False, None; lists, tuples, sets and dictionaries of them; a sign;
-    ``+``, ``-`` and ``*`` of numbers, lists and tuples. No names, calls, attributes or powers.
-    The value equals that of builtin ``eval``.
+    Allowed are Python's literals, signs, and ``+``, ``-`` and ``*`` of numbers, lists and tuples.
 
     Raises:
-        TypeError: if ``text`` is no string, as ``eval`` raises it.
-        ValueError: if it is anything else, longer than ``LONGEST_TEXT`` characters, or makes a
-            list of more than ``LONGEST_LIST`` elements.
+        TypeError: if ``text`` is not a string.
+        ValueError: if it holds anything else, or is too long.
     """
     if not isinstance(text, str):
         raise TypeError(f"a literal is a string, not {type(text).__name__}")

@@ -1,14 +1,9 @@
-"""The memory of bfloat16 on a CPU.
+"""Limits oneDNN's cache of compiled shapes, which takes a gigabyte of a bfloat16 training on a CPU.
 
-oneDNN keeps a compiled product for each shape that it has met, and batches of fairseq-fixed
-0.12.3.1 come in hundreds of shapes: a small model's training holds a gigabyte for nothing.
+Batches of fairseq-fixed 0.12.3.1 come in hundreds of shapes.
 """
 
 import os
 
-#: How many matrix products oneDNN keeps compiled: the shapes of one update. Its default is 1,000.
-ONEDNN_CACHED_SHAPES = "64"
-
-
 for cache in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
-    os.environ.setdefault(cache, ONEDNN_CACHED_SHAPES)
+    os.environ.setdefault(cache, "64")  # the shapes of one update; the default is 1,000

@@ -1,6 +1,6 @@
-"""An option without the criterion, architecture or task that has it.
+"""Names the criterion, architecture or task that has an option which the chosen one lacks.
 
-fairseq prints its usage, a hundred lines, and "unrecognized arguments" (fairseq-fixed 0.12.3.1).
+fairseq-fixed 0.12.3.1 prints a hundred lines of usage and "unrecognized arguments".
 """
 
 import difflib
@@ -20,7 +20,7 @@ from diverse_mha.fairseq_fixes.replacing import in_place_of
 
 @in_place_of(options, "parse_args_and_arch")
 def say_what_has_an_option(parse, parser, input_args=None, *args, **kwargs):
-    """Name what has an option that the chosen criterion, architecture and task have not."""
+    """Explain unrecognized arguments."""
     words, error = sys.argv[1:] if input_args is None else input_args, parser.error
 
     def explained(message: str) -> None:
@@ -34,7 +34,7 @@ def say_what_has_an_option(parse, parser, input_args=None, *args, **kwargs):
 
 
 def explain(option: str, words: Sequence[str], default=lambda name: None) -> None:
-    """Refuse an option if something that was not chosen has it."""
+    """Refuse an option if a criterion, architecture or task that was not chosen has it."""
     for choice in _registries():
         dest = choice[2:].replace("-", "_")
         chosen = str(_value(words, choice) or default(dest) or "none")
@@ -47,19 +47,19 @@ def explain(option: str, words: Sequence[str], default=lambda name: None) -> Non
 
 
 def having(name: str, choice: str, chosen: str) -> list[str]:
-    """List up to three of a ``choice``, such as ``--criterion``, that have an option.
+    """List up to three values of ``choice``, such as ``--criterion``, that have an option.
 
-    They are those that are spelt like what was chosen.
+    They are spelt most like the ``chosen`` value.
     """
     registry = _registries()[choice]
     there = [one for one in registry if name in getattr(registry[one], "__dataclass_fields__", {})]
     ours = [one for one in there if not registry[one].__module__.startswith("fairseq.")] or there
-    alike = [one for one in ours if ("_lm" in one) == ("_lm" in chosen)] or ours
-    return difflib.get_close_matches(chosen, alike, 3) or alike[:1]
+    near = [one for one in ours if ("_lm" in one) == ("_lm" in chosen)] or ours
+    return difflib.get_close_matches(chosen, near, 3) or near[:1]
 
 
 def _registries() -> dict[str, dict]:
-    """Dataclasses by name, by the option that chooses one."""
+    """Return, by choosing option, dataclasses by name."""
     others = {flag(name): entry["dataclass_registry"] for name, entry in REGISTRIES.items()}
     return {
         "--criterion": others.pop("--criterion"),
@@ -74,7 +74,7 @@ def _options(words: Sequence[str]) -> Iterator[str]:
 
 
 def _value(words: Sequence[str], option: str) -> str | None:
-    """What an option is given, the last time."""
+    """Return the last value given to an option."""
     value = None
     for word, following in pairwise([*map(str, words), ""]):
         name, equals, behind = word.partition("=")

@@ -1,7 +1,7 @@
 """``--store-ema`` of tied tables.
 
-fairseq-fixed 0.12.3.1 averages a table once under each of its names: shared by both embeddings and
-the output projection it decays by the third power of ``--ema-decay``.
+fairseq-fixed 0.12.3.1 averages a table under each of its names. One that both embeddings and the
+output projection share decays by the third power of ``--ema-decay``.
 """
 
 from types import SimpleNamespace
@@ -13,7 +13,7 @@ from diverse_mha.fairseq_fixes.replacing import in_place_of
 
 @in_place_of(EMA, "_step_internal")
 def each_once(step, self, new_model, updates=None):
-    """Average every table once; those that share its memory follow."""
+    """Average every table once; tied ones share its memory."""
     averages = self.fp32_params if self.config.ema_fp32 else self.model.state_dict()
     kept, met = {}, set()
     for name, value in new_model.state_dict().items():

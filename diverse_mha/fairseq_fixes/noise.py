@@ -1,7 +1,6 @@
-"""Warnings of fairseq's own use of Hydra and torch, which users cannot mend.
+"""Silences warnings of fairseq-fixed 0.12.3.1 about its own use of Hydra and torch.
 
-fairseq-fixed 0.12.3.1 prints some ten lines of them in every run. Hydra cuts tracebacks, and so
-prints one where an error of ours is a single line.
+Hydra shortens tracebacks, and so prints one for our one-line errors, unless told not to.
 """
 
 import os
@@ -9,7 +8,7 @@ import warnings
 
 
 def quiet_fairseq() -> None:
-    """Silence what every run says of fairseq's own use of Hydra and torch; users cannot mend it."""
+    """Ignore these warnings."""
     for category, where in (
         (UserWarning, {"module": r"hydra\."}),
         (UserWarning, {"message": r"\s*'config' is validated against ConfigStore schema"}),

@@ -1,4 +1,4 @@
-"""A function of ours in the place of one of fairseq's, which offers no hook there."""
+"""Replaces functions of fairseq, which offers no hooks."""
 
 import functools
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def in_place_of(owner: Any, name: str) -> Callable[[Callable], Callable]:
-    """Put a function into the place of one of fairseq's, which it gets as its first argument."""
+    """Decorate a function that replaces ``owner.name`` and gets the original as first argument."""
     theirs = getattr(owner, name)
 
     def replace(ours: Callable) -> Callable:

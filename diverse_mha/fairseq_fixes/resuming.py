@@ -1,7 +1,7 @@
-"""A training that goes on: its place in the epoch, and its end.
+"""Resuming a run: the position in the epoch, and the end of the training.
 
-fairseq-fixed 0.12.3.1 leaves data out, or reads some twice, with another number of processes or
-other batches, and makes an update more of a run that has all of them.
+With another number of processes, or other batches, fairseq-fixed 0.12.3.1 skips or repeats data.
+It makes one update more of a run that is complete.
 """
 
 import logging
@@ -14,15 +14,14 @@ from diverse_mha.common.options import flag
 from diverse_mha.fairseq_fixes.time_left import NOTHING_LEFT
 
 logger = logging.getLogger(__name__)
-#: What the batches of an epoch depend on, beside the data and the seed.
+#: Options that an epoch's batches depend on.
 LIMITS = ("max_tokens", "batch_size", "required_batch_size_multiple")
 
 
 def note_processes(state: dict) -> None:
-    """Write beside the place in the epoch, in a loaded checkpoint, how its batches were cut.
+    """Add to a loaded checkpoint's position in the epoch how its batches were made.
 
-    The place counts the batches of one of the processes. fairseq hands it on from the process that
-    reads the file to the others, and the options not.
+    The position counts batches of one process. fairseq sends it to all processes, without options.
     """
     place = (state.get("extra_state") or {}).get("train_iterator")
     if place is not None:
@@ -34,10 +33,10 @@ def note_processes(state: dict) -> None:
 
 @contextmanager
 def same_place(cfg):
-    """Let fairseq go on at the place in the data, whatever the number of processes.
+    """Let fairseq resume at the same position in the data with any number of processes.
 
-    fairseq goes on after as many batches a process: with more processes it leaves data out, with
-    fewer it reads some twice. Within an epoch other batches are refused, as it would misplace them.
+    Raises:
+        OptionError: within an epoch, if an option in ``LIMITS`` has changed.
     """
     load = EpochBatchIterator.load_state_dict
 
@@ -54,7 +53,7 @@ def same_place(cfg):
         now = cfg.distributed_training.distributed_world_size
         before = place.get("processes") or now
         of_epochs = cfg.optimization.update_freq
-        # An update begins with all its batches: at an epoch's end there may be no others.
+        # Resume at the first batch of an update.
         whole = of_epochs[min(place["epoch"], len(of_epochs)) - 1]
         rescaled = batches * before // now // whole * whole
         if rescaled != batches:
@@ -74,10 +73,7 @@ def same_place(cfg):
 
 
 def stop_if_done(trainer, path: str, state: dict | None, epochs) -> None:
-    """Let a training that has all its updates or epochs end, and say so in its last line.
-
-    fairseq would make one more update, and save it; of the epochs it says nothing.
-    """
+    """End a training that has all its updates or epochs, and say so in its last line."""
     wanted = trainer.cfg.optimization
     if 0 < wanted.max_update <= trainer.get_num_updates():
         done = f"all {wanted.max_update:,} updates"
@@ -85,7 +81,7 @@ def stop_if_done(trainer, path: str, state: dict | None, epochs) -> None:
         done = f"all {wanted.max_epoch:,} epochs"
     else:
         return
-    wanted.max_epoch = -1  # the loop over epochs is not entered
+    wanted.max_epoch = -1  # skips the loop over epochs
     text = f"{path} has {done}: {NOTHING_LEFT}; for another training choose another save dir"
     log = logging.getLogger("fairseq_cli.train")
 

@@ -1,7 +1,7 @@
-"""torch's safe loader for every checkpoint, and one line where it refuses.
+"""Loads every checkpoint with torch's safe loader, and refuses broken ones in one line.
 
-With torch 2.6 and later fairseq-fixed 0.12.3.1 cannot read a checkpoint that holds its own options:
-``WeightsUnpickler error: Unsupported global``. A broken file ends in a traceback.
+From torch 2.6, fairseq-fixed 0.12.3.1 cannot read its own checkpoints (``WeightsUnpickler error:
+Unsupported global``), and a broken file ends in a traceback.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from diverse_mha.fairseq_fixes.finite_weights import check_finite
 from diverse_mha.fairseq_fixes.replacing import in_place_of
 from diverse_mha.fairseq_fixes.resuming import note_processes
 
-#: What loading a file raises that is cut off, no checkpoint, or refused.
+#: What loading raises for a file that is cut off, not a checkpoint, or refused.
 LOADING_ERRORS = (
     RuntimeError,
     EOFError,
@@ -35,29 +35,22 @@ LOADING_ERRORS = (
     OSError,
     pickle.UnpicklingError,
 )
-
-
-#: The checkpoint read last, and the options in it.
+#: Path and options of the checkpoint that was read last.
 last_read: dict = {}
 
 
-_NUMPY_DTYPES = ("float64", "float32", "int64", "int32", "bool")
-
-
 def plain_classes() -> list:
-    """List the classes and functions that fairseq's checkpoints hold beside tensors.
+    """Return what fairseq's checkpoints hold beside tensors, for ``add_safe_globals``.
 
-    torch's loader builds none that it was not told of, and nothing that runs code on loading is
-    among them. As ``torch.serialization.add_safe_globals`` takes them: an object, or an object
-    and the name it goes by in the file.
+    Nothing here runs code when it is loaded.
     """
     numpy = [np.ndarray, np.dtype]
-    # numpy 2 renamed the folder; a checkpoint has the name of the numpy that wrote it.
+    # numpy 2 renamed the folder.
     for function in (np.array([0]).__reduce__()[0], np.float64(0).__reduce__()[0]):
         for folder in ("core", "_core"):
             numpy.append((function, f"numpy.{folder}.multiarray.{function.__name__}"))
-    numpy += [type(np.dtype(name)) for name in _NUMPY_DTYPES]
-    # Written when a resumed run with several processes broadcasts its state.
+    numpy += [type(np.dtype(n)) for n in ("float64", "float32", "int64", "int32", "bool")]
+    # Written when several processes resume and broadcast their state.
     broadcast = [DictConfig, ListConfig, AnyNode, ContainerMetadata, Metadata, Any]
     broadcast.append(distributed_utils._TensorPlaceholder)
     plain = [argparse.Namespace, collections.defaultdict]
@@ -65,7 +58,7 @@ def plain_classes() -> list:
 
 
 def checkpoint_error(path: str, error: Exception) -> OptionError:
-    """Say in one line why a checkpoint was not loaded, by one of ``LOADING_ERRORS``."""
+    """Return the one line for one of ``LOADING_ERRORS``."""
     whole = os.path.isfile(path) and zipfile.is_zipfile(path)  # torch's format since 1.6
     if isinstance(error, OSError) and error.filename is not None:
         return OptionError(f"checkpoint {describe_os_error(error)}")
@@ -82,7 +75,7 @@ def checkpoint_error(path: str, error: Exception) -> OptionError:
 
 
 def _refused(message: str, path: str) -> bool:
-    """Whether torch's safe loader met what it does not load, rather than no pickle at all."""
+    """Say whether torch's safe loader refused a pickle; False if the file is no pickle."""
     if "Unsupported operand" in message:
         with open(path, "rb") as file:
             if file.read(2) not in (b"PK", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05"):
@@ -92,7 +85,7 @@ def _refused(message: str, path: str) -> bool:
 
 @in_place_of(checkpoint_utils, "load_checkpoint_to_cpu")
 def load_or_explain(load, path, arg_overrides=None, *args, **kwargs):
-    """Load a checkpoint; one that is cut off, refused or NaN ends in one line that names it."""
+    """Load a checkpoint, or raise OptionError if it is broken, refused or not finite."""
     try:
         with checkpoint_guard.reading(str(path), arg_overrides):
             state = load(path, arg_overrides, *args, **kwargs)

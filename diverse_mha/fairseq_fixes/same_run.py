@@ -1,7 +1,4 @@
-"""Whether a training that goes on is the run that was begun, by its options then and now.
-
-fairseq-fixed 0.12.3.1 goes on with whatever options it is given, without a word.
-"""
+"""Refuses to resume a run with the options of another one, which fairseq-fixed 0.12.3.1 does."""
 
 import logging
 import os
@@ -16,17 +13,17 @@ from diverse_mha.fairseq_fixes.starting_point import FINETUNE, LAST
 logger = logging.getLogger(__name__)
 
 _LEARNING_RATE = ("reset_lr_scheduler", "reset_optimizer")
-#: What makes a run another one, by group, and fairseq's options that say that a change is meant.
+#: Groups that define a run, with fairseq's options by which a user confirms a change.
 MAKES_A_RUN = {
     "model": (),
     "task": ("reset_dataloader",),
     "criterion": ("reset_optimizer",),
-    "optimization": _LEARNING_RATE,  # its learning rate alone
+    "optimization": _LEARNING_RATE,  # only its learning rate
     "lr_scheduler": _LEARNING_RATE,
     "optimizer": ("reset_optimizer",),
 }
-_TOLD = ("common", "dataset", "checkpoint", "ema")  # groups of which a change is only said
-#: Options that change no number that is learnt: speed, memory, places, what is logged.
+_LOGGED = ("common", "dataset", "checkpoint", "ema")  # groups whose changes are only logged
+#: Options of speed, memory, places and logging: changes are ignored.
 _ANYWHERE = (
     "log_interval log_format log_file log_gradient_share no_progress_bar user_dir aim_repo "
     "tensorboard_logdir wandb_project azureml_logging plasma_path num_workers data_buffer_size "
@@ -34,7 +31,7 @@ _ANYWHERE = (
     "reset_dataloader reset_lr_scheduler reset_meters reset_optimizer optimizer_overrides tpu cpu "
     "suppress_crashes"
 ).split()
-#: Of the groups that make a run, options that do not make it another one: a change is said.
+#: Options in groups that define a run, whose changes are only logged.
 _HARMLESS = (
     "checkpoint_activations offload_activations min_params_to_wrap token_loss "
     "report_accuracy dataset_impl fp16_adam_stats use_old_adam rebuild_batches eval_bleu "
@@ -44,7 +41,7 @@ _HARMLESS = (
 
 
 class Change(NamedTuple):
-    """An option that a run was begun with, and has another value now."""
+    """An option that has changed since the run began."""
 
     group: str
     name: str
@@ -56,11 +53,11 @@ class Change(NamedTuple):
 
 
 def changes(saved: Mapping, now: Mapping) -> Iterator[Change]:
-    """Find the options that differ, by groups; those that one side lacks are left out."""
-    for group in (*MAKES_A_RUN, *_TOLD):
+    """Yield the options that differ, leaving out those that one side lacks."""
+    for group in (*MAKES_A_RUN, *_LOGGED):
         before, after = (_options(options.get(group)) for options in (saved, now))
         for name, value in before.items():
-            # Of a model the options say all: a name such as transformer_disagree_small is a set.
+            # A model's name, such as transformer_disagree_small, only stands for options.
             counts = name not in _ANYWHERE if name != "_name" else group not in ("model", "task")
             counts = counts and (group, name) not in _copied(after)
             if counts and name in after and not _same(group, name, value, after[name]):
@@ -74,21 +71,18 @@ def check_same_run(
     own: Mapping[str, Collection[str]],
     fits: bool = True,
 ) -> list[Change]:
-    """Refuse to go on as another run than the one that was begun in the folder.
-
-    fairseq would, and the model would be of both; most often it was the folder that was forgotten.
-    Refused, too, is a criterion without an option that it had: the plugin of a term is missing.
+    """Refuse to resume with options that make another run, or without a term's plugin.
 
     Args:
         path: the last checkpoint of the folder.
-        saved: the options in it; None where it has none by groups.
-        now: those of the training.
-        own: by group, the options that make a method, of which no reset says that a change is
-            meant; where there are none, nothing is compared.
+        saved: its options; None if they are not in groups.
+        now: options of the training.
+        own: by group, the options of methods, whose change no reset option confirms. Nothing is
+            compared without them.
         fits: whether the checkpoint could be loaded.
 
     Returns:
-        What has changed otherwise.
+        The other changes.
     """
     if not saved or not any(own.values()):
         return []
@@ -119,7 +113,7 @@ def check_same_run(
 def compare_runs(
     trainer, option: str | None, path: str, read: Mapping, fits: bool = True
 ) -> list[Change]:
-    """Compare a training with the run that its checkpoint is of, if it goes on with that."""
+    """Return the changes of a resumed run; refuse another one (see :func:`check_same_run`)."""
     if read.get("path") != path:
         return []
     if option is None:
@@ -135,7 +129,7 @@ def compare_runs(
 
 
 def say_changes(path: str, found: Collection[Change]) -> None:
-    """Say in the log, in one line, what a run goes on with that it was not begun with."""
+    """Log changed options in one line."""
     if found:
         text = "%s goes on with other settings than it was trained with: %s"
         logger.warning(text, path, "; ".join(map(str, found)))
@@ -158,7 +152,7 @@ def _refused(change: Change, now: Mapping, own: Mapping[str, Collection[str]]) -
 
 
 def _options(group: Any) -> Mapping:
-    """Return the options of a group; of fairseq's older models, which hold all, the model's."""
+    """Return a group's options; fairseq's older models hold them among all others."""
     if isinstance(group, Namespace):
         parts = ("encoder_", "decoder_", "share_", "dropout", "activation_", "attention_")
         return {name: value for name, value in vars(group).items() if name.startswith(parts)}
@@ -167,9 +161,9 @@ def _options(group: Any) -> Mapping:
 
 def _same(group: str, name: str, before: Any, now: Any) -> bool:
     if group == "task" and None in (before, now):
-        return True  # languages that fairseq finds out by itself
+        return True  # languages that fairseq infers
     if (group, name) == ("optimizer", "_name") and {before, now} == {"adam", "fused_adam"}:
-        return True  # one formula, one state
+        return True  # same formula and state
     if name == "data":
         folders = [str(value).split(os.pathsep) for value in (before, now)]
         return len(folders[0]) == len(folders[1]) and all(
@@ -180,9 +174,9 @@ def _same(group: str, name: str, before: Any, now: Any) -> bool:
 
 
 def _copied(options: Mapping) -> list[tuple[str, str]]:
-    """Name options of which fairseq keeps copies that say nothing, in the group given or others."""
+    """Return options that are only copies of others."""
     copies = [("optimizer", "lr"), ("lr_scheduler", "lr")]
-    # A cosine's course depends on the number of updates, but where it has a period of its own.
+    # A cosine schedule depends on the number of updates unless it has a period.
     if (options.get("lr_period_updates") or 0) > 0:
         copies.append(("lr_scheduler", "max_update"))
     return copies

@@ -1,8 +1,6 @@
-"""``fairseq-eval-lm`` without the blocks that its model cannot read.
+"""``fairseq-eval-lm`` with blocks that are longer than its model reads.
 
-fairseq-fixed 0.12.3.1 leaves them out, by default all but the last block, and prints the perplexity
-of the rest: 1.00 where there is none. Wrapped is fairseq's own task, which is that command's
-default.
+fairseq-fixed 0.12.3.1 skips them and prints the perplexity of the rest, or 1.00 if none is left.
 """
 
 from fairseq.tasks.language_modeling import LanguageModelingTask
@@ -13,7 +11,7 @@ from diverse_mha.fairseq_fixes.replacing import in_place_of
 
 @in_place_of(LanguageModelingTask, "eval_lm_dataloader")
 def batches_of_whole(batches, self, dataset, *args, max_positions=None, **settings):
-    """Refuse such blocks, with the length to give."""
+    """Refuse such blocks, and name the longest possible ones."""
     length = self.args.tokens_per_sample + settings.get("context_window", 0)
     if max_positions is not None and dataset.sizes.max(initial=0) > max_positions < length:
         raise OptionError(

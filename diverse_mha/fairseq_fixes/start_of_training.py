@@ -1,7 +1,7 @@
-"""What is looked at before the first batch.
+"""Checks before the first batch.
 
-fairseq-fixed 0.12.3.1 trains from scratch where the checkpoint to start from is missing, goes on as
-another run, and makes one update more of a run that has all of them.
+Without them fairseq-fixed 0.12.3.1 trains from scratch if the checkpoint to start from is missing,
+resumes a run as another one, and trains a complete run further.
 """
 
 import sys
@@ -23,9 +23,9 @@ from diverse_mha.fairseq_fixes.time_left import say_length
 
 @in_place_of(checkpoint_utils, "load_checkpoint")
 def check_and_load(load, cfg, trainer, **passed):
-    """Look at a training once more before it starts, where fairseq hands out all of it.
+    """Check a training, then load its checkpoint.
 
-    A checkpoint that lacks a part of ours may be fine-tuned (:mod:`diverse_mha.models.warm_start`).
+    Fine-tuning may start without our parts (:mod:`diverse_mha.models.warm_start`).
     """
     criterion = trainer.get_criterion()
     ours = hasattr(criterion, "check_model")
@@ -36,10 +36,9 @@ def check_and_load(load, cfg, trainer, **passed):
             f"--save-dir {cfg.save_dir}: another training is at work there; wait for it to "
             "end, or name another"
         )
-    # The best score so far outlives a training where several run in one process, as in a
-    # sweep; a resumed one finds its own in the checkpoint.
+    # A sweep runs several trainings in one process: forget the best score and --patience's count.
     vars(checkpoint_utils.save_checkpoint).pop("best", None)
-    for module in ("fairseq_cli.train", "__main__"):  # likewise what --patience counts
+    for module in ("fairseq_cli.train", "__main__"):
         stop = getattr(sys.modules.get(module), "should_stop_early", None)
         vars(stop).clear() if stop else None
     option, path = check_start(
@@ -61,7 +60,7 @@ def check_and_load(load, cfg, trainer, **passed):
         with warm, same_place(trainer.cfg):
             loaded = load(cfg, trainer, **passed)
     except Exception as error:
-        # The options say more than what follows from them.
+        # A changed option explains more than the error.
         compare_runs(trainer, option, path, last_read, fits=False)
         if isinstance(error, AssertionError) and "please reset the optimizer" in str(error):
             raise OptionError(f"{path}: {error}") from error

@@ -1,8 +1,7 @@
-"""The checkpoint that a training starts from: what fairseq would open, looked for beforehand.
+"""Looks for the checkpoint that a training starts from.
 
-fairseq-fixed 0.12.3.1 takes the names as they stand, not below ``--save-dir``, and where there is
-no such file it trains from scratch and says so in one line among many. ``launch.py`` asks here
-before fairseq is imported, ``start_of_training.py`` for every other way of training.
+fairseq-fixed 0.12.3.1 trains from scratch if it is missing. Names are paths, not relative to
+``--save-dir``. ``launch.py`` asks here before it imports fairseq, ``start_of_training.py`` later.
 """
 
 import os
@@ -11,9 +10,9 @@ from typing import Any
 
 from diverse_mha.common.errors import OptionError
 
-#: What ``--restore-file`` is by default, and the one name that fairseq looks up in the save folder.
+#: Default of ``--restore-file``, the one name that fairseq looks up in the save folder.
 LAST = "checkpoint_last.pt"
-#: The one option from which a model may start that has parts the checkpoint lacks.
+#: The one option whose checkpoint may lack parts of the model.
 FINETUNE = "--finetune-from-model"
 
 
@@ -26,16 +25,15 @@ def check_start(
     suffix: str = "",
     exists: Callable[[str], bool] = os.path.exists,
 ) -> tuple[str | None, str]:
-    """Refuse a checkpoint to start from that is not there.
+    """Refuse a missing checkpoint to start from.
 
-    Looked for is the one that ``fairseq.checkpoint_utils.load_checkpoint`` would open:
-    ``--restore-file`` if it is given; else the last one of the run; where there is none yet,
-    that of ``--continue-once``, then that of ``--finetune-from-model``. The suffix is what fairseq
-    puts before ``.pt`` in the names of the parts of a model.
+    fairseq opens ``--restore-file`` if given, else the run's last checkpoint, else that of
+    ``--continue-once``, else that of ``--finetune-from-model``. ``suffix`` stands before ``.pt``
+    in the names of a model's parts.
 
     Returns:
-        The option that names the checkpoint to start from, and its value; None and the last one
-        of the run where that, or nothing, is loaded.
+        The option that names the checkpoint and its value; None and the run's last checkpoint if
+        that, or nothing, is loaded.
     """
     last = os.path.join(save_dir, _part(LAST, suffix))
     if restore_file != LAST:
@@ -58,7 +56,7 @@ def check_start(
 
 
 def check_settings(options: Any, metric: str, ours: bool) -> None:
-    """Refuse options that would do nothing, or end a training with its first epoch."""
+    """Refuse options without effect, and those that end a training after its first epoch."""
     if metric == "bleu" and getattr(options.task, "eval_bleu", None) is False:
         raise OptionError("--best-checkpoint-metric bleu: is measured with --eval-bleu; add it")
     if ours and getattr(options.task, "load_alignments", None) is True:

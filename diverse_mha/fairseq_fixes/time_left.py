@@ -1,7 +1,4 @@
-"""How long a training is, said at its start, and how long it takes, said when that is known.
-
-fairseq-fixed 0.12.3.1 says neither.
-"""
+"""Logs the length of a training and the time left, which fairseq-fixed 0.12.3.1 does not."""
 
 import logging
 import math
@@ -9,24 +6,24 @@ import time
 
 logger = logging.getLogger(__name__)
 
-NOTHING_LEFT = "nothing is left to train"  # in the last line of a run that was finished already
-MEASURED = 100  # updates after which the time left is said
-_WARM_UP = 10  # of these, the first ones, which are slower
+NOTHING_LEFT = "nothing is left to train"  # in the last line of a complete run
+MEASURED = 100  # updates before the time left is logged
+_WARM_UP = 10  # first updates, not measured
 
 
 def duration(seconds: float) -> str:
-    """Spell a duration in seconds, minutes or hours."""
+    """Return a duration in seconds, minutes or hours."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def say_length(trainer, epochs) -> None:
-    """Say how many updates and epochs are left; after some of them, how long the rest takes.
+    """Log how many updates and epochs are left and, after some updates, the time left.
 
     Args:
-        trainer: fairseq's, at the place from which it goes on.
-        epochs: fairseq's iterator of epochs, at that place.
+        trainer: fairseq's, at its starting point.
+        epochs: fairseq's iterator of epochs, at the same point.
     """
     wanted, done = trainer.cfg.optimization, trainer.get_num_updates()
     frequencies = wanted.update_freq
@@ -51,7 +48,7 @@ def say_length(trainer, epochs) -> None:
 
 
 def _time(trainer, begun: int, end: int) -> None:
-    """Let a trainer say the time left, once."""
+    """Let a trainer log the time left, once."""
     step, since = trainer.train_step, []
 
     def timed(*args, **kwargs):

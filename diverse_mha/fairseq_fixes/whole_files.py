@@ -1,7 +1,6 @@
-"""A checkpoint gets its name when it is whole.
+"""Writes a checkpoint whole or not at all.
 
-fairseq-fixed 0.12.3.1 writes and copies checkpoints in place: a run that is killed meanwhile, or a
-full disk, leaves a broken one where a whole one was.
+fairseq-fixed 0.12.3.1 writes in place, so a killed run or a full disk leaves a broken checkpoint.
 """
 
 import shutil
@@ -17,11 +16,11 @@ from diverse_mha.fairseq_fixes.replacing import in_place_of
 
 
 class WholeCopies(PathManager):
-    """fairseq's file functions, but a copy replaces its target once it is complete."""
+    """fairseq's file functions, with copies that replace their target once complete."""
 
     @staticmethod
     def copy(src_path: str, dst_path: str, overwrite: bool = False):
-        """Copy a file; remote ones as fairseq does."""
+        """Copy a file, a remote one as fairseq does."""
         if not PathManager.supports_rename(dst_path):
             return PathManager.copy(src_path, dst_path, overwrite)
         with refusals_named(dst_path), open(src_path, "rb") as source, whole_file(dst_path) as file:
@@ -31,13 +30,13 @@ class WholeCopies(PathManager):
 
 @contextmanager
 def refusals_named(path: str):
-    """Turn what the operating system refuses while ``path`` is written into one line."""
+    """Turn an error of the operating system while ``path`` is written into one line."""
     try:
         yield
     except (OSError, RuntimeError) as error:
         refused = error if isinstance(error, OSError) else error.__context__
         if isinstance(refused, SystemExit | KeyboardInterrupt):
-            raise refused from None  # torch's writer, left in between, raised an error of its own
+            raise refused from None  # torch's writer raised an error of its own
         if not isinstance(refused, OSError):
             raise
         named = OSError(refused.errno, refused.strerror, path)
@@ -46,7 +45,7 @@ def refusals_named(path: str):
 
 @in_place_of(checkpoint_utils, "torch_persistent_save")
 def save_whole(save, obj, filename, async_write: bool = False):
-    """Write a checkpoint, which replaces another of its name once it is complete."""
+    """Write a checkpoint that replaces an earlier one once it is complete."""
     if async_write or not PathManager.supports_rename(filename):
         return save(obj, filename, async_write)
     with refusals_named(filename), whole_file(filename) as file:

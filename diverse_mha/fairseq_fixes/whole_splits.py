@@ -1,6 +1,6 @@
-"""Every sentence of a validation or test split is read.
+"""Reads every sentence of a validation or test split.
 
-fairseq-fixed 0.12.3.1 leaves out the last sentences of a split whose number is not a multiple of
+fairseq-fixed 0.12.3.1 skips the last sentences if their number is not a multiple of
 ``--required-batch-size-multiple``, and ends in a traceback at one that is too long.
 """
 
@@ -15,11 +15,8 @@ from diverse_mha.fairseq_fixes.replacing import in_place_of
 
 @in_place_of(FairseqTask, "get_batch_iterator")
 def batches_of_whole_split(get, self, dataset, **settings):
-    """Let the batches of whatever is not trained on hold every sentence, whatever the task.
-
-    Nor are they drawn anew with each validation, as those of training with ``--rebuild-batches``.
-    """
-    # How to shuffle groups is said by fairseq's Trainer for the training subset alone.
+    """Keep every sentence of a split that is not trained on, in the same batches every time."""
+    # fairseq's Trainer gives this setting for the training subset only.
     if "grouped_shuffling" in settings:
         return get(self, dataset, **settings)
     settings["required_batch_size_multiple"] = 1
@@ -35,16 +32,16 @@ def batches_of_whole_split(get, self, dataset, **settings):
 
 @in_place_of(FairseqTask, "filter_indices_by_size")
 def name_what_is_too_long(keep, self, indices, dataset, *args, **kwargs):
-    """Refuse in one line an example of valid or test that is longer than the model reads."""
+    """Refuse an example of valid or test that is longer than the model reads."""
     try:
         return keep(self, indices, dataset, *args, **kwargs)
-    except Exception as error:  # fairseq raises just that
+    except Exception as error:  # fairseq raises no other class
         said = re.fullmatch(r"Size of sample #(\d+) is invalid .* since (.*), skip .*", str(error))
         if said is None:
             raise
         split = next((name for name, one in self.datasets.items() if one is dataset), "the text")
         size = " and ".join(f"{n:,}" for n in np.ravel(dataset.size(int(said[1]))))
-        given = self.cfg or self.args  # which fairseq's older tasks have in its place
+        given = self.cfg or self.args  # older tasks of fairseq
         raise OptionError(
             f"{getattr(given, 'data', None)}: example {int(said[1]) + 1} of {split} has {size} "
             f"tokens, more than the model reads ({said[2]}); shorten it, or leave it out"
