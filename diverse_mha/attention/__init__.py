@@ -1,7 +1,4 @@
-"""Attention with open heads for any torch model, its seams, its masks, and the record of its heads.
-
-Nothing in this folder imports fairseq; ``diverse_mha.models.attention`` is fairseq's.
-"""
+"""Attention with open heads for any torch model. No fairseq."""
 
 from diverse_mha.attention.core import Attended
 from diverse_mha.attention.multihead import MultiheadAttention

@@ -1,7 +1,4 @@
-"""From projected queries, keys and values to the output: what every attention module shares.
-
-Nothing in this folder imports fairseq.
-"""
+"""What all attention modules share: from projected queries, keys and values to the output."""
 
 from typing import NamedTuple
 
@@ -16,19 +13,15 @@ _FEW_KEYS = 256
 
 
 class Attended(NamedTuple):
-    """What an attention module returns."""
+    """The result of an attention module."""
 
     output: Tensor  # (B, T, C)
-    states: HeadStates  # without masks; the fields that were asked for
-    logits: Tensor | None = None  # (B, H, T, S), for the next layer's cascade
+    states: HeadStates  # the wanted fields, without masks
+    logits: Tensor | None = None  # (B, H, T, S), for the next layer
 
 
 class OpenHeads:
-    """Mixed into modules that have ``num_heads`` and ``out_proj``; call ``open_heads`` first.
-
-    Weights are materialised only if somebody asks for weights or logits, or where that
-    is faster.
-    """
+    """A base for modules with ``num_heads`` and ``out_proj``; call ``open_heads`` first."""
 
     def open_heads(
         self,
@@ -40,13 +33,13 @@ class OpenHeads:
         """Set the replaceable parts, after the constructor has made the projections.
 
         Args:
-            aggregation: module from concatenated head outputs (..., C) to (..., C) in place
-                of the output projection; None keeps the projection. If its ``sees_input`` is
-                True it is called with the layer's input (..., C) as well.
+            aggregation: module from concatenated head outputs (..., C) to (..., C), in place of the
+                output projection; None keeps that. If its ``sees_input`` is True, it also gets the
+                layer's input (..., C).
             cascade: a ``LogitMap`` between q.k and the softmax.
-            carry_logits: hand the logits on, for the cascade of the next layer.
+            carry_logits: return the logits for the next layer.
             drophead: module that zeroes heads of (B, H, T, D) in training, just before the
-                aggregation; the recorded outputs are those before.
+                aggregation; recorded outputs are not affected.
         """
         if aggregation is not None:
             del self.out_proj
@@ -77,14 +70,13 @@ class OpenHeads:
             v: as ``k``.
             bias: additive mask that broadcasts to (B / fold, H, fold * T, S); see ``fold_beams``.
             causal: query t sees keys up to t; excludes ``bias``.
-            dropout: probability that a weight is zeroed in this pass.
-            previous_logits: (B, H, T, S), what the layer before handed on.
-            wanted: names of ``HeadStates`` to fill in.
-            layer_input: (B, T, C), what the queries are projected from.
+            dropout: probability of zeroing a weight.
+            previous_logits: (B, H, T, S) from the layer before.
+            wanted: names of ``HeadStates`` to return.
+            layer_input: (B, T, C), from which the queries are projected.
 
         Returns:
-            Output (B, T, C), the states asked for, and with ``carry_logits`` what the next layer
-            takes up.
+            Output (B, T, C), the wanted states and, with ``carry_logits``, the next layer's logits.
         """
         fold, handed_on = rows_per_key(q, k), previous_logits
         if fold > 1:
@@ -152,17 +144,13 @@ class OpenHeads:
 
 
 def check_heads(embed_dim: int, num_heads: int) -> None:
-    """Check the arguments of an attention module.
-
-    Raises:
-        ValueError: if ``num_heads`` does not divide ``embed_dim``.
-    """
+    """Raise ValueError if ``num_heads`` does not divide ``embed_dim``."""
     if num_heads < 1 or embed_dim % num_heads:
         raise ValueError(f"num_heads {num_heads} does not divide embed_dim {embed_dim}")
 
 
 def rows_per_key(queries: Tensor, keys: Tensor) -> int:
-    """How many neighbouring rows of queries share one of keys; 1 in an empty batch."""
+    """Return how many neighbouring rows of queries share one of keys; 1 in an empty batch."""
     return queries.size(0) // keys.size(0) if keys.size(0) else 1
 
 
@@ -179,8 +167,5 @@ def _unfold_beams(x: Tensor, fold: int) -> Tensor:
 
 
 def _explicit_is_faster(q: Tensor, k: Tensor) -> bool:
-    """Whether matrix products beat the fused kernel: bfloat16 on the CPU, up to 256 keys.
-
-    There torch 2.13's kernel takes 2 to 10 times as long; more keys cost too much memory.
-    """
+    """Say whether matrix products beat the fused kernel; more keys would cost too much memory."""
     return q.dtype == torch.bfloat16 and q.device.type == "cpu" and k.size(2) <= _FEW_KEYS

@@ -5,11 +5,7 @@ from torch import Tensor
 
 
 def check_heads(name: str, tensor: Tensor, letters: str) -> None:
-    """Refuses an argument whose shape is not as in ``letters``, such as ``"(B, H, S, D)"``.
-
-    Raises:
-        ValueError: if the tensor has another number of dimensions, no head, or no float dtype.
-    """
+    """Raise ValueError unless a tensor has the dimensions ``letters``, a head and a float dtype."""
     dims = letters.count(",") + 1
     if tensor.dim() != dims:
         raise ValueError(
@@ -24,11 +20,7 @@ def check_heads(name: str, tensor: Tensor, letters: str) -> None:
 
 
 def check_padding_mask(name: str, mask: Tensor | None, shape: tuple[int, int]) -> None:
-    """Refuses a padding mask, True = padding, of another shape or dtype; None is always fine.
-
-    Raises:
-        ValueError: if shape or dtype differ.
-    """
+    """Raise ValueError if a padding mask (True = padding, or None) has another shape or dtype."""
     if mask is None:
         return
     if mask.dtype != torch.bool:
@@ -38,26 +30,25 @@ def check_padding_mask(name: str, mask: Tensor | None, shape: tuple[int, int]) -
 
 
 def compute_dtype(tensor: Tensor) -> torch.dtype:
-    """The dtype to compute a term in: float64 for a float64 tensor, float32 for any other."""
+    """Return float64 for a float64 tensor, else float32."""
     return torch.float64 if tensor.dtype == torch.float64 else torch.float32
 
 
 def full_precision(tensor: Tensor) -> torch.autocast:
-    """Context in which matrix products keep their dtype, also inside autocast."""
+    """Return a context without autocast for matrix products."""
     return torch.autocast(tensor.device.type, enabled=False)
 
 
 def real_position_weights(padding_mask: Tensor | None, like: Tensor, shape) -> Tensor:
-    """Weights that turn a sum over positions into a mean over the real ones.
+    """Return weights that turn a sum over positions into a mean over the real ones.
 
     Args:
-        padding_mask: bool, any shape, True = padding; None means that nothing is padded.
+        padding_mask: bool, any shape, True = padding; None means no padding.
         like: a tensor whose device and dtype the weights take.
-        shape: shape of the weights; that of ``padding_mask`` if there is one.
+        shape: shape of the weights, that of ``padding_mask`` if there is one.
 
     Returns:
         Tensor of that shape: 1 / (number of real positions) at real positions, 0 at padding.
-        All zero where every position is padding.
     """
     if padding_mask is None:
         size = shape.numel()

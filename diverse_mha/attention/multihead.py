@@ -1,4 +1,4 @@
-"""A stand-in for ``torch.nn.MultiheadAttention`` whose heads can be looked at."""
+"""A stand-in for ``torch.nn.MultiheadAttention`` that shows its heads."""
 
 import torch
 import torch.nn.functional as F
@@ -12,29 +12,28 @@ from diverse_mha.attention.states import check_state_names
 class MultiheadAttention(OpenHeads, nn.MultiheadAttention):
     """``torch.nn.MultiheadAttention`` with open seams; needs torch alone.
 
-    Constructor arguments, parameters, initial values and the results of ``forward`` are those of
-    torch's module, so one may take the other's place and load its state dict. ``attend`` also
-    returns ``HeadStates``, for the terms of ``diverse_mha.methods``, and takes the logits
-    of the layer before. What differs: weights are returned before dropout, and a query that may
-    see no key gets finite numbers where torch gives NaN. Nested tensors are not supported.
+    Constructor arguments, parameters, initial values and results are those of torch's module, and
+    state dicts are interchangeable. ``attend`` also returns ``HeadStates``, for the terms of
+    ``diverse_mha.methods``. Two results differ: weights are before dropout, and a query that may
+    see no key gets finite numbers, not NaN.
 
     Args:
-        embed_dim: as for torch's module, up to ``dtype``.
+        embed_dim: as in torch, like all up to ``dtype``.
         num_heads: H; must divide ``embed_dim``.
         dropout: dropout probability on the attention weights.
         bias: biases in the projections.
-        add_bias_kv: a learnt key and value more.
-        add_zero_attn: a key and value of zeros more.
+        add_bias_kv: add a learnt key and value.
+        add_zero_attn: add a key and value of zeros.
         kdim: width of the keys, if it differs.
         vdim: width of the values, if it differs.
         batch_first: tensors are (B, L, C) rather than (L, B, C).
         device: of the parameters.
         dtype: of the parameters.
-        aggregation: for instance a ``diverse_mha.methods.routing.RoutingAggregation``, in place of
-            the output projection, whose parameters the module then has not.
+        aggregation: module in place of the output projection, such as
+            ``diverse_mha.methods.routing.RoutingAggregation``.
         cascade: for instance ``diverse_mha.methods.coda.build_cascade(...)``.
-        carry_logits: ``attend`` returns the logits, for the cascade of the next layer.
-        drophead: for instance a ``diverse_mha.methods.drophead.DropHeads``, called in training.
+        carry_logits: let ``attend`` return the logits, for the next layer.
+        drophead: for instance ``diverse_mha.methods.drophead.DropHeads``, called in training.
 
     Raises:
         ValueError: if ``num_heads`` does not divide ``embed_dim``.
@@ -64,12 +63,12 @@ class MultiheadAttention(OpenHeads, nn.MultiheadAttention):
             *(embed_dim, num_heads, dropout, bias, add_bias_kv, add_zero_attn),
             *(kdim, vdim, batch_first, device, dtype),
         )
-        # At evaluation torch's encoder layers else compute past the module, from its parameters.
+        # Otherwise torch's encoder layers bypass this module at evaluation.
         self._qkv_same_embed_dim = False
         self.open_heads(aggregation, cascade, carry_logits, drophead)
 
     def _reset_parameters(self):
-        """Draw initial values as torch's module does, which goes by ``_qkv_same_embed_dim``."""
+        """Draw torch's initial values, which depend on ``_qkv_same_embed_dim``."""
         projections = (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
         for weight in (self.in_proj_weight, *projections):
             if weight is not None:
@@ -93,21 +92,21 @@ class MultiheadAttention(OpenHeads, nn.MultiheadAttention):
         average_attn_weights: bool = True,
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """Attend; see ``attend`` for the masks.
+        """Attend as torch's module does.
 
         Args:
             query: (B, T, C) with ``batch_first``, else (T, B, C); or (T, C), without a batch.
             key: (B, S, kdim), likewise.
             value: (B, S, vdim), likewise.
-            key_padding_mask: (B, S), or (S,) without a batch.
+            key_padding_mask: (B, S), or (S,) without a batch; see ``attend``.
             need_weights: return the weights.
-            attn_mask: (T, S) or (B * H, T, S).
+            attn_mask: (T, S) or (B * H, T, S); see ``attend``.
             average_attn_weights: return their mean over the heads.
-            is_causal: says that ``attn_mask`` is causal; the mask is what counts.
+            is_causal: a hint that ``attn_mask`` is causal; ignored.
 
         Returns:
-            Output in the layout of ``query``, and the weights: (B, T, S), with
-            ``average_attn_weights=False`` (B, H, T, S), or None; none has a B without a batch.
+            Output in the layout of ``query``, and the weights: (B, T, S), or (B, H, T, S) with
+            ``average_attn_weights=False``, or None. Without a batch there is no B.
 
         Raises:
             ValueError: if ``is_causal`` comes without ``attn_mask``, or a tensor is nested.
@@ -151,7 +150,7 @@ class MultiheadAttention(OpenHeads, nn.MultiheadAttention):
         previous_logits: Tensor | None = None,
         wanted: tuple[str, ...] = (),
     ) -> Attended:
-        """Attend, and say what the heads did.
+        """Attend, and return head states too.
 
         Args:
             query: (B, T, C) with ``batch_first``, else (T, B, C).
@@ -160,16 +159,15 @@ class MultiheadAttention(OpenHeads, nn.MultiheadAttention):
             key_padding_mask: (B, S); bool with True = padding, or added to the logits.
             attn_mask: (T, S) or (B * H, T, S); bool with True = may not attend, or added.
             previous_logits: (B, H, T, S), the ``logits`` of the layer before, for a cascade.
-            wanted: names of ``HeadStates`` to fill in.
+            wanted: names of ``HeadStates`` to return.
 
         Returns:
-            Output in the layout of ``query``; the states asked for, batch first whatever the
-            layout, with the masks left out; and with ``carry_logits`` the logits. S counts the
-            keys of ``add_bias_kv`` and ``add_zero_attn``, which come last.
+            Output in the layout of ``query``, the wanted states (batch first, without masks), and
+            with ``carry_logits`` the logits. ``add_bias_kv`` and ``add_zero_attn`` append keys.
 
         Raises:
-            ValueError: for an unknown name of a head state, a mask of integers, other shapes, and
-                ``previous_logits`` without a cascade.
+            ValueError: for an unknown head state, another shape or dtype, or ``previous_logits``
+                without a cascade.
         """
         check_state_names(wanted)
         if previous_logits is not None and self.cascade is None:
@@ -199,7 +197,7 @@ class MultiheadAttention(OpenHeads, nn.MultiheadAttention):
         key_padding_mask: Tensor | None,
         attn_mask: Tensor | None,
     ) -> None:
-        """Refuse, batch first, what would broadcast to a result for other inputs."""
+        """Refuse batch-first shapes that would broadcast."""
         batch, length, keys = query.size(0), query.size(1), key.size(1)
         layout = "" if self.batch_first else ", batch first,"
         for name, x, *shapes in (
@@ -214,7 +212,7 @@ class MultiheadAttention(OpenHeads, nn.MultiheadAttention):
                 raise ValueError(f"{name} has shape {tuple(x.shape)}; expected {expected}")
 
     def _project(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
-        """Queries (B, T, C), keys and values (B, S, C) with those that are always there."""
+        """Return queries (B, T, C), keys and values (B, S, C), with those that are always there."""
         if self.in_proj_weight is not None:
             weights = self.in_proj_weight.chunk(3)
         else:
@@ -233,7 +231,7 @@ class MultiheadAttention(OpenHeads, nn.MultiheadAttention):
     def _bias(
         self, key_padding_mask: Tensor | None, attn_mask: Tensor | None, q: Tensor, extra: int
     ) -> Tensor | None:
-        """Merge the masks into one that is added; the ``extra`` last keys are always seen."""
+        """Merge the masks into one bias; the last ``extra`` keys are never masked."""
         bias = None
         if attn_mask is not None:
             bias = _additive("attn_mask", attn_mask, q.dtype)

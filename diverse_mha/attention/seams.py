@@ -11,7 +11,7 @@ from diverse_mha.common.options import option
 
 @dataclass
 class LogitsOptions:
-    """The options of the seam itself."""
+    """Options of the seam itself."""
 
     logits_on: str | None = option(
         None,
@@ -21,24 +21,16 @@ class LogitsOptions:
 
 
 LOGITS = Seam(
-    "logits",
-    "none",
-    "what a layer's attention logits get from the layer before",
-    LogitsOptions,
+    "logits", "none", "what a layer's attention logits get from the layer before", LogitsOptions
 )
-"""Builders return a ``LogitMap``, or None where there is nothing to do; they see the number of the
-layer, and so what the first one lacks."""
+"""Builders return a ``LogitMap``, or None."""
 
 
 class LogitMap(nn.Module, ABC):
-    """What sits between q.k and the softmax of an attention module."""
+    """A module between q.k and the softmax."""
 
     def acts(self, previous: Tensor | None) -> bool:
-        """Whether a pass needs the map, and so explicit logits.
-
-        Args:
-            previous: what the layer before handed on, or None.
-        """
+        """Say whether a pass needs the map; ``previous`` is None or from the layer before."""
         return True
 
     @abstractmethod
@@ -50,40 +42,22 @@ class LogitMap(nn.Module, ABC):
         queries: Tensor | None = None,
         keys: Tensor | None = None,
     ) -> Tensor:
-        """Return the logits that the mask is added to, and that a cascade hands on.
+        """Return the logits (B, H, T, S), to which the mask is added and which are handed on.
 
         Args:
-            logits: (B, H, T, S), scaled q.k of this layer, without any mask added.
+            logits: (B, H, T, S), scaled q.k of this layer, not masked.
             previous: (B, H, T, S), what the layer before handed on, or None.
             masked: bool, broadcasts to (B, H, T, S), True = may not attend.
             queries: (B, H, T, D), not scaled.
             keys: (B, H, S, D).
-
-        Returns:
-            (B, H, T, S).
         """
 
     def hand_on(self, logits: Tensor, previous: Tensor | None) -> Tensor:
-        """Return what the next layer gets as ``previous``.
-
-        Args:
-            logits: (B, H, T, S), what ``forward`` returned.
-            previous: (B, H, T, S), what the layer before handed on, or None.
-
-        Returns:
-            (B, H, T, S); here the logits.
-        """
+        """Return what the next layer gets as ``previous``, (B, H, T, S)."""
         return logits
 
     def after_softmax(self, weights: Tensor) -> Tensor:
-        """Return what the values are weighed by.
-
-        Args:
-            weights: (B, H, T, S), the softmax, which is what is recorded.
-
-        Returns:
-            (B, H, T, S), before dropout.
-        """
+        """Return what weighs the values, (B, H, T, S), before dropout; it is not recorded."""
         return weights
 
 
@@ -97,7 +71,7 @@ def _layers_option(component: str):
 
 @dataclass
 class LayerOptions:
-    """In which layers a method other than the default sits."""
+    """Layers in which a method other than the default sits."""
 
     aggregation_encoder_layers: str | None = _layers_option("encoder self-attention")
     aggregation_cross_layers: str | None = _layers_option("encoder-decoder attention")
@@ -107,18 +81,17 @@ class LayerOptions:
 AGGREGATION = Seam(
     "aggregation", "linear", "how the outputs of the heads become one vector", LayerOptions
 )
-"""Builders return None for the output projection that attention has, or a module that takes its
-place: from the concatenated outputs of the heads (B, T, C) to (B, T, C). With a class attribute
-``sees_input = True`` the module is called with the layer's input (B, T, C) as well."""
+"""Builders return None for the output projection, or a module in its place: from concatenated head
+outputs (B, T, C) to (B, T, C). With ``sees_input = True`` it also gets the layer's input."""
 
 
 def _projection(options, place) -> None:
-    """Nothing: attention has its output projection."""
+    """Keep the output projection."""
 
 
 AGGREGATION.register(Method("linear", "linear (concatenate and project)", _projection, stock=True))
 
 
 DROPHEAD = Seam("drophead_method", "independent", "how --drophead drops heads")
-"""Builders return None, or a module from the outputs of the heads (B, H, T, D) to the same with
-some of them zeroed, called in training only; one with ``set_num_updates`` is told by fairseq."""
+"""Builders return None, or a module that zeroes some head outputs of (B, H, T, D), called in
+training only. fairseq calls its ``set_num_updates`` if it has one."""

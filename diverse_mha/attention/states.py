@@ -1,4 +1,4 @@
-"""What an attention module tells about its heads, on request."""
+"""The record of an attention module's heads, made on request."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -7,23 +7,17 @@ from torch import Tensor
 
 
 class HeadStates(NamedTuple):
-    """The tensors of one attention module in one forward pass.
+    """Tensors of one attention module in one forward pass; those not wanted are None.
 
-    Only what was asked for is there, the rest is None. Masks come with every
-    record. Nothing is detached: a loss built on a record reaches the weights.
-
-    Talking heads mix the weights across heads once more before they meet the values; that mixture
-    is not in the record.
-
-    Shapes: B batch, H heads, T queries, S keys, D = model width / H. For
-    self-attention T = S.
+    Nothing is detached, so a loss built on a record reaches the parameters. With B batch, H heads,
+    T queries, S keys, D = model width / H; T = S in self-attention.
     """
 
     queries: Tensor | None = None  # (B, H, T, D), after projection, not scaled
     keys: Tensor | None = None  # (B, H, S, D)
     values: Tensor | None = None  # (B, H, S, D)
     logits: Tensor | None = None  # (B, H, T, S), before the mask: finite everywhere
-    weights: Tensor | None = None  # (B, H, T, S), rows sum to 1, before dropout
+    weights: Tensor | None = None  # (B, H, T, S), rows sum to 1, before dropout and talking heads
     outputs: Tensor | None = None  # (B, H, T, D), weights (in training after dropout) @ values
     query_padding_mask: Tensor | None = None  # (B, T) bool, True = padding; None = no padding
     key_padding_mask: Tensor | None = None  # (B, S) bool, True = padding; None = no padding
@@ -37,10 +31,10 @@ Wanted = tuple[str, ...] | Mapping[str, tuple[str, ...]]
 
 
 def check_state_names(names: Wanted) -> Wanted:
-    """Return ``names``, a tuple or a mapping.
+    """Return the names as a tuple or mapping.
 
     Raises:
-        ValueError: if a name is not a tensor of ``HeadStates``, or no component.
+        ValueError: for an unknown head state or component.
     """
     if isinstance(names, Mapping):
         for component in names:

@@ -1,1 +1,1 @@
-"""How similar heads are, on plain tensors: CKA, SVCCA, divergence. No fairseq."""
+"""Similarity of heads on plain tensors: CKA, SVCCA, divergence. No fairseq."""

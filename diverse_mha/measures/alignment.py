@@ -1,4 +1,4 @@
-"""Word alignments from attention, and how right they are. Needs torch alone."""
+"""Word alignments from attention, and their error rate. Needs torch alone."""
 
 from collections.abc import Iterable, Sequence
 
@@ -9,10 +9,10 @@ Links = set[tuple[int, int]]  # places of a source and a target word, from 0
 
 
 def word_places(tokens: Sequence[str], subwords: str | None) -> list[int]:
-    """Return the number of the word that each token belongs to, from 0.
+    """Return the number, from 0, of the word that each token belongs to.
 
     ``subwords`` is ``subword_nmt`` (``@@`` ends all but the last), ``sentencepiece`` (``▁`` begins
-    the first) or None, where tokens are words.
+    the first) or None if tokens are words.
     """
     places: list[int] = []
     for place, token in enumerate(tokens):
@@ -26,16 +26,14 @@ def word_places(tokens: Sequence[str], subwords: str | None) -> list[int]:
 
 
 def best_sources(weights: Tensor, sources: Sequence[int], targets: Sequence[int]) -> Tensor:
-    """Return the source word that every target word attends to most.
+    """Return the source word that every target word attends to most, (..., target words).
+
+    Weights are summed over the tokens of a source word and averaged over those of a target word.
 
     Args:
         weights: (..., T, S), attention of the queries that predict the target's tokens.
-        sources: word of each of the S source tokens; -1 for a token that is of no word.
+        sources: word of each of the S source tokens; -1 for a token of no word.
         targets: word of each of the T target tokens.
-
-    Returns:
-        (..., words of the target): weights are summed over the tokens of a source word, and
-        averaged over those of a target word.
     """
     to_words = [
         torch.tensor([[float(at == word) for at in places] for word in range(max(places) + 1)])
@@ -50,10 +48,11 @@ def alignment_error(
 ) -> tuple[float, float, float]:
     """Return alignment error rate, precision and recall over sentences (Och and Ney 2003).
 
-    With links A found, S sure and P possible, S among them::
+    With links A found, S sure and P possible (S is a subset of P)::
 
-        AER = 1 - (|A & S| + |A & P|) / (|A| + |S|)   precision = |A & P| / |A|   recall = |A & S| / |S|
-    """  # noqa: E501
+        AER = 1 - (|A & S| + |A & P|) / (|A| + |S|)
+        precision = |A & P| / |A|        recall = |A & S| / |S|
+    """
     in_sure = in_possible = all_found = all_sure = 0
     for a, s, p in zip(found, sure, possible, strict=True):
         in_sure, in_possible = in_sure + len(a & s), in_possible + len(a & (s | p))
@@ -63,16 +62,12 @@ def alignment_error(
 
 
 def agreement(choices: Tensor) -> Tensor:
-    """Return how often each of several alignments agrees with the others, on average.
+    """Return how often each alignment agrees with the others on average, (K,) in [0, 1].
 
-    Of heads that are taken for equally likely alignments, the highest value has the least expected
-    error: minimum Bayes risk (Kumar and Byrne 2002).
+    The highest has minimum Bayes risk if all are equally likely (Kumar and Byrne 2002).
 
     Args:
         choices: (K, N), the source word that each alignment chooses for each target word.
-
-    Returns:
-        (K,), 0 to 1; all 1 for a single alignment.
     """
     same = torch.stack([(choices == row).double().mean(dim=1) for row in choices])
     return (same.sum(dim=1) - 1) / (len(choices) - 1) if len(choices) > 1 else same[0]

@@ -25,16 +25,13 @@ def jensen_shannon(
 
     Args:
         weights: (B, H, T, S), attention weights after the softmax; any floating-point dtype.
-        query_padding_mask: (B, T) bool, True = padding: queries to leave out.
-        key_padding_mask: (B, S) bool, True = padding: keys to leave out.
-        reduction: ``"sentence"`` as in the paper: sum over queries, mean over sentences.
-            ``"row"``: mean over the real queries, in [0, ln 2].
+        query_padding_mask: (B, T) bool, True = padding, left out.
+        key_padding_mask: (B, S) bool, True = padding, left out.
+        reduction: ``"sentence"`` (the paper): sum over queries, mean over sentences. ``"row"``:
+            mean over the real queries, in [0, ln 2].
 
     Returns:
         (H, H) float64, symmetric, diagonal 0, in nats; higher = heads look at different places.
-
-    Raises:
-        ValueError: if a shape or dtype is not as above, or the reduction is unknown.
     """
     if reduction not in REDUCTIONS:
         raise ValueError(f"reduction {reduction!r}: choose from {REDUCTIONS}")
@@ -51,8 +48,7 @@ def divergence_sums(
     """Sum the divergences over the real queries of a batch.
 
     Returns:
-        (H, H) float64 in nats, the number of real queries, and the number of sentences that
-        have one.
+        (H, H) float64 in nats, the number of real queries, and of sentences that have one.
     """
     check_heads("weights", weights, "(B, H, T, S)")
     bsz, num_heads, tgt_len, src_len = weights.shape
@@ -74,7 +70,6 @@ def divergence_sums(
         for i in range(num_heads - 1):
             mixed = torch.special.entr((p[:, i + 1 :] + p[:, i : i + 1]) / 2).sum(dim=-1)
             divergence = mixed - (entropy[:, i + 1 :] + entropy[:, i : i + 1]) / 2
-            # Rounding can leave a number just outside the bounds.
-            divergence = divergence.clamp(0.0, math.log(2))
+            divergence = divergence.clamp(0.0, math.log(2))  # rounding
             total[i, i + 1 :] += divergence.sum(dim=0, dtype=torch.float64)
     return total + total.T, sentence.numel(), int(sentence.unique().numel())

@@ -1,4 +1,4 @@
-"""How sharp attention is: entropy of the weights, and how often one weight is nearly all."""
+"""Sharpness of attention: entropy of the weights, and how often one weight is nearly all."""
 
 from typing import NamedTuple
 
@@ -7,14 +7,14 @@ from torch import Tensor
 
 from diverse_mha.attention.head_tensors import check_heads, check_padding_mask
 
-SHARP = 0.95  # a largest weight above this makes a row count as sharp
+SHARP = 0.95  # a row with a larger weight counts as sharp
 
 
 class Sharpness(NamedTuple):
     """Sharpness of each head, over the real queries."""
 
     entropy: Tensor  # (H,) float64, nats, 0 to the logarithm of the number of keys
-    sharp: Tensor  # (H,) float64, 0 to 1: share of queries whose largest weight is above 0.95
+    sharp: Tensor  # (H,) float64, 0 to 1: share of queries with a weight above SHARP
 
 
 def attention_entropy(
@@ -26,11 +26,8 @@ def attention_entropy(
 
     Args:
         weights: (B, H, T, S), attention weights after the softmax, before dropout.
-        query_padding_mask: (B, T) bool, True = padding: queries to leave out.
-        key_padding_mask: (B, S) bool, True = padding: keys to leave out.
-
-    Raises:
-        ValueError: if a shape or dtype is not as above.
+        query_padding_mask: (B, T) bool, True = padding, left out.
+        key_padding_mask: (B, S) bool, True = padding, left out.
     """
     entropy, sharp, rows = entropy_sums(weights, query_padding_mask, key_padding_mask)
     return Sharpness(entropy / max(rows, 1), sharp / max(rows, 1))
@@ -42,7 +39,7 @@ def entropy_sums(
     query_padding_mask: Tensor | None = None,
     key_padding_mask: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, int]:
-    """Sum entropies (H,) and sharp rows (H,) over the real queries of a batch; and count these."""
+    """Sum entropies (H,) and sharp rows (H,) over a batch's real queries, and count these."""
     check_heads("weights", weights, "(B, H, T, S)")
     bsz, _, tgt_len, src_len = weights.shape
     check_padding_mask("query_padding_mask", query_padding_mask, (bsz, tgt_len))

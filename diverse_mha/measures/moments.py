@@ -1,9 +1,9 @@
-"""Mean and scatter of a stream of vectors, in memory that does not grow with it."""
+"""Mean and scatter of a stream of vectors in constant memory."""
 
 import torch
 from torch import Tensor
 
-CHUNK = 2**19  # elements in float64 at once: 4 MiB, which stays in cache
+CHUNK = 2**19  # elements in float64 at once: 4 MiB
 BLOCK = 64  # columns; only blocks on and above the diagonal are computed
 
 
@@ -16,9 +16,8 @@ class Moments:
         mean = mean_a + delta n_b / n
         scatter = scatter_a + scatter_b + delta delta^T n_a n_b / n
 
-    All in float64, so the result depends on the order of the vectors and on how they are cut
-    into batches by rounding only, also where the mean is large beside the spread. Accumulated on
-    ``device``, or on the CPU for a GPU of Apple's, which has no float64.
+    All in float64, so order and batches matter by rounding only. It runs on ``device``, or on the
+    CPU for a GPU of Apple's, which has no float64.
 
     Attributes:
         count: number of vectors so far.
@@ -35,10 +34,7 @@ class Moments:
         self._resolution = 0.0
 
     def update(self, x: Tensor) -> None:
-        """Add vectors.
-
-        Args:
-            x: (N, d), any floating-point dtype; not changed. No gradient is kept.
+        """Add vectors (N, d) of any floating-point dtype; no gradient is kept.
 
         Raises:
             ValueError: if the shape or dtype does not fit, or a value is not finite.
@@ -71,10 +67,9 @@ class Moments:
         self.count = total
 
     def scatter(self) -> Tensor:
-        """Return the scatter matrix: (d, d) float64, symmetric; 0 for what does not vary.
+        """Return the scatter matrix: (d, d) float64, symmetric.
 
-        A coordinate counts as constant if it varies by no more than the rounding of the
-        vectors' dtype at the size of its mean.
+        It is 0 for a coordinate that varies by no more than rounding at the size of its mean.
         """
         upper = self._upper.triu()
         scatter = upper + upper.triu(1).T
@@ -84,10 +79,9 @@ class Moments:
 
 
 def resolution(dtype: torch.dtype) -> float:
-    """What may be rounding in vectors of a dtype, relative to their size.
+    """Return the relative size of rounding in vectors of a dtype.
 
-    A sum of weights over a long sentence is rounded more than once, but not in half precision,
-    where it is rounded when it is stored.
+    In full precision a sum of weights over a long sentence is rounded more than once.
     """
     times = 4 if dtype in (torch.float32, torch.float64) else 1
     return times * torch.finfo(dtype).eps

@@ -1,4 +1,4 @@
-"""CKA and SVCCA between the responses of heads, and from their scatter matrices."""
+"""CKA and SVCCA between responses of heads, or from their scatter matrices."""
 
 from typing import NamedTuple
 
@@ -8,33 +8,29 @@ from torch import Tensor
 from diverse_mha.measures.moments import Moments
 
 THRESHOLD = 0.99
-TOP_SHARE = 0.98  # of the coefficients' sum: get_cca_similarity of Raghu et al.'s published code
-FEWEST = 3  # positions: between two, centred, every two sets of responses are alike
-ROWS = 4096  # joined at a time: no copy of everything
-RANK_TOLERANCE = 1e-12  # of the largest eigenvalue; below it is the rounding of float64
+TOP_SHARE = 0.98  # of the coefficients' sum, as in the code of Raghu et al.
+FEWEST = 3  # positions; CKA of two is 1 whatever the data
+ROWS = 4096  # joined at a time
+RANK_TOLERANCE = 1e-12  # of the largest eigenvalue: rounding of float64
 
 
 class Svcca(NamedTuple):
-    """What SVCCA finds between two sets of responses.
-
-    Two readings of Yun et al. 2021, section 3.2 (docs/analysis.md): the threshold of ``mean`` is on
-    the variance; ``top_mean`` has a second one on the coefficients.
-    """
+    """Result of SVCCA, in two readings of Yun et al. 2021, section 3.2 (docs/analysis.md)."""
 
     mean: float  # mean canonical correlation, in [0, 1]; higher = more alike
-    coefficients: Tensor  # (k,) float64, the canonical correlations, falling; k may be 0
-    kept: tuple[int, int]  # directions kept of the first and of the second set
+    coefficients: Tensor  # (k,) float64, falling; k may be 0
+    kept: tuple[int, int]  # directions of the first and second set
 
     @property
     def top_mean(self) -> float:
         """Mean of the fewest leading coefficients that cover 98 % of their sum; 0 without any.
 
-        The summary that the code of Raghu et al. 2017 returns; at least ``mean``.
+        The code of Raghu et al. 2017 returns this.
         """
         total = float(self.coefficients.sum())
         if not total:
             return 0.0
-        short = self.coefficients.cumsum(0) / total < TOP_SHARE - 1e-12  # but for rounding
+        short = self.coefficients.cumsum(0) / total < TOP_SHARE - 1e-12  # rounding
         return float(self.coefficients[: int(short.sum()) + 1].mean())
 
 
@@ -50,12 +46,10 @@ def cka(x: Tensor, y: Tensor) -> float:
         y: (N, d'), the same positions.
 
     Returns:
-        In [0, 1]; higher = more alike; 1: equal up to rotation, scale and shift; 0 if one side
-        does not vary.
+        In [0, 1]; 1 = equal up to rotation, scale and shift; 0 if one side does not vary.
 
     Raises:
-        ValueError: if the shapes do not fit, there are fewer than three positions (of two CKA is
-            1 whatever the data), or a value is not finite.
+        ValueError: for other shapes, fewer than three positions, or values that are not finite.
     """
     return float(cka_from_scatter(*_scatter_blocks("cka", x, y)))
 
@@ -63,23 +57,21 @@ def cka(x: Tensor, y: Tensor) -> float:
 def svcca(x: Tensor, y: Tensor, threshold: float = THRESHOLD) -> Svcca:
     """Singular vector canonical correlation of two sets of responses to the same positions.
 
-    Raghu et al. 2017; Yun et al. 2021, section 3: of each centred set keep the leading
-    principal directions that cover ``threshold`` of its variance (squared singular values),
-    then take the canonical correlations between the two kept subspaces.
+    Raghu et al. 2017; Yun et al. 2021, section 3: of each centred set keep the leading principal
+    directions that cover ``threshold`` of its variance (squared singular values), then take the
+    canonical correlations between the two kept subspaces.
 
     Args:
         x: (N, d), one row a position; any floating-point dtype; computed in float64.
         y: (N, d'), the same positions.
-        threshold: share of the variance to keep, in (0, 1]; 1 keeps every direction above
-            rounding.
+        threshold: share of the variance to keep, in (0, 1]; 1 keeps all above rounding.
 
     Returns:
         The min(k, k') coefficients and their means. A side that does not vary keeps nothing.
 
     Raises:
-        ValueError: if the shapes do not fit, a value is not finite, the threshold is out of
-            range, or there are too few positions: with k + k' > N - 1 some coefficients are 1
-            whatever the data.
+        ValueError: for other shapes or values, or too few positions: with k + k' > N - 1 some
+            coefficients are 1 whatever the data.
     """
     check_threshold(threshold)
     xx, xy, yy = _scatter_blocks("svcca", x, y)
@@ -95,11 +87,7 @@ def svcca(x: Tensor, y: Tensor, threshold: float = THRESHOLD) -> Svcca:
 
 
 def check_threshold(threshold: float) -> None:
-    """Refuse a share of variance outside (0, 1].
-
-    Raises:
-        ValueError: then.
-    """
+    """Raise ValueError for a share of variance outside (0, 1]."""
     if not 0 < threshold <= 1:
         raise ValueError(f"threshold {threshold}: must be above 0 and at most 1, such as 0.99")
 
@@ -115,8 +103,8 @@ def kept_directions(scatter: Tensor, threshold: float) -> Tensor:
     """Whitened leading principal directions of a (d, d) scatter matrix.
 
     Returns:
-        (d, k): eigenvectors divided by the square root of their eigenvalue, the fewest that
-        cover ``threshold`` of the trace; k = 0 for a zero matrix.
+        (d, k): eigenvectors divided by the square root of their eigenvalue, the fewest that cover
+        ``threshold`` of the trace; k = 0 for a zero matrix.
     """
     values, vectors = torch.linalg.eigh(scatter)
     values, vectors = values.flip(0), vectors.flip(1)
@@ -124,13 +112,13 @@ def kept_directions(scatter: Tensor, threshold: float) -> Tensor:
     if values[0] <= 0:
         return vectors[:, :0]
     share = values[:real].cumsum(0) / values[:real].sum()
-    # The cumulated share may stop a rounding error short of 1.
+    # The cumulated share may end a rounding error below 1.
     kept = min(int((share < threshold - 1e-15 * real).sum()) + 1, real)
     return vectors[:, :kept] / values[:kept].sqrt()
 
 
 def svcca_from_scatter(x_kept: Tensor, xy: Tensor, y_kept: Tensor, count: int) -> Svcca | None:
-    """Canonical correlations of what :func:`kept_directions` kept, or None: too few positions."""
+    """Canonical correlations of two :func:`kept_directions`; None with too few positions."""
     kept = (x_kept.size(1), y_kept.size(1))
     if count < 2 or sum(kept) > count - 1:
         return None
@@ -141,7 +129,7 @@ def svcca_from_scatter(x_kept: Tensor, xy: Tensor, y_kept: Tensor, count: int) -
 
 
 def _scatter_blocks(name: str, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Blocks X^T C X, X^T C Y, Y^T C Y of the scatter of the two sides."""
+    """Return the blocks X^T C X, X^T C Y, Y^T C Y."""
     _check_sides(name, x, y)
     moments = Moments(x.size(1) + y.size(1), x.device)
     x, y = _near_one(x), _near_one(y)
@@ -153,7 +141,7 @@ def _scatter_blocks(name: str, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Te
 
 
 def _near_one(x: Tensor) -> Tensor:
-    """Divide numbers of float64 by a power of two: the fourth power of 1e100 or 1e-100 is none."""
+    """Divide float64 numbers by a power of two, as 1e100 has no fourth power."""
     top = x.detach().abs().max()
     if x.dtype != torch.float64 or not 0 < top < torch.inf:
         return x

@@ -1,4 +1,4 @@
-"""What the unbiased CKA needs of a stream beside its moments: the norms of the heads' outputs."""
+"""Unbiased CKA, and the norms of head outputs that it needs beside the moments."""
 
 import torch
 from torch import Tensor
@@ -9,8 +9,8 @@ from diverse_mha.measures.moments import Moments
 class NormMoments:
     """Accumulates sum_t |x_t - mean|^2 |y_t - mean|^2 of every pair of heads.
 
-    The mean is known at the end only. With u = x - r for a fixed r, d = mean - r, and
-    a = |u|^2 - 2 u.d + |d|^2, the sums of |u|^2 |u'|^2, |u|^2 u' and u u' suffice.
+    With u = x - r for a fixed r, d = mean - r, and a = |u|^2 - 2 u.d + |d|^2, the sums of
+    |u|^2 |u'|^2, |u|^2 u' and u u' suffice to take the mean in at the end.
 
     Args:
         num_heads: H.
@@ -65,12 +65,12 @@ def unbiased_cka(blocks: Tensor, norms: Tensor, count: int) -> Tensor:
 
     Args:
         blocks: scatter of every pair of heads, (H, H, D, D).
-        norms: what :meth:`NormMoments.result` returns, (H, H).
+        norms: result of :meth:`NormMoments.result`, (H, H).
         count: n, at least 4.
 
     Returns:
-        (H, H), about 0 for independent heads, so that it may be negative; 1 on the diagonal. 0
-        where a head's own estimate is not positive.
+        (H, H), about 0 for independent heads, 1 on the diagonal; may be negative. 0 where a head's
+        own estimate is not positive.
     """
     trace = blocks.diagonal(dim1=0, dim2=1).diagonal(dim1=0, dim2=1).sum(dim=1)  # (H,)
     hsic = blocks.square().sum(dim=(2, 3)) - norms * count / (count - 2)

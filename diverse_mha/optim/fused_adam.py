@@ -1,8 +1,4 @@
-"""``--optimizer fused_adam``: fairseq's Adam in one call for all parameters.
-
-fairseq steps parameter after parameter, with a dozen small operations each. torch's fused kernel
-does the same arithmetic in one.
-"""
+"""``--optimizer fused_adam``: fairseq's Adam in one call of torch's kernel for all parameters."""
 
 import math
 from collections import defaultdict
@@ -19,13 +15,12 @@ from torch.optim.adamw import adamw
 class FusedAdam(adam.Adam):
     """fairseq's ``Adam`` by torch's fused kernel: same state, same results to rounding.
 
-    Parameters are float32 or float64; with ``--bf16`` and ``--fp16`` fairseq hands on the float32
-    copies.
+    Parameters are float32 or float64; with ``--bf16`` and ``--fp16`` fairseq passes float32 copies.
     """
 
     @property
     def supports_memory_efficient_fp16(self) -> bool:
-        """False: the kernel would keep averages in half precision, where fairseq has float32."""
+        """False, as the kernel would keep averages in half precision, where fairseq has float32."""
         return False
 
     @torch.no_grad()
@@ -77,7 +72,7 @@ class FusedAdamConfig(FairseqDataclass):
 
 
 class FairseqAdam(adam.FairseqAdam):
-    """Named as fairseq's, by which a checkpoint says what its optimiser state belongs to."""
+    """Named like fairseq's, because a checkpoint stores the name with the optimiser state."""
 
     def __init__(self, cfg: FusedAdamConfig, params):
         FairseqOptimizer.__init__(self, cfg)
