@@ -11,9 +11,8 @@
 | ``coda/`` | cascaded logits (Zheng et al. 2021), residual ones (He et al. 2020) | logits |
 | ``talking_heads.py`` | mixed logits and weights (Shazeer et al. 2020) | logits |
 
-Every module in this folder is imported here, so a file that lies here registers its method. The
-seams are in ``diverse_mha.attention.seams``, what terms share in ``term.py``. No file of this
-folder imports fairseq.
+All files here are imported, and so register their methods. None imports fairseq. The seams are in
+``diverse_mha.attention.seams``, the base of loss terms in ``term.py``.
 """
 
 from diverse_mha.common.methods import import_siblings

@@ -1,4 +1,4 @@
-"""How strongly a term counts, in each component of the model."""
+"""Weights of a term in the components of a model."""
 
 from dataclasses import dataclass, field
 
@@ -9,11 +9,11 @@ from diverse_mha.common.options import parse_names, split_list
 
 @dataclass(frozen=True)
 class Weights:
-    """The weight of a term: one number, or one for each of the components it applies to.
+    """The weight of a term: one number, or one for each component it applies to.
 
     Attributes:
-        number: the weight of every component, unless they have their own.
-        by_component: the weights of the components named; empty if they were not.
+        number: weight of every component, unless they have their own.
+        by_component: weights by component, or empty.
     """
 
     number: float = 0.0
@@ -24,8 +24,7 @@ class Weights:
         """Read ``1.0``, or ``encoder=1.0,cross=0.5``.
 
         Raises:
-            OptionError: for what is neither, a weight that is negative, infinite or not a
-                number, and an unknown or repeated component.
+            OptionError: for anything else, and illegal weights or components.
         """
         words = split_list(str(value))
         if "=" not in words[0]:
@@ -47,12 +46,12 @@ class Weights:
         return any(self.by_component.values()) or self.number > 0
 
     def components(self, option: str, on_option: str, on: str | None) -> tuple[str, ...]:
-        """Return the components that a term applies to, or none for all that the model has.
+        """Return the components a term applies to, or none for all that the model has.
 
-        ``option`` gave the weights, and ``on`` is the value of ``on_option``, which names them.
+        ``on`` is the value of ``on_option``, ``option`` gave the weights.
 
         Raises:
-            OptionError: for an unknown or repeated name, and if both options name components.
+            OptionError: for an illegal name, or if both options name components.
         """
         named = parse_names(on_option, on, COMPONENTS)
         if named and self.by_component:

@@ -1,4 +1,4 @@
-"""Drophead: whole heads zeroed at random in training, independently or by a schedule."""
+"""Drophead: whole heads zeroed at random in training, at a constant or scheduled rate."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ from diverse_mha.common.options import ANY_COUNT, RATE, flag, option
 
 @dataclass
 class DropheadOptions:
-    """The rate, whatever the method."""
+    """Options of every method."""
 
     drophead: float = option(
         0.0,
@@ -26,33 +26,23 @@ class DropheadOptions:
 def drop_heads(outputs: Tensor, rate: float) -> Tensor:
     """Zero each head of each sentence with probability ``rate`` and scale up the others.
 
-    Yun et al. 2021, section 4.3: every head is dropped independently, at a constant rate
-    gamma. The kept ones are multiplied by 1 / (1 - gamma), as dropout does, so that the
-    expectation is the input and nothing need be done at evaluation; the paper does not say
-    how it scales. (Zhou et al. 2020 scale by the number of heads kept, and schedule the rate.)
-    A sentence may lose all of its heads.
+    Yun et al. 2021, section 4.3: heads are dropped independently, at a constant rate gamma. The
+    kept ones are multiplied by 1 / (1 - gamma), as in dropout; the paper does not say how it
+    scales. A sentence may lose all heads.
 
     Args:
         outputs: (B, H, T, D), the output of each head; any floating-point dtype.
         rate: gamma, in [0, 1).
 
     Returns:
-        (B, H, T, D), with the strides of ``outputs``: one pass over it. The choice is drawn
-        from the device's default generator.
+        (B, H, T, D). The choice is drawn from the device's default generator.
     """
     kept = outputs.new_empty(outputs.size(0), outputs.size(1), 1, 1).bernoulli_(1.0 - rate)
     return outputs * kept.div_(1.0 - rate)
 
 
 class DropHeads(nn.Module):
-    """:func:`drop_heads` as a module, called in training only.
-
-    Args:
-        rate: gamma, in [0, 1).
-
-    Raises:
-        ValueError: for another rate.
-    """
+    """:func:`drop_heads` as a module, called in training only."""
 
     def __init__(self, rate: float):
         super().__init__()
@@ -64,7 +54,7 @@ class DropHeads(nn.Module):
         return drop_heads(outputs, self.rate)
 
     def extra_repr(self) -> str:
-        """The rate, for ``print(model)``."""
+        """Describe the module for ``print(model)``."""
         return f"rate={self.rate}"
 
 
@@ -85,7 +75,7 @@ DROPHEAD.register(
 
 @dataclass
 class ScheduledOptions(DropheadOptions):
-    """The rate, and when it falls and rises."""
+    """Options of the schedule."""
 
     drophead_fall_updates: int = option(
         0,
@@ -103,8 +93,8 @@ class ScheduledDropHeads(nn.Module):
     """Zeroes heads at a rate that depends on the update, and scales up by H over those kept.
 
     After Zhou et al. 2020 (docs/equations.md): of the H heads of a sentence K are kept, and their
-    outputs are multiplied by H / K (by nothing where K = 0: all are zeroed). The rate follows a V:
-    with p the full rate, f and r the lengths of fall and rise, n the number of updates done::
+    outputs are multiplied by H / K. The rate follows a V, with p the full rate, f and r the lengths
+    of fall and rise, n the number of updates done::
 
         p (1 - n / f)     n < f
         p (n - f) / r     f <= n < f + r
@@ -114,9 +104,6 @@ class ScheduledDropHeads(nn.Module):
         rate: p, in [0, 1).
         fall: f, 0 or more.
         rise: r, 0 or more.
-
-    Raises:
-        ValueError: if an argument is out of range.
     """
 
     def __init__(self, rate: float, fall: int = 0, rise: int = 0):
@@ -125,7 +112,7 @@ class ScheduledDropHeads(nn.Module):
         ANY_COUNT.check("fall", fall)
         ANY_COUNT.check("rise", rise)
         self.full, self.fall, self.rise = rate, fall, rise
-        # A tensor, so that compiled code need not be compiled anew for every rate; not saved.
+        # A tensor, so that a new rate compiles nothing.
         self.register_buffer("rate", torch.tensor(rate), persistent=False)
         self.set_num_updates(0)
 
@@ -139,13 +126,13 @@ class ScheduledDropHeads(nn.Module):
         self.rate.fill_(self.full * share)
 
     def forward(self, outputs: Tensor) -> Tensor:
-        """Drop heads of (B, H, T, D), each sentence for itself; called in training only."""
+        """Drop heads of (B, H, T, D), for each sentence separately."""
         draws = torch.rand(outputs.shape[:2], device=outputs.device)[:, :, None, None]
         kept = (draws >= self.rate).type_as(outputs)  # (B, H, 1, 1)
         return outputs * (kept * (kept.size(1) / kept.sum(dim=1, keepdim=True).clamp_min(1)))
 
     def extra_repr(self) -> str:
-        """The schedule, for ``print(model)``."""
+        """Describe the module for ``print(model)``."""
         return f"rate={self.full}, fall={self.fall}, rise={self.rise}"
 
 

@@ -1,4 +1,4 @@
-"""A gate on the output of each head, computed from the layer's input (Qiu et al. 2025)."""
+"""A gate on each head's output, computed from the layer's input (Qiu et al. 2025)."""
 
 import torch
 import torch.nn.functional as F
@@ -10,24 +10,20 @@ from diverse_mha.common.options import COUNT
 
 
 class HeadwiseGate(nn.Linear):
-    """Scales the outputs of the heads by sigmoid gates, then projects them as plain attention does.
+    """Scales head outputs by sigmoid gates, then projects them as plain attention does.
 
     Qiu et al. 2025, section 2.2, head-specific gating of the attention's output (G1)::
 
         g = sigmoid(X W_g)                          (..., H), a number for each position and head
         result = [g_1 O^1, ..., g_H O^H] W + b
 
-    with X the input of the layer that the queries are projected from, after its layer norm in a
-    pre-norm model. Weight and bias of the projection have their usual names, so a checkpoint
-    without gates fits but for ``gate.weight``. Weights start as Xavier uniform, which the paper
-    leaves open; the gates then lie around 1/2.
+    with X the input of the layer, after its layer norm in a pre-norm model. The projection keeps
+    its parameter names, so a checkpoint without gates lacks only ``gate.weight``. Weights start as
+    Xavier uniform, which the paper leaves open.
 
     Args:
         embed_dim: C, the width of the head outputs, of X and of the result.
         num_heads: H, a divisor of C.
-
-    Raises:
-        ValueError: if ``num_heads`` is no count, or does not divide ``embed_dim``.
     """
 
     sees_input = True
@@ -43,15 +39,7 @@ class HeadwiseGate(nn.Linear):
         nn.init.zeros_(self.bias)
 
     def forward(self, head_outputs: Tensor, layer_input: Tensor) -> Tensor:
-        """Gate and project.
-
-        Args:
-            head_outputs: (..., C), the outputs of the heads, concatenated.
-            layer_input: (..., C), X; every position is gated by itself.
-
-        Returns:
-            (..., C).
-        """
+        """Gate and project head outputs (..., C); ``layer_input`` is X, (..., C)."""
         gates = torch.sigmoid(self.gate(layer_input)).unsqueeze(-1)  # (..., H, 1)
         heads = head_outputs.unflatten(-1, (self.gate.out_features, -1))  # (..., H, D)
         return F.linear((heads * gates).flatten(-2), self.weight, self.bias)

@@ -1,4 +1,4 @@
-"""HSIC between the outputs of the heads, as a term of the loss (Yun et al. 2021, Eq. 4)."""
+"""HSIC between the outputs of the heads, as a loss term (Yun et al. 2021, Eq. 4)."""
 
 import functools
 from dataclasses import dataclass
@@ -39,15 +39,15 @@ def hsic(
 
     Linear kernel: k(x, y) = x.y. RBF kernel: k(x, y) = exp(-||x - y||^2 / (2 s^2)), with s =
     ``bandwidth`` times the median distance between two samples of the head, a constant for the
-    gradient; in memory H x N x N. docs/equations.md has the forms that are computed. The gradient
-    is made in the forward pass; differentiable once.
+    gradient; it takes H x N x N numbers of memory. docs/equations.md has the forms that are
+    computed.
 
     Args:
-        x: (B, H, L, D), vectors of each head; any floating-point dtype and any strides.
-        padding_mask: (B, L) bool, True = padding: positions to leave out; they are never read.
+        x: (B, H, L, D), vectors of each head; any floating-point dtype and strides.
+        padding_mask: (B, L) bool, True = padding, which is never read.
         positions: (N,) int64, the positions to take, as b * L + l, each at most once; see
-            :func:`sample_positions`. Excludes ``padding_mask``. None takes every real one. With
-            (G, N), for the linear kernel, each row is a sample by itself; the mean is returned.
+            :func:`sample_positions`. Excludes ``padding_mask``. None takes every real one. Rows of
+            (G, N), for the linear kernel, are samples whose mean is returned.
         kernel: ``"linear"`` or ``"rbf"``.
         normalization: ``"trace"`` or ``"mean"``.
         bandwidth: for the RBF kernel only, in multiples of the median distance; above 0.
@@ -56,10 +56,8 @@ def hsic(
         Scalar, float32 (float64 for float64 ``x``), at least 0; lower = more diverse, 0 =
         independent (RBF) or uncorrelated (linear). Without unit for the RBF kernel, in fourth
         powers of the unit of ``x`` for the linear one. 0, with zero gradient, for one head or
-        fewer than two samples, and for the RBF kernel where over half of the pairs coincide.
-
-    Raises:
-        ValueError: if a shape, dtype, name or the bandwidth is not as above.
+        fewer than two samples, and for the RBF kernel if over half of the pairs coincide.
+        Differentiable once.
     """
     check_heads("x", x, "(B, H, L, D)")
     check_padding_mask("padding_mask", padding_mask, (x.size(0), x.size(2)))
@@ -95,17 +93,13 @@ def sample_positions(
         padding_mask: (B, L) bool, True = padding, or None.
         shape: (B, L).
         samples: how many at most.
-        training: True draws without replacement from the device's default generator, whose
-            state is part of a run's; False draws nothing and takes evenly spaced ones, place
-            by place: sentence by sentence, equal lengths might give the same place each time.
-        device: where the positions are wanted, if there is no mask.
+        training: True draws without replacement from the device's default generator. False takes
+            evenly spaced ones, first ordered by place in the sentence.
+        device: of the positions, if there is no mask.
 
     Returns:
-        (N,) int64, positions as b * L + l; N is ``samples``, or the number of real positions
-        if that is smaller (then all of them, and nothing is drawn).
-
-    Raises:
-        ValueError: if the mask is not as above, or ``samples`` is below 1.
+        (N,) int64, positions as b * L + l; N is ``samples``, or the number of real positions if
+        that is smaller (then nothing is drawn).
     """
     check_padding_mask("padding_mask", padding_mask, shape)
     if samples < 1:
@@ -163,10 +157,10 @@ class _MeanHSIC(torch.autograd.Function):
 
 
 def _linear_pairs(rows: Tensor, needs_grad: bool) -> tuple[Tensor, Tensor | None]:
-    """Sum over pairs of ||X_i^T C X_j||^2, and its gradient (N, H, D).
+    """Return the sum over pairs of ||X_i^T C X_j||^2, and its gradient (N, H, D).
 
-    The sum over pairs is half of that over the off-diagonal blocks; with M the product of
-    the centred heads X without its diagonal blocks the gradient is 2 X M.
+    The sum over pairs is half of that over the off-diagonal blocks. With M the product of the
+    centred heads X without its diagonal blocks, the gradient is 2 X M.
     """
     count, num_heads, head_dim = rows.shape
     if count + 2 * head_dim < num_heads * head_dim:
@@ -177,12 +171,12 @@ def _linear_pairs(rows: Tensor, needs_grad: bool) -> tuple[Tensor, Tensor | None
     value = torch.linalg.vector_norm(product).square() / 2
     if not needs_grad:
         return value, None
-    # The columns of X sum to zero, so those of X M do: centring again changes nothing.
+    # Columns of X M sum to zero, as those of X do.
     return value, (centred @ product).mul_(2.0).view(count, num_heads, head_dim)
 
 
 def _linear_pairs_by_kernels(rows: Tensor, needs_grad: bool) -> tuple[Tensor, Tensor | None]:
-    """The same from N x N kernel matrices, of which only the sum over heads is made.
+    """Return the same from N x N kernel matrices, summed over heads.
 
     With X the centred heads and K = sum_i X_i X_i^T the sum over pairs is (||K||^2 - sum_i
     ||X_i^T X_i||^2) / 2, and its gradient 2 (K X_i - X_i X_i^T X_i).
@@ -193,7 +187,7 @@ def _linear_pairs_by_kernels(rows: Tensor, needs_grad: bool) -> tuple[Tensor, Te
     total = joined @ joined.t()  # (N, N)
     own = by_head.transpose(1, 2) @ by_head  # (H, D, D)
     norm = torch.linalg.vector_norm
-    # At least 0, as the sum of squares that it is; the difference rounds.
+    # A sum of squares: only rounding makes it negative.
     value = ((norm(total).square() - norm(own).square()) / 2).clamp_min(0.0)
     if not needs_grad:
         return value, None
@@ -203,13 +197,13 @@ def _linear_pairs_by_kernels(rows: Tensor, needs_grad: bool) -> tuple[Tensor, Te
 
 
 def _rbf_pairs(rows: Tensor, bandwidth: float, needs_grad: bool) -> tuple[Tensor, Tensor | None]:
-    """Sum over pairs of tr(K_i C K_j C) for the RBF kernel, and its gradient (N, H, D)."""
+    """Return the sum over pairs of tr(K_i C K_j C) for the RBF kernel, and its gradient."""
     centred = (rows - rows.mean(dim=0)).transpose(0, 1)  # (H, N, D): distances stay
     norms = centred.square().sum(dim=2)  # (H, N)
     distances = torch.baddbmm(norms.unsqueeze(1), centred, centred.transpose(1, 2), alpha=-2.0)
     distances = distances.add_(norms.unsqueeze(2)).clamp_min_(0.0)  # (H, N, N), squared
     distances.diagonal(dim1=1, dim2=2).zero_()
-    # -1 / (2 s^2); a head whose samples coincide, to rounding, has no scale: K is constant.
+    # -1 / (2 s^2); 0, so a constant K, for a head whose samples coincide to rounding.
     median = _median_of_pairs(distances)  # (H,)
     rounding = 4 * torch.finfo(rows.dtype).eps * torch.linalg.vector_norm(rows, dim=2).amax(dim=0)
     exponent = -0.5 / (bandwidth**2 * median)
@@ -224,20 +218,19 @@ def _rbf_pairs(rows: Tensor, bandwidth: float, needs_grad: bool) -> tuple[Tensor
     value = ((norm(total).square() - norm(independent).square()) / 2).clamp_min(0.0)
     if not needs_grad:
         return value, None
-    # dK = K * exponent * d||x - y||^2, and every pair of rows stands twice in the matrix.
+    # dK = K * exponent * d||x - y||^2, with every pair of rows twice in the matrix.
     slope = torch.sub(total, independent, out=independent).mul_(kernels).mul_(4.0 * exponent)
     grad = centred * slope.sum(dim=2, keepdim=True) - slope @ centred  # (H, N, D)
     return value, grad.transpose(0, 1)
 
 
 def _median_of_pairs(distances: Tensor) -> Tensor:
-    """Lower median per head of what stands off the diagonal of (H, N, N); it holds zeros."""
+    """Return the lower median per head of the off-diagonal entries of (H, N, N)."""
     count = distances.size(1)
-    # The N zeros come first, then every pair twice.
-    rank = count + count * (count - 1) // 2
+    rank = count + count * (count - 1) // 2  # N zeros come first, then every pair twice
     rows = distances.flatten(1)
-    if rows.device.type == "cpu":  # numpy's selection is many times faster than torch's
-        import numpy as np  # the one place of these packages that needs it
+    if rows.device.type == "cpu":  # numpy selects faster than torch
+        import numpy as np
 
         return torch.from_numpy(np.partition(rows.numpy(), rank - 1, axis=1)[:, rank - 1])
     return rows.kthvalue(rank, dim=1).values
@@ -245,7 +238,7 @@ def _median_of_pairs(distances: Tensor) -> Tensor:
 
 @dataclass
 class HSICOptions:
-    """How strongly, where, and of which samples."""
+    """Options of the term."""
 
     hsic_weight: str = weight_option(
         "0.0",
@@ -284,11 +277,11 @@ class HSIC(Term):
 
     @property
     def joinable(self):
-        """Its value, if there is a form for several samples."""
+        """Its value, with the kernel that takes several samples."""
         return ("hsic",) if self.given.hsic_kernel == "linear" else ()
 
     def shared(self, layers, training):
-        """Draw the positions; and say how many sentences a layer has."""
+        """Return positions and the number of sentences of a layer."""
         outputs = layers[0].outputs  # (B, H, T, D)
         positions = sample_positions(
             layers[0].query_padding_mask,
@@ -300,7 +293,7 @@ class HSIC(Term):
         return positions, outputs.size(0)
 
     def value(self, name, states, shared):
-        """Compute the mean HSIC at the positions, of one layer or of several that were joined."""
+        """Compute the mean HSIC at the positions, of one layer or of several joined ones."""
         positions, sentences = shared
         joined = states.outputs.size(0) // max(sentences, 1)
         if joined > 1:

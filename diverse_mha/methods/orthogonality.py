@@ -1,4 +1,4 @@
-"""Orthogonality of the heads, SRIP and cosine, as a term of the loss (Yun et al. 2021, 4.2)."""
+"""Orthogonality of the heads, SRIP and cosine, as a loss term (Yun et al. 2021, 4.2)."""
 
 from dataclasses import dataclass
 
@@ -20,8 +20,7 @@ from diverse_mha.methods.term import TERMS, Term, total, weight_option
 
 METHODS = ("power", "exact")
 POWER_ITERATIONS = 2
-MOST_MATRICES = 2**14
-"""Whose eigenvalues are asked for at once: cuSOLVER is reported to refuse some 32,000."""
+MOST_MATRICES = 2**14  # at once, as cuSOLVER refuses about 32,000
 
 
 def srip(
@@ -36,28 +35,22 @@ def srip(
 
     The orthogonality term of Yun et al. 2021 (section 4.2), after Bansal et al. 2018: V is
     D x H, one column a head, at one position; sigma(W) is the largest absolute eigenvalue of
-    the symmetric W = V^T V - I. It is 0 where the heads' vectors are orthonormal.
+    the symmetric W = V^T V - I, 0 for orthonormal vectors.
 
-    The eigenvector u is found without a gradient: that of sigma = | ||V u||^2 - 1 | with u held
-    fixed is the same. ``"exact"`` takes it from all eigenvalues, ``"power"`` from power
-    iterations that nothing is drawn for, and a Rayleigh-Ritz step; docs/equations.md says how
-    near it comes.
+    The eigenvector u needs no gradient: that of sigma = | ||V u||^2 - 1 | with u fixed is the same.
+    ``"exact"`` takes u from all eigenvalues, ``"power"`` from power iterations without random
+    numbers and a Rayleigh-Ritz step (docs/equations.md).
 
     Args:
-        x: (B, H, L, D), vectors of each head; any floating-point dtype and any strides.
-        padding_mask: (B, L) bool, True = padding. What stands there is never read into the
-            result, even NaN, and gets zero gradient.
-        unit_vectors: divide each head's vector by its norm first, so that the diagonal of W is 0
-            and directions alone count; a zero vector stays one.
+        x: (B, H, L, D), vectors of each head; any floating-point dtype and strides.
+        padding_mask: (B, L) bool, True = padding, which is never read and gets zero gradient.
+        unit_vectors: divide each head's vector by its norm first, so that only directions count.
         method: ``"power"`` or ``"exact"``.
         iterations: of the power method before the last step; 0 or more.
 
     Returns:
-        Scalar, float32 (float64 for float64 ``x``), at least 0; in squares of the unit of
-        ``x``; 0 if there is no real position. Differentiable once.
-
-    Raises:
-        ValueError: if a shape, dtype, name or number is not as above.
+        Scalar, float32 (float64 for float64 ``x``), at least 0, in squares of the unit of ``x``; 0
+        without a real position. Differentiable once.
     """
     check_heads("x", x, "(B, H, L, D)")
     shape = torch.Size((x.size(0), x.size(2)))
@@ -67,7 +60,7 @@ def srip(
     if iterations < 0:
         raise ValueError(f"iterations is {iterations}; expected 0 or more")
     if unit_vectors:
-        if padding_mask is not None:  # a gradient of 0 times NaN would be NaN
+        if padding_mask is not None:  # 0 times NaN would be NaN
             x = x.masked_fill(padding_mask[:, None, :, None], 0.0)
         x = F.normalize(x.to(compute_dtype(x)), dim=-1)
     weights = real_position_weights(padding_mask, x.new_empty((), dtype=compute_dtype(x)), shape)
@@ -103,7 +96,7 @@ class _MeanSRIP(torch.autograd.Function):
 
 
 def _exact(gap: Tensor) -> tuple[Tensor, Tensor]:
-    """Eigenvalue of largest size, with its sign, (...), and its unit vector (..., H)."""
+    """Return the eigenvalue of largest size, with its sign, (...), and its unit vector (..., H)."""
     parts = gap.flatten(0, -3).split(MOST_MATRICES)
     found = zip(*(torch.linalg.eigh(part) for part in parts), strict=True)
     values, vectors = (torch.cat(x).unflatten(0, gap.shape[:-2]) for x in found)
@@ -112,7 +105,7 @@ def _exact(gap: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _power(gap: Tensor, iterations: int) -> tuple[Tensor, Tensor]:
-    """As :func:`_exact`, to the accuracy of the iterations; the vector is 0 where W is 0."""
+    """Approximate :func:`_exact`; the vector is 0 where W is 0."""
     start = torch.linalg.vector_norm(gap, dim=-1).argmax(dim=-1, keepdim=True)  # (..., 1)
     p, _ = _unit(_pick(gap, start.unsqueeze(-2)))
     for _ in range(iterations):
@@ -120,7 +113,7 @@ def _power(gap: Tensor, iterations: int) -> tuple[Tensor, Tensor]:
     image = _times(gap, p)
     a = torch.linalg.vecdot(p, image)
     q, b = _unit(image - a.unsqueeze(-1) * p)
-    # Where p is the eigenvector what is left is rounding: not perpendicular to p, or no direction.
+    # If p is the eigenvector, q is rounding.
     q, _ = _unit(q - torch.linalg.vecdot(p, q).unsqueeze(-1) * p)
     q = q.masked_fill((b <= 16 * torch.finfo(gap.dtype).eps * a.abs()).unsqueeze(-1), 0.0)
     b = torch.linalg.vecdot(q, image)
@@ -134,7 +127,7 @@ def _power(gap: Tensor, iterations: int) -> tuple[Tensor, Tensor]:
 
 
 def _pick(x: Tensor, index: Tensor) -> Tensor:
-    """The entry of each last dimension that ``index`` (..., 1) names."""
+    """Return the entry of each last dimension at ``index`` (..., 1)."""
     return torch.take_along_dim(x, index, dim=-1).squeeze(-1)
 
 
@@ -143,14 +136,14 @@ def _times(matrix: Tensor, vector: Tensor) -> Tensor:
 
 
 def _unit(x: Tensor) -> tuple[Tensor, Tensor]:
-    """The vector of norm 1 along ``x``, zero for zero, and the norm of ``x``."""
+    """Return the unit vector along ``x``, zero for zero, and the norm of ``x``."""
     norm = torch.linalg.vector_norm(x, dim=-1)
     return x / norm.clamp_min(torch.finfo(x.dtype).tiny).unsqueeze(-1), norm
 
 
 NORMALIZATIONS = ("mean-loss", "summed-loss")
 DEFAULT_NORMALIZATION = "summed-loss"
-# Letter of the projection: the state, and the mask of the positions it has.
+# State and mask by letter of the projection.
 _STATES = {
     "q": ("queries", "query_padding_mask"),
     "k": ("keys", "key_padding_mask"),
@@ -160,7 +153,7 @@ _STATES = {
 
 @dataclass
 class OrthogonalityOptions:
-    """How strongly, and of which projections."""
+    """Options of the term."""
 
     orthogonality_weight: str = weight_option(
         "0.0",
@@ -193,13 +186,10 @@ class OrthogonalityOptions:
 class Orthogonality(Term):
     """SRIP and mean cosine of the heads' projections, lower = closer to orthogonal; minimised.
 
-    Both parts sum over the projections they are taken of. The paper does not say what its
-    lambda is relative to. ``mean-loss``: the mean over the layers of a component is added to
-    the mean loss of a token. ``summed-loss``: the sum over the layers is added, once for every
-    batch of a process, to the loss that is summed over the batch's tokens and that fairseq
-    divides by the sum of sample sizes afterwards; so lambda weighs lambda * layers / tokens of
-    what it does in the former, tokens being those of one batch: as many processes, or as large
-    an ``--update-freq``, as one likes change nothing in that, larger batches do.
+    Both sum over the projections they are taken of. The paper does not say what its lambda is
+    relative to. ``mean-loss`` adds the mean over a component's layers to the mean loss of a token.
+    ``summed-loss`` adds the sum over the layers, once a batch and process, to the loss summed over
+    the batch's tokens; so lambda has lambda * layers / tokens of its former effect.
     """
 
     name, options = "orthogonality", OrthogonalityOptions
@@ -220,17 +210,17 @@ class Orthogonality(Term):
 
     @property
     def logged(self):
-        """SRIP, and the cosine if any is taken."""
+        """SRIP, and the cosine if there is one."""
         return ("orthogonality", "orthogonality_cosine") if self.cosine_on else ("orthogonality",)
 
     def share(self, layers, sample_size):
-        """Return what a component adds to the mean loss at weight 1, by the normalisation."""
+        """Return what a component adds to the mean loss at weight 1."""
         if self.given.orthogonality_normalization == "mean-loss":
             return super().share(layers, sample_size)
         return total(layers) / sample_size
 
     def value(self, name, states, shared):
-        """Sum SRIP, or the mean cosine, over the projections it is taken of."""
+        """Sum SRIP, or the mean cosine, over the projections."""
 
         def of(letter: str):
             x, padding_mask = (getattr(states, part) for part in _STATES[letter])

@@ -16,15 +16,11 @@ class TalkingHeads(LogitMap):
 
         J_k = sum_h (q_h . k_h / sqrt(D)) P_hk        W = softmax(J)        U_k = sum_h W_h Q_hk
 
-    and the values of head k are weighed by U_k. P and Q start as the identity, so that the model
-    starts as one without them; the paper draws them at random. What a mask hides stays hidden: it
-    is added to J of every head alike, and weights of 0 mix to 0. Rows of U need not add up to 1.
+    U_k weighs the values of head k; its rows need not add up to 1. P and Q start as the identity;
+    the paper draws them at random. Masked keys stay masked.
 
     Args:
         num_heads: H.
-
-    Raises:
-        ValueError: if ``num_heads`` is no count.
     """
 
     def __init__(self, num_heads: int):
@@ -41,11 +37,11 @@ class TalkingHeads(LogitMap):
         queries: Tensor | None = None,
         keys: Tensor | None = None,
     ) -> Tensor:
-        """J, (B, H, T, S), from q.k; the layer before and the other arguments do not enter."""
+        """Return J, (B, H, T, S), from q.k; the other arguments are ignored."""
         return _mix(logits, self.before)
 
     def after_softmax(self, weights: Tensor) -> Tensor:
-        """U, (B, H, T, S), from W."""
+        """Return U, (B, H, T, S), from W."""
         return _mix(weights, self.after)
 
 

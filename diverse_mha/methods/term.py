@@ -1,4 +1,4 @@
-"""What the methods that add to the loss have in common."""
+"""Base of the methods that add to the loss."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection
@@ -10,29 +10,17 @@ from torch import Tensor
 
 from diverse_mha.attention import HeadStates
 from diverse_mha.common.methods import Registry
-from diverse_mha.common.options import (
-    flag,
-    option,
-    read_options,
-    refuse_alone,
-    refuse_idle,
-)
+from diverse_mha.common.options import flag, option, read_options, refuse_alone, refuse_idle
 from diverse_mha.methods.component_weights import Weights
 
-Layers = dict[str, list[Tensor]]
-"""A value for every layer of every component."""
-
-JOINED_ELEMENTS = 2**25
-"""Elements of a head state of all layers up to which a GPU takes the layers in one call. A kernel
-on one of six layers reads 11 MB of bfloat16 then, which a card of 4 TB/s does in 3 microseconds:
-less than its launch takes. Beyond that launches cost nothing, and copies would."""
-
+Layers = dict[str, list[Tensor]]  # a value for every layer of every component
+JOINED_ELEMENTS = 2**25  # of a state of all layers; beyond, copies cost more than launches
 TERMS = Registry()
-"""The methods: subclasses of ``Term``, which ``@TERMS.register`` adds."""
+"""Subclasses of ``Term``, which ``@TERMS.register`` adds."""
 
 
 def weight_option(default: str, text: str) -> Any:
-    """Declare the weight of a term, ``NAME_weight``; "0.0" by default switches it off."""
+    """Declare the weight of a term, ``NAME_weight``; a default of "0.0" switches it off."""
     each = "; or one a component: encoder=1.0,cross=0.5"
     return option(default, text + each)
 
@@ -46,26 +34,25 @@ def components_option(who: str) -> Any:
 
 
 class Term(ABC):
-    """One method: values computed from the head states, and their weight in the loss.
+    """A loss term: values computed from head states, and their weight.
 
-    A subclass says what the value of one layer is, a mean over real positions or over a sample
-    of them. What is logged is the mean over the layers of a component, summed over the
-    components. All its options begin with its name; ``NAME_weight`` is one of them, ``NAME_on``
-    may be.
+    A subclass computes the value of one layer, a mean over real positions or a sample of them.
+    Logged is the mean over the layers of a component, summed over the components. Options begin
+    with the name; ``NAME_weight`` is one of them, ``NAME_on`` may be.
 
     Args:
         given: its options, an instance of ``options``.
-        weights: what its values are multiplied by in the loss.
+        weights: factors of its values in the loss.
         components: names of components, or none for all that the model has.
 
     Attributes:
-        name: what its options begin with.
+        name: beginning of its options.
         options: dataclass of its options.
         wanted: names of the head states it needs.
         sign: 1 = minimised, -1 = maximised.
-        compares: whether heads are compared with each other; then one head is refused.
-        joinable: names of values whose mean over the layers of a component :meth:`value` computes
-            in one call, if their records are joined as one batch: for one, means over positions.
+        compares: True if heads are compared with each other; then one head is refused.
+        joinable: names of values that are means over positions, which :meth:`value` may compute
+            for all layers of a component joined as one batch.
     """
 
     name: str
@@ -83,9 +70,9 @@ class Term(ABC):
         """Compute a scalar of one layer.
 
         Args:
-            name: which, of ``logged``.
+            name: one of ``logged``.
             states: record of the layer.
-            shared: what ``shared`` returned for the component.
+            shared: result of :meth:`shared` for the component.
         """
 
     def shared(self, layers: list[HeadStates], training: bool) -> Any:
@@ -99,22 +86,22 @@ class Term(ABC):
 
     @property
     def logged(self) -> tuple[str, ...]:
-        """The names of its values in the log."""
+        """Names of its values in the log."""
         return (self.name,)
 
     @property
     def on(self) -> bool:
-        """Whether the options switch it on."""
+        """True if the options switch it on."""
         return bool(self.weights)
 
     @classmethod
     def switch(cls) -> str:
-        """Name the option that switches it on."""
+        """Return the option that switches it on."""
         return f"{cls.name}_weight"
 
     @classmethod
     def where(cls) -> str | None:
-        """Name the option that names components, if there is one beside the weight."""
+        """Return the option that names components, or None."""
         found = f"{cls.name}_on"
         return found if found in {f.name for f in fields(cls.options)} else None
 
@@ -131,10 +118,10 @@ class Term(ABC):
 
     @classmethod
     def from_config(cls, cfg) -> "Term | None":
-        """Read the method off the options of ``DiversityConfig``; None if it is off.
+        """Read the term from the options of ``DiversityConfig``; None if it is off.
 
         Raises:
-            OptionError: for an option that is impossible or has no effect.
+            OptionError: for an illegal option or one without effect.
         """
         given = read_options(cls.options, cfg)
         weight, where = f"{cls.name}_weight", cls.where()
@@ -160,9 +147,9 @@ class Term(ABC):
             training: False in validation, where nothing may be drawn at random.
 
         Returns:
-            Under each name it is logged by a scalar for every layer of every component.
+            By logged name, a scalar for every layer of every component.
         """
-        # Layer drop may have left a component without layers in this pass.
+        # Layer drop may leave a component without layers.
         there = {c: head_states[c] for c in self.components or head_states if head_states[c]}
         shared = {c: self.shared(layers, training) for c, layers in there.items()}
         joined = {
@@ -201,26 +188,20 @@ class Term(ABC):
 
 
 def total(layers: list[Tensor]) -> Tensor:
-    """Sum the values of layers; those that were joined have one and the same, n times."""
+    """Sum the values of layers; joined layers have one value, n times."""
     first, *others = layers
     same = others and all(value is first for value in others)
     return first * len(layers) if same else sum(layers)
 
 
 def join_layers(layers: list[HeadStates], wanted: Collection[str]) -> HeadStates | None:
-    """Join what layers hold of vectors to one record, as if of one batch L * B.
+    """Join the records of a component's layers to one record, as if of one batch L * B.
 
-    A term is some ten to a hundred small operations a layer, each of which a GPU starts by
-    itself: at 4,096 tokens it starts longer than it computes. A mean over the real positions of
-    all layers is the mean of their means, as they have the same ones.
-
-    Args:
-        layers: records of a component.
-        wanted: names of the states that a term needs.
+    A mean over the real positions of all layers is the mean of their means. On a GPU it saves
+    starting many small operations.
 
     Returns:
-        The record, or None where one by one is faster (on a CPU, and if a state is large), or
-        where shapes differ.
+        The record, or None if one by one is faster or shapes differ.
     """
     states = {name: [getattr(layer, name) for layer in layers] for name in wanted}
     if len(layers) < 2 or not all(map(_better_joined, states.values())):
@@ -240,5 +221,5 @@ def _better_joined(states: list[Tensor]) -> bool:
 
 
 def _launches_cost(device: torch.device) -> bool:
-    """Whether starting an operation takes as long as a small one itself."""
+    """Say whether starting a small operation takes as long as the operation."""
     return device.type != "cpu"

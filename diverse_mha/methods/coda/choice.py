@@ -1,4 +1,4 @@
-"""Which form of the network across heads computes: one kernel on a GPU where it is right."""
+"""Chooses between the two computations of the network across heads."""
 
 import functools
 import logging
@@ -10,20 +10,19 @@ from diverse_mha.methods.coda.chunked import ChunkedNetwork
 
 logger = logging.getLogger(__name__)
 
-#: Heads of which a tile's layers fit into the registers of a program.
-MOST_HEADS = 16
-#: Relative distance (Euclidean) from the network in chunks, by dtype: rounding, that of TF32 too.
+MOST_HEADS = 16  # whose layers fit into registers
+#: Largest relative distance (Euclidean) from the network in chunks, by dtype.
 TOLERANCE = {torch.float32: 2e-3, torch.float16: 2e-2, torch.bfloat16: 0.15}
 
 
 def network_function(
     logits: Tensor, masked: Tensor | None, parameters: list[Tensor]
 ) -> type[torch.autograd.Function]:
-    """Choose the autograd function for a cascade: same arguments, same result to rounding.
+    """Return the autograd function for a cascade; results are the same to rounding.
 
-    ``TiledNetwork`` needs a CUDA GPU, Triton, two hidden layers, at most ``MOST_HEADS`` heads and
-    a mask that is the same for all heads. It is tried once a process on a small example, and
-    taken only if it gives what ``ChunkedNetwork`` gives; a warning says if it does not.
+    ``TiledNetwork`` needs a CUDA GPU, Triton, two hidden layers, at most ``MOST_HEADS`` heads and a
+    mask that all heads share. It is used only if a small example, tried once a process, gives the
+    results of ``ChunkedNetwork``; otherwise a warning says why not.
 
     Args:
         logits: (B, H, T, S).
@@ -52,7 +51,7 @@ def _on_gpu(logits: Tensor) -> bool:
 
 @functools.lru_cache
 def _is_right(heads: int, width: int, dtype: torch.dtype, device: torch.device) -> bool:
-    """Whether the kernel runs here and gives the results of the network in chunks."""
+    """Say whether the kernel runs here and gives the results of the network in chunks."""
     try:
         from diverse_mha.methods.coda.tiles import TiledNetwork
 
@@ -65,7 +64,7 @@ def _is_right(heads: int, width: int, dtype: torch.dtype, device: torch.device) 
         why = "" if apart <= TOLERANCE[dtype] else f"its results are {apart:.1e} apart"
     except ImportError as error:
         why = str(error)
-    except Exception as error:  # whatever a compiler and a driver raise: the other form is there
+    except Exception as error:  # compilers and drivers raise anything
         why = f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
     if why:
         logger.warning("the cascade's kernel for GPUs is not used, training is slower: %s", why)
@@ -73,17 +72,17 @@ def _is_right(heads: int, width: int, dtype: torch.dtype, device: torch.device) 
 
 
 def _try(function, heads: int, width: int, dtype, device) -> list[Tensor]:
-    """Result and gradients of a small example, drawn without touching any generator."""
+    """Return result and gradients of a small example, without drawing random numbers."""
     shapes = [(2, heads, 9, 13)] * 2
     for rows, columns in ((width, heads), (width, width), (heads, width)):
         shapes += [(rows, columns), (rows,)]
-    # The first call may come from where gradients are off; what is found then stays.
+    # Gradients may be off in the first call, whose result is cached.
     precise = torch.autocast(device.type, enabled=False)
     with torch.inference_mode(False), torch.enable_grad(), precise:
         leaves = [_waves(s, n, device).to(dtype).requires_grad_() for n, s in enumerate(shapes)]
         masked = torch.ones(9, 13, dtype=torch.bool, device=device).triu(5)[None, None]
         out = function.apply(leaves[0], leaves[1], masked, 0.0, *leaves[2:])
-        # Positive, so that the sums over pairs do not cancel.
+        # Positive: sums over pairs must not cancel.
         along = _waves(out.shape, 9, device).abs().to(dtype)
         grads = torch.autograd.grad(out, leaves, along)
     return [x.detach().float() for x in (out, *grads)]

@@ -1,4 +1,4 @@
-"""The network across heads without its wide tensors: chunk by chunk, recomputed backward."""
+"""The network across heads in chunks, recomputed in the backward pass."""
 
 from collections.abc import Iterator
 
@@ -9,26 +9,19 @@ from torch import Tensor
 from diverse_mha.common.first_order import first_order_only
 from diverse_mha.methods.coda.network import NEGATIVE_SLOPE
 
-CPU_CHUNK = 2**18
-"""Elements of a hidden layer held at once on the CPU: 1 MiB, so that all layers stay in cache."""
-
-DEVICE_CHUNK = 2**26
-"""The same elsewhere, where only memory counts."""
-
-WORTH_LEAVING_OUT = 0.9
-"""Share of open cells above which all are computed: to gather and scatter costs as well."""
-
+CPU_CHUNK = 2**18  # elements of a hidden layer at once: 1 MiB, so that all layers stay in cache
+DEVICE_CHUNK = 2**26  # the same elsewhere, where only memory counts
+WORTH_LEAVING_OUT = 0.9  # share of open cells above which all are computed
 LEAKY_BACKWARD = torch.ops.aten.leaky_relu_backward.grad_input
 
 
 class ChunkedNetwork(torch.autograd.Function):
     """x + sigma(x) + noise with x = logits + previous, and 0 at masked cells.
 
-    Kept for the backward pass is x alone. Heads are the rows of a matrix and pairs its columns,
-    which is how the logits lie in memory, so ``W x`` is a matrix product without any transpose; a
-    chunk of columns runs through all layers before the next one starts, and the backward pass runs
-    the layers again. On a CPU half precision runs in float32, which takes half as long there, and
-    cells that are masked for all sentences and heads are left out, of the noise too.
+    Only x is kept for the backward pass, which runs the layers again. Heads are the rows of a
+    matrix and pairs its columns, as logits lie in memory. A chunk of columns runs through all
+    layers before the next one starts. On a CPU half precision runs in float32, and cells that are
+    masked for all sentences and heads are left out.
     """
 
     @staticmethod
@@ -40,7 +33,7 @@ class ChunkedNetwork(torch.autograd.Function):
         noise: float,
         *parameters: Tensor,
     ) -> Tensor:
-        """Computes the sample.
+        """Compute the sample.
 
         Args:
             ctx: autograd's context.
@@ -83,7 +76,7 @@ class ChunkedNetwork(torch.autograd.Function):
     @staticmethod
     @first_order_only
     def backward(ctx, grad: Tensor):
-        """Runs the layers again, chunk by chunk, and back through them."""
+        """Run the layers again, chunk by chunk, and back."""
         x, masked, cells, *parameters = ctx.saved_tensors
         dtypes, dtype = [p.dtype for p in parameters], _layers_dtype(x)
         parameters = [p.to(dtype) for p in parameters]
@@ -105,10 +98,10 @@ class ChunkedNetwork(torch.autograd.Function):
                 residual = grads = _columns(grad_x, chunk).to(dtype)
                 for k in range(depth, 0, -1):
                     _accumulate(totals[2 * k], totals[2 * k + 1], grads, inputs[k])
-                    # Two buffers in turn: the product must not write where it reads.
+                    # Two buffers in turn, as the product must not write where it reads.
                     out = hidden.take(depth + k % 2 if depth > 1 else depth, width)
                     grads = torch.mm(weights[k].t(), grads, out=out)
-                    # The result has the sign of its input, so the input need not be kept.
+                    # The result has the sign of its input, which is not kept.
                     LEAKY_BACKWARD(grads, inputs[k], NEGATIVE_SLOPE, True, grad_input=grads)
                 _accumulate(totals[0], totals[1], grads, inputs[0])
                 residual.addmm_(weights[0].t(), grads)
@@ -123,14 +116,13 @@ class ChunkedNetwork(torch.autograd.Function):
 
 
 def _open_cells(x: Tensor, masked: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
-    """Cells of T * S to compute, by number, and what is masked of them; None for all and none.
-
-    Elsewhere than on a CPU the host would have to wait for the number of cells.
-    """
-    rows, keys = x.shape[2:]
+    """Return which of the T * S cells to compute, and their mask; None for all and for no mask."""
+    rows, keys = x.shape[2:]  # a GPU would have to wait for the number of cells
     if masked is None or x.device.type != "cpu" or rows == 1:
         return None, masked
-    if masked.dim() < 2 or masked.size(-2) == 1:  # of keys alone: padding, never everyone's
+    if (
+        masked.dim() < 2 or masked.size(-2) == 1
+    ):  # a mask of keys: padding, which differs by sentence
         return None, masked
     masked = masked[(None,) * (4 - masked.dim())].expand(-1, -1, rows, keys)
     cells = masked.flatten(0, 1).all(dim=0).logical_not().flatten().nonzero().squeeze(1)
@@ -140,11 +132,11 @@ def _open_cells(x: Tensor, masked: Tensor | None) -> tuple[Tensor | None, Tensor
 
 
 def _take(x: Tensor, cells: Tensor | None) -> Tensor:
-    """(B, H, T, S) -> (B, H, 1, number of cells), those cells alone; None leaves all."""
+    """Take cells: (B, H, T, S) -> (B, H, 1, number of cells); None takes all."""
     if cells is None:
         return x
     x = x.flatten(2)
-    # Three times as fast as index_select.
+    # Faster than index_select.
     return x.gather(2, cells.expand(*x.shape[:2], -1)).unsqueeze(2)
 
 
@@ -157,7 +149,7 @@ def _put(x: Tensor, cells: Tensor | None, shape: torch.Size) -> Tensor:
 
 
 class _Buffers:
-    """Tensors for hidden layers, made once and used for every chunk."""
+    """Tensors for hidden layers, used for every chunk."""
 
     def __init__(self, count: int, rows: int, x: Tensor):
         limit = CPU_CHUNK if x.device.type == "cpu" else DEVICE_CHUNK
@@ -173,18 +165,18 @@ class _Buffers:
 
 
 def _layers_dtype(x: Tensor) -> torch.dtype:
-    """What the layers compute in: float32 for half precision on a CPU, else as ``x``."""
+    """Return the dtype of the layers: float32 for half precision on a CPU, else that of ``x``."""
     return torch.float32 if x.device.type == "cpu" and x.dtype.itemsize < 4 else x.dtype
 
 
 def _hidden(weight: Tensor, bias: Tensor, x: Tensor, out: Tensor) -> Tensor:
-    """One hidden layer, into ``out``."""
+    """Compute a hidden layer into ``out``."""
     torch.addmm(bias.unsqueeze(1), weight, x, out=out)  # (N, 1) for all pairs
     return F.leaky_relu_(out, NEGATIVE_SLOPE)
 
 
 def _accumulate(weight: Tensor, bias: Tensor, grads: Tensor, inputs: Tensor) -> None:
-    """Adds a chunk's gradients to those of a layer's weight and bias."""
+    """Add a chunk's gradients to those of a layer's weight and bias."""
     if weight.dtype == grads.dtype:
         weight.addmm_(grads, inputs.t())
     else:
@@ -193,23 +185,23 @@ def _accumulate(weight: Tensor, bias: Tensor, grads: Tensor, inputs: Tensor) -> 
 
 
 def _chunks(x: Tensor, columns: int) -> Iterator[tuple[slice, slice]]:
-    """Slices over the batch and over T * S that hold up to ``columns`` pairs each."""
+    """Yield slices over the batch and over T * S with up to ``columns`` pairs each."""
     bsz, pairs = x.size(0), x.size(2) * x.size(3)
     if pairs == 0:
         return
     sentences = max(1, columns // pairs)
-    step = -(-pairs // -(-pairs // columns))  # of equal size: small ones are slow
+    step = -(-pairs // -(-pairs // columns))  # equal sizes, as small chunks are slow
     for b in range(0, bsz, sentences):
         for start in range(0, pairs, step):
             yield slice(b, b + sentences), slice(start, start + step)
 
 
 def _place(x: Tensor, chunk: tuple[slice, slice]) -> Tensor:
-    """The chunk's part of a contiguous (B, H, T, S): (H, b, n), a view."""
+    """Return the chunk's part of a contiguous (B, H, T, S): (H, b, n), a view."""
     batch, cells = chunk
     return x.flatten(2)[batch, :, cells].transpose(0, 1)
 
 
 def _columns(x: Tensor, chunk: tuple[slice, slice]) -> Tensor:
-    """The same as a matrix (H, b * n): a view if the layout allows, as for one sentence."""
+    """Return the same as a matrix (H, b * n): a view if the layout allows."""
     return _place(x, chunk).flatten(1)

@@ -1,4 +1,4 @@
-"""From the options of a model to the cascade of one of its attention modules."""
+"""Options and registration of the cascades."""
 
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -13,7 +13,7 @@ CASCADES = ("none", "residual", "mlp")
 
 @dataclass
 class NoiseOptions:
-    """What every cascade takes."""
+    """Options of every cascade."""
 
     attention_noise: float = option(
         0.0,
@@ -24,7 +24,7 @@ class NoiseOptions:
 
 @dataclass
 class CarryOptions(NoiseOptions):
-    """What the cascades take that lead from layer to layer."""
+    """Options of cascades that lead from layer to layer."""
 
     cascade_form: str = option(
         "sum",
@@ -36,7 +36,7 @@ class CarryOptions(NoiseOptions):
 
 @dataclass
 class NetworkOptions(CarryOptions):
-    """What the cascade through a network takes."""
+    """Options of the cascade through a network."""
 
     cascade_hidden_ratio: int = option(
         4,
@@ -76,31 +76,30 @@ def build_cascade(
     mean_over: int = 0,
     fused: bool = True,
 ) -> Cascade | None:
-    """Makes the cascade of one attention module, or None where there is nothing to do.
+    """Return the cascade of one attention module, or None if there is nothing to do.
 
     The rows of Zheng et al. 2021, Table 4: CODA is ``mlp`` with noise 1, CODA-CS ``none`` with
-    noise 1, RealFormer ``residual`` without noise, the Transformer ``none`` without noise. The
-    first layer has nothing to take up: build it with ``none`` and the noise of the others, and
-    it has no parameters that never get a gradient.
+    noise 1, RealFormer ``residual`` without noise, the Transformer ``none`` without noise. Build
+    the first layer with ``none`` and the noise of the others.
 
     Args:
         kind: one of ``CASCADES``.
         num_heads: H.
         hidden_ratio: width of the hidden layers of the network, in multiples of H.
         depth: number of hidden layers. 2 is the authors' released network; 1 is the two-layer
-            perceptron that the paper's text speaks of.
+            perceptron of the paper's text.
         noise: standard deviation of the noise on the logits, in training only.
-        mean_over: number of layers before this one, to take up the mean of what they contributed
-            (not in the papers); 0 takes up their sum.
-        fused: False takes the straight transcription instead of the network that works on
-            chunks; same numbers, slower, can be differentiated twice.
+        mean_over: add the mean of what this many layers before contributed (not in the papers);
+            0 adds their sum.
+        fused: False computes the network in plain torch: same numbers, slower, differentiable
+            twice.
 
     Returns:
         A module ``(logits, previous, masked) -> logits``, or None if ``kind`` is ``none`` and
         ``noise`` is 0.
 
     Raises:
-        ValueError: if an argument is not one of those above; checked for every kind.
+        ValueError: for an illegal argument.
     """
     if kind not in CASCADES:
         raise ValueError(f"kind is {kind!r}; expected one of {CASCADES}")

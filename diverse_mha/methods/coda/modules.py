@@ -1,4 +1,4 @@
-"""The cascades that an attention module may have; all are called alike."""
+"""The cascades of attention modules."""
 
 from abc import abstractmethod
 
@@ -14,13 +14,13 @@ class Cascade(LogitMap):
     """Logits of a layer from its own q.k and the logits of the layer before.
 
     Zheng et al. 2021, Eq. 4: the logits z^l are Gaussian with unit variance and mean
-    ``q k^T / sqrt(D) + sigma(z^(l-1))``. A layer draws one sample in training and takes the mean
-    otherwise, so evaluation is deterministic. Subclasses say what the mean is.
+    ``q k^T / sqrt(D) + sigma(z^(l-1))``. Training draws one sample; evaluation takes the mean,
+    which subclasses define.
 
     Args:
         noise: standard deviation of the noise, 1 in the paper; 0 for none.
-        mean_over: number of layers before this one, to take up the mean of their contributions.
-            A layer contributes its logits less what it took up. 0 takes up the sum, as the paper.
+        mean_over: add the mean of what this many layers before contributed, which is their logits
+            less what they added. 0 adds the sum, as in the paper.
     """
 
     def __init__(self, *, noise: float = 0.0, mean_over: int = 0):
@@ -28,18 +28,18 @@ class Cascade(LogitMap):
         self.noise, self.mean_over = noise, mean_over
 
     def extra_repr(self) -> str:
-        """The noise and the form, for ``print(model)``."""
+        """Describe the module for ``print(model)``."""
         return f"noise={self.noise}, mean_over={self.mean_over}"
 
     def hand_on(self, logits: Tensor, previous: Tensor | None) -> Tensor:
-        """The logits, which are the sum of all contributions; or the mean of these."""
+        """Return the logits, which sum all contributions, or the mean of these."""
         if previous is None or not self.mean_over:
             return logits
         previous = previous.to(logits.dtype)
         return torch.lerp(previous, logits - previous, 1.0 / (self.mean_over + 1))
 
     def acts(self, previous: Tensor | None) -> bool:
-        """In training, and wherever the layer before handed something on."""
+        """Return True in training, and if the layer before handed something on."""
         return self.training or previous is not None
 
     def forward(
@@ -50,15 +50,13 @@ class Cascade(LogitMap):
         queries: Tensor | None = None,
         keys: Tensor | None = None,
     ) -> Tensor:
-        """Adds what came from the layer before, and noise in training; see ``LogitMap.forward``.
+        """Add the logits of the layer before, and noise in training; see ``LogitMap.forward``.
 
-        What ``logits`` and ``previous`` hold at masked cells is never read into the result, not
-        even NaN. These cells are 0 and no gradient passes through them, so they stay finite over
-        any number of layers; the caller still has to mask them in the softmax.
+        Masked cells of ``logits`` and ``previous`` are never read, even if NaN. They become 0 and
+        get no gradient; the caller masks them in the softmax.
 
         Raises:
-            ValueError: if ``previous`` has another shape than ``logits``, or ``masked`` is not
-                bool.
+            ValueError: if ``previous`` and ``logits`` differ in shape, or ``masked`` is not bool.
         """
         if previous is not None:
             if previous.shape != logits.shape:
@@ -77,12 +75,11 @@ class Cascade(LogitMap):
     def _sample(
         self, logits: Tensor, previous: Tensor | None, masked: Tensor | None, noise: float
     ) -> Tensor:
-        """The mean, plus noise of standard deviation ``noise``."""
-        ...
+        """Return the mean plus noise of standard deviation ``noise``."""
 
 
 class NoCascade(Cascade):
-    """z^l = q.k + noise: CODA-CS of Zheng et al. 2021, and the first layer of all."""
+    """z^l = q.k + noise: CODA-CS of Zheng et al. 2021, and every first layer."""
 
     def _sample(self, logits, previous, masked, noise):
         return _add((logits,), masked, noise)
@@ -100,12 +97,9 @@ class NetworkCascade(Cascade):
     """z^l = x + sigma(x) + noise with x = q.k + z^(l-1), and x = 0 at masked cells.
 
     Zheng et al. 2021, Eq. 4, in the form of the authors' release: the paper writes
-    ``q.k + sigma(z^(l-1))`` with a residual link inside sigma, the release gives the network the
-    sum x and adds z^(l-1) outside it.
-
-    In float16 and bfloat16, and under autocast, the network runs in the dtype of the logits, its
-    matrix products accumulate in float32 as those of ``torch.matmul`` do, the residual sum is
-    kept in the dtype of the logits, and the gradients of the parameters are summed in float32.
+    ``q.k + sigma(z^(l-1))`` with a residual link inside sigma; the release gives the network the
+    sum x and adds z^(l-1) outside it. In half precision the network runs in the dtype of the
+    logits, and gradients of its parameters are summed in float32.
 
     Args:
         num_heads: H.
@@ -113,7 +107,7 @@ class NetworkCascade(Cascade):
         depth: number of hidden layers.
         noise: standard deviation of the noise in training.
         mean_over: as for ``Cascade``.
-        fused: False takes the straight transcription.
+        fused: False computes the network in plain torch.
     """
 
     def __init__(
@@ -142,7 +136,7 @@ class NetworkCascade(Cascade):
 
 
 def _add(terms: tuple[Tensor, ...], masked: Tensor | None, noise: float) -> Tensor:
-    """Sum of one or two terms and noise, 0 at masked cells; a new tensor if that changes it."""
+    """Return the sum of one or two terms and noise, 0 at masked cells."""
     result = terms[0]
     if noise:
         result = torch.empty(result.shape, dtype=result.dtype, device=result.device)

@@ -1,16 +1,15 @@
-"""The network across heads, sigma in Zheng et al. 2021, and its straight form."""
+"""The network across heads, sigma in Zheng et al. 2021."""
 
 import math
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-NEGATIVE_SLOPE = 0.2
-"""Slope of the LeakyReLU left of zero."""
+NEGATIVE_SLOPE = 0.2  # of the LeakyReLU
 
 
 class _Layer(nn.Linear):
-    """A type of its own: torch's quantisation of ``nn.Linear`` would hide weights from kernels."""
+    """Not ``nn.Linear``, as torch's quantisation would hide its weights from kernels."""
 
 
 class HeadNetwork(nn.Module):
@@ -20,12 +19,9 @@ class HeadNetwork(nn.Module):
 
         h_1 = LeakyReLU(W_1 x + b_1),  h_k = LeakyReLU(W_k h_(k-1) + b_k),  y = W h_depth + b
 
-    with x the H logits of a pair and LeakyReLU of slope 0.2. Weights start as Xavier uniform
-    with gain 1/sqrt(2), biases as 0. The release has two hidden layers of width 4 H; the paper's
-    text has one and chooses the width among 2, 4 and 8 times H.
-
-    ``forward`` is the straight transcription, the oracle of
-    :class:`~diverse_mha.methods.coda.chunked.ChunkedNetwork`.
+    with x the H logits of a pair and LeakyReLU of slope 0.2. Weights start as Xavier uniform with
+    gain 1/sqrt(2), biases as 0. The release has two hidden layers of width 4 H; the paper's text
+    has one, with a width of 2, 4 or 8 times H.
 
     Args:
         num_heads: H.
@@ -41,24 +37,17 @@ class HeadNetwork(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draws new weights and sets the biases to zero."""
+        """Draw new weights and set the biases to zero."""
         for layer in self.layers:
             nn.init.xavier_uniform_(layer.weight, gain=1.0 / math.sqrt(2.0))
             nn.init.zeros_(layer.bias)
 
     def flat_parameters(self) -> list[Tensor]:
-        """Weight and bias of each layer in turn: W_1, b_1, W_2, b_2 and so on."""
+        """Return weight and bias of each layer in turn: W_1, b_1, W_2, b_2 and so on."""
         return [p for layer in self.layers for p in (layer.weight, layer.bias)]
 
     def forward(self, x: Tensor) -> Tensor:
-        """Applies the network to every pair.
-
-        Args:
-            x: (B, H, T, S).
-
-        Returns:
-            (B, H, T, S).
-        """
+        """Apply the network to every pair of (B, H, T, S)."""
         x = x.permute(0, 2, 3, 1)  # (B, T, S, H)
         for layer in self.layers[:-1]:
             x = F.leaky_relu(layer(x), NEGATIVE_SLOPE)  # (B, T, S, hidden_ratio * H)

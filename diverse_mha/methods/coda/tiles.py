@@ -1,7 +1,7 @@
-"""The network across heads as one Triton kernel a pass: hidden layers never leave the chip.
+"""The network across heads as one Triton kernel a pass, whose hidden layers stay on the chip.
 
-A program takes tiles of (query, key) pairs through all layers. Importing this module needs
-Triton, which comes with torch for CUDA; with ``TRITON_INTERPRET=1`` it runs on a CPU, slowly.
+A program takes tiles of (query, key) pairs through all layers. Importing this needs Triton, which
+comes with torch for CUDA. ``TRITON_INTERPRET=1`` runs it on a CPU.
 """
 
 import torch
@@ -12,29 +12,25 @@ from torch import Tensor
 from diverse_mha.common.first_order import first_order_only
 from diverse_mha.methods.coda.network import NEGATIVE_SLOPE
 
-# (query, key) pairs of a tile, by pass and bytes of a number: as many as leave what a thread holds
-# in its registers (tests/methods/coda/test_tiles_compiled.py). Float32 is multiplied without
-# tensor cores and takes more of them.
+# (query, key) pairs of a tile, by pass and bytes of a number: as many as a thread's registers hold
+# (tests/methods/coda/test_tiles_compiled.py).
 _PAIRS = {"forward": {2: 64, 4: 32}, "backward": {2: 32, 4: 16}}
 WARPS = 8
-
-PROGRAMS = 512
-"""Programs of the backward pass, at most; each sums the parameters' gradients of its tiles."""
-
-# Lengths are plain numbers to the compiler: new ones compile nothing.
+PROGRAMS = 512  # of the backward pass, at most
+# New lengths compile nothing.
 _LENGTHS = ["pairs", "columns", "tiles", "total", "mask_b", "mask_t", "mask_s"]
 
 
 @triton.jit
 def _matrix(pointer, rows, columns, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """(rows, columns) in memory, padded with zeros to (ROWS, COLUMNS)."""
+    """Load (rows, columns), padded with zeros to (ROWS, COLUMNS)."""
     r, c = tl.arange(0, ROWS)[:, None], tl.arange(0, COLUMNS)[None, :]
     return tl.load(pointer + r * columns + c, mask=(r < rows) & (c < columns), other=0.0)
 
 
 @triton.jit
 def _put(pointer, value, rows, columns, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """Write the part (rows, columns) of a (ROWS, COLUMNS), and return where the next begins."""
+    """Store the part (rows, columns) of (ROWS, COLUMNS), and return the next place."""
     r, c = tl.arange(0, ROWS)[:, None], tl.arange(0, COLUMNS)[None, :]
     tl.store(pointer + r * columns + c, value, mask=(r < rows) & (c < columns))
     return pointer + rows * columns
@@ -47,14 +43,14 @@ def _product(a, b):
 
 @triton.jit
 def _hidden(weight, bias, x, slope):
-    """A hidden layer, rounded to the dtype of what goes in."""
+    """Return a hidden layer in the dtype of its input."""
     out = _product(weight, x) + bias.to(tl.float32)
     return tl.where(out > 0, out, out * slope).to(x.dtype)
 
 
 @triton.jit
 def _places(tile, heads, pairs, tiles, HEADS: tl.constexpr, PAIRS_: tl.constexpr):
-    """Sentence, pairs (1, PAIRS_) and offsets (HEADS, PAIRS_) of a tile, and which are there."""
+    """Return sentence, pairs (1, PAIRS_) and offsets (HEADS, PAIRS_) of a tile, and which exist."""
     sentence = (tile // tiles).to(tl.int64)
     pair = (tile % tiles) * PAIRS_ + tl.arange(0, PAIRS_)[None, :]
     head = tl.arange(0, HEADS)[:, None]
@@ -64,7 +60,7 @@ def _places(tile, heads, pairs, tiles, HEADS: tl.constexpr, PAIRS_: tl.constexpr
 
 @triton.jit
 def _masked(mask, sentence, pair, pairs, columns, mask_b, mask_t, mask_s):
-    """Whether a pair may not attend, (1, PAIRS_)."""
+    """Say whether a pair may not attend, (1, PAIRS_)."""
     at = sentence * mask_b + (pair // columns) * mask_t + (pair % columns) * mask_s
     return tl.load(mask + at, mask=pair < pairs, other=0) != 0
 
@@ -146,29 +142,16 @@ def _backward(
 
 
 class TiledNetwork(torch.autograd.Function):
-    """x + sigma(x) + noise with x = logits + previous, and 0 at masked cells; two hidden layers.
+    """What ``ChunkedNetwork`` computes, to rounding, with two hidden layers.
 
-    What :class:`~diverse_mha.methods.coda.chunked.ChunkedNetwork` gives, to rounding. Inside a
-    tile sums are kept in float32; hidden layers and gradients between layers are rounded to the
-    dtype of the logits. Each program of the backward pass writes its sum of the parameters'
-    gradients, so that the result does not depend on the order in which they end.
+    Sums within a tile are float32; hidden layers and gradients between layers are rounded to the
+    dtype of the logits. Programs of the backward pass write separate sums, so the result does not
+    depend on the order in which they end.
     """
 
     @staticmethod
     def forward(ctx, logits, previous, masked, noise: float, *parameters: Tensor) -> Tensor:
-        """Computes the sample; arguments and result as those of ``ChunkedNetwork``.
-
-        Args:
-            ctx: autograd's context.
-            logits: (B, H, T, S) in float32, float16 or bfloat16.
-            previous: (B, H, T, S), of the same dtype.
-            masked: bool, broadcasts to (B, 1, T, S), or None.
-            noise: standard deviation of the noise; 0 for none.
-            *parameters: weight and bias of three layers in turn, of the dtype of ``logits``.
-
-        Returns:
-            (B, H, T, S), contiguous.
-        """
+        """Compute the sample as ``ChunkedNetwork`` does; all heads share the mask."""
         logits, previous = logits.contiguous(), previous.contiguous()
         parameters = [p.contiguous() for p in parameters]
         x, result = torch.empty_like(logits), torch.empty_like(logits)
@@ -189,7 +172,7 @@ class TiledNetwork(torch.autograd.Function):
     @staticmethod
     @first_order_only
     def backward(ctx, grad: Tensor):
-        """Runs the layers again, tile by tile, and back through them."""
+        """Run the layers again, tile by tile, and back."""
         x, masked, *parameters = ctx.saved_tensors
         grad, grad_x = grad.contiguous(), torch.empty_like(x)
         shape, tiles, sizes = _sizes("backward", x, parameters[0])
@@ -209,7 +192,7 @@ class TiledNetwork(torch.autograd.Function):
 
 
 def blocks(which: str, dtype: torch.dtype, heads: int, width: int) -> dict[str, int]:
-    """Return the sizes of a pass's blocks: powers of 2, at least 16, as matrix products want."""
+    """Return the block sizes of a pass: powers of 2, at least 16."""
     padded = {"HEADS": heads, "WIDTH": width}
     padded = {name: max(16, triton.next_power_of_2(n)) for name, n in padded.items()}
     return {**padded, "PAIRS_": _PAIRS[which][dtype.itemsize]}
@@ -218,7 +201,7 @@ def blocks(which: str, dtype: torch.dtype, heads: int, width: int) -> dict[str, 
 def _sizes(
     which: str, logits: Tensor, weight: Tensor
 ) -> tuple[tuple[int, int], int, dict[str, int]]:
-    """Heads and width, tiles of a sentence, and the blocks' sizes, of a pass."""
+    """Return heads and width, tiles of a sentence, and the block sizes of a pass."""
     width, heads = weight.shape
     sizes = blocks(which, logits.dtype, heads, width)
     tiles = triton.cdiv(logits.size(2) * logits.size(3), sizes["PAIRS_"])
@@ -226,12 +209,12 @@ def _sizes(
 
 
 def _lengths(logits: Tensor) -> tuple[int, int]:
-    """Pairs of a sentence, and keys of a query."""
+    """Return the pairs of a sentence and the keys of a query."""
     return logits.size(2) * logits.size(3), logits.size(3)
 
 
 def _mask(masked: Tensor | None, logits: Tensor) -> tuple[Tensor, tuple[int, int, int]]:
-    """A mask's bytes, and its strides over sentences, queries and keys."""
+    """Return a mask's bytes, and its strides over sentences, queries and keys."""
     if masked is None:
         return logits, (0, 0, 0)  # not read
     bsz, _, queries, keys = logits.shape

@@ -1,4 +1,4 @@
-"""Head vectors without what they share at all positions of a batch."""
+"""Head vectors less their mean over a batch's positions."""
 
 import torch
 from torch import Tensor
@@ -15,20 +15,17 @@ from diverse_mha.attention.head_tensors import (
 def centre(x: Tensor, padding_mask: Tensor | None = None, *, name: str = "x") -> Tensor:
     """Subtract from each head's vectors their mean over the real positions of the batch.
 
-    A head whose vectors are all alike is left with zero vectors, not with the rounding of the
-    mean: what is not above four units in the last place of the head's longest vector is 0.
+    What is not above four units in the last place of the head's longest vector becomes 0, so a head
+    of equal vectors gets zeros rather than rounding.
 
     Args:
         x: (B, H, S, D), any floating-point dtype and strides.
         padding_mask: (B, S) bool, True = padding, where ``x`` may hold anything, even NaN.
-        name: what messages call ``x``.
+        name: of ``x`` in messages.
 
     Returns:
-        (B, H, S, D), float32 (float64 for float64); what stands at padding has no meaning, is
-        finite, and gives no gradient to ``x`` there.
-
-    Raises:
-        ValueError: if a shape or dtype is not as above.
+        (B, H, S, D), float32 (float64 for float64). At padding it is finite, without meaning or
+        gradient.
     """
     check_heads(name, x, "(B, H, S, D)")
     shape = torch.Size((x.size(0), x.size(2)))
@@ -41,7 +38,7 @@ def centre(x: Tensor, padding_mask: Tensor | None = None, *, name: str = "x") ->
     weights = real_position_weights(padding_mask, x, shape)
     centred = x
     with full_precision(x):
-        for _ in range(2):  # the rounding of a mean of many is larger than that of one vector
+        for _ in range(2):  # the first mean is rounded
             mean = torch.einsum("bhsd,bs->hd", centred, weights)
             centred = centred - mean[None, :, None, :]
     with torch.no_grad():

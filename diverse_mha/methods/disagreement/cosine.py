@@ -1,4 +1,4 @@
-"""Mean pairwise cosine of head vectors, with a backward pass written by hand."""
+"""Mean pairwise cosine of head vectors, with its own backward pass."""
 
 import torch
 from torch import Tensor
@@ -12,17 +12,16 @@ from diverse_mha.attention.head_tensors import (
 )
 from diverse_mha.common.first_order import first_order_only
 
-ZERO_NORM = 1e-12
-"""A head vector whose norm is not above this counts as the zero vector."""
+ZERO_NORM = 1e-12  # vectors up to this norm count as zero
 
 
 def inverse_of(norms: Tensor) -> Tensor:
-    """1 / norms; 0 for the norm of what counts as the zero vector."""
+    """Return 1 / norms, and 0 for the zero vector's."""
     return norms.reciprocal().masked_fill_(norms <= ZERO_NORM, 0.0)
 
 
 def unit_vectors(x: Tensor, padding_mask: Tensor | None = None) -> Tensor:
-    """Head vectors by their norms, in plain PyTorch; zero for zero vectors and at padding.
+    """Divide head vectors by their norms; zero for zero vectors and at padding.
 
     Args:
         x: (B, H, S, D), any floating-point dtype and strides.
@@ -45,24 +44,20 @@ def mean_pairwise_cosine(
     off_diagonal: bool = False,
     name: str = "x",
 ) -> Tensor:
-    """Mean over real positions of (1/H^2) sum_ij cos(x_i, x_j), the pairs i = j included.
+    """Mean over real positions of (1/H^2) sum_ij cos(x_i, x_j), with the pairs i = j.
 
-    Off the diagonal: of (1/(H(H-1))) sum_{i != j} cos(x_i, x_j). As cos(x_i, x_i) is 1, this is
-    another scale and offset of the same, H/(H-1) times as steep.
+    Off the diagonal: of (1/(H(H-1))) sum_{i != j} cos(x_i, x_j).
 
     Args:
         x: (B, H, S, D), any floating-point dtype and strides.
         padding_mask: (B, S) bool, True = padding, where ``x`` may hold anything, even NaN.
         off_diagonal: leave the pairs i = j out.
-        name: what messages call ``x``.
+        name: of ``x`` in messages.
 
     Returns:
-        Scalar, float32 (float64 for float64), lower = more diverse. In [0, 1], and 1/H for
-        perpendicular heads; off the diagonal in [-1/(H-1), 1], 0 for perpendicular heads, and
-        0 for one head. 0 if there is no real position.
-
-    Raises:
-        ValueError: if a shape or dtype is not as above.
+        Scalar, float32 (float64 for float64), lower = more diverse. In [0, 1], 1/H for
+        perpendicular heads; off the diagonal in [-1/(H-1), 1], 0 for perpendicular heads or one
+        head. 0 without a real position.
     """
     check_heads(name, x, "(B, H, S, D)")
     shape = torch.Size((x.size(0), x.size(2)))
@@ -74,16 +69,15 @@ def mean_pairwise_cosine(
 class MeanPairwiseCosine(torch.autograd.Function):
     """Weighted mean over positions of the mean of cos(x_i, x_j) over pairs of heads.
 
-    The double sum equals ||sum_h x_h / ||x_h|| ||^2 / H^2, so the cost is linear in H. Plain
-    autograd reads and writes the (B, H, S, D) tensor some ten times and keeps two copies of it;
-    this form reads it twice each way, and keeps it, its inverse norms and one (B, S, D) sum.
+    The double sum equals ||sum_h x_h / ||x_h|| ||^2 / H^2, so the cost is linear in H. Kept for the
+    backward pass are x, its inverse norms and one (B, S, D) sum.
     """
 
     @staticmethod
     def forward(
         ctx, x: Tensor, position_weights: Tensor, padding_mask: Tensor | None, off_diagonal: bool
     ) -> Tensor:
-        """As ``mean_pairwise_cosine``, in the dtype of the weights (B, S) of the positions."""
+        """Compute ``mean_pairwise_cosine`` in the dtype of the position weights (B, S)."""
         heads, num_heads = x.to(position_weights.dtype), x.size(1)
         norms = torch.linalg.vector_norm(heads, dim=-1)  # (B, H, S)
         inverse = inverse_of(norms)
@@ -93,8 +87,8 @@ class MeanPairwiseCosine(torch.autograd.Function):
                 total.addcmul_(head, scale.unsqueeze(-1))
         else:
             total = (heads * inverse.unsqueeze(-1)).sum(dim=1)
-        # At padding the weight 0 is enough unless a value there is NaN or inf; to look is cheaper
-        # than to fill on the CPU, and would wait for the device elsewhere.
+        # Weight 0 is enough at padding unless there is NaN or infinity; on the CPU it is cheaper to
+        # look than to fill.
         if x.device.type == "cpu" and bool(norms.sum().isfinite()):
             padding_mask = None
         if padding_mask is not None:
@@ -104,7 +98,7 @@ class MeanPairwiseCosine(torch.autograd.Function):
             sums = torch.linalg.vecdot(total, total)  # (B, S)
         ctx.pairs = num_heads**2
         if off_diagonal:
-            sums -= inverse.count_nonzero(dim=1)  # cos(x_i, x_i) is 1, of a zero vector 0
+            sums -= inverse.count_nonzero(dim=1)  # cos(x_i, x_i) is 1, or 0 for a zero vector
             ctx.pairs = max(1, num_heads * (num_heads - 1))
         return (sums * position_weights).sum() / ctx.pairs
 
@@ -113,13 +107,13 @@ class MeanPairwiseCosine(torch.autograd.Function):
     def backward(ctx, grad: Tensor):
         """Gradient for ``x``: (g - u (u.g)) / ||x||, with u the unit vector, g that for u."""
         x, inverse, total, position_weights, padding_mask = ctx.saved_tensors
-        # In (B, S, H, D): projections lie so in memory.
+        # (B, S, H, D), as projections lie in memory.
         heads, inverse = x.transpose(1, 2).to(total.dtype), inverse.transpose(1, 2).unsqueeze(-1)
         scale = position_weights * (grad * (2.0 / ctx.pairs))  # (B, S)
         grad_unit = (total * scale.unsqueeze(-1)).unsqueeze(2)  # (B, S, 1, D)
         with full_precision(x):
             along = heads @ grad_unit.transpose(2, 3)  # (B, S, H, 1)
-        # Multiplied one by one because inverse ** 3 alone may overflow.
+        # One by one, as inverse ** 3 may overflow.
         along = along.mul_(inverse).mul_(inverse).mul_(inverse)
         grad_x = (grad_unit * inverse).addcmul_(heads, along, value=-1.0)
         if padding_mask is not None:

@@ -1,4 +1,4 @@
-"""The three disagreement terms of Li et al. 2018, and forms of them that are not in the paper."""
+"""The three disagreement terms of Li et al. 2018, and forms that are not in the paper."""
 
 from torch import Tensor
 
@@ -13,8 +13,7 @@ from diverse_mha.methods.disagreement.cosine import mean_pairwise_cosine
 from diverse_mha.methods.disagreement.squared_cosine import mean_squared_cosine
 
 POSITION_REDUCTIONS = ("query", "sentence")
-FORMS = ("centred", "off-diagonal", "squared")
-"""What may be done to a term that the papers do not do; see :func:`subspace_disagreement`."""
+FORMS = ("centred", "off-diagonal", "squared")  # see :func:`subspace_disagreement`
 POSITION_FORMS = ("off-diagonal",)
 
 
@@ -27,30 +26,23 @@ def subspace_disagreement(
 
         D = -(1/H^2) sum_i sum_j cos(V^i, V^j) = -||sum_h V^h / ||V^h|| ||^2 / H^2
 
-    The pairs i = j are in the sum, as in the paper. The second form makes the cost linear in H.
-    The cosine with a zero vector (norm up to 1e-12) is taken as 0, its gradient as zero.
+    The pairs i = j are in the sum, as in the paper. The cosine with a zero vector (norm up to
+    1e-12) is 0 and has no gradient.
 
-    Not in the papers, by ``form``: ``"centred"`` takes the cosines of vectors from which their
-    head's mean over the batch's real positions is subtracted, so that constant vectors do not
-    serve; ``"off-diagonal"`` takes the mean over the pairs i != j; ``"squared"`` that of the
-    squared cosines over i != j, whose optimum is perpendicular heads. The first goes with
-    either of the others.
+    Not in the papers are the forms: ``"centred"`` subtracts a head's mean over the batch's real
+    positions from its vectors; ``"off-diagonal"`` takes the mean over the pairs i != j;
+    ``"squared"`` that of the squared cosines over i != j. The first goes with either other.
 
     Args:
-        values: (B, H, S, D), the projected values of each head; any floating-point dtype and
-            any strides, so that a permuted view needs no copy.
-        padding_mask: (B, S) bool, True = padding. What stands at padding is never read into
-            the result and gets zero gradient.
+        values: (B, H, S, D), the projected values; any floating-point dtype and strides.
+        padding_mask: (B, S) bool, True = padding, which is never read and gets zero gradient.
         form: some of ``FORMS``; none for the paper's.
 
     Returns:
         Scalar D, float32 (float64 for float64 values), without unit, in [-1, 0]; higher = more
-        diverse. -1: all heads alike; -1/H: perpendicular; 0: the unit vectors sum to zero.
-        Off the diagonal in [-1, 1/(H-1)], 0: perpendicular; squared in [-1, 0], likewise.
-        0 if there is no real position. A loss adds ``-weight * D``.
-
-    Raises:
-        ValueError: if a shape or dtype is not as above, or the form is unknown.
+        diverse. -1: all heads equal; -1/H: perpendicular. Off the diagonal in [-1, 1/(H-1)],
+        squared in [-1, 0], both 0 for perpendicular heads. 0 without a real position. A loss adds
+        ``-weight * D``.
     """
     return -_mean_cosine("values", values, padding_mask, form)
 
@@ -64,19 +56,15 @@ def output_disagreement(
 
         D = -(1/H^2) sum_i sum_j cos(O^i, O^j) = -||sum_h O^h / ||O^h|| ||^2 / H^2
 
-    In all else as :func:`subspace_disagreement`.
+    Otherwise like :func:`subspace_disagreement`.
 
     Args:
-        outputs: (B, H, T, D), the output of each head before the output projection; any
-            floating-point dtype and any strides.
+        outputs: (B, H, T, D), head outputs before the output projection.
         padding_mask: (B, T) bool, True = padding, of the query side.
         form: some of ``FORMS``; none for the paper's.
 
     Returns:
         Scalar D, float32 (float64 for float64 outputs), higher = more diverse.
-
-    Raises:
-        ValueError: if a shape or dtype is not as above, or the form is unknown.
     """
     return -_mean_cosine("outputs", outputs, padding_mask, form)
 
@@ -91,11 +79,7 @@ def _mean_cosine(name: str, x: Tensor, padding_mask: Tensor | None, form) -> Ten
 
 
 def check_form(form: tuple[str, ...], legal: tuple[str, ...]) -> None:
-    """Refuse a form that a term does not have, and two that exclude each other.
-
-    Raises:
-        ValueError: naming the form.
-    """
+    """Raise ValueError for a form that a term does not have, or two that exclude each other."""
     for name in form:
         if name not in legal:
             raise ValueError(f"form has {name!r}; expected some of {legal}")
@@ -116,27 +100,19 @@ def position_disagreement(
 
         D = -(1/H^2) sum_i sum_j sum_cells A^i * A^j = -(1/H^2) sum_cells (sum_h A^h)^2
 
-    The paper sums over the cells of a sentence's whole matrix; its training code averages over
-    the queries instead, so that long sentences do not dominate. Both are here, named apart.
-    ``form`` ``("off-diagonal",)``, not in the papers, is the mean over the pairs i != j: the
-    pairs i = j, which ask of every head that it spread its attention, are left out.
-
     Args:
         weights: (B, H, T, S), attention weights after the softmax; any floating-point dtype.
-        query_padding_mask: (B, T) bool, True = padding: queries to leave out.
-        key_padding_mask: (B, S) bool, True = padding: keys to leave out (their weight is 0
-            in a masked softmax anyway).
-        reduction: ``"query"`` (training): sum over keys, mean over the real queries of the
-            batch. ``"sentence"`` (the scores of the paper's Table 4): sum over queries and
-            keys, mean over the sentences that have a real query.
-        form: some of ``POSITION_FORMS``; none for the paper's.
+        query_padding_mask: (B, T) bool, True = padding, left out.
+        key_padding_mask: (B, S) bool, True = padding, left out.
+        reduction: ``"query"`` (the paper's training): sum over keys, mean over the real queries of
+            the batch. ``"sentence"`` (the paper's Table 4): sum over queries and keys, mean over
+            the sentences that have a real query.
+        form: ``("off-diagonal",)``, not in the papers, is the mean over the pairs i != j; none for
+            the paper's.
 
     Returns:
         Scalar D, float32 (float64 for float64 weights), without unit; higher = more diverse.
-        In [-1, 0] for ``"query"``, in [-T, 0] for ``"sentence"``; 0 without any real query.
-
-    Raises:
-        ValueError: if a shape or dtype is not as above, or reduction or form is unknown.
+        In [-1, 0] for ``"query"``, in [-T, 0] for ``"sentence"``; 0 without a real query.
     """
     check_form(form, POSITION_FORMS)
     if reduction not in POSITION_REDUCTIONS:
@@ -147,7 +123,7 @@ def position_disagreement(
     check_padding_mask("key_padding_mask", key_padding_mask, (bsz, src_len))
 
     total = weights.sum(dim=1, dtype=compute_dtype(weights))  # (B, T, S)
-    # Masked before squaring: 0 * NaN, at a query that saw no key, would stay NaN.
+    # Masked before squaring, as 0 * NaN would stay NaN.
     if key_padding_mask is not None:
         total = total.masked_fill(key_padding_mask.unsqueeze(1), 0.0)
     if query_padding_mask is not None:

@@ -17,26 +17,22 @@ def disagreement_scores(
     query_padding_mask: Tensor | None = None,
     key_padding_mask: Tensor | None = None,
 ) -> dict[str, Tensor]:
-    """The scores exp(D) that Li et al. 2018 report in Tables 4 and 5.
+    """Scores exp(D) as Li et al. 2018 report them in Tables 4 and 5.
 
     Subspace and output: exp of the mean over positions, 0.882 = exp(-1/8) for 8 perpendicular
-    heads. Position: exp of the mean over sentences of Eq. 2 summed over the whole matrix; only
-    this reading gives values as low as the 0.007 of the paper's baseline. For a data set of
-    several batches average D, not the scores, and take exp once at the end.
+    heads. Position: exp of the mean over sentences of Eq. 2 summed over the whole matrix. Over
+    several batches, average D and take exp once at the end.
 
     Args:
-        values: (B, H, S, D), or None to leave the subspace score out.
-        weights: (B, H, T, S), or None to leave the position score out.
-        outputs: (B, H, T, D), or None to leave the output score out.
+        values: (B, H, S, D), or None for no subspace score.
+        weights: (B, H, T, S), or None for no position score.
+        outputs: (B, H, T, D), or None for no output score.
         query_padding_mask: (B, T) bool, True = padding; for weights and outputs.
         key_padding_mask: (B, S) bool, True = padding; for values and weights.
 
     Returns:
-        Scalars under ``"subspace"``, ``"position"`` and ``"output"``, those that were asked
-        for; each in [0, 1], higher = more diverse; no gradient.
-
-    Raises:
-        ValueError: if a shape or dtype is not as above.
+        Scalars under ``"subspace"``, ``"position"`` and ``"output"``, each in [0, 1]; higher = more
+        diverse; no gradient.
     """
     scores = {}
     with torch.no_grad():

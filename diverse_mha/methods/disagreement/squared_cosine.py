@@ -17,21 +17,14 @@ from diverse_mha.methods.disagreement.cosine import inverse_of
 def mean_squared_cosine(x: Tensor, padding_mask: Tensor | None = None, *, name="x") -> Tensor:
     """Mean over real positions of (1/(H(H-1))) sum_{i != j} cos(x_i, x_j)^2.
 
-    All squared cosines of a position are those of one H x H product of its unit vectors; kept
-    for the backward pass are the input, its inverse norms and these products.
-
     Args:
         x: (B, H, S, D), any floating-point dtype and strides.
         padding_mask: (B, S) bool, True = padding, where ``x`` may hold anything, even NaN.
-        name: what messages call ``x``.
+        name: of ``x`` in messages.
 
     Returns:
-        Scalar, float32 (float64 for float64), in [0, 1]; 0 = perpendicular heads. The cosine
-        with a zero vector is taken as 0; 0 for one head or no real position. Differentiable
-        once.
-
-    Raises:
-        ValueError: if a shape or dtype is not as above.
+        Scalar, float32 (float64 for float64), in [0, 1]; 0 = perpendicular heads, one head, zero
+        vectors or no real position. Differentiable once.
     """
     check_heads(name, x, "(B, H, S, D)")
     shape = torch.Size((x.size(0), x.size(2)))
@@ -41,7 +34,7 @@ def mean_squared_cosine(x: Tensor, padding_mask: Tensor | None = None, *, name="
 
 
 def _units(x: Tensor, inverse: Tensor) -> Tensor:
-    """(B, S, H, D), in the dtype of the inverse norms (B, H, S)."""
+    """Return unit vectors (B, S, H, D), in the dtype of the inverse norms (B, H, S)."""
     return (x.to(inverse.dtype) * inverse.unsqueeze(-1)).transpose(1, 2)
 
 

@@ -1,4 +1,4 @@
-"""Disagreement between heads (Li et al. 2018) as a part of the loss."""
+"""Disagreement between heads (Li et al. 2018) as a loss term."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ _KINDS = {
 
 @dataclass
 class DisagreementOptions:
-    """Which kinds, where, how strongly and in which form."""
+    """Options of the term."""
 
     disagreement: str | None = option(
         None,
@@ -57,7 +57,7 @@ class DisagreementOptions:
 
 @TERMS.register
 class Disagreement(Term):
-    """D of the chosen kinds, higher = more diverse; maximised. Weight 0 logs it only."""
+    """D of the chosen kinds, higher = more diverse; maximised. Weight 0 only logs it."""
 
     name, options, sign = "disagreement", DisagreementOptions, -1
 
@@ -66,22 +66,22 @@ class Disagreement(Term):
         self.kinds = parse_names("--disagreement", given.disagreement, tuple(_KINDS))
         self.wanted = tuple(_KINDS[kind].state for kind in self.kinds)
         self.form = _parse_form(given.disagreement_form, self.kinds)
-        if "centred" not in self.form:  # the mean vector is a layer's own
+        if "centred" not in self.form:  # each layer has its own mean
             self.joinable = self.logged
 
     @classmethod
     def switch(cls):
-        """Name the option that switches it on."""
+        """Return the option that switches it on."""
         return cls.name
 
     @property
     def on(self):
-        """Whether some kind is named."""
+        """True if some kind is named."""
         return bool(self.kinds)
 
     @property
     def logged(self):
-        """One value a kind."""
+        """Return one name a kind."""
         return tuple(f"disagreement_{kind}" for kind in self.kinds)
 
     def value(self, name, states, shared):
@@ -92,11 +92,7 @@ class Disagreement(Term):
 
 
 def _parse_form(value: str, kinds: tuple[str, ...]) -> tuple[str, ...]:
-    """Read the form; none for the paper's.
-
-    Raises:
-        OptionError: for an unknown one, two that exclude each other, or one that a kind lacks.
-    """
+    """Return the forms; none for the paper's."""
     option = "--disagreement-form"
     form = parse_names(option, value, ("paper", *FORMS))
     if "paper" in form and len(form) > 1 or {"squared", "off-diagonal"} <= set(form):

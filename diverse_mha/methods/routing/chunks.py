@@ -1,4 +1,4 @@
-"""Routing a chunk of tokens at a time, forward and backward, by the plain form."""
+"""Routing a chunk of tokens at a time, forward and backward."""
 
 import functools
 import logging
@@ -11,14 +11,8 @@ from torch.nn import functional as F
 
 logger = logging.getLogger(__name__)
 
-CPU_CHUNK = 2**18
-"""Elements of the votes routed at once on the CPU: 1 MiB of float32, to stay in cache."""
-
-DEVICE_CHUNK = 2**23
-"""Elements of the votes routed at once elsewhere: 32 MiB of float32, of which the plain form's
-backward pass keeps some thirty. Enough to keep a GPU busy, and few enough that 4,096 tokens of 4
-heads and 512 dimensions, the smallest of the papers' models, are a full chunk: less than half of
-one is not worth compiling for."""
+CPU_CHUNK = 2**18  # elements of the votes at once: 1 MiB of float32, to stay in cache
+DEVICE_CHUNK = 2**23  # the same elsewhere: 4,096 tokens of 4 heads and 512 dimensions
 
 _done: set[tuple] = set()  # variants that torch.compile has compiled
 _failed: set[tuple] = set()  # and those that it failed on
@@ -30,9 +24,8 @@ class ChunkedRouting:
     Args:
         routing: :func:`em_routing` or :func:`simple_routing`.
         options: the keyword arguments of ``routing``; hashable values.
-        compiled: compile the work on a full chunk with torch.compile, once for every routing,
-            dtype and shape of votes. Where that fails, a warning is logged once and the plain
-            form does that work.
+        compiled: compile the work on a full chunk, once for every routing, dtype and shape of
+            votes. If that fails, a warning is logged and the plain form is used.
     """
 
     def __init__(self, routing: Callable[..., Tensor], options: dict, compiled: bool):
@@ -40,13 +33,13 @@ class ChunkedRouting:
         self.compiled = compiled
 
     def forward(self, votes: Tensor) -> Tensor:
-        """Routes (K, H, N, D) votes; returns the capsules, (K, N, D)."""
-        votes = votes.detach()  # as a filled-up chunk is: to Dynamo the others were another case
+        """Route (K, H, N, D) votes to capsules (K, N, D)."""
+        votes = votes.detach()  # as filled-up chunks are, or Dynamo compiles both cases
         size = _tokens_at_once(votes)
         return torch.cat([self._run(_forward, size, chunk) for chunk in votes.split(size)])
 
     def backward(self, votes: Tensor, grad: Tensor) -> Tensor:
-        """Gradient for the votes, (K, H, N, D), from that for the capsules, (K, N, D)."""
+        """Return the gradient of the votes, (K, H, N, D), from that of the capsules, (K, N, D)."""
         votes = votes.detach()
         size = _tokens_at_once(votes)
         grad_votes = votes.new_empty(votes.shape)  # (K, H, N, D)
@@ -57,11 +50,11 @@ class ChunkedRouting:
         return grad_votes
 
     def _run(self, work: Callable[..., Tensor], size: int, *tensors: Tensor) -> Tensor:
-        """Does ``work`` on at most ``size`` tokens.
+        """Do ``work`` on at most ``size`` tokens.
 
-        Compiled code exists for full chunks only, so that no batch size compiles anew: a
-        shorter chunk is filled up with zeros. It is done by the plain form, of some 230 small
-        operations for EM routing forward and backward, if none longer than half a chunk has come.
+        Only full chunks are compiled, so that a new batch size compiles nothing: a shorter chunk is
+        filled up with zeros. Chunks up to half a size use the plain form until a longer one has
+        come.
         """
         votes, tokens = tensors[0], tensors[0].size(0)
         variant = work, *self.call, votes.dtype, votes.shape[1:], votes.device
@@ -74,7 +67,7 @@ class ChunkedRouting:
                 return result
             except torch.OutOfMemoryError:
                 raise  # fairseq skips such a batch and goes on
-            except Exception as error:  # whatever the compiler raises, there is another way
+            except Exception as error:  # compilers raise anything
                 _failed.add(variant)
                 reason = next(iter(str(error).strip().splitlines()), "")
                 _warn(f"{type(error).__name__}: {reason}")
@@ -93,12 +86,12 @@ def _fill_up(tensor: Tensor, size: int) -> Tensor:
 
 @functools.cache
 def _compile(work: Callable[..., Tensor], *variant) -> Callable[..., Tensor]:
-    # torch compiles a piece of code for 8 cases at most, so each variant has a copy of its own.
+    # torch compiles a piece of code for 8 cases at most, so each variant has its own copy.
     own = FunctionType(work.__code__.replace(), globals())
     return torch.compile(own, fullgraph=True, dynamic=False)
 
 
-@functools.cache  # one line for all variants that fail alike
+@functools.cache  # once for each reason
 def _warn(reason: str) -> None:
     logger.warning("routing runs uncompiled, and slower: torch.compile failed (%s)", reason)
 

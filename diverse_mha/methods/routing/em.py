@@ -1,4 +1,4 @@
-"""EM routing: the capsules as a mixture of Gaussians fitted to the heads' votes."""
+"""EM routing: capsules as a mixture of Gaussians fitted to the heads' votes."""
 
 import math
 
@@ -9,12 +9,8 @@ from torch.nn import functional as F
 from diverse_mha.common.options import COUNT
 from diverse_mha.methods.routing.votes import check_votes
 
-VARIANCE_FLOOR = 1e-6
-"""Variances are kept at or above this, which also bounds the gradients."""
-
-INVERSE_TEMPERATURE = (1.0, 3.0)
-"""Lambda at the first and at the last iteration; linear in between."""
-
+VARIANCE_FLOOR = 1e-6  # also bounds the gradients
+INVERSE_TEMPERATURE = (1.0, 3.0)  # lambda at the first and last iteration
 LOG_2PI = math.log(2.0 * math.pi)
 
 
@@ -27,7 +23,7 @@ def em_routing(
     input_cost: float = 0.0,
     variance_floor: float = VARIANCE_FLOOR,
 ) -> Tensor:
-    """Routes votes to capsules by expectation maximisation.
+    """Route votes to capsules by expectation maximisation.
 
     Li et al. 2021, Algorithm 2 and Eq. 12-15, per token. C = 1/N; then, ``iterations`` times::
 
@@ -37,15 +33,14 @@ def em_routing(
                 A_n   = logistic(lambda (beta_A - beta_mu sum_h C_hn - chi_n))
         E-step  C_hn  = A_n P_hn / sum_n' A_n' P_hn',  P_hn = N(V_hn; mu_n, var_n)
 
-    and the result is A_n mu_n of the last M-step (the E-step after it changes nothing and is
-    left out). Deliberate differences and open points of the paper:
+    and the result is A_n mu_n of the last M-step. Deliberate differences and open points of the
+    paper:
 
-    - The paper prints P_hn as a sum over the dimensions i of a capsule; it is a product, as a
-      Gaussian density is and as Hinton et al. 2018 have it. All of it is done in log space.
-    - Variances are clamped, not shifted by a small number: the clamped variance is the exact
-      optimum under the bound, so that EM's guarantee survives (see ``activation``).
-    - beta_A and beta_mu, "fixed costs" in the paper and learned in Hinton et al. 2018, are
-      constants here, 0 unless given: the paper's parameter counts leave no room for them.
+    - The paper prints P_hn as a sum over the dimensions i of a capsule; it is a product, as in a
+      Gaussian density and in Hinton et al. 2018. All of it is done in log space.
+    - Variances are clamped, not shifted: the clamped variance is the exact optimum under the bound.
+    - beta_A and beta_mu are constants, 0 unless given: the paper's parameter counts leave no room
+      for learned ones.
     - lambda follows :func:`inverse_temperatures`; the paper only says "a fixed schedule".
 
     Args:
@@ -61,17 +56,13 @@ def em_routing(
 
     Returns:
         (K, N, D), the output capsules, float32 (float64 for float64 votes).
-
-    Raises:
-        ValueError: if ``votes`` is not such a tensor, or there is no iteration.
     """
     check_votes(votes)
     COUNT.check("iterations", iterations)
     votes = votes.to(torch.promote_types(votes.dtype, torch.float32))
     num_heads, capsules, dims = votes.shape[1:]
     scalar = dims == 1
-    if scalar:
-        # With one dimension per capsule, N = d, every sum over i falls away.
+    if scalar:  # no sums over i
         votes = votes.squeeze(-1)  # (K, H, N)
 
     mass, log_c = num_heads / capsules, None
@@ -81,7 +72,7 @@ def em_routing(
             squares = (votes - mean.unsqueeze(1)).square()  # (K, H, N[, D])
             variance = squares.mean(dim=1)  # (K, N[, D])
         else:
-            # C_hn / sum_h C_hn as a softmax: never 0 / 0, however unlikely the capsule.
+            # C_hn / sum_h C_hn as a softmax: never 0 / 0.
             share = log_c.softmax(dim=1)  # (K, H, N)
             share = share if scalar else share.unsqueeze(-1)
             mean = (share * votes).sum(dim=1)  # (K, N[, D])
@@ -105,14 +96,7 @@ def em_routing(
 
 
 def inverse_temperatures(iterations: int) -> list[float]:
-    """The inverse temperature lambda of each iteration, linear from 1 to 3.
-
-    Args:
-        iterations: how many; a single one takes the first value.
-
-    Returns:
-        One float per iteration.
-    """
+    """Return the inverse temperature lambda of each iteration, linear from 1 to 3."""
     first, last = INVERSE_TEMPERATURE
     return [first + (last - first) * i / max(1, iterations - 1) for i in range(iterations)]
 

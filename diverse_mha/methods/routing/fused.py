@@ -1,4 +1,4 @@
-"""Routing with little memory traffic: the votes are all that is kept for the backward pass."""
+"""Routing that keeps nothing but the votes for the backward pass."""
 
 from collections.abc import Callable
 
@@ -16,29 +16,26 @@ BACKENDS = ("auto", "kernel", "compiled", "chunked")
 def fused_routing(
     routing: Callable[..., Tensor], votes: Tensor, options: dict, *, backend: str = "auto"
 ) -> Tensor:
-    """Same result and gradient as ``routing(votes, **options)``, in less time and memory.
+    """Return the result and gradient of ``routing(votes, **options)`` in less time and memory.
 
-    Plain autograd writes some ten tensors of the size of the votes in every iteration, keeps
-    them for the backward pass and reads them back from memory. Tokens do not interact, so here
-    a token, or a chunk of them, goes through all iterations while it is in cache, the votes are
-    all that is kept, and the backward pass repeats the iterations.
+    A chunk of tokens goes through all iterations while it is in cache, as tokens do not interact.
+    The backward pass repeats the iterations.
 
     Args:
         routing: the plain form: :func:`em_routing`, :func:`simple_routing`, or another function
             of votes whose tokens do not interact.
         votes: (K, H, N, D), any floating-point dtype.
         options: the keyword arguments of ``routing``; hashable values.
-        backend: ``"kernel"``: C++, for these two, D = 1, float32 and the CPU only, built when
-            first used. ``"chunked"``: the plain form, in chunks. ``"compiled"``: the same through
-            torch.compile. ``"auto"``: the kernel where it applies; else, compiled on a GPU and
-            chunked on the CPU. For want of a compiler it is chunked, and a warning logged once.
+        backend: ``"kernel"``: C++ built on first use, for these two, D = 1, float32 and the CPU.
+            ``"chunked"``: the plain form, in chunks. ``"compiled"``: the same through
+            torch.compile. ``"auto"``: the kernel if it applies; else compiled on a GPU and
+            chunked on the CPU. Without a compiler it is chunked, and a warning is logged.
 
     Returns:
         (K, N, D), as ``routing`` returns it; differentiable once.
 
     Raises:
-        ValueError: as ``routing`` does, if the backend is unknown, or if the kernel is asked
-            for and does not apply or cannot be built.
+        ValueError: for an unknown backend, or a kernel that does not apply or cannot be built.
     """
     if backend not in BACKENDS:
         raise ValueError(f"backend is {backend!r}; expected one of {BACKENDS}")
@@ -47,7 +44,7 @@ def fused_routing(
         return routing(votes, **options)
     on_cpu = votes.device.type == "cpu"
     if backend == "auto" and on_cpu and votes.dtype in (torch.float16, torch.bfloat16):
-        votes = votes.float()  # routing runs in float32 anyway, and so the kernel applies
+        votes = votes.float()  # as routing runs in float32 anyway
     if backend in ("auto", "kernel") and KernelRouting.fits(routing, votes):
         runner = KernelRouting(routing, options)
     elif backend == "kernel":
@@ -63,7 +60,7 @@ def fused_routing(
 
 
 class _Recomputed(torch.autograd.Function):
-    """Hands both directions to ``runner`` and keeps nothing but the votes in between."""
+    """Calls both directions of ``runner``, and keeps only the votes in between."""
 
     @staticmethod
     def forward(ctx, votes: Tensor, runner: KernelRouting | ChunkedRouting) -> Tensor:

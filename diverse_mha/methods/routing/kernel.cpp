@@ -1,9 +1,6 @@
 // Routing of scalar votes (H heads, N capsules of one dimension each), forward and backward, one
-// token at a time: everything about a token stays in the first and second level of cache, and
-// memory sees the votes once on the way in and their gradient once on the way out.
-//
-// The formulas are those of em.py and simple.py, which say what is computed and why; names here
-// are theirs. Arrays of a token are row-major (H, N), rows "h", columns "n".
+// token at a time, so that all about a token stays in cache. Formulas and names are those of em.py
+// and simple.py. Arrays of a token are row-major (H, N), rows "h", columns "n".
 
 #include <algorithm>
 #include <cmath>
@@ -16,9 +13,8 @@ namespace {
 
 // Below this share of a capsule in all heads together, the shares are computed in logarithms.
 constexpr float kTinyMass = 1e-28f;
-// With more iterations than these, agreement feeds on itself so long that some tokens amplify the
-// rounding of sums in float32 beyond its usual tolerance: sums are kept in double there, for up to
-// twice the time.
+// With more iterations than these, some tokens amplify the rounding of float32 sums beyond its usual
+// tolerance, so sums are kept in double.
 constexpr int kMostRounded = 3;
 constexpr float kHalfLog2PiE = 1.41893853320467f;  // (1 + log 2 pi) / 2
 
@@ -263,8 +259,7 @@ struct Em {
     float* __restrict grad_square = sums + 3 * N;
     float* __restrict grad_mass = sums + 4 * N;
     float* __restrict grad_share_mean = sums + 5 * N;
-    // What the rounding of the mean leaves of sum_h share * (v - mean): where heads nearly agree
-    // it is no small part of the deviations, and their gradient has it, too.
+    // What rounding leaves of sum_h share * (v - mean). It matters where heads nearly agree.
     float* __restrict left = sums + 6 * N;
     std::fill(grad_v, grad_v + static_cast<size_t>(H) * N, 0.0f);
     for (int t = iterations - 1; t >= 0; --t) {

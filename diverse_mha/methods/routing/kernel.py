@@ -1,4 +1,4 @@
-"""Builds ``kernel.cpp`` with the C++ compiler at hand, and calls it."""
+"""Builds ``kernel.cpp`` with the machine's C++ compiler, and calls it."""
 
 import ctypes
 import functools
@@ -33,9 +33,6 @@ class KernelRouting:
     Args:
         routing: :func:`em_routing` or :func:`simple_routing`.
         options: the keyword arguments of ``routing``.
-
-    Raises:
-        ValueError: if an option is out of range.
     """
 
     def __init__(self, routing: Callable[..., Tensor], options: dict):
@@ -48,7 +45,7 @@ class KernelRouting:
 
     @staticmethod
     def fits(routing: Callable[..., Tensor], votes: Tensor) -> bool:
-        """Whether the compiled code is there, has the routing, and takes votes of this kind."""
+        """Say whether compiled code exists for the routing and takes such votes."""
         return (
             routing in (em_routing, simple_routing)
             and votes.device.type == "cpu"
@@ -58,13 +55,13 @@ class KernelRouting:
         )
 
     def forward(self, votes: Tensor) -> Tensor:
-        """Routes (K, H, N, 1) votes; returns the capsules, (K, N, 1)."""
+        """Route (K, H, N, 1) votes to capsules (K, N, 1)."""
         result = votes.new_empty(votes.size(0), votes.size(2), 1)
         self._call(votes.contiguous(), None, result)
         return result
 
     def backward(self, votes: Tensor, grad: Tensor) -> Tensor:
-        """Gradient for the votes, (K, H, N, 1), from that for the capsules, (K, N, 1)."""
+        """Return the gradient of the votes, (K, H, N, 1), from that of the capsules, (K, N, 1)."""
         result = votes.new_empty(votes.shape)
         self._call(votes.contiguous(), grad.contiguous(), result)
         return result
@@ -94,12 +91,7 @@ class KernelRouting:
 
 @functools.lru_cache(maxsize=1)
 def native_code() -> ctypes.CDLL | None:
-    """The compiled code, built on first use and kept in the user's cache folder.
-
-    Returns:
-        The loaded library, or None if it cannot be built or loaded; the reason is then logged
-        as a warning, once in a process.
-    """
+    """Return the compiled library, or None, with a warning, if it cannot be built or loaded."""
     try:
         return ctypes.CDLL(str(build()))
     except (OSError, RuntimeError, ValueError, subprocess.SubprocessError) as error:
@@ -108,14 +100,11 @@ def native_code() -> ctypes.CDLL | None:
 
 
 def build() -> Path:
-    """Compiles ``kernel.cpp``, unless this machine has done so before.
+    """Compile ``kernel.cpp`` into the user's cache folder, once, and return the library.
 
-    The file name depends on source, flags, compiler with its options, and processor, so that one
-    home folder serves several machines. A half-written file never has that name. The folder must
-    be the user's own: its content is run.
-
-    Returns:
-        Path of the shared library.
+    The file name depends on source, flags, compiler and processor, so that machines can share a
+    home folder. A half-written file never has that name. The folder must be the user's own, as its
+    content is run.
 
     Raises:
         RuntimeError: if there is no compiler, or it fails.
@@ -142,7 +131,7 @@ def build() -> Path:
 
 
 def _compiler() -> list[str]:
-    """The compiler as a command; CXX may hold several words, such as ``ccache g++``."""
+    """Return the compiler's command; CXX may hold several words, such as ``ccache g++``."""
     for name in (os.environ.get("CXX"), "c++", "g++", "clang++"):
         words = shlex.split(name) if name else []
         if words and shutil.which(words[0]):
@@ -151,7 +140,7 @@ def _compiler() -> list[str]:
 
 
 def _processor() -> str:
-    """What ``-march=native`` depends on, as far as it can be told."""
+    """Return what ``-march=native`` depends on."""
     try:
         lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
     except OSError:
@@ -166,7 +155,7 @@ def _cache_folder() -> Path:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = folder.stat()
     if found.st_uid != os.getuid() or found.st_mode & 0o022:
-        # What lies there is loaded as code.
+        # The library is run.
         raise RuntimeError(f"{folder} may be written to by others; make it yours alone")
     return folder
 

@@ -1,4 +1,4 @@
-"""The capsule network that takes the place of concatenate-and-project in attention."""
+"""Routing in place of the output projection of attention."""
 
 import inspect
 import math
@@ -18,11 +18,10 @@ from diverse_mha.methods.routing.fused import fused_routing
 from diverse_mha.methods.routing.simple import SOFTMAX_OVER, check_softmax_over, simple_routing
 
 ROUTINGS = {"simple-routing": simple_routing, "em-routing": em_routing}
-"""By kind, functions of votes (K, H, N, D) and some of the options of the module below."""
 
 
 def divides(capsules: int, embed_dim: int) -> bool:
-    """Whether the width can be cut into that many capsules."""
+    """Say whether the width can be divided into that many capsules."""
     return capsules >= 1 and embed_dim % capsules == 0
 
 
@@ -30,23 +29,22 @@ class RoutingAggregation(nn.Module):
     """Aggregates the outputs of the heads by routing-by-agreement.
 
     Li et al. 2021, Eq. 8-15. Input capsules are a non-linear function of the concatenated
-    head outputs O; each casts a vote for each of N output capsules, and the routing algorithm
+    head outputs O. Each casts a vote for each of N output capsules, and the routing algorithm
     decides how far each vote counts::
 
         Omega_in = ReLU(O W_1 + b_1)                all f_h at once: C -> C
         V_hn     = Omega_in W_hn + b_hn             C -> C/N, for H heads and N capsules
         result   = [Omega_1, ..., Omega_N]          routed from V, size C
 
-    The module replaces the output projection of the attention, so it adds
-    (C C + C) + (C H C + H C) - (C C + C) parameters, 2.1 million for C 512 and H 8, as in the
-    paper's Tables 3 and 4. The paper leaves the shape of f_h open; one hidden layer shared by
-    all heads is what the authors' released code has and what those counts need.
+    In place of the output projection it adds (C C + C) + (C H C + H C) - (C C + C) parameters, as
+    in the paper's Tables 3 and 4. The paper leaves the shape of f_h open; one hidden layer shared
+    by all heads is what the authors' released code has and what those counts need.
 
     Args:
         embed_dim: C, the size of the concatenated head outputs and of the result.
         num_heads: H, the number of votes for each capsule.
         kind: of ``ROUTINGS``.
-        capsules: N, a divisor of ``embed_dim``; None for ``embed_dim``, which worked best.
+        capsules: N, a divisor of ``embed_dim``; None for ``embed_dim``, the paper's best.
         iterations: of the routing algorithm, at least 1.
         dropout: probability of dropping a unit of the hidden layer in training.
         activation: EM routing only: False leaves the activation probability A_n out, as the
@@ -58,7 +56,7 @@ class RoutingAggregation(nn.Module):
         fused: route by :func:`fused_routing`; False for plain autograd.
 
     Raises:
-        ValueError: if a value is out of range or not among those listed.
+        ValueError: for an illegal argument.
     """
 
     def __init__(
@@ -103,7 +101,7 @@ class RoutingAggregation(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Xavier-uniform weights, those of the votes head by head, and zero biases."""
+        """Draw Xavier-uniform weights, the votes' head by head, and set the biases to zero."""
         nn.init.xavier_uniform_(self.hidden.weight)
         for head in self.votes.weight.detach().chunk(self.num_heads):
             nn.init.xavier_uniform_(head)
@@ -117,23 +115,19 @@ class RoutingAggregation(nn.Module):
         retain_dropout_modules: list[str] | None = None,
         **_,
     ) -> None:
-        """What fairseq calls before it decodes: ``--retain-dropout`` keeps the dropout on."""
+        """Take fairseq's settings for decoding: ``--retain-dropout`` keeps the dropout on."""
         named = retain_dropout_modules is None or type(self).__name__ in retain_dropout_modules
         self.apply_during_inference = retain_dropout and named
 
     def forward(self, head_outputs: Tensor) -> Tensor:
-        """Aggregates head outputs.
+        """Aggregate head outputs.
 
         Args:
-            head_outputs: (..., C), the outputs of the heads, concatenated; any floating-point
-                dtype. Every position is routed by itself, so padding needs no mask.
+            head_outputs: (..., C), concatenated; any floating-point dtype. Positions do not
+                interact, so padding needs no mask.
 
         Returns:
-            (..., C), in the dtype of the votes, that is of the linear layers' result; the
-            routing itself runs in float32 at least.
-
-        Raises:
-            ValueError: if the last dimension is not ``embed_dim``.
+            (..., C), in the dtype of the votes; the routing itself runs in float32 or float64.
         """
         if head_outputs.size(-1) != self.embed_dim:
             raise ValueError(
@@ -159,14 +153,14 @@ class RoutingAggregation(nn.Module):
             return routing(votes, **self.options)
 
     def extra_repr(self) -> str:
-        """What ``print(module)`` shows beside the submodules."""
+        """Describe the module for ``print(module)``."""
         options = ", ".join(f"{name}={value}" for name, value in self.options.items())
         return f"kind={self.kind}, heads={self.num_heads}, capsules={self.capsules}, {options}"
 
 
 @dataclass
 class RoutingOptions:
-    """What both routings take."""
+    """Options of both routings."""
 
     routing_iterations: int = option(3, "iterations of the routing algorithm", legal=COUNT)
     routing_capsules: int | None = option(
@@ -182,7 +176,7 @@ class RoutingOptions:
 
 @dataclass
 class SimpleRoutingOptions(RoutingOptions):
-    """What simple routing takes besides."""
+    """Options of simple routing."""
 
     routing_softmax_over: str = option(
         "capsules",
@@ -194,7 +188,7 @@ class SimpleRoutingOptions(RoutingOptions):
 
 @dataclass
 class EMRoutingOptions(RoutingOptions):
-    """What EM routing takes besides."""
+    """Options of EM routing."""
 
     routing_activation: bool = option(
         True,

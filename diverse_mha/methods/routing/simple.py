@@ -1,4 +1,4 @@
-"""Simple routing: capsules drawn towards the votes that agree with them."""
+"""Simple routing: capsules move towards the votes that agree with them."""
 
 import torch
 from torch import Tensor
@@ -10,13 +10,13 @@ SOFTMAX_OVER = ("capsules", "heads")
 
 
 def check_softmax_over(value: str) -> None:
-    """Refuse what is none of ``SOFTMAX_OVER``, by a ValueError."""
+    """Raise ValueError for a value that is not in ``SOFTMAX_OVER``."""
     if value not in SOFTMAX_OVER:
         raise ValueError(f"softmax_over is {value!r}; expected one of {SOFTMAX_OVER}")
 
 
 def simple_routing(votes: Tensor, iterations: int = 3, *, softmax_over: str = "capsules") -> Tensor:
-    """Routes votes to capsules by their scalar product with the capsules.
+    """Route votes to capsules by their scalar product with the capsules.
 
     Li et al. 2021, Algorithm 1, Eq. 10 and 11, per token. B = 0; then, ``iterations`` times::
 
@@ -25,7 +25,7 @@ def simple_routing(votes: Tensor, iterations: int = 3, *, softmax_over: str = "c
         Omega_n = ||x_n||^2 / (1 + ||x_n||^2) * x_n / ||x_n||
         B_hn += Omega_n . V_hn
 
-    and the result is the last Omega (the update of B after it is left out).
+    and the result is the last Omega.
 
     Args:
         votes: (K, H, N, D): K tokens, H heads, N capsules of D dimensions; any floating-point
@@ -35,12 +35,7 @@ def simple_routing(votes: Tensor, iterations: int = 3, *, softmax_over: str = "c
             paper. ``"heads"``: over the heads of a capsule, as in the authors' released code.
 
     Returns:
-        (K, N, D), the output capsules, float32 (float64 for float64 votes); each shorter
-        than 1.
-
-    Raises:
-        ValueError: if ``votes`` is not such a tensor, there is no iteration, or
-            ``softmax_over`` is unknown.
+        (K, N, D), the output capsules, float32 (float64 for float64 votes); each shorter than 1.
     """
     check_votes(votes)
     COUNT.check("iterations", iterations)
@@ -68,20 +63,13 @@ def simple_routing(votes: Tensor, iterations: int = 3, *, softmax_over: str = "c
 
 
 def squash(x: Tensor, scalar: bool) -> Tensor:
-    """Shortens vectors to a length below 1, ||x||^2 / (1 + ||x||^2).
+    """Shorten vectors (..., D) to ||x||^2 / (1 + ||x||^2), or the elements of (...) if ``scalar``.
 
     Li et al. 2021, Eq. 11; 0 with zero gradient at the zero vector.
-
-    Args:
-        x: (..., D), or (...) if ``scalar``.
-        scalar: True: every element is a vector of its own.
-
-    Returns:
-        Tensor of the shape of ``x``.
     """
     if scalar:
         return x * x.abs() / (1.0 + x.square())
     square = x.square().sum(dim=-1, keepdim=True)
-    # The square root has no gradient at 0, so it never sees a 0.
+    # The square root has no gradient at 0.
     nonzero = torch.where(square > 0, square, 1.0)
     return x * torch.where(square > 0, nonzero.sqrt() / (1.0 + nonzero), 0.0)

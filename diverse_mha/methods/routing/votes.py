@@ -1,14 +1,10 @@
-"""Argument checks that the routing algorithms share."""
+"""Argument check of the routing algorithms."""
 
 from torch import Tensor
 
 
 def check_votes(votes: Tensor) -> None:
-    """Refuses votes of the wrong shape or dtype.
-
-    Raises:
-        ValueError: if it is not (K, H, N, D) with H, N, D >= 1 and a floating-point dtype.
-    """
+    """Raise ValueError unless votes are (K, H, N, D), H, N, D >= 1, of a floating-point dtype."""
     if votes.dim() != 4 or 0 in votes.shape[1:]:
         raise ValueError(
             f"votes has shape {tuple(votes.shape)}; expected (K, H, N, D), tokens, heads, "
