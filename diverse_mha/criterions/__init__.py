@@ -23,7 +23,7 @@ __all__ = [
 
 
 def _grow() -> None:
-    """Give every criterion with terms the options of a term registered after it."""
+    """Add the options of a later term to every criterion with terms."""
     for name, cls in CRITERION_REGISTRY.items():
         if issubclass(cls, DiversityMixin):
             config = with_options(CRITERION_DATACLASS_REGISTRY[name], diversity_options())

@@ -9,17 +9,13 @@ from diverse_mha.criterions.fused_loss import fused_label_smoothed_loss
 
 
 class FusedAdaptiveLoss(AdaptiveLoss):
-    """fairseq's ``adaptive_loss``; goes after ``DiversityMixin``, with ``FusedTokenLoss`` before.
+    """fairseq's ``adaptive_loss``; the last base, after ``FusedTokenLoss`` and ``DiversityMixin``.
 
-    Where the model is asked for its output weight, projections and loss are fused.
+    If the model gives its output weight, projections and loss are fused.
     """
 
     def forward(self, model, sample, reduce=True):
-        """Compute the loss of a batch.
-
-        Returns:
-            Loss in nats, sample size, logging output; see fairseq's ``AdaptiveLoss``.
-        """
+        """Return loss in nats, sample size and logging output of a batch, as fairseq does."""
         head = model.output_weight if isinstance(model, Recorder) else None
         if head is None:
             return super().forward(model, sample, reduce)
@@ -42,15 +38,15 @@ def fused_adaptive_loss(
 
         loss = -log softmax(W f)_(c + b) - log softmax(W_b P_b f)_(y - d)
 
-    and -log softmax(W f)_y for a frequent word. As in fairseq, the word d + padding_idx of
-    a band counts for the first part only.
+    and -log softmax(W f)_y for a frequent word. As in fairseq, only the first part counts for the
+    word d + padding_idx of a band.
 
     Args:
-        softmax: gives the dropouts and the bands' P_b and W_b.
+        softmax: has the dropouts and the bands' P_b and W_b.
         head: W, (c + number of bands, C).
         features: (B, T, C).
         target: (B, T) word numbers.
-        padding_idx: targets of this number are left out.
+        padding_idx: target number that is left out.
 
     Returns:
         A scalar, in nats; differentiable once.

@@ -1,4 +1,4 @@
-"""All methods that the options switch on."""
+"""The terms that the options switch on."""
 
 from collections.abc import Collection
 from dataclasses import fields
@@ -18,8 +18,8 @@ class Measured(NamedTuple):
     """One value of a term in one batch.
 
     Attributes:
-        means: of every component that it is of the mean over its layers, not weighed; None if
-            layer drop left no layer to look at. Logged is their sum.
+        means: by component, the mean over its layers, not weighed; None if layer drop left no
+            layer. Their sum is logged.
         loss: what it adds to the mean loss.
     """
 
@@ -35,7 +35,7 @@ class DiversityTerms:
 
     @classmethod
     def from_config(cls, cfg) -> "DiversityTerms":
-        """Read the terms off the options of a criterion, a ``DiversityConfig``."""
+        """Read the terms from the options of a criterion, a ``DiversityConfig``."""
         read = [method.from_config(cfg) for method in TERMS]
         terms = [term for term in read if term is not None]
         if not any(term.weights for term in terms):
@@ -44,13 +44,13 @@ class DiversityTerms:
         return cls(terms, Schedule.from_config(cfg))
 
     def factor(self, model) -> float:
-        """Return the schedule's factor on all weights in a training step of a model."""
+        """Return the schedule's factor on all weights in a training step."""
         if not self.schedule:
             return 1.0
         return self.schedule.factor(updates_done(model, self.schedule.options))
 
     def check_heads(self, heads: dict[str, int]) -> None:
-        """Refuse components that a model does not have, and those with nothing to compare."""
+        """Refuse components that a model lacks, or whose single head has nothing to compare."""
         for term in self.terms:
             if not heads:
                 raise OptionError(f"{term.option}: the model has no layers with heads; add some")
@@ -79,10 +79,7 @@ class DiversityTerms:
         return tuple(dict.fromkeys(name for term in self.terms for name in term.wanted))
 
     def wanted_of(self, components: Collection[str]) -> dict[str, tuple[str, ...]]:
-        """Names of the head states that the terms need of each of these components, if any.
-
-        Of the others nothing is asked, for explicit weights cost more than fused attention.
-        """
+        """Return the names of needed head states by component; others are not asked for any."""
         asked = {
             component: [
                 name
@@ -108,8 +105,7 @@ class DiversityTerms:
             training: whether samples may be drawn at random.
 
         Returns:
-            Values under the names they are logged by, for example
-            ``disagreement_output``: D, at most 0, higher = more diverse.
+            Values by logged name, such as ``disagreement_output``.
         """
         return {
             name: Measured(

@@ -1,4 +1,4 @@
-"""Options of the criterions: what the loss asks of the heads."""
+"""Options of the criterions."""
 
 from dataclasses import Field, fields
 
@@ -11,12 +11,12 @@ from diverse_mha.methods.term import TERMS
 
 
 def diversity_options() -> list[Field]:
-    """Our options for every criterion: those of the terms, and of all terms together."""
+    """Return the options of every criterion: those of the terms, and of all terms together."""
     return [*TERMS.options(), *fields(Schedule), *fields(GradientShareOptions)]
 
 
 def method_options() -> tuple[str, ...]:
-    """Names of the options that make a method: with other values it is another training."""
+    """Return the names of options that make another training if they change."""
     return tuple(f.name for f in (*TERMS.options(), *fields(Schedule)))
 
 

@@ -34,7 +34,7 @@ class AdaptiveLossWithDiversity(FusedTokenLoss, DiversityMixin, FusedAdaptiveLos
 
     @classmethod
     def build_criterion(cls, cfg, task):
-        """Build the criterion from the options."""
+        """Check the options and build the criterion."""
         if cfg.ddp_backend in {"c10d", "pytorch_ddp"}:
             raise OptionError(
                 f"--ddp-backend {cfg.ddp_backend} does not go with the adaptive loss; "

@@ -1,4 +1,4 @@
-"""What every criterion of this package adds to fairseq's: terms on the heads."""
+"""Adds terms on the heads to fairseq's criterions."""
 
 import math
 from functools import partial
@@ -21,25 +21,23 @@ from diverse_mha.criterions.gradient_share import (
 )
 from diverse_mha.criterions.schedule import updates_done
 
-# Terms travel in fairseq's logging output under the first prefix, summed over workers, and under
-# the second the sample sizes of the batches that they are of. Under layer drop "/COMPONENT" is
-# added: a component without a layer in some batches has a mean over the others of its own.
+# Prefixes in fairseq's logging output of terms, summed over workers, and of their batches' sample
+# sizes. Under layer drop "/COMPONENT" is added, as each component may lack layers in some batches.
 _PREFIX, _SIZE = "term/", "term_size/"
-# A term may be far below 1; fairseq prints six significant digits of what is left.
-_DIGITS = 10
+_DIGITS = 10  # a term may be far below 1
 
 
 class Recorder:
     """Stands in for the model in a criterion's forward pass and keeps the head states.
 
-    fairseq's criterions call ``model(**sample["net_input"])`` themselves; this asks
-    for the states in that one call, so that nothing of theirs is written again.
+    fairseq's criterions call ``model(**sample["net_input"])`` themselves; this adds the request for
+    states to that call.
 
     Args:
         model: the model, or what wraps it.
         wanted: names of ``HeadStates``, by component.
-        output_weight: (V, C), given if the loss does the output projection itself: the
-            model is then asked for features.
+        output_weight: (V, C), if the loss does the output projection; the model then returns
+            features.
     """
 
     def __init__(self, model, wanted: Wanted, output_weight: Tensor | None = None):
@@ -49,7 +47,7 @@ class Recorder:
         self.head_states = {}
 
     def __call__(self, **net_input):
-        """Run the model and return what it returns."""
+        """Return what the model returns."""
         if self._wanted:
             net_input["return_head_states"] = self._wanted
         if self.output_weight is not None:
@@ -63,18 +61,15 @@ class Recorder:
 
 
 class DiversityMixin:
-    """Adds diversity terms to a fairseq criterion; goes before it among the bases.
+    """Adds diversity terms to a fairseq criterion; comes before it among the bases.
 
-    The loss becomes token loss + sample_size * sum of weight * term. fairseq divides
-    gradients by sample_size, so training minimises mean token loss + weight * term
-    whatever the batch size, unless a term's normalisation says otherwise.
-    ``reduce=False`` asks for losses per token, to which a term of the whole batch does
-    not belong: there it is logged and not added.
+    The loss becomes token loss + sample_size * sum of weight * term. fairseq divides gradients by
+    sample_size, so training minimises mean token loss + weight * term for any batch size, unless a
+    term's normalisation differs. With ``reduce=False``, terms are logged and not added.
 
-    Logged as ``loss`` is the token loss alone, so that loss and perplexity, and the
-    checkpoint chosen by them, are the same quantity with and without terms; every
-    term is logged beside it, and in training ``diversity_loss``, what the terms add
-    to the loss, in its unit (bits).
+    The logged ``loss`` is the token loss alone, so that losses with and without terms compare.
+    Every term is logged beside it and, in training, ``diversity_loss``, what the terms add (in
+    bits).
     """
 
     diversity: DiversityTerms
@@ -82,7 +77,7 @@ class DiversityMixin:
 
     @property
     def method_options(self) -> tuple[str, ...]:
-        """Options whose values a run keeps from its first start to its last; a plugin's too."""
+        """Options that a run keeps from its first start to its last; a plugin's too."""
         return method_options()
 
     @classmethod
@@ -95,7 +90,7 @@ class DiversityMixin:
         return criterion
 
     def check_model(self, model) -> None:
-        """Refuse a model that cannot give the terms what they need; called before training."""
+        """Refuse a model that cannot give the terms what they need."""
         softmax = getattr(getattr(model, "decoder", None), "adaptive_softmax", None)
         if softmax is not None and not isinstance(self, AdaptiveLoss):
             raise OptionError(
@@ -135,7 +130,7 @@ class DiversityMixin:
         output_weight = self.output_weight(model, reduce)
         if not wanted and output_weight is None:
             return super().forward(model, sample, reduce)
-        # Validation does not depend on the schedule: its values are comparable throughout.
+        # Validation does not depend on the schedule.
         factor = self.diversity.factor(model) if self.training else 1.0
         recorder = Recorder(model, wanted if factor else (), output_weight)
         loss, sample_size, logging_output = super().forward(recorder, sample, reduce)
@@ -154,14 +149,14 @@ class DiversityMixin:
                 logged["diversity_loss"] = sum(added.values(), start=zero) / math.log(2)
                 logged.update(self._gradient_shares(model, loss / sample_size, added))
             loss = loss + sample_size * sum(added.values())
-        for name, value in logged.items():  # tensors on all workers, which exchange them
+        for name, value in logged.items():
             there = value is not None
             logging_output[_PREFIX + name] = value.detach() * sample_size if there else zero
             logging_output[_SIZE + name] = sample_size if there else 0
         return loss, sample_size, logging_output
 
     def _gradient_shares(self, model, token_loss: Tensor, added: dict[str, Tensor]):
-        """Shares by the names they are logged under; none in an update that is not measured."""
+        """Return shares by logged name; none in an update that is not measured."""
         every = self.log_gradient_share
         option = f"--log-gradient-share {every}"
         if not every or updates_done(model, option) % every:
@@ -170,7 +165,7 @@ class DiversityMixin:
         return {f"gradient_share_{name}": shares[name] for name in added}
 
     def output_weight(self, model, reduce: bool) -> Tensor | None:
-        """Return the output projection's weight if the loss is to apply it, else None."""
+        """Return the output projection's weight if the loss applies it, else None."""
         return None
 
     @classmethod
@@ -192,11 +187,11 @@ class DiversityMixin:
             if size:
                 metrics.log_scalar(name, total / size, size, round=_DIGITS)
         for whole, of in parts.items():
-            metrics.log_derived(whole, partial(_sum_of_means, of), priority=10)  # that of scalars
+            metrics.log_derived(whole, partial(_sum_of_means, of), priority=10)  # as scalars
 
 
 def _sum_of_means(names: list[str], meters: MetersDict) -> float | None:
-    """Sum of means over batches; None, as fairseq has it, where one has no batch yet."""
+    """Return the sum of means over batches; None, as in fairseq, if one has no batch yet."""
     means = [meters.get_smoothed_value(name) if name in meters else None for name in names]
     return None if None in means else safe_round(sum(means), _DIGITS)
 

@@ -1,10 +1,8 @@
 """Output projection and label-smoothed cross-entropy in one, block by block.
 
-With N target positions, V words and width C the logits are an N x V matrix, by far the
-largest tensor of a small model's step: fairseq writes it, its log-softmax, the sum and
-the gradients of both, and computes all of that for padding too. Here a block of rows
-lives in one buffer that is used again and again; what is kept for the backward pass is
-the gradient of the features (N x C) and of the weight (V x C).
+The logits of N positions and V words would be the largest tensor of a small model's step. Here a
+block of rows lives in one buffer, used again and again. Kept for the backward pass are the
+gradients of the features (N x C) and of the weight (V x C).
 """
 
 import torch
@@ -13,13 +11,9 @@ from torch import Tensor
 
 from diverse_mha.common.first_order import first_order_only
 
-# Rows of a block on a CPU: enough for efficient matrix products, few enough to stay small.
-BLOCK_ROWS = 256
-# Blocks whose weight gradients are summed in half precision before float32 takes over: beyond, the
-# sum grows so large that a block's share is rounded away.
-HALF_BLOCKS = 8
-# Numbers in a block elsewhere, where few large operations are better than many small ones.
-BLOCK_SIZE = 2**26
+BLOCK_ROWS = 256  # of a block on a CPU
+HALF_BLOCKS = 8  # summed in half precision; more would round a block's share away
+BLOCK_SIZE = 2**26  # numbers in a block elsewhere
 
 
 def fused_label_smoothed_loss(
@@ -31,24 +25,20 @@ def fused_label_smoothed_loss(
 
         loss = (1 - epsilon - e) * (-log p_y) + e * sum_v (-log p_v)
 
-    which is ``label_smoothed_nll_loss`` of fairseq to rounding. Its gradient is
-    p - (1 - epsilon - e) onehot(y) - e, so one exponential serves both directions. In half
-    precision each block's matrix products are rounded before any loss scaling, unlike fairseq's;
-    on a CPU the sums over 8 blocks are rounded too, all others are kept in float32.
-
-    On a CPU padding costs nothing. Elsewhere the host would have to wait for the number of real
-    positions: padding is computed along, and counts for nothing.
+    which is fairseq's ``label_smoothed_nll_loss`` to rounding. Its gradient is
+    p - (1 - epsilon - e) onehot(y) - e. In half precision each block's matrix products are rounded
+    before any loss scaling, unlike fairseq's; on a CPU the sums over 8 blocks are rounded too.
 
     Args:
-        features: (..., C), what the output projection is applied to.
+        features: (..., C), input of the output projection.
         weight: (V, C), of the output projection, which has no bias.
         target: (...) word numbers.
         epsilon: label smoothing, in [0, 1).
-        padding_idx: targets of this number are left out.
+        padding_idx: target number that is left out.
 
     Returns:
-        Two scalars, in nats: the loss, and the negative log-likelihood, which carries
-        no gradient. In float32 at least; differentiable once.
+        Two scalars, in nats: the loss, and the negative log-likelihood, which carries no gradient.
+        In float32 or float64; differentiable once.
     """
     words = target.reshape(-1)
     rows = features.reshape(len(words), features.size(-1))  # C may be 0: no -1
@@ -57,20 +47,20 @@ def fused_label_smoothed_loss(
         real = real.nonzero()[:, 0]  # (N,)
         rows, words, real = rows.index_select(0, real), words.index_select(0, real), None
     else:
-        # Rows of zeros: nothing of padding reaches the weight's gradient, or its own.
+        # Zeros, so that padding reaches no gradient.
         rows = rows.masked_fill(~real[:, None], 0.0)
-    # Inside a Function's forward pass gradients are always off: ask here.
+    # Inside a Function's forward pass gradients are always off.
     needs_grad = torch.is_grad_enabled() and (rows.requires_grad or weight.requires_grad)
     return _FusedLoss.apply(rows, weight, words, real, epsilon, needs_grad)
 
 
 def _host_may_wait(device: torch.device) -> bool:
-    """Whether results that decide sizes and branches are at hand, as on a CPU."""
+    """Say whether results may decide sizes and branches without a wait, as on a CPU."""
     return device.type == "cpu"
 
 
 def _moved(part: Tensor, total: Tensor | None) -> Tensor:
-    """Add a sum in half precision to one in float32, and begin it again."""
+    """Add a sum in half precision to one in float32, and clear it."""
     total = part.float() if total is None else total.add_(part)
     part.zero_()
     return total
@@ -87,13 +77,13 @@ class _FusedLoss(torch.autograd.Function):
         dtype = torch.promote_types(rows.dtype, torch.float32)
         count = len(rows)
         if real is None and rows.dtype != dtype:
-            # oneDNN would compile the products of the last block anew for every batch.
+            # oneDNN would compile the last block's products for every batch.
             spare = -count % BLOCK_ROWS
             rows, words = F.pad(rows, (0, 0, 0, spare)), F.pad(words, (0, spare))
         weight_sum = weight.sum(dim=0, dtype=dtype)  # (C,)
         nll = rows.new_zeros((), dtype=dtype)
         smooth = rows.new_zeros((), dtype=dtype)
-        # On a CPU summing every block in float32 would take half precision half as long again.
+        # On a CPU float32 sums would be slower.
         sums = rows.dtype if real is None else dtype
         in_place = dtype == rows.dtype or real is None
         grad_rows = torch.empty_like(rows, dtype=sums) if needs_grad else None
@@ -101,7 +91,7 @@ class _FusedLoss(torch.autograd.Function):
         total_weight = None  # in float32, where grad_weight is in half precision
         step = BLOCK_ROWS if real is None else max(BLOCK_SIZE // size, 1)
         buffer = rows.new_empty(min(step, len(rows)), size)
-        # Made once, as the buffer: new memory of this size costs more than what is done in it.
+        # Made once, as new memory of this size is slow.
         converted = in_place and dtype != rows.dtype
         exact = torch.empty_like(buffer, dtype=dtype) if converted else buffer
         for number, start in enumerate(range(0, len(rows), step)):
@@ -126,12 +116,12 @@ class _FusedLoss(torch.autograd.Function):
             nll += (log_total - of_y)[kept].sum()
             smooth += size * log_total[kept].sum() - (f.to(dtype) @ weight_sum).sum()
             if needs_grad:
-                # What follows is linear in p: the right word's share is taken off it here.
+                # The rest is linear in p, so the right word's share is subtracted here.
                 grad = grad_rows[start : start + step]
                 if in_place:
-                    # p stays unnormalised: the sum divides the small factors instead.
+                    # p stays unnormalised; the small factors are divided instead.
                     p.scatter_add_(1, y, -right * total)
-                    if f.dtype == torch.float16:  # in which a sum over many words has no place
+                    if f.dtype == torch.float16:  # sums over many words overflow
                         p.div_(total)
                         total.fill_(1.0)
                     share = (1.0 / total).to(f.dtype)
@@ -158,7 +148,7 @@ class _FusedLoss(torch.autograd.Function):
     @first_order_only
     def backward(ctx, grad: Tensor, _):
         grads = ctx.saved_tensors
-        # 1 but for loss scaling, which only a CPU can tell at once.
+        # 1 without loss scaling, which only a CPU can check without a wait.
         if not _host_may_wait(grad.device) or grad.item() != 1.0:
             grads = [g.to(grad.dtype) * grad for g in grads]
         return *(g.to(ctx.dtype) for g in grads), None, None, None, None

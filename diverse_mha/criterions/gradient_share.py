@@ -1,4 +1,4 @@
-"""Which share of a batch's gradient each part of the loss has."""
+"""The share of each part of the loss in a batch's gradient."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from diverse_mha.common.options import ANY_COUNT, option
 
 @dataclass
 class GradientShareOptions:
-    """How often to measure."""
+    """How often shares are measured."""
 
     log_gradient_share: int = option(
         0,
@@ -24,18 +24,17 @@ class GradientShareOptions:
 def gradient_shares(losses: dict[str, Tensor], model: nn.Module) -> dict[str, Tensor]:
     """Divide the norm of each loss's gradient by the sum of these norms.
 
-    The gradients are those with respect to all trained parameters of the model, of one batch of
-    the process, before anything is clipped, scaled or averaged. The norm of a sum is at most the
-    sum of the norms: shares say how hard each part pulls, not how far they agree. Each loss costs
-    a backward pass; nothing is added to ``.grad``, and the graph stays.
+    Gradients are those of all trained parameters in one batch of the process, before clipping,
+    scaling or averaging. Each loss costs a backward pass; ``.grad`` does not change, and the graph
+    stays.
 
     Args:
         losses: scalars under any names; numbers that depend on no parameter have no share.
-        model: whose parameters count.
+        model: the model whose parameters count.
 
     Returns:
-        Under each name a scalar in [0, 1], float32, without gradient; they add up to 1, or are
-        all 0 if no loss has a gradient.
+        By name a scalar in [0, 1], float32, without gradient; they add up to 1, or are all 0 if no
+        loss has a gradient.
     """
     parameters = [p for p in model.parameters() if p.requires_grad]
     norms = {name: gradient_norm(loss, parameters) for name, loss in losses.items()}
@@ -46,7 +45,7 @@ def gradient_shares(losses: dict[str, Tensor], model: nn.Module) -> dict[str, Te
 
 
 def gradient_norm(loss: Tensor | float, parameters: list[Tensor]) -> Tensor:
-    """Norm of a loss's gradient with respect to parameters, in float32; the graph stays."""
+    """Return the norm of a loss's gradient, in float32; the graph stays."""
     zero = parameters[0].new_zeros((), dtype=torch.float32)
     if not (isinstance(loss, Tensor) and loss.requires_grad):
         return zero
@@ -56,17 +55,17 @@ def gradient_norm(loss: Tensor | float, parameters: list[Tensor]) -> Tensor:
 
 
 def check_measurable(option: str, model: nn.Module) -> None:
-    """Refuse models whose gradients cannot be taken apart, and several processes."""
+    """Refuse models whose gradients cannot be separated, and several processes."""
     device = next(model.parameters()).device.type
     obstacles = {
         "--checkpoint-activations": any(
             hasattr(module, "precheckpoint_forward") for module in model.modules()
         ),
         "--fp16": any(p.dtype == torch.float16 for p in model.parameters()),
-        # Gradients that no scale protects come out as 0 there.
+        # Gradients without a scale would be 0.
         "--amp in float16": torch.is_autocast_enabled(device)
         and torch.get_autocast_dtype(device) == torch.float16,
-        # Hooks that exchange gradients would take these for the gradients of the step.
+        # Hooks would exchange these gradients.
         "several processes": torch.distributed.is_initialized()
         and torch.distributed.get_world_size() > 1,
     }

@@ -30,14 +30,14 @@ class LabelSmoothedCrossEntropyWithDiversity(
 ):
     """fairseq's ``label_smoothed_cross_entropy`` plus the terms that are switched on.
 
-    With no term on, ``--token-loss stock`` is fairseq's own computation, bit for bit. With
-    ``--ignore-prefix-size`` the loss is a mean over the tokens that count: fairseq-fixed 0.12.3.1
-    divides by all of them, which lowers the loss and its gradient.
+    Without a term, ``--token-loss stock`` is fairseq's own computation, bit for bit. With
+    ``--ignore-prefix-size`` the loss is a mean over the tokens that count; fairseq-fixed 0.12.3.1
+    divides by all tokens.
     """
 
     @classmethod
     def build_criterion(cls, cfg, task):
-        """Build the criterion from the options."""
+        """Check the options and build the criterion."""
         if str(cfg.token_loss) == "fused" and cfg.report_accuracy:
             raise OptionError(
                 "--token-loss fused keeps no scores to report the accuracy of; "
@@ -48,11 +48,7 @@ class LabelSmoothedCrossEntropyWithDiversity(
         return super().build_criterion(cfg, task)
 
     def forward(self, model, sample, reduce=True):
-        """Compute the loss of a batch.
-
-        Returns:
-            Loss, sample size, logging output; see ``DiversityMixin``.
-        """
+        """Return loss, sample size and logging output of a batch; see ``DiversityMixin``."""
         if self.ignore_prefix_size:
             counted = sample["target"][:, self.ignore_prefix_size :].ne(self.padding_idx)
             sample = {**sample, "ntokens": max(int(counted.sum()), 1)}

@@ -1,4 +1,4 @@
-"""When the terms count: from which update, how fast, and until when."""
+"""The updates in which the terms count."""
 
 from dataclasses import astuple, dataclass
 
@@ -8,7 +8,7 @@ from diverse_mha.common.options import ANY_COUNT, flag, option, read_options
 
 @dataclass
 class Schedule:
-    """The options, and the factor they make on the weights of all terms.
+    """Options of the schedule, and its factor on the weights of all terms.
 
     By the number of updates done, n; with s = start, w = warm-up and e = end::
 
@@ -37,7 +37,7 @@ class Schedule:
 
     @classmethod
     def from_config(cls, cfg) -> "Schedule":
-        """Read the schedule off the options of ``DiversityConfig``."""
+        """Read the schedule from the options of ``DiversityConfig``."""
         schedule = read_options(cls, cfg)
         start, warmup, end = astuple(schedule)
         if end and end <= start + warmup:
@@ -49,7 +49,7 @@ class Schedule:
 
     @property
     def options(self) -> str:
-        """The options given, for messages."""
+        """The options that differ from 0, for messages."""
         return " ".join(f"{flag(name)} {value}" for name, value in vars(self).items() if value)
 
     def __bool__(self) -> bool:

@@ -11,7 +11,7 @@ from diverse_mha.common.errors import OptionError
 from diverse_mha.criterions.config import DiversityConfig
 from diverse_mha.criterions.diversity import DiversityMixin
 
-# Counts of a group travel in fairseq's logging output under these, summed over workers.
+# Prefixes of a group's counts in fairseq's logging output, summed over workers.
 _CORRECT, _TOTAL = "correct/", "total/"
 
 
@@ -31,7 +31,7 @@ class SentenceClassificationCriterion(FairseqCriterion):
         """Compute the loss of a batch of B examples.
 
         Returns:
-            Loss in nats, summed over the examples, or with ``reduce=False`` one for each (B,);
+            Loss in nats, summed over the examples or, with ``reduce=False``, one for each (B,);
             sample size B; logging output.
         """
         scores = model(**sample["net_input"])[0]  # (B, classes)
@@ -49,7 +49,7 @@ class SentenceClassificationCriterion(FairseqCriterion):
             count = len(self.groups)
             totals = torch.bincount(sample["group"], minlength=count)
             rights = torch.bincount(sample["group"][correct], minlength=count)
-            # Every group, whether the batch has it or not: workers must agree on the names.
+            # Also groups that the batch lacks, as workers must agree on the names.
             for number, name in enumerate(self.groups):
                 logging_output[_CORRECT + name] = rights[number]
                 logging_output[_TOTAL + name] = totals[number]
@@ -84,6 +84,6 @@ class SentenceClassificationCriterion(FairseqCriterion):
 class SentenceClassificationWithDiversity(DiversityMixin, SentenceClassificationCriterion):
     """Cross-entropy of the classes plus the terms that are switched on.
 
-    The loss minimised is mean cross-entropy (nats an example) + sum of weight * term, the
-    terms over the positions of all sentences of the batch.
+    The minimised loss is mean cross-entropy (nats an example) + sum of weight * term, with terms
+    over the positions of all sentences of the batch.
     """

@@ -1,4 +1,4 @@
-"""Who computes the token loss: fairseq's code, or output projection and loss in one."""
+"""Chooses who computes the token loss: fairseq's code, or output projection and loss in one."""
 
 from dataclasses import dataclass, field
 
@@ -32,8 +32,8 @@ class TokenLossConfig:
 class FusedTokenLoss:
     """Lets a criterion over words apply the output projection itself.
 
-    Goes before ``DiversityMixin`` among the bases; it takes the criterion's ``eps`` (label
-    smoothing), ``ignore_prefix_size`` and ``report_accuracy`` where there are such.
+    Comes before ``DiversityMixin`` among the bases. It uses the criterion's ``eps`` (label
+    smoothing), ``ignore_prefix_size`` and ``report_accuracy``.
     """
 
     eps = 0.0
@@ -49,7 +49,7 @@ class FusedTokenLoss:
         return criterion
 
     def output_weight(self, model, reduce: bool) -> Tensor | None:
-        """Return the output projection's weight if the loss is to be fused with it."""
+        """Return the output projection's weight if the loss is fused with it, else None."""
         if self.token_loss == "stock" or not reduce or self.report_accuracy:
             return None
         # What wraps a model for several processes must see its parameters used inside.
@@ -64,11 +64,11 @@ class FusedTokenLoss:
                     "package with a plain output projection; give --token-loss auto"
                 )
             return weight
-        # With and without a term alike, so that a method and its baseline round alike.
+        # With and without a term, so that a method and its baseline round in the same way.
         return weight if weight is not None and weight.device.type in ("cpu", "cuda") else None
 
     def compute_loss(self, model, net_output, sample, reduce=True):
-        """Compute the summed loss and negative log-likelihood of a batch."""
+        """Return the summed loss and negative log-likelihood of a batch."""
         weight = model.output_weight if isinstance(model, Recorder) else None
         if weight is None:
             return super().compute_loss(model, net_output, sample, reduce)
