@@ -11,10 +11,7 @@ from diverse_mha.models.cached_keys import CachedKeys
 
 
 class DiverseAttention(OpenHeads, CachedKeys, MultiheadAttention):
-    """Attention whose heads can be looked at, with stock parameter names.
-
-    It is called batch first, unlike ``fairseq.modules.MultiheadAttention``: that is the layout in
-    which ``scaled_dot_product_attention`` reads and writes without copies.
+    """Attention that shows its heads, with stock parameter names; called batch first.
 
     Args:
         embed_dim: model width C.
@@ -23,9 +20,9 @@ class DiverseAttention(OpenHeads, CachedKeys, MultiheadAttention):
         dropout: dropout probability on the attention weights.
         self_attention: queries, keys and values come from one tensor.
         encoder_decoder_attention: keys come from the encoder and may be cached.
-        aggregation: see ``OpenHeads.open_heads``, as for the other three.
+        aggregation: see ``OpenHeads.open_heads``, like the next three.
         cascade: None for none.
-        carry_logits: False for an attention without a successor.
+        carry_logits: return the logits for the next layer.
         drophead: module that drops heads in training.
 
     Raises:
@@ -75,21 +72,21 @@ class DiverseAttention(OpenHeads, CachedKeys, MultiheadAttention):
 
         Args:
             query: (B, T, C).
-            key: (B, S, Ck), keys and values; ignored by self-attention, None
-                with cached static keys.
-            bias: additive mask that broadcasts to (B, H, T, S) and already holds
-                ``key_padding_mask``; see ``diverse_mha.attention.masks``.
-            causal: query t sees keys up to t, which hides padding on the right by itself; excludes
-                ``bias``, and ``key_padding_mask`` is not looked at.
+            key: (B, S, Ck), keys and values; ignored by self-attention, None with cached static
+                keys.
+            bias: additive mask that broadcasts to (B, H, T, S) and includes ``key_padding_mask``;
+                see ``diverse_mha.attention.masks``.
+            causal: query t sees keys up to t, which also hides padding on the right; excludes
+                ``bias``, and ``key_padding_mask`` is ignored.
             key_padding_mask: (B, S), non-zero = padding; becomes the bias if none is given.
-            incremental_state: fairseq's decoding state, or None. It keeps keys and their padding,
-                of which the bias is made; excludes ``bias`` and ``causal``.
+            incremental_state: fairseq's decoding state, or None. It keeps keys and their padding;
+                excludes ``bias`` and ``causal``.
             static_kv: keys do not change over decoding steps.
-            previous_logits: (B, H, T, S), what the layer before handed on.
-            wanted: names of ``HeadStates`` to fill in.
+            previous_logits: (B, H, T, S) from the layer before.
+            wanted: names of ``HeadStates`` to return.
 
         Returns:
-            Output (B, T, C), the states asked for, and with ``carry_logits`` the logits.
+            Output (B, T, C), the wanted states, and with ``carry_logits`` the logits.
 
         Raises:
             ValueError: if ``key`` has another batch size, with neither ``incremental_state`` nor
@@ -98,7 +95,7 @@ class DiverseAttention(OpenHeads, CachedKeys, MultiheadAttention):
         q = self.split_heads(self.q_proj(query))  # (B, H, T, D)
         if incremental_state is None:
             k, v = self.project_keys(query if self.self_attention else key)
-            if not static_kv and k.size(0) != q.size(0):  # else rows of queries may share keys
+            if not static_kv and k.size(0) != q.size(0):  # otherwise queries may share keys
                 raise ValueError(
                     f"key has batch size {k.size(0)}; expected that of query, {q.size(0)}"
                 )
@@ -123,5 +120,5 @@ class DiverseAttention(OpenHeads, CachedKeys, MultiheadAttention):
         )
 
     def project_keys(self, key: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys and values (B, H, S, D) of a tensor (B, S, Ck)."""
+        """Return keys and values (B, H, S, D) of a tensor (B, S, Ck)."""
         return self.split_heads(self.k_proj(key)), self.split_heads(self.v_proj(key))

@@ -1,14 +1,13 @@
-"""A batch in two groups by length, so that short sentences are not padded to the longest."""
+"""Splits a batch by length, so that short sentences are not padded to the longest."""
 
 import torch
 from torch import Tensor
 
-#: Of the positions, what a second pass must save to be worth its calls.
-_WORTH = 0.1
+_WORTH = 0.1  # share of the positions that a second pass must save
 
 
 def split_by_length(lengths: Tensor) -> tuple[Tensor, Tensor] | None:
-    """Cut the rows of a batch, ordered by length, where the two groups have fewest positions.
+    """Split the rows of a batch, ordered by length, where the two groups have fewest positions.
 
     With lengths l_1 >= ... >= l_n the first s rows take s l_1 positions, padding counted, and the
     others (n - s) l_{s+1}.
@@ -17,8 +16,7 @@ def split_by_length(lengths: Tensor) -> tuple[Tensor, Tensor] | None:
         lengths: (n,) whole numbers, at least 1.
 
     Returns:
-        Row numbers of the long and of the short group, or None where that would save a tenth of
-        the positions or less.
+        Row numbers of the long and the short group; None if that saves a tenth or less.
     """
     ordered, rows = lengths.sort(descending=True, stable=True)
     longer = torch.arange(1, len(rows), device=lengths.device)

@@ -7,13 +7,11 @@ from diverse_mha.attention.core import rows_per_key
 
 
 class CachedKeys:
-    """The decoding state of an attention module; goes before fairseq's among the bases.
+    """The decoding state of an attention module; comes before fairseq's among the bases.
 
-    The beams of a sentence attend to the same source. Once ``set_beam_size`` has been
-    called, which fairseq's generator does, such copies are stored once: with a beam of 5 a
-    fifth of the projections and of the memory.
-    Whether they are copies, and stay together, is looked at, not believed, so a beam size left
-    over from an earlier search does no harm.
+    The beams of a sentence attend to the same source. After ``set_beam_size``, which fairseq's
+    generator calls, equal keys of beams are stored once. Equality is checked, so a beam size of an
+    earlier search does no harm.
     """
 
     def cached_keys(
@@ -24,13 +22,13 @@ class CachedKeys:
         incremental_state: dict,
         static_kv: bool,
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Take keys from the decoding state, add this step's, and store them back.
+        """Take keys from the decoding state, add this step's, and store them.
 
         The arguments are those of ``DiverseAttention``.
 
         Returns:
-            Keys and values (B / fold, H, S, D), with fold the number of queries that share
-            them, and their padding mask (B / fold, S) or None.
+            Keys and values (B / fold, H, S, D), with fold the number of queries that share them,
+            and their padding mask (B / fold, S) or None.
         """
         cache = self._get_input_buffer(incremental_state)
         k, v = cache.get("prev_key"), cache.get("prev_value")
@@ -51,7 +49,7 @@ class CachedKeys:
     def _one_per_sentence(
         self, query: Tensor, key: Tensor, key_padding_mask: Tensor | None
     ) -> tuple[Tensor, Tensor | None]:
-        """Drop the copies that beam search made of each sentence's keys, if it made any."""
+        """Drop the copies that beam search made of each sentence's keys."""
         if key.size(0) != query.size(0) or key.size(0) % self.beam_size:
             return key, key_padding_mask
         for x in (key, key_padding_mask):
@@ -66,16 +64,15 @@ class CachedKeys:
     def reorder_incremental_state(
         self, incremental_state: dict, new_order: Tensor, plans: dict | None = None
     ) -> dict:
-        """Let row i of the decoding state be what row ``new_order[i]`` was; (B',) row numbers.
+        """Set row i of the decoding state to row ``new_order[i]``; (B',) row numbers.
 
-        Keys that several rows share stay shared while these rows stay together, as beams of a
-        sentence do in fairseq's search; otherwise every row gets its own. ``plans`` keeps what
-        was seen in this order, for modules that are given the same one.
+        Keys stay shared while their rows stay together, as in fairseq's search. ``plans`` caches
+        what was found out about this order, for further modules.
         """
         cache = self._get_input_buffer(incremental_state)
         if cache.get("prev_key") is None:
             return incremental_state
-        # A state that was set through fairseq's _set_input_buffer has a key for every row.
+        # Without "fold" if set through fairseq's _set_input_buffer.
         shape = cache.get("fold", 1), cache["prev_key"].size(0)
         plans = {} if plans is None else plans
         if shape not in plans:
@@ -91,7 +88,7 @@ class CachedKeys:
 
 
 def _plan(new_order: Tensor, fold: int, rows: int) -> tuple[Tensor | None, int]:
-    """Which stored rows to keep, None for all as they are, and how many queries then share one."""
+    """Return which stored rows to keep, None for all, and how many queries then share one."""
     source = new_order // fold  # which of the stored keys each row needs, (B',)
     if fold > 1:
         together = len(source) % fold == 0 and torch.equal(

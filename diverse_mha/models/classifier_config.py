@@ -10,20 +10,12 @@ from diverse_mha.models.config import FlatTransformerConfig, SeamConfig
 from diverse_mha.models.pooling import POOLINGS
 from diverse_mha.models.presets import one_side
 
-# fairseq's options that mean something for an encoder alone.
+# fairseq's options that apply to an encoder, beside ``encoder_...``.
 _GENERAL = (
-    "activation_fn",
-    "dropout",
-    "attention_dropout",
-    "activation_dropout",
-    "max_source_positions",
-    "no_token_positional_embeddings",
-    "no_scale_embedding",
-    "layernorm_embedding",
-    "checkpoint_activations",
-    "offload_activations",
-    "min_params_to_wrap",
-)
+    "activation_fn dropout attention_dropout activation_dropout max_source_positions "
+    "no_token_positional_embeddings no_scale_embedding layernorm_embedding "
+    "checkpoint_activations offload_activations min_params_to_wrap"
+).split()
 
 
 FlatEncoderConfig = make_dataclass(
@@ -40,7 +32,7 @@ FlatEncoderConfig = make_dataclass(
 
 @dataclass
 class ClassifierOptions:
-    """What comes after the encoder."""
+    """Options of pooling and classifier."""
 
     pooling: str = option(
         "mean",
@@ -76,8 +68,7 @@ CLASSIFIER_SHAPES = {
     "": {},
     "_tiny": one_side("encoder", embed_dim=128, ffn_embed_dim=256, layers=2, attention_heads=4),
     # Li et al. 2021, section 4.3: 2 layers, width 256, dropout 0.2, two queries, a classifier
-    # of three layers. Heads and feed-forward width are not given: as many heads, and as
-    # many times the width, as in Base.
+    # of three layers. Heads and the ratio of feed-forward width are those of Base.
     "_logic": {
         **one_side("encoder", embed_dim=256, ffn_embed_dim=1024, layers=2, attention_heads=8),
         "dropout": 0.2,
@@ -85,7 +76,7 @@ CLASSIFIER_SHAPES = {
         "pooling_queries": 2,
         "classifier_layers": 3,
     },
-    # Section 4.2: six layers as in Base, the mean of the top one, an MLP.
+    # Section 4.2: six layers as in Base, their mean, an MLP.
     "_probing": {
         **one_side("encoder", embed_dim=512, ffn_embed_dim=2048, layers=6, attention_heads=8),
         "pooling": "mean",

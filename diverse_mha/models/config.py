@@ -1,9 +1,7 @@
 """Options of the models: fairseq's, flat and typed, and our own.
 
-fairseq's ``TransformerConfig`` is nested: Hydra reads it, but the command line
-either crashes on it or ignores part of it. Flattening it here, by walking its
-fields, gives one dataclass that both understand, without writing a default or a
-help text twice.
+The command line does not read fairseq's nested ``TransformerConfig``. Its fields are flattened
+here into one dataclass that Hydra and the command line understand.
 """
 
 from argparse import Namespace
@@ -57,12 +55,12 @@ FlatTransformerConfig = make_dataclass(
 
 
 def seam_options() -> list[Field]:
-    """Our options for every model: what sits on the seams of the attention modules."""
+    """Return our options of every model, those of the seams."""
     return [f for seam in SEAMS for f in seam.options()]
 
 
 def method_options() -> tuple[str, ...]:
-    """Names of the options that make a method: with other values it is another model."""
+    """Return the names of options that make another model if they change."""
     return tuple(f.name for f in seam_options())
 
 
@@ -78,8 +76,8 @@ class DiverseConfig(SeamConfig, FlatTransformerConfig):
 class LanguageModelConfig(SeamConfig, TransformerLanguageModelConfig):
     """Options of language models: fairseq's and ours.
 
-    Beside fairseq's numbers the widths may be None, for the model's: fairseq's own default is
-    512 whatever ``decoder_embed_dim`` is, with a projection between.
+    Input and output width may be None, for the model's width. fairseq's default is 512 for every
+    model, with a projection between.
     """
 
     decoder_input_dim: Optional[int] = field(
@@ -91,18 +89,17 @@ class LanguageModelConfig(SeamConfig, TransformerLanguageModelConfig):
 
 
 def to_namespace(cfg) -> Namespace:
-    """Turn what fairseq hands to ``build_model`` into the flat namespace it builds from.
+    """Turn the argument of ``build_model`` into the flat namespace from which fairseq builds.
 
-    Options without a value are left out, so that fairseq's own fallbacks (for
-    example decoder input width = decoder width) apply.
+    Options without a value are left out, so that fairseq's own fallbacks apply.
     """
     if isinstance(cfg, Namespace):
-        return Namespace(**vars(cfg))  # what is added to it must not reach the checkpoint
+        return Namespace(**vars(cfg))  # a copy, as the original goes into the checkpoint
     if OmegaConf.is_config(cfg):
         options = OmegaConf.to_container(cfg, resolve=True, enum_to_str=True)
     elif is_dataclass(cfg):
         options = {f.name: getattr(cfg, f.name) for f in fields(cfg)}
-        # References to other parts of the configuration, which is not there.
+        # References to a configuration that does not exist here.
         options = {k: v for k, v in options.items() if not str(v).startswith("${")}
     else:
         options = dict(cfg)

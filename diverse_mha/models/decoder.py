@@ -14,7 +14,7 @@ from diverse_mha.models.seams import Seams
 
 
 class _Masks(NamedTuple):
-    """What the layers need to know of padding and order, made once per batch."""
+    """Masks of padding and order, made once per batch."""
 
     own_padding: Tensor | None  # (B, T) bool, True = padding
     self_bias: Tensor | None
@@ -30,7 +30,7 @@ class DiverseDecoder(TransformerDecoderBase):
     encoder (language models).
     """
 
-    aligns_in_training = False  # start_of_training.py sets it where fairseq's criterion asks for it
+    aligns_in_training = False  # start_of_training.py sets it for fairseq's criterion
 
     def __init__(self, cfg, dictionary, embed_tokens, seams: Seams, no_encoder_attn: bool = False):
         self._seams, self._built = seams, 0  # fairseq's constructor builds the layers
@@ -44,10 +44,10 @@ class DiverseDecoder(TransformerDecoderBase):
         return wrap_layer(layer, cfg)
 
     def upgrade_state_dict_named(self, state_dict: dict, name: str) -> dict:
-        """Complete an old checkpoint's parameters, changed in place, as fairseq does.
+        """Complete an old checkpoint's parameters in place, as fairseq does.
 
-        Where a table of words is shared it adds an output projection, which a model with an
-        adaptive softmax has not: none of its own checkpoints would fit it.
+        With a shared table fairseq adds an output projection, which an adaptive softmax does not
+        have.
         """
         projection = f"{name}.output_projection.weight"
         its_own = projection in state_dict
@@ -75,19 +75,18 @@ class DiverseDecoder(TransformerDecoderBase):
             encoder_out: what the encoder returned, or None in a language model.
             incremental_state: fairseq's decoding state, or None.
             features_only: leave out the projection to the vocabulary.
-            alignment_layer: layer, from 0, whose attention to the source is
-                returned (default: the last).
+            alignment_layer: layer, from 0, whose attention to the source is returned (default: the
+                last).
             alignment_heads: average only this many heads (default: all).
-            src_lengths: not used.
-            return_all_hiddens: not used; the hidden states are always returned.
-            return_head_states: names of ``HeadStates`` to return for every layer of
-                ``decoder`` and ``cross``, or by component.
+            src_lengths: ignored.
+            return_all_hiddens: ignored; the hidden states are always returned.
+            return_head_states: names of ``HeadStates`` to return for every layer of ``decoder`` and
+                ``cross``, or by component.
 
         Returns:
-            Logits (B, T, V), or features (B, T, C); and a dict with ``attn``
-            (the alignment (B, T, S), None in training unless asked for by
-            ``alignment_layer``), ``inner_states``, and ``head_states`` if any
-            were asked for: lists of ``HeadStates`` under ``decoder`` and ``cross``.
+            Logits (B, T, V), or features (B, T, C); and a dict with ``attn`` (the alignment (B, T,
+            S), None in training unless ``alignment_layer`` is given), ``inner_states``, and
+            ``head_states`` if wanted: lists of ``HeadStates`` under ``decoder`` and ``cross``.
         """
         x, extra = self.extract_features(
             prev_output_tokens,
@@ -102,10 +101,7 @@ class DiverseDecoder(TransformerDecoderBase):
     def reorder_incremental_state_scripting(
         self, incremental_state: dict, new_order: Tensor
     ) -> None:
-        """Reorder the decoding state, as fairseq's search asks; all layers look at the order once.
-
-        A GPU makes the program wait at every look.
-        """
+        """Reorder the decoding state; all layers share what was found out about the order."""
         plans = {}
         for module in self.modules():
             if isinstance(module, CachedKeys):
@@ -126,7 +122,7 @@ class DiverseDecoder(TransformerDecoderBase):
         source = None
         if encoder_out is not None and encoder_out["encoder_out"]:
             source = encoder_out["encoder_out"][0].transpose(0, 1)  # (B, S, C)
-        # Alignments cost a pass over explicit weights: not in training unasked.
+        # Alignments need explicit weights, so in training they are made on request only.
         asked = alignment_layer is not None or self.aligns_in_training or not self.training
         aligned = None
         if source is not None and asked:
@@ -178,7 +174,7 @@ class DiverseDecoder(TransformerDecoderBase):
         return x, extra
 
     def _embed(self, tokens: Tensor, incremental_state: dict | None) -> tuple[Tensor, Tensor]:
-        """Embed tokens (B, T): (B, T, C), and the tokens of this step."""
+        """Return the embedded tokens (B, T, C), and the tokens of this step."""
         positions = None
         if self.embed_positions is not None:
             positions = self.embed_positions(tokens, incremental_state=incremental_state)
@@ -206,7 +202,7 @@ class DiverseDecoder(TransformerDecoderBase):
         if encoder_out is not None and encoder_out["encoder_padding_mask"]:
             cross_padding = encoder_out["encoder_padding_mask"][0]
         masks = (padding, padding[:, 0], padding if cross_padding is None else cross_padding)
-        # Asked together: a GPU makes the program wait at every question.
+        # Together, as a GPU makes the program wait for each.
         padded, padded_left, padded_across = torch.stack([mask.any() for mask in masks]).tolist()
         own_padding = padding if padded else None
         if not padded_across:
@@ -215,7 +211,7 @@ class DiverseDecoder(TransformerDecoderBase):
             return _Masks(own_padding, None, False, cross_padding, None)
         self_bias = None
         if padded_left:
-            # Padding on the left is not hidden by causality, unlike that on the right.
+            # Causality hides padding on the right only.
             order = causal_bias(tokens.size(1), dtype, tokens.device)
             self_bias = torch.minimum(order, padding_bias(padding, dtype))
         if cross_padding is not None:

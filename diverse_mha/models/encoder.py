@@ -36,15 +36,14 @@ class DiverseEncoder(TransformerEncoderBase):
 
         Args:
             src_tokens: (B, S) token numbers.
-            src_lengths: (B,), not used: padding is read off the tokens.
+            src_lengths: ignored; tokens show the padding.
             return_all_hiddens: also return every layer's output.
-            token_embeddings: (B, S, C) to use instead of the embedding table.
+            token_embeddings: (B, S, C) in place of the embedding table.
             return_head_states: names of ``HeadStates`` to return for every layer.
 
         Returns:
-            fairseq's encoder output (time-first tensors in lists), and under
-            ``head_states`` a list of ``HeadStates``, one a layer that ran, if
-            any were asked for.
+            fairseq's encoder output (time-first tensors in lists), and if wanted under
+            ``head_states`` a list of ``HeadStates``, one for every layer that ran.
         """
         padding_mask = src_tokens.eq(self.padding_idx)  # (B, S)
         x, embedding = self.forward_embedding(src_tokens, token_embeddings)

@@ -70,21 +70,18 @@ class DiverseLanguageModel(DiverseModel, OutputWeight, TransformerLanguageModel)
 
         Args:
             src_tokens: (B, T), the text shifted right.
-            **kwargs: as for ``DiverseDecoder.forward``; ``return_head_states`` names
-                the ``HeadStates`` to return, under ``head_states["decoder"]``.
+            **kwargs: as for ``DiverseDecoder.forward``; ``return_head_states`` names the
+                ``HeadStates`` to return, under ``head_states["decoder"]``.
 
         Returns:
             Logits (B, T, V), or features with an adaptive softmax; and a dict.
-
-        Raises:
-            ValueError: for an unknown name of a head state.
         """
         check_state_names(kwargs.get("return_head_states", ()))
         return super().forward(src_tokens, **kwargs)
 
 
 def _check_adaptive(args) -> None:
-    """Refuse options of the tables of words that contradict each other."""
+    """Refuse contradictory options of the tables of words."""
     if args.character_embeddings:
         raise OptionError("--character-embeddings: not supported by diverse-mha; leave it out")
     if args.adaptive_input and getattr(args, "adaptive_input_cutoff", None) is None:

@@ -1,10 +1,9 @@
-"""Encoder and decoder layers, batch first, that hand up the states of their heads.
+"""Encoder and decoder layers, batch first, that return the states of their heads.
 
-The constructors are fairseq's, so parameter names, shapes and initialisation are
-those of a stock Transformer; the forward passes are ours. A layer returns a flat
-tuple of tensors and None, because fairseq's activation checkpointing carries
-gradients only through those: a ``HeadStates`` crosses it as its six tensors, and
-the stack puts the record together again with the masks.
+Constructors are fairseq's, so parameter names, shapes and initial values are stock; the forward
+passes are ours. A layer returns a flat tuple of tensors and None, as fairseq's activation
+checkpointing carries gradients only through those. The stack rebuilds ``HeadStates`` from its six
+tensors.
 """
 
 from collections.abc import Callable
@@ -38,10 +37,10 @@ def wrap_layer(layer: nn.Module, cfg) -> nn.Module:
 
 
 def _say_precision(forward: Callable, x: Tensor, *args, **options):
-    """Run a checkpointed layer, and let it know under which autocast it first runs.
+    """Run a checkpointed layer, and note its autocast.
 
-    fairseq runs it again in the backward pass, where ``--amp`` is over: in float32 another kernel
-    may attend, which drops other weights than the one whose results went into the loss.
+    fairseq runs it again in the backward pass without autocast, where another kernel may attend and
+    drop other weights.
     """
     device = x.device.type
     if torch.is_autocast_enabled(device):
@@ -57,10 +56,10 @@ def _in_precision(forward: Callable, *args, autocast: tuple | None = None, **opt
 
 
 class _Layer:
-    """What both kinds of layer are made of; goes before fairseq's among the bases."""
+    """Parts of both kinds of layers; comes before fairseq's among the bases."""
 
     def build_attention(self, component: str, embed_dim: int, cfg, **options) -> DiverseAttention:
-        """Build an attention module of the layer, with its parts."""
+        """Build an attention module of the layer."""
         heads = getattr(cfg, SIDES[component]).attention_heads
         options["dropout"] = cfg.attention_dropout
         return self._seams.build(component, self._number, embed_dim, heads, **options)
@@ -68,14 +67,14 @@ class _Layer:
     def attend(
         self, norm: nn.Module, attention: DiverseAttention, x: Tensor, source=None, **options
     ) -> tuple[Tensor, Attended]:
-        """Return x plus what attention to ``source``, or x, adds, and what attention returned."""
+        """Return x plus attention to ``source`` (or x), and what attention returned."""
         query = norm(x) if self.normalize_before else x
         attended = attention(query, query if source is None else source, **options)
         x = x + self.dropout_module(attended.output)
         return x if self.normalize_before else norm(x), attended
 
     def feed_forward(self, x: Tensor) -> Tensor:
-        """Return x plus what the feed-forward block adds."""
+        """Return x plus the feed-forward block."""
         norm = self.final_layer_norm
         hidden = self.activation_fn(self.fc1(norm(x) if self.normalize_before else x))
         x = x + self.dropout_module(self.fc2(self.activation_dropout_module(hidden)))
@@ -112,8 +111,8 @@ class DiverseEncoderLayer(_Layer, TransformerEncoderLayerBase):
             wanted: names of ``HeadStates`` to return.
 
         Returns:
-            Output (B, S, C), the logits for the next layer or None, then the six
-            tensors of the head states.
+            Output (B, S, C), the logits for the next layer or None, then the six tensors of the
+            head states.
         """
         x, own = self.attend(
             self.self_attn_layer_norm,
@@ -180,9 +179,9 @@ class DiverseDecoderLayer(_Layer, TransformerDecoderLayerBase):
             wanted_cross: the same for the attention to the encoder.
 
         Returns:
-            Output (B, T, C); the logits for the next layer's self-attention and
-            attention to the encoder, or None; the six tensors of the self-attention's
-            states, and the six of the attention to the encoder.
+            Output (B, T, C); the logits for the next layer's self-attention and attention to the
+            encoder, or None; the six tensors of the self-attention's states, and the six of the
+            attention to the encoder.
         """
         x, own = self.attend(
             self.self_attn_layer_norm,

@@ -1,4 +1,4 @@
-"""What a model tells the loss about its output projection."""
+"""A model's output projection, for losses that apply it themselves."""
 
 import torch
 from fairseq.modules.adaptive_softmax import AdaptiveSoftmax, TiedHeadModule, TiedLinear
@@ -6,13 +6,12 @@ from torch import Tensor, nn
 
 
 class OutputWeight:
-    """Mixed into models, so that a loss can do the projection itself."""
+    """A base of models whose output projection a loss may apply."""
 
     def output_weight(self) -> Tensor | None:
         """Return the output projection's weight (V, C), or None if it is not a plain one.
 
-        Of an adaptive softmax it is that of the frequent words and, below them, of the bands of
-        other words; None also if the projection of such a band is not a plain one.
+        Of an adaptive softmax it is the weight of the frequent words and, below them, of the bands.
         """
         softmax = self.decoder.adaptive_softmax
         if softmax is not None:
@@ -32,11 +31,11 @@ def _head_weight(softmax: AdaptiveSoftmax) -> Tensor | None:
 
 
 def _plain_weight(linear: nn.Module) -> Tensor | None:
-    """The weight of a linear map without bias; None where a call would do more than that."""
+    """Return the weight of a linear map without bias; None if a call does more than that."""
     tied = type(linear) is TiedLinear and not linear.transpose
     if not tied and (type(linear) is not nn.Linear or linear.bias is not None):
         return None
-    # Pruning and the older weight norm compute the weight in a call.
+    # Pruning and weight norm compute the weight in a call.
     if _hooked(linear) or "weight" not in linear._parameters:
         return None
     return linear.weight

@@ -1,11 +1,9 @@
 """Named shapes, shared by every model family.
 
-A shape is a table of options that differ from the model's defaults; its name is the
-suffix of an architecture (``transformer_disagree`` + ``_iwslt_de_en``). Where fairseq has
-an architecture of that suffix, its own function says what the shape is: on the command
-line it runs on the options given, as for fairseq's model, and its result without any is
-the dataclass. So the same name gives the same model through ``fairseq-train --arch`` and as
-Hydra's ``model._name``, where fairseq's architecture functions do nothing.
+A shape is a table of options that differ from the model's defaults, named by the suffix of an
+architecture (``transformer_disagree`` + ``_iwslt_de_en``). Where fairseq has an architecture of
+that suffix, its own function defines the shape. So a name gives the same model by
+``fairseq-train --arch`` and as Hydra's ``model._name``, where fairseq ignores architectures.
 """
 
 import sys
@@ -48,7 +46,7 @@ LANGUAGE_MODEL_SHAPES = {
     "_ptb": _language_model(embed_dim=256, ffn_embed_dim=1024, layers=2, attention_heads=4),
 }
 
-# What sets the families apart; any of them takes any option.
+# Defaults of the families; any of them takes any option.
 FAMILIES = {
     "disagree": {},
     # "Aggregation" of Li et al. 2021: EM routing in the first two encoder layers.
@@ -63,7 +61,7 @@ LANGUAGE_MODEL_FAMILIES = {
 
 
 def with_defaults(config: type, name: str, defaults: dict) -> type:
-    """Derive a dataclass that differs from ``config`` in some defaults only."""
+    """Derive a dataclass with some other defaults."""
     known = {f.name: f for f in fields(config)}
     changed = [
         (option, known[option].type, field(default=value, metadata=dict(known[option].metadata)))
@@ -86,11 +84,10 @@ def register_family(
     Args:
         model: model class with a ``config`` attribute, its dataclass of options.
         name: name of the family.
-        shapes: by suffix, what our own shapes set that ``model.config`` has otherwise.
-        defaults: options that differ from ``model.config`` in the whole family.
+        shapes: by suffix, options of our own shapes that differ from ``model.config``.
+        defaults: options of the whole family that differ from ``model.config``.
         stock: fairseq's name of the model.
-        namesakes: suffixes of the shapes that are those of fairseq's architectures
-            ``stock`` + suffix.
+        namesakes: suffixes whose shapes are fairseq's architectures ``stock`` + suffix.
     """
     stocks = {suffix: ARCH_CONFIG_REGISTRY[stock + suffix] for suffix in namesakes}
     shapes = {**{suffix: _shape_of(stocks[suffix], model.config) for suffix in stocks}, **shapes}
@@ -101,7 +98,7 @@ def register_family(
         if class_name == model.__name__:
             class_name += "Base"  # the family's own class keeps its name
         cls = type(class_name, (model,), {**own, "__module__": model.__module__})
-        setattr(sys.modules[model.__module__], class_name, cls)  # where pickle looks for it
+        setattr(sys.modules[model.__module__], class_name, cls)  # for pickle
         _REGISTERED[name + suffix] = register_model(name + suffix, dataclass=config)(cls)
         ARCH_CONFIG_REGISTRY[name + suffix] = partial(
             _complete, model=cls, stock=stocks.get(suffix)
@@ -109,7 +106,7 @@ def register_family(
 
 
 def _add_args(cls, parser) -> None:
-    """Declare the options without defaults: a flag means the same in every shape, as in fairseq."""
+    """Declare the options without defaults, so that a flag means the same in every shape."""
     gen_parser_from_dataclass(parser, cls.declared(), delete_default=True)
 
 
@@ -118,7 +115,7 @@ _REGISTERED: dict[str, type] = {}
 
 
 def _grow() -> None:
-    """Give every architecture the options of a method registered after it."""
+    """Add the options of a later method to every architecture."""
     for name, cls in _REGISTERED.items():
         cls.declared = with_options(cls.declared, seam_options())
         cls.config = with_options(cls.config, seam_options())
@@ -130,12 +127,12 @@ for _seam in SEAMS:
 
 
 def _shape_of(stock: Callable[[Namespace], None], config: type) -> dict:
-    """What one of fairseq's architecture functions sets otherwise than ``config``."""
+    """Return what one of fairseq's architecture functions sets other than ``config``."""
     args = Namespace()
     _apply(stock, args, config)
     defaults = {f.name: f.default for f in fields(config)}
     shape = {k: v for k, v in vars(args).items() if k in defaults and v != defaults[k]}
-    # Computed from the width of the model, which a recipe may set.
+    # Computed later from the width of the model.
     return shape | {width: None for width in _WIDTHS if hasattr(args, width)}
 
 
@@ -160,4 +157,4 @@ def _complete(args: Namespace, *, model: type, stock: Callable[[Namespace], None
         if getattr(args, width, 0) is None:
             setattr(args, width, args.decoder_embed_dim)
     if getattr(args, "bf16", False):
-        args.tpu = False  # fairseq's parser takes --bf16 to mean that a TPU is there
+        args.tpu = False  # --bf16 means a TPU to fairseq's parser

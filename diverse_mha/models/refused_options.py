@@ -1,4 +1,4 @@
-"""Refuse options that a model cannot honour, before anything is built.
+"""Refuses options that a model cannot honour, before anything is built.
 
 Every check takes a namespace with fairseq's flat option names.
 """
@@ -11,8 +11,7 @@ from fairseq.options import eval_str_list
 from diverse_mha.common.errors import OptionError
 from diverse_mha.common.options import flag
 
-# Stock options that change attention or its surroundings in ways this package's
-# forward passes do not follow: option, value that means "off", why it is refused.
+# Stock options that our forward passes do not follow: option, value that means "off", reason.
 _UNSUPPORTED = (
     ("quant_noise_pq", 0, "quantisation noise is not supported"),
     ("quant_noise_scalar", 0, "quantisation noise is not supported"),
@@ -28,7 +27,7 @@ _UNSUPPORTED = (
     ("scale_heads", False, "NormFormer scaling is not supported"),
     ("scale_resids", False, "NormFormer scaling is not supported"),
 )
-# What makes a translation's output take the table of its input.
+# Options by which a translation's output shares the table of its input.
 _TIED = ("share_all_embeddings", "share_decoder_input_output_embed")
 
 
@@ -64,7 +63,7 @@ def check_model_options(args) -> None:
 
 
 def check_embeddings(args, joined: bool) -> None:
-    """Check how a translation embeds; a language model takes any width."""
+    """Check the options of a translation's embeddings."""
     if args.share_all_embeddings:
         _check_shared(args, joined)
     if args.tie_adaptive_weights:
@@ -109,7 +108,7 @@ def _check_shared(args, joined: bool) -> None:
 
 
 def check_cutoffs(args, words: int) -> None:
-    """Check where the clusters of an adaptive input and softmax begin."""
+    """Check the cutoffs of an adaptive input and softmax."""
     for name in ("adaptive_input_cutoff", "adaptive_softmax_cutoff"):
         value = getattr(args, name, None)
         if value is None:

@@ -1,4 +1,4 @@
-"""Which replaceable parts each attention module of a model gets."""
+"""The replaceable parts of each attention module of a model."""
 
 from dataclasses import dataclass
 
@@ -10,15 +10,12 @@ from diverse_mha.common.options import flag, parse_names, split_list
 from diverse_mha.models.attention import DiverseAttention
 from diverse_mha.models.config import SEAMS
 
-# Component: the side whose width, heads and number of layers it has.
+# By component, the stack whose width, heads and number of layers it has.
 SIDES = {"encoder": "encoder", "cross": "decoder", "decoder": "decoder"}
 
 
 def parse_layers(option: str, value: str | None, count: int) -> frozenset[int]:
-    """Read a choice among ``count`` layers: their numbers, from 1.
-
-    It is a comma list of these numbers, ``all``, ``none``, or None for none.
-    """
+    """Read a comma list of layer numbers from 1 to ``count``, ``all``, or ``none`` (also None)."""
     words = split_list(str(value if value is not None else "none"))
     if words == ["none"]:
         return frozenset()
@@ -35,14 +32,14 @@ def parse_layers(option: str, value: str | None, count: int) -> frozenset[int]:
 
 @dataclass(frozen=True)
 class Seams:
-    """The parts of a model's attention modules, resolved from its options.
+    """The parts of a model's attention modules, read from its options.
 
     Attributes:
-        aggregation: the method in the layers named below.
-        layers: numbers of these layers, from 1, by component.
+        aggregation: the method of the layers below.
+        layers: layer numbers, from 1, by component.
         logits: the method on the logits.
         logits_on: the components whose layers have it.
-        drophead: how heads are dropped in training.
+        drophead: the method of dropping heads in training.
         activation_dropout: fairseq's option.
     """
 
@@ -55,13 +52,13 @@ class Seams:
 
     @classmethod
     def from_options(cls, args, components: tuple[str, ...]) -> "Seams":
-        """Resolve and check the options.
+        """Read and check the options.
 
         Args:
             args: namespace with the options of ``DiverseConfig`` and fairseq's flat names.
             components: the attention components that the model has.
         """
-        if args.offload_activations:  # as fairseq's translation models have it
+        if args.offload_activations:  # as in fairseq's translation models
             args.checkpoint_activations = True
         aggregation, logits, drophead = (seam.read(args) for seam in SEAMS)
         layers = _read_layers(args, components)
@@ -73,7 +70,7 @@ class Seams:
             logits,
             logits_on,
             drophead,
-            # As fairseq's layers read it: the older option counts where this one is 0.
+            # As in fairseq's layers, the older option counts if this one is 0.
             args.activation_dropout or getattr(args, "relu_dropout", 0.0) or 0.0,
         )
         for part, places in ((aggregation, chosen), (logits, logits_on), (drophead, components)):
@@ -97,8 +94,8 @@ class Seams:
     def build(self, component: str, number: int, embed_dim: int, num_heads: int, **options):
         """Build the attention module of one layer, numbered from 1.
 
-        ``component`` is ``encoder``, ``cross`` or ``decoder``; ``options`` are further arguments
-        of ``DiverseAttention``.
+        ``component`` is ``encoder``, ``cross`` or ``decoder``; ``options`` go to
+        ``DiverseAttention``.
         """
         place = self._place(component, number, embed_dim, num_heads)
         aggregation = None
@@ -153,7 +150,7 @@ def _read_logits_on(args, logits: Chosen, components: tuple[str, ...]) -> tuple[
 
 
 def _check_layers(args, aggregation: Chosen, layers, components: tuple[str, ...]) -> list[str]:
-    """Return the components that have an aggregation; refuse layers without one, or it in none."""
+    """Return the components with an aggregation; refuse a method without layers, or the reverse."""
     chosen = [component for component, numbers in layers.items() if numbers]
     name, default = aggregation.method.name, AGGREGATION.default
     others = [other for other in AGGREGATION.names if other != default]

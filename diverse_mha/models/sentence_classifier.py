@@ -26,11 +26,8 @@ from diverse_mha.models.shared import DiverseModel
 class SentenceClassifier(DiverseModel, FairseqEncoderModel):
     """Encoder, pooling to one vector a sentence, feed-forward classifier.
 
-    The sentences of an example are encoded each by itself, in one batch; their vectors are
-    concatenated (Li et al. 2021, sections 4.2 and 4.3).
-
-    ``pooling`` makes a vector of ``pooling.output_dim`` of the positions of a sentence; an example
-    has 1 or 2 ``sentences``, from whose vectors ``classifier`` makes scores.
+    All sentences are encoded separately, in one batch, and the vectors of an example are
+    concatenated (Li et al. 2021, sections 4.2 and 4.3). An example has 1 or 2 ``sentences``.
     """
 
     config = SentenceClassifierConfig
@@ -77,22 +74,19 @@ class SentenceClassifier(DiverseModel, FairseqEncoderModel):
         """Score the classes of a batch of B examples of n sentences.
 
         Args:
-            src_tokens: (n * B, S) token numbers, the sentences of an example in rows next to
-                each other, padded on the right.
-            src_lengths: (n * B,), not used: padding is read off the tokens.
-            return_head_states: names of ``HeadStates`` to return for every layer of
-                ``encoder``, or by component.
+            src_tokens: (n * B, S) token numbers, padded on the right; the sentences of an example
+                are neighbouring rows.
+            src_lengths: ignored; tokens show the padding.
+            return_head_states: names of ``HeadStates`` to return for every layer of ``encoder``, or
+                by component.
 
         Returns:
-            Scores (B, classes), before softmax; and a dict, with ``return_head_states`` with
-            ``head_states``: ``{"encoder": [HeadStates, ...]}`` of n * B rows.
-
-        Raises:
-            ValueError: for an unknown name of a head state.
+            Scores (B, classes), before softmax; and a dict, if wanted with ``head_states``:
+            ``{"encoder": [HeadStates, ...]}`` of n * B rows.
         """
         names = wanted_of(check_state_names(return_head_states), "encoder")
         extra = {}
-        if names:  # the states of a batch are one tensor
+        if names:  # states must be those of one batch
             vectors, extra["head_states"] = self._encode(src_tokens, names)
         else:
             vectors = self._vectors(src_tokens)
@@ -106,11 +100,7 @@ class SentenceClassifier(DiverseModel, FairseqEncoderModel):
         return vectors, {"encoder": encoded.get("head_states", [])}
 
     def _vectors(self, tokens: Tensor) -> Tensor:
-        """Return the vectors (n * B, D) of sentences.
-
-        The two sentences of a pair differ in length, and batches go by the longer one: a third
-        of the positions of logical inference is padding. On a GPU two passes cost more than that.
-        """
+        """Return the vectors (n * B, D) of sentences, in two passes if that saves time on a CPU."""
         groups = None
         if tokens.device.type == "cpu":
             lengths = tokens.ne(self.encoder.padding_idx).sum(dim=1).clamp(min=1)
@@ -129,7 +119,7 @@ class SentenceClassifier(DiverseModel, FairseqEncoderModel):
 def feed_forward(
     input_dim: int, hidden_dim: int, classes: int, *, layers: int, dropout: float
 ) -> nn.Sequential:
-    """Build linear layers, at least 1, with ReLU and then dropout between them."""
+    """Build linear layers, at least 1, with ReLU and dropout between them."""
     modules: list[nn.Module] = []
     for _ in range(layers - 1):
         modules += [Linear(input_dim, hidden_dim), nn.ReLU(), nn.Dropout(dropout)]

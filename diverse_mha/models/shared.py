@@ -1,4 +1,4 @@
-"""What all our models show of themselves."""
+"""Base of all models."""
 
 from collections.abc import Iterable
 
@@ -9,33 +9,33 @@ from diverse_mha.models.warm_start import StartsWarm
 
 
 class DiverseModel(StartsWarm):
-    """Mixed into models, before fairseq's: their heads, and how far a training is.
+    """Number of heads, updates done, and decoding; comes before fairseq's among the bases.
 
     fairseq tells models, not criterions, the number of updates in every training step and when a
     checkpoint is loaded.
 
     Attributes:
-        num_updates: the number of updates done; None before fairseq has told it.
+        num_updates: the number of updates done; None before fairseq sets it.
     """
 
     num_updates: int | None = None
 
     def set_num_updates(self, num_updates: int) -> None:
-        """Take the number of updates done, and pass it on as fairseq does."""
+        """Store the number of updates done, and pass it on as fairseq does."""
         super().set_num_updates(num_updates)
         self.num_updates = num_updates
 
     def make_generation_fast_(
         self, retain_dropout_modules: list[str] | None = None, **options
     ) -> None:
-        """Get ready to decode; the modules may be named as fairseq names its own."""
+        """Prepare to decode; ``retain_dropout_modules`` may have fairseq's class names."""
         if retain_dropout_modules is not None:
             retain_dropout_modules = _with_heirs(retain_dropout_modules, self.modules())
         super().make_generation_fast_(retain_dropout_modules=retain_dropout_modules, **options)
 
     @property
     def heads(self) -> dict[str, int]:
-        """Number of heads of each attention that the model has."""
+        """Number of heads of each attention in the model."""
         stacks = {component: getattr(self, side, None) for component, side in SIDES.items()}
         return {
             component: getattr(stack.cfg, SIDES[component]).attention_heads
@@ -45,7 +45,7 @@ class DiverseModel(StartsWarm):
 
 
 def _with_heirs(names: list[str], modules: Iterable[nn.Module]) -> list[str]:
-    """Add to names of classes, ``Base`` at their end or not, those of the classes that inherit."""
+    """Add the names of inheriting classes; names may lack ``Base`` at their end."""
     heirs = {
         type(module).__name__
         for module in modules

@@ -25,7 +25,7 @@ _FUSED_COPY = re.compile(r"encoder\.layers\.\d+\.(in_proj|out_proj|fc1|fc2)_(wei
 
 
 class DiverseTransformer(DiverseModel, OutputWeight, TransformerModel):
-    """fairseq's Transformer with open attention, and head states on request."""
+    """fairseq's Transformer with open attention and head states on request."""
 
     config = DiverseConfig
 
@@ -66,16 +66,12 @@ class DiverseTransformer(DiverseModel, OutputWeight, TransformerModel):
 
         ``src_tokens`` are (B, S) token numbers, ``src_lengths`` (B,), ``prev_output_tokens`` the
         target shifted right, (B, T). ``return_all_hiddens`` keeps the output of every encoder
-        layer; ``return_head_states`` names the ``HeadStates`` to return for every layer of every
-        component, or by component. For the rest see ``DiverseDecoder.forward``.
+        layer. ``return_head_states`` names the ``HeadStates`` to return for every layer, or by
+        component. For the rest see ``DiverseDecoder.forward``.
 
         Returns:
-            Logits (B, T, V) and a dict; with ``return_head_states`` the dict has
-            ``head_states``: ``{"encoder": [HeadStates, ...], "cross": ...,
-            "decoder": ...}``.
-
-        Raises:
-            ValueError: for an unknown name of a head state.
+            Logits (B, T, V) and a dict, if wanted with ``head_states``: ``{"encoder": [HeadStates,
+            ...], "cross": ..., "decoder": ...}``.
         """
         names = check_state_names(return_head_states)
         encoder_out = self.encoder(
@@ -99,10 +95,7 @@ class DiverseTransformer(DiverseModel, OutputWeight, TransformerModel):
         return x, extra
 
     def set_beam_size(self, beam_size: int) -> None:
-        """Tell the attention to the encoder how many beams share a source sentence.
-
-        fairseq's generator calls it for searches with more than one beam.
-        """
+        """Set how many beams share a source sentence; fairseq's generator calls it."""
         for layer in self.decoder.layers:
             if layer.encoder_attn is not None:
                 layer.encoder_attn.set_beam_size(beam_size)

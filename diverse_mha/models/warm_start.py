@@ -1,9 +1,8 @@
-"""Training that starts from a model without the parts of ours, and checkpoints that do not fit.
+"""Starts training from checkpoints that lack parts of ours, and explains those that do not fit.
 
-A stock checkpoint has all the parameters of ``transformer_coda`` but those of the cascade, and of
-``transformer_routing`` but those of the routing, which takes the place of an output projection.
-With ``--finetune-from-model`` such parts keep their initial values. fairseq loads strictly, and
-still does: a hook of torch's completes what it is given.
+A stock checkpoint lacks the cascades of ``transformer_coda`` and the routings of
+``transformer_routing``. With ``--finetune-from-model`` such parts keep their initial values.
+fairseq still loads strictly: a hook of torch's completes its input.
 """
 
 import logging
@@ -20,8 +19,7 @@ from diverse_mha.models.config import method_options
 
 logger = logging.getLogger(__name__)
 
-#: How many parameters a message names of each kind.
-NAMED = 3
+NAMED = 3  # parameters of a kind, in messages
 _LAYER = re.compile(r"(.*?\.)(\d+)(\..*)")  # encoder.layers.0.self_attn.cascade
 
 
@@ -30,12 +28,12 @@ class StartsWarm:
 
     @property
     def method_options(self) -> tuple[str, ...]:
-        """Options whose values a run keeps from its first start to its last; a plugin's too."""
+        """Options that a run keeps from its first start to its last; a plugin's too."""
         return method_options()
 
     @contextmanager
     def loading(self, path: str, warm: bool) -> Iterator[None]:
-        """Let a checkpoint of another architecture be loaded, or say in one line why it is not.
+        """Load a checkpoint of another architecture, or say in one line why it does not fit.
 
         If ``warm``, parts that it lacks keep their initial values; the log names them.
         """
@@ -68,14 +66,13 @@ class StartsWarm:
 
 
 def fill(model: nn.Module, state: dict[str, Tensor]) -> list[str]:
-    """Complete a model's parameters with the present ones of parts that are not among them.
+    """Complete ``state`` in place with the present parameters of parts that it lacks.
 
-    A part is what a method puts into an attention module, such as a routing in place of the
-    output projection, whose parameters are then left out. A part of which anything is there is
-    not touched. ``state``, parameters by name, is changed in place.
+    A part is what a method puts into an attention module. One in place of the output projection
+    removes that projection from ``state``. A part that ``state`` has in part is not touched.
 
     Returns:
-        What was completed, in words, the parts of all layers together.
+        What was completed, in words.
     """
     completed: dict[tuple, list[str]] = {}
     for name, part in _parts(model):
@@ -120,7 +117,7 @@ def misfit(model: nn.Module, parameters: Mapping[str, Tensor]) -> str:
 
 
 def _parts(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
-    """Yield what attention modules have that fairseq's have not, by name."""
+    """Yield, by name, the parts of attention modules that fairseq does not have."""
     for name, module in model.named_modules():
         if isinstance(module, OpenHeads):
             for part in ("cascade", "out_proj", "drophead"):
