@@ -1,8 +1,4 @@
-"""The files that fairseq-preprocess wrote: which are damaged, said in one line.
-
-fairseq reads them as they come, and a cut-off one ends in an error of struct or of numpy, for a
-text at the first batch that reaches behind its end.
-"""
+"""Refuses damaged files of fairseq-preprocess, which end in errors of struct or numpy."""
 
 import os
 import struct
@@ -23,12 +19,12 @@ CURE = "run fairseq-preprocess, or the script of data-prep/, again"
 
 @contextmanager
 def dictionaries_named(folder: str | Path) -> Iterator[None]:
-    """Say which dictionary of a folder cannot be read when what is done inside stumbles over it."""
+    """Name the unreadable dictionary of a folder if the code inside fails on it."""
     try:
         yield
-    except Exception as stumbled:  # fairseq raises just that for a text that is not UTF-8
-        if isinstance(stumbled, OptionError) and stumbled.__cause__ is None:
-            raise  # in words of our own, about something else
+    except Exception as failure:  # fairseq raises no other class for text that is not UTF-8
+        if isinstance(failure, OptionError) and failure.__cause__ is None:
+            raise  # our own message about something else
         for path in sorted(Path(folder).rglob("dict*.txt")):
             try:
                 Dictionary.load(str(path))
@@ -41,10 +37,10 @@ def dictionaries_named(folder: str | Path) -> Iterator[None]:
 
 
 def check_split(folder: str | Path, split: str, combine: bool = False) -> None:
-    """Refuse a split that is empty, whose index is cut off, or whose text is shorter than that.
+    """Refuse a split that is empty, or whose index or text is cut off.
 
-    Folders joined by ``:`` are looked at in turn, with ``combine`` also SPLIT1, SPLIT2 and so on;
-    other formats than fairseq's usual one are passed over.
+    Folders joined by ``:`` are checked in turn, with ``combine`` also SPLIT1, SPLIT2 and so on.
+    Other formats than fairseq's usual one are skipped.
     """
     for place in str(folder).split(os.pathsep):
         for index in sorted(Path(place).glob("*.*idx")):
@@ -54,7 +50,7 @@ def check_split(folder: str | Path, split: str, combine: bool = False) -> None:
 
 
 def splits_in(folder: str | Path) -> str:
-    """Name the splits that a data folder has, such as train or train.de-en, for a message."""
+    """Name the splits of a data folder, such as train or train.de-en, for a message."""
     places = map(Path, str(folder).split(os.pathsep))
     files = (path for place in places for path in place.glob("*.idx"))
     names = {path.stem.rpartition(".")[0] or path.stem for path in files}

@@ -1,4 +1,4 @@
-"""Exact resume in half precision: what fairseq's checkpoints leave out, kept by the task."""
+"""Exact resume in half precision: the task keeps what fairseq's checkpoints leave out."""
 
 import functools
 import logging
@@ -13,38 +13,35 @@ logger = logging.getLogger(__name__)
 
 
 class HalfPrecisionState:
-    """Keeps the optimizer's float32 weights in the checkpoint; goes before a fairseq task.
+    """Keeps the optimizer's float32 weights in the checkpoint; comes before a fairseq task.
 
-    With ``--bf16`` and ``--fp16`` fairseq updates weights in float32 and trains a copy of
-    them rounded to half precision. It saves the rounded ones alone, so that a resumed run goes
-    on from other weights than the run that stopped. Here the float32 ones are saved as well, 4
-    bytes a parameter, and the counters of the loss scaler, with ``--amp`` too, through the hooks
-    that fairseq gives a task. In float32, and with the memory-efficient variants, there is no copy
-    to save.
+    With ``--bf16`` and ``--fp16`` fairseq updates weights in float32 and trains a rounded copy, but
+    saves only the copy. Here the float32 weights are saved as well, 4 bytes a parameter, with the
+    counters of the loss scaler (also with ``--amp``).
     """
 
     _optimizer = None
     _restored: dict | None = None
 
     def train_step(self, sample, model, criterion, optimizer, *args, **kwargs):
-        """Do what fairseq's task does; in the first step after a resume, restore the state."""
+        """Train as fairseq's task; the first step after a resume restores the state."""
         self._optimizer = optimizer
         parameter = next(model.parameters(), None)
         if parameter is not None and parameter.dtype == torch.bfloat16 and parameter.is_cpu:
             _warn_of_slow_bfloat16()
         if self._restored is not None:
             _restore(optimizer, self._restored)
-            self._restored.clear()  # fairseq's main() keeps the checkpoint's part to the end
+            self._restored.clear()  # fairseq's main() keeps a reference to the end
             self._restored = None
         return super().train_step(sample, model, criterion, optimizer, *args, **kwargs)
 
     def get_checkpoint_dict(self) -> dict:
-        """Return what fairseq puts into the checkpoint: our state under the class's name."""
+        """Return our state under the class's name, for the checkpoint."""
         state = self._restored if self._restored is not None else _state(self._optimizer)
         return {type(self).__name__: state} if state else {}
 
     def set_checkpoint_dict(self, state: dict) -> None:
-        """Take the state out of a checkpoint, until there is an optimizer to put it into."""
+        """Keep a checkpoint's state until there is an optimizer."""
         self._restored = state
 
 
@@ -55,7 +52,7 @@ def _warn_of_slow_bfloat16() -> None:
 
 
 def _masters(optimizer) -> list[Tensor]:
-    """The float32 weights of an optimizer that has them apart from the model's."""
+    """Return the float32 weights of an optimizer that has a copy of the model's."""
     masters = getattr(optimizer, "fp32_params", None)
     if isinstance(masters, dict):  # flattened, one a device
         masters = list(masters.values())
@@ -77,8 +74,7 @@ def _state(optimizer) -> dict:
 
 def _restore(optimizer, state: dict) -> None:
     masters, saved = _masters(optimizer), state.get("fp32_params", [])
-    # A run may go on in another precision, on other devices or from other weights: the state
-    # counts only if it rounds to the weights that were loaded.
+    # Only if the state rounds to the loaded weights: precision, devices or weights may differ.
     if len(masters) == len(saved) and all(
         p.shape == kept.shape and torch.equal(_rounded(p, optimizer), _rounded(kept, optimizer))
         for p, kept in zip(masters, saved, strict=True)

@@ -47,12 +47,12 @@ class SentenceClassificationConfig(FairseqDataclass):
 class SentenceClassificationTask(HalfPrecisionState, FairseqTask):
     """Choose a class for a sentence, or for a pair of sentences.
 
-    The data are laid out as fairseq's ``sentence_prediction`` has them. Whether an example
-    is a sentence or a pair is seen from the folders.
+    The layout of the data is that of fairseq's ``sentence_prediction``; a folder ``input1`` means
+    pairs.
 
     Args:
         cfg: options.
-        dictionary: tokens of the sentences; like all that follow an attribute, too.
+        dictionary: tokens of the sentences.
         labels: names of the classes, by number.
         groups: names of the groups, by number; empty without ``accuracy_by``.
         sentences: sentences an example, 1 or 2.
@@ -90,7 +90,7 @@ class SentenceClassificationTask(HalfPrecisionState, FairseqTask):
         return cls(cfg, dictionary, labels, groups, 2 if pairs else 1)
 
     def load_dataset(self, split: str, combine: bool = False, **kwargs) -> None:
-        """Load a split; with ``combine``, as fairseq asks in training, also SPLIT1, SPLIT2, ..."""
+        """Load a split, with ``combine`` (as in training) also SPLIT1, SPLIT2, ..."""
         inputs = [self._load(f"input{k}", split, combine) for k in range(self.sentences)]
         labels = self._numbers("label", split, len(self.labels), combine)
         groups = None
@@ -125,10 +125,10 @@ class SentenceClassificationTask(HalfPrecisionState, FairseqTask):
         """Read a field of one word an example as numbers from 0."""
         special = self.dictionary.nspecial
         items = self._load(name, split, combine)
-        if items.supports_prefetch:  # of fairseq's older formats one can do nothing before
+        if items.supports_prefetch:  # fairseq's older formats require it
             items.prefetch(range(len(items)))
         words = [items[i].tolist() for i in range(len(items))]
-        # fairseq-preprocess puts an end mark behind them, unless it is told not to.
+        # fairseq-preprocess usually appends an end mark.
         words = [w[:-1] if w[1:] and w[-1] == self.dictionary.eos() else w for w in words]
         numbers = np.array([w[0] - special if len(w) == 1 else -1 for w in words])
         wrong = np.flatnonzero((numbers < 0) | (numbers >= count))

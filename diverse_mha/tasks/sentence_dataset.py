@@ -1,4 +1,4 @@
-"""Sentences, or pairs of them, with a label each: the data set of sentence classification."""
+"""The data set of sentence classification: sentences or pairs, with a label each."""
 
 from collections.abc import Sequence
 
@@ -13,16 +13,15 @@ from diverse_mha.common.errors import OptionError
 class SentenceDataset(FairseqDataset):
     """Examples of one or more sentences, batched as rows of one tensor.
 
-    The sentences of an example lie in rows next to each other, so that an encoder reads a
-    batch of pairs in one pass: row ``n * i + k`` is sentence k of example i, for n sentences
-    an example.
+    Row ``n * i + k`` is sentence k of example i, for n sentences an example, so that an encoder
+    reads a batch of pairs in one pass.
 
     Args:
-        inputs: n data sets of token tensors, item i of each belonging to example i.
+        inputs: n data sets of token tensors; item i of each belongs to example i.
         labels: (N,) class numbers from 0.
         padding_idx: number of the padding token.
         groups: (N,) group numbers from 0, or None.
-        shuffle: draw the order of the examples at random, before they are sorted by length.
+        shuffle: order examples of the same length at random.
     """
 
     def __init__(
@@ -38,11 +37,11 @@ class SentenceDataset(FairseqDataset):
         self.padding_idx = padding_idx
         self.groups = groups
         self.shuffle = shuffle
-        # The longest sentence of each example: what padding makes the others as long as.
+        # The longest sentence of each example.
         self.sizes = np.max([np.asarray(side.sizes) for side in inputs], axis=0)  # (N,)
 
     def __getitem__(self, index: int) -> dict:
-        """Return the sentences of an example and what belongs to it."""
+        """Return an example."""
         item = {
             "id": index,
             "sentences": [side[index] for side in self.inputs],
@@ -59,9 +58,9 @@ class SentenceDataset(FairseqDataset):
         """Make a batch of B examples.
 
         Returns:
-            fairseq's sample. ``net_input`` has ``src_tokens`` (n * B, S), padded on the right,
-            and ``src_lengths`` (n * B,); ``target`` is (B,); ``group`` (B,) is there if the
-            data set has groups; ``nsentences`` is B. Empty without samples.
+            fairseq's sample. ``net_input`` has ``src_tokens`` (n * B, S), padded on the right, and
+            ``src_lengths`` (n * B,); ``target`` is (B,); ``group`` (B,) exists if the data set has
+            groups; ``nsentences`` is B. Empty without samples.
         """
         if not samples:
             return {}
@@ -90,7 +89,7 @@ class SentenceDataset(FairseqDataset):
         return self.sizes[indices] * len(self.inputs)
 
     def batch_by_size(self, indices: np.ndarray, max_tokens: int | None = None, **limits):
-        """Cut examples into batches, as fairseq does."""
+        """Make batches as fairseq does."""
         tokens = self.num_tokens_vec(indices)
         if max_tokens is not None and tokens.max(initial=0) > max_tokens:
             raise OptionError(
@@ -111,7 +110,7 @@ class SentenceDataset(FairseqDataset):
 
     @property
     def supports_prefetch(self) -> bool:
-        """Whether the sentences can be read ahead."""
+        """True if the sentences can be read ahead."""
         return all(getattr(side, "supports_prefetch", False) for side in self.inputs)
 
     def prefetch(self, indices) -> None:

@@ -19,9 +19,9 @@ REBUILD_BATCHES_HELP = (
 
 
 class ExactResume(HalfPrecisionState):
-    """Goes before a fairseq task: it resumes exactly, and says what is wrong with its data."""
+    """Comes before a fairseq task, which then resumes exactly and explains errors of its data."""
 
-    # What to do about a dictionary that is not there.
+    # For a missing dictionary.
     cure = "give the languages that it has by --source-lang and --target-lang, or another folder"
 
     @classmethod
@@ -38,7 +38,7 @@ class ExactResume(HalfPrecisionState):
                     "a language in the recipe is no, or another word that YAML takes for True or "
                     'False; quote it: "no"'
                 ) from error
-            # A command that reads a checkpoint takes what to read, languages too, from that.
+            # A checkpoint's own options name its languages.
             cure = "give data like those that the checkpoint was trained on"
             raise OptionError(
                 f"data folder {folder} holds no {Path(error.filename).name}, but {there}; "
@@ -80,7 +80,7 @@ class ExactTranslationConfig(TranslationConfig):
 
 @register_task("exact_translation", dataclass=ExactTranslationConfig)
 class ExactTranslationTask(ExactResume, TranslationTask):
-    """Translation; a resumed run draws the same batches as an uninterrupted one."""
+    """Translation; a resumed run draws the batches of an uninterrupted one."""
 
 
 @dataclass
@@ -98,5 +98,5 @@ class ExactLanguageModelingTask(ExactResume, LanguageModelingTask):
 
     def __init__(self, args, *rest, **kwargs):
         super().__init__(args, *rest, **kwargs)
-        # The stock task leaves this None, and fairseq reads rebuild_batches from it.
+        # None in the stock task, but fairseq reads rebuild_batches from it.
         self.cfg = args
