@@ -1,9 +1,8 @@
-"""The one reader of recipes: a file of ``configs/``, its groups, and words such as ``method=coda``.
+"""Reads recipes: a file of ``configs/``, its groups, and words such as ``method=coda``.
 
-A recipe lists itself first and its groups after it, so a group wins over the recipe, a later
-group over an earlier one, and a setting given by name over all. The other way round does not
-work under ``fairseq-hydra-train``: fairseq's schema of a recipe comes in at the recipe's place
-and covers whatever is listed before it, which is why no recipe builds on another one.
+A recipe lists itself first and its groups after it. So a group wins over the recipe, a later group
+over an earlier one, and a setting given by name over all. ``fairseq-hydra-train`` needs this order:
+fairseq's schema comes in at the recipe's place and covers everything before it.
 """
 
 import difflib
@@ -42,10 +41,10 @@ def compose(
     *,
     lenient: bool = False,
 ) -> dict:
-    """Put a recipe together, its interpolations as they are written.
+    """Return a recipe's settings, with interpolations as written.
 
-    A group that it does not name comes last; settings are by their dotted name, such as
-    ``model.encoder_layers``. A ``lenient`` reader leaves choices of no file to Hydra.
+    Groups that the recipe does not name come last. Settings are by dotted name, such as
+    ``model.encoder_layers``. A ``lenient`` reader leaves choices without a file to Hydra.
     """
     path = find(config)
     layers = [read(path)]
@@ -87,7 +86,7 @@ def read_words(words: Sequence[str]) -> tuple[dict[str, str], dict[str, object]]
         of_hydra = key.replace("/", ".").partition(".")[0] == "hydra"
         if of_hydra or override.is_sweep_override() or override.is_delete():
             continue
-        # A whole group may be one name: fairseq takes it for the name of a model or a task.
+        # A whole group may be one name, of a model or a task.
         (choices if "." not in key else settings)[key] = value
     return choices, settings
 

@@ -1,4 +1,4 @@
-"""fairseq-train for ``scripts/train.sh``: whatever ends it, Ctrl-C too, is said in one line."""
+"""fairseq-train for ``scripts/train.sh``, with errors in one line."""
 
 import contextlib
 import sys
@@ -10,7 +10,7 @@ from diverse_mha.common.errors import UserError, run_cli
 
 @contextlib.contextmanager
 def said_once() -> Iterator[None]:
-    """Turn what one of several processes on GPUs refuses, a traceback as text, into its line."""
+    """Turn the traceback of a user error in one of several GPU processes into its line."""
     from torch.multiprocessing import ProcessRaisedException
 
     try:
@@ -27,7 +27,7 @@ def main() -> None:
     from fairseq_cli import train
 
     diverse_mha.register()
-    sys.argv[0] = "fairseq-train"  # what its usage calls it
+    sys.argv[0] = "fairseq-train"  # for its usage
     with said_once():
         train.cli_main()
 

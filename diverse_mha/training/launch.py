@@ -1,17 +1,14 @@
-"""Start training in one process, on several GPUs, or in several CPU processes.
+"""Starts training in one process, on several GPUs, or in several CPU processes.
 
-``scripts/train.sh`` runs this module, which runs fairseq. Three things go wrong without it:
+``scripts/train.sh`` runs this module, which runs fairseq. Beside ``torchrun fairseq-train``:
 
-* On CPU, ``torchrun fairseq-train`` trains as many unrelated copies as there are processes, all
-  writing the same files, because fairseq takes its world size from the number of GPUs. Here every
-  process is told its rank and the world size, with gloo for the exchange and fairseq's own
-  ``legacy_ddp``, the one that works without GPUs.
-* A worker that dies leaves the others waiting for it for half an hour. Here they are ended, and
-  its exit code is ours.
-* A wrong data folder shows only after fairseq has been imported. Here it is looked at first,
-  which is why this module imports nothing slow.
+* CPU processes train one model, with gloo and fairseq's ``legacy_ddp``. fairseq alone would take
+  its world size from the number of GPUs and train unrelated copies.
+* A worker that dies ends the others, and its exit code is ours.
+* A wrong data folder is refused before the slow import of fairseq, so nothing slow is imported
+here.
 
-With GPUs fairseq starts its processes itself, and only their number and a port are handed on.
+With GPUs fairseq starts its processes itself.
 """
 
 import glob
@@ -56,22 +53,22 @@ examples:
 _PLAIN = re.compile(r"[\w\s./:+*%?@|-]*", re.ASCII)  # what Hydra's grammar takes without quotes
 _TRUE = ("true", "yes", "on", "y", "1")  # as OmegaConf reads them
 STARTS = ("save_dir", "restore_file", "finetune_from_model", "continue_once")
-#: Options that errors of this module name, as a recipe spells them.
+#: Options in errors of this module, and their keys in a recipe.
 _KEYS = {"cpu": "common.cpu=true"} | {name: f"checkpoint.{name}" for name in STARTS}
-CPU_BACKENDS = ("legacy_ddp", "no_c10d")  # two names of the same
+CPU_BACKENDS = ("legacy_ddp", "no_c10d")  # synonyms
 
 
 @dataclass
 class Request:
-    """What was asked for."""
+    """A training that was asked for."""
 
     arguments: list[str]  # for fairseq, as given
     processes: int | None = None  # None: fairseq's default
     config: Path | None = None  # the YAML file, for fairseq-hydra-train
-    recipe: dict = field(default_factory=dict)  # its settings, put together
+    recipe: dict = field(default_factory=dict)  # its settings
 
     def setting(self, group: str, key: str) -> str | None:
-        """Look up ``--some-key`` on the command line, or ``group.some_key`` in the recipe."""
+        """Return ``--some-key`` of the command line, or ``group.some_key`` of the recipe."""
         if self.config is None:
             value, option = None, flag(key)
             for position, word in enumerate(self.arguments):
@@ -83,12 +80,12 @@ class Request:
         value = self.recipe.get(group)
         if isinstance(value, dict):
             value = value.get(key)
-        elif key != "_name":  # a name by itself is what fairseq takes for it
+        elif key != "_name":  # a plain value is the name
             value = None
         return None if value is None else str(value)
 
     def flag(self, group: str, key: str) -> bool:
-        """Say whether ``--some-flag`` is given, or set to true in the recipe."""
+        """Say whether ``--some-flag`` is given, or true in the recipe."""
         if self.config is None:
             return flag(key) in self.arguments
         return (self.setting(group, key) or "").lower() in _TRUE
@@ -122,24 +119,22 @@ def parse(words: Sequence[str]) -> Request:
     elif not job.arguments or job.arguments[0].startswith("-"):
         raise UserError(f"the data folder must come first; see {called('train')} --help")
     if job.flag("common", "cpu"):
-        job.processes = job.processes or 1  # fairseq would count the GPUs also with --cpu
+        job.processes = job.processes or 1  # fairseq would count GPUs also with --cpu
     return job
 
 
 def check_job_start(job: Request) -> None:
-    """Refuse a checkpoint to start from that is not there: fairseq would start without it."""
+    """Refuse a missing checkpoint to start from."""
     given = [job.setting("checkpoint", key) for key in STARTS]
     save_dir, restore, *others = [None if name in ("None", "null") else name for name in given]
     names = [save_dir or "checkpoints", restore or LAST, *others]
-    if any(
-        "${" in (name or "") for name in names
-    ):  # fairseq_fixes looks when Hydra has filled it in
+    if any("${" in (name or "") for name in names):  # fairseq_fixes checks it later
         return
     check_start(*names, suffix=job.setting("checkpoint", "checkpoint_suffix") or "", exists=_there)
 
 
 def commands(job: Request, gpus: int, port: int) -> list[tuple[list[str], dict[str, str]]]:
-    """Work out the processes to start: their command lines and what to add to their environment.
+    """Return the processes to start: command lines and additions to their environment.
 
     They meet at a free ``port`` of this machine. With no ``gpus`` they are on the CPU.
     """
@@ -159,7 +154,7 @@ def commands(job: Request, gpus: int, port: int) -> list[tuple[list[str], dict[s
     address = f"tcp://127.0.0.1:{port}"
     if gpus or count == 1:
         settings = {"distributed_world_size": count}
-        if count > 1:  # else fairseq, in a Slurm job, takes all GPUs and the same port each time
+        if count > 1:  # in a Slurm job fairseq would take all GPUs and always the same port
             settings["distributed_init_method"] = address
         return [(_fairseq(job, settings), {})]
     backend = job.setting("distributed_training", "ddp_backend")
@@ -168,7 +163,7 @@ def commands(job: Request, gpus: int, port: int) -> list[tuple[list[str], dict[s
             f"ddp backend {backend} needs GPUs: leave it out, or use legacy_ddp, "
             f"for --processes {count} on the CPU"
         )
-    # Else every process takes all cores, and they slow each other down.
+    # Otherwise every process would use all cores.
     threads = os.environ.get("OMP_NUM_THREADS", str(max(1, cores() // count)))
     settings = {
         "distributed_world_size": count,
@@ -186,12 +181,12 @@ def commands(job: Request, gpus: int, port: int) -> list[tuple[list[str], dict[s
 def run_workers(workers: Sequence[tuple[list[str], dict[str, str]]]) -> int:
     """Run processes side by side; when one fails, or we are told to stop, end them all.
 
-    Every worker leads a process group of its own, so that its data loaders end with it, and so
-    that Ctrl-C reaches this process alone, which then ends the workers in order.
+    Workers lead process groups, so that their data loaders end with them, and Ctrl-C reaches only
+    this process.
 
     Returns:
-        0 if all succeeded, else the exit code of the first that failed (128 + signal number if
-        a signal ended it, as in a shell).
+        0 if all succeeded, else the exit code of the first that failed (128 + signal number if a
+        signal ended it).
     """
     running: list[Command] = []
     try:
@@ -209,7 +204,7 @@ def run_workers(workers: Sequence[tuple[list[str], dict[str, str]]]) -> int:
 
 
 def _first_failure(running: Sequence[Command], check: Callable[[], None]) -> int:
-    """Wait until a process fails, and return its exit code, or until all have succeeded."""
+    """Return the exit code of the first process that fails, or 0 when all have succeeded."""
     waiting = list(enumerate(running))
     while waiting:
         check()
@@ -237,20 +232,20 @@ def main(words: Sequence[str]) -> int:
         raise UserError(as_keys(str(error), _KEYS if job.config else {})) from None
     if len(workers) > 1:
         return run_workers(workers)
-    # Nothing to watch over: become fairseq, so that signals and the terminal are its own.
+    # Become fairseq, so that signals and the terminal are its own.
     ((command, environment),) = workers
     sys.stdout.flush()
     os.execve(command[0], command, os.environ | import_path() | environment)
 
 
 def _prepare(job: Request) -> list[tuple[list[str], dict[str, str]]]:
-    """Check what can be checked without fairseq, and work out the processes to start."""
+    """Check what needs no fairseq, and return the processes to start."""
     data = job.arguments[0] if job.config is None else job.setting("task", "data")
-    if data is None or data == "???":  # Hydra's sign for a value that must be given
+    if data is None or data == "???":  # Hydra's mandatory value
         raise UserError(f"{job.config}: no data folder; add task.data=DATA")
     data = data.replace("${hydra:runtime.cwd}", os.getcwd())
-    if "${" not in data:  # what else Hydra fills in is known to Hydra alone
-        # Classification keeps the dictionaries of its inputs and labels in folders.
+    if "${" not in data:  # only Hydra can fill in others
+        # Classification has dictionaries in folders.
         check_data_folder(data, ("dict*.txt", "*/dict.txt"))
     check_job_start(job)
     gpus = 0
@@ -262,7 +257,7 @@ def _prepare(job: Request) -> list[tuple[list[str], dict[str, str]]]:
 
 
 def _there(name: str) -> bool:
-    """Say whether fairseq could find a checkpoint, whole or in parts, here or fetched (s3://)."""
+    """Say whether fairseq could find a checkpoint, whole or in parts, also a remote one (s3://)."""
     parts = glob.escape(name.removesuffix(".pt")) + "-*.pt"
     return "://" in name or os.path.exists(name) or bool(glob.glob(parts))
 
@@ -285,7 +280,7 @@ def _read_recipe(path: Path, words: Sequence[str]) -> dict:
 
 
 def _fairseq(job: Request, settings: dict) -> list[str]:
-    """Write the command line of one fairseq process."""
+    """Return the command line of one fairseq process."""
     if job.config is None:
         command = [sys.executable, "-m", "diverse_mha.training.fairseq_train", *job.arguments]
         if job.setting("common", "user_dir") is None:
@@ -294,20 +289,20 @@ def _fairseq(job: Request, settings: dict) -> list[str]:
             option = flag(key)
             command += [option] if value is True else [option, str(value)]
         return command
-    # Hydra warns of its own age in five places before the plugin can quieten it.
+    # Hydra warns before the plugin can quieten it.
     command = [sys.executable, "-W", "ignore::UserWarning", "-m", "diverse_mha.training.recipe"]
     command += ["--config-dir", str(job.config.absolute().parent), "--config-name", job.config.stem]
     command += map(_hydra_word, job.arguments)
     given = {word.lstrip("+").partition("=")[0] for word in job.arguments}
-    # A recipe names the plugin of the folder it is run from, which need not be a clone.
+    # A recipe's plugin lies in the current folder, which need not be a clone.
     user_dir = Path(job.setting("common", "user_dir") or USER_DIR)
     if "common.user_dir" not in given and user_dir.name == USER_DIR.name:
         command.append(f"++common.user_dir={hydra_quoted(str(USER_DIR))}")
     if "hydra.job.chdir" not in given:
-        # Else Hydra changes the folder, and every relative path in the recipe is wrong.
+        # Otherwise Hydra changes the folder, and relative paths are wrong.
         command.append("hydra.job.chdir=False")
     if "hydra.searchpath" not in given and CONFIGS.is_dir():
-        # A copy of a recipe, changed and kept elsewhere, still finds its methods and sizes.
+        # A copy of a recipe elsewhere finds methods and sizes.
         command.append(f"hydra.searchpath=[{hydra_quoted(f'file://{CONFIGS}')}]")
     for key, value in settings.items():
         command.append(f"++distributed_training.{key}={value}")
@@ -315,16 +310,16 @@ def _fairseq(job: Request, settings: dict) -> list[str]:
 
 
 def hydra_quoted(text: str) -> str:
-    """Quote a value for Hydra's grammar, in which a path may hold no blank."""
-    # A backslash is itself but before a quote.
+    """Quote a value, such as a path with a blank, for Hydra's grammar."""
+    # A backslash is special only before a quote.
     return "'" + re.sub(r"(\\*)('|\Z)", lambda m: 2 * m[1] + m[2].replace("'", "\\'"), text) + "'"
 
 
 def _hydra_word(word: str) -> str:
-    """Quote the value of ``key=value`` if Hydra's grammar takes its letters in quotes only."""
+    """Quote the value of ``key=value`` if Hydra's grammar needs that."""
     key, _, value = word.partition("=")
-    # What has quotes, brackets, escapes or interpolations is written in that grammar. An apostrophe
-    # by itself, within the value, is no quote.
+    # Quotes, brackets, escapes and interpolations belong to that grammar; one apostrophe inside
+    # the value does not.
     apostrophe = value.count("'") == 1 and not value.startswith("'")
     written = set(value) & set('"[]{}$\\') or ("'" in value and not apostrophe)
     as_it_is = _PLAIN.fullmatch(value) or written

@@ -1,4 +1,4 @@
-"""The closing table of ``scripts/quickstart.sh``: BLEU, and what became of the heads."""
+"""The closing table of ``scripts/quickstart.sh``: BLEU, and similarity of the heads."""
 
 import json
 import logging
@@ -17,7 +17,7 @@ from diverse_mha.common.tables import Layout, to_text
 
 
 def heads_alike(checkpoint: str, data: str, subset: str) -> dict[str, float]:
-    """Return by component the linear CKA of the heads' outputs, mean over pairs and layers."""
+    """Return by component the linear CKA of head outputs, mean over pairs and layers."""
     selection = Selection(measures=("cka",), subset=subset)
     found = analyze(load(checkpoint, data), selection).result["components"]
     return {
@@ -27,7 +27,7 @@ def heads_alike(checkpoint: str, data: str, subset: str) -> dict[str, float]:
 
 
 def table(rows: dict[str, dict]) -> Layout:
-    """Lay out the results of several models; their ``heads`` are as ``heads_alike`` has them."""
+    """Lay out the results of several models, with ``heads`` from ``heads_alike``."""
     return Layout(
         "BLEU, and CKA of the heads' outputs",
         ("", "tokenised BLEU", "sacreBLEU", *(f"CKA {name}" for name in COMPONENT_ORDER)),
@@ -44,14 +44,14 @@ def table(rows: dict[str, dict]) -> Layout:
 
 
 def main(words: Sequence[str]) -> int:
-    """Print the table; scores of heads are kept in a file beside each evaluation."""
+    """Print the table; similarities are kept in a file beside each evaluation."""
     parser = OneLineParser(prog="diverse_mha.training.quickstart", description=__doc__)
     parser.add_argument("data", type=Path)
     parser.add_argument(
         "evaluations", nargs="+", metavar="NAME=FILE.json", help="what scripts/evaluate.sh wrote"
     )
     args = parser.parse_args(words)
-    logging.getLogger().setLevel(logging.WARNING)  # fairseq tells of every file it opens
+    logging.getLogger().setLevel(logging.WARNING)  # fairseq logs every file
     rows = {}
     for word in args.evaluations:
         name, separator, file = word.rpartition("=")

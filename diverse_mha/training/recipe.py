@@ -1,8 +1,4 @@
-"""fairseq-hydra-train for ``scripts/train.sh --config``: a mistake in a recipe ends in one line.
-
-Hydra reports a wrong key or value over several lines, and fairseq an unknown name of a model, task
-or criterion with a traceback. Here they are said like all other mistakes.
-"""
+"""fairseq-hydra-train for ``scripts/train.sh --config``, with mistakes in a recipe in one line."""
 
 import dataclasses
 import difflib
@@ -27,12 +23,12 @@ _NOT_SAID = re.compile(r"(full_key|\w+_type)\b|Set the|To append")
 
 
 def explain(job: launch.Request, error: BaseException) -> UserError:
-    """Put what Hydra or OmegaConf says of a recipe into one line, and what caused that."""
+    """Put an error of Hydra or OmegaConf, and its causes, into one line."""
     from diverse_mha.fairseq_fixes.missing_options import having
 
     said: list[str] = []
     while error is not None:
-        # Behind the last option of a group Hydra lists the places that it has looked in.
+        # Hydra lists its search path at the end.
         text = str(error).partition("Config search path:")[0]
         lines = [line.strip().rstrip(".:") for line in text.splitlines()]
         lines = [line for line in lines if line and not _NOT_SAID.match(line)]
@@ -47,7 +43,7 @@ def explain(job: launch.Request, error: BaseException) -> UserError:
             chosen = str(job.setting(group, "_name"))
             if names := having(owner[1], choice, chosen):
                 key = f"{group}._name={' or '.join(names)}"
-                if chosen in names:  # the key stands in the wrong group
+                if chosen in names:  # the key is in the wrong group
                     key = f"{group}.{owner[1]}"
                 return UserError(f"{job.config}: {said[0]}; give {key}, or leave the key out")
     if any("not in struct" in line for line in said):
@@ -56,13 +52,13 @@ def explain(job: launch.Request, error: BaseException) -> UserError:
 
 
 def unknown_names(job: launch.Request) -> Iterator[str]:
-    """Say which of the names in a recipe are of nothing that fairseq or a plugin registered."""
+    """Yield a message for each name in a recipe that nothing is registered under."""
     from fairseq import models, registry, tasks
 
     known = {"model": models.MODEL_DATACLASS_REGISTRY, "task": tasks.TASK_REGISTRY}
     known |= {name: entry["registry"] for name, entry in registry.REGISTRIES.items()}
     for group, names in known.items():
-        # Hydra knows a group of the command line, model=NAME, and that of the file, model._name.
+        # Hydra knows model=NAME of the command line and model._name of the file.
         name = job.setting(group, "_name")
         if name is not None and name not in names:
             close = difflib.get_close_matches(name, names, n=3) or sorted(names)[:8]
@@ -70,7 +66,7 @@ def unknown_names(job: launch.Request) -> Iterator[str]:
 
 
 def keys_of_options(job: launch.Request) -> dict[str, str]:
-    """Return, by the name of an option, the key that a recipe has for it."""
+    """Return the recipe's key of every option."""
     from fairseq import models, registry, tasks
     from fairseq.dataclass.configs import FairseqConfig
 
@@ -95,7 +91,7 @@ def main() -> None:
 
 
 def _train(job: launch.Request) -> None:
-    logging.getLogger("hydra").setLevel(logging.INFO)  # fairseq lets all loggers speak
+    logging.getLogger("hydra").setLevel(logging.INFO)  # fairseq enables all loggers
     from fairseq_cli import hydra_train
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
@@ -122,21 +118,21 @@ def _train(job: launch.Request) -> None:
         refused = error.__cause__
         if isinstance(error, UserError) or not isinstance(refused, OSError):
             raise
-        raise refused from None  # by logging, of the folder that the recipe logs to
+        raise refused from None  # of the log's folder
 
 
 def check_added(job: launch.Request) -> None:
-    """Refuse ``+GROUP=NAME`` or ``++GROUP.KEY=VALUE`` of nothing: Hydra adds it, nobody reads it.
+    """Refuse ``+GROUP=NAME`` or ``++GROUP.KEY=VALUE`` that nobody would read.
 
     The keys of models, tasks, criterions and optimizers are checked when these are built.
     """
     from fairseq.dataclass.configs import FairseqConfig
 
     folder = job.config.parent
-    # Where Hydra looks: beside the recipe, and where scripts/train.sh tells it to.
+    # Hydra looks beside the recipe, and in the search path of scripts/train.sh.
     paths = [word for word in job.arguments if word.startswith("hydra.searchpath=")]
     if any(str(CONFIGS) not in word for word in paths):
-        return  # Hydra looks in places of the reader's own
+        return  # the user's own places
     told = bool(paths)
     places = [folder, CONFIGS] if told and CONFIGS.is_dir() else [folder]
     folders = {path.name for place in places for path in place.iterdir() if path.is_dir()}
@@ -161,7 +157,7 @@ def check_added(job: launch.Request) -> None:
 
 
 def check_model(job: launch.Request) -> None:
-    """Refuse an option of ours for a model of fairseq's, which would be built without it."""
+    """Refuse an option of ours for a model of fairseq's."""
     from fairseq.models import MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
 
     from diverse_mha.fairseq_fixes.missing_options import having
@@ -180,10 +176,7 @@ def check_model(job: launch.Request) -> None:
 
 
 def check_quoted(job: launch.Request) -> None:
-    """Refuse a word in the recipe that YAML takes for True or False where text is wanted.
-
-    Norwegian's code is such a word: ``source_lang: no``.
-    """
+    """Refuse text that YAML reads as True or False, as in ``source_lang: no``."""
     from fairseq import criterions, models, tasks
     from fairseq.dataclass.configs import FairseqConfig
 
@@ -207,7 +200,7 @@ def check_quoted(job: launch.Request) -> None:
 
 
 def job_of(words: Sequence[str]) -> launch.Request:
-    """Read the recipe of a command line that the launcher wrote for fairseq-hydra-train."""
+    """Read the recipe of the launcher's command line for fairseq-hydra-train."""
     given = dict(zip(words, words[1:], strict=False))
     recipe = Path(given["--config-dir"], given["--config-name"] + ".yaml")
     settings = [word for word in words if "=" in word and not word.startswith("-")]

@@ -1,6 +1,6 @@
 """The options of our models, criterions and tasks: ``diverse-mha options``.
 
-fairseq's ``--help`` shows none of them, for it does not know a plugin before ``--user-dir``.
+fairseq's ``--help`` shows none of them, as it does not know a plugin before ``--user-dir``.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from diverse_mha.common.options import flag
 from diverse_mha.common.plugins import add_user_dir, import_plugin
 
 _INDENT = " " * 6
-_FILLED_IN = ("_name", "data")  # the name itself, and the folder, given by its place
+_FILLED_IN = ("_name", "data")  # given by position
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -64,7 +64,7 @@ _FLAGS = {"model": "--arch", "criterion": "--criterion", "task": "--task"}
 
 
 class Component(NamedTuple):
-    """What a name stands for."""
+    """Options of a registered name."""
 
     group: str  # ``model``, ``criterion`` or ``task``
     own: list[Field]  # the options that this package adds, with the defaults of the name
@@ -89,7 +89,7 @@ def components() -> dict[str, Component]:
     found = {}
     for group, (classes, configs) in registries.items():
         for name, config in configs.items():
-            # By the class, as doctor does: a dataclass that was grown names fairseq as its module.
+            # By the class, as an extended dataclass names fairseq as its module.
             if config is None or not classes[name].__module__.startswith("diverse_mha."):
                 continue
             given = [f for f in fields(config) if f.name not in _FILLED_IN]
@@ -99,7 +99,7 @@ def components() -> dict[str, Component]:
 
 
 def _added() -> set[str]:
-    """Names of the options that are not fairseq's."""
+    """Return the names of options that are not fairseq's."""
     from diverse_mha.criterions.config import diversity_options
     from diverse_mha.criterions.token_loss import TokenLossConfig
     from diverse_mha.models.classifier_config import ClassifierConfig
@@ -112,7 +112,7 @@ def _added() -> set[str]:
 
 
 def default_of(option: Field) -> str:
-    """Spell the default of an option; empty if there is none."""
+    """Return the default of an option as text; empty if there is none."""
     default = option.default
     if default is MISSING and option.default_factory is not MISSING:
         default = option.default_factory()

@@ -1,4 +1,4 @@
-"""What a training with a recipe says on the terminal; its log file has every line of fairseq's."""
+"""What a training with a recipe prints on the terminal; its log file has all of fairseq's lines."""
 
 import logging
 import logging.config
@@ -9,7 +9,7 @@ from unittest import mock
 
 from diverse_mha.training.launch import Request
 
-#: Beginnings of lines that say how fairseq works, and nothing of this training.
+#: Beginnings of fairseq's lines that say nothing about this training.
 _INNER = (
     "--user-dir=", "task: ", "model: ", "criterion: ", "num. expert model params", "loaded ",
     "detected shared parameter", "training on 1 devices", "max tokens per device",
@@ -25,7 +25,7 @@ _DICTIONARY = re.compile(r"(\[\S+\] )?dictionary: ")
 
 
 def is_shown(record: logging.LogRecord) -> bool:
-    """Say whether users read a record: what is trained, how far it is, where it is saved."""
+    """Say whether users need a record: what is trained, its progress, where it is saved."""
     if record.levelno > logging.INFO:
         return True
     if not isinstance(record.msg, str):  # the configuration; the model, module by module
@@ -35,7 +35,7 @@ def is_shown(record: logging.LogRecord) -> bool:
 
 
 class Words(logging.Formatter):
-    """Say in one line what is trained, in the place of the number of parameters."""
+    """Replaces fairseq's number of parameters by a line on the training."""
 
     def __init__(self, job: Request) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class Words(logging.Formatter):
         self.training = ", ".join([job.config.stem, *(method or ["no method"]), f"data {data}"])
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line of the terminal."""
+        """Return the line for the terminal."""
         said = super().format(record)
         found = _PARAMETERS.match(said)
         return f"training: {self.training}, {found[1]} parameters" if found else said
@@ -52,7 +52,7 @@ class Words(logging.Formatter):
 
 @contextmanager
 def show_what_users_read(job: Request) -> Iterator[None]:
-    """Let the terminal show less where a log file has everything.
+    """Show less on the terminal if a log file has everything.
 
     Hydra sets up the log, and fairseq does so again in every process.
     """

@@ -1,4 +1,4 @@
-"""Where the plugin lies, for fairseq's ``--user-dir``: ``diverse-mha path``."""
+"""Prints the plugin's folder, for fairseq's ``--user-dir``: ``diverse-mha path``."""
 
 import argparse
 
