@@ -1,1 +1,1 @@
-"""Corpora: what they consist of, how they are fetched, and how they become fairseq's data."""
+"""What shell cannot do for ``data-prep/``: filters, mark-up, subwords, the demo corpus."""

@@ -1,9 +1,8 @@
 """fairseq's binarised format for sentences with labels.
 
-The layout, one folder a field, is that of fairseq's ``sentence_prediction``:
-``input0/`` (and ``input1/`` for pairs) and ``label/``, each with ``dict.txt`` and a ``SPLIT.bin``
-and ``SPLIT.idx`` for every split. More fields, such as the ``length`` of logical pairs, lie in
-folders of their own in the same way.
+The layout is that of fairseq's ``sentence_prediction``: a folder a field, ``input0/`` (and
+``input1/`` for pairs), ``label/`` and any further ones. Each has ``dict.txt`` and, for every
+split, ``SPLIT.bin`` and ``SPLIT.idx``.
 """
 
 from collections import Counter
@@ -14,29 +13,25 @@ from diverse_mha.common.errors import UserError
 from diverse_mha.corpora.text import read_lines, write_lines
 
 Table = Mapping[str, Sequence[str]]  # columns, by field
-#: Words that text cannot have: fairseq reads them as its own. It has ``<unk>`` for what it means.
-MARKS = frozenset({"<s>", "</s>", "<pad>"})
-_SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # every dictionary of fairseq's has them
+MARKS = frozenset({"<s>", "</s>", "<pad>"})  # fairseq's own, which text cannot have
+_SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # in every dictionary of fairseq's
 
 
 def count_words(lines: Iterable[str], minimum: int = 1) -> dict[str, int]:
-    """Count words, most frequent first, then by spelling.
-
-    fairseq's special ones are left out, and those rarer than ``minimum``.
-    """
+    """Count words, most frequent first, then by spelling, without fairseq's special ones."""
     counts = Counter(word for line in lines for word in line.split() if word not in _SPECIAL)
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return {word: count for word, count in ordered if count >= minimum}
 
 
 def check_kept(words: int, minimum: int) -> None:
-    """Refuse a ``--min-count`` that leaves no words of the training text."""
+    """Refuse a ``--min-count`` that leaves no word of the training text."""
     if not words:
         raise UserError(f"--min-count {minimum}: no word of the training text comes as often")
 
 
 def read_columns(folder: Path, fields: Sequence[str]) -> dict[str, Table]:
-    """Read the tab-separated files ``SPLIT.tsv`` of a folder: by split and field, a column."""
+    """Read the tab-separated files ``SPLIT.tsv`` of a folder: columns by split and field."""
     tables = {}
     for path in sorted(folder.glob("*.tsv")):
         rows = (line.split("\t") for line in read_lines(path))
@@ -47,7 +42,7 @@ def read_columns(folder: Path, fields: Sequence[str]) -> dict[str, Table]:
 def binarise(
     folder: Path, dictionaries: Mapping[str, Mapping[str, int]], splits: Mapping[str, Table]
 ) -> None:
-    """Write examples: the words of the dictionaries with counts, by field; the splits, by field."""
+    """Write dictionaries (words with counts, by field) and splits (columns, by field)."""
     from fairseq.data import Dictionary, indexed_dataset
 
     for field, counts in dictionaries.items():
@@ -55,7 +50,7 @@ def binarise(
         path = folder / field / "dict.txt"
         write_lines(path, (f"{word} {count}" for word, count in counts.items()))
         dictionary = Dictionary.load(str(path))
-        sentences = field.startswith("input")  # which have an end mark; labels have none
+        sentences = field.startswith("input")  # with an end mark
         for split, columns in splits.items():
             prefix = folder / field / split
             builder = indexed_dataset.make_builder(

@@ -19,11 +19,10 @@ def require_jieba() -> None:
 def make_chinese_tokeniser(
     join: Callable[[Iterable[str]], Iterable[str]] = list,
 ) -> Callable[[str], str]:
-    """Build a function from a Chinese sentence to its words, joined by spaces.
+    """Return a function from a Chinese sentence to its words, joined by spaces.
 
-    jieba's default mode: its dictionary, with its hidden Markov model for words it does not
-    have. Special characters are then escaped as by the tokeniser of the other languages, so
-    that detokenising treats all alike. ``join`` puts together what should not have been cut.
+    jieba's default mode: its dictionary, and its hidden Markov model for other words. Special
+    characters are escaped as in other languages. ``join`` rejoins words that should not be cut.
     """
     require_jieba()
     from sacremoses import MosesTokenizer
@@ -39,13 +38,12 @@ def make_chinese_tokeniser(
 
 @functools.cache
 def _segmenter():
-    """Return jieba with its dictionary loaded, which takes a second."""
+    """Return jieba with its dictionary loaded."""
     import jieba
 
     jieba.setLogLevel(logging.WARNING)
     segmenter = jieba.Tokenizer()
-    # jieba keeps a cache of its dictionary in the common temporary folder, and believes whatever
-    # it finds there under that name. A second per process is a small price for not doing so.
+    # jieba would trust a cache in the common temporary folder.
     with tempfile.TemporaryDirectory(prefix="jieba-") as folder:
         segmenter.tmp_dir = folder
         segmenter.initialize()

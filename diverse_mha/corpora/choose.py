@@ -1,8 +1,7 @@
-"""Which training pairs stay: those that pass the length filter, are drawn, are not held out.
+"""Chooses training pairs: by a length filter, at random, or as held-out data.
 
-``python -m diverse_mha.corpora.choose filter|draw|hold-out OPTIONS FILES``. A pair is a line of the
-source side with the same line of the target side; functions that copy pairs take both sides of what
-they read and of what they write, in that order.
+``python -m diverse_mha.corpora.choose filter|draw|hold-out OPTIONS FILES``. A pair is a line of
+the source side and the same line of the target side. Functions take both sides, source first.
 """
 
 import argparse
@@ -53,10 +52,10 @@ def dropped_by(
     max_ratio: float = 9.0,
     counts: tuple[Callable[[str], int], Callable[[str], int]] = (count_words, count_words),
 ) -> str:
-    """Name the rule of Moses' clean-corpus-n that drops a tokenised pair; "" if it stays.
+    """Return the rule of Moses' clean-corpus-n that drops a tokenised pair, or "".
 
-    Both sides must have between ``min_length`` and ``max_length`` tokens, and neither may be
-    more than ``max_ratio`` times as long as the other. ``counts`` has what counts each side.
+    Both sides need ``min_length`` to ``max_length`` tokens, and neither may be more than
+    ``max_ratio`` times as long as the other. ``counts`` has a function for each side.
     """
     lengths = counts[0](source), counts[1](target)
     shorter, longer = min(lengths), max(lengths)
@@ -68,12 +67,12 @@ def dropped_by(
 
 
 def keep_pair(source: str, target: str, **limits) -> bool:
-    """Tell whether a tokenised pair passes the filter of :func:`dropped_by`."""
+    """Say whether a tokenised pair passes the filter of :func:`dropped_by`."""
     return not dropped_by(source, target, **limits)
 
 
 def filter_pairs(sources: Pair, targets: Pair, rule: Callable[[str, str], str]) -> str:
-    """Copy the pairs that no rule drops; say how many they are, and how many each rule dropped."""
+    """Copy the pairs that no rule drops; return a message with the counts."""
     found: Counter[str] = Counter()
 
     def kept(pair: tuple[str, ...]) -> bool:
@@ -92,12 +91,10 @@ def filter_pairs(sources: Pair, targets: Pair, rule: Callable[[str, str], str]) 
 
 
 def sample_pairs(sources: Pair, targets: Pair, size: int, seed: int) -> int:
-    """Copy ``size`` pairs, drawn without replacement and in their order; return of how many.
+    """Copy ``size`` pairs, drawn without replacement, in their order; return the number of all.
 
-    Every pair of which neither side is blank is equally likely. This is selection sampling
-    (Knuth, The Art of Computer Programming 2, Algorithm S): one pass counts the eligible pairs,
-    a second draws, and neither keeps more than a line. With the same text, size and seed the
-    result is the same everywhere: only ``random.Random(seed).random()`` is used, whose values
+    Every pair with text on both sides is equally likely. This is selection sampling (Knuth, The Art
+    of Computer Programming 2, Algorithm S) with ``random.Random(seed).random()``, whose values
     Python guarantees.
     """
     total, eligible = count_lines(sources[0]), sum(1 for _ in _with_text(sources))
@@ -127,7 +124,7 @@ def hold_out(
 ) -> int:
     """Copy every n-th pair that passes the length filter to ``held``, all others to ``rest``.
 
-    Whether one passes is decided by ``keep`` on ``tokens``, the same pairs tokenised.
+    The filter ``keep`` sees ``tokens``, the same pairs tokenised.
 
     Returns:
         The number of pairs held out.
@@ -146,7 +143,7 @@ def hold_out(
 
 
 def main() -> None:
-    """Choose as the command line says."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     add = parser.add_argument
     add("what", choices=("filter", "draw", "hold-out"))

@@ -1,4 +1,4 @@
-"""Collect the sentences of published files into the files of a split, one for each side.
+"""Collects the sentences of published files into one file for each side of a split.
 
 ``python -m diverse_mha.corpora.collect --markup M --to A B --from A1 B1 A2 B2 ...``
 """
@@ -31,7 +31,7 @@ def main() -> None:
                 count = 0
                 try:
                     for line in READERS[args.markup](read_lines(path)):
-                        # To fairseq a carriage return ends a line, wherever it stands.
+                        # A carriage return would end a line for fairseq.
                         outs[side].write(line.replace("\r", " ") + "\n")
                         filled[side] = filled[side] or bool(line.strip())
                         count += 1

@@ -1,14 +1,14 @@
-"""The corpus that comes with the project: sentences of two invented languages, Lumi and Qorun.
+"""The demo corpus: sentences of two invented languages, Lumi and Qorun, generated from a seed.
 
-It is generated, seeded, and small, but asks of a translator what real languages ask:
+It is small, but asks of a translator what real languages ask:
 
 - agreement: of article, noun and adjective in gender, number and case; of the verb with its
   subject in number and, in the past, gender. Lumi shows only number.
-- another word order: adjectives follow the noun in Qorun, a place stands before its preposition,
-  an adverb moves to the front and draws the verb after it, a question opens with the verb, and a
-  subordinate clause closes with it.
-- inflection: Qorun glues prefixes and endings to its stems, so the test set has word forms
-  that the training set does not have, made of parts that it has.
+- word order: in Qorun adjectives follow the noun, a preposition follows its place, an adverb comes
+  first with the verb after it, a question begins with the verb, and a subordinate clause ends
+  with it.
+- inflection: Qorun joins prefixes and endings to its stems, so the test set has new word forms of
+  known parts.
 - context: a pronoun takes its gender from a noun in another clause.
 
 "ze" is feminine here because "sozo" is::
@@ -23,8 +23,8 @@ The verb shows it, too, before its subject comes::
     thob-li ge-khob-ia    ek-a brükhud-a.
     mav-ly  did-doban-she a    soz.F
 
-(Real text has no hyphens.) The functions are the rules of a synchronous grammar: each draws a part
-of a sentence and puts it into both languages at once.
+(Real text has no hyphens.) The functions are rules of a synchronous grammar: each draws a part of
+a sentence in both languages at once.
 """
 
 import argparse
@@ -37,12 +37,12 @@ from typing import NamedTuple
 from diverse_mha.corpora.text import write_lines
 
 MIN_WORDS, MAX_WORDS = 4, 20
-VERSION = 2  # raised when the same seed comes to give other sentences
+VERSION = 2  # of the sentences of a seed
 SOURCE, TARGET = "lm", "qo"
 
-NOMINATIVE, ACCUSATIVE, OBLIQUE = range(3)  # the place of a case in the rows of endings
+NOMINATIVE, ACCUSATIVE, OBLIQUE = range(3)  # places in the rows of endings
 PLURAL = "plural"
-# Of nouns, by gender and number; "a" (ek-) has the endings of the singular.
+# Endings of nouns, by gender and plural; "a" (ek-) has those of the singular.
 NOUN = {
     ("m", False): ("", "en", "um"),
     ("f", False): ("a", "an", "as"),
@@ -51,19 +51,18 @@ NOUN = {
     ("f", True): ("ir", "iren", "irim"),
     ("n", True): ("u", "u", "utum"),
 }
-# Of adjectives, "the" (h-) and the pronoun (s-), by gender; the plural has no genders.
+# Endings of adjectives, "the" (h-) and the pronoun (s-), by gender; the plural has no genders.
 AGREEING = {
     "m": ("or", "on", "om"),
     "f": ("ia", "in", "im"),
     "n": ("u", "u", "um"),
     PLURAL: ("es", "ens", "ems"),
 }
-PREFIX = {"a": "", "i": "ge", "o": "vü"}  # of verbs, by the ending of tense in Lumi; i is past
-# How many stems there are of each kind. "do", "go" and "say" are verbs: with an object, without
-# one, and with a clause.
+PREFIX = {"a": "", "i": "ge", "o": "vü"}  # of verbs, by Lumi's ending of tense; i is past
+# Number of stems by kind. "do", "go" and "say" are verbs: with object, without, with a clause.
 WORDS = {"noun": 180, "adjective": 40, "relation": 5, "adverb": 8, "do": 40, "go": 14, "say": 6}
-WORDS_SEED = 20  # the languages are the same in every corpus; its seed decides what is said
-# What stems begin with, their vowels, and what they end with.
+WORDS_SEED = 20  # all corpora have the same words
+# Beginnings, vowels and endings of stems.
 LUMI = ("b d f g k l m n p r s t v fl pr st".split(), "aeiou", "klmnrtvz")
 QORUN = (
     "b d g h j k q r w y br dr gh kh sh th".split(),
@@ -73,7 +72,7 @@ QORUN = (
 
 
 class Chance:
-    """Seeded choices, made of ``random()`` alone, whose values Python guarantees."""
+    """Seeded choices by ``random()``, whose values Python guarantees."""
 
     def __init__(self, seed: int):
         self._random = random.Random(seed).random
@@ -83,20 +82,20 @@ class Chance:
         return self._random() < probability
 
     def pick(self, items: Sequence):
-        """Return one of the items, each as likely."""
+        """Return one of the items, all equally likely."""
         return items[int(self._random() * len(items))]
 
     def pick_early(self, items: Sequence):
-        """Return one of the items, the n-th of N with a chance of about 1 / (2 sqrt(nN)).
+        """Return one of the items, the n-th of N with a probability of about 1 / (2 sqrt(nN)).
 
-        So few words are frequent and many rare, as in natural languages.
+        So a few words are frequent and many rare, as in natural languages.
         """
         place = self._random()
         return items[int(place * place * len(items))]
 
 
 class Word(NamedTuple):
-    """A stem in each language, and of a noun its gender in Qorun."""
+    """A stem in each language, and a noun's gender in Qorun."""
 
     lumi: str
     qorun: str
@@ -104,20 +103,20 @@ class Word(NamedTuple):
 
 
 class Token(str):
-    """A word of a sentence; of Qorun, with the words of Lumi that it translates."""
+    """A word of a sentence; in Qorun, with the words of Lumi that it translates."""
 
     of: tuple["Token", ...] = ()
 
 
 def translated(lumi: str, qorun: str) -> tuple[Token, Token]:
-    """Return a word and its translation, which knows it."""
+    """Return a word and its translation, linked."""
     word, translation = Token(lumi), Token(qorun)
     translation.of = (word,)
     return word, translation
 
 
 class Pair(NamedTuple):
-    """A sentence in each language, and which words translate which, punctuation by itself."""
+    """A sentence in each language, and its word alignment, punctuation counted as words."""
 
     lumi: str
     qorun: str
@@ -125,7 +124,7 @@ class Pair(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A part of a sentence in each language; of a subject, its gender in Qorun or "plural"."""
+    """A part of a sentence in each language; a subject has its gender in Qorun, or "plural"."""
 
     lumi: list[str]
     qorun: list[str]
@@ -134,7 +133,7 @@ class Part(NamedTuple):
 
 @functools.cache
 def lexicon() -> dict[str, list[Word]]:
-    """Return the words of each kind, the frequent ones first. No stem is there twice."""
+    """Return the words of each kind, frequent ones first, without a repeated stem."""
     chance, taken = Chance(WORDS_SEED), set()
 
     def stem(starts: Sequence[str], vowels: str, ends: Sequence[str]) -> str:
@@ -153,7 +152,7 @@ def lexicon() -> dict[str, list[Word]]:
 
 
 def noun_phrase(chance: Chance, case: int) -> Part:
-    """Draw article, noun and perhaps an adjective; Qorun has no "a" in the plural."""
+    """Draw an article, a noun and perhaps an adjective; Qorun has no "a" in the plural."""
     noun = chance.pick_early(lexicon()["noun"])
     plural, definite = chance.happens(0.35), chance.happens(0.6)
     agrees, number = (PLURAL, "i") if plural else (noun.gender, "")
@@ -175,14 +174,14 @@ def noun_phrase(chance: Chance, case: int) -> Part:
 
 
 def pronoun(noun: Part) -> Part:
-    """Refer to a subject: "ze" or "zen", and in Qorun with its gender."""
+    """Return the pronoun of a subject: "ze" or "zen", and in Qorun with its gender."""
     lumi = "zen" if noun.agrees == PLURAL else "ze"
     ze, translation = translated(lumi, "s" + AGREEING[noun.agrees][NOMINATIVE])
     return Part([ze], [translation], noun.agrees)
 
 
 def verb(chance: Chance, kind: str, agrees: str) -> Part:
-    """Draw a verb, its tense, and whether it is denied."""
+    """Draw a verb, its tense, and whether it is negated."""
     word, tense = chance.pick_early(lexicon()[kind]), chance.pick("aio")
     ending = AGREEING[agrees][NOMINATIVE] if tense == "i" else "it"
     number = "s"
@@ -198,9 +197,9 @@ def verb(chance: Chance, kind: str, agrees: str) -> Part:
 
 
 def clause(chance: Chance, form: str, subject: Part | None = None) -> tuple[Part, Part]:
-    """Draw a clause, about ``subject`` if that is given; return it and its subject.
+    """Draw a clause, about ``subject`` if given; return it and its subject.
 
-    The form is "statement", "question" or "subordinate", of which each has its order in Qorun.
+    The form is "statement", "question" or "subordinate", each with its order in Qorun.
     """
     subject = subject or noun_phrase(chance, NOMINATIVE)
     transitive = chance.happens(0.7)
@@ -262,7 +261,7 @@ def _links(lumi: Sequence[Token], qorun: Sequence[Token]) -> tuple[tuple[int, in
 
 
 def sentence_pairs(count: int, seed: int) -> list[Pair]:
-    """Return sentence pairs of 4 to 20 words a side, no Lumi sentence twice.
+    """Return different sentence pairs of 4 to 20 words a side.
 
     A larger count with the same seed only adds pairs.
     """
@@ -278,9 +277,9 @@ def sentence_pairs(count: int, seed: int) -> list[Pair]:
 def write_corpus(out: Path, *, pairs: int, seed: int) -> dict[str, int]:
     """Write train, valid and test as ``SPLIT.lm`` and ``SPLIT.qo``; return their numbers of pairs.
 
-    ``SPLIT.align`` has their true word alignments in Pharaoh format (``0-0 1-2``, Lumi first),
-    punctuation counted as words of its own. "," and "cu" have no translation.
-    Valid and test get a twentieth of the training pairs each, which are 20 or more.
+    ``SPLIT.align`` has the true word alignments in Pharaoh format (``0-0 1-2``, Lumi first), with
+    punctuation as words. "," and "cu" have no translation. Valid and test get a twentieth of the
+    training pairs each.
     """
     counts = {"train": pairs, "valid": pairs // 20, "test": pairs // 20}
     everything = iter(sentence_pairs(sum(counts.values()), seed))

@@ -1,8 +1,8 @@
 """Moses' rules for text in any script: marks and joiners stay with their letters.
 
-Moses cuts at whatever it does not know as a letter: at combining marks, at the joiners of scripts
-and emoji, at soft hyphens. It attaches the end marks of Latin text only when text is put together
-again. This file needs sacremoses alone, so that an exported model can take it along.
+Moses cuts at characters that it does not know as letters, such as combining marks, joiners and soft
+hyphens, and when it detokenises it attaches the end marks of Latin text only. This file needs
+sacremoses alone, so that an exported model can include it.
 """
 
 import functools
@@ -13,16 +13,15 @@ from collections.abc import Callable, Iterable
 from sacremoses import MosesDetokenizer, MosesTokenizer
 from sacremoses.util import is_cjk
 
-#: Unicode's normal forms, and the text as it is.
 FORMS = ("NFC", "NFD", "NFKC", "NFKD", "none")
 
 _TONES = "\U0001f3fb-\U0001f3ff"  # of skin, of emoji
 _JOINER = "\u200d"
 # Signs within words: middle dot, Greek and Armenian ones, Hebrew maqaf, geresh and gershayim,
-# points within Arabic numbers, what ends Tibetan syllables, Burmese and Ethiopic words.
+# points within Arabic numbers, ends of Tibetan syllables, of Burmese and Ethiopic words.
 _WITHIN = "\u00b7\u0387\u055a-\u055f\u058a\u05be\u05f3\u05f4\u066b\u066c\u0f0b\u0f0c\u104c-\u104f"
 _WITHIN += "\u1361\u2027\u0970\u09fd\u0a76\u0af0"  # and Indic abbreviations
-# Unicode's Terminal_Punctuation beyond ASCII, up to U+FFFF and but for those above.
+# Unicode's Terminal_Punctuation beyond ASCII, up to U+FFFF, without those above.
 _ENDS = (
     "\u037e\u0589\u05c3\u060c\u061b\u061d-\u061f\u066a\u06d4\u0700-\u070a\u070c\u07f8\u07f9"
     "\u0830-\u0835\u0837-\u083e\u085e\u0964\u0965\u0e5a\u0e5b\u0f08\u0f0d-\u0f12\u104a\u104b"
@@ -34,8 +33,8 @@ _ENDS = (
     "\uff1a\uff1b\uff1f\uff61\uff64"
 )
 _WIDE = "[\u3000-\u3003\u3008-\u301f\u30fb\u2018-\u201d\uff01-\uff0f\uff1a-\uff20\uff3b-\uff65]"
-# Scripts that put no spaces between words, besides those of Chinese and Japanese: Thai, Lao,
-# Tibetan, Burmese, Khmer and their neighbours.
+# Scripts without spaces between words, besides those of Chinese and Japanese: Thai, Lao, Tibetan,
+# Burmese, Khmer and their neighbours.
 _JOINED = "\u0e00-\u0e3e\u0e40-\u0fff\u1000-\u109f\u1780-\u17d3\u17d7\u17dc-\u17ff\u1950-\u19df"
 _JOINED += "\u1a20-\u1aad\ua9e0-\ua9ff\uaa60-\uaa7f"
 _HAN_KANA = "\u3005-\u3007\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f"
@@ -49,10 +48,7 @@ def normal_form(text: str, form: str) -> str:
 
 
 def words_and_letters(text: str) -> int:
-    """Count words, and letters in their place where a script puts no spaces between words.
-
-    A letter counts once with its marks.
-    """
+    """Count words, but letters (with their marks) in scripts without spaces."""
     count = 0
     for word in text.split():
         letters = (c for c in _UNSPACED.findall(word) if unicodedata.category(c)[0] != "M")
@@ -61,10 +57,10 @@ def words_and_letters(text: str) -> int:
 
 
 def make_tokeniser(language: str, whole: bool = True) -> Callable[..., str]:
-    """Build Moses' tokeniser of a language, whose words keep their marks and joiners if ``whole``.
+    """Return Moses' tokeniser of a language; if ``whole``, words keep their marks and joiners.
 
-    In scripts without spaces, signs between letters then also stay, and an apostrophe between
-    letters does in languages for which Moses has no rule of its own.
+    Then signs between letters also stay in scripts without spaces, and so does an apostrophe
+    between letters in languages for which Moses has no rule.
     """
     moses = MosesTokenizer(lang=language)
     if whole:
@@ -73,7 +69,7 @@ def make_tokeniser(language: str, whole: bool = True) -> Callable[..., str]:
 
 
 def _widen(moses: MosesTokenizer, language: str) -> None:
-    """Let a tokeniser take marks, joiners and all letters for parts of words."""
+    """Let a tokeniser treat marks, joiners and all letters as parts of words."""
     old = moses.IsAlnum
     marks, formats, letters = _characters(language in ("zh", "ja", "ko", "cjk"))
     more = f"{letters}{marks}{formats}{_JOINER}{_TONES}{_WITHIN}"
@@ -83,8 +79,8 @@ def _widen(moses: MosesTokenizer, language: str) -> None:
         return _Rule(pattern.replace(moses.IsAlpha, moses.IsAlpha + more)), rule[1]
 
     word = f"{old}{more}"
-    # A sign takes its marks with it, and what a joiner joins to it. Other characters without
-    # width go with the word that follows.
+    # A sign takes its marks and what a joiner joins to it. Other characters without width go with
+    # the next word.
     sign = f"[^{word}\\s.'`,\\-][{marks}{_TONES}]*(?:[{formats}]+(?![{word}]))?"
     flag = "(?:(?<=[\U0001f1e6-\U0001f1ff])[\U0001f1e6-\U0001f1ff])?"
     within = re.compile(f'[{_JOINED}](.+)[{word}]|[\u05d0-\u05ea]"[\u05d0-\u05ea]')
@@ -103,7 +99,7 @@ def _widen(moses: MosesTokenizer, language: str) -> None:
 
 
 class _Rule:
-    """A rule for hyphens or apostrophes, whose large classes are slow; most text has neither."""
+    """A rule for hyphens or apostrophes, tried only on text with one, as large classes are slow."""
 
     def __init__(self, pattern: str):
         self._pattern = re.compile(pattern)
@@ -114,7 +110,7 @@ class _Rule:
 
 
 def join_marks(words: Iterable[str]) -> list[str]:
-    """Join words that were cut before a mark, or at a joiner."""
+    """Join words that were cut before a mark or at a joiner."""
     joined: list[str] = []
     for word in words:
         first = word[:1]
@@ -131,7 +127,7 @@ def join_marks(words: Iterable[str]) -> list[str]:
 
 
 def make_detokeniser(language: str) -> Callable[[str], str]:
-    """Build Moses' detokeniser of a language, which also attaches the end marks of all scripts."""
+    """Return Moses' detokeniser of a language, which also attaches the end marks of all scripts."""
     moses = MosesDetokenizer(lang=language)
     _, formats, _ = _characters(False)
     ends = f"^[,.?!:;\\\\%}}\\]){_ENDS}]+[{formats}]*$"
@@ -147,9 +143,9 @@ def make_detokeniser(language: str) -> Callable[[str], str]:
 
 @functools.cache
 def _characters(cjk: bool) -> tuple[str, str, str]:
-    """Return, for a class of a regular expression, marks, format characters and letters.
+    """Return regex classes of marks, format characters and letters.
 
-    Letters of Chinese, Japanese and Korean are among them if ``cjk``: elsewhere each is a word.
+    Letters of Chinese, Japanese and Korean are included if ``cjk``.
     """
     marks, formats, letters = [], [], []
     for number in (*range(0x20000), *range(0xE0000, 0xE0200)):
@@ -165,7 +161,7 @@ def _characters(cjk: bool) -> tuple[str, str, str]:
 
 
 def _ranges(numbers: Iterable[int]) -> str:
-    """Write sorted code points as ranges of a class, which stay short beyond U+FFFF too."""
+    """Return sorted code points as the ranges of a regex class."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and number == runs[-1][1] + 1:

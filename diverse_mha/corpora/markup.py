@@ -1,4 +1,4 @@
-"""Read sentences out of the mark-up that translation corpora are published in."""
+"""Reads sentences out of the mark-up of translation corpora."""
 
 import html
 import re
@@ -15,9 +15,8 @@ _TALK_TAG = re.compile(
 def segments(lines: Iterable[str]) -> Iterator[str]:
     """Yield the text of each ``<seg>`` element of a WMT ``.sgm`` or IWSLT ``.xml`` file.
 
-    The files are not well-formed XML, so nothing but the segments is parsed. Character
-    references (``&amp;``) are resolved and white space is made single spaces; an empty segment
-    gives an empty line.
+    The files are not well-formed XML. Character references are resolved and white space becomes
+    single spaces; an empty segment gives an empty line.
     """
     text = "\n".join(lines)
     found = _SEGMENT.findall(text)
@@ -29,10 +28,10 @@ def segments(lines: Iterable[str]) -> Iterator[str]:
 
 
 def talks(lines: Iterable[str]) -> Iterator[str]:
-    """Yield the sentences of an IWSLT training file, with the titles and descriptions of talks.
+    """Yield the sentences of an IWSLT training file, with titles and descriptions of talks.
 
-    This is the rule of fairseq's recipe for IWSLT14: lines with an address, a number, keywords
-    or names go; the mark-up around titles and descriptions goes and their text stays.
+    This is the rule of fairseq's recipe for IWSLT14: lines with an address, a number, keywords or
+    names go, and so does the mark-up around titles and descriptions.
     """
     for line in lines:
         if not _TALK_TAG.match(line):
@@ -40,7 +39,7 @@ def talks(lines: Iterable[str]) -> Iterator[str]:
 
 
 def talk_sentences(lines: Iterable[str]) -> Iterator[str]:
-    """Yield the sentences of an IWSLT training file and nothing else."""
+    """Yield only the sentences of an IWSLT training file."""
     for line in lines:
         if not line.lstrip().startswith("<"):
             yield line.strip()

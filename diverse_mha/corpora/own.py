@@ -1,6 +1,6 @@
-"""What the languages and an earlier corpus decide for ``data-prep/prepare-own.sh``.
+"""What languages and an earlier corpus decide for ``data-prep/prepare-own.sh``.
 
-``python -m diverse_mha.corpora.own OPTIONS`` prints assignments of variables of the shell.
+``python -m diverse_mha.corpora.own OPTIONS`` prints assignments of shell variables.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from diverse_mha.corpora.text import has_rules, rules_for
 def decide(
     languages: Sequence[str], tokeniser: str, subwords_from: str, dictionary_from: str
 ) -> Iterator[str]:
-    """Yield the commands of the shell."""
+    """Yield shell commands."""
     moses, rules = [rules_for(code) for code in languages], {"tokeniser": tokeniser}
     if subwords_from:
         root = _root(subwords_from, "subwords")
@@ -48,7 +48,7 @@ def _assign(name: str, words: Sequence[str | Path]) -> str:
 
 
 def _root(folder: str, what: str) -> Path:
-    """Return the folder of a corpus, of which ``bin`` may be given too."""
+    """Return the folder of a corpus, also if its ``bin`` is given."""
     path = Path(folder)
     root = path.absolute().parent if path.name == "bin" else path
     if not (root / "bin").is_dir():
@@ -57,7 +57,7 @@ def _root(folder: str, what: str) -> Path:
 
 
 def _rules(root: Path) -> Mapping:
-    """Read how a corpus was prepared, and spell it as options of the tokeniser."""
+    """Read how a corpus was prepared, as options of the tokeniser."""
     note = root / "bin" / "corpus.json"
     try:
         made = read_json(note, "prepare that corpus anew")
@@ -88,7 +88,7 @@ def _rules(root: Path) -> Mapping:
 
 
 def _segmentation(root: Path, languages: Sequence[str], rules: Mapping) -> list[Path]:
-    """Return the model of each side, and the vocabularies where there is a threshold."""
+    """Return the model of each side, and the vocabularies if there is a threshold."""
     joint = root / "bpe" / rules["model"]
     files = [joint] * 2 if joint.is_file() else [Path(f"{joint}.{code}") for code in languages]
     files += [root / f"bpe/vocab.{code}" for code in languages if rules["threshold"]]
@@ -100,7 +100,7 @@ def _segmentation(root: Path, languages: Sequence[str], rules: Mapping) -> list[
 
 
 def _dictionary(folder: Path, language: str) -> Path:
-    """Return an earlier corpus' dictionary of a language; where all are one, any."""
+    """Return an earlier corpus' dictionary of a language, or the common one of all."""
     path = folder / f"dict.{language}.txt"
     if path.is_file():
         return path

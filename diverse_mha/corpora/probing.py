@@ -1,8 +1,8 @@
-"""The ten probing tasks of Conneau et al. 2018, as SentEval publishes them, for fairseq-train.
+"""The ten probing tasks of Conneau et al. 2018, as SentEval publishes them.
 
 ``python -m diverse_mha.corpora.probing read|binarise ...``. A published file has an example a line:
-``split TAB label TAB sentence``, with ``tr``, ``va`` or ``te`` for the split and the tokens of the
-sentence separated by spaces.
+``split TAB label TAB sentence``, with ``tr``, ``va`` or ``te`` for the split and a tokenised
+sentence.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from diverse_mha.corpora.text import parse_lines, write_lines
 
 SPLITS = {"tr": "train", "va": "valid", "te": "test"}
 
-# Name of the file: name in the tables of Li et al. 2021, and what is asked.
+# By file: the name in the tables of Li et al. 2021, and the question.
 TASKS = {
     "sentence_length": ("SeLen", "number of words, in six bins"),
     "word_content": ("WC", "which of 1,000 words the sentence has"),
@@ -40,7 +40,7 @@ class Example(NamedTuple):
 
 
 def parse_example(line: str) -> Example:
-    """Read a line."""
+    """Read a line; raises ValueError if it is no example."""
     fields = line.split("\t")
     if len(fields) != 3:
         raise ValueError(
@@ -59,7 +59,7 @@ def parse_example(line: str) -> Example:
 
 
 def read_examples(path: Path) -> Iterator[Example]:
-    """Yield the examples of a file, in its order."""
+    """Yield the examples of a file."""
     lines: dict[tuple[str, str], int] = {}  # first line of each split and label
     for number, example in parse_lines(path, parse_example):
         lines.setdefault((example.split, example.label), number)

@@ -1,4 +1,4 @@
-"""Running text for language models: what it holds before and after it is binarised.
+"""Checks and describes running text for language models.
 
 ``python -m diverse_mha.corpora.running_text check|describe|unknown ...``
 """
@@ -16,7 +16,7 @@ SPLITS = ("train", "valid", "test")
 
 
 def check(folder: Path, expected: dict[str, int | None]) -> str:
-    """Count words and line ends of ``train.txt``, ``valid.txt`` and ``test.txt``; say how many."""
+    """Check ``train.txt``, ``valid.txt`` and ``test.txt``; return a line with their sizes."""
     lines, tokens = dict.fromkeys(SPLITS, 0), dict.fromkeys(SPLITS, 0)
     for split in SPLITS:
         filled = marked = 0
@@ -47,7 +47,7 @@ def check(folder: Path, expected: dict[str, int | None]) -> str:
 
 
 def describe(corpus: str, raw: Path, folder: Path, min_count: int) -> str:
-    """Write ``corpus.json`` beside the binarised text; say how many words are unknown."""
+    """Write ``corpus.json`` beside the binarised text; return a line on its unknown words."""
     known = words_of(folder / "dict.txt")
     words = sum(not word.startswith("madeupword") for word in known)  # fairseq pads to eights
     if min_count:
@@ -56,7 +56,7 @@ def describe(corpus: str, raw: Path, folder: Path, min_count: int) -> str:
         "corpus": corpus,
         "kind": "language model",
         "min_count": min_count,
-        # shares, those included that were <unk> already
+        # shares, with those that were <unk> already
         "unknown_words": {split: share_outside(known, raw / f"{split}.txt") for split in SPLITS},
     }
     write_json(folder / "corpus.json", made)
@@ -80,7 +80,7 @@ def share_outside(known: set[str], path: Path) -> float:
 
 
 def main() -> None:
-    """Check a text, describe what became of it, or print what share a dictionary lacks."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", choices=("check", "describe", "unknown"))
     parser.add_argument("--corpus")

@@ -1,4 +1,4 @@
-"""Subwords of subword-nmt or sentencepiece. ``python -m`` learns and applies the latter's."""
+"""Subwords of subword-nmt or sentencepiece; ``python -m`` learns and applies the latter's."""
 
 import io
 import sys
@@ -9,7 +9,7 @@ from pathlib import Path
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.corpora.text import filter_cli, read_lines
 
-# What fairseq-generate --post-process needs to undo each of them.
+# Values of fairseq-generate's --post-process.
 POST_PROCESS = {"bpe": "subword_nmt", "sentencepiece": "sentencepiece"}
 MODEL_FILE = {"bpe": "codes", "sentencepiece": "sentencepiece.model"}
 
@@ -26,7 +26,7 @@ def learn_pieces(train: Sequence[Path], model: Path, pieces: int) -> None:
             vocab_size=pieces,
             model_type="bpe",
             character_coverage=1.0,
-            # The text is already normalised; a second opinion would change the references.
+            # The text is normalised already.
             normalization_rule_name="identity",
             minloglevel=2,
         )
@@ -41,11 +41,10 @@ def learn_pieces(train: Sequence[Path], model: Path, pieces: int) -> None:
 def make_segmenter(
     method: str, model: Path, vocabulary: Path | None = None, threshold: int = 0
 ) -> Callable[[str], str]:
-    """Build the function from a tokenised line to its subwords, joined by spaces.
+    """Return the function from a tokenised line to its subwords, joined by spaces.
 
-    With a threshold, subwords that ``vocabulary`` (``vocab.LANG``, as :func:`vocabulary`
-    counts it) has less often are split up again, so that one side does not get units which were
-    only ever seen on the other (bpe only).
+    With a threshold (bpe only), subwords that are rarer in ``vocabulary`` (``vocab.LANG``) are
+    split up again, so that a side gets no units that only the other side has.
     """
     if method == "sentencepiece":
         import sentencepiece

@@ -1,4 +1,4 @@
-"""Text: reading and writing it, line by line, and tokenising it."""
+"""Reads, writes and tokenises text."""
 
 import bz2
 import contextlib
@@ -19,10 +19,10 @@ from diverse_mha.corpora import letters
 
 BLOCK = 1 << 20
 _DAMAGE = (lzma.LZMAError, zlib.error, EOFError)
-#: What opens a packed file, by its first bytes.
+#: Openers of packed files, by their first bytes.
 _PACKED = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
-# ISO 639-2 and 639-3, of languages that sacremoses knows, jieba or sacreBLEU
+# ISO 639-2 and 639-3 codes of languages that sacremoses, jieba or sacreBLEU know.
 _THREE_LETTERS = {
     **{"ces": "cs", "cze": "cs", "deu": "de", "ger": "de", "ell": "el", "gre": "el", "eng": "en"},
     **{"spa": "es", "est": "et", "fin": "fi", "fra": "fr", "fre": "fr", "hin": "hi", "hun": "hu"},
@@ -38,7 +38,7 @@ Parsed = TypeVar("Parsed")
 
 @contextlib.contextmanager
 def open_unpacked(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file for reading, unpacked if it is packed by gzip, bzip2 or xz, whatever its name."""
+    """Open a file for reading, unpacked if it is gzip, bzip2 or xz under any name."""
     with open(path, "rb") as raw:
         start = raw.read(6)
     opener = next((opens for magic, opens in _PACKED.items() if start.startswith(magic)), open)
@@ -46,7 +46,7 @@ def open_unpacked(path: Path) -> Iterator[IO[bytes]]:
         with opener(path, "rb") as file:
             yield file
     except (*_DAMAGE, OSError) as error:
-        # The readers of gzip and bzip2 say with a bare OSError that the data are damaged.
+        # gzip and bzip2 raise a bare OSError for damaged data.
         if isinstance(error, OSError) and error.errno is not None:
             raise
         reason = str(error).partition("\n")[0] or "it ends too early"
@@ -54,11 +54,10 @@ def open_unpacked(path: Path) -> Iterator[IO[bytes]]:
 
 
 def read_lines(path: Path, name: str | None = None) -> Iterator[str]:
-    r"""Yield the lines of a UTF-8 file, plain or packed, without their line ends.
+    r"""Yield the lines of a UTF-8 file, plain or packed, without line ends and byte order mark.
 
-    Only ``\n`` (or ``\r\n``) ends a line. Python's own splitting also breaks at a few other
-    characters that do occur in crawled text, and then one side has more lines than the other.
-    A byte order mark is no text. Messages call the file by ``name``, if that is given.
+    Only ``\n`` (or ``\r\n``) ends a line; Python's own splitting would break parallel text at other
+    characters. Messages call the file by ``name``, if given.
     """
     with open_unpacked(path) as file:
         try:
@@ -80,7 +79,7 @@ def write_lines(path: Path, lines: Iterable[str]) -> int:
 
 
 def count_lines(path: Path) -> int:
-    r"""Count lines as :func:`read_lines` yields them: a last line without ``\n`` counts too."""
+    """Count lines as :func:`read_lines` yields them."""
     count, last = 0, b"\n"
     with open_unpacked(path) as file:
         while block := file.read(BLOCK):
@@ -90,7 +89,7 @@ def count_lines(path: Path) -> int:
 
 
 def parse_lines(path: Path, parse: Callable[[str], Parsed]) -> Iterator[tuple[int, Parsed]]:
-    """Yield the number of each line, from 1, and what a function reads in it."""
+    """Yield the number of each line, from 1, and what ``parse`` returns for it."""
     for number, line in enumerate(read_lines(path), start=1):
         try:
             parsed = parse(line)
@@ -100,9 +99,9 @@ def parse_lines(path: Path, parse: Callable[[str], Parsed]) -> Iterator[tuple[in
 
 
 def read_parallel(texts: Mapping[str, Path], blank: Container[str] = ()) -> list[list[str]]:
-    """Read texts, each by what gives it (``--reference``), of which the lines belong together.
+    """Read texts of the same number of lines, by the option that gives each (``--reference``).
 
-    All lines of those in ``blank`` may be empty: a model that is ruined may translate nothing.
+    Texts in ``blank`` may have only empty lines, as a ruined model may translate nothing.
     """
     found: dict[str, list[str]] = {}
     for option, path in texts.items():
@@ -122,13 +121,13 @@ def read_parallel(texts: Mapping[str, Path], blank: Container[str] = ()) -> list
 
 
 def rules_for(language: str) -> str:
-    """Return the code whose rules are those of a language: "fr" for "fra", "FR" and "fr-CA"."""
+    """Return the code of a language's rules: "fr" for "fra", "FR" and "fr-CA"."""
     code = re.split("[-_]", language.lower())[0]
     return _THREE_LETTERS.get(code, code)
 
 
 def has_rules(code: str) -> bool:
-    """Tell whether there are rules for a code; where not, sacremoses takes those of English."""
+    """Say whether sacremoses has rules for a code; otherwise it uses those of English."""
     from sacremoses.corpus import NonbreakingPrefixes
 
     return code in NonbreakingPrefixes().available_langs.values()
@@ -145,22 +144,22 @@ def make_tokeniser(
     normal_form: str = "NFC",
     whole_letters: bool = True,
 ) -> Callable[[str], str]:
-    """Build a function from a sentence to its tokens, joined by spaces, in the manner of Moses.
+    """Return a function from a sentence to its tokens, joined by spaces, in the manner of Moses.
 
-    As in Moses, special characters are escaped (``'`` becomes ``&apos;``), and lowercasing comes
-    last. Chinese ("zh") is cut into words by :mod:`diverse_mha.corpora.chinese` instead.
+    Special characters are escaped (``'`` becomes ``&apos;``). Chinese ("zh") is cut into words by
+    :mod:`diverse_mha.corpora.chinese` instead.
 
     Args:
-        language: Whose abbreviations to keep whole, as a code that sacremoses knows ("de").
-        normalise: Whether to unify quotation marks, dashes and spaces first, and
-            to put a space for control characters; for Chinese only the latter.
-        aggressive: Whether to split words at inner dashes, as "@-@"; not for Chinese.
-        lowercase: Whether to lowercase.
-        straight_apostrophes: Whether to turn typographic apostrophes into straight ones first.
-        tokeniser: "moses", or "none" for text that sentencepiece alone cuts: only spaces and
-            control characters become single spaces.
-        normal_form: One of :data:`letters.FORMS`, into which the sentence is brought first.
-        whole_letters: Whether marks and joiners stay with their letters, where Moses cuts.
+        language: Code that sacremoses knows ("de"), whose abbreviations stay whole.
+        normalise: Unify quotation marks, dashes and spaces first, and put a space for control
+            characters; for Chinese only the latter.
+        aggressive: Split words at inner dashes, as "@-@"; not for Chinese.
+        lowercase: Lowercase the tokens.
+        straight_apostrophes: Make typographic apostrophes straight first.
+        tokeniser: "moses", or "none" for text that only sentencepiece cuts: spaces and control
+            characters become single spaces.
+        normal_form: One of :data:`letters.FORMS`, applied first.
+        whole_letters: Marks and joiners stay with their letters, where Moses cuts.
     """
     raw = tokeniser == "none"
     prepare = functools.partial(_CONTROL.sub, " ") if normalise or raw else str
@@ -188,7 +187,7 @@ def make_tokeniser(
         sentence = letters.normal_form(sentence, normal_form)
         if straight_apostrophes:
             sentence = sentence.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
-        # Control characters not by sacremoses, which would join "a<tab>b".
+        # sacremoses would join "a<tab>b".
         tokens = split(prepare(sentence))
         return tokens.lower() if lowercase else tokens
 
@@ -196,18 +195,15 @@ def make_tokeniser(
 
 
 def make_detokeniser(language: str, tokeniser: str = "moses") -> Callable[[str], str]:
-    """Build a function from tokens to plain text, with Moses' rules, or none."""
+    """Return a function from tokens to plain text, with Moses' rules, or none."""
     return str if tokeniser == "none" else letters.make_detokeniser(language)
 
 
 def filter_cli(function: Callable[[str], str]) -> None:
-    """Write what a function makes of each line of standard input, in UTF-8.
-
-    Ctrl-C is the caller's to report.
-    """
+    """Write ``function`` of each line of standard input, in UTF-8; the caller reports Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     source = io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8", newline="\n")
     target = io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", newline="\n")
     for line in source:
         target.write(function(line.rstrip("\n")) + "\n")
-    target.detach()  # which flushes it; the interpreter closes what is below
+    target.detach()  # flushes

@@ -1,4 +1,4 @@
-"""Tokenise standard input, a sentence a line: ``python -m diverse_mha.corpora.tokenise``."""
+"""Tokenises standard input, a sentence a line: ``python -m diverse_mha.corpora.tokenise``."""
 
 import argparse
 

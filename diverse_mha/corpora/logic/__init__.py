@@ -1,5 +1,5 @@
-"""Propositional logic: formulas, the relation between two, and pairs of them made from a seed.
+"""Propositional logic: pairs of formulas and their relation, generated from a seed.
 
-The data of the logical-inference experiment (Bowman et al. 2014; Li et al. 2021, section 4.3).
-Nothing here needs fairseq or torch.
+The data of logical inference (Bowman et al. 2014; Li et al. 2021, section 4.3). No fairseq, no
+torch.
 """

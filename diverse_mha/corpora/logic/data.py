@@ -1,9 +1,9 @@
-"""From pairs of logical formulas to fairseq's data, a step at a time, for ``prepare-logic.sh``.
+"""From pairs of logical formulas to fairseq's data, step by step, for ``prepare-logic.sh``.
 
 ``python -m diverse_mha.corpora.logic.data read|generate|split|binarise OPTIONS [FOLDER] FOLDER``.
-Each length is split by itself, 0.8/0.1/0.1. Training and validation pairs have 1 to 6 operators
-(Li et al. 2021, section 4.3: longer ones are not observed in training), test pairs 1 to 12.
-Brackets stay as tokens: a sequence model sees the structure in them alone.
+Each length is split separately, 0.8/0.1/0.1. Training and validation pairs have 1 to 6 operators
+(Li et al. 2021, section 4.3), test pairs 1 to 12. Brackets are tokens, as they alone show a
+sequence model the structure.
 """
 
 import argparse
@@ -35,7 +35,7 @@ def _write_pairs(folder: Path, pairs: Iterable[Pair]) -> str:
 
 
 def _split(source: Path, target: Path, options: dict) -> str:
-    """Shuffle each length by itself and cut it into the three parts."""
+    """Shuffle each length separately and cut it into the three parts."""
     splits: dict[str, list[str]] = {"train": [], "valid": []}
     for length in LENGTHS:
         lines = [f"{line}\t{length}" for line in read_lines(source / f"{length}.tsv")]
@@ -61,7 +61,7 @@ def _binarise(source: Path, target: Path, options: dict) -> str:
     train = splits["train"]
     words = Counter(word for text in train["input0"] + train["input1"] for word in text.split())
     labels = Counter(train["label"])
-    # Every token, relation and length has its place, whatever a small set happens to hold.
+    # Every token, relation and length, even if a small set lacks it.
     tokens = {token: words[token] for token in TOKENS}
     dictionaries = {
         "label": {sign: labels[sign] for sign in RELATIONS},

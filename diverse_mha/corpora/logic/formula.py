@@ -7,10 +7,9 @@ right-hand side::
     variable =  a | b | c | d | e | f
     operator =  and | or
 
-A world gives each of the six variables a truth value; there are 64. The meaning of a formula
-is the set of worlds in which it is true, kept as an integer of 64 bits: bit w says whether
-it is true in world w, and bit v of w is the value of variable number v. Operators on formulas
-are then operators on integers, and two formulas are compared over all worlds at once.
+A world gives each of the six variables a truth value; there are 64. The meaning of a formula is the
+set of worlds in which it is true, an integer of 64 bits: bit w says whether it is true in world w,
+and bit v of w is the value of variable number v.
 """
 
 from typing import NamedTuple
@@ -19,9 +18,7 @@ VARIABLES = "abcdef"
 TOKENS = (*VARIABLES, "and", "or", "not", "(", ")")
 
 WORLDS = 2 ** len(VARIABLES)
-EVERYWHERE = 2**WORLDS - 1  # true in all worlds: a tautology; 0 is a contradiction
-
-
+EVERYWHERE = 2**WORLDS - 1  # a tautology; 0 is a contradiction
 _MEANING = {
     name: sum(1 << world for world in range(WORLDS) if world >> number & 1)
     for number, name in enumerate(VARIABLES)
@@ -29,12 +26,12 @@ _MEANING = {
 
 
 class Formula(NamedTuple):
-    """A formula with all that is asked of it.
+    """A formula and its meaning.
 
     Attributes:
-        text: as written, tokens separated by single spaces.
+        text: tokens separated by single spaces.
         worlds: the worlds in which it is true, one bit each.
-        operators: how many ``and``, ``or`` and ``not`` it has.
+        operators: its number of ``and``, ``or`` and ``not``.
     """
 
     text: str
@@ -43,30 +40,30 @@ class Formula(NamedTuple):
 
     @property
     def contingent(self) -> bool:
-        """Whether it is true in some world and false in another."""
+        """True if it is true in some world and false in another."""
         return 0 < self.worlds < EVERYWHERE
 
 
 def variable(name: str) -> Formula:
-    """Make the formula that is one variable."""
+    """Return the formula of one variable."""
     return Formula(name, _MEANING[name], 0)
 
 
 def negate(formula: Formula) -> Formula:
-    """Make ``( not formula )``."""
+    """Return ``( not formula )``."""
     return Formula(f"( not {formula.text} )", EVERYWHERE ^ formula.worlds, formula.operators + 1)
 
 
 def combine(left: Formula, operator: str, right: Formula) -> Formula:
-    """Make ``( left ( operator right ) )`` with ``and`` or ``or``."""
+    """Return ``( left ( operator right ) )`` with ``and`` or ``or``."""
     worlds = {"and": left.worlds & right.worlds, "or": left.worlds | right.worlds}[operator]
     text = f"( {left.text} ( {operator} {right.text} ) )"
     return Formula(text, worlds, left.operators + right.operators + 1)
 
 
 def parse(text: str) -> Formula:
-    """Read a formula, tokens separated by white space."""
-    tokens = [*text.split(), None]  # where it ends
+    """Read a formula; raises ValueError if it is none."""
+    tokens = [*text.split(), None]  # the end
     try:
         formula, end = _parse(tokens, 0)
     except RecursionError:

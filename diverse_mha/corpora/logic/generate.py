@@ -1,14 +1,12 @@
 """Pairs of formulas by the procedure of the published set (Bowman et al. 2014).
 
 For each pair four of the six variables are drawn. Each side is grown from the top with a limit
-that starts at 12: with probability 5/9, or when the limit is below 2, it is one of the four
+that starts at 12: with probability 5/9, or if the limit is below 2, it is one of the four
 variables; else it is ``and`` or ``or`` (2/9 each) of two sides grown with half the limit, rounded
-down. Whatever came out is negated with probability 1/3, at every level. So a side has at most
-8 variables and 22 operators. A pair with a side that is a tautology or a contradiction is thrown
-away. A number of pairs is drawn, 500,000 in the published set, and of equal ones the first is
-kept; short pairs therefore run out, and the shares of the lengths depend on the number of draws.
-
-The label is the exact relation over all 64 worlds, as it is in the published set.
+down. The result is negated with probability 1/3, at every level. So a side has at most 8 variables
+and 22 operators. Pairs with a tautology or contradiction are dropped, and later the repeated ones.
+Short pairs run out, so the shares of the lengths depend on the number of draws (500,000 in the
+published set).
 """
 
 import random
@@ -18,7 +16,7 @@ from diverse_mha.corpora.logic.formula import VARIABLES, Formula, combine, negat
 from diverse_mha.corpora.logic.pairs import LONGEST, Pair
 from diverse_mha.corpora.logic.relations import relation
 
-VERSION = 1  # raised when the same seed comes to give other pairs
+VERSION = 1  # of the pairs of a seed
 DRAWS = 500_000
 SEED = 1
 _DRAWN_VARIABLES = 4
@@ -27,7 +25,7 @@ _NEGATED = 1 / 3
 
 
 def grow(generator: random.Random, names: str, limit: int = LONGEST) -> Formula:
-    """Grow one side at random from variables; with a limit below 2 it is one of them."""
+    """Grow one side at random from variables."""
     if limit < 2 or generator.random() < _LEAF:
         formula = variable(generator.choice(names))
     else:
@@ -38,10 +36,7 @@ def grow(generator: random.Random, names: str, limit: int = LONGEST) -> Formula:
 
 
 def generate(draws: int = DRAWS, seed: int = SEED) -> Iterator[Pair]:
-    """Draw labelled pairs of contingent sides, repeated ones included.
-
-    The same seed gives the same pairs.
-    """
+    """Draw labelled pairs of contingent sides, repeated ones included."""
     generator = random.Random(seed)
     left_to_draw = draws
     while left_to_draw:

@@ -1,8 +1,8 @@
-"""Labelled pairs of formulas, and the files they are published in.
+"""Labelled pairs of formulas and their published files.
 
-One file per length, ``train0`` to ``train12`` (plain or gzip, with or without ``.gz``), a pair a
-line: ``relation TAB left TAB right``. The length of a pair is the number of operators of the side
-that has more of them; the last file holds all pairs from 12 up.
+One file per length, ``train0`` to ``train12`` (plain or gzip, with or without ``.gz``), has a pair
+a line: ``relation TAB left TAB right``. The length is the number of operators of the side with
+more of them; the last file has all pairs from 12 up.
 """
 
 import re
@@ -19,7 +19,7 @@ _FILE_NAME = re.compile(r"(train|test)(\d+)(\.gz)?")
 
 
 class Pair(NamedTuple):
-    """Two formulas and the relation that a file gives for them."""
+    """Two formulas and their relation."""
 
     relation: str
     left: Formula
@@ -27,17 +27,17 @@ class Pair(NamedTuple):
 
     @property
     def length(self) -> int:
-        """Operators of the side that has more of them, 12 for more than 12."""
+        """Number of operators of the side with more of them, at most 12."""
         return min(LONGEST, max(self.left.operators, self.right.operators))
 
     @property
     def line(self) -> str:
-        """The pair as a line of a published file, without its end."""
+        """The pair as a line of a published file."""
         return f"{self.relation}\t{self.left.text}\t{self.right.text}"
 
 
 def parse_pair(line: str) -> Pair:
-    """Read a line of a published file, and decide its relation over all 64 worlds."""
+    """Read a line of a published file; raises ValueError if the relation is wrong."""
     fields = line.split("\t")
     if len(fields) != 3:
         raise ValueError(f"{len(fields)} fields separated by tabs, expected 3: relation, two sides")
@@ -52,7 +52,7 @@ def parse_pair(line: str) -> Pair:
 
 
 def published_files(folder: Path) -> list[Path]:
-    """List the published files of a folder, by length."""
+    """Return the published files of a folder, by length."""
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder; give the one with train0.gz to train12.gz")
     found: dict[tuple[str, int], Path] = {}
@@ -74,7 +74,7 @@ def published_files(folder: Path) -> list[Path]:
 
 
 def by_length(pairs: Iterable[Pair]) -> dict[int, list[Pair]]:
-    """Sort pairs into lists by length, 0 to 12, dropping repeated ones; the order stays."""
+    """Return lists of pairs by length, 0 to 12, without repeated ones; the order stays."""
     sorted_pairs: dict[int, dict[Pair, None]] = {n: {} for n in range(LONGEST + 1)}
     for pair in pairs:
         sorted_pairs[pair.length].setdefault(pair)

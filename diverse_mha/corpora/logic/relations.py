@@ -1,8 +1,8 @@
-"""The seven relations of natural logic between two formulas, decided exactly.
+"""The seven relations of natural logic between two formulas.
 
 Let L and R be the sets of worlds in which the left and the right formula are true, U the set of
 all worlds; neither L nor R is empty or U (MacCartney and Manning 2009; Bowman et al. 2014,
-Table 1):
+Table 1). Exactly one relation holds:
 
 =====  ======================  ==========================================================
 sign   name                    holds if
@@ -16,9 +16,6 @@ sign   name                    holds if
                                contains the other
 ``#``  independence            none of these
 =====  ======================  ==========================================================
-
-For contingent formulas exactly one of them holds: of two sets of which one contains the
-other, neither empty nor U, there is always a world in common and never all of U together.
 """
 
 from diverse_mha.corpora.logic.formula import EVERYWHERE, Formula
@@ -27,7 +24,7 @@ RELATIONS = ("<", ">", "=", "^", "|", "v", "#")
 
 
 def relation(left: Formula, right: Formula) -> str:
-    """Return the sign of the relation between two formulas, found over all 64 worlds."""
+    """Return the sign of the relation between two contingent formulas."""
     for side, formula in (("left", left), ("right", right)):
         if not formula.contingent:
             kind = "tautology" if formula.worlds else "contradiction"
