@@ -138,7 +138,7 @@ class DiversityMixin:
             return loss, sample_size, logging_output
         zero = loss.new_zeros(())
         measured = self.diversity.measure(recorder.head_states, sample_size, self.training)
-        if _drops_layers(model):
+        if any(isinstance(module, LayerDropModuleList) for module in model.modules()):
             logged = {f"{n}/{c}": mean for n, t in measured.items() for c, mean in t.means.items()}
         else:
             means = {name: term.means.values() for name, term in measured.items()}
@@ -194,7 +194,3 @@ def _sum_of_means(names: list[str], meters: MetersDict) -> float | None:
     """Return the sum of means over batches; None, as in fairseq, if one has no batch yet."""
     means = [meters.get_smoothed_value(name) if name in meters else None for name in names]
     return None if None in means else safe_round(sum(means), _DIGITS)
-
-
-def _drops_layers(model) -> bool:
-    return any(isinstance(module, LayerDropModuleList) for module in model.modules())

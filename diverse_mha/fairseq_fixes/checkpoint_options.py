@@ -90,7 +90,12 @@ def check_options(path: str, options: Any, given: Collection[str] = ()) -> None:
         values = plain if flat else plain.get(group)
         for option, name in _names(group, values, flat):
             if _registered(group, name) is None:
-                raise OptionError(_refusal(path, option, name, group))
+                known = ", ".join(ALLOWED.get(group) or sorted(REGISTRIES[group]["registry"]))
+                raise OptionError(
+                    f"{path}: its option {option} {shorten(name)}: a checkpoint may name {known}, "
+                    f"and each {group} that this package or code of your own (--user-dir) "
+                    "registers; refused"
+                )
     for group in FILES:
         _forget(options if flat else options.get(group), group, given)
 
@@ -156,14 +161,6 @@ def _registered(group: str, name: Any) -> type | None:
     if found is None or group not in ALLOWED or name in ALLOWED[group]:
         return found
     return None if found.__module__.split(".")[0] in ("fairseq", "examples") else found
-
-
-def _refusal(path: str, option: str, name: Any, group: str) -> str:
-    known = ALLOWED.get(group) or sorted(REGISTRIES[group]["registry"])
-    return (
-        f"{path}: its option {option} {shorten(name)}: a checkpoint may name {', '.join(known)}, "
-        f"and each {group} that this package or code of your own (--user-dir) registers; refused"
-    )
 
 
 def _forget(options: Any, group: str, given: Collection[str]) -> None:

@@ -5,7 +5,7 @@ fairseq-fixed 0.12.3.1 prints a hundred lines of usage and "unrecognized argumen
 
 import difflib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 from fairseq import options
@@ -25,8 +25,9 @@ def say_what_has_an_option(parse, parser, input_args=None, *args, **kwargs):
 
     def explained(message: str) -> None:
         if "unrecognized arguments" in message:
-            for option in _options(message.split()):
-                explain(option, words, parser.get_default)
+            for word in message.split():
+                if word.startswith("--") and word[2:]:
+                    explain(word.partition("=")[0], words, parser.get_default)
         error(message)
 
     parser.error = explained
@@ -67,10 +68,6 @@ def _registries() -> dict[str, dict]:
         "--task": TASK_DATACLASS_REGISTRY,
         **others,
     }
-
-
-def _options(words: Sequence[str]) -> Iterator[str]:
-    return (word.partition("=")[0] for word in words if word.startswith("--") and word[2:])
 
 
 def _value(words: Sequence[str], option: str) -> str | None:

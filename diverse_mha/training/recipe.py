@@ -65,19 +65,35 @@ def unknown_names(job: launch.Request) -> Iterator[str]:
             yield f"{group}._name: there is no {name!r}; the nearest are {', '.join(close)}"
 
 
-def keys_of_options(job: launch.Request) -> dict[str, str]:
-    """Return the recipe's key of every option."""
-    from fairseq import models, registry, tasks
+def _types() -> dict[str, type]:
+    """Return what fairseq declares for each group of a recipe."""
     from fairseq.dataclass.configs import FairseqConfig
 
-    kinds = {f.name: f.type for f in dataclasses.fields(FairseqConfig)}
-    chosen = {"model": models.MODEL_DATACLASS_REGISTRY, "task": tasks.TASK_DATACLASS_REGISTRY}
-    chosen |= {name: one["dataclass_registry"] for name, one in registry.REGISTRIES.items()}
-    kinds |= {group: known.get(job.setting(group, "_name")) for group, known in chosen.items()}
+    return {f.name: f.type for f in dataclasses.fields(FairseqConfig)}
+
+
+def _options(job: launch.Request) -> tuple[dict[str, dict[str, type]], list[str]]:
+    """Return types by option and group, and the groups that a name chooses, which come last."""
+    from fairseq import models, registry, tasks
+
+    known = {"model": models.MODEL_DATACLASS_REGISTRY, "task": tasks.TASK_DATACLASS_REGISTRY}
+    known |= {name: one["dataclass_registry"] for name, one in registry.REGISTRIES.items()}
+    kinds = _types() | {g: names.get(job.setting(g, "_name")) for g, names in known.items()}
+    options = {
+        group: {f.name: f.type for f in dataclasses.fields(kinds[group])}
+        for group in sorted(kinds, key=known.__contains__)
+        if dataclasses.is_dataclass(kinds[group])
+    }
+    return options, list(known)
+
+
+def keys_of_options(job: launch.Request) -> dict[str, str]:
+    """Return the recipe's key of every option."""
+    options, chosen = _options(job)
     keys = {("arch" if group == "model" else group): f"{group}._name" for group in chosen}
-    for group, kind in sorted(kinds.items(), key=lambda item: item[0] in chosen):
-        for option in dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ():
-            keys.setdefault(option.name, f"{group}.{option.name}")
+    for group, names in options.items():
+        for name in names:
+            keys.setdefault(name, f"{group}.{name}")
     return keys
 
 
@@ -126,17 +142,14 @@ def check_added(job: launch.Request) -> None:
 
     The keys of models, tasks, criterions and optimizers are checked when these are built.
     """
-    from fairseq.dataclass.configs import FairseqConfig
-
     folder = job.config.parent
     # Hydra looks beside the recipe, and in the search path of scripts/train.sh.
     paths = [word for word in job.arguments if word.startswith("hydra.searchpath=")]
     if any(str(CONFIGS) not in word for word in paths):
         return  # the user's own places
-    told = bool(paths)
-    places = [folder, CONFIGS] if told and CONFIGS.is_dir() else [folder]
+    places = [folder, CONFIGS] if paths and CONFIGS.is_dir() else [folder]
     folders = {path.name for place in places for path in place.iterdir() if path.is_dir()}
-    kinds = {f.name: f.type for f in dataclasses.fields(FairseqConfig)} | {"hydra": None}
+    kinds = _types() | {"hydra": None}
     for word in job.arguments:
         if not word.startswith("+"):
             continue
@@ -177,21 +190,10 @@ def check_model(job: launch.Request) -> None:
 
 def check_quoted(job: launch.Request) -> None:
     """Refuse text that YAML reads as True or False, as in ``source_lang: no``."""
-    from fairseq import criterions, models, tasks
-    from fairseq.dataclass.configs import FairseqConfig
-
-    kinds = {f.name: f.type for f in dataclasses.fields(FairseqConfig)}
-    named = {
-        "task": tasks.TASK_DATACLASS_REGISTRY,
-        "model": models.MODEL_DATACLASS_REGISTRY,
-        "criterion": criterions.CRITERION_DATACLASS_REGISTRY,
-    }
-    for group, values in job.recipe.items():
-        kind = named.get(group, {}).get(job.setting(group, "_name"), kinds.get(group))
-        if not isinstance(values, dict) or not dataclasses.is_dataclass(kind):
-            continue
-        types = {f.name: f.type for f in dataclasses.fields(kind)}
-        for key, value in values.items():
+    options, _ = _options(job)
+    for group, types in options.items():
+        values = job.recipe.get(group)
+        for key, value in values.items() if isinstance(values, dict) else ():
             if isinstance(value, bool) and types.get(key) in (str, str | None):
                 raise UserError(
                     f"{job.config}: {group}.{key}: YAML reads its word as {value}; quote it, as in "

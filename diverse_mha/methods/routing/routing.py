@@ -139,18 +139,15 @@ class RoutingAggregation(nn.Module):
         x = F.dropout(x, self.dropout, self.training or self.apply_during_inference)
         votes = self.votes(x)  # (..., H*C)
         dims = self.embed_dim // self.capsules
-        routed = self._route(
-            votes.reshape(math.prod(votes.shape[:-1]), self.num_heads, self.capsules, dims)
-        )  # (K, N, C/N)
-        out = routed.to(votes.dtype).view(head_outputs.shape)  # (..., C)
-        return out if self.post_norm is None else self.post_norm(out)
-
-    def _route(self, votes: Tensor) -> Tensor:
+        cast = votes.reshape(math.prod(votes.shape[:-1]), self.num_heads, self.capsules, dims)
         routing = ROUTINGS[self.kind]
         with torch.autocast(votes.device.type, enabled=False):
             if self.fused:
-                return fused_routing(routing, votes, self.options)
-            return routing(votes, **self.options)
+                routed = fused_routing(routing, cast, self.options)  # (K, N, C/N)
+            else:
+                routed = routing(cast, **self.options)
+        out = routed.to(votes.dtype).view(head_outputs.shape)  # (..., C)
+        return out if self.post_norm is None else self.post_norm(out)
 
     def extra_repr(self) -> str:
         """Describe the module for ``print(module)``."""
