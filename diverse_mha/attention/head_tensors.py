@@ -55,3 +55,13 @@ def real_position_weights(padding_mask: Tensor | None, like: Tensor, shape) -> T
         return like.new_full(shape, 1.0 / size if size else 0.0)
     real = (~padding_mask).to(like.dtype)
     return real / real.sum().clamp_min(1.0)
+
+
+def position_weights(
+    name: str, x: Tensor, padding_mask: Tensor | None, letters: str = "(B, H, S, D)"
+) -> Tensor:
+    """Check head vectors and their mask (B, S), and return :func:`real_position_weights` (B, S)."""
+    check_heads(name, x, letters)
+    shape = torch.Size((x.size(0), x.size(2)))
+    check_padding_mask("padding_mask", padding_mask, shape)
+    return real_position_weights(padding_mask, x.new_empty((), dtype=compute_dtype(x)), shape)

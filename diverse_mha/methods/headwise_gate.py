@@ -4,6 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from diverse_mha.attention.core import check_heads
 from diverse_mha.attention.seams import AGGREGATION
 from diverse_mha.common.methods import Method, Place
 from diverse_mha.common.options import COUNT
@@ -30,8 +31,7 @@ class HeadwiseGate(nn.Linear):
 
     def __init__(self, embed_dim: int, num_heads: int):
         COUNT.check("num_heads", num_heads)
-        if embed_dim % num_heads:
-            raise ValueError(f"num_heads {num_heads} does not divide embed_dim {embed_dim}")
+        check_heads(embed_dim, num_heads)
         super().__init__(embed_dim, embed_dim)
         self.gate = nn.Linear(embed_dim, num_heads, bias=False)
         for weight in (self.weight, self.gate.weight):

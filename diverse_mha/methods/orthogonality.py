@@ -6,13 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from diverse_mha.attention.head_tensors import (
-    check_heads,
-    check_padding_mask,
-    compute_dtype,
-    full_precision,
-    real_position_weights,
-)
+from diverse_mha.attention.head_tensors import compute_dtype, full_precision, position_weights
 from diverse_mha.common.first_order import first_order_only
 from diverse_mha.common.options import option, parse_names
 from diverse_mha.methods.disagreement import mean_pairwise_cosine
@@ -52,9 +46,7 @@ def srip(
         Scalar, float32 (float64 for float64 ``x``), at least 0, in squares of the unit of ``x``; 0
         without a real position. Differentiable once.
     """
-    check_heads("x", x, "(B, H, L, D)")
-    shape = torch.Size((x.size(0), x.size(2)))
-    check_padding_mask("padding_mask", padding_mask, shape)
+    weights = position_weights("x", x, padding_mask, "(B, H, L, D)")
     if method not in METHODS:
         raise ValueError(f"method is {method!r}; expected one of {METHODS}")
     if iterations < 0:
@@ -63,7 +55,6 @@ def srip(
         if padding_mask is not None:  # 0 times NaN would be NaN
             x = x.masked_fill(padding_mask[:, None, :, None], 0.0)
         x = F.normalize(x.to(compute_dtype(x)), dim=-1)
-    weights = real_position_weights(padding_mask, x.new_empty((), dtype=compute_dtype(x)), shape)
     return _MeanSRIP.apply(x, weights, padding_mask, None if method == "exact" else iterations)
 
 

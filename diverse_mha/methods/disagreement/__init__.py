@@ -1,14 +1,13 @@
 """Disagreement of subspaces, positions and outputs of the heads (Li et al. 2018, Eqs. 1 to 3)."""
 
 from diverse_mha.methods.disagreement.centring import centre
-from diverse_mha.methods.disagreement.cosine import mean_pairwise_cosine
+from diverse_mha.methods.disagreement.cosine import mean_pairwise_cosine, mean_squared_cosine
 from diverse_mha.methods.disagreement.functions import (
+    disagreement_scores,
     output_disagreement,
     position_disagreement,
     subspace_disagreement,
 )
-from diverse_mha.methods.disagreement.scores import disagreement_scores
-from diverse_mha.methods.disagreement.squared_cosine import mean_squared_cosine
 from diverse_mha.methods.disagreement.term import Disagreement
 
 __all__ = [

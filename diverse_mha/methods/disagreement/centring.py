@@ -3,13 +3,7 @@
 import torch
 from torch import Tensor
 
-from diverse_mha.attention.head_tensors import (
-    check_heads,
-    check_padding_mask,
-    compute_dtype,
-    full_precision,
-    real_position_weights,
-)
+from diverse_mha.attention.head_tensors import compute_dtype, full_precision, position_weights
 
 
 def centre(x: Tensor, padding_mask: Tensor | None = None, *, name: str = "x") -> Tensor:
@@ -27,15 +21,12 @@ def centre(x: Tensor, padding_mask: Tensor | None = None, *, name: str = "x") ->
         (B, H, S, D), float32 (float64 for float64). At padding it is finite, without meaning or
         gradient.
     """
-    check_heads(name, x, "(B, H, S, D)")
-    shape = torch.Size((x.size(0), x.size(2)))
-    check_padding_mask("padding_mask", padding_mask, shape)
+    weights = position_weights(name, x, padding_mask)
     x = x.to(compute_dtype(x))
     if padding_mask is not None:
         x = x.masked_fill(padding_mask[:, None, :, None], 0.0)
     if 0 in x.shape:
         return x
-    weights = real_position_weights(padding_mask, x, shape)
     centred = x
     with full_precision(x):
         for _ in range(2):  # the first mean is rounded

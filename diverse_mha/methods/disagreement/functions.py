@@ -1,5 +1,6 @@
-"""The three disagreement terms of Li et al. 2018, and forms that are not in the paper."""
+"""The three disagreement terms of Li et al. 2018, and forms that are not in the paper; scores."""
 
+import torch
 from torch import Tensor
 
 from diverse_mha.attention.head_tensors import (
@@ -9,8 +10,7 @@ from diverse_mha.attention.head_tensors import (
     real_position_weights,
 )
 from diverse_mha.methods.disagreement.centring import centre
-from diverse_mha.methods.disagreement.cosine import mean_pairwise_cosine
-from diverse_mha.methods.disagreement.squared_cosine import mean_squared_cosine
+from diverse_mha.methods.disagreement.cosine import mean_pairwise_cosine, mean_squared_cosine
 
 POSITION_REDUCTIONS = ("query", "sentence")
 FORMS = ("centred", "off-diagonal", "squared")  # see :func:`subspace_disagreement`
@@ -145,3 +145,40 @@ def position_disagreement(
         overlap = overlap.sum(dim=1)  # (B,)
         mean = real_position_weights(empty, overlap, overlap.shape)
     return (overlap * mean).sum() / -pairs
+
+
+def disagreement_scores(
+    values: Tensor | None = None,
+    weights: Tensor | None = None,
+    outputs: Tensor | None = None,
+    query_padding_mask: Tensor | None = None,
+    key_padding_mask: Tensor | None = None,
+) -> dict[str, Tensor]:
+    """Scores exp(D) as Li et al. 2018 report them in Tables 4 and 5.
+
+    Subspace and output: exp of the mean over positions, 0.882 = exp(-1/8) for 8 perpendicular
+    heads. Position: exp of the mean over sentences of Eq. 2 summed over the whole matrix. Over
+    several batches, average D and take exp once at the end.
+
+    Args:
+        values: (B, H, S, D), or None for no subspace score.
+        weights: (B, H, T, S), or None for no position score.
+        outputs: (B, H, T, D), or None for no output score.
+        query_padding_mask: (B, T) bool, True = padding; for weights and outputs.
+        key_padding_mask: (B, S) bool, True = padding; for values and weights.
+
+    Returns:
+        Scalars under ``"subspace"``, ``"position"`` and ``"output"``, each in [0, 1]; higher = more
+        diverse; no gradient.
+    """
+    scores = {}
+    with torch.no_grad():
+        if values is not None:
+            scores["subspace"] = subspace_disagreement(values, key_padding_mask).exp()
+        if weights is not None:
+            scores["position"] = position_disagreement(
+                weights, query_padding_mask, key_padding_mask, reduction="sentence"
+            ).exp()
+        if outputs is not None:
+            scores["output"] = output_disagreement(outputs, query_padding_mask).exp()
+    return scores
