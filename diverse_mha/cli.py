@@ -1,8 +1,8 @@
-"""The ``diverse-mha`` command: a table of subcommands, each in a module of its own.
+"""The ``diverse-mha`` command: a table of subcommands, each in its own module.
 
-To add one: a row in ``COMMANDS`` and a module with ``add_arguments(parser)`` and ``run(args)``,
-which returns the exit code. One that hands options on to fairseq has ``main(words)`` instead and
-reads its words itself. Only the module of the chosen subcommand is imported.
+A subcommand is a row in ``COMMANDS`` and a module with ``add_arguments(parser)`` and ``run(args)``,
+which returns the exit code. One that passes options on to fairseq has ``main(words)`` instead. Only
+the chosen module is imported.
 """
 
 import argparse
@@ -19,13 +19,13 @@ from diverse_mha.common.places import ROOT
 
 
 class Command(NamedTuple):
-    """One subcommand.
+    """A subcommand.
 
     Attributes:
-        module: the module of this package that does it.
-        help: what ``--help`` says of it.
-        own_words: whether it reads its words itself.
-        in_clone: whether the module lies beside the package, in a clone of the repository.
+        module: its module.
+        help: its description in ``--help``.
+        own_words: True if it parses its words itself.
+        in_clone: True if its module lies beside the package, in a clone of the repository.
     """
 
     module: str
@@ -42,7 +42,9 @@ COMMANDS = {
     "evaluate-lm": Command("evaluation.language_model", "score a language model", True),
     "evaluate-classifier": Command("evaluation.classifier", "score a classifier", True),
     "translate": Command("evaluation.deploy.translate", "translate plain text from standard input"),
-    "export": Command("evaluation.deploy.export", "write a model for stock fairseq or CTranslate2"),
+    "export": Command(
+        "evaluation.deploy.export", "write a model for fairseq, CTranslate2 or transformers"
+    ),
     "analyze": Command("analysis.command", "measure how much the heads of a checkpoint differ"),
     "prune": Command("analysis.prune", "remove the least important heads of a checkpoint"),
     "align": Command("analysis.align", "align words by a head of a translation model"),
@@ -60,7 +62,7 @@ COMMANDS = {
 
 
 def build_parser(chosen: str | None = None) -> argparse.ArgumentParser:
-    """Build the parser; of the subcommands only ``chosen`` gets its options."""
+    """Return the parser, with the options of the ``chosen`` subcommand."""
     parser = OneLineParser(
         prog="diverse-mha",
         description="Tools around the diverse_mha plugin for fairseq. fairseq's own "
@@ -100,12 +102,12 @@ def run(arguments: Sequence[str]) -> int:
         return _import(command).main(arguments[1:]) or 0
     chosen = next((word for word in arguments if not word.startswith("-")), None)
     args = build_parser(chosen).parse_args(arguments)
-    args.words = list(arguments)  # for commands that write down how they were called
+    args.words = list(arguments)  # for commands that record how they were called
     return args.run(args)
 
 
 def main() -> None:
-    """Run the command line's subcommand and end the process with its exit code."""
+    """Run the command line and end the process with the exit code."""
     run_cli(lambda: run(sys.argv[1:]))
 
 
