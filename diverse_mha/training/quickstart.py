@@ -1,6 +1,5 @@
 """The closing table of ``scripts/quickstart.sh``: BLEU, and similarity of the heads."""
 
-import json
 import logging
 import sys
 from collections.abc import Sequence
@@ -11,8 +10,8 @@ from diverse_mha.analysis.checkpoints import load
 from diverse_mha.analysis.collect import COMPONENT_ORDER, Selection
 from diverse_mha.analysis.run import analyze
 from diverse_mha.common.arguments import OneLineParser
-from diverse_mha.common.errors import UserError, run_cli
-from diverse_mha.common.files import write_json
+from diverse_mha.common.errors import run_cli
+from diverse_mha.common.files import read_json, write_json
 from diverse_mha.common.tables import Layout, to_text
 
 
@@ -54,18 +53,12 @@ def main(words: Sequence[str]) -> int:
     logging.getLogger().setLevel(logging.WARNING)  # fairseq logs every file
     rows = {}
     for word in args.evaluations:
-        name, separator, file = word.rpartition("=")
-        if not separator or not Path(file).is_file():
-            raise UserError(f"{word}: give NAME=FILE.json, with a file of scripts/evaluate.sh")
-        try:
-            row = json.loads(Path(file).read_text(encoding="utf-8"))
-            row["checkpoint"], row["subset"], row["tokenised_bleu"], row["sacrebleu"]
-        except (ValueError, LookupError, TypeError):
-            raise UserError(f"{file}: no result of scripts/evaluate.sh; evaluate again") from None
+        name, _, file = word.rpartition("=")
+        row = read_json(Path(file), "evaluate again")
         kept = Path(file).with_suffix(".cka.json")
         if not kept.exists() or kept.stat().st_mtime < Path(file).stat().st_mtime:
             write_json(kept, heads_alike(row["checkpoint"], str(args.data), row["subset"]))
-        rows[name] = row | {"heads": json.loads(kept.read_text(encoding="utf-8"))}
+        rows[name] = row | {"heads": read_json(kept, "delete it")}
     print(to_text(table(rows)))
     return 0
 

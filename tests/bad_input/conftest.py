@@ -26,7 +26,6 @@ def whole(tmp_path_factory, data, pairs, save):  # noqa: F811
     _checkpoints(folder, save)
     _texts(folder)
     _data(folder)
-    (folder / "broken.json").write_text("{")
     (folder / "save").mkdir()
     return folder
 

@@ -31,10 +31,7 @@ class Row(NamedTuple):
 
 
 #: Modules that take their words from ``sys.argv``.
-MODULES = {
-    "quickstart-table": "diverse_mha.training.quickstart",
-    "recipe": "diverse_mha.training.recipe",
-}
+MODULES = {"recipe": "diverse_mha.training.recipe"}
 FAIRSEQ = {
     f"fairseq-{name}": f"fairseq_cli.{name.replace('-', '_')}"
     for name in ("train", "generate", "interactive", "validate", "eval-lm")
@@ -48,8 +45,7 @@ def start(words: list[str]) -> Callable[[], object]:
         return lambda: cli.run([name, *rest])
     if name in FAIRSEQ:
         return importlib.import_module(FAIRSEQ[name]).cli_main
-    module = importlib.import_module(MODULES[name])
-    return (lambda: module.main(rest)) if name == "quickstart-table" else module.main
+    return importlib.import_module(MODULES[name]).main
 
 
 def ending(command: str, monkeypatch, capsys) -> tuple[int, str]:

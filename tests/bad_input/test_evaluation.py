@@ -89,9 +89,6 @@ ROWS = [
     Row("class-dictionary", "evaluate-classifier classifier.pt badpairs", "badpairs/label/dict.txt",
         AGAIN),
     Row("class-option", "evaluate-classifier classifier.pt pairs --fast", "--fast", HELP),
-    # the table that scripts/quickstart.sh ends with
-    Row("quickstart-table", "quickstart-table bin a=no.json", "a=no.json", "scripts/evaluate.sh"),
-    Row("quickstart-json", "quickstart-table bin a=broken.json", "broken.json", "evaluate"),
 ]  # fmt: skip
 
 

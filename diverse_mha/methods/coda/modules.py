@@ -43,12 +43,7 @@ class Cascade(LogitMap):
         return self.training or previous is not None
 
     def forward(
-        self,
-        logits: Tensor,
-        previous: Tensor | None,
-        masked: Tensor | None = None,
-        queries: Tensor | None = None,
-        keys: Tensor | None = None,
+        self, logits: Tensor, previous: Tensor | None, masked: Tensor | None = None, *_: Tensor
     ) -> Tensor:
         """Add the logits of the layer before, and noise in training; see ``LogitMap.forward``.
 
