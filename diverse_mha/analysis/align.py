@@ -14,7 +14,7 @@ from fairseq.dataclass.configs import GenerationConfig
 from torch import Tensor
 
 from diverse_mha.analysis.checkpoints import Loaded, head_states, iterate_batches, load
-from diverse_mha.common.arguments import add_number
+from diverse_mha.common.arguments import add_cpu, add_number
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import write_text
 from diverse_mha.common.places import check_file
@@ -52,24 +52,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("checkpoint", metavar="CHECKPOINT", help="a translation model")
     parser.add_argument("data", metavar="DATA", help="folder that fairseq-preprocess wrote")
-    parser.add_argument("--subset", default="valid", help="split to align (default: valid)")
-    parser.add_argument(
-        "--gold", metavar="FILE",
-        help="true alignments of the split, a line a sentence, words from 0: 0-0 1-2, possible "
-        "links 1p2; the head is the one with the lowest error rate (AER)",
+    add_number(parser, "max-tokens", 4000, "tokens in a batch")
+    add_cpu(parser)
+    add_user_dir(parser)
+    what = parser.add_argument_group("what to align")
+    what.add_argument("--subset", default="valid", help="split to align (default: valid)")
+    what.add_argument(
+        "--translate", metavar="FILE",
+        help="align the model's own translations (beam 5), and write them to FILE",
     )  # fmt: skip
-    add_number(parser, "layer", None, "use a head of this layer, from 1; give --head, too")
-    add_number(parser, "head", None, "use this head, from 1 (default: by AER, or by agreement)")
-    parser.add_argument(
+    head = parser.add_argument_group("which head")
+    head.add_argument(
+        "--gold", metavar="FILE",
+        help="choose the head with the lowest error rate (AER) on these true alignments of the "
+        "split: a line a sentence, words from 0, such as 0-0 1-2, possible links 1p2",
+    )  # fmt: skip
+    add_number(head, "layer", None, "use a head of this layer, from 1, with --head")
+    add_number(head, "head", None, "use this head, from 1 (default: by --gold, or by agreement)")
+    head.add_argument(
         "--report", action="store_true", help="print a table of all heads, not the alignments"
     )
-    parser.add_argument(
-        "--translate", metavar="FILE",
-        help="align the model's own translations (beam 5), which go to FILE",
-    )  # fmt: skip
-    add_number(parser, "max-tokens", 4000, "tokens in a batch")
-    parser.add_argument("--cpu", action="store_true", help="stay on the CPU")
-    add_user_dir(parser)
 
 
 def run(args: argparse.Namespace) -> int:

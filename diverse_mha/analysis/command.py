@@ -15,7 +15,7 @@ from diverse_mha.analysis.names import short_names
 from diverse_mha.analysis.output import write_figures, write_numbers
 from diverse_mha.analysis.run import analyze, open_models
 from diverse_mha.analysis.writers import format_tables
-from diverse_mha.common.arguments import add_number
+from diverse_mha.common.arguments import add_cpu, add_number
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import sha256_of, write_json
 from diverse_mha.common.machine import versions
@@ -29,66 +29,54 @@ LIBRARIES = {"matplotlib": "matplotlib", "sklearn": "scikit-learn", "jinja2": "j
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the subcommand."""
+    """Declare the options of ``diverse-mha analyze``."""
     parser.epilog = (
         "example:\n  diverse-mha analyze runs/mine/checkpoint_best.pt data/mine/bin --output heads"
     )
     parser.add_argument(
-        "checkpoints",
-        nargs="+",
-        metavar="CHECKPOINT",
+        "checkpoints", nargs="+", metavar="CHECKPOINT",
         help="checkpoint files: models of this package, or fairseq's transformer, transformer_lm",
-    )
+    )  # fmt: skip
     parser.add_argument("data", metavar="DATA", help="folder that fairseq-preprocess wrote")
-    parser.add_argument("--subset", default="valid", help="split to run (default: valid)")
-    parser.add_argument(
-        "--measures",
-        default=",".join(DEFAULT_MEASURES),
-        help="comma list (default, all: %(default)s)",
-    )
-    parser.add_argument(
-        "--importance-of",
-        choices=["zero", "mean"],
+    what = parser.add_argument_group("what to measure")
+    what.add_argument("--subset", default="valid", help="split to run (default: valid)")
+    what.add_argument(
+        "--measures", default=",".join(DEFAULT_MEASURES),
+        help=f"comma list of {', '.join(MEASURES)} (default: %(default)s)",
+    )  # fmt: skip
+    what.add_argument(
+        "--importance-of", choices=["zero", "mean"],
         help="what replaces a head's output for --measures importance (default: zero)",
+    )  # fmt: skip
+    what.add_argument(
+        "--components", help="comma list of encoder, cross, decoder (default: all of the model)"
     )
-    parser.add_argument(
-        "--components", help="comma list of encoder, cross, decoder (default: all there are)"
-    )
-    parser.add_argument(
+    what.add_argument(
         "--layers", default="all", help="all, last, or numbers from 1 such as 1,3 (default: all)"
     )
-    parser.add_argument(
-        "--threshold",
-        type=float,
-        default=THRESHOLD,
+    what.add_argument(
+        "--threshold", type=float, default=THRESHOLD,
         help="share of the variance that SVCCA keeps (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--against",
-        metavar="CHECKPOINT",
+    )  # fmt: skip
+    what.add_argument(
+        "--against", metavar="CHECKPOINT",
         help="also compare each model's last layers with those of this one, such as a "
         "single-head model (Yun et al. 2021, Table 2)",
-    )
+    )  # fmt: skip
+    results = parser.add_argument_group("results")
+    results.add_argument(
+        "--output", metavar="FOLDER",
+        help="also write numbers, figures and report.html; a name that ends in .json gets only "
+        "the numbers",
+    )  # fmt: skip
+    results.add_argument(
+        "--sentence", type=int, metavar="N",
+        help="draw the attention of this sentence, numbered from 0 (default: 0)",
+    )  # fmt: skip
+    results.add_argument("--no-attention", action="store_true", help="draw no attention maps")
+    results.add_argument("--json", action="store_true", help="print JSON instead of tables")
     add_number(parser, "max-tokens", 4000, "tokens in a batch")
-    parser.add_argument(
-        "--output",
-        metavar="FOLDER",
-        help="also write numbers, figures and report.html there; a name that ends in .json gets "
-        "the numbers alone",
-    )
-    parser.add_argument(
-        "--sentence",
-        type=int,
-        metavar="N",
-        help="sentence whose attention --output FOLDER draws, numbered from 0 (default: 0)",
-    )
-    parser.add_argument(
-        "--no-attention",
-        action="store_true",
-        help="draw no attention maps, of which there is one a head",
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
-    parser.add_argument("--cpu", action="store_true", help="use the CPU only")
+    add_cpu(parser)
     add_user_dir(parser)
 
 

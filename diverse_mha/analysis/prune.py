@@ -6,7 +6,7 @@ from pathlib import Path
 
 from diverse_mha.analysis import pruning
 from diverse_mha.analysis.names import short_names
-from diverse_mha.common.arguments import add_number, at_least, between
+from diverse_mha.common.arguments import add_cpu, add_number, at_least, between
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.places import check_file, check_folder
 from diverse_mha.common.plugins import add_user_dir, import_plugin
@@ -25,30 +25,37 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "checkpoints", nargs="+", metavar="CHECKPOINT",
-        help="the model, its aggregation linear; with --curve several, as NAME=CHECKPOINT or of "
+        help="a model with linear aggregation; with --curve several, as NAME=CHECKPOINT or in "
         "folders such as coda-seed1, whose seeds form one curve",
     )  # fmt: skip
     parser.add_argument("data", metavar="DATA", help="folder that fairseq-preprocess wrote")
-    parser.add_argument("--heads", type=at_least(1), metavar="N", help="remove N heads")
-    parser.add_argument("--share", type=between(0, 1), metavar="S", help="remove this share of all")
     parser.add_argument(
-        "--by", choices=pruning.RANKINGS, default="importance",
-        help="which heads go first (importance): "
-        + "; ".join(f"{name}: {what}" for name, what in pruning.RANKINGS.items()),
+        "--output", required=True, metavar="FILE",
+        help="write the smaller checkpoint here; with --curve, a folder",
     )  # fmt: skip
-    parser.add_argument("--keep-one", action="store_true", help="keep a head of every module")
-    add_number(parser, "steps", 1, "rank the remaining heads anew, K times in all")
-    add_number(parser, "seed", None, "of --by random (default: 1)", least=0)
-    parser.add_argument("--subset", default="valid", help="split to rank heads on (valid)")
-    parser.add_argument(
-        "--output", required=True, metavar="FILE", help="the checkpoint, or with --curve the folder"
-    )
-    parser.add_argument("--curve", metavar="0,0.1,...", help="score the model at these shares")
-    parser.add_argument("--score", choices=["nll", "bleu"], help="with --curve (default: nll)")
-    parser.add_argument("--score-subset", metavar="SPLIT", help="split to score (default: test)")
     add_number(parser, "max-tokens", 4000, "tokens in a batch")
-    parser.add_argument("--cpu", action="store_true", help="stay on the CPU")
+    add_cpu(parser)
     add_user_dir(parser)
+    what = parser.add_argument_group("what to remove")
+    what.add_argument("--heads", type=at_least(1), metavar="N", help="remove N heads")
+    what.add_argument(
+        "--share", type=between(0, 1), metavar="S", help="remove this share of all heads"
+    )
+    what.add_argument(
+        "--by", choices=pruning.RANKINGS, default="importance",
+        help="order of removal (default: %(default)s): "
+        + "; ".join(f"{name}: {text}" for name, text in pruning.RANKINGS.items()),
+    )  # fmt: skip
+    what.add_argument("--keep-one", action="store_true", help="keep a head in every attention")
+    add_number(what, "steps", 1, "rank the remaining heads N times")
+    add_number(what, "seed", None, "random seed of --by random (default: 1)", least=0)
+    what.add_argument(
+        "--subset", default="valid", help="split to rank heads on (default: %(default)s)"
+    )
+    curve = parser.add_argument_group("a curve of scores")
+    curve.add_argument("--curve", metavar="0,0.1,...", help="score the model at these shares")
+    curve.add_argument("--score", choices=["nll", "bleu"], help="kind of score (default: nll)")
+    curve.add_argument("--score-subset", metavar="SPLIT", help="split to score (default: test)")
 
 
 def run(args: argparse.Namespace) -> int:

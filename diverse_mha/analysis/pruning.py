@@ -18,9 +18,9 @@ from diverse_mha.common.errors import UserError
 from diverse_mha.evaluation.checkpoints import forget_training, load_checkpoint
 
 RANKINGS = {
-    "importance": "the loss rises least without them",
-    "gradient": "the smallest gradient of a gate",
-    "similarity": "of the most similar pair of a module (CKA) the less important",
+    "importance": "least rise of the loss first",
+    "gradient": "smallest gradient of a gate first",
+    "similarity": "the less important head of the most similar pair in a layer (CKA)",
     "random": "drawn with --seed",
 }
 

@@ -20,9 +20,7 @@ class LogitsOptions:
     )
 
 
-LOGITS = Seam(
-    "logits", "none", "what a layer's attention logits get from the layer before", LogitsOptions
-)
+LOGITS = Seam("logits", "none", "how attention logits change", LogitsOptions)
 """Builders return a ``LogitMap``, or None."""
 
 

@@ -62,8 +62,13 @@ def add_number(
     parser: argparse.ArgumentParser, name: str, default: int | None, text: str, *, least: int = 1
 ) -> None:
     """Declare ``--NAME N``, a whole number from ``least`` up; its help ends with the default."""
-    help = text if default is None else f"{text} ({default})"
+    help = text if default is None else f"{text} (default: {default})"
     parser.add_argument(f"--{name}", type=at_least(least), default=default, metavar="N", help=help)
+
+
+def add_cpu(parser: argparse.ArgumentParser) -> None:
+    """Declare ``--cpu``."""
+    parser.add_argument("--cpu", action="store_true", help="use the CPU only")
 
 
 def at_least(minimum: int) -> Callable[[str], int]:

@@ -15,8 +15,8 @@ class GradientShareOptions:
 
     log_gradient_share: int = option(
         0,
-        "log each term's share of the gradient every N updates (one process only; needs one "
-        "backward pass more a term); 0: never",
+        "log each term's share of the gradient every N updates (one process only; one more "
+        "backward pass for each term); 0: never",
         legal=ANY_COUNT,
     )
 

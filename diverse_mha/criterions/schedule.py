@@ -30,8 +30,8 @@ class Schedule:
     )
     diversity_end: int = option(
         0,
-        "update at which the weights reach 0, falling linearly after start and warm-up; 0: they "
-        "do not fall",
+        "update at which the weights reach 0, after a linear fall from the end of the warm-up; 0: "
+        "never",
         legal=ANY_COUNT,
     )
 

@@ -22,9 +22,8 @@ class TokenLossConfig:
         default="auto",
         metadata={
             "help": "how the token loss is computed: stock (fairseq's code), fused (output "
-            "projection and loss in one, block by block: same value to rounding, less time and "
-            "memory), or auto (fused in one process on a CPU or a CUDA GPU without --amp, stock "
-            "otherwise)"
+            "projection and loss together, equal to rounding, in less time and memory), or auto "
+            "(fused in one process on a CPU or a CUDA GPU without --amp, else stock)"
         },
     )
 

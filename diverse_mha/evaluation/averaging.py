@@ -111,7 +111,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--by",
         choices=["epoch", "update"],
-        help="with --last: which checkpoints, those of epochs or of updates (default: epoch)",
+        help="with --last: take checkpoints of epochs or of updates (default: epoch)",
     )
 
 

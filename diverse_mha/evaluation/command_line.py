@@ -11,7 +11,7 @@ from typing import Any
 from unittest import mock
 
 import diverse_mha
-from diverse_mha.common.arguments import OneLineParser, called, one_line
+from diverse_mha.common.arguments import OneLineParser, add_cpu, called, one_line
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import read_json
 from diverse_mha.common.places import USER_DIR, check_file
@@ -49,9 +49,9 @@ def evaluation_parser(
         "--output",
         type=Path,
         metavar="FILE.json",
-        help=f"result (default: CHECKPOINT.{output}.json; required if that has other settings)",
+        help=f"result (default: CHECKPOINT.{output}.json, unless that has other settings)",
     )
-    parser.add_argument("--cpu", action="store_true", help="use the CPU only")
+    add_cpu(parser)
     return parser
 
 

@@ -65,7 +65,7 @@ def _build(options: DropheadOptions, place: Place) -> DropHeads | None:
 DROPHEAD.register(
     Method(
         "independent",
-        "independent (each by itself, those kept divided by 1 - rate)",
+        "independent (kept heads are divided by 1 - rate)",
         _build,
         DropheadOptions,
         stock=True,
@@ -84,7 +84,7 @@ class ScheduledOptions(DropheadOptions):
     )
     drophead_rise_updates: int = option(
         0,
-        "scheduled Drophead: updates after that, over which it rises to --drophead again",
+        "scheduled Drophead: updates after the fall, over which the rate rises to --drophead again",
         legal=ANY_COUNT,
     )
 
@@ -148,8 +148,8 @@ def _build_scheduled(options: ScheduledOptions, place: Place) -> ScheduledDropHe
 
 
 _TEXT = (
-    "scheduled (at a rate that falls and rises, those kept times H over their number, Zhou et al. "
-    "2020)"
+    "scheduled (the rate falls and rises; kept heads are multiplied by H over their number, Zhou "
+    "et al. 2020)"
 )
 DROPHEAD.register(
     Method("scheduled", _TEXT, _build_scheduled, ScheduledOptions, _check, stock=True)

@@ -52,8 +52,8 @@ def _build(options, place: Place) -> HeadwiseGate:
 AGGREGATION.register(
     Method(
         "headwise-gate",
-        "headwise-gate (project, each head scaled by a sigmoid of the layer's input, Qiu et al. "
-        "2025)",
+        "headwise-gate (scale each head by a sigmoid of the layer's input, then project, Qiu et "
+        "al. 2025)",
         _build,
     )
 )

@@ -49,8 +49,7 @@ def _build(options, place: Place) -> TalkingHeads:
 LOGITS.register(
     Method(
         "talking-heads",
-        "talking-heads (nothing; its logits and weights are mixed across its heads, Shazeer et "
-        "al. 2020)",
+        "talking-heads (mix logits and weights across heads, Shazeer et al. 2020)",
         _build,
     )
 )

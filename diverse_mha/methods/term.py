@@ -21,7 +21,7 @@ TERMS = Registry()
 
 def weight_option(default: str, text: str) -> Any:
     """Declare the weight of a term, ``NAME_weight``; a default of "0.0" switches it off."""
-    each = "; or one a component: encoder=1.0,cross=0.5"
+    each = "; or one for each component: encoder=1.0,cross=0.5"
     return option(default, text + each)
 
 

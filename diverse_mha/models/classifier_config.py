@@ -46,12 +46,10 @@ class ClassifierOptions:
         legal=COUNT,
         goes_with=("pooling", "queries"),
     )
-    classifier_layers: int = option(
-        2, "linear layers of the classifier, the last one to the classes", legal=COUNT
-    )
+    classifier_layers: int = option(2, "number of linear layers of the classifier", legal=COUNT)
     classifier_dim: int | None = option(
         None,
-        "width between the classifier's layers; default: that of the encoder",
+        "width between the classifier's layers; default: the encoder's",
         legal=COUNT,
     )
 

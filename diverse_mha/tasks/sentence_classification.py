@@ -35,9 +35,8 @@ class SentenceClassificationConfig(FairseqDataclass):
     accuracy_by: Optional[str] = field(
         default=None,
         metadata={
-            "help": "a further folder of the data that sorts the examples into groups, whose "
-            "accuracies are then logged one by one at validation, such as length for logical "
-            "inference; default: none"
+            "help": "folder of the data that sorts examples into groups, such as length for "
+            "logical inference; validation then logs the accuracy of each group; default: none"
         },
     )
     rebuild_batches: bool = field(default=True, metadata={"help": REBUILD_BATCHES_HELP})

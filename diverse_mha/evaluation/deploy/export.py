@@ -10,11 +10,11 @@ from diverse_mha.common.plugins import add_user_dir, import_plugin
 from diverse_mha.evaluation.checkpoints import load_checkpoint, save_checkpoint
 
 FORMATS = {
-    "fairseq": "a checkpoint that stock fairseq's commands load without --user-dir",
-    "fairseq-args": "the same with its options as argparse.Namespace, for older "
-    "fairseq and converters; torch from 2.6 on wants TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1 for it",
-    "ctranslate2": "a folder for CTranslate2, with the subwords and a script that translates",
-    "transformers": "a folder for Hugging Face transformers (FSMT), with its tokenizer",
+    "fairseq": "a checkpoint for stock fairseq",
+    "fairseq-args": "the same for older fairseq and converters, options as argparse.Namespace "
+    "(torch 2.6 and later load it with TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1)",
+    "ctranslate2": "a folder for CTranslate2, with subwords and a script that translates",
+    "transformers": "a folder for Hugging Face transformers (FSMT), with a tokenizer",
 }
 
 #: Formats that an option is for.
@@ -38,12 +38,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--data",
         metavar="DATA",
-        help="not for fairseq: the data the model was trained on (default: as the checkpoint says)",
+        help="ctranslate2, transformers: the model's data (default: as in the checkpoint)",
     )
     parser.add_argument(
         "--quantization",
         metavar="TYPE",
-        help="ctranslate2: store the parameters as int8, float16 or another of its types",
+        help="ctranslate2: type of the parameters, such as int8 or float16",
     )
 
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from typing import BinaryIO
 
+from diverse_mha.common.arguments import add_cpu
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.plugins import add_user_dir, import_plugin
 
@@ -23,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_beam_arguments(search)
     add_batch_arguments(search)
     add_user_dir(parser)
-    parser.add_argument("--cpu", action="store_true", help="leave GPUs alone")
+    add_cpu(parser)
 
 
 def plain_lines(stream: BinaryIO) -> Iterator[str]:

@@ -25,7 +25,7 @@ def add_beam_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare ``--beam`` and ``--lenpen``."""
     add_number(parser, "beam", 5, "beam size")
     # Beyond that a power of the length is no float32.
-    text = "length penalty, -10 to 10; over 1 favours long (1)"
+    text = "length penalty, -10 to 10; over 1 favours long ones (default: 1)"
     parser.add_argument("--lenpen", type=between(-10, 10), default=1.0, metavar="X", help=text)
 
 
@@ -36,10 +36,14 @@ def add_batch_arguments(parser: argparse.ArgumentParser) -> None:
         type=between(0, 1000),
         default=0.0,
         metavar="A",
-        help="at most A times the source's length + B subwords a translation (default: 0)",
+        help="longest translation: A times the source's length + B subwords (default: 0)",
     )
     parser.add_argument(
-        "--max-len-b", type=at_least(1), default=200, metavar="B", help="see --max-len-a (200)"
+        "--max-len-b",
+        type=at_least(1),
+        default=200,
+        metavar="B",
+        help="see --max-len-a (default: 200)",
     )
     text = "lines to read, sort by length and translate at a time"
     add_number(parser, "buffer", 1000, text)

@@ -17,7 +17,7 @@ class NoiseOptions:
 
     attention_noise: float = option(
         0.0,
-        "standard deviation of the Gaussian noise on the attention logits in training",
+        "standard deviation of the Gaussian noise on attention logits in training",
         legal=NOT_NEGATIVE,
     )
 
@@ -60,9 +60,15 @@ def _method(kind: str, text: str, options: type = NoiseOptions) -> Method:
 
 
 LOGITS.register(_method("none", "none"))
-LOGITS.register(_method("residual", "residual (plain addition, RealFormer)", CarryOptions))
 LOGITS.register(
-    _method("mlp", "mlp (a small network across heads, Zheng et al. 2021)", NetworkOptions)
+    _method("residual", "residual (add those of the layer before, RealFormer)", CarryOptions)
+)
+LOGITS.register(
+    _method(
+        "mlp",
+        "mlp (add them through a small network across heads, Zheng et al. 2021)",
+        NetworkOptions,
+    )
 )
 
 
