@@ -3,23 +3,11 @@
 from fairseq.criterions import CRITERION_DATACLASS_REGISTRY, CRITERION_REGISTRY
 
 from diverse_mha.common.typed import register_again, with_options
+from diverse_mha.criterions import cross_entropy, label_smoothed, sentence_classification  # noqa
 from diverse_mha.criterions.config import diversity_options
-from diverse_mha.criterions.cross_entropy import (
-    AdaptiveLossWithDiversity,
-    CrossEntropyWithDiversity,
-)
 from diverse_mha.criterions.diversity import DiversityMixin
-from diverse_mha.criterions.label_smoothed import LabelSmoothedCrossEntropyWithDiversity
-from diverse_mha.criterions.sentence_classification import SentenceClassificationWithDiversity
 from diverse_mha.fairseq_fixes import install  # noqa: F401  first of all
 from diverse_mha.methods.term import TERMS
-
-__all__ = [
-    "AdaptiveLossWithDiversity",
-    "CrossEntropyWithDiversity",
-    "LabelSmoothedCrossEntropyWithDiversity",
-    "SentenceClassificationWithDiversity",
-]
 
 
 def _grow() -> None:

@@ -21,7 +21,7 @@ from diverse_mha.common.plugins import add_user_dir, import_plugin
 from diverse_mha.common.progress import shown
 from diverse_mha.evaluation.checkpoints import check_task, fitting, load_checkpoint
 from diverse_mha.evaluation.command_line import evaluation_output, evaluation_parser
-from diverse_mha.models import SentenceClassifier
+from diverse_mha.models.sentence_classifier import SentenceClassifier
 
 
 def build_parser() -> argparse.ArgumentParser:

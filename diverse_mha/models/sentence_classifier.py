@@ -8,7 +8,6 @@ from torch import Tensor, nn
 from diverse_mha.attention import Wanted, check_state_names, wanted_of
 from diverse_mha.common.errors import OptionError
 from diverse_mha.common.options import read_options, refuse_alone
-from diverse_mha.models.by_length import split_by_length
 from diverse_mha.models.classifier_config import (
     CLASSIFIER_SHAPES,
     ClassifierOptions,
@@ -21,6 +20,8 @@ from diverse_mha.models.presets import register_family
 from diverse_mha.models.refused_options import check_model_options
 from diverse_mha.models.seams import Seams
 from diverse_mha.models.shared import DiverseModel
+
+_WORTH = 0.1  # share of the positions that a second pass must save
 
 
 class SentenceClassifier(DiverseModel, FairseqEncoderModel):
@@ -125,6 +126,27 @@ def feed_forward(
         modules += [Linear(input_dim, hidden_dim), nn.ReLU(), nn.Dropout(dropout)]
         input_dim = hidden_dim
     return nn.Sequential(*modules, Linear(input_dim, classes))
+
+
+def split_by_length(lengths: Tensor) -> tuple[Tensor, Tensor] | None:
+    """Split the rows of a batch, ordered by length, where the two groups have fewest positions.
+
+    With lengths l_1 >= ... >= l_n the first s rows take s l_1 positions, padding counted, and the
+    others (n - s) l_{s+1}.
+
+    Args:
+        lengths: (n,) whole numbers, at least 1.
+
+    Returns:
+        Row numbers of the long and the short group; None if that saves a tenth or less.
+    """
+    ordered, rows = lengths.sort(descending=True, stable=True)
+    longer = torch.arange(1, len(rows), device=lengths.device)
+    positions = longer * ordered[0] + (len(rows) - longer) * ordered[1:]
+    if not len(positions) or positions.min() >= (1 - _WORTH) * len(rows) * ordered[0]:
+        return None
+    cut = int(positions.argmin()) + 1
+    return rows[:cut], rows[cut:]
 
 
 def _check_classifier(args) -> None:

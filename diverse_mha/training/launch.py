@@ -179,7 +179,7 @@ def commands(job: Request, gpus: int, port: int) -> list[tuple[list[str], dict[s
 
 
 def run_workers(workers: Sequence[tuple[list[str], dict[str, str]]]) -> int:
-    """Run processes side by side; when one fails, or we are told to stop, end them all.
+    """Run processes side by side; if one fails, or a signal comes, end them all.
 
     Workers lead process groups, so that their data loaders end with them, and Ctrl-C reaches only
     this process.

@@ -6,7 +6,7 @@ import pytest
 import torch
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 
-from diverse_mha.criterions import LabelSmoothedCrossEntropyWithDiversity as Ours
+from diverse_mha.criterions.label_smoothed import LabelSmoothedCrossEntropyWithDiversity as Ours
 from diverse_mha.criterions.label_smoothed import LabelSmoothedDiversityConfig
 from tests.toy import build_ours, toy_batch, toy_dictionary
 

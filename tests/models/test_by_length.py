@@ -4,7 +4,7 @@ import random
 
 import torch
 
-from diverse_mha.models.by_length import split_by_length
+from diverse_mha.models.sentence_classifier import split_by_length
 
 
 def test_the_cut_has_the_fewest_positions():

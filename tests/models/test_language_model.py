@@ -13,7 +13,7 @@ from fairseq.models.transformer_lm import (
     transformer_lm_baevski_wiki103,
 )
 
-from diverse_mha.models import DiverseLanguageModel
+from diverse_mha.models.language_model import DiverseLanguageModel
 from tests.toy import toy_task
 
 SMALL = {

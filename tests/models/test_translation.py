@@ -14,8 +14,8 @@ from fairseq.models import (
 
 from diverse_mha.criterions.combined_terms import DiversityTerms
 from diverse_mha.criterions.config import DiversityConfig
-from diverse_mha.models import DiverseTransformer
 from diverse_mha.models.presets import TRANSLATION_NAMESAKES, TRANSLATION_SHAPES
+from diverse_mha.models.translation import DiverseTransformer
 from tests.toy import (
     SMALL,
     beam_search,
