@@ -15,9 +15,4 @@ def diversity_options() -> list[Field]:
     return [*TERMS.options(), *fields(Schedule), *fields(GradientShareOptions)]
 
 
-def method_options() -> tuple[str, ...]:
-    """Return the names of options that make another training if they change."""
-    return tuple(f.name for f in (*TERMS.options(), *fields(Schedule)))
-
-
 DiversityConfig = with_options(FairseqDataclass, diversity_options(), "DiversityConfig")

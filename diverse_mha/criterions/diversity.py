@@ -1,6 +1,7 @@
 """Adds terms on the heads to fairseq's criterions."""
 
 import math
+from dataclasses import fields
 from functools import partial
 
 from fairseq.criterions.adaptive_loss import AdaptiveLoss
@@ -13,13 +14,13 @@ from diverse_mha.attention import Wanted
 from diverse_mha.common.errors import OptionError
 from diverse_mha.common.options import read_options
 from diverse_mha.criterions.combined_terms import DiversityTerms
-from diverse_mha.criterions.config import method_options
 from diverse_mha.criterions.gradient_share import (
     GradientShareOptions,
     check_measurable,
     gradient_shares,
 )
-from diverse_mha.criterions.schedule import updates_done
+from diverse_mha.criterions.schedule import Schedule, updates_done
+from diverse_mha.methods.term import TERMS
 
 # Prefixes in fairseq's logging output of terms, summed over workers, and of their batches' sample
 # sizes. Under layer drop "/COMPONENT" is added, as each component may lack layers in some batches.
@@ -78,7 +79,7 @@ class DiversityMixin:
     @property
     def method_options(self) -> tuple[str, ...]:
         """Options that a run keeps from its first start to its last; a plugin's too."""
-        return method_options()
+        return tuple(f.name for f in (*TERMS.options(), *fields(Schedule)))
 
     @classmethod
     def build_criterion(cls, cfg, task):

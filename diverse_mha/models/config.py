@@ -59,11 +59,6 @@ def seam_options() -> list[Field]:
     return [f for seam in SEAMS for f in seam.options()]
 
 
-def method_options() -> tuple[str, ...]:
-    """Return the names of options that make another model if they change."""
-    return tuple(f.name for f in seam_options())
-
-
 SeamConfig = with_options(FairseqDataclass, seam_options(), "SeamConfig")
 
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from diverse_mha.attention.core import OpenHeads
 from diverse_mha.common.errors import OptionError
 from diverse_mha.fairseq_fixes.starting_point import FINETUNE
-from diverse_mha.models.config import method_options
+from diverse_mha.models.config import seam_options
 
 logger = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ class StartsWarm:
     @property
     def method_options(self) -> tuple[str, ...]:
         """Options that a run keeps from its first start to its last; a plugin's too."""
-        return method_options()
+        return tuple(f.name for f in seam_options())
 
     @contextmanager
     def loading(self, path: str, warm: bool) -> Iterator[None]:
