@@ -4,7 +4,16 @@ import torch
 from torch import Tensor
 
 from diverse_mha.attention.head_tensors import compute_dtype, real_position_weights
-from diverse_mha.methods.disagreement.cosine import unit_vectors
+from diverse_mha.methods.disagreement.cosine import ZERO_NORM
+
+
+def unit_vectors(x: Tensor, padding_mask: Tensor | None) -> Tensor:
+    """Divide head vectors (B, H, S, D) by their norms; zero for zero vectors and at padding."""
+    x = x.to(compute_dtype(x))
+    if padding_mask is not None:
+        x = x.masked_fill(padding_mask[:, None, :, None], 0.0)
+    norms = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
+    return x / norms.masked_fill(norms <= ZERO_NORM, torch.inf)
 
 
 def plain_mean_pairwise_cosine(

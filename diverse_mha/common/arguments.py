@@ -44,12 +44,11 @@ class _SubcommandParser(OneLineParser):
         return found, unknown
 
 
-def called(command: str, script: str | None = None) -> str:
+def called(command: str) -> str:
     """Return a subcommand's name as the user typed it: a script, or ``diverse-mha COMMAND``."""
-    script = script or f"scripts/{command}.sh"
     # Set by scripts/env.sh.
-    typed = os.environ.get("DIVERSE_MHA_SCRIPT") == script.rpartition("/")[2]
-    return script if typed else f"diverse-mha {command}"
+    typed = os.environ.get("DIVERSE_MHA_SCRIPT") == f"{command}.sh"
+    return f"scripts/{command}.sh" if typed else f"diverse-mha {command}"
 
 
 def one_line(parser: argparse.ArgumentParser, who: str) -> argparse.ArgumentParser:

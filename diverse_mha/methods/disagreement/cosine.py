@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from diverse_mha.attention.head_tensors import compute_dtype, full_precision, position_weights
+from diverse_mha.attention.head_tensors import full_precision, position_weights
 from diverse_mha.common.first_order import first_order_only
 
 ZERO_NORM = 1e-12  # vectors up to this norm count as zero
@@ -12,23 +12,6 @@ ZERO_NORM = 1e-12  # vectors up to this norm count as zero
 def inverse_of(norms: Tensor) -> Tensor:
     """Return 1 / norms, and 0 for the zero vector's."""
     return norms.reciprocal().masked_fill_(norms <= ZERO_NORM, 0.0)
-
-
-def unit_vectors(x: Tensor, padding_mask: Tensor | None = None) -> Tensor:
-    """Divide head vectors by their norms; zero for zero vectors and at padding.
-
-    Args:
-        x: (B, H, S, D), any floating-point dtype and strides.
-        padding_mask: (B, S) bool, True = padding.
-
-    Returns:
-        (B, H, S, D), float32 (float64 for float64).
-    """
-    x = x.to(compute_dtype(x))
-    if padding_mask is not None:
-        x = x.masked_fill(padding_mask[:, None, :, None], 0.0)
-    norms = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
-    return x / norms.masked_fill(norms <= ZERO_NORM, torch.inf)
 
 
 def mean_pairwise_cosine(
