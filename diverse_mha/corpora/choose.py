@@ -66,11 +66,6 @@ def dropped_by(
     return "" if longer <= max_ratio * shorter else f"with a ratio above {max_ratio:g}"
 
 
-def keep_pair(source: str, target: str, **limits) -> bool:
-    """Say whether a tokenised pair passes the filter of :func:`dropped_by`."""
-    return not dropped_by(source, target, **limits)
-
-
 def filter_pairs(sources: Pair, targets: Pair, rule: Callable[[str, str], str]) -> str:
     """Copy the pairs that no rule drops; return a message with the counts."""
     found: Counter[str] = Counter()
@@ -120,16 +115,16 @@ def _drawn(pairs: Iterable, eligible: int, needed: int, seed: int) -> Iterator[t
 
 
 def hold_out(
-    sources: Pair, tokens: Pair, rest: Pair, held: Pair, every: int, keep: Callable
+    sources: Pair, tokens: Pair, rest: Pair, held: Pair, every: int, rule: Callable[[str, str], str]
 ) -> int:
-    """Copy every n-th pair that passes the length filter to ``held``, all others to ``rest``.
+    """Copy every n-th pair that no rule drops to ``held``, all others to ``rest``.
 
-    The filter ``keep`` sees ``tokens``, the same pairs tokenised.
+    The rule sees ``tokens``, the same pairs tokenised.
 
     Returns:
         The number of pairs held out.
     """
-    passing = [number for number, pair in enumerate(read_pairs(tokens)) if keep(*pair)]
+    passing = [number for number, pair in enumerate(read_pairs(tokens)) if not rule(*pair)]
     chosen = set(passing[every - 1 :: every])
     if not chosen:
         raise UserError(
@@ -164,7 +159,7 @@ def main() -> None:
     elif args.what == "draw":
         print(sample_pairs(*pairs, args.sample, args.sample_seed))
     else:
-        hold_out(*pairs, args.every, functools.partial(keep_pair, **limits))
+        hold_out(*pairs, args.every, functools.partial(dropped_by, **limits))
 
 
 if __name__ == "__main__":

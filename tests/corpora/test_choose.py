@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.corpora.choose import dropped_by, filter_pairs, hold_out, keep_pair, sample_pairs
+from diverse_mha.corpora.choose import dropped_by, filter_pairs, hold_out, sample_pairs
 from diverse_mha.corpora.text import write_lines
 
 
@@ -59,7 +59,9 @@ def test_hold_out_counts_only_pairs_that_pass(tmp_path):
     whole = write(tmp_path, "whole", lines, lines)
     rest, held = sides(tmp_path, "rest"), sides(tmp_path, "held")
     tokens = write(tmp_path, "tokens", [f"t {n}" for n in lines], [f"t {n}" for n in lines])
-    count = hold_out(whole, tokens, rest, held, 2, lambda a, b: int(a.split()[1]) % 3 != 0)
+    count = hold_out(
+        whole, tokens, rest, held, 2, lambda a, b: "third" * (int(a.split()[1]) % 3 == 0)
+    )
     assert count == 4
     assert read(held) == [["2", "5", "8", "11"]] * 2
     assert read(rest) == [["1", "3", "4", "6", "7", "9", "10", "12"]] * 2
@@ -78,7 +80,7 @@ def test_hold_out_counts_only_pairs_that_pass(tmp_path):
     ],
 )
 def test_keep_pair_with_at_most_8_tokens_and_ratio_3(source, target, kept):
-    assert keep_pair(source, target, max_length=8, max_ratio=3.0) is kept
+    assert (not dropped_by(source, target, max_length=8, max_ratio=3.0)) is kept
 
 
 def test_filter_keeps_pairs_together(tmp_path):
