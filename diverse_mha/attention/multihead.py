@@ -12,23 +12,12 @@ from diverse_mha.attention.states import check_state_names
 class MultiheadAttention(OpenHeads, nn.MultiheadAttention):
     """``torch.nn.MultiheadAttention`` with open seams; needs torch alone.
 
-    Constructor arguments, parameters, initial values and results are those of torch's module, and
-    state dicts are interchangeable. ``attend`` also returns ``HeadStates``, for the terms of
-    ``diverse_mha.methods``. Two results differ: weights are before dropout, and a query that may
-    see no key gets finite numbers, not NaN.
+    Constructor arguments up to ``dtype``, parameters, initial values and results are those of
+    torch's module, and state dicts are interchangeable. ``attend`` also returns ``HeadStates``, for
+    the terms of ``diverse_mha.methods``. Two results differ: weights are before dropout, and a
+    query that may see no key gets finite numbers, not NaN.
 
     Args:
-        embed_dim: as in torch, like all up to ``dtype``.
-        num_heads: H; must divide ``embed_dim``.
-        dropout: dropout probability on the attention weights.
-        bias: biases in the projections.
-        add_bias_kv: add a learnt key and value.
-        add_zero_attn: add a key and value of zeros.
-        kdim: width of the keys, if it differs.
-        vdim: width of the values, if it differs.
-        batch_first: tensors are (B, L, C) rather than (L, B, C).
-        device: of the parameters.
-        dtype: of the parameters.
         aggregation: module in place of the output projection, such as
             ``diverse_mha.methods.routing.RoutingAggregation``.
         cascade: for instance ``diverse_mha.methods.coda.build_cascade(...)``.

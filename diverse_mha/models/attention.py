@@ -24,9 +24,6 @@ class DiverseAttention(OpenHeads, CachedKeys, MultiheadAttention):
         cascade: None for none.
         carry_logits: return the logits for the next layer.
         drophead: module that drops heads in training.
-
-    Raises:
-        ValueError: if ``num_heads`` does not divide ``embed_dim``.
     """
 
     def __init__(
