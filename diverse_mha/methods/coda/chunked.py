@@ -120,9 +120,7 @@ def _open_cells(x: Tensor, masked: Tensor | None) -> tuple[Tensor | None, Tensor
     rows, keys = x.shape[2:]  # a GPU would have to wait for the number of cells
     if masked is None or x.device.type != "cpu" or rows == 1:
         return None, masked
-    if (
-        masked.dim() < 2 or masked.size(-2) == 1
-    ):  # a mask of keys: padding, which differs by sentence
+    if masked.dim() < 2 or masked.size(-2) == 1:  # padding, which differs by sentence
         return None, masked
     masked = masked[(None,) * (4 - masked.dim())].expand(-1, -1, rows, keys)
     cells = masked.flatten(0, 1).all(dim=0).logical_not().flatten().nonzero().squeeze(1)
