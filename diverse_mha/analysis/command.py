@@ -20,7 +20,7 @@ from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import sha256_of, write_json
 from diverse_mha.common.machine import versions
 from diverse_mha.common.options import parse_names
-from diverse_mha.common.places import check_file, check_folder
+from diverse_mha.common.places import check_file, check_own_folder
 from diverse_mha.common.plugins import add_user_dir, import_plugin
 from diverse_mha.measures.similarity import THRESHOLD, check_threshold
 
@@ -86,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
     in_folder = output is not None and output.suffix != ".json"
     selection = read_selection(args, in_folder)
     if output is not None:  # before the long work
-        (check_folder if in_folder else check_file)("--output", output)
+        (check_own_folder if in_folder else check_file)("--output", output)
     if in_folder:
         check_libraries()
     import_plugin(args.user_dir)

@@ -8,7 +8,7 @@ from diverse_mha.analysis import pruning
 from diverse_mha.analysis.names import short_names
 from diverse_mha.common.arguments import add_cpu, add_number, at_least, between
 from diverse_mha.common.errors import UserError
-from diverse_mha.common.places import check_file, check_folder
+from diverse_mha.common.places import check_file, check_own_folder
 from diverse_mha.common.plugins import add_user_dir, import_plugin
 from diverse_mha.evaluation.checkpoints import save_checkpoint
 
@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
     if args.curve:
         from diverse_mha.analysis.pruning_curve import run_curve
 
-        check_folder("--output", args.output)
+        check_own_folder("--output", args.output)
         return run_curve(args)
     return _prune(args)
 

@@ -63,6 +63,14 @@ def check_folder(option: str, path: str | Path) -> None:
     _check_above(option, Path(path), Path(path))
 
 
+def check_own_folder(option: str, path: str | Path) -> None:
+    """Refuse what :func:`check_folder` does, and a folder of trainings, whose files would mix."""
+    check_folder(option, path)
+    run = next((found for n in (0, 1, 2) for found in Path(path).glob("*/" * n + "*.pt")), None)
+    if run is not None:
+        raise UserError(f"{option} {path}: holds a training ({run}); give a folder of its own")
+
+
 def _check_above(option: str, path: Path, folder: Path) -> None:
     folder = folder.absolute()
     while not os.path.lexists(folder) and folder != folder.parent:
