@@ -1,9 +1,11 @@
 """Models beside each other: a table for each question, and what it shows in a sentence."""
 
-from collections.abc import Callable
+import math
+from statistics import mean, stdev
 from typing import NamedTuple
 
 from diverse_mha.analysis.collect import all_layers, last_layer
+from diverse_mha.analysis.importance_tables import tables_of
 from diverse_mha.analysis.tables import (
     SCORES,
     Table,
@@ -14,8 +16,7 @@ from diverse_mha.analysis.tables import (
     rows_of,
     summary_rows,
 )
-
-NOTABLE = 0.01  # smaller differences are called none
+from diverse_mha.evaluation.comparison.inference import by_t
 
 
 class Question(NamedTuple):
@@ -30,9 +31,9 @@ class Question(NamedTuple):
 
 
 QUESTIONS = (
-    Question("outputs", "Are heads' outputs alike?",
-             ("SVCCA", "SVCCA top", "CKA", "CKA unb."), "CKA", "more alike",
-             "less alike"),
+    Question("outputs", "Are heads' outputs similar?",
+             ("SVCCA", "SVCCA top", "CKA", "CKA unb."), "CKA", "more similar",
+             "less similar"),
     Question("places", "Do heads look at different places?", ("JSD", "JSD/row"), "JSD/row",
              "further apart", "closer together"),
     Question("sharpness", "How sharp is attention?", ("Entropy", "Max>0.95"), "Entropy",
@@ -117,8 +118,10 @@ def _not_the_same(results: list[dict]) -> str:
 def _findings(results: list[dict], question: Question) -> list[str]:
     """Say of every model but the first how it answers, by the mean over all modules.
 
-    Nothing is said of models of other components; nor, by scores, of other numbers of heads: of
-    unrelated heads exp(D) is the higher, the more heads there are.
+    Models differ clearly if the interval of the mean difference over modules excludes 0: measures
+    have scales of their own, so that no difference is small by itself. Nothing is said of models
+    of other components; nor, by scores, of other numbers of heads: of unrelated heads exp(D) is
+    the higher, the more heads there are.
     """
     first, sentences = results[0], []
     headings = headings_of(first)
@@ -134,20 +137,51 @@ def _findings(results: list[dict], question: Question) -> list[str]:
         )
         if before is None or after is None:
             continue
-        values = f"{after:.3f} against {before:.3f} by {main}, mean over {all_layers(results)}"
-        one, two = result["name"], first["name"]
-        if abs(after - before) < NOTABLE:
-            sentences.append(f"Heads of {one} and {two} hardly differ in this: {values}.")
-            continue
-        word = question.higher if after > before else question.lower
-        sign: Callable[[float], bool] = (lambda x: x > 0) if after > before else (lambda x: x < 0)
-        apart = _by_module(result, first, main)
-        way = "higher" if after > before else "lower"
+        one, two, up = result["name"], first["name"], after > before
+        between = _by_module(result, first, main)
+        count = sum((x > 0) if up else (x < 0) for x in between)
+        clear, interval = _spread(between)
+        said = f"Heads of {one} and {two} do not differ clearly"
+        if clear and f"{before:.3f}" != f"{after:.3f}":
+            word = question.higher if up else question.lower
+            said = f"Heads of {one} are {word} than those of {two}"
         sentences.append(
-            f"Heads of {one} are {word} than those of {two}: {values}; {way} in "
-            f"{sum(map(sign, apart))} of {len(apart)} modules."
+            f"{said}: {main} {after:.3f} against {before:.3f}, mean over {all_layers(results)}; "
+            f"{'higher' if up else 'lower'} in {count} of {len(between)} modules{interval}."
         )
     return sentences
+
+
+def _spread(between: list[float]) -> tuple[bool, str]:
+    """Whether differences of modules are clear of 0, and the interval of their mean in words."""
+    if len(between) < 2:
+        return False, ""
+    degrees = len(between) - 1
+    found = by_t(mean(between), stdev(between) / math.sqrt(len(between)), degrees, over_seeds=False)
+    if found.interval is None:  # all are the same
+        return True, ""
+    low, high = found.interval
+    return low > 0 or high < 0, f" (difference {low:+.3f} to {high:+.3f}, 95 % over modules)"
+
+
+def headline(results: list[dict]) -> str:
+    """Say in a sentence what an analysis found; of several models, how they differ."""
+    if not headings_of(results[0]):  # importance alone
+        found = [(result["name"], tables_of(result)[-1].findings) for result in results]
+        return " ".join(f"{name}: {findings[0]}" for name, findings in found if findings)
+    if len(results) > 1:
+        said = [table.findings for table in comparison_tables(results) if table.findings]
+        return " ".join(said[0]) if said else "Nothing that was measured compares these models."
+    (result,), there = results, headings_of(results[0])
+    main = next(
+        q.main if q.main in there else h for q in QUESTIONS for h in q.headings if h in there
+    )
+    values = sorted((value, *module) for module, value in _modules_of(result, main).items())
+    if not values:
+        return f"{main} compares pairs of heads, and {result['name']} has one head a module."
+    low, high = (f"{x:.3f} ({part}, layer {layer})" for x, part, layer in (values[0], values[-1]))
+    average = f"Heads of {result['name']}: {main} {mean(x for x, *_ in values):.3f}"
+    return f"{average}, from {low} to {high}. Analyze a second checkpoint with it to compare."
 
 
 def _heads(result: dict) -> dict[str, int]:
@@ -156,13 +190,15 @@ def _heads(result: dict) -> dict[str, int]:
 
 def _by_module(result: dict, first: dict, heading: str) -> list[float]:
     """Differences of a measure, by component and layer that both models have."""
-    values = [
-        {
-            (component, layer): row[headings_of(one).index(heading)]
-            for component, layer, row in rows_of(one)
-            if component != "all" and layer != "mean"
-        }
-        for one in (first, result)
-    ]
-    shared = [key for key in values[0] if None not in (values[0][key], values[1].get(key))]
-    return [values[1][key] - values[0][key] for key in shared]
+    one, two = _modules_of(first, heading), _modules_of(result, heading)
+    return [two[module] - one[module] for module in one if module in two]
+
+
+def _modules_of(result: dict, heading: str) -> dict[tuple[str, str], float]:
+    """Values of a measure by component and layer."""
+    place = headings_of(result).index(heading)
+    return {
+        (component, layer): row[place]
+        for component, layer, row in rows_of(result)
+        if component != "all" and layer != "mean" and row[place] is not None
+    }

@@ -26,7 +26,7 @@ COLUMNS = (
     Column(
         "SVCCA", "svcca", "mean",
         "mean of the canonical correlations between the directions that cover {share} of the "
-        "variance of two heads; mean over pairs, 0 to 1, higher = more alike (Yun et al. 2021)",
+        "variance of two heads; mean over pairs, 0 to 1, higher = more similar (Yun et al. 2021)",
     ),
     Column(
         "SVCCA top", "svcca", "top_mean",
@@ -35,7 +35,7 @@ COLUMNS = (
     ),
     Column(
         "CKA", "cka", "mean",
-        "linear kernel; mean over pairs, 0 to 1, higher = more alike (Yun et al. 2021)",
+        "linear kernel; mean over pairs, 0 to 1, higher = more similar (Yun et al. 2021)",
     ),
     Column(
         "CKA unb.", "cka", "unbiased_mean",
@@ -104,7 +104,7 @@ AGAINST = {
 }
 AGAINST_MEANING = (
     "Beside another model: SVCCA (mean of the canonical correlations) and CKA (linear kernel) of "
-    "the outputs of both at the same positions, 0 to 1, higher = more alike; together: all heads "
+    "the outputs of both at the same positions, 0 to 1, higher = more similar; together: all heads "
     "side by side; each head: a head by itself beside all of the other model, mean over heads; "
     "SVCCA top: together, only the leading correlations that cover 98 % of their sum"
 )

@@ -106,7 +106,7 @@ def test_how_it_was_made_is_said(folder, checkpoint):
 
 def test_the_page_begins_with_the_comparison_a_table_a_question(folder):
     text = html.unescape((folder / "report.html").read_text())
-    order = ["<h2>Comparison", "<h3>Are heads' outputs alike?", "<h3>Do heads disagree?"]
+    order = ["<h2>Comparison", "<h3>Are heads' outputs similar?", "<h3>Do heads disagree?"]
     order += ["<h2>Beside ", "<h2>By layer: "]
     places = [text.index(heading) for heading in order]
     assert places == sorted(places)

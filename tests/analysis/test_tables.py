@@ -5,7 +5,7 @@ import re
 import pytest
 
 from diverse_mha.analysis.collect import summarise
-from diverse_mha.analysis.questions import comparison_tables
+from diverse_mha.analysis.questions import comparison_tables, headline
 from diverse_mha.analysis.tables import (
     headings_of,
     legend,
@@ -55,11 +55,11 @@ def test_the_module_that_yun_et_al_report_is_told_from_the_mean_of_three():
     assert rows["mean"][place] == pytest.approx((0.15 + 0.25 + 0.35) / 3)
     assert rows["cross"][place + 1] == pytest.approx(0.35)
     outputs, scores = comparison_tables([found, found])
-    assert outputs.title.endswith("alike? (cross, last layer: Yun et al. 2021, Tables 3 and 5)")
+    assert outputs.title.endswith("similar? (cross, last layer: Yun et al. 2021, Tables 3 and 5)")
     assert ["", "cross, last layer", "0.300", "0.300", "0.000"] in outputs.groups[0]
     assert "Yun" not in scores.title
     deeper = result("a", 0.0, 0.5, depth=6)
-    assert comparison_tables([deeper, deeper])[0].title == "Are heads' outputs alike?"
+    assert comparison_tables([deeper, deeper])[0].title == "Are heads' outputs similar?"
     lm = result("lm", 0.0, 0.5, ("decoder",))
     assert "Yun" not in comparison_tables([lm, lm])[0].title
 
@@ -129,17 +129,52 @@ def test_what_was_found_is_said():
     base, other = result("base", 0.0, 0.5), result("other", 0.2, 0.7)
     (outputs,), (scores,) = (table.findings for table in comparison_tables([base, other]))
     assert outputs == (
-        "Heads of other are more alike than those of base: 0.450 against 0.250 by CKA, mean over "
-        "all layers; higher in 6 of 6 modules."
+        "Heads of other are more similar than those of base: CKA 0.450 against 0.250, mean over "
+        "all layers; higher in 6 of 6 modules (difference +0.200 to +0.200, 95 % over modules)."
     )
-    assert scores.startswith("Heads of other are more in disagreement than those of base: 0.700 ag")
+    assert scores.startswith("Heads of other are more in disagreement than those of base: Out. 0.7")
+    assert headline([base, other]) == outputs
     assert outputs in format_tables([base, other], "valid").replace("\n", " ")
-    (same,) = comparison_tables([base, result("other", 0.0, 0.505)])[1].findings
-    assert same.startswith("Heads of other and base hardly differ in this: 0.505 against 0.500")
     # exp(D) of unrelated heads rises with their number, so it says nothing of two numbers.
     for component in other["components"].values():
         component["heads"] += 1
     assert comparison_tables([base, other])[1].findings == ()
+
+
+def changed(differences):
+    found = result("other", 0.0, 0.5)
+    layers = [layer for part in found["components"].values() for layer in part["layers"].values()]
+    for layer, difference in zip(layers, differences, strict=True):
+        layer["cka"]["mean"] += difference
+    return found
+
+
+@pytest.mark.parametrize(
+    ("differences", "said"),
+    [
+        # A quarter of the value, in one module alone.
+        ((0.3, -0.01, 0.01, -0.01, 0.01, -0.01), "and base do not differ clearly: CKA 0.298 "),
+        # Of a measure whose values are small, a small difference in all modules is clear.
+        ((-0.005, -0.006, -0.004, -0.005, -0.006, -0.004), "are less similar than those of base:"),
+        ((1e-5, 1e-5, 1e-5, 1e-5, 1e-5, 1e-5), "and base do not differ clearly: CKA 0.250 "),
+    ],
+)
+def test_models_differ_clearly_if_their_modules_do(differences, said):
+    (sentence,) = comparison_tables([result("base", 0.0, 0.5), changed(differences)])[0].findings
+    assert sentence.startswith(f"Heads of other {said}") and "95 % over modules)." in sentence
+
+
+def test_one_module_is_no_evidence_and_one_model_no_comparison():
+    base, other = (result(name, x, 0.5, ("decoder",)) for name, x in (("base", 0), ("other", 0.2)))
+    assert headline([base]) == (
+        "Heads of base: CKA 0.150, from 0.100 (decoder, layer 1) to 0.200 (decoder, layer 2). "
+        "Analyze a second checkpoint with it to compare."
+    )
+    for model in (base, other):
+        del model["components"]["decoder"]["layers"]["1"]
+        del model["disagreement"]
+    assert "do not differ clearly" in headline([base, other])
+    assert headline([base, result("b", 0, 0.5)]).startswith("Nothing that was measured compares")
 
 
 def test_sharpness_has_a_column_a_head_and_a_note_tells_of_few_positions():
