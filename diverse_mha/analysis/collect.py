@@ -32,7 +32,7 @@ class Selection(NamedTuple):
     threshold: float = THRESHOLD
     subset: str = "valid"  # name of the split
     max_tokens: int = 4000  # in a batch
-    sentence: int | None = None  # number of the one whose attention to keep
+    sentences: range = range(0)  # numbers of those whose attention to keep
     importance_of: str = "zero"  # what replaces a head's outputs: "zero", or their "mean"
 
     @property

@@ -26,6 +26,7 @@ from diverse_mha.measures.similarity import THRESHOLD, check_threshold
 
 #: What plots and the report need and the rest of the package does not: module, and pip's name.
 LIBRARIES = {"matplotlib": "matplotlib", "sklearn": "scikit-learn", "jinja2": "jinja2"}
+SENTENCES = 10  # whose attention the report shows
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -71,9 +72,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     results.add_argument(
         "--sentence", type=int, metavar="N",
-        help="draw the attention of this sentence, numbered from 0 (default: 0)",
+        help="first sentence that the report's view of single heads shows, from 0 (default: 0)",
     )  # fmt: skip
-    results.add_argument("--no-attention", action="store_true", help="draw no attention maps")
+    add_number(results, "sentences", None, "sentences to show from there on (default: 10)")
+    results.add_argument("--no-attention", action="store_true", help="leave out that view")
     results.add_argument("--json", action="store_true", help="print JSON instead of tables")
     add_number(parser, "max-tokens", 4000, "tokens in a batch")
     add_cpu(parser)
@@ -152,12 +154,15 @@ def read_selection(args: argparse.Namespace, in_folder: bool) -> Selection:
     for name in ("output", "against"):
         if getattr(args, name) == "":  # of a shell's variable that is not set
             raise UserError(f"--{name} is empty; give a path, or leave it out")
-    if args.sentence is not None and not in_folder:
-        raise UserError(f"--sentence {args.sentence} has no effect without --output FOLDER")
     if args.no_attention and not in_folder:
         raise UserError("--no-attention has no effect without --output FOLDER")
-    if args.no_attention and args.sentence is not None:
-        raise UserError(f"--sentence {args.sentence} has no effect beside --no-attention")
+    for name in ("sentence", "sentences"):
+        given, why = getattr(args, name), "beside --no-attention"
+        if given is not None and (args.no_attention or not in_folder):
+            why = why if in_folder else "without --output FOLDER"
+            raise UserError(f"--{name} {given} has no effect {why}")
+    first = args.sentence or 0
+    shown = in_folder and not args.no_attention
     try:
         check_threshold(args.threshold)
     except ValueError as error:
@@ -174,7 +179,7 @@ def read_selection(args: argparse.Namespace, in_folder: bool) -> Selection:
         args.threshold,
         args.subset,
         args.max_tokens,
-        (args.sentence or 0) if in_folder and not args.no_attention else None,
+        range(first, first + (args.sentences or SENTENCES)) if shown else range(0),
         args.importance_of or "zero",
     )
 

@@ -43,6 +43,7 @@ def write_figures(folder: Path, content: dict, analyses: list["Analysis"], setti
     """
     from diverse_mha.analysis.figures.style import FORMATS, drawn
     from diverse_mha.analysis.report import render
+    from diverse_mha.analysis.view import view_data
 
     plots = all_plots(analyses)
     drawings = [f"{plot.name}.{ending}" for _, plot in plots for ending in FORMATS]
@@ -51,8 +52,10 @@ def write_figures(folder: Path, content: dict, analyses: list["Analysis"], setti
     for section, plot in shown(plots, "drawing", "figures"):
         pictures = drawn(plot)
         write_files({folder / f"figures/{plot.name}.{end}": pictures[end] for end in FORMATS})
-        sections.setdefault(section, []).append((plot, pictures["svg"]))
-    write_text(folder / "report.html", render(content, sections, settings))
+        if section is not None:
+            sections.setdefault(section, []).append((plot, pictures["svg"]))
+    view = view_data(analyses) if analyses[0].attention else None
+    write_text(folder / "report.html", render(content, sections, settings, view))
 
 
 def _earlier_figures(folder: Path) -> list[Path]:
@@ -65,8 +68,11 @@ def _earlier_figures(folder: Path) -> list[Path]:
     return [path for path in dict.fromkeys(paths) if path.is_file()]
 
 
-def all_plots(analyses: list["Analysis"]) -> list[tuple[str, "Plot"]]:
-    """Every figure that there is something to draw for, with its section of the report."""
+def all_plots(analyses: list["Analysis"]) -> list[tuple[str | None, "Plot"]]:
+    """Every figure that there is something to draw for, with its section of the report.
+
+    What the report's view of single heads shows has no section there.
+    """
     from diverse_mha.analysis.figures.attention import attention_maps
     from diverse_mha.analysis.figures.beside import beside_maps
     from diverse_mha.analysis.figures.curves import curves_of_layers, curves_of_models
@@ -86,16 +92,16 @@ def all_plots(analyses: list["Analysis"]) -> list[tuple[str, "Plot"]]:
         plots += [(section, plot) for m in measured for plot in beside_maps(*results, m)]
     for name, analysis in zip(names, analyses, strict=True):
         important = [m for m in IMPORTANCE if m in analysis.result["summary"]]
-        plots += [(name, importance_map(analysis.result, m)) for m in important]
+        section = None if analysis.attention else name
+        plots += [(section, importance_map(analysis.result, m)) for m in important]
         plots += [(name, heat_maps(analysis.result, m)) for m in measured]
         plots.append((name, curves_of_layers(analysis.result)))
-        if analysis.attention is not None:
-            section = f"Attention of {name}"
-            plots += [(section, plot) for plot in attention_maps(name, analysis.attention)]
+        for sentence in analysis.attention[:1]:
+            plots += [(None, plot) for plot in attention_maps(name, sentence)]
     return _with_own_names([(section, plot) for section, plot in plots if plot is not None])
 
 
-def _with_own_names(plots: list[tuple[str, "Plot"]]) -> list[tuple[str, "Plot"]]:
+def _with_own_names(plots: list[tuple[str | None, "Plot"]]) -> list[tuple[str | None, "Plot"]]:
     """Number what would be the same file: models ``a/b`` and ``a-b``, or letters of two cases."""
     names = apart([plot.name for _, plot in plots], str.lower)
     own = zip(plots, names, strict=True)

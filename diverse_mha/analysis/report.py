@@ -1,24 +1,34 @@
 """The report: one HTML file that holds its figures and needs nothing else."""
 
+import base64
+import hashlib
 import itertools
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 
 from diverse_mha.analysis.figures.style import Plot, data_uri
 from diverse_mha.analysis.importance_tables import importance_legend, tables_of
 from diverse_mha.analysis.names import COMPONENT_TITLES
-from diverse_mha.analysis.questions import comparison_tables
+from diverse_mha.analysis.questions import comparison_tables, headline
 from diverse_mha.analysis.tables import against_table, legend
+from diverse_mha.analysis.view import TOKENS
 
 PIXELS = 122  # of an inch of a figure: the widest ones fill the page
 TEMPLATES = Path(__file__).parent / "templates"
 
 
-def render(content: dict, sections: dict[str, list[tuple[Plot, bytes]]], settings: dict) -> str:
-    """Lay out the page.
+def render(
+    content: dict,
+    sections: dict[str, list[tuple[Plot, bytes]]],
+    settings: dict,
+    view: dict | None = None,
+) -> str:
+    """Lay out the page, with a ``view`` of single heads if there is one.
 
-    Names of files, models and tokens may hold anything: the template escapes all of it.
+    Names of files, models and tokens may hold anything: the template escapes all of it, and the
+    page's policy lets no script run but ours, and nothing be fetched.
 
     Returns:
         HTML, with the figures inside.
@@ -31,8 +41,11 @@ def render(content: dict, sections: dict[str, list[tuple[Plot, bytes]]], setting
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.policies["json.dumps_kwargs"] = {}  # which would sort components by name
     environment.filters["title_of"] = lambda name: COMPONENT_TITLES.get(name, name)
     environment.filters["data_uri"] = data_uri
+    script = (TEMPLATES / "view.js").read_text(encoding="utf-8") if view else ""
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
     number = itertools.count(1)
     numbered = [
         (heading, [(next(number), *figure) for figure in figures])
@@ -42,6 +55,11 @@ def render(content: dict, sections: dict[str, list[tuple[Plot, bytes]]], setting
         subset=content["subset"],
         data=content["data"],
         settings=settings,
+        headline=headline(results),
+        view=view,
+        script=Markup(script),
+        digest=digest,
+        tokens=TOKENS,
         models=[(result, tables_of(result, COMPONENT_TITLES)) for result in results],
         comparisons=comparison_tables(results) if len(results) > 1 else [],
         against=against,

@@ -15,7 +15,7 @@ from diverse_mha.analysis.checkpoints import (
 )
 from diverse_mha.analysis.collect import HeadsMeter, Selection, check_selection, summarise
 from diverse_mha.analysis.importance import ABLATION, GRADIENT, measure_importance
-from diverse_mha.analysis.sentence import SentenceAttention, check_sentence, find_sentence
+from diverse_mha.analysis.sentence import SentenceAttention, check_sentence, find_sentences
 from diverse_mha.common.errors import UserError
 
 
@@ -24,7 +24,7 @@ class Analysis(NamedTuple):
 
     result: dict  # ready for JSON; see ``analyze``
     head_means: dict[str, Tensor]  # by component, (H, D): outputs averaged over words and layers
-    attention: SentenceAttention | None  # of the chosen sentence
+    attention: list[SentenceAttention]  # of the chosen sentences
 
 
 def open_models(
@@ -56,7 +56,7 @@ def open_models(
     limit = utils.resolve_max_positions(*(loaded.longest() for loaded in models))
     models = [loaded._replace(limit=limit) for loaded in models]
     for loaded in models:
-        check_sentence(selection.sentence, loaded.task.dataset(subset), subset, loaded.longest())
+        check_sentence(selection.sentences, loaded.task.dataset(subset), subset, loaded.longest())
     if not against:
         return models, None
     for loaded in models[:-1]:
@@ -75,12 +75,12 @@ def analyze(
         ``spearman`` under ``importance`` and the rest of ``ImportanceMeter.result`` in the layers,
         and with ``against`` what ``AgainstMeter.result`` does.
     """
-    meter, sentences, attention = HeadsMeter(selection), 0, None
+    meter, sentences, attention = HeadsMeter(selection), 0, []
     comparison = AgainstMeter(selection) if against else None
     batches = iterate_batches(loaded, selection.subset, max_tokens=selection.max_tokens, label=name)
     for sample in batches:
-        place = find_sentence(sample, selection.sentence)
-        wanted = selection.states if place is None else (*selection.states, "weights")
+        places = find_sentences(sample, selection.sentences)
+        wanted = (*selection.states, "weights") if places else selection.states
         states = head_states(loaded.model, sample, tuple(dict.fromkeys(wanted)))
         measured = loaded.path
         try:
@@ -90,8 +90,8 @@ def analyze(
                 comparison.update(states, head_states(against.model, sample, ("outputs",)))
         except ValueError as error:  # of NaN
             raise UserError(f"{measured}: {error}") from error
-        if place is not None:
-            attention = SentenceAttention.take(loaded.task, sample, place, states, selection)
+        for place in places:
+            attention.append(SentenceAttention.take(loaded.task, sample, place, states, selection))
         sentences += len(sample["id"])
     result = {
         "name": name,
@@ -108,4 +108,4 @@ def analyze(
         result["summary"] = summarise(result["components"])
     if comparison is not None:
         result["against"] = comparison.result()
-    return Analysis(result, meter.head_means(), attention)
+    return Analysis(result, meter.head_means(), sorted(attention))

@@ -1,5 +1,6 @@
 """The attention weights of one sentence, with its tokens."""
 
+from collections.abc import Container
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,22 +56,22 @@ class SentenceAttention(NamedTuple):
         return cls(int(sample["id"][place]), components)
 
 
-def find_sentence(sample: dict, number: int | None) -> int | None:
-    """Place of a sentence in a batch; None if it is not there or None is asked for."""
-    if number is None:
-        return None
-    ids = sample["id"].tolist()
-    return ids.index(number) if number in ids else None
+def find_sentences(sample: dict, numbers: Container[int]) -> list[int]:
+    """Places in a batch of the sentences of these numbers."""
+    return [place for place, number in enumerate(sample["id"].tolist()) if number in numbers]
 
 
-def check_sentence(number: int | None, dataset: Any, subset: str, longest: Any = None) -> None:
-    """Refuse the number of a sentence that the split does not have, or the models cannot read."""
-    if number is not None and not 0 <= number < len(dataset):
+def check_sentence(numbers: range, dataset: Any, subset: str, longest: Any = None) -> None:
+    """Refuse a first sentence that the split does not have, or the models cannot read."""
+    if not numbers:
+        return
+    number = numbers[0]
+    if not 0 <= number < len(dataset):
         raise UserError(
             f"--sentence {number}: {subset!r} has sentences 0 to {len(dataset) - 1}, numbered as "
             "fairseq-generate does"
         )
-    if number is not None and longest is not None:
+    if longest is not None:
         _, too_long = dataset.filter_indices_by_size(np.array([number]), longest)
         if too_long:
             raise UserError(f"--sentence {number}: is longer than the models read; name another")

@@ -262,12 +262,20 @@ BAD = {
     "--max-tokens: 0 is not a whole number from 1 up": ["--max-tokens", "0"],
     "--sentence 40: 'valid' has sentences 0 to 39": ["--sentence", "40", "--output", "FOLDER"],
     "--no-attention has no effect without --output FOLDER": ["--no-attention"],
+    "--sentences 2 has no effect without --output FOLDER": ["--sentences", "2"],
     "--sentence 1 has no effect beside --no-attention": [
         "--sentence", "1", "--no-attention", "--output", "FOLDER",
     ],
     "--output is empty; give a path, or leave it out": ["--output", ""],
     "--against is empty; give a path, or leave it out": ["--against", ""],
 }  # fmt: skip
+
+
+@pytest.mark.parametrize("message", BAD)
+def test_what_is_no_use_is_refused(message, checkpoint, data, tmp_path):
+    words = [str(tmp_path / "out") if word == "FOLDER" else word for word in BAD[message]]
+    with pytest.raises(UserError, match=message):
+        run(["analyze", str(checkpoint), str(data), "--cpu", *words])
 
 
 def test_models_that_show_no_heads_are_refused(save, data, tmp_path):

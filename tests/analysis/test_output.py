@@ -1,5 +1,6 @@
 """The folder that the command writes: numbers, figures and the page."""
 
+import base64
 import csv
 import hashlib
 import html
@@ -44,7 +45,7 @@ def folder(checkpoint, save, data, tmp_path_factory):
     """What the command writes for two models, one of them with a name that needs care."""
     hostile = save("<b onload='x'>&", "transformer_coda")
     folder = tmp_path_factory.mktemp("output") / "made" / "here"
-    command = ["analyze", str(checkpoint), str(hostile), str(data), "--cpu", "--sentence", "3"]
+    command = ["analyze", str(checkpoint), str(hostile), str(data), "--cpu", "--sentence", "38"]
     more = ["--against", str(checkpoint), "--layers", "last", "--measures", "svcca,disagreement"]
     assert run([*command, *more, "--output", str(folder)]) == 0
     return folder
@@ -70,13 +71,22 @@ def test_folder_has_numbers_figures_and_page(folder):
     )
 
 
-def test_page_needs_nothing_else_and_runs_nothing(folder):
+def test_page_needs_nothing_else_and_runs_one_program(folder):
     text = (folder / "report.html").read_text()
     page = Page(text)
     assert not page.open
-    assert "script" not in page.tags and "link" not in page.tags and "b" not in page.tags
+    assert page.tags.count("script") == 2, "data, and the program that shows them"
+    assert "link" not in page.tags and "b" not in page.tags
     assert not re.search(r"https?://|//cdn|@import|url\(", text)
-    assert len(page.sources) == len(list((folder / "figures").glob("*.svg")))
+    drawn = {path.stem for path in (folder / "figures").glob("*.svg")}
+    attention = [name for name in drawn if name.startswith("attention")]
+    assert attention and len(page.sources) == len(drawn) - len(attention), "the view has those"
+    program = text.rpartition("<script>")[2].partition("</script>")[0].encode()
+    policy = "sha256-" + base64.b64encode(hashlib.sha256(program).digest()).decode()
+    assert (
+        f"default-src 'none'; img-src data:;\nstyle-src 'unsafe-inline'; script-src '{policy}'"
+        in text
+    )
     assert all(source.startswith("data:image/svg+xml;base64,") for source in page.sources)
     assert page.links and all(link[0] == "#" and link[1:] in page.ids for link in page.links)
 
@@ -84,7 +94,10 @@ def test_page_needs_nothing_else_and_runs_nothing(folder):
 def test_names_and_tokens_are_shown_as_they_are(folder):
     text = (folder / "report.html").read_text()
     assert "&lt;b onload=&#39;x&#39;&gt;&amp;" in text
-    assert "<b onload" not in text and "<script" not in text
+    assert "<b onload" not in text and "<script>alert" not in text
+    view = json.loads(text.partition('id="view-data">')[2].partition("</script>")[0])
+    assert view["models"][1]["name"] == "<b onload='x'>&"
+    assert [one["number"] for one in view["models"][0]["sentences"]] == [38, 39]
     for path in (folder / "figures").glob("*.svg"):
         assert "<script" not in path.read_text()
 
@@ -119,6 +132,7 @@ def test_without_attention(checkpoint, data, tmp_path):
     assert run([*command, *more]) == 0
     figures = {path.name for path in (tmp_path / "figures").iterdir()}
     assert figures == {f"cka-baseline.{ending}" for ending in FORMATS}
+    assert "<script" not in (tmp_path / "report.html").read_text()
 
     # What is drawn no more goes, what somebody else put there stays.
     mine = tmp_path / "figures" / "cka-mine.png"

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from diverse_mha.analysis.collect import Selection
-from diverse_mha.analysis.sentence import SentenceAttention, check_sentence, find_sentence
+from diverse_mha.analysis.sentence import SentenceAttention, check_sentence, find_sentences
 from diverse_mha.attention import HeadStates
 from diverse_mha.common.errors import UserError
 from tests.toy import build_ours, toy_batch, toy_task
@@ -15,10 +15,9 @@ def test_tokens_and_weights_of_one_sentence_without_padding():
     with torch.no_grad():
         model = build_ours().eval()
         states = model(**batch["net_input"], return_head_states=("weights",))[1]["head_states"]
-    place = find_sentence(batch, 3)
-    assert place == 1 and find_sentence(batch, 4) is None and find_sentence(batch, None) is None
+    assert find_sentences(batch, range(4)) == [1] and find_sentences(batch, range(5, 9)) == [0, 2]
     selection = Selection(("encoder", "cross", "decoder"), (2,))
-    taken = SentenceAttention.take(toy_task(), batch, place, states, selection)
+    taken = SentenceAttention.take(toy_task(), batch, 1, states, selection)
     words = toy_task().source_dictionary
     source = [words[int(n)] for n in batch["net_input"]["src_tokens"][1] if n != 1]
     target = [words[int(n)] for n in batch["target"][1] if n != 1]
@@ -48,6 +47,7 @@ def test_of_a_pair_the_first_sentence_is_shown():
 
 
 def test_the_last_sentence_is_the_last_that_there_is():
-    check_sentence(2, [0, 1, 2], "valid")
+    check_sentence(range(2, 12), [0, 1, 2], "valid")
+    check_sentence(range(0), [], "valid")
     with pytest.raises(UserError, match="--sentence 3: 'valid' has sentences 0 to 2"):
-        check_sentence(3, [0, 1, 2], "valid")
+        check_sentence(range(3, 4), [0, 1, 2], "valid")

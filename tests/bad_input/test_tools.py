@@ -67,7 +67,7 @@ ROWS = [
     Row("analyze-max-tokens", "analyze best.pt bin --max-tokens x", "--max-tokens", HELP),
     Row("analyze-output", "analyze best.pt bin --output file/x", "--output file/x", "folder"),
     Row("analyze-output-run", "analyze best.pt bin --output .", "--output .", "of its own"),
-    Row("prune-curve-run", "prune best.pt bin --curve 0,0.5 --output .", "--output .", "of its own"),
+    Row("prune-curve-run", "prune best.pt bin --curve 0 --output .", "--output .", "of its own"),
     # diverse-mha reproduce
     Row("reproduce-paper", "reproduce li2028 1 --scale smoke", "li2028", "li2018"),
     Row("reproduce-seeds", "reproduce li2018 1 --scale smoke --seeds 1,x", "--seeds 1,x", "give"),

@@ -1,0 +1,172 @@
+"""The report in a browser: heads by keyboard and by map, on a small screen, in the dark."""
+
+import json
+import os
+import re
+import shutil
+
+import pytest
+
+from diverse_mha.analysis.checkpoints import head_states, iterate_batches, load
+from diverse_mha.cli import run
+
+webdriver = pytest.importorskip("selenium.webdriver")
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+DRIVER = shutil.which("chromedriver")
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.browser,
+    pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="needs chromium and chromedriver"),
+]
+QUIET = """--headless --no-sandbox --disable-gpu --disable-quic --no-first-run
+--disable-dev-shm-usage --disable-background-networking --disable-component-update
+--disable-sync""".split()
+
+
+@pytest.fixture(scope="module")
+def paths(checkpoint, save):
+    return [str(checkpoint), str(save("other", "transformer_disagree"))]
+
+
+@pytest.fixture(scope="module")
+def report(paths, data, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("report")
+    words = ["--cpu", "--sentences", "3", "--measures", "cka,importance", "--output", str(folder)]
+    assert run(["analyze", *paths, str(data), *words]) == 0
+    return folder / "report.html"
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    for word in (*QUIET, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(word)
+    options.set_capability("goog:loggingPrefs", {"performance": "ALL", "browser": "ALL"})
+    service = webdriver.ChromeService(DRIVER, env=os.environ | {"SE_OFFLINE": "true"})
+    found = webdriver.Chrome(options, service)
+    yield found
+    found.quit()
+
+
+@pytest.fixture
+def page(browser, report):
+    """The page, just opened, on a screen of some size."""
+
+    def opened(width=1200, theme="light"):
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        scheme = {"features": [{"name": "prefers-color-scheme", "value": theme}]}
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", scheme)
+        browser.get(report.as_uri())
+        return browser
+
+    return opened
+
+
+def press(browser, *keys):
+    for key in keys:
+        webdriver.ActionChains(browser).send_keys(key).perform()
+
+
+def value(browser, name):
+    return browser.execute_script(f"return document.getElementById('view-{name}').value")
+
+
+def shown(browser) -> list[tuple[str, float]]:
+    """Words of the keys, with the weights that the page says."""
+    items = browser.find_elements("css selector", "#view-keys li")
+    return [
+        (word, float(share or 0) / 100)
+        for word, share in (re.fullmatch(r"(.*?)(?: (\d+) %)?", x.text).groups() for x in items)
+    ]
+
+
+def test_a_head_and_a_sentence_are_chosen_by_keyboard(page, paths, data):
+    browser = page()
+    keys = webdriver.Keys
+    browser.execute_script("document.getElementById('view-model').focus()")
+    # The second model, attention to the source, layer 2, head 3, second sentence, fourth word.
+    for downs in (1, 1, 1, 2, 1):
+        press(browser, *[keys.ARROW_DOWN] * downs, keys.TAB)
+    press(browser, *[keys.ARROW_RIGHT] * 3)
+    names = ("model", "component", "layer", "head", "sentence")
+    assert [value(browser, name) for name in names] == ["1", "cross", "2", "2", "1"]
+
+    loaded = load(paths[1], str(data), cpu=True)
+    (sample,) = (s for s in iterate_batches(loaded, "valid", max_tokens=30) if 1 in s["id"])
+    states = head_states(loaded.model, sample, {"cross": ("weights",)})["cross"][1]
+    row = sample["id"].tolist().index(1)
+    real = sample["net_input"]["src_tokens"][row].ne(loaded.task.source_dictionary.pad())
+    weights = states.weights[row, 2, 3, real].tolist()
+    words = [loaded.task.source_dictionary[n] for n in sample["net_input"]["src_tokens"][row][real]]
+    target = loaded.task.target_dictionary[sample["target"][row][3]]
+    assert browser.switch_to.active_element.text == target
+    assert [word for word, _ in shown(browser)] == words
+    assert [w for _, w in shown(browser)] == pytest.approx(weights, abs=0.005 + 0.002)
+    said = browser.find_element("id", "view-said").text
+    strongest = words[max(range(len(words)), key=weights.__getitem__)]
+    assert said.startswith("encoder-decoder attention, layer 2, head 3: ")
+    assert f"“{target}” looks most at {strongest} " in said
+    shares = browser.execute_script(
+        "return [...document.querySelectorAll('#view-keys li')].map(x => getComputedStyle(x)."
+        "getPropertyValue('--share'))"
+    )
+    assert [float(x.strip("% ")) for x in shares] == pytest.approx(
+        [65 * w**0.5 for w in weights], abs=1
+    )
+
+
+def test_a_pointer_shows_where_a_word_looks(page):
+    browser = page()
+    words = browser.find_elements("css selector", "#view-queries button")
+    webdriver.ActionChains(browser).move_to_element(words[2]).perform()
+    assert f"“{words[2].text}” looks" in browser.find_element("id", "view-said").text
+
+
+def test_a_cell_of_a_map_leads_to_its_head(page, report):
+    browser = page()
+    cells = browser.find_elements("css selector", "#view-maps td button")
+    assert len(cells) == 3 * 2 * 4
+    first = cells[0].text
+    browser.find_element("css selector", "#view-measure [value=importance]").click()
+    cells = browser.find_elements("css selector", "#view-maps td button")
+    label = cells[14].get_attribute("aria-label")
+    assert first != cells[0].text and label.startswith(
+        "encoder-decoder attention, layer 2, head 3:"
+    )
+    models = json.loads((report.parent / "scores.json").read_text())["models"]
+    rise = models[0]["components"]["cross"]["layers"]["2"]["importance"]["heads"][2]
+    assert float(label.split()[-1]) == pytest.approx(rise, abs=0.006)
+    cells[14].click()
+    assert [value(browser, x) for x in ("component", "layer", "head")] == ["cross", "2", "2"]
+    assert browser.switch_to.active_element.find_element("xpath", "..").get_attribute("id") == (
+        "view-queries"
+    )
+    here = browser.find_elements("css selector", "#view-maps [aria-current]")
+    assert [cell.get_attribute("aria-label") for cell in here] == [label]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_small_screen_and_the_dark(theme, page):
+    browser = page(400, theme)
+    script = "const e = document.documentElement; return [e.scrollWidth, e.clientWidth]"
+    wide, screen = browser.execute_script(script)
+    assert wide <= screen == 400
+    colours = browser.execute_script(
+        "const s = getComputedStyle(document.body); return [s.color, s.backgroundColor]"
+    )
+    ink, paper = (sum(map(int, re.findall(r"\d+", colour)[:3])) / 765 for colour in colours)
+    assert (ink > 0.8 and paper < 0.2) if theme == "dark" else (ink < 0.2 and paper > 0.8)
+    unnamed = "select:not(label select), button:not([aria-label]):empty, img:not([alt])"
+    assert not browser.find_elements("css selector", unnamed)
+
+
+def test_nothing_is_fetched_and_nothing_goes_wrong(page):
+    browser = page()
+    browser.find_elements("css selector", "#view-queries button")[1].click()
+    events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+    asked = [e["params"]["request"]["url"] for e in events if "requestWillBeSent" in e["method"]]
+    own = ("file:", "data:", "chrome")  # the last are the browser's own pages
+    assert asked and all(url.startswith(own) for url in asked)
+    assert browser.get_log("browser") == []
