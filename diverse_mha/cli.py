@@ -47,7 +47,7 @@ COMMANDS = {
     ),
     "analyze": Command("analysis.command", "measure how much the heads of a checkpoint differ"),
     "prune": Command("analysis.prune", "remove the least important heads of a checkpoint"),
-    "align": Command("analysis.align", "align words by a head of a translation model"),
+    "align": Command("evaluation.align", "align words by a head of a translation model"),
     "compare": Command("evaluation.compare", "test whether a difference is larger than chance"),
     "reproduce": Command(
         "experiments.command", "train and print a table of the papers", in_clone=True

@@ -1,7 +1,7 @@
 """How much attention heads differ: measures on plain tensors, and whole checkpoints.
 
 What is imported here needs no fairseq. Reading checkpoints and data does:
-``diverse_mha.analysis.checkpoints``, ``diverse_mha.analysis.stock``.
+``diverse_mha.evaluation.loaded``.
 """
 
 from diverse_mha.measures.divergence import jensen_shannon

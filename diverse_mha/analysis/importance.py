@@ -16,12 +16,12 @@ from diverse_mha.analysis.ablation import (
     run_model,
     sites_of,
 )
-from diverse_mha.analysis.checkpoints import Loaded, batches_of, head_states, on_device
 from diverse_mha.analysis.collect import Selection, mean
 from diverse_mha.analysis.losses import sentence_losses, total_loss
 from diverse_mha.analysis.meters import real_rows
 from diverse_mha.common.progress import shown
 from diverse_mha.evaluation.comparison.inference import holm, rate
+from diverse_mha.evaluation.loaded import Loaded, batches_of, head_states, on_device
 
 ABLATION, GRADIENT = "importance", "importance-gradient"
 

@@ -10,12 +10,12 @@ import torch
 from torch import nn
 
 from diverse_mha.analysis.ablation import run_model, sites_of
-from diverse_mha.analysis.checkpoints import Loaded, head_states, iterate_batches, load
 from diverse_mha.analysis.collect import HeadsMeter, Selection
 from diverse_mha.analysis.importance import ABLATION, GRADIENT, measure_importance
 from diverse_mha.analysis.losses import sentence_losses
 from diverse_mha.common.errors import UserError
 from diverse_mha.evaluation.checkpoints import forget_training, load_checkpoint
+from diverse_mha.evaluation.loaded import Loaded, head_states, iterate_batches, load
 
 RANKINGS = {
     "importance": "least rise of the loss first",

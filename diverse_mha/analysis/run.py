@@ -6,17 +6,17 @@ from fairseq import utils
 from torch import Tensor
 
 from diverse_mha.analysis.against import AgainstMeter, check_same_data
-from diverse_mha.analysis.checkpoints import (
+from diverse_mha.analysis.collect import HeadsMeter, Selection, check_selection, summarise
+from diverse_mha.analysis.importance import ABLATION, GRADIENT, measure_importance
+from diverse_mha.analysis.sentence import SentenceAttention, check_sentence, find_sentences
+from diverse_mha.common.errors import UserError
+from diverse_mha.evaluation.loaded import (
     Loaded,
     head_states,
     iterate_batches,
     load,
     share_blocks,
 )
-from diverse_mha.analysis.collect import HeadsMeter, Selection, check_selection, summarise
-from diverse_mha.analysis.importance import ABLATION, GRADIENT, measure_importance
-from diverse_mha.analysis.sentence import SentenceAttention, check_sentence, find_sentences
-from diverse_mha.common.errors import UserError
 
 
 class Analysis(NamedTuple):

@@ -5,9 +5,9 @@ import re
 import pytest
 import torch
 
-from diverse_mha.analysis.align import read_gold
 from diverse_mha.cli import run
 from diverse_mha.common.errors import UserError
+from diverse_mha.evaluation.align import read_gold
 from diverse_mha.measures.alignment import (
     agreement,
     alignment_error,

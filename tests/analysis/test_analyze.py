@@ -13,9 +13,9 @@ import torch
 from fairseq import checkpoint_utils
 
 from diverse_mha.analysis import command, output
-from diverse_mha.analysis.checkpoints import load
 from diverse_mha.cli import run
 from diverse_mha.common.errors import UserError
+from diverse_mha.evaluation.loaded import load
 from diverse_mha.training.quickstart import heads_alike
 
 pytestmark = pytest.mark.integration

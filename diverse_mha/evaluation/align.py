@@ -4,16 +4,8 @@ import argparse
 import logging
 import re
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
 
-import torch
-from fairseq.data import data_utils
-from fairseq.dataclass.configs import GenerationConfig
-from torch import Tensor
-
-from diverse_mha.analysis.checkpoints import Loaded, head_states, iterate_batches, load
 from diverse_mha.common.arguments import add_cpu, add_number
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import write_text
@@ -21,27 +13,12 @@ from diverse_mha.common.places import check_file
 from diverse_mha.common.plugins import add_user_dir, import_plugin
 from diverse_mha.common.tables import Layout, to_text
 from diverse_mha.corpora.text import read_lines
-from diverse_mha.evaluation.deploy.prepared_text import preparation
-from diverse_mha.evaluation.translation import subwords_of
-from diverse_mha.measures.alignment import (
-    Links,
-    agreement,
-    alignment_error,
-    best_sources,
-    word_places,
-)
+from diverse_mha.evaluation.aligner import Aligned, Aligner, links, pharaoh
+from diverse_mha.evaluation.loaded import load
+from diverse_mha.measures.alignment import Links, alignment_error
 
 _LINK = re.compile(r"(\d+)(-|p)(\d+)")
 AGREEMENT = "how often the head chooses the same source word as the others (Kumar and Byrne 2002)"
-
-
-class Aligned(NamedTuple):
-    """A sentence of the split."""
-
-    number: int  # of its line, from 0
-    sources: int  # words
-    choices: Tensor  # (heads and layer averages, target words): source words
-    target: str  # its words
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -85,49 +62,39 @@ def run(args: argparse.Namespace) -> int:
     gold = None if args.gold is None else read_gold(Path(args.gold))
     import_plugin(args.user_dir)
     logging.getLogger().setLevel(logging.WARNING)  # fairseq tells of every file it opens
-    loaded = load(args.checkpoint, args.data, cpu=args.cpu)
-    layers, heads = _shape(loaded, args)
-    found = sorted(align(loaded, args), key=lambda one: one.number)
-    count = len(loaded.task.dataset(args.subset))
+    aligner = Aligner(load(args.checkpoint, args.data, cpu=args.cpu), args.data)
+    aligner.check("--layer", args.layer, aligner.layers)
+    aligner.check("--head", args.head, aligner.heads)
+    found = aligner.split(args.subset, args.max_tokens, translate=bool(args.translate))
+    count = len(aligner.loaded.task.dataset(args.subset))
     if len(found) < count:
         said = f"note: {count - len(found)} of {count} sentences are longer than the model reads"
         print(f"{said}, and have no alignment", file=sys.stderr)
     errors = None if gold is None else _errors(found, gold, count, args.gold)
-    agreed = agreement(torch.cat([one.choices[: layers * heads] for one in found], dim=1)).tolist()
+    agreed = aligner.agreement(found)
     if args.layer is None:
-        values = agreed if errors is None else [-error for error, _, _ in errors[: layers * heads]]
-        chosen = max(range(layers * heads), key=values.__getitem__)
+        values = agreed if errors is None else [-error for error, _, _ in errors[: len(agreed)]]
+        chosen = max(range(len(agreed)), key=values.__getitem__)
     else:
-        chosen = (args.layer - 1) * heads + args.head - 1
+        chosen = aligner.row(args.layer, args.head)
     if args.report:
-        print(to_text(report(layers, heads, agreed, errors, chosen, args)))
+        print(to_text(report(aligner, agreed, errors, chosen, args.subset)))
         return 0
     quality = (
         f"agreement {agreed[chosen]:.3f}" if errors is None else f"AER {errors[chosen][0]:.3f}"
     )
-    where = f"layer {chosen // heads + 1}, head {chosen % heads + 1}"
-    print(f"aligned by {where} ({quality})", file=sys.stderr)
+    print(
+        "aligned by layer {}, head {} ({})".format(*aligner.head(chosen), quality), file=sys.stderr
+    )
     lines = [""] * count
     texts = [""] * count
     for one in found:
-        lines[one.number] = " ".join(f"{s}-{t}" for s, t in sorted(links(one, chosen)))
+        lines[one.number] = pharaoh(one, chosen)
         texts[one.number] = one.target
     if args.translate:
         write_text(Path(args.translate), "".join(f"{text}\n" for text in texts))
     print("\n".join(lines))
     return 0
-
-
-def _shape(loaded: Loaded, args: argparse.Namespace) -> tuple[int, int]:
-    """Layers and heads of the attention to the source; refuses what is not there."""
-    heads = loaded.model.heads.get("cross")
-    if heads is None:
-        raise UserError(f"{loaded.path}: has no attention to a source; give a translation model")
-    layers = len(loaded.model.decoder.layers)
-    for name, most in (("layer", layers), ("head", heads)):
-        if (getattr(args, name) or 0) > most:
-            raise UserError(f"--{name} {getattr(args, name)}: {loaded.path} has {most} {name}s")
-    return layers, heads
 
 
 def read_gold(path: Path) -> list[tuple[Links, Links]]:
@@ -144,11 +111,6 @@ def read_gold(path: Path) -> list[tuple[Links, Links]]:
             sides[link[2]].add((int(link[1]), int(link[3])))
         found.append((sides["-"], sides["p"]))
     return found
-
-
-def links(sentence: Aligned, row: int) -> Links:
-    """Return the links of a head, or of a layer's average."""
-    return {(source, word) for word, source in enumerate(sentence.choices[row].tolist())}
 
 
 def _errors(
@@ -168,63 +130,16 @@ def _errors(
     return [alignment_error((links(one, row) for one in found), sure, possible) for row in rows]
 
 
-def align(loaded: Loaded, args: argparse.Namespace) -> Iterator[Aligned]:
-    """Align the sentences of a split by every head, and by the averages over each layer's heads."""
-    task, pad = loaded.task, loaded.model.decoder.padding_idx
-    made = preparation(Path(args.data)).post_process
-    languages = task.cfg.source_lang, task.cfg.target_lang
-    kinds = [made or subwords_of(Path(args.data, f"dict.{code}.txt")) for code in languages]
-    generator = None
-    batches = iterate_batches(loaded, args.subset, max_tokens=args.max_tokens, label="aligning")
-    for sample in batches:
-        if args.translate:
-            generator = generator or task.build_generator([loaded.model], GenerationConfig(beam=5))
-            _translate(loaded, generator, sample, pad)
-        states = head_states(loaded.model, sample, {"cross": ("weights",)})["cross"]
-        weights = [layer.weights.float() for layer in states]  # (B, H, T, S) each
-        every = torch.cat([*weights, *(w.mean(dim=1, keepdim=True) for w in weights)], dim=1).cpu()
-        for row, number in enumerate(sample["id"].tolist()):
-            source, target = sample["net_input"]["src_tokens"][row], sample["target"][row]
-            sides, words = [], []
-            for tokens, dictionary, kind in (
-                (source.tolist(), task.source_dictionary, kinds[0]),
-                (target.tolist(), task.target_dictionary, kinds[1]),
-            ):
-                real = [at for at, x in enumerate(tokens) if x not in (pad, dictionary.eos())]
-                symbols = [dictionary[tokens[at]] for at in real]
-                words.append(word_places(symbols, kind))
-                sides.append((real, symbols))
-            (of_source, _), (of_target, symbols) = sides
-            if not of_source or not of_target:
-                yield Aligned(number, 0, torch.zeros(every.size(1), 0, dtype=torch.long), "")
-                continue
-            own = every[row][:, of_target][:, :, of_source]
-            text = data_utils.post_process(" ".join(symbols), kinds[1] or "none")
-            choices = best_sources(own, *words)
-            yield Aligned(number, max(words[0]) + 1, choices, text)
-
-
-def _translate(loaded: Loaded, generator: Any, sample: dict, pad: int) -> None:
-    """Replace the target of a batch by the model's translation."""
-    found = loaded.task.inference_step(generator, [loaded.model], sample)
-    eos = loaded.task.target_dictionary.eos()
-    tokens = [best[0]["tokens"].long() for best in found]
-    sample["target"] = data_utils.collate_tokens(tokens, pad, eos)
-    shifted = data_utils.collate_tokens(tokens, pad, eos, move_eos_to_beginning=True)
-    sample["net_input"]["prev_output_tokens"] = shifted
-
-
 def report(
-    layers: int,
-    heads: int,
+    aligner: Aligner,
     agreed: list[float],
     errors: list[tuple[float, float, float]] | None,
     chosen: int,
-    args: argparse.Namespace,
+    subset: str,
 ) -> Layout:
     """Lay out every head and the averages over each layer's heads."""
-    names = [(str(at // heads + 1), str(at % heads + 1)) for at in range(layers * heads)]
-    names += [(str(layer + 1), "average") for layer in range(layers)]
+    names = [tuple(map(str, aligner.head(row))) for row in range(len(agreed))]
+    names += [(str(layer + 1), "average") for layer in range(aligner.layers)]
     lines = []
     for row, name in enumerate(names):
         cells = [f"{agreed[row]:.3f}" if row < len(agreed) else "-"]
@@ -234,5 +149,5 @@ def report(
     headings += [] if errors is None else ["AER", "precision", "recall"]
     notes = [f"agreement: {AGREEMENT}"]
     notes += [] if errors is None else ["AER: 0 to 1, lower is better (Och and Ney 2003)"]
-    title = f"Alignments of {args.subset} by the heads of the attention to the source"
+    title = f"Alignments of {subset} by the heads of the attention to the source"
     return Layout(title, (*headings, ""), tuple(lines), tuple(notes), names=2)

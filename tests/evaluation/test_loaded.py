@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from diverse_mha.analysis.checkpoints import Loaded, share_blocks
 from diverse_mha.common.errors import UserError
+from diverse_mha.evaluation.loaded import Loaded, share_blocks
 
 
 def loaded(path, **options):

@@ -12,12 +12,12 @@ from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
 from torch import nn
 
 import diverse_mha
-from diverse_mha.analysis import stock
 from diverse_mha.attention import HeadStates
 from diverse_mha.common.errors import OptionError, UserError
 from diverse_mha.common.options import flag
 from diverse_mha.common.places import check_data_folder
 from diverse_mha.common.progress import shown
+from diverse_mha.evaluation import stock
 from diverse_mha.evaluation.checkpoints import fitting
 from diverse_mha.fairseq_fixes.checkpoint_guard import options_explained
 from diverse_mha.tasks.data_files import check_split, splits_in
