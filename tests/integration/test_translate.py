@@ -8,6 +8,7 @@ import ctranslate2
 import pytest
 import torch
 
+from diverse_mha.evaluation.loaded import head_states, load
 from tests.corpora import scripts
 from tests.integration.conftest import PLUGIN, run, train
 
@@ -163,3 +164,53 @@ def test_ctranslate2_translates_plain_text_the_same(tmp_path):
     matrices = {x.data_ptr(): x for x in state.values() if x.dim() == 2}.values()
     saved = sum(3 * x.numel() - 4 * len(x) for x in matrices)
     assert 0.97 * saved < sizes[0] - sizes[1] <= saved
+
+
+def test_an_alignment_head_is_the_one_that_ctranslate2_returns(prepared):
+    checkpoint, data = prepared / "run/checkpoint_last.pt", prepared / "bin"
+    models = {name: prepared / f"model {name}" for name in ("plain", "2.2", "auto")}
+    for name, folder in models.items():
+        more = [] if name == "plain" else ["--alignment-head", name]
+        command = ["diverse_mha.cli", "export", checkpoint, folder, "--format", "ctranslate2"]
+        said = run(*command, *more).stdout
+    assert re.search(r"for CTranslate2, aligning by layer [12], head [1-4]$", said.strip())
+    source, _ = files(prepared)
+    lines = source.read_text().splitlines()[:3]
+    done = translate(prepared, "\n".join([*lines, ""]), "--alignments", "2.2")
+    assert "aligned by layer 2, head 2" in done.stderr
+    plain = translate(prepared, "\n".join([*lines, ""])).stdout.splitlines()
+    columns = [line.split("\t") for line in done.stdout.splitlines()]
+    assert [text for text, *_ in columns] == plain
+    for line, (_, words, target, links) in zip(lines, columns, strict=True):
+        assert words.replace(" ", "") == line.replace(" ", "")
+        pairs = [tuple(map(int, link.split("-"))) for link in links.split()]
+        assert sorted(t for _, t in pairs) == list(range(len(target.split())))
+        assert all(0 <= s < len(words.split()) for s, _ in pairs)
+    loaded = load(str(checkpoint), str(data), cpu=True)
+    task = loaded.task
+    words = task.source_dictionary.symbols[10:16]
+    options = {"beam_size": 1, "max_decoding_length": 12, "max_input_length": 0}
+    options |= {"return_scores": True, "return_attention": True}
+    scores, found = [], []
+    for folder in models.values():
+        translator = ctranslate2.Translator(str(folder))
+        (one,) = translator.translate_batch([words], **options)
+        scores.append(one.scores[0])
+        found.append((one.hypotheses[0], torch.tensor(one.attention[0])))
+    assert found[0][0] == found[1][0] == found[2][0] and scores == pytest.approx(scores[:1] * 3)
+    target, attention = found[1]
+    inputs = {
+        "src_tokens": torch.tensor([[*map(task.source_dictionary.index, words), 2]]),
+        "src_lengths": torch.tensor([len(words) + 1]),
+        "prev_output_tokens": torch.tensor([[2, *map(task.target_dictionary.index, target)]]),
+    }
+    states = head_states(loaded.model, {"net_input": inputs}, {"cross": ("weights",)})["cross"]
+    expected = states[1].weights[0, 1, : len(attention), : attention.size(1)]
+    torch.testing.assert_close(attention, expected, atol=1e-5, rtol=0)
+    for name, message in (("3.1", "has 2 layers of"), ("first", "give auto, or LAYER.HEAD")):
+        command = ["diverse_mha.cli", "translate", checkpoint, data, "--cpu", "--alignments", name]
+        done = run(*command, input="x", check=False)
+        assert done.returncode == 2 and f"--alignments {name}: " in done.stderr
+        assert message in done.stderr and done.stderr.count("\n") == 1
+    command[2] = f"{checkpoint}:{checkpoint}"
+    assert "give one checkpoint" in run(*command, input="x", check=False).stderr

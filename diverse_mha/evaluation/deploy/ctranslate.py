@@ -9,6 +9,7 @@ import tempfile
 from argparse import Namespace
 from pathlib import Path
 
+import torch
 from fairseq.data.data_utils import infer_language_pair
 
 from diverse_mha.common.errors import UserError
@@ -135,12 +136,36 @@ def _check_convertible(path: str, args: Namespace) -> None:
             )
 
 
-def convert(path: str, state: dict, data: str, output: Path, quantization: str | None) -> None:
+def head_first(parameters: dict, layer: int, head: int, heads: int) -> dict:
+    """Return parameters with a head of the attention to the source moved before the others.
+
+    The outputs stay the same to rounding; ``layer`` and ``head`` are from 1. CTranslate2's
+    alignments are those of the first heads of a layer.
+    """
+    order = [head - 1, *(other for other in range(heads) if other != head - 1)]
+    moved, prefix = dict(parameters), f"decoder.layers.{layer - 1}.encoder_attn."
+    for name in (name for name in parameters if name.startswith(prefix)):
+        axis = int(name == f"{prefix}out_proj.weight")  # which takes what the others make
+        if name != f"{prefix}out_proj.bias":
+            parted = parameters[name].unflatten(axis, (heads, -1))
+            moved[name] = parted.index_select(axis, torch.tensor(order)).flatten(axis, axis + 1)
+    return moved
+
+
+def convert(
+    path: str,
+    state: dict,
+    data: str,
+    output: Path,
+    quantization: str | None,
+    alignment: tuple[int, int] | None = None,
+) -> None:
     """Convert a checkpoint, and put the subwords and a script beside a translation model.
 
     ``path`` is for messages, ``state`` what fairseq loads from there; ``data`` has the dictionaries
     and is, of a translation model, made by data-prep; without ``quantization``, one of
-    ``QUANTIZATIONS``, parameters stay as they are.
+    ``QUANTIZATIONS``, parameters stay as they are; ``alignment`` is the layer and the head, from 1,
+    whose attention CTranslate2 is to return, in place of the last layer's mean.
     """
     try:
         from ctranslate2.converters import FairseqConverter
@@ -153,6 +178,10 @@ def convert(path: str, state: dict, data: str, output: Path, quantization: str |
     files, script = [], None
     args = stock["args"]
     _check_convertible(path, args)
+    if alignment is not None:
+        heads = args.decoder_attention_heads
+        stock["model"] = head_first(stock["model"], *alignment, heads)
+        args.alignment_layer, args.alignment_heads = alignment[0] - 1, 1
     if args.task == "translation":
         if not hasattr(args, "source_lang") or not hasattr(args, "target_lang"):
             args.source_lang, args.target_lang = infer_language_pair(data)

@@ -1,6 +1,7 @@
 """Checkpoints for others to load: ``diverse-mha export``."""
 
 import argparse
+import logging
 from pathlib import Path
 
 import diverse_mha
@@ -18,7 +19,11 @@ FORMATS = {
 }
 
 #: Formats that an option is for.
-_OPTIONS = {"data": ("ctranslate2", "transformers"), "quantization": ("ctranslate2",)}
+_OPTIONS = {
+    "data": ("ctranslate2", "transformers"),
+    "quantization": ("ctranslate2",),
+    "alignment_head": ("ctranslate2",),
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,6 +50,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="TYPE",
         help="ctranslate2: type of the parameters, such as int8 or float16",
     )
+    parser.add_argument(
+        "--alignment-head",
+        metavar="LAYER.HEAD",
+        help="ctranslate2: the head whose attention is returned, such as 2.4; auto: the one that "
+        "align chooses on valid (default: the mean of the last layer)",
+    )
 
 
 def load_state(path: str) -> dict:
@@ -68,6 +79,7 @@ def run(args: argparse.Namespace) -> int:
     import_plugin(args.user_dir)
     for option, formats in _OPTIONS.items():
         if getattr(args, option) is not None and args.format not in formats:
+            option = option.replace("_", "-")
             raise UserError(f"--{option} has no effect with --format {args.format}; leave it out")
     if args.format in _OPTIONS["data"]:
         return _convert(args, output)
@@ -99,6 +111,15 @@ def _convert(args: argparse.Namespace, output: Path) -> int:
         tokenizer = fsmt.convert(args.checkpoint, state, data, output)
         print(f"{output}: {args.checkpoint} for transformers, {tokenizer}")
         return 0
-    convert(args.checkpoint, state, data, output, args.quantization)
-    print(f"{output}: {args.checkpoint} for CTranslate2")
+    alignment, said = None, ""
+    if args.alignment_head is not None:
+        from diverse_mha.evaluation.aligner import Aligner
+        from diverse_mha.evaluation.loaded import load
+
+        logging.getLogger("fairseq").setLevel(logging.WARNING)  # it tells of every file it opens
+        aligner = Aligner(load(args.checkpoint, data, cpu=True), data)
+        alignment = aligner.head(aligner.choose("--alignment-head", args.alignment_head))
+        said = ", aligning by layer {}, head {}".format(*alignment)
+    convert(args.checkpoint, state, data, output, args.quantization, alignment)
+    print(f"{output}: {args.checkpoint} for CTranslate2{said}")
     return 0

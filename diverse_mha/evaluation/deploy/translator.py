@@ -5,7 +5,7 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import diverse_mha
 from diverse_mha.common.arguments import add_number, at_least, between
@@ -13,12 +13,16 @@ from diverse_mha.common.errors import UserError
 from diverse_mha.common.places import check_data_folder
 from diverse_mha.evaluation.deploy.prepared_text import read_side
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 
 class Translation(NamedTuple):
     """A translated line."""
 
     tokens: str  # subwords joined again
     text: str
+    pair: tuple["Tensor", "Tensor"] | None = None  # source and translation; None of an empty line
 
 
 def add_beam_arguments(parser: argparse.ArgumentParser) -> None:
@@ -113,9 +117,10 @@ class Translator:
                     f"line {start + place + 1}: {length:,} subwords, and at most {limit:,} are "
                     f"read at once; {cure}"
                 )
-        found = [""] * len(lines)
+        found = [Translation("", self._plain(""))] * len(lines)
         hypotheses = self._hub.generate(tokens, beam=self._options.beam) if tokens else []
-        for place, best in zip(places, hypotheses, strict=True):
+        for place, source, best in zip(places, tokens, hypotheses, strict=True):
             words = best[0]["tokens"].int().cpu()
-            found[place] = self._hub.tgt_dict.string(words, self.target.post_process)
-        return [Translation(tokens, self._plain(tokens)) for tokens in found]
+            joined = self._hub.tgt_dict.string(words, self.target.post_process)
+            found[place] = Translation(joined, self._plain(joined), (source, words))
+        return found

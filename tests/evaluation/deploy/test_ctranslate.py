@@ -3,12 +3,13 @@
 from pathlib import Path
 
 import pytest
+import torch
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.evaluation.deploy.ctranslate import convert, translation_script
+from diverse_mha.evaluation.deploy.ctranslate import convert, head_first, translation_script
 from diverse_mha.evaluation.deploy.prepared_text import Side
 from tests.evaluation.deploy.test_stock_form import LM, checkpoint
-from tests.toy import SMALL
+from tests.toy import SMALL, build_ours, toy_batch
 
 PLAIN = {
     "normalise": False,
@@ -48,6 +49,26 @@ def test_the_script_does_what_the_data_says_and_is_python(source, expected):
         assert text in script or text.replace("import ", ", ") in script
     assert "max_decoding_length=99" in script, "more the decoder has no positions for"
     assert "diverse_mha" not in script and "make_detokeniser('en')" in script
+
+
+def test_a_head_that_comes_first_changes_no_output():
+    model = build_ours().double().eval()
+    state = model.state_dict()
+    moved = head_first(state, 2, 3, model.heads["cross"])
+    attention = "decoder.layers.1.encoder_attn."
+    changed = {name for name in state if not torch.equal(moved[name], state[name])}
+    assert {name.removeprefix(attention) for name in changed} == {
+        f"{x}_proj.{kind}" for x in "qkv" for kind in ("weight", "bias")
+    } | {"out_proj.weight"}
+    batch = toy_batch()["net_input"]
+    found = []
+    for parameters in (state, moved):
+        model.load_state_dict(parameters)
+        with torch.no_grad():
+            output, extra = model(**batch, return_head_states={"cross": ("weights",)})
+        found.append((output, extra["head_states"]["cross"][1].weights))
+    torch.testing.assert_close(found[0][0], found[1][0])
+    torch.testing.assert_close(found[0][1][:, [2, 0, 1, 3]], found[1][1])
 
 
 def test_chinese_is_refused():
