@@ -3,6 +3,8 @@
 import json
 import math
 import re
+import subprocess
+import sys
 
 import ctranslate2
 import pytest
@@ -10,6 +12,7 @@ import torch
 
 from diverse_mha.evaluation.loaded import head_states, load
 from tests.corpora import scripts
+from tests.docs.blocks import commands
 from tests.integration.conftest import PLUGIN, run, train
 
 pytestmark = pytest.mark.integration
@@ -214,3 +217,16 @@ def test_an_alignment_head_is_the_one_that_ctranslate2_returns(prepared):
         assert message in done.stderr and done.stderr.count("\n") == 1
     command[2] = f"{checkpoint}:{checkpoint}"
     assert "give one checkpoint" in run(*command, input="x", check=False).stderr
+
+
+def test_the_exported_model_opens_in_bertviz(prepared):
+    for library in ("bertviz", "IPython", "transformers"):
+        pytest.importorskip(library)
+    (command,) = (c.text for c in commands("docs/heads.md") if "bertviz_view" in c.text)
+    command = command.replace("runs/", f"{prepared}/").replace("python ", f"{sys.executable} ")
+    model = [prepared / "run/checkpoint_last.pt", prepared / "hub", "--format", "transformers"]
+    run("diverse_mha.cli", "export", *model, "--data", prepared / "bin")
+    subprocess.run(["bash", "-c", command], check=True, cwd=PLUGIN.parent)
+    page = (prepared / "bertviz.html").read_text()
+    assert {*re.findall(r'"name": "(\w+)"', page)} == {"Encoder", "Decoder", "Cross"}
+    assert '"left_text": ["la", ' in page

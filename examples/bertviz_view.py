@@ -1,0 +1,38 @@
+"""Heads of an exported model in BertViz: where each looks in a sentence and its translation.
+
+    python examples/bertviz_view.py MODEL SENTENCE > view.html
+
+MODEL is a folder of `diverse-mha export --format transformers`. Words of the decoder are those that
+it predicts. Needs transformers, bertviz and ipython; the page fetches libraries from the network.
+"""
+
+import logging
+import sys
+
+import torch
+from bertviz import head_view
+from transformers import AutoTokenizer, FSMTForConditionalGeneration
+
+
+def main(folder, sentence):
+    """Translate a sentence, and print the page."""
+    logging.getLogger().setLevel(logging.WARNING)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = FSMTForConditionalGeneration.from_pretrained(folder).eval()
+    source = tokenizer([sentence], return_tensors="pt")
+    target = model.generate(**source, num_beams=5)
+    with torch.no_grad():
+        found = model(**source, decoder_input_ids=target[:, :-1], output_attentions=True)
+    page = head_view(
+        encoder_attention=found.encoder_attentions,
+        decoder_attention=found.decoder_attentions,
+        cross_attention=found.cross_attentions,
+        encoder_tokens=tokenizer.convert_ids_to_tokens(source.input_ids[0]),
+        decoder_tokens=[tokenizer.decode(token) for token in target[0, 1:]],
+        html_action="return",
+    )
+    print(page.data)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
