@@ -42,14 +42,16 @@ def test_heads_of_a_model_of_transformers_are_measured(build, example):
     model.eval()
     words = [torch.randint(3, 20, (1, length)) for length in (5, 7)]
     batches = [{"input_ids": line, "labels": line} for line in words]
-    alike, rises = example.similarity(model, batches), example.importance(model, batches)
+    measured = list(example.measure(model, batches))
+    alike = {name: value for name, value, _ in measured}
+    rises = {name: heads for name, _, heads in measured}
     assert {name.rpartition(".")[2] for name in alike} == kinds and alike.keys() == rises.keys()
     assert all(0 < value < 1 for value in alike.values())
     # The weights are what they were, and without a head the loss is that of a pass without it.
-    again = example.importance(model, batches)
+    assert list(example.measure(model, batches)) == measured
     name = next(iter(rises))
-    assert again == rises and all(len(heads) == 4 for heads in rises.values())
-    projection, _ = example.projections(model)[name]
+    assert all(len(heads) == 4 for heads in rises.values())
+    _, projection, _ = next(example.projections(model))
     silent = projection.register_forward_pre_hook(
         lambda _, args: (torch.cat([args[0][..., :12], 0 * args[0][..., 12:]], dim=-1),)
     )
