@@ -3,7 +3,7 @@
 (() => {
   const at = (name) => document.getElementById(`view-${name}`);
   const data = JSON.parse(at("data").textContent);
-  let query = 0; // the word whose attention is shown
+  let query = 2; // the word whose attention is shown; the decoder's first can look nowhere else
   let weights; // of the chosen component and sentence
 
   function make(tag, parent, text, attributes = {}) {
