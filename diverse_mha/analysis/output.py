@@ -73,7 +73,6 @@ def all_plots(analyses: list["Analysis"]) -> list[tuple[str | None, "Plot"]]:
 
     What the report's view of single heads shows has no section there.
     """
-    from diverse_mha.analysis.figures.attention import attention_maps
     from diverse_mha.analysis.figures.beside import beside_maps
     from diverse_mha.analysis.figures.curves import curves_of_layers, curves_of_models
     from diverse_mha.analysis.figures.heat_maps import MEASURES, heat_maps
@@ -96,8 +95,6 @@ def all_plots(analyses: list["Analysis"]) -> list[tuple[str | None, "Plot"]]:
         plots += [(section, importance_map(analysis.result, m)) for m in important]
         plots += [(name, heat_maps(analysis.result, m)) for m in measured]
         plots.append((name, curves_of_layers(analysis.result)))
-        for sentence in analysis.attention[:1]:
-            plots += [(None, plot) for plot in attention_maps(name, sentence)]
     return _with_own_names([(section, plot) for section, plot in plots if plot is not None])
 
 

@@ -250,7 +250,7 @@ def test_a_single_head_has_dashes(save, data, tmp_path, capsys):
     command = ["analyze", str(single), str(data), "--cpu", "--layers", "1"]
     assert run([*command, "--output", str(tmp_path)]) == 0
     assert re.search(r"^encoder +1 +- +- +- +- ", capsys.readouterr().out, re.M)
-    assert {path.name.split("-")[0] for path in (tmp_path / "figures").iterdir()} == {"attention"}
+    assert not (tmp_path / "figures").exists() and (tmp_path / "report.html").is_file()
 
 
 BAD = {

@@ -162,6 +162,16 @@ def test_a_small_screen_and_the_dark(theme, page):
     assert not browser.find_elements("css selector", unnamed)
 
 
+@pytest.mark.parametrize("measure", ["disagreement", "cka"])
+def test_a_model_of_one_head_has_a_view(measure, browser, save, data, tmp_path):
+    path = save("one", "transformer_disagree", heads=1)
+    words = ["--cpu", "--measures", measure, "--sentences", "1", "--output", str(tmp_path)]
+    assert run(["analyze", str(path), str(data), *words]) == 0
+    browser.get((tmp_path / "report.html").as_uri())
+    assert sum(weight for _, weight in shown(browser)) == pytest.approx(1, abs=0.1)
+    assert browser.get_log("browser") == []
+
+
 def test_nothing_is_fetched_and_nothing_goes_wrong(page):
     browser = page()
     browser.find_elements("css selector", "#view-queries button")[1].click()

@@ -6,14 +6,12 @@ import pytest
 import torch
 
 from diverse_mha.analysis.figures import tsne
-from diverse_mha.analysis.figures.attention import HEIGHT, attention_maps
 from diverse_mha.analysis.figures.beside import beside_maps
 from diverse_mha.analysis.figures.curves import curves_of_layers, curves_of_models
 from diverse_mha.analysis.figures.heat_maps import heat_maps
-from diverse_mha.analysis.figures.style import DPI, PAGE, drawn
+from diverse_mha.analysis.figures.style import DPI, drawn
 from diverse_mha.analysis.figures.tsne import head_map
 from diverse_mha.analysis.output import _with_own_names
-from diverse_mha.analysis.sentence import Attention, SentenceAttention
 
 
 def result(heads, pairs, measure, name="model"):
@@ -38,45 +36,6 @@ def test_one_head_has_no_heat_map():
     both["components"] = single["components"] | {"decoder": both["components"]["encoder"]}
     axes = [axis for axis in heat_maps(both, "cka").figure.axes if axis.images]
     assert [axis.get_ylabel() for axis in axes] == ["decoder self-attention\nhead"]
-
-
-def test_many_attention_maps_are_spread_over_figures():
-    tokens = ["$x$", "<b>", "a"]
-    layers = {number: torch.full((16, 3, 3), 1 / 3) for number in range(1, 6)}
-    attention = SentenceAttention(0, {"cross": Attention(tokens, tokens, layers)})
-    plots = attention_maps("m", attention)
-    assert [plot.name for plot in plots] == ["attention-cross-m-1", "attention-cross-m-2"]
-    assert plots[0].title.endswith(": m, layer 1, head 1 to layer 3, head 16"), "no layer is parted"
-    labels = [text.get_text() for text in plots[0].figure.axes[0].get_yticklabels()]
-    assert labels == tokens
-    for plot in plots:
-        assert plot.figure.get_figwidth() < PAGE + 1 and plot.figure.get_figheight() < HEIGHT + 1
-    panels = [axis.get_title() for plot in plots for axis in plot.figure.axes if axis.images]
-    assert len([title for title in panels if title]) == 5 * 16
-
-
-def attention(tokens, layers=2, heads=4, scale=1.0):
-    weights = {n: torch.eye(tokens).repeat(heads, 1, 1) * scale for n in range(1, layers + 1)}
-    names = [f"word{n}" for n in range(tokens)]
-    return SentenceAttention(0, {"encoder": Attention(names, names, weights)})
-
-
-@pytest.mark.parametrize("tokens", [4, 12, 20, 60])
-@pytest.mark.parametrize(
-    "layers,heads",
-    [(3, 4), *(pytest.param(2, n, marks=pytest.mark.integration) for n in (12, 16))],
-)
-def test_labels_of_attention_maps_can_be_read(tokens, layers, heads):
-    """No label is smaller than 5 points and none stands in another; figures fit a page."""
-    plots = attention_maps("m", attention(tokens, layers, heads))
-    for plot in plots:
-        width, height = plot.figure.get_size_inches()
-        assert width < PAGE + 1 and height < HEIGHT + 1.5, plot.title
-        axis = plot.figure.axes[0]
-        sizes = [text.get_fontsize() for text in axis.get_yticklabels()]
-        assert len(sizes) == min(tokens, 20) and min(sizes) >= 5
-    panels = [a.get_title() for p in plots for a in p.figure.axes if a.images and a.get_title()]
-    assert len(panels) == len(set(panels)) == layers * heads
 
 
 def two_layers(name, value, heads=2):
@@ -207,6 +166,3 @@ def test_values_near_one_end_have_a_scale_of_their_own_and_the_caption_says_so(v
     (plot,) = beside_maps(two_layers("one", value), two_layers("two", value), "cka")
     assert plot.figure.axes[0].images[0].get_clim() == pytest.approx(limits)
     assert said in plot.caption
-    (plot,) = attention_maps("m", attention(4, scale=value))
-    low = limits if value < 0.2 else (0, 1)  # of attention the zeros are shown, too
-    assert plot.figure.axes[0].images[0].get_clim() == pytest.approx(low)

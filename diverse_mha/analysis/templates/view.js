@@ -52,7 +52,7 @@
     }
     for (const word of sentence.keys) make("small", make("li", at("keys"), `${word} `), "");
     look(Math.min(query, sentence.queries.length - 1));
-    if (at("measure").value) drawMaps(model, component);
+    if (at("measure")) drawMaps(model, component);
   }
 
   function look(place) {
@@ -123,7 +123,7 @@
     at("queries").children[Math.min(Math.max(to, 0), last)].focus();
   });
   offer("model", data.models.map((model, place) => [String(place), model.name]));
-  offer("measure", Object.entries(data.measures).map(([key, [title]]) => [key, title]));
+  if (at("measure")) offer("measure", Object.entries(data.measures).map(([key, [title]]) => [key, title]));
   for (const select of document.querySelectorAll("#view select"))
     select.addEventListener("change", refresh);
   at("body").hidden = false;
