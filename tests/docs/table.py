@@ -129,7 +129,7 @@ GIVEN = {
         "runs/toy",
     ),
     "docs/heads.md": {
-        "data/demo/bin": "data/multi30k/bin",
+        "data/demo": "data/multi30k",
         "runs/quickstart/baseline": "runs/toy",
         "runs/quickstart/hsic": "runs/toy",
     },
