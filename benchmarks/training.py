@@ -9,7 +9,6 @@ from fairseq import optim
 from fairseq.criterions import CRITERION_DATACLASS_REGISTRY, CRITERION_REGISTRY
 from fairseq.dataclass.configs import FairseqConfig
 from fairseq.models import MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
-from fairseq.optim.adam import FairseqAdamConfig
 from fairseq.optim.fp16_optimizer import FP16Optimizer
 from omegaconf import OmegaConf
 from torch import Tensor
@@ -42,7 +41,8 @@ class Trainee:
     """A variant that can be trained step by step, as fairseq's trainer does it.
 
     Half precision, by a key of ``DTYPES``, is fairseq's ``--fp16`` or ``--bf16``: a half-precision
-    model and float32 master weights. ``options`` are those of the model's shape.
+    model and float32 master weights. ``options`` are those of the model's shape; ``optimizer`` is
+    ``adam`` or ``fused_adam``.
     """
 
     def __init__(
@@ -54,12 +54,13 @@ class Trainee:
         device: torch.device,
         precision: str,
         seed: int,
+        optimizer: str = "adam",
     ):
         torch.manual_seed(seed)
         self.model = build_model(variant, options, task).to(device, DTYPES[precision])
         self.model.train()
         self.criterion = _build_criterion(variant, task)
-        self.optimizer = _build_optimizer(list(self.model.parameters()), precision)
+        self.optimizer = _build_optimizer(list(self.model.parameters()), precision, optimizer)
 
     def step(self, batch: dict) -> Outcome:
         """Forward, backward and update on one batch, which lies on the model's device."""
@@ -116,12 +117,14 @@ def _build_criterion(variant: Variant, task: Namespace) -> torch.nn.Module:
     return CRITERION_REGISTRY[variant.criterion].build_criterion(cfg, task)
 
 
-def _build_optimizer(parameters: list, precision: str):
+def _build_optimizer(parameters: list, precision: str, name: str):
     cfg = OmegaConf.structured(FairseqConfig)
-    adam = FairseqAdamConfig(adam_betas="(0.9, 0.98)", adam_eps=1e-9, lr=[1e-4], tpu=False)
-    adam._name = "adam"
-    cfg.optimizer = adam
+    adam = optim.OPTIMIZER_DATACLASS_REGISTRY[name]
+    cfg.optimizer = adam(adam_betas="(0.9, 0.98)", adam_eps=1e-9, lr=[1e-4])
+    cfg.optimizer._name = name
     cfg.common.fp16, cfg.common.bf16 = precision == "fp16", precision == "bf16"
+    # fairseq has a flat form for GPUs alone.
+    cfg.common.fp16_no_flatten_grads = parameters[0].device.type == "cpu"
     cfg.optimization.update_freq = [1]
     cfg.distributed_training.distributed_world_size = 1
     if precision == "fp32":

@@ -1,0 +1,64 @@
+"""CODA's Triton kernel beside float64, in every precision; the form in chunks without a GPU."""
+
+import pytest
+import torch
+
+from diverse_mha.methods.coda.chunked import ChunkedNetwork
+from tests.gpu.device import DEVICE, MARKS, ON_GPU, distance, name
+from tests.methods.coda.test_tiles import example
+
+pytestmark = MARKS
+# Rounding changes signs at the kinks of the hidden layers.
+LIMIT = {torch.float32: 1e-5, torch.float16: 2e-2, torch.bfloat16: 0.15}
+LENGTHS = [(1, 1), (1, 2), (15, 16), (17, 63), (63, 17), (65, 127), (200, 200), (511, 130)]
+LENGTHS = LENGTHS if ON_GPU else LENGTHS[:4]
+MASKS = {
+    "none": lambda b, t, s: None,
+    "padding": lambda b, t, s: (
+        torch.arange(s) >= torch.arange(1, b + 1)[:, None] * s // b
+    )[:, None, None],
+    "causal": lambda b, t, s: torch.ones(t, s, dtype=torch.bool).triu(1)[None, None],
+    "strided": lambda b, t, s: (torch.arange(b * t * s).view(b, 1, s, t) % 3 == 1).transpose(2, 3),
+}  # fmt: skip
+
+
+def kernel():
+    if not ON_GPU:
+        return ChunkedNetwork
+    from diverse_mha.methods.coda.tiles import TiledNetwork
+
+    return TiledNetwork
+
+
+def run(network, logits, previous, along, masked, parameters):
+    leaves = [x.detach().requires_grad_() for x in (logits, previous, *parameters)]
+    out = network.apply(leaves[0], leaves[1], masked, 0.0, *leaves[2:])
+    return [out, *torch.autograd.grad(out, leaves, along)]
+
+
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("heads", [8, 4, 16, 2, 6, 12])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float16], ids=name)
+def test_the_kernel_is_the_straight_form(dtype, heads, mask, record_property):
+    worst = {"kernel": 0.0, "in chunks": 0.0}
+    for queries, keys in LENGTHS:
+        module, parameters, drawn = example(heads, 2, queries, keys, dtype)
+        masked = MASKS[mask](2, queries, keys)
+        module, masked = module.to(DEVICE), None if masked is None else masked.to(DEVICE)
+        parameters, (logits, previous, along) = [p.to(DEVICE) for p in parameters], drawn.to(DEVICE)
+        exact = [x.double().requires_grad_() for x in (logits, previous)]
+        straight = module(*exact, masked)
+        leaves = [*exact, *module.network.flat_parameters()]
+        wanted = [straight, *torch.autograd.grad(straight, leaves, along.double())]
+        if masked is not None:  # what is masked is never read
+            logits = logits.masked_fill(masked, float("nan"))
+            previous = previous.masked_fill(masked, float("inf"))
+        given = logits, previous, along, masked, parameters
+        found = run(kernel(), *given)
+        assert all(map(torch.equal, found, run(kernel(), *given))), "repeated, other bits"
+        for key, of in (("kernel", found), ("in chunks", run(ChunkedNetwork, *given))):
+            apart = [distance([a], [b]) for a, b in zip(of, wanted, strict=True)]
+            worst[key] = max([worst[key], *apart])
+    for key, value in worst.items():
+        record_property(key, value)
+    assert worst["kernel"] < max(LIMIT[dtype], 2 * worst["in chunks"])
