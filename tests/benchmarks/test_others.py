@@ -1,0 +1,49 @@
+"""``python -m benchmarks.others``: every tool trains on the same batches, or is named."""
+
+import re
+
+import pytest
+import torch
+
+from benchmarks import others
+from benchmarks.batches import make_batches
+from diverse_mha.common.errors import UserError
+
+
+def test_a_missing_checkpoint_is_named_before_anything_is_measured():
+    with pytest.raises(UserError, match="--translate nowhere.pt: no such file or folder"):
+        others.main(["--translate", "nowhere.pt", "data", "text"])
+
+
+def test_the_model_of_hugging_face_has_the_shape_and_learns():
+    pytest.importorskip("transformers")
+    torch.manual_seed(1)
+    model, loss = others._marian()
+    ours = others.Trainee(
+        *(others.VARIANTS["plain"], others.SHAPE.options()),
+        others.stand_in_task(others.SHAPE.vocabulary),
+        device=torch.device("cpu"), precision="fp32", seed=1,
+    )  # fmt: skip
+    own = sum(p.numel() for p in model.parameters() if p.requires_grad)
+    # Marian has a bias for every word less the norms that fairseq's encoder may end in.
+    assert own == pytest.approx(ours.parameters(), rel=1e-2)
+    batch = make_batches(1, others.SHAPE.vocabulary, 60, 6, seed=1)[0]
+    step, before = others._loop(model, loss, "fp32"), float(loss(batch))
+    for _ in range(3):
+        step(batch)
+    assert float(loss(batch)) < before
+
+
+@pytest.mark.integration
+def test_all_tools_are_in_the_table(capsys, monkeypatch):
+    threads = torch.get_num_threads()
+    monkeypatch.setattr(others, "_joey", None)
+    monkeypatch.setattr(others.importlib.util, "find_spec", lambda name: name != "joeynmt")
+    try:
+        assert others.main(["--rounds", "1"]) == 0
+    finally:
+        torch.set_num_threads(threads)
+    printed = capsys.readouterr()
+    assert "JoeyNMT is left out: pip install joeynmt" in printed.err
+    rows = re.findall(r"^\| (.+?) \| [\d,.]+ \(.+\) \| [\d,.]+ \(.+\) \|$", printed.out, re.M)
+    assert rows == ["this package", "fairseq", "Hugging Face (Marian)"]
