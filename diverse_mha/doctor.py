@@ -17,7 +17,7 @@ import diverse_mha
 from diverse_mha.common.machine import computes_in_bfloat16, cores, installed, processor
 from diverse_mha.common.places import ROOT
 
-OK, WARNING, FAILED = "ok", "warning", "FAILED"
+OK, FAILED = "ok", "FAILED"
 FIRST, LAST = (3, 11), (3, 13)  # versions of Python that can import fairseq-fixed
 REINSTALL = (
     "run: bash scripts/setup.sh"
@@ -41,13 +41,11 @@ DISTRIBUTIONS = {
     "omegaconf": ("omegaconf", "fairseq's options"),
 }
 
-#: fairseq's compiled parts: the purpose of each, and whether we need it.
+#: fairseq's compiled parts that are used here: what stops working without each.
 COMPILED = {
-    "fairseq.data.data_utils_fast": ("batching by number of tokens", True),
-    "fairseq.data.token_block_utils_fast": ("language modelling data", True),
-    "fairseq.libbleu": ("fairseq's own BLEU, which fairseq-generate prints", True),
-    "fairseq.libbase": ("BASE layers, unused here", False),
-    "fairseq.libnat": ("Levenshtein Transformer, unused here", False),
+    "fairseq.data.data_utils_fast": "batching by number of tokens",
+    "fairseq.data.token_block_utils_fast": "language modelling data",
+    "fairseq.libbleu": "fairseq's own BLEU, which fairseq-generate prints",
 }
 
 #: Modules and names of fairseq's registries.
@@ -82,11 +80,8 @@ def examine() -> Iterator[Item]:
     yield _attempt("bfloat16", _bfloat16)
     yield _attempt("GPUs", _gpus)
     yield _attempt("attention", _attention)
-    for module, (feature, needed) in COMPILED.items():
-        item = _attempt(module, functools.partial(_load, module), feature, cure=REBUILD)
-        if item.status == FAILED and not needed:
-            item.status, item.cure = WARNING, ""
-        yield item
+    for module, feature in COMPILED.items():
+        yield _attempt(module, functools.partial(_load, module), feature, cure=REBUILD)
     for kind, (module, registry) in REGISTRIES.items():
         yield _attempt(kind, functools.partial(_registered, module, registry))
 

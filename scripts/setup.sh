@@ -111,14 +111,32 @@ check_python_parts() {
 }
 
 pip_install() {
-    "$venv/bin/python" -m pip install -qq --no-input --disable-pip-version-check \
+    "$venv/bin/python" -m pip install -qq --no-compile --no-input --disable-pip-version-check \
         --progress-bar off "$@" ||
         fail "pip could not install ${*: -1}, for the reason above; when that is mended, run again"
 }
 
-compiled_parts_load() {
-    "$venv/bin/python" -c 'import torch, fairseq.libbase, fairseq.libnat, fairseq.libbleu
-from fairseq.data import data_utils_fast, token_block_utils_fast' >/dev/null 2>&1
+# Nine tenths of fairseq's compilation is for BASE layers, Levenshtein Transformers and an example,
+# which nothing here uses and which alone need torch's headers. Its setup.py finds this in the place
+# of torch's tools, and builds the rest.
+write_build_tools() {
+    mkdir -p "$1/torch/utils"
+    touch "$1/torch/__init__.py" "$1/torch/utils/__init__.py"
+    cat >"$1/torch/utils/cpp_extension.py" <<'EOF'
+from setuptools import Extension
+from setuptools.command.build_ext import build_ext
+
+
+class CppExtension(Extension):
+    pass
+
+
+class BuildExtension(build_ext):
+    def finalize_options(self):
+        super().finalize_options()
+        self.extensions = [e for e in self.extensions if not isinstance(e, CppExtension)]
+        self.parallel = True
+EOF
 }
 
 complete && exit 0
@@ -149,24 +167,24 @@ pip_install --upgrade pip
 echo "[2/4] PyTorch and build tools (half a minute, and the download: with CUDA up to 3 GB)"
 pip_install -c constraints.txt torch numpy cython setuptools wheel
 
-# Without build isolation fairseq compiles against the torch that is here,
-# instead of fetching a second one for the build.
-echo "[3/4] fairseq, compiled from source (2 to 3 minutes)"
-fairseq=$(grep '^fairseq' constraints.txt)
-pip_install -c constraints.txt --no-build-isolation "$fairseq"
-if ! compiled_parts_load; then
-    # pip keeps what it built, also when that was for another torch.
-    echo "[3/4] fairseq again: the build in pip's cache does not fit this torch (2 minutes)"
-    pip_install -c constraints.txt --no-build-isolation --no-cache-dir --no-deps \
-        --force-reinstall "$fairseq"
-fi
+# Not in pip's cache: other environments would get a fairseq without those parts from there.
+echo "[3/4] fairseq, compiled from source (half a minute)"
+write_build_tools "$venv/build"
+PYTHONPATH=$venv/build "$venv/bin/python" -m pip wheel -qq --no-input --disable-pip-version-check \
+    --progress-bar off --no-cache-dir --no-deps --no-build-isolation -w "$venv/build" \
+    "$(grep '^fairseq' constraints.txt)" ||
+    fail "pip could not build fairseq, for the reason above; when that is mended, run again"
 
 echo "[4/4] this package, its analysis and test tools (half a minute)"
-pip_install -c constraints.txt --no-build-isolation -e '.[analysis,dev]'
+pip_install -c constraints.txt --no-build-isolation "$venv"/build/fairseq*.whl -e '.[analysis,dev]'
+rm -rf "$venv/build"
 # fairseq asks for torchaudio, which text does not need. Its one build is for CUDA: beside a torch
 # without CUDA it cannot be imported, and packages that try to use it fail.
 "$venv/bin/python" -c 'import torchaudio' >/dev/null 2>&1 ||
     "$venv/bin/python" -m pip uninstall -qq -y torchaudio
+
+# pip would do this file after file. Some files are for other Pythons.
+"$venv/bin/python" -m compileall -qq -j 0 "$venv/lib" || true
 
 fingerprint >"$stamp.new"
 mv "$stamp.new" "$stamp"

@@ -104,7 +104,7 @@ def test_doctor_finds_this_environment_sound(capsys):
 
 def test_doctor_reports_a_broken_fairseq_and_goes_on(monkeypatch, capsys):
     # None in sys.modules makes the import fail, as an absent or broken package does.
-    for name in ("fairseq", "fairseq.models", "fairseq.libnat"):
+    for name in ("fairseq", "fairseq.models"):
         monkeypatch.setitem(sys.modules, name, None)
     assert doctor.run(argparse.Namespace(json=False)) == 1
     lines = capsys.readouterr().out.splitlines()
@@ -112,7 +112,6 @@ def test_doctor_reports_a_broken_fairseq_and_goes_on(monkeypatch, capsys):
     assert status["fairseq"] == "FAILED"
     assert status["architectures"] == "FAILED"
     assert status["torch"] == status["attention"] == "ok"
-    assert status["fairseq.libnat"] == "warning"
     assert lines[-1].startswith("2 of ")
 
 

@@ -23,12 +23,12 @@ WORDS = {
     "docs/design.md": 850,
     "docs/equations.md": 1700,
     "docs/extending.md": 900,
-    "docs/install.md": 450,
+    "docs/install.md": 550,
     "docs/recipes.md": 900,
     "docs/options.md": 1600,
     "docs/reproduce.md": 900,
     "docs/heads.md": 900,
-    "docs/analysis.md": 1800,
+    "docs/analysis.md": 1700,
 }
 TOTAL = 18_000
 LONGEST = 35  # words a sentence
