@@ -76,7 +76,8 @@ def _do(names: list[str], args: argparse.Namespace, file: Path, report: Path) ->
         passed = time.monotonic() - begun
         text, seconds, _ = JOBS[name]
         # Fewer minutes leave the last ones out, rather than all of them unfinished.
-        limit = min(60 * args.minutes - passed, seconds * max(1, args.minutes / MINUTES))
+        share = seconds * max(1, args.minutes / MINUTES) * (2 if args.device == "cpu" else 1)
+        limit = min(60 * args.minutes - passed, share)
         if limit < LEAST_SECONDS:
             print(f"no time for {', '.join(names[number - 1 :])}; repeat to go on", file=sys.stderr)
             return
