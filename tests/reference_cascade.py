@@ -43,7 +43,7 @@ def cascade(
     ``mlp``: q.k + sigma(z + q.k, 0 where masked) + z. ``residual``: q.k + z. ``none``: q.k.
     """
     bsz, num_heads, tgt_len, src_len = logits.shape
-    result = torch.zeros_like(logits)
+    result = 0.0 * logits
     for b in range(bsz):
         for t in range(tgt_len):
             for s in range(src_len):

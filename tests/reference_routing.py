@@ -62,8 +62,7 @@ def em_routing(
     """Algorithm 2. ``votes`` (K, H, N, D); returns (K, N, D)."""
     result = []
     for v in votes:
-        history = fit(v, iterations, activation, activation_cost, input_cost, variance_floor)
-        mean, _, active = history[-1]
+        mean, active = fit(v, iterations, activation, activation_cost, input_cost, variance_floor)
         result.append(torch.stack([a * m for a, m in zip(active, mean, strict=True)]))
     return torch.stack(result)
 
@@ -72,14 +71,13 @@ def fit(
     v: Tensor,
     iterations: int,
     activation: bool,
-    activation_cost: float = 0.0,
-    input_cost: float = 0.0,
-    variance_floor: float = 1e-6,
-) -> list[tuple]:
-    """Means, variances and activations of one token, ``v`` (H, N, D), after each M-step."""
+    activation_cost: float,
+    input_cost: float,
+    variance_floor: float,
+) -> tuple[list[Tensor], list[Tensor]]:
+    """Means and activations of one token, ``v`` (H, N, D), after the last M-step."""
     num_heads, capsules, dims = v.shape
     c = [[v.new_tensor(1.0 / capsules) for _ in range(capsules)] for _ in range(num_heads)]
-    history = []
     for step in range(iterations):
         temperature = 1.0 if iterations == 1 else 1.0 + 2.0 * step / (iterations - 1)
         mean, variance, active = [], [], []
@@ -96,19 +94,7 @@ def fit(
             mean.append(mu)
             variance.append(var)
             active.append(1.0 / (1.0 + torch.exp(-logit)) if activation else v.new_ones(()))
-        history.append((mean, variance, active))
         for h in range(num_heads):
             p = [active[n] * density(v[h, n], mean[n], variance[n]) for n in range(capsules)]
             c[h] = [p[n] / sum(p) for n in range(capsules)]
-    return history
-
-
-def log_likelihood(v: Tensor, mean: list[Tensor], variance: list[Tensor]) -> Tensor:
-    """sum_h log sum_n N(V_hn; mu_n, var_n) of one token, ``v`` (H, N, D)."""
-    num_heads, capsules, _ = v.shape
-    total = v.new_zeros(())
-    for h in range(num_heads):
-        total = total + torch.log(
-            sum(density(v[h, n], mean[n], variance[n]) for n in range(capsules))
-        )
-    return total
+    return mean, active

@@ -6,7 +6,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from diverse_mha.attention import HeadStates
 from diverse_mha.methods import term as base
-from tests.criterions.test_terms import CASES, criterion, lm_batch, run
+from tests.criterions.test_terms import CASES, criterion, run
 from tests.toy import build_ours
 
 TERMS = {
@@ -87,25 +87,3 @@ def test_only_what_is_small_and_alike_is_joined(monkeypatch):
     assert base.join_layers(layers(5), ["outputs"]) is None
     monkeypatch.setattr(base, "JOINED_ELEMENTS", 2 * 4 * 5 * 3 * 2 - 1)
     assert base.join_layers(layers(5, 5), ["outputs"]) is None
-
-
-def test_the_sentences_of_every_layer_keep_their_padding(monkeypatch):
-    as_on_a_gpu(monkeypatch)
-    mask = torch.tensor([[False, True], [False, False]])
-    layer = HeadStates(values=torch.ones(2, 4, 2, 3), key_padding_mask=mask)
-    joined = base.join_layers([layer, layer], ["values"])
-    assert joined.key_padding_mask.tolist() == mask.tolist() * 2
-    assert joined.query_padding_mask is None
-
-
-def test_values_of_a_language_model_are_logged_as_before(monkeypatch):
-    build, _ = CASES["cross_entropy"]
-    options = {**TERMS["disagreement"], **TERMS["mean-loss"]}
-    logs = []
-    for gpu in (False, True):
-        if gpu:
-            as_on_a_gpu(monkeypatch)
-        _, _, log, _ = run(criterion("cross_entropy", **options), build().double(), lm_batch())
-        logs.append({key: value for key, value in log.items() if key.startswith("term/")})
-    assert logs[0] and logs[0].keys() == logs[1].keys()
-    torch.testing.assert_close(logs[1], logs[0], rtol=1e-9, atol=1e-12)

@@ -4,12 +4,11 @@ import pytest
 import torch
 from fairseq.distributed import ModuleProxyWrapper
 
-from tests.criterions.test_terms import HSIC, ORTHOGONALITY, OTHER, OTHER_LOSS, OUTPUT, criterion
+from tests.criterions.test_terms import HSIC, ORTHOGONALITY, OUTPUT, criterion
 from tests.toy import build_ours, toy_batch
 
 BAD = {
     "--hsic-weight -1.0: must be 0 or a positive number": {"hsic_weight": -1.0},
-    "--hsic-weight inf: must be": {"hsic_weight": float("inf")},
     "--hsic-weight nan: must be": {"hsic_weight": float("nan")},
     "--hsic-on corss: unknown 'corss'; choose from": {**HSIC, "hsic_on": "corss"},
     "--hsic-samples 1: must be 2 or more": {**HSIC, "hsic_samples": 1},
@@ -20,12 +19,7 @@ BAD = {
         "hsic_bandwidth": 2.0,
     },
     "--hsic-samples 100 has no effect with --hsic-weight 0; give a weight": {"hsic_samples": 100},
-    "--hsic-on encoder has no effect": {"hsic_on": "encoder"},
-    "--hsic-kernel rbf has no effect": {"hsic_kernel": "rbf"},
-    f"--hsic-normalization {OTHER} has no effect": {"hsic_normalization": OTHER},
-    "--hsic-bandwidth 2.0 has no effect with --hsic-weight 0": {"hsic_bandwidth": 2.0},
     "--orthogonality-weight -1.0: must be": {"orthogonality_weight": -1.0},
-    "--orthogonality-weight nan: must be": {"orthogonality_weight": float("nan")},
     "--orthogonality-projections o: unknown 'o'; choose from q, k, v": {
         **ORTHOGONALITY,
         "orthogonality_projections": "o",
@@ -39,14 +33,6 @@ BAD = {
     },
     "--orthogonality-projections q has no effect with --orthogonality-weight 0": {
         "orthogonality_projections": "q"
-    },
-    "--orthogonality-cosine-projections none has no effect": {
-        "orthogonality_cosine_projections": "none"
-    },
-    "--orthogonality-method exact has no effect": {"orthogonality_method": "exact"},
-    "--orthogonality-unit-vectors True has no effect": {"orthogonality_unit_vectors": True},
-    f"--orthogonality-normalization {OTHER_LOSS} has no effect": {
-        "orthogonality_normalization": OTHER_LOSS
     },
     "--disagreement : unknown ''; choose from subspace": {"disagreement": ""},
     "--disagreement-form squared has no effect without --disagreement": {
@@ -78,7 +64,6 @@ BAD = {
     "--hsic-weight encodr,cross: unknown 'encodr'; choose from encoder, cross": {
         "hsic_weight": "encodr=1,cross=1"
     },
-    "--hsic-weight cross,cross: 'cross' is given twice": {"hsic_weight": "cross=1,cross=2"},
     "--disagreement-on encoder: --disagreement-weight names the components already": {
         **OUTPUT,
         "disagreement_on": "encoder",

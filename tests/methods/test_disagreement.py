@@ -7,15 +7,12 @@ import torch
 
 from diverse_mha.methods.disagreement import (
     disagreement_scores,
-    mean_pairwise_cosine,
-    mean_squared_cosine,
     output_disagreement,
     position_disagreement,
     subspace_disagreement,
 )
 from tests import reference
 from tests.methods.inputs import EXACT, assert_same, padding, value_and_grad, vectors
-from tests.plain_terms import plain_mean_pairwise_cosine, plain_mean_squared_cosine
 
 COSINE_TERMS = [subspace_disagreement, output_disagreement]
 HEADS = [1, 2, 8]
@@ -42,16 +39,6 @@ def of_heads(*lengths):
 def test_cosine_terms_equal_the_double_sum(term, num_heads, lengths):
     mask = None if lengths is None else padding(lengths, 5)
     assert_same(term, reference.cosine_disagreement, vectors(num_heads=num_heads), mask)
-
-
-@of_heads(None, [5, 0, 3])
-def test_cosines_equal_the_plain_forms(num_heads, lengths):
-    mask = None if lengths is None else padding(lengths, 5)
-    x = vectors(num_heads=num_heads)
-    x[0, 0, 0] = 0.0
-    for form in ({}, {"off_diagonal": True}):
-        assert_same(mean_pairwise_cosine, plain_mean_pairwise_cosine, x, mask, **form)
-    assert_same(mean_squared_cosine, plain_mean_squared_cosine, x, mask)
 
 
 @pytest.mark.parametrize("reduction", ["query", "sentence"])
@@ -85,24 +72,9 @@ def test_permuted_views_and_large_inputs_take_the_same_values(term):
     torch.testing.assert_close(grad[:1] * bsz, part, **EXACT)
 
 
-@pytest.mark.parametrize("term", COSINE_TERMS)
-def test_cosine_gradcheck(term):
-    x = vectors().requires_grad_()
-    assert torch.autograd.gradcheck(lambda y: term(y, padding([5, 2, 1], 5)), x)
-
-
-@pytest.mark.parametrize("reduction", ["query", "sentence"])
-def test_position_gradcheck(reduction):
-    weights = attention().requires_grad_()
-    masks = padding([5, 2, 1], 5), padding([6, 3, 4], 6)
-    assert torch.autograd.gradcheck(
-        lambda w: position_disagreement(w, *masks, reduction=reduction), weights
-    )
-
-
 # Forms that are not in the papers.
 
-FORMS = [("centred",), ("off-diagonal",), ("squared",), ("centred", "off-diagonal"),
+FORMS = [(), ("centred",), ("off-diagonal",), ("squared",), ("centred", "off-diagonal"),
          ("centred", "squared")]  # fmt: skip
 
 
@@ -112,16 +84,9 @@ FORMS = [("centred",), ("off-diagonal",), ("squared",), ("centred", "off-diagona
 def test_forms_equal_the_double_sum(form, num_heads, lengths):
     mask = None if lengths is None else padding(lengths, 5)
     x = 0.5 + vectors(num_heads=num_heads)
-    x[0, 0, 1] = 0.0
+    x[0, 0, 1] = x[2, :, 0] = 0.0
     for term in COSINE_TERMS:
         assert_same(term, reference.cosine_disagreement, x, mask, form=form)
-
-
-@pytest.mark.parametrize("form", FORMS, ids="+".join)
-def test_gradcheck_of_forms(form):
-    x = vectors().requires_grad_()
-    mask = padding([5, 2, 1], 5)
-    assert torch.autograd.gradcheck(lambda y: subspace_disagreement(y, mask, form=form), x)
 
 
 @pytest.mark.parametrize("reduction", ["query", "sentence"])
@@ -138,34 +103,6 @@ def test_position_term_off_the_diagonal(reduction):
     )  # fmt: skip
     weights = attention().requires_grad_()
     assert torch.autograd.gradcheck(lambda w: position_disagreement(w, form=form), weights)
-
-
-def test_forms_by_hand():
-    """A common constant, or a rotated basis a position, with cosines 1 or 0 between heads."""
-    constant = vectors(num_heads=1, bsz=1, length=1).expand(2, 4, 3, -1)
-    basis = torch.eye(4, dtype=torch.float64)[None, :, None, :].expand(2, -1, 3, -1)
-    for term in COSINE_TERMS:
-        assert term(constant, form=("centred",)).item() == 0.0  # no rounding of the mean
-        assert term(constant, form=("squared",)).item() == pytest.approx(-1.0)
-        assert term(constant, form=("off-diagonal",)).item() == pytest.approx(-1.0)
-        for form in (("squared",), ("off-diagonal",)):
-            value, grad = value_and_grad(term, basis, form=form)
-            assert value.item() == pytest.approx(0.0, abs=1e-12)
-            assert bool(grad.abs().max() < 1e-12) == (form == ("squared",))  # the optimum
-        corners = torch.eye(4, dtype=torch.float64) - 0.25
-        value = term(corners[None, :, None, :], form=("off-diagonal",))
-        assert value.item() == pytest.approx(1 / 3)
-
-
-def test_a_centred_term_ignores_what_all_positions_share():
-    mask, x = padding([5, 2, 1], 5), vectors()
-    shifted = x + vectors(bsz=1, length=1, seed=3)
-    for form in (("centred",), ("centred", "squared")):
-        torch.testing.assert_close(
-            subspace_disagreement(shifted, mask, form=form),
-            subspace_disagreement(x, mask, form=form),
-            **EXACT,
-        )
 
 
 def test_a_centred_term_of_one_head_has_nothing_to_do_with_the_length_of_another():
@@ -199,29 +136,6 @@ def test_unknown_forms_are_refused():
 # Known by hand.
 
 
-@pytest.mark.parametrize("num_heads", HEADS)
-@pytest.mark.parametrize("term", COSINE_TERMS)
-def test_identical_heads_give_minus_one(term, num_heads):
-    """All cosines are 1: H^2 of them, divided by H^2. Lengths do not matter."""
-    one = vectors(num_heads=1).expand(-1, num_heads, -1, -1)
-    scaled = one * torch.arange(1, num_heads + 1)[None, :, None, None]
-    assert term(scaled).item() == pytest.approx(-1.0, abs=1e-12)
-
-
-@pytest.mark.parametrize("num_heads", HEADS)
-@pytest.mark.parametrize("term", COSINE_TERMS)
-def test_perpendicular_heads_give_minus_one_over_heads(term, num_heads):
-    """Only the H pairs i = j count, each with cosine 1."""
-    x = 3.0 * torch.eye(num_heads, dtype=torch.float64)[None, :, None, :].expand(2, -1, 4, -1)
-    assert term(x).item() == pytest.approx(-1.0 / num_heads, abs=1e-12)
-
-
-def test_position_term_by_hand():
-    """Two heads, one query, three keys: sums of weights 1, 1/2, 1/2, so -(1+1/4+1/4)/4."""
-    weights = torch.tensor([[0.5, 0.5, 0.0], [0.5, 0.0, 0.5]], dtype=torch.float64)
-    assert position_disagreement(weights[None, :, None, :]).item() == pytest.approx(-0.375)
-
-
 def test_scores_of_perpendicular_heads_match_the_paper():
     """Table 4 has 0.882 for untrained-for terms with 8 heads: exp(-1/8)."""
     x = torch.eye(8)[None, :, None, :].expand(2, -1, 4, -1)
@@ -250,44 +164,7 @@ def test_scores_take_each_mask_and_reduction_where_it_belongs():
 # Invariances.
 
 
-@pytest.mark.parametrize("bad", [math.nan, math.inf])
-def test_nan_at_padding_stays_out(bad):
-    """A padded query that sees no key may come out of the attention as NaN."""
-    mask = padding([5, 2, 1], 5)
-    x, weights = vectors(), attention()
-    for term, clean in [(t, x) for t in COSINE_TERMS] + [(position_disagreement, weights)]:
-        dirty = clean.masked_fill(mask[:, None, :, None], bad)
-        value, grad = value_and_grad(term, dirty, mask)
-        expected, expected_grad = value_and_grad(term, clean, mask)
-        torch.testing.assert_close(value, expected, **EXACT)
-        torch.testing.assert_close(grad, expected_grad, **EXACT)
-
-
 # Numerics.
-
-
-@pytest.mark.parametrize("term", COSINE_TERMS)
-@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
-def test_zero_vectors(term, dtype):
-    """Head 1 is zero throughout, everything is at position 0: finite, and 0 where all is zero.
-
-    Of four heads, one zero and three alike, 9 of 16 cosines are 1.
-    """
-    x = vectors(num_heads=1).expand(-1, 4, -1, -1).clone()
-    x[:, 1] = 0.0
-    x[:, :, 0] = 0.0
-    value, grad = value_and_grad(term, x.to(dtype))
-    assert value.item() == pytest.approx(-9 / 16 * 4 / 5, rel=1e-3)
-    assert grad.isfinite().all()
-    assert not grad[:, 1].any() and not grad[:, :, 0].any()
-
-
-@pytest.mark.parametrize("term", [*COSINE_TERMS, position_disagreement])
-def test_all_padding_gives_zero(term):
-    x = vectors(dtype=torch.float32)
-    value, grad = value_and_grad(term, x, torch.ones(3, 5, dtype=torch.bool))
-    assert value.item() == 0.0 and not grad.any()
-    assert term(x[:0]).item() == 0.0
 
 
 def test_all_padding_gives_zero_per_sentence():

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from diverse_mha.methods.drophead import ScheduledDropHeads
-from tests.toy import build_ours, check_beam_scores, log_probs, step_by_step, toy_batch
+from tests.toy import build_ours, log_probs, toy_batch
 
 SCHEDULED = {"drophead_method": "scheduled", "drophead": 0.4}
 
@@ -82,14 +82,9 @@ def test_a_model_tells_its_modules_the_update_and_saves_nothing_of_them():
     assert not torch.equal(model(**batch)[0], model(**batch)[0])
 
 
-def test_evaluation_and_decoding_are_those_without():
+def test_evaluation_is_that_without():
     ours, plain = build_ours(**SCHEDULED).eval(), build_ours().eval()
-    batch = toy_batch()
-    real = batch["net_input"]["prev_output_tokens"].ne(1)
-    assert torch.equal(log_probs(ours, batch), log_probs(plain, batch))
-    full, steps = log_probs(ours, batch), step_by_step(ours, batch)
-    torch.testing.assert_close(full[real], steps[real], rtol=0, atol=1e-5)
-    check_beam_scores(ours, batch)
+    assert torch.equal(log_probs(ours, toy_batch()), log_probs(plain, toy_batch()))
 
 
 def test_what_has_no_effect_is_refused():

@@ -25,17 +25,19 @@ def options(draw, family: str, layers: int = 2, fewest_heads: int = 1) -> dict:
         chosen[f"{side}_layers"] = layers
         if family != "lm":  # fairseq's always normalise before
             chosen[f"{side}_normalize_before"] = before
-    chosen["logits"] = draw(st.sampled_from(["none", "residual", "mlp"]))
+    chosen["logits"] = draw(st.sampled_from(["none", "residual", "mlp", "talking-heads"]))
     if chosen["logits"] == "mlp":
         chosen["cascade_depth"] = draw(st.integers(1, 2))
-    chosen["aggregation"] = draw(st.sampled_from(["linear", "simple-routing", "em-routing"]))
+    aggregations = ["linear", "simple-routing", "em-routing", "headwise-gate"]
+    chosen["aggregation"] = draw(st.sampled_from(aggregations))
     if chosen["aggregation"] != "linear":
         components = ("encoder", "cross", "decoder") if len(sides) == 2 else sides
         where = draw(st.sets(st.sampled_from(components), min_size=1))
         for component in where:
             layer = draw(st.sampled_from(["1", "2", "all"]))
             chosen[f"aggregation_{component}_layers"] = layer
-        chosen["routing_capsules"] = draw(st.sampled_from([4, WIDTH]))
+        if "routing" in chosen["aggregation"]:
+            chosen["routing_capsules"] = draw(st.sampled_from([4, WIDTH]))
     return chosen
 
 

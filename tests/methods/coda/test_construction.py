@@ -20,45 +20,6 @@ def test_network_is_the_released_one():
         assert 0.8 * bound < float(layer.weight.detach().abs().max()) <= bound
 
 
-def network_size(num_heads, ratio=4):
-    """Linear(H, rH), Linear(rH, rH), Linear(rH, H), weights and biases."""
-    hidden = ratio * num_heads
-    return (num_heads + 1) * hidden + (hidden + 1) * hidden + (hidden + 1) * num_heads
-
-
-@pytest.mark.parametrize(("num_heads", "size"), [(4, 420), (8, 1608)])
-def test_parameters_of_one_network(num_heads, size):
-    assert size == network_size(num_heads)
-    assert sum(p.numel() for p in build_cascade("mlp", num_heads).parameters()) == size
-
-
-@pytest.mark.parametrize(
-    ("base", "num_heads", "layers", "components", "printed"),
-    [
-        pytest.param(39_469_056, 4, 6, 3, ("39.47", "39.48"), id="iwslt14"),
-        pytest.param(246_933_504, 8, 16, 1, ("246.93", "246.96"), id="wikitext-103"),
-    ],
-)
-def test_parameter_counts_of_the_paper(base, num_heads, layers, components, printed):
-    """Zheng et al. 2021, Tables 1 and 2, in millions of parameters.
-
-    IWSLT14: 6 layers of encoder, decoder and cross-attention, 420 parameters a network. One in
-    every module gives 18 x 420 = 7560, one in every module but those of the first layer
-    15 x 420 = 6300. WikiText-103: 16 layers, 1608 a network: 25 728 or 24 120. Both readings
-    give the printed totals. Ours is the second, which has no network that is never used.
-
-    The base is fairseq's model, with 8848 and 6632 types for IWSLT14.
-    """
-
-    def in_millions(count):
-        return f"{count / 1e6:.2f}"
-
-    size = sum(p.numel() for p in build_cascade("mlp", num_heads).parameters())
-    assert in_millions(base) == printed[0]
-    assert in_millions(base + (layers - 1) * components * size) == printed[1]
-    assert in_millions(base + layers * components * size) == printed[1]
-
-
 def test_nothing_to_do_is_none_and_draws_nothing():
     torch.manual_seed(0)
     state = torch.get_rng_state()

@@ -1,0 +1,31 @@
+"""Layers that run again in the backward pass drop the same heads, and show the same states."""
+
+import pytest
+import torch
+
+from tests.criterions.test_terms import build_lm, criterion, lm_batch
+from tests.toy import build_ours, toy_batch
+
+TERMS = {"hsic_weight": 1e-3, "hsic_samples": 6, "orthogonality_weight": 0.1}
+CASES = {
+    "translation": ("label_smoothed_cross_entropy", build_ours, toy_batch),
+    "translation-routing-cascade": (
+        "label_smoothed_cross_entropy",
+        lambda **options: build_ours("transformer_routing", logits="mlp", **options),
+        toy_batch,
+    ),
+    "lm": ("cross_entropy", build_lm, lm_batch),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_activation_checkpoints_change_no_gradient(case):
+    name, build, make_batch = CASES[case]
+    gradients = []
+    for checkpointed in (False, True):
+        model = build(drophead=0.3, checkpoint_activations=checkpointed).train()
+        torch.manual_seed(7)
+        criterion(name, **TERMS)(model, make_batch())[0].backward()
+        gradients.append([p.grad for p in model.parameters()])
+    for plain, recomputed in zip(*gradients, strict=True):
+        torch.testing.assert_close(plain, recomputed)
