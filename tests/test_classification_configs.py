@@ -41,8 +41,10 @@ def test_the_settings_are_the_papers():
         100,
     )
     assert (logic.model.encoder_embed_dim, str(logic.model.pooling)) == (256, "queries")
+    assert (logic.model.pooling_queries, logic.model.classifier_layers) == (2, 3)
     assert (probing.optimization.lr, probing.optimization.max_epoch) == ([0.0005], 250)
-    assert (probing.model.encoder_ffn_embed_dim, str(probing.model.pooling)) == (2048, "mean")
+    widths = probing.model.encoder_embed_dim, probing.model.encoder_ffn_embed_dim
+    assert widths == (512, 2048) and str(probing.model.pooling) == "mean"
     for cfg in (logic, probing):
         assert cfg.checkpoint.maximize_best_checkpoint_metric is True
         assert cfg.checkpoint.best_checkpoint_metric == "accuracy"

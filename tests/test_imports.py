@@ -100,20 +100,6 @@ def test_behind_a_link_the_package_has_both_its_places(tmp_path):
 
 
 @pytest.mark.integration
-def test_tensor_functions_work_where_fairseq_does_not():
-    code = (
-        "import sys; sys.modules['fairseq'] = None\n"
-        "import torch\n"
-        "from diverse_mha.methods.disagreement import output_disagreement\n"
-        "print(round(float(output_disagreement(torch.ones(1, 2, 3, 4))), 3))\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=PACKAGE.parent
-    )
-    assert done.stdout.strip() == "-1.0", done.stderr
-
-
-@pytest.mark.integration
 def test_importing_registers_whatever_was_imported_before():
     program = (
         "import diverse_mha.methods, fairseq.models as m; "

@@ -269,12 +269,3 @@ def test_everything_works_where_fairseq_does_not():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
     assert done.stdout.strip() == "['fairseq']", done.stderr  # the None that blocks it
-
-
-def test_no_file_of_the_core_names_fairseq_in_an_import():
-    rooms = ("attention", "methods", "measures")
-    files = [path for room in rooms for path in (ROOT / "diverse_mha" / room).rglob("*.py")]
-    assert len(files) >= 30
-    for path in files:
-        lines = path.read_text().splitlines()
-        assert not [x for x in lines if x.split()[:1] in (["import"], ["from"]) and "fairseq" in x]

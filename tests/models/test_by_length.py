@@ -22,9 +22,3 @@ def test_the_cut_has_the_fewest_positions():
         assert sorted(long + short) == list(range(n)), "every row is in one group"
         assert min(lengths[row] for row in long) >= max(lengths[row] for row in short)
         assert sum(len(g) * max(lengths[row] for row in g) for g in (long, short)) == fewest
-
-
-def test_sentences_of_one_length_stay_together():
-    assert split_by_length(torch.full((8,), 5)) is None
-    assert split_by_length(torch.tensor([5])) is None
-    assert split_by_length(torch.tensor([10] * 7 + [9])) is None, "a tenth must be saved"

@@ -7,9 +7,7 @@ import torch
 from fairseq.models import MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
 
 from diverse_mha.methods.routing import RoutingAggregation
-from tests.toy import build_ours, toy_batch, toy_task
-
-MODULE = (512 * 512 + 512) + (512 * 4096 + 4096) - (512 * 512 + 512)
+from tests.toy import build_ours, toy_task
 
 # Li et al. 2021, Tables 3 and 4 (Base): layers by component, number of modules.
 TABLES = {
@@ -34,10 +32,6 @@ def count_parameters(arch, **options) -> int:
     return sum(p.numel() for p in model.parameters())
 
 
-def test_one_module_adds_what_the_paper_says():
-    assert MODULE == 2_101_248  # "+2.1M"
-
-
 @pytest.mark.parametrize("row", TABLES)
 @pytest.mark.parametrize("kind", ["em-routing", "simple-routing"])
 def test_parameters_of_tables_3_and_4(kind, row):
@@ -45,7 +39,7 @@ def test_parameters_of_tables_3_and_4(kind, row):
     options = {f"aggregation_{component}_layers": value for component, value in layers.items()}
     base = count_parameters("transformer_disagree_wmt_en_de")
     routed = count_parameters("transformer_routing_wmt_en_de", aggregation=kind, **options)
-    assert routed - base == modules * MODULE
+    assert routed - base == modules * 2_101_248  # "+2.1M"
 
 
 def test_parameters_of_big_with_two_layers():
@@ -117,25 +111,6 @@ def test_retain_dropout_reaches_the_routing(modules, kept):
     routing = model.encoder.layers[0].self_attn.out_proj
     x = torch.randn(5, routing.embed_dim)
     assert torch.equal(routing(x), routing(x)) != kept
-
-
-ROUTED = {
-    "aggregation_encoder_layers": "all",
-    "aggregation_cross_layers": "all",
-    "aggregation_decoder_layers": "1",
-}
-
-
-def test_gradients_with_and_without_activation_checkpointing_are_equal():
-    gradients = []
-    for checkpoint in (False, True):
-        model = build_ours("transformer_routing", checkpoint_activations=checkpoint, **ROUTED)
-        out, extra = model(**toy_batch()["net_input"], return_head_states=("outputs",))
-        states = extra["head_states"]["encoder"]
-        (out.square().mean() + sum(s.outputs.cos().mean() for s in states)).backward()
-        gradients.append([p.grad for p in model.parameters()])
-    for plain, checkpointed in zip(*gradients, strict=True):
-        torch.testing.assert_close(plain, checkpointed)
 
 
 REFUSED = {

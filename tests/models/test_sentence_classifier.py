@@ -27,15 +27,6 @@ def test_every_shape_is_a_model_of_ours(suffix):
     assert not options  # an encoder alone
 
 
-def test_the_shapes_are_the_papers():
-    logic = MODEL_DATACLASS_REGISTRY["sentence_classifier_logic"]()
-    assert (logic.encoder_layers, logic.encoder_embed_dim, logic.dropout) == (2, 256, 0.2)
-    assert (str(logic.pooling), logic.pooling_queries, logic.classifier_layers) == ("queries", 2, 3)
-    probing = MODEL_DATACLASS_REGISTRY["sentence_classifier_probing"]()
-    shape = (probing.encoder_layers, probing.encoder_embed_dim, probing.encoder_ffn_embed_dim)
-    assert shape == (6, 512, 2048) and str(probing.pooling) == "mean"
-
-
 @pytest.mark.parametrize("sentences", [1, 2])
 @pytest.mark.parametrize("seams", SEAMS)
 def test_padding_and_neighbours_change_nothing(seams, sentences):
@@ -150,11 +141,6 @@ def test_the_classifier_has_the_layers_asked_for():
         ({"classifier_layers": 0}, "--classifier-layers 0: must be 1 or more"),
         ({"classifier_layers": 1, "classifier_dim": 9}, "--classifier-dim 9 has no effect"),
         ({"classifier_dim": 0}, "--classifier-dim 0: must be 1 or more"),
-        ({"encoder_attention_heads": 3}, "--encoder-attention-heads 3 does not divide"),
-        (
-            {"aggregation": "em-routing", "aggregation_encoder_layers": "3"},
-            "--aggregation-encoder-layers 3: there is no layer '3'",
-        ),
         (
             {"aggregation": "em-routing", "aggregation_decoder_layers": "1"},
             "--aggregation-decoder-layers 1: the model has no decoder attention",

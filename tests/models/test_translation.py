@@ -285,7 +285,6 @@ REFUSED = {
     "--encoder-attention-heads 3 does not divide --encoder-embed-dim 16; try 1, 2, 4": {
         "encoder_attention_heads": 3
     },
-    "--decoder-attention-heads 0 does not divide": {"decoder_attention_heads": 0},
     "--decoder-input-dim 12: .* no effect on translation; .* --decoder-embed-dim 16": {
         "decoder_input_dim": 12
     },
@@ -309,14 +308,8 @@ REFUSED = {
     "--adaptive-softmax-cutoff 8,200: give rising numbers from 1 to": {
         "adaptive_softmax_cutoff": "8,200"
     },
-    "--logits residual: leads from layer to layer, and no attention has two; give more": {
-        "encoder_layers": 1,
-        "decoder_layers": 1,
-        "logits": "residual",
-    },
     "--adaptive-input has no effect on translation": {"adaptive_input": True},
     "--char-inputs has no effect on translation": {"char_inputs": True},
-    "--no-decoder-final-norm has no effect without": {"no_decoder_final_norm": True},
     "--tie-adaptive-weights needs --adaptive-input, .* of language models; leave it out": {
         "adaptive_softmax_cutoff": "8,14",
         "tie_adaptive_weights": True,
