@@ -80,13 +80,6 @@ def test_other_options_reach_fairseq(data, checkpoint, scored, tmp_path):
     assert results["eval_lm_options"] == ["--no-progress-bar"]
 
 
-def test_an_empty_text_is_refused(data, checkpoint, scored):
-    MMapIndexedDatasetBuilder(str(data / "none.bin")).finalize(str(data / "none.idx"))
-    with pytest.raises(UserError, match="none.idx: holds no sentence; name another split"):
-        evaluate_lm.main([f"{checkpoint}", f"{data}", "--subset", "none"])
-    assert not scored
-
-
 def test_tokens_left_out_are_not_passed_over(data, checkpoint, monkeypatch):
     monkeypatch.setattr(evaluate_lm, "score", lambda args, settings: (3.0, 11))
     with pytest.raises(UserError, match="scored 11 of the 16 tokens of test"):
