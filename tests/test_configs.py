@@ -1,4 +1,4 @@
-"""The language-model and IWSLT14 recipes build the models that their papers describe.
+"""The recipes build the models that their papers describe.
 
 Parameters are made on torch's meta device: their shapes are all that is looked at.
 """
@@ -65,38 +65,34 @@ def test_iwslt14_sweep_builds_for_every_number_of_heads(name, heads):
         assert millions(model) == (39.47 if name == TRANSFORMER else 39.48)
 
 
-@pytest.mark.integration
-@pytest.mark.parametrize("name", ["transformer_disagree", "transformer_coda"])
-def test_multi30k_sweep_builds(name):
-    for heads in (4, 8, 16, 32):
-        sides = [f"model.{side}_attention_heads={heads}" for side in ("encoder", "decoder")]
-        model, _ = build(recipe("multi30k_small", f"model._name={name}", *sides), 8000, 8000)
-        assert model.decoder.layers[2].self_attn.num_heads == heads
-
-
-@pytest.mark.parametrize(
-    "row",
-    [
-        [],
-        ["model.drophead=0.1"],
-        ["criterion.orthogonality_weight=1.0"],
-        ["criterion.hsic_weight=1e-7"],
-        [
-            "model.drophead=0.1",
-            "criterion.orthogonality_weight=1.0",
-            "criterion.hsic_weight=1e-7",
-        ],
-    ],
-    ids=["baseline", "drophead", "orthogonality", "hsic", "all"],
-)
-def test_penn_treebank_rows_build(row):
-    cfg = recipe("ptb", *row)
+def test_penn_treebank_has_the_shape_of_the_paper():
+    cfg = recipe("ptb")
     model, _ = build(cfg, PTB)
     layers = model.decoder.layers
     assert (len(layers), layers[0].self_attn.num_heads, layers[0].embed_dim) == (2, 4, 256)
     # One embedding of 256 for each word, used twice; two layers of 12 * 256^2 and their biases.
     assert sum(p.numel() for p in model.parameters()) == PTB * 256 + 2 * 789760 + 2 * 256
     assert cfg.checkpoint.best_checkpoint_metric == "loss"
+
+
+def test_classifiers_have_the_settings_of_the_paper():
+    """Li et al. 2021, sections 4.2.2 and 4.3.2."""
+    logic, probing = recipe("logic"), recipe("probing")
+    model, training = logic.model, logic.optimization
+    assert (model.dropout, training.lr, training.max_epoch) == (0.2, [0.0001], 100)
+    assert (model.encoder_layers, model.encoder_embed_dim, str(model.pooling)) == (
+        2,
+        256,
+        "queries",
+    )
+    assert (model.pooling_queries, model.classifier_layers) == (2, 3)
+    assert (probing.optimization.lr, probing.optimization.max_epoch) == ([0.0005], 250)
+    model = probing.model
+    assert (model.encoder_layers, model.encoder_embed_dim, str(model.pooling)) == (6, 512, "mean")
+    assert model.encoder_ffn_embed_dim == 2048
+    for cfg in (logic, probing):
+        assert cfg.checkpoint.maximize_best_checkpoint_metric is True
+        assert cfg.checkpoint.best_checkpoint_metric == "accuracy"
 
 
 @pytest.mark.integration

@@ -11,7 +11,6 @@ from fairseq.dataclass.initialize import add_defaults
 from omegaconf import OmegaConf
 
 import diverse_mha  # noqa: F401  registers models, criterions and tasks
-from diverse_mha.common.errors import OptionError
 from diverse_mha.common.places import CONFIGS
 from diverse_mha.training.compose import compose as our_compose
 from tests.recipes import composed
@@ -165,9 +164,3 @@ def test_our_composition_is_hydras(recipe, choices):
             if isinstance(value, float) and isinstance(found, str):
                 found = float(found)  # a weight may also be text, one for each component
             assert getattr(found, "value", found) == value, (group, key)
-
-
-def test_a_wrong_setting_of_a_recipe_is_refused(data):
-    config = hydra("multi30k_small", "method=em_routing_1_2", "model.encoder_layers=1")
-    with pytest.raises(OptionError, match="there is no layer '2'"):
-        build(config, data)

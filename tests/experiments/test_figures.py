@@ -11,7 +11,6 @@ from experiments.experiments import Experiment
 from experiments.figures import draw
 from experiments.papers import find
 from experiments.runner import Runner
-from experiments.steps import Environment
 
 FIGURE = replace(
     find("yun2021", "figure-3"),
@@ -23,8 +22,8 @@ CHOICES = fill.Choices("small", (1, 2))
 
 
 @pytest.fixture
-def runner(tmp_path):
-    return Runner(Environment(out=tmp_path / "out", data=tmp_path / "data"))
+def runner(place):
+    return Runner(place)
 
 
 def measured(runner, coefficients, choices=CHOICES):
@@ -52,20 +51,6 @@ def test_coefficients_are_of_the_encoder_decoder_attention_alone(runner, tmp_pat
     assert "only this module" in (tmp_path / "figures/figure.md").read_text()
 
 
-def test_a_model_beside_the_single_head_one_is_not_called_pairs_of_heads(runner, tmp_path):
-    figure = find("yun2021", "figure-2")
-    found = {}
-    for need in fill.needs_of(figure, figure.rows, CHOICES):
-        against = {"cross": {"coefficients": [0.9, 0.5, 0.1]}}
-        heads = {"name": "a checkpoint", "against": against}
-        write_json(steps.heads_file(need, runner.place), {"models": [heads]})
-        found |= dict.fromkeys(need.runs, {})
-    assert draw(figure, CHOICES, found, runner, tmp_path)
-    text = (tmp_path / "figure.md").read_text()
-    assert "all heads' outputs side by side and those of the single-head model's" in text
-    assert "pairs" not in text and "trained with the next seed" in text
-
-
 def test_a_curve_that_is_missing_is_named(runner, tmp_path, capsys):
     """A table has a dash there; collected, both are what there is and no failure."""
     found = measured(runner, [0.9, 0.5, 0.1])
@@ -74,23 +59,8 @@ def test_a_curve_that_is_missing_is_named(runner, tmp_path, capsys):
     said = "Missing, as not finished or not measured: two."
     assert said in (tmp_path / "figure.md").read_text() and said in capsys.readouterr().out
     assert draw(FIGURE, CHOICES, found, replace(runner, collect=True), tmp_path)
-
-
-def test_a_trial_says_so_in_the_picture_and_under_it(runner, tmp_path):
-    trial = replace(CHOICES, updates=2000, bf16=False)
-    assert draw(FIGURE, trial, measured(runner, [0.9, 0.5, 0.1], trial), runner, tmp_path / "f")
-    text = (tmp_path / "f/figure.md").read_text()
-    assert "A trial: every training was stopped after 2,000 updates." in text
-    assert "trained in float32" in text
-    assert "a trial of 2,000 updates" in next(tmp_path.glob("f/*.svg")).read_text()
-
-
-def test_a_figure_is_complete_with_all_its_curves(runner, tmp_path):
-    found = measured(runner, [0.9, 0.5, 0.1])
-    found.popitem()
-    assert draw(FIGURE, CHOICES, found, runner, tmp_path) is False
     assert "<!-- two -->" not in next(tmp_path.glob("*.svg")).read_text()
-    assert draw(FIGURE, CHOICES, {}, runner, tmp_path / "none") is False
+    assert not draw(FIGURE, CHOICES, {}, runner, tmp_path / "none")
     assert not (tmp_path / "none").exists()
 
 

@@ -5,7 +5,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from functools import partial
 from pathlib import Path
@@ -19,7 +18,7 @@ from experiments.experiments import Experiment
 from experiments.plan import plan
 from experiments.process import exit_code, pause, say, side_by_side, start_logged
 from experiments.runner import Runner
-from experiments.steps import Environment, Step, data_folder
+from experiments.steps import Step, data_folder
 
 LOG = '{"epoch": 1, "ups": "2.0", "num_updates": "5"}\n' * 2
 
@@ -99,11 +98,6 @@ def test_a_signal_and_a_mistake_end_every_command_and_its_children(tmp_path, rai
 
 
 @pytest.fixture
-def place(tmp_path):
-    return Environment(out=tmp_path / "out", data=tmp_path / "data")
-
-
-@pytest.fixture
 def runs(place):
     methods = ("baseline", "drophead", "hsic", "orthogonality")
     found = [plan(Experiment("ptb", method=method), "smoke") for method in methods]
@@ -155,33 +149,3 @@ def test_the_cores_are_shared_evenly(place, tmp_path, monkeypatch, own, threads)
     monkeypatch.setattr(Step, "words", lambda *_: ["bash", "-c", "echo got $OMP_NUM_THREADS"])
     Runner(place, jobs=2)._execute(Step("train", "", "", ()), tmp_path / "log")
     assert f"got {threads}\n" in (tmp_path / "log").read_text()
-
-
-@pytest.mark.integration
-def test_ctrl_c_ends_a_command_with_several_jobs(tmp_path):
-    """The whole command at the smoke scale; its trainings end with it, and it says how to go on."""
-    words = ["reproduce", "yun2021", "table-7", "--scale", "smoke", "--jobs", "2"]
-    words += ["--updates", "1000000", "--out", str(tmp_path)]
-    root = Path(__file__).parents[2]
-    command = subprocess.Popen(
-        [sys.executable, "-m", "diverse_mha.cli", *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=root,
-        start_new_session=True,
-    )
-    logs = []
-    deadline = time.monotonic() + 200
-    while len(logs) < 2 and command.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.1)
-        logs = [
-            p for p in tmp_path.glob("smoke/runs/*/log.txt") if '"num_updates"' in p.read_text()
-        ]
-    os.killpg(command.pid, signal.SIGINT)
-    out, err = command.communicate(timeout=60)
-    assert len(logs) == 2, out + err
-    assert command.returncode == 130 and "run the same command again to go on" in out
-    sizes = [path.stat().st_size for path in logs]
-    time.sleep(1)
-    assert [path.stat().st_size for path in logs] == sizes, "the trainings have ended"

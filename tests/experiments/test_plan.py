@@ -139,8 +139,6 @@ def test_unknown_sizes_and_missing_scales_are_refused():
         plan(Experiment("ptb", size="huge"), "small")
     with pytest.raises(UserError, match="--scale small: probing has only paper, smoke"):
         plan(Experiment("probing", task="word_content"), "small")
-    with pytest.raises(UserError, match="nothing.yaml: no such file; method/ has"):
-        plan(Experiment("ptb", method="nothing"), "small")
 
 
 def test_a_trial_averages_nothing_and_is_another_run():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from diverse_mha.common.errors import OptionError, UserError
+from diverse_mha.common.errors import OptionError
 from diverse_mha.common.places import CONFIGS
 from experiments import papers
 from experiments.experiments import Experiment, Figure, Table
@@ -127,22 +127,6 @@ def test_a_table_is_found_by_several_spellings():
     assert find("yun2021", "Fig. 3") is PAPERS["yun2021"]["figure-3"]
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: find("li2019", "1"), "li2019: no such paper; choose from li2018, li2021"),
-        (lambda: find("li2018", "9"), "9: li2018 has no such table or figure; choose from table-1"),
-        (
-            lambda: choose_rows(find("li2018", "1"), "sub,foo"),
-            "--rows sub,foo: li2018 table-1 has no row 'foo'; choose from none, sub",
-        ),
-    ],
-)
-def test_what_is_not_there_is_refused(call, message):
-    with pytest.raises(UserError, match=message):
-        call()
-
-
 TOML = """
 [[table]]
 name = "table-1"
@@ -168,7 +152,6 @@ def test_a_toml_text_is_a_table_of_ones_own(monkeypatch):
         ("method", "metod", "metod: no key of a table; choose from "),
         ('head = "x", ', "", "own: a table, row or column has no 'head'; give one"),
         ("[[table]]", "[[table]", "own: not readable as TOML: .*; correct it"),
-        ('"ptb"', '"pbt"', "own table-1: no corpus 'pbt'; choose from "),
     ],
 )
 def test_a_mistake_in_a_toml_text_is_named(old, new, message, monkeypatch):
