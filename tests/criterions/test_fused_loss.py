@@ -6,15 +6,11 @@ from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_l
 from torch.nn.utils import prune
 
 from diverse_mha.criterions import fused_loss, token_loss
-from diverse_mha.criterions.cross_entropy import (
-    CrossEntropyDiversityConfig,
-    CrossEntropyWithDiversity,
-)
 from diverse_mha.criterions.fused_loss import (
     fused_label_smoothed_loss,
 )
 from tests.criterions.test_label_smoothed import ours, run
-from tests.criterions.test_terms import TASK, criterion, lm_batch
+from tests.criterions.test_terms import criterion, lm_batch
 from tests.models.test_language_model import ADAPTIVE
 from tests.models.test_language_model import build as build_lm
 from tests.toy import build_ours, toy_batch
@@ -152,36 +148,27 @@ def test_a_loss_scale_beyond_half_precision(path):
         torch.testing.assert_close(got.double(), want, rtol=1e-2, atol=2e-3 * 2.0**17)
 
 
-@pytest.mark.parametrize("prefix", [0, 2])
-def test_the_criterion_gives_the_same_loss_and_gradients_either_way(prefix):
-    model, batch = build_ours(share_all_embeddings=True).double(), toy_batch()
-    options = {"label_smoothing": 0.1, "ignore_prefix_size": prefix, "disagreement": "output"}
-    fused = run(ours(**options), model, batch)
-    plain = run(ours(**options, token_loss="stock"), model, batch)
-    forced = run(
-        ours(label_smoothing=0.1, ignore_prefix_size=prefix, token_loss="fused"), model, batch
+TIED = {
+    "label_smoothed_cross_entropy": (lambda: build_ours(share_all_embeddings=True), toy_batch),
+    "cross_entropy": (lambda: build_lm(share_decoder_input_output_embed=True), lm_batch),
+}
+
+
+@pytest.mark.parametrize(
+    "name, prefix", [*((name, {}) for name in TIED), (next(iter(TIED)), {"ignore_prefix_size": 2})]
+)
+def test_a_criterion_gives_the_same_loss_and_gradients_either_way(name, prefix):
+    build, make_batch = TIED[name]
+    model, options = build().double(), {"disagreement": "output", **prefix}
+    fused, plain = (
+        run(criterion(name, token_loss=how, **options), model, make_batch())
+        for how in ("fused", "stock")
     )
     # fairseq's log-softmax is float32 whatever the model
     torch.testing.assert_close(fused[0].float(), plain[0].float())
-    torch.testing.assert_close(forced[2]["nll_loss"].float(), plain[2]["nll_loss"])
-    for grad, grad2 in zip(fused[3], plain[3], strict=True):
-        torch.testing.assert_close(grad, grad2, rtol=1e-5, atol=1e-7)
-
-
-def test_a_language_model_has_the_same_loss_and_gradients_either_way():
-    model, batch = build_lm(share_decoder_input_output_embed=True).double(), lm_batch()
-    terms = {"disagreement": "output", "sentence_avg": False}
-    fused, plain = (
-        run(CrossEntropyWithDiversity.build_criterion(config, TASK), model, batch)
-        for config in (
-            CrossEntropyDiversityConfig(token_loss="fused", **terms),
-            CrossEntropyDiversityConfig(token_loss="stock", **terms),
-        )
-    )
-    torch.testing.assert_close(fused[0].float(), plain[0].float())
     assert fused[1] == plain[1]
-    for name, value in plain[2].items():
-        assert float(fused[2][name]) == pytest.approx(float(value)), name
+    for key, value in plain[2].items():
+        assert float(fused[2][key]) == pytest.approx(float(value)), key
     for grad, grad2 in zip(fused[3], plain[3], strict=True):
         torch.testing.assert_close(grad, grad2, rtol=1e-5, atol=1e-7)
 

@@ -9,10 +9,6 @@ from tests.toy import build_ours, log_probs, toy_batch
 SCHEDULED = {"drophead_method": "scheduled", "drophead": 0.4}
 
 
-def modules_of(model):
-    return [m for m in model.modules() if isinstance(m, ScheduledDropHeads)]
-
-
 def heads(bsz=400, num_heads=5):
     torch.manual_seed(0)
     return torch.rand(bsz, num_heads, 3, 2, dtype=torch.float64) + 0.5
@@ -77,7 +73,8 @@ def test_a_model_tells_its_modules_the_update_and_saves_nothing_of_them():
     model = build_ours(**SCHEDULED, drophead_fall_updates=10).train()
     assert model.state_dict().keys() == build_ours().state_dict().keys()
     model.set_num_updates(5)
-    assert [float(m.rate) for m in modules_of(model)] == pytest.approx([0.2] * 6)
+    rates = [float(m.rate) for m in model.modules() if isinstance(m, ScheduledDropHeads)]
+    assert rates == pytest.approx([0.2] * 6)
     batch = toy_batch()["net_input"]
     assert not torch.equal(model(**batch)[0], model(**batch)[0])
 

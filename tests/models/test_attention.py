@@ -180,8 +180,7 @@ def decode_stepwise(module, query, key, mask, order=None, **kwargs):
             module.reorder_incremental_state(state, order)
             query = query.index_select(1, order)
         this = query[step : step + 1]
-        keys = this if key is None else key
-        out, _ = run(module, this, keys, padding=mask, incremental_state=state, **kwargs)
+        out, _ = run(module, this, key, padding=mask, incremental_state=state, **kwargs)
         outputs.append(out)
     return torch.cat(outputs)
 
@@ -254,6 +253,25 @@ def test_refusals_name_the_values():
     for given in (key[:, :1], key.repeat(1, 2, 1)):
         with pytest.raises(ValueError, match="key has batch size [16]; expected that of query, 3"):
             run(ours, query, given)
+
+
+def test_beams_leave_with_their_sentence():
+    ours, _ = pair(encoder_decoder_attention=True)
+    query, key = inputs()
+    query, key = query[:1].repeat(1, 2, 1), key.repeat_interleave(2, dim=1)  # 3 sentences, 2 beams
+    mask = key_padding().repeat_interleave(2, dim=0)
+    kept = torch.tensor([1, 0, 5, 4])  # beams change places, the second sentence is finished
+    outputs = []
+    for beam_size in (1, 2):
+        ours.set_beam_size(beam_size)
+        state = {}
+        options = {"incremental_state": state, "static_kv": True}
+        run(ours, query, key, padding=mask, **options)
+        ours.reorder_incremental_state(state, kept)
+        left = key[:, kept]
+        outputs.append(run(ours, query[:, kept], left, **options)[0])
+        assert ours._get_input_buffer(state)["prev_key"].size(0) == 4 // beam_size
+    torch.testing.assert_close(*outputs)
 
 
 @pytest.mark.parametrize("causal", [False, True])

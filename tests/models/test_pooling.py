@@ -55,15 +55,6 @@ def test_queries_equal_the_loop():
                 assert float(pooled[row, k * WIDTH + c]) == pytest.approx(value, abs=1e-6)
 
 
-@pytest.mark.parametrize("make", [lambda: MeanPooling(WIDTH), query_pooling], ids=["mean", "query"])
-def test_padding_changes_nothing(make):
-    pooling = make()
-    torch.testing.assert_close(pooling(*batch()), pooling(*batch(padding=4)))
-    x, mask = batch()
-    alone = pooling(x[2:, :3], mask[2:, :3])
-    torch.testing.assert_close(pooling(x, mask)[2:], alone)
-
-
 def test_a_sentence_of_padding_alone_is_harmless():
     x, _ = batch()
     mask = torch.ones(3, 5, dtype=torch.bool)

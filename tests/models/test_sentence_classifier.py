@@ -96,33 +96,6 @@ def test_head_states_of_all_sentences_of_the_batch(seams):
         model(**batch, return_head_states=("heads",))
 
 
-def test_activation_checkpointing_changes_no_gradient():
-    gradients = []
-    for checkpointed in (False, True):
-        model = build_classifier(checkpoint_activations=checkpointed, **SEAMS["routing"])
-        scores, extra = model(**toy_batch()["net_input"], return_head_states=("outputs",))
-        states = extra["head_states"]["encoder"]
-        (scores.square().sum() + sum(s.outputs.square().sum() for s in states)).backward()
-        gradients.append([p.grad for p in model.parameters()])
-    assert len(gradients[0]) == len(gradients[1]) > 20
-    for plain, checkpointed in zip(*gradients, strict=True):
-        torch.testing.assert_close(checkpointed, plain)
-
-
-def test_layer_drop_leaves_layers_and_their_records_out():
-    model = build_classifier(encoder_layers=6, encoder_layerdrop=0.5)
-    torch.manual_seed(1)
-    counts = {
-        len(
-            model(**toy_batch()["net_input"], return_head_states=("outputs",))[1]["head_states"][
-                "encoder"
-            ]
-        )
-        for _ in range(10)
-    }
-    assert len(counts) > 1 and max(counts) < 7
-
-
 def test_the_classifier_has_the_layers_asked_for():
     widths = [
         (layer.in_features, layer.out_features)

@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import toy
-from tests.models.test_language_model import build_stock as build_stock_lm
 from tests.properties import PROPERTY, families
 
 pytestmark = pytest.mark.integration
@@ -103,38 +102,6 @@ def test_incremental_decoding_gives_the_scores_of_a_full_pass(family, data):
     real = sample["target"].ne(1)
     # Scores are float32 whatever the model: fairseq takes the softmax in it.
     torch.testing.assert_close(steps[real], full[real], rtol=1e-5, atol=1e-6)
-
-
-@pytest.mark.parametrize("family", AUTOREGRESSIVE)
-@PROPERTY
-@given(data=st.data())
-def test_with_everything_off_a_model_is_fairseqs(family, data):
-    options = data.draw(families.options(family))
-    options = {
-        k: v for k, v in options.items() if not k.startswith(("aggre", "routing", "logits", "casc"))
-    }
-    if family == "translation":
-        options["share_all_embeddings"] = data.draw(st.booleans())
-        options["layernorm_embedding"] = data.draw(st.booleans())
-        stock = toy.build_stock(**options)
-    else:
-        options["share_decoder_input_output_embed"] = data.draw(st.booleans())
-        stock = build_stock_lm(**options)
-    model = families.build(family, options)
-    own = dict(model.named_parameters())
-    theirs = dict(stock.double().named_parameters())
-    assert own.keys() == theirs.keys()
-    assert all(torch.equal(own[name], theirs[name]) for name in own), "same seed, same start"
-    sample = families.batch(family, data.draw(families.lengths))
-    real, results = sample["target"].ne(1), []
-    for one in (model, stock):
-        one.train()  # dropout is 0; fairseq trains through another path than it decodes
-        scores = toy.log_probs(one, sample)[real]
-        (scores * torch.linspace(-1, 1, scores.numel()).view_as(scores)).sum().backward()
-        results.append((scores.detach(), [p.grad for p in one.parameters()]))
-    torch.testing.assert_close(results[0][0], results[1][0], rtol=1e-5, atol=1e-6)
-    for gradient, expected in zip(results[0][1], results[1][1], strict=True):
-        torch.testing.assert_close(gradient, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

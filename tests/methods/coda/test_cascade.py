@@ -52,16 +52,6 @@ def gradients(result, inputs, seed=3):
     return torch.autograd.grad(result, inputs, weights.to(result.dtype), materialize_grads=True)
 
 
-@pytest.fixture
-def small_chunks(monkeypatch):
-    """Several chunks even for tiny tensors."""
-
-    def use(elements):
-        monkeypatch.setattr(chunked, "CPU_CHUNK", elements)
-
-    return use
-
-
 # Equal to the loops.
 
 
@@ -103,8 +93,8 @@ def test_every_kind_equals_the_paper(kind, mask, first):
 @pytest.mark.parametrize("depth", [1, 2, 3, 4])
 @pytest.mark.parametrize("elements", [1, 7 * 12, 10**6], ids="chunk{}".format)
 @pytest.mark.parametrize("shape", [(2, 4, 3, 5), (5, 4, 2, 2), (3, 4, 1, 1)], ids=shape_id)
-def test_fused_equals_straight_for_any_depth_and_chunk(shape, elements, depth, small_chunks):
-    small_chunks(elements)
+def test_fused_equals_straight_for_any_depth_and_chunk(shape, elements, depth, monkeypatch):
+    monkeypatch.setattr(chunked, "CPU_CHUNK", elements)
     logits, previous = logits_of(shape)
     masked = mask_of("both", shape)
     cascade = cascade_of("mlp", shape[1], hidden_ratio=3, depth=depth)
@@ -248,14 +238,15 @@ def test_nothing_in_nothing_out(kind, shape):
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("autocast", [False, True], ids=["whole", "autocast"])
-def test_half_precision_is_as_exact_as_the_straight_form(dtype, autocast, small_chunks):
+def test_half_precision_is_as_exact_as_the_straight_form(dtype, autocast, monkeypatch):
     """Errors against float64, in units of eps: half a unit for the result of the sum.
 
     Where rounding takes a hidden value across zero the slope there changes, so a gradient may be
     off by more than its own rounding; the straight form has the same, and that is the bound.
     """
     shape = (2, 4, 7, 9)
-    small_chunks(16)  # one pair a chunk: their sums are rounded once, not once a chunk
+    # One pair a chunk: their sums are rounded once, not once a chunk.
+    monkeypatch.setattr(chunked, "CPU_CHUNK", 16)
     logits, previous = logits_of(shape, dtype=dtype)
     cascade = cascade_of("mlp", 4, dtype)
     double = cascade_of("mlp", 4, dtype).double()  # the same rounded parameters
