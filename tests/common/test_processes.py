@@ -62,10 +62,12 @@ def test_what_a_process_forks_does_not_hold_on(tmp_path):
 
 @pytest.mark.usefixtures("holder")
 def test_two_trainings_do_not_write_into_one_folder(tmp_path):
-    trainer = Trainer("")
+    trainer, config = Trainer(""), CheckpointConfig(save_dir=str(tmp_path))
     with pytest.raises(OptionError, match=f"--save-dir {tmp_path}: another training is at work"):
-        checkpoint_utils.load_checkpoint(CheckpointConfig(save_dir=str(tmp_path)), trainer)
-    config = CheckpointConfig(save_dir=str(tmp_path), no_save=True)
+        checkpoint_utils.load_checkpoint(config, trainer)
+    trainer.is_data_parallel_master = False
+    checkpoint_utils.load_checkpoint(config, trainer)
+    trainer.is_data_parallel_master, config.no_save = True, True
     checkpoint_utils.load_checkpoint(config, trainer)
     assert trainer.loaded == os.path.join(tmp_path, "checkpoint_last.pt")
 

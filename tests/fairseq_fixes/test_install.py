@@ -245,18 +245,6 @@ def test_the_best_score_of_a_training_is_not_that_of_the_next(tmp_path):
     trainer.get_criterion().check_model.assert_called_once_with(trainer.get_model())
 
 
-def test_a_folder_is_held_by_the_process_that_writes_to_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(start_of_training, "hold", lambda folder: False)
-    config, trainer = training(tmp_path)
-    trainer.load_checkpoint.return_value = None
-    with pytest.raises(ValueError, match="another training is at work there"):
-        checkpoint_utils.load_checkpoint(config, trainer)
-    trainer.is_data_parallel_master = False
-    checkpoint_utils.load_checkpoint(config, trainer)
-    trainer.is_data_parallel_master, config.no_save = True, True
-    checkpoint_utils.load_checkpoint(config, trainer)
-
-
 @pytest.mark.parametrize(
     ("updates", "epochs", "said"),
     [
