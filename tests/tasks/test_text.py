@@ -12,7 +12,9 @@ from diverse_mha.tasks.data_files import check_split, splits_in
 from diverse_mha.tasks.text import ExactResume
 
 
-@pytest.mark.parametrize("name", ["exact_translation", "exact_language_modeling"])
+@pytest.mark.parametrize(
+    "name", ["exact_translation", "exact_language_modeling", "sentence_classification"]
+)
 def test_tasks_are_registered_and_rebuild_batches(name):
     assert TASK_REGISTRY[name].__module__.startswith("diverse_mha.")
     assert TASK_DATACLASS_REGISTRY[name]().rebuild_batches is True

@@ -182,14 +182,9 @@ def test_a_start_that_lies_in_the_save_folder_alone_is_refused(data, tmp_path, m
     (tmp_path / "run/checkpoint3.pt").touch()
     recipe = tmp_path / "my.yaml"
     recipe.write_text(f"task: {{data: {data}}}\ncheckpoint: {{save_dir: run}}\n")
-    line = "--restore-file checkpoint3.pt: no such checkpoint; give run/checkpoint3.pt"
-    for words, option in (
-        ([str(data), "--save-dir", "run", "--restore-file", "checkpoint3.pt"], None),
-        (["--config", str(recipe), "checkpoint.restore_file='checkpoint3.pt'"], "a key"),
-    ):
-        said = line.replace("--restore-file", "checkpoint.restore_file") if option else line
-        with pytest.raises(UserError, match=said):
-            launch.main(words)
+    said = "checkpoint.restore_file checkpoint3.pt: no such checkpoint; give run/checkpoint3.pt"
+    with pytest.raises(UserError, match=said):
+        launch.main(["--config", str(recipe), "checkpoint.restore_file='checkpoint3.pt'"])
     for start in ("run/checkpoint3.pt", "s3://elsewhere/a.pt", "${oc.env:START}", "null"):
         words = ["--config", str(recipe), f"checkpoint.restore_file={start}"]
         launch.check_job_start(launch.parse(words))
@@ -214,17 +209,9 @@ def test_command_line_wins_over_recipe(tmp_path):
     assert not any(word.startswith("++common.user_dir=") for word in command)
 
 
-@pytest.mark.parametrize(
-    ("words", "gpus", "message"),
-    [
-        (["--processes", "4"], 2, "--processes 4: there are 2 GPUs"),
-        (["--processes", "2", "--ddp-backend", "pytorch_ddp"], 0, "ddp backend pytorch_ddp needs"),
-        (["--processes", "2", "--distributed-world-size", "3"], 0, "contradict each other"),
-    ],
-)
-def test_processes_that_do_not_fit_are_refused(words, gpus, message):
-    with pytest.raises(UserError, match=message):
-        launch.commands(launch.parse(["DATA", *words]), gpus=gpus, port=1)
+def test_more_processes_than_gpus_are_refused():
+    with pytest.raises(UserError, match="--processes 4: there are 2 GPUs"):
+        launch.commands(launch.parse(["DATA", "--processes", "4"]), gpus=2, port=1)
 
 
 def test_refusal_comes_before_the_slow_imports(tmp_path):
@@ -336,13 +323,6 @@ def test_a_recipe_is_found_by_its_name(tmp_path, monkeypatch):
     assert launch.parse(["--config", "demo"]).config == launch.CONFIGS / "demo.yaml"
     (tmp_path / "demo.yaml").write_text("common: {}\n")
     assert launch.parse(["--config", "demo.yaml"]).config == Path("demo.yaml")
-    with pytest.raises(
-        UserError, match="nosuch: no such file; configs/ has recipes by name: demo, demo_lm"
-    ):
-        launch.parse(["--config", "nosuch"])
-    (tmp_path / "mine.yml").write_text("common: {}\n")
-    with pytest.raises(UserError, match=r"mine.yml: Hydra reads no other names than \*.yaml"):
-        launch.parse(["--config", "mine.yml"])
 
 
 def test_what_nohup_ignores_stays_ignored():
