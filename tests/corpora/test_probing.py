@@ -75,17 +75,3 @@ def test_a_malformed_line_is_named(tmp_path, number, line, message):
     lines[number - 1] = line
     with pytest.raises(UserError, match=rf"bigram_shift\.txt:({number}:)? {message}"):
         list(read_examples(publish(tmp_path, lines)))
-
-
-@pytest.mark.parametrize(
-    "tasks, message",
-    [
-        ("sentence_length", "from has no sentence_length.txt; put it there, or name the tasks"),
-        ("depth", "--tasks depth: unknown 'depth'; choose from sentence_length"),
-        ("bigram_shift,bigram_shift", "'bigram_shift' is given twice"),
-    ],
-)
-def test_a_wrong_task_is_named(tmp_path, tasks, message):
-    publish(tmp_path)
-    said = refused("probing", *WORDS[:4], "--tasks", tasks, cwd=tmp_path)
-    assert message in said and not (tmp_path / "out").exists()

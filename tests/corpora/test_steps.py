@@ -160,7 +160,7 @@ def wait_for(path: Path, process):
 
 
 def test_the_demo_corpus(tmp_path):
-    """The bytes, and what a changed option makes anew."""
+    """The bytes (if they change on purpose, raise demo.VERSION), and what an option makes anew."""
     words = ["--pairs", "500", "--merges", "200", "--out", "my data/demo"]
     said = run("demo", *words, cwd=tmp_path).stdout.splitlines()
     assert said[-1] == "ready: fairseq-train 'my data/demo/bin'"

@@ -2,7 +2,6 @@
 
 import pytest
 
-from diverse_mha.common.errors import UserError
 from diverse_mha.corpora.text import count_lines, make_tokeniser, read_lines
 
 
@@ -23,12 +22,6 @@ def test_only_the_first_byte_order_mark_goes(tmp_path):
 def test_count_lines(tmp_path, data, lines):
     (tmp_path / "text").write_bytes(data)
     assert count_lines(tmp_path / "text") == len(list(read_lines(tmp_path / "text"))) == lines
-
-
-def test_text_that_is_not_utf8_is_refused_by_name(tmp_path):
-    (tmp_path / "latin").write_bytes("größer".encode("latin-1"))
-    with pytest.raises(UserError, match="latin is not UTF-8 text"):
-        list(read_lines(tmp_path / "latin"))
 
 
 @pytest.mark.parametrize(

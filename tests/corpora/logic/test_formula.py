@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from diverse_mha.corpora.logic.formula import EVERYWHERE, WORLDS, combine, negate, parse, variable
+from diverse_mha.corpora.logic.formula import WORLDS, parse
 from diverse_mha.corpora.logic.generate import grow
 from tests.reference_logic import VARIABLES, as_python, satisfying
 
@@ -24,17 +24,6 @@ def test_meaning_is_that_of_python_in_every_world(seed):
     assert worlds_of(formula.worlds) == satisfying(as_python(formula.text))
     assert formula.operators == sum(formula.text.split().count(o) for o in ("and", "or", "not"))
     assert parse(formula.text) == formula
-
-
-def test_small_formulas_by_hand():
-    a, b = variable("a"), variable("b")
-    assert (a.text, a.operators, a.worlds.bit_count()) == ("a", 0, 32)
-    assert combine(a, "and", b).worlds.bit_count() == 16
-    assert combine(a, "or", b).worlds.bit_count() == 48
-    either = combine(a, "or", negate(a))
-    assert (either.text, either.worlds) == ("( a ( or ( not a ) ) )", EVERYWHERE)
-    assert not either.contingent and not negate(either).contingent
-    assert parse("( a   ( or b ) )") == combine(a, "or", b)
 
 
 @pytest.mark.parametrize(

@@ -10,22 +10,6 @@ from diverse_mha.corpora.logic.generate import grow
 from diverse_mha.corpora.logic.relations import RELATIONS, relation
 from tests.reference_logic import reference_relation
 
-BY_HAND = {
-    ("a", "( not ( not a ) )"): "=",
-    ("( a ( and b ) )", "a"): "<",
-    ("a", "( a ( and b ) )"): ">",
-    ("a", "( not a )"): "^",
-    ("( a ( and b ) )", "( not a )"): "|",
-    ("( a ( or b ) )", "( not a )"): "v",
-    ("a", "b"): "#",
-}
-
-
-@pytest.mark.parametrize("sides, sign", BY_HAND.items(), ids=BY_HAND.values())
-def test_each_relation_by_hand(sides, sign):
-    assert relation(*map(parse, sides)) == sign == reference_relation(*sides)
-    assert set(BY_HAND.values()) == set(RELATIONS)
-
 
 def test_random_pairs_agree_with_the_sets():
     generator = random.Random(5)
