@@ -9,11 +9,10 @@ import time
 
 import pytest
 from fairseq import checkpoint_utils
-from fairseq.dataclass.configs import CheckpointConfig
 
 from diverse_mha.common.errors import OptionError, UserError
 from diverse_mha.common.processes import ended_in_order, hold, run_to_end, sole_use
-from tests.fairseq_fixes.test_starting_point import Trainer
+from tests.fairseq_fixes.training import training
 
 #: A process that holds a folder, says whether it does, and waits; with "fork" it leaves a child.
 HOLDS = """
@@ -62,14 +61,14 @@ def test_what_a_process_forks_does_not_hold_on(tmp_path):
 
 @pytest.mark.usefixtures("holder")
 def test_two_trainings_do_not_write_into_one_folder(tmp_path):
-    trainer, config = Trainer(""), CheckpointConfig(save_dir=str(tmp_path))
+    config, trainer = training(tmp_path)
     with pytest.raises(OptionError, match=f"--save-dir {tmp_path}: another training is at work"):
         checkpoint_utils.load_checkpoint(config, trainer)
     trainer.is_data_parallel_master = False
     checkpoint_utils.load_checkpoint(config, trainer)
     trainer.is_data_parallel_master, config.no_save = True, True
     checkpoint_utils.load_checkpoint(config, trainer)
-    assert trainer.loaded == os.path.join(tmp_path, "checkpoint_last.pt")
+    assert trainer.load_checkpoint.call_args.args[0] == f"{tmp_path}/checkpoint_last.pt"
 
 
 def test_a_command_is_run_to_its_end():

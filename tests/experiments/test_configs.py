@@ -96,15 +96,6 @@ def test_a_recipe_builds(recipe, data):
     assert config.criterion._name.endswith("_with_diversity") and criterion is not None
 
 
-@pytest.mark.parametrize("recipe", sample(RECIPES, SOME))
-def test_a_recipe_logs_to_the_folder_of_its_run(recipe):
-    config = hydra(recipe)
-    config.checkpoint.save_dir = "a/run"
-    logging = config.hydra.job_logging
-    assert logging.handlers.file.filename == "a/run/train.log"
-    assert set(logging.root.handlers) == {"console", "file"}
-
-
 @pytest.mark.parametrize(
     "method", sample(METHODS, ("baseline", "drophead_orthogonality_hsic", "em_routing_1_2"))
 )

@@ -19,13 +19,13 @@ from fairseq import checkpoint_utils, options
 from fairseq.data import (
     FairseqDataset,
 )
-from fairseq.dataclass.configs import CheckpointConfig
 from fairseq.tasks import TASK_REGISTRY, FairseqTask, LegacyFairseqTask
 from fairseq.trainer import Trainer
 
 from diverse_mha import tasks  # noqa: F401 (registers)
 from diverse_mha.common.errors import OptionError
 from diverse_mha.fairseq_fixes import safe_loading, same_run, start_of_training, time_left
+from tests.fairseq_fixes.training import training
 
 
 def test_plain_values_of_fairseqs_checkpoints_load(tmp_path):
@@ -198,7 +198,6 @@ def test_validation_has_the_same_batches_each_time(monkeypatch):
 )
 def test_what_would_cost_a_training_is_said_before_it(metric, task, message, tmp_path):
     config, trainer = training(tmp_path)
-    trainer.load_checkpoint.return_value = None
     config.best_checkpoint_metric, trainer.cfg.task = metric, argparse.Namespace(**task)
     expected = pytest.raises(ValueError, match=message) if message else nullcontext()
     with expected:
@@ -208,7 +207,6 @@ def test_what_would_cost_a_training_is_said_before_it(metric, task, message, tmp
 @pytest.mark.parametrize("asked", [True, False])
 def test_a_criterion_with_alignments_gets_them(asked, tmp_path):
     config, trainer = training(tmp_path)
-    trainer.load_checkpoint.return_value = None
     model = trainer.get_model.return_value
     model.decoder = argparse.Namespace(aligns_in_training=None)
     trainer.get_criterion.return_value = mock.Mock(
@@ -218,27 +216,11 @@ def test_a_criterion_with_alignments_gets_them(asked, tmp_path):
     assert model.decoder.aligns_in_training is asked
 
 
-def training(tmp_path, **model):
-    """What fairseq's trainer has to say when a training is to begin."""
-    trainer = mock.MagicMock(checkpoint_suffix="")
-    trainer.get_model.return_value = torch.nn.Identity()
-    trainer.cfg.model = argparse.Namespace(**model)
-    trainer.cfg.optimization.max_update = trainer.cfg.optimization.max_epoch = 0
-    trainer.cfg.optimization.update_freq = [1]
-    trainer.cfg.dataset.max_tokens = None
-    trainer.get_num_updates.return_value = 0
-    epochs = mock.MagicMock(next_epoch_idx=3, iterations_in_epoch=0)
-    epochs.__len__.return_value = 50
-    trainer.get_train_iterator.return_value = epochs
-    return CheckpointConfig(save_dir=str(tmp_path)), trainer
-
-
 def test_the_best_score_of_a_training_is_not_that_of_the_next(tmp_path):
     from fairseq_cli.train import should_stop_early
 
     checkpoint_utils.save_checkpoint.best = should_stop_early.best = 1.0
     config, trainer = training(tmp_path)
-    trainer.load_checkpoint.return_value = None
     checkpoint_utils.load_checkpoint(config, trainer)
     assert not hasattr(checkpoint_utils.save_checkpoint, "best")
     assert not hasattr(should_stop_early, "best")
@@ -284,7 +266,6 @@ def test_after_a_hundred_updates_the_time_left_is_said(
 ):
     caplog.set_level(logging.INFO)
     config, trainer = training(tmp_path)
-    trainer.load_checkpoint.return_value = None
     trainer.cfg.optimization.max_update = updates
     clock = iter(range(0, 10_000, 2))
     monkeypatch.setattr(time_left.time, "monotonic", lambda: next(clock))
@@ -300,7 +281,6 @@ def test_after_a_hundred_updates_the_time_left_is_said(
 
 def test_a_run_that_goes_on_is_compared_with_its_checkpoint(tmp_path, monkeypatch):
     config, trainer = training(tmp_path)
-    trainer.load_checkpoint.return_value = None
     read = {"path": str(tmp_path / "checkpoint_last.pt"), "cfg": {"common": {"seed": 1}}}
     monkeypatch.setattr(start_of_training, "last_read", read)
     compared = []

@@ -1,12 +1,9 @@
 """The checkpoint to start from: looked for where fairseq would open it, and nowhere else."""
 
 from dataclasses import make_dataclass
-from types import SimpleNamespace
 
 import pytest
 from fairseq import checkpoint_utils
-from fairseq.dataclass.configs import CheckpointConfig
-from torch import nn
 
 from diverse_mha.attention import AGGREGATION
 from diverse_mha.common.errors import OptionError
@@ -15,6 +12,7 @@ from diverse_mha.common.options import option
 from diverse_mha.fairseq_fixes.starting_point import LAST, check_start
 from diverse_mha.methods.term import TERMS
 from tests.criterions.test_terms import criterion
+from tests.fairseq_fixes.training import training
 from tests.toy import build_ours
 
 OPTIONS = {"restore_file": LAST, "finetune_from_model": None, "continue_once": None}
@@ -36,48 +34,6 @@ CASES = {
 }
 
 
-class Epochs:
-    """Stands in for fairseq's iterator."""
-
-    epoch = next_epoch_idx = 1
-    iterations_in_epoch = 0
-
-    def __len__(self):
-        return 10
-
-
-class Trainer:
-    """Stands in for fairseq's: keeps the name of the file that it is told to load."""
-
-    is_data_parallel_master = True
-
-    def __init__(self, suffix):
-        self.checkpoint_suffix, self.loaded = suffix, None
-        self.cfg = SimpleNamespace(
-            model=None,
-            optimization=SimpleNamespace(max_update=0, max_epoch=0, update_freq=[1]),
-            dataset=SimpleNamespace(max_tokens=None),
-        )
-
-    def load_checkpoint(self, path, *args, **kwargs):
-        self.loaded = path
-
-    def get_train_iterator(self, **kwargs):
-        return Epochs()
-
-    def get_num_updates(self):
-        return 0
-
-    def lr_step(self, epoch):
-        pass
-
-    def get_criterion(self):
-        return None
-
-    def get_model(self):
-        return nn.Identity()
-
-
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -94,8 +50,8 @@ def test_a_start_that_is_not_there_is_refused(case, folder):
     suffix = options.pop("suffix", "")
     if options.pop("last", False):
         (folder / "run" / LAST).touch()
-    config = CheckpointConfig(save_dir="run", **options)
-    trainer = Trainer(suffix)
+    config, trainer = training("run", **options)
+    trainer.checkpoint_suffix = suffix
     if message is not None:
         for check in (
             lambda: check_start("run", **options, suffix=suffix),
@@ -103,11 +59,11 @@ def test_a_start_that_is_not_there_is_refused(case, folder):
         ):
             with pytest.raises(OptionError, match=message):
                 check()
-        assert trainer.loaded is None
+        assert not trainer.load_checkpoint.called
         return
     _, path = check_start("run", **options, suffix=suffix)
     checkpoint_utils.load_checkpoint(config, trainer)  # fairseq's, behind ours
-    assert trainer.loaded == path, "this is what fairseq opens"
+    assert trainer.load_checkpoint.call_args.args[0] == path, "this is what fairseq opens"
     assert (folder / path).exists() == (case not in ("nothing-given", "last-of-a-part"))
 
 

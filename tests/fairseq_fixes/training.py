@@ -1,0 +1,23 @@
+"""A stand-in for fairseq's trainer when a training is to begin."""
+
+import argparse
+from unittest import mock
+
+import torch
+from fairseq.dataclass.configs import CheckpointConfig
+
+
+def training(folder, **checkpoint):
+    """Return the options of checkpoints, and a trainer that finds none to go on from."""
+    trainer = mock.MagicMock(checkpoint_suffix="", is_data_parallel_master=True)
+    trainer.load_checkpoint.return_value = None
+    trainer.get_model.return_value = torch.nn.Identity()
+    trainer.cfg.model = argparse.Namespace()
+    trainer.cfg.optimization.max_update = trainer.cfg.optimization.max_epoch = 0
+    trainer.cfg.optimization.update_freq = [1]
+    trainer.cfg.dataset.max_tokens = None
+    trainer.get_num_updates.return_value = 0
+    epochs = mock.MagicMock(next_epoch_idx=3, iterations_in_epoch=0)
+    epochs.__len__.return_value = 50
+    trainer.get_train_iterator.return_value = epochs
+    return CheckpointConfig(save_dir=str(folder), **checkpoint), trainer
