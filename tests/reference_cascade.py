@@ -3,7 +3,6 @@
 Loops over sentences, pairs and heads; meant for float64 and tiny shapes.
 """
 
-import torch
 from torch import Tensor
 
 

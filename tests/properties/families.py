@@ -70,6 +70,11 @@ def build(family: str, chosen: dict):
         model = build_lm(**chosen)
     else:
         model = toy_classification.build_classifier(sentences=1, **chosen)
+    if chosen.get("logits") == "talking-heads":  # which start as the identity
+        torch.manual_seed(5)
+        for name, parameter in model.named_parameters():
+            if "cascade" in name:
+                torch.nn.init.normal_(parameter, std=0.5)
     model.double().eval()
     return model
 
