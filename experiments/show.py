@@ -52,7 +52,11 @@ def write(folder: Path, reference: Path) -> int:
     runs = packed.read_runs(folder)
     if not runs:
         raise UserError(f"--pack {folder}: has no run of the study in small/runs; name another")
-    write_files({ARCHIVE: packed.pack(runs)} | {k: v.encode() for k, v in csvs(runs, reference)})
+    write_files({ARCHIVE: packed.pack(runs)})
+    with tempfile.TemporaryDirectory() as place:
+        packed.unpack(ARCHIVE, Path(place))  # which has rounded some figures
+        files = csvs(packed.read_runs(Path(place)), reference)
+        write_files({path: text.encode() for path, text in files})
     print(f"{len(runs)} runs: {ARCHIVE}, {RUNS}, {CURVES}")
     return 0
 

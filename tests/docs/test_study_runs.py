@@ -27,7 +27,7 @@ def some(published, tmp_path):
 
 def test_pages_and_csv_files_say_what_the_runs_say(published, capsys):
     code = show.show(published, None, True, NOWHERE)
-    assert (code, capsys.readouterr().out) == (0, "109 runs: pages and CSVs agree\n")
+    assert (code, capsys.readouterr().out) == (0, "113 runs: pages and CSVs agree\n")
 
 
 def test_a_changed_figure_is_found(published, monkeypatch, tmp_path, capsys):
@@ -94,6 +94,22 @@ def test_packing_gives_the_same_bytes_and_all_that_a_table_needs(some, tmp_path)
     content = json.loads(heads.read_text()) | {"coefficients": [1.0]}
     heads.write_text(json.dumps(content, indent=2))
     assert packed.pack(packed.read_runs(some)) == archive
+
+
+def test_csv_files_have_the_figures_of_the_archive(some, tmp_path, monkeypatch):
+    """Which are rounded: those of a run as an analysis leaves it would fail the check."""
+    for name in ("ARCHIVE", "RUNS", "CURVES"):
+        monkeypatch.setattr(show, name, tmp_path / getattr(show, name).name)
+    (heads,) = next(some.glob("small/runs/ptb.hsic.*")).glob("heads.*")
+    heads.write_text(re.sub(r"(\.\d{6})\b", r"\g<1>123", heads.read_text()))
+    content = json.loads(heads.read_text()) | {"coefficients": [1.0]}
+    heads.write_text(json.dumps(content))
+    assert show.write(some, NOWHERE) == 0
+    packed.unpack(show.ARCHIVE, tmp_path / "again")
+    runs = packed.read_runs(tmp_path / "again")
+    assert [
+        said for path, text in show.csvs(runs, NOWHERE) for said in show.other_lines(path, text)
+    ] == []
 
 
 def test_a_folder_without_runs_is_refused_and_what_is_no_run_of_the_study_named(some, capsys):
