@@ -1,4 +1,4 @@
-"""Change what single heads of a model say, and compute again only what follows from it."""
+"""Changes the outputs of single heads and recomputes only what depends on them."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ class Site(NamedTuple):
     """An attention module of a model."""
 
     component: str
-    number: int  # of its layer, from 1
+    number: int  # layer, from 1
     layer: nn.Module
     attention: nn.Module
 
@@ -38,13 +38,13 @@ def run_model(model: nn.Module, sample: dict) -> Tensor:
     if not hasattr(model, "decoder"):
         # With head states the rows of a batch are encoded together.
         return model(**sample["net_input"], return_head_states=("outputs",))[0]
-    # No layer has this number, so that no alignment is computed.
+    # No layer has this number, so no alignment is computed.
     return model(**sample["net_input"], features_only=True, alignment_layer=-1)[0]
 
 
 @contextmanager
 def gated(site: Site, change: Callable[[Tensor], Tensor]) -> Iterator[None]:
-    """Apply ``change`` to the heads' outputs (B, T, H, D) of a module before the aggregation."""
+    """Apply ``change`` to a module's head outputs (B, T, H, D) before the aggregation."""
 
     def changed(_, args: tuple) -> tuple:
         return _change(site, change, args)
@@ -122,7 +122,7 @@ def _change(site: Site, change: Callable[[Tensor], Tensor], args: tuple) -> tupl
 
 @contextmanager
 def recomputing_nothing(model: nn.Module) -> Iterator[None]:
-    """Let layers with activation checkpointing keep their activations: gates get gradients."""
+    """Turn off activation checkpointing, so that gates get gradients."""
     layers = {site.layer for site in sites_of(model) if "forward" in vars(site.layer)}
     with _replaced({layer: MethodType(type(layer).forward, layer) for layer in layers}):
         yield
@@ -130,7 +130,7 @@ def recomputing_nothing(model: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def _replaced(forwards: Mapping[nn.Module, Callable]) -> Iterator[None]:
-    """Give modules another ``forward``."""
+    """Replace the ``forward`` of modules."""
     own = {module: vars(module).get("forward") for module in forwards}
     try:
         for module, forward in forwards.items():

@@ -1,4 +1,4 @@
-"""The heads of a model beside those of another, such as a single-head one."""
+"""Compares the heads of a model with those of another, such as a single-head one."""
 
 import torch
 
@@ -19,7 +19,7 @@ from diverse_mha.measures.similarity import (
 def check_same_data(
     loaded: Loaded, other: Loaded, depths: dict, other_depths: dict, selection: Selection
 ) -> None:
-    """Refuse two models that do not read the same positions of the same data."""
+    """Raise an error if two models do not read the same positions of the same data."""
     directions = [
         tuple(getattr(model.task.cfg, f"{side}_lang", None) for side in ("source", "target"))
         for model in (loaded, other)
@@ -48,7 +48,7 @@ class AgainstMeter:
     def update(
         self, states: dict[str, list[HeadStates]], other: dict[str, list[HeadStates]]
     ) -> None:
-        """Add the outputs of a batch, of the model and of the other one."""
+        """Add both models' outputs of a batch."""
         for component in self._selection.chosen(states):
             own = real_rows(states[component][-1])
             rows = torch.cat((own, real_rows(other[component][-1]).to(own)), dim=1)

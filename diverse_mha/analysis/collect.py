@@ -1,4 +1,4 @@
-"""Which modules to look at, and their meters, over the batches of a split."""
+"""Selects attention modules and accumulates their measures over a split."""
 
 import re
 from collections.abc import Container
@@ -14,7 +14,7 @@ from diverse_mha.common.options import split_list
 from diverse_mha.measures.similarity import THRESHOLD
 
 COMPONENT_ORDER = ("encoder", "cross", "decoder")
-# What a layer's result holds of a measure beside its mean, and its ending in the summary.
+# Further values of a measure in a layer's result, and their suffix in the summary.
 KEYS = {
     "jsd": {"mean": "", "per_row": "_per_row"},
     "entropy": {"mean": "", "share_above_0.95": "_share_above_0.95"},
@@ -24,30 +24,30 @@ KEYS = {
 
 
 class Selection(NamedTuple):
-    """What the options ask to be looked at."""
+    """What to measure."""
 
-    components: tuple[str, ...] | None = None  # None: all that the model has
+    components: tuple[str, ...] | None = None  # None: all
     layers: str | tuple[int, ...] = "all"  # "all", "last", or numbers from 1
     measures: tuple[str, ...] = DEFAULT_MEASURES
     threshold: float = THRESHOLD
     subset: str = "valid"  # name of the split
     max_tokens: int = 4000  # in a batch
-    sentences: range = range(0)  # numbers of those whose attention to keep
+    sentences: range = range(0)  # whose attention to keep
     importance_of: str = "zero"  # what replaces a head's outputs: "zero", or their "mean"
 
     @property
     def states(self) -> tuple[str, ...]:
-        """Names of the head states to ask the model for."""
+        """Names of the head states that the model must return."""
         wanted = {state for measure in self.measures for state in MEASURES[measure]}
         return tuple(sorted(wanted | {"outputs"}))
 
     def chosen(self, there: Container[str]) -> list[str]:
-        """Chosen components of those that are there, in the order of the tables."""
+        """Return the chosen components of the model, in the order of the tables."""
         wanted = self.components or COMPONENT_ORDER
         return [c for c in COMPONENT_ORDER if c in wanted and c in there]
 
     def numbers(self, depth: int) -> list[int]:
-        """Chosen layers, from 1, of a component of ``depth`` layers."""
+        """Return the chosen layers, from 1, of a component with ``depth`` layers."""
         if self.layers == "all":
             return list(range(1, depth + 1))
         return [depth] if self.layers == "last" else list(self.layers)
@@ -63,7 +63,7 @@ def parse_layers(text: str) -> str | tuple[int, ...]:
 
 
 def check_selection(selection: Selection, depths: dict[str, int], name: str) -> None:
-    """Refuse what the model does not have, by its number of layers of every component."""
+    """Raise an error for components or layers that the model lacks."""
     for component in selection.components or ():
         if component not in depths:
             raise UserError(
@@ -79,7 +79,7 @@ def check_selection(selection: Selection, depths: dict[str, int], name: str) -> 
 
 
 class HeadsMeter:
-    """All measures of all chosen modules of one model."""
+    """Measures of the chosen modules of one model."""
 
     def __init__(self, selection: Selection):
         self.selection = selection
@@ -163,19 +163,19 @@ def summarise(components: dict) -> dict:
 
 
 def mean(values: list[float | None]) -> float | None:
-    """Mean of the values that are there; None if none is."""
+    """Return the mean of the values that are not None."""
     there = [value for value in values if value is not None]
     return sum(there) / len(there) if there else None
 
 
 def last_layer(results: list[dict]) -> str:
-    """What to call the last of the chosen layers of every component: "last", if it is."""
+    """Return the label of the last chosen layers."""
     entries = [entry for result in results for entry in result["components"].values()]
     return "last" if all(str(e["depth"]) in e["layers"] for e in entries) else "last chosen"
 
 
 def all_layers(results: list[dict]) -> str:
-    """What to call the chosen layers of every component: "all layers", if they are."""
+    """Return the label of the chosen layers."""
     entries = [entry for result in results for entry in result["components"].values()]
     whole = all(e["depth"] == len(e["layers"]) for e in entries)
     return "all layers" if whole else "the chosen layers"

@@ -24,9 +24,9 @@ from diverse_mha.common.places import check_file, check_own_folder
 from diverse_mha.common.plugins import add_user_dir, import_plugin
 from diverse_mha.measures.similarity import THRESHOLD, check_threshold
 
-#: What plots and the report need and the rest of the package does not: module, and pip's name.
+#: Libraries of figures and report: module and name for pip.
 LIBRARIES = {"matplotlib": "matplotlib", "sklearn": "scikit-learn", "jinja2": "jinja2"}
-SENTENCES = 10  # whose attention the report shows
+SENTENCES = 10  # in the report's view
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -92,13 +92,13 @@ def run(args: argparse.Namespace) -> int:
     if in_folder:
         check_libraries()
     import_plugin(args.user_dir)
-    logging.getLogger().setLevel(logging.WARNING)  # fairseq tells of every file it opens
+    logging.getLogger().setLevel(logging.WARNING)  # fairseq logs every file
     models, against = open_models(
         args.checkpoints, args.data, selection, against=args.against, cpu=args.cpu
     )
     paths = [*args.checkpoints, *([args.against] if args.against else [])]
     names = short_names(paths)
-    # Before the long work: a training may replace or remove a checkpoint meanwhile.
+    # Hashed now: a training may replace a checkpoint meanwhile.
     hashes = {path: sha256_of(path) for path in paths}
     analyses = [
         analyze(loaded, selection, name=name, against=against)
@@ -111,7 +111,7 @@ def run(args: argparse.Namespace) -> int:
         "subset": args.subset,
         "data": args.data,
         "made": {
-            "command": shlex.join(["diverse-mha", *args.words]),  # to paste into a shell
+            "command": shlex.join(["diverse-mha", *args.words]),
             "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
             "versions": versions(),
         },
@@ -140,7 +140,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def check_libraries() -> None:
-    """Refuse to begin where a library is missing."""
+    """Raise an error if a library is missing."""
     missing = [name for module, name in LIBRARIES.items() if not importlib.util.find_spec(module)]
     if missing:
         raise UserError(
@@ -150,9 +150,9 @@ def check_libraries() -> None:
 
 
 def read_selection(args: argparse.Namespace, in_folder: bool) -> Selection:
-    """Check the options that say what to look at; figures are drawn ``in_folder`` only."""
+    """Return the selection of the options; only ``in_folder`` there are figures."""
     for name in ("output", "against"):
-        if getattr(args, name) == "":  # of a shell's variable that is not set
+        if getattr(args, name) == "":  # an unset variable of the shell
             raise UserError(f"--{name} is empty; give a path, or leave it out")
     if args.no_attention and not in_folder:
         raise UserError("--no-attention has no effect without --output FOLDER")
@@ -185,7 +185,7 @@ def read_selection(args: argparse.Namespace, in_folder: bool) -> Selection:
 
 
 def describe(args: argparse.Namespace, selection: Selection, content: dict) -> dict[str, str]:
-    """Say how a report was made, by heading."""
+    """Return how a report was made, by heading."""
     made = content["made"]
     others = {name: value for name, value in made["versions"].items() if name != "git_commit"}
     said = {

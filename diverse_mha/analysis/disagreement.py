@@ -1,4 +1,4 @@
-"""The scores exp(D) of Li et al. 2018, Tables 4 and 5, over a whole data set."""
+"""Scores exp(D) of Li et al. 2018, Tables 4 and 5, over a data set."""
 
 import math
 from collections import defaultdict
@@ -64,7 +64,7 @@ class DisagreementMeter:
 
 
 def _terms(states: HeadStates, form: tuple[str, ...] = ()) -> Iterator[tuple[float, int]]:
-    """D of a batch by ``SCORES``, and of how many positions or sentences it is the mean."""
+    """Return D of a batch by ``SCORES``, and how many positions or sentences it averages."""
     queries, keys = states.query_padding_mask, states.key_padding_mask
     subspace = subspace_disagreement(states.values, keys, form=form)
     position = position_disagreement(states.weights, queries, keys, "sentence", form)
@@ -75,14 +75,14 @@ def _terms(states: HeadStates, form: tuple[str, ...] = ()) -> Iterator[tuple[flo
 
 
 def _scores(d: list[float]) -> dict:
-    """exp(D) of each layer, and exp of their mean; None where there is no D."""
+    """Return exp(D) of each layer, and exp of their mean; None without D."""
     if any(map(math.isnan, d)):
         return {"layers": [None] * len(d), "all": None}
     return {"layers": [math.exp(value) for value in d], "all": math.exp(sum(d) / len(d))}
 
 
 def _real(padding_mask: Tensor | None, x: Tensor) -> int:
-    """Number of real positions of (B, H, L, D) states."""
+    """Return the number of real positions of states (B, H, L, D)."""
     if padding_mask is None:
         return x.size(0) * x.size(2)
     return int((~padding_mask).sum())

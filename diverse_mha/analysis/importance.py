@@ -1,4 +1,4 @@
-"""Which heads a model needs: its loss without a head, and the gradient of a gate on it."""
+"""Importance of heads: the loss without a head, and the gradient of a gate on it."""
 
 import math
 from collections.abc import Iterator
@@ -86,7 +86,7 @@ class ImportanceMeter:
         return change
 
     def _gradients(self, sample: dict) -> Tensor:
-        """D loss of a sentence / d gate: (B, all heads), nats."""
+        """Return the gradient of a sentence's loss by each gate: (B, all heads), nats."""
         rows = sample["net_input"]["src_tokens"].size(0)
         like = next(p for p in self.model.parameters() if p.is_floating_point())
         gates = [like.new_ones(rows, heads, requires_grad=True) for heads in self.num_heads]
@@ -100,7 +100,7 @@ class ImportanceMeter:
         return found.view(len(sample["target"]), -1, found.size(1)).sum(dim=1).double().cpu()
 
     def result(self) -> dict:
-        """Return what was measured, ready for JSON.
+        """Return the results, ready for JSON.
 
         ``{"loss": bits a token, "tokens", "spearman": rank correlation of both measures or None,
         "modules": {component: {"1": {measure: {"mean", "heads"}}}}}``; of ``ABLATION`` a module
@@ -148,7 +148,7 @@ def _rank_correlation(values: dict) -> float | None:
 
 
 def chosen_sites(model: nn.Module, selection: Selection) -> list[Site]:
-    """Return the attention modules that a selection names."""
+    """Return the selected attention modules."""
     sites = sites_of(model)
     depths = {site.component: site.number for site in sites}
     chosen = {(c, n) for c in selection.chosen(depths) for n in selection.numbers(depths[c])}
@@ -156,7 +156,7 @@ def chosen_sites(model: nn.Module, selection: Selection) -> list[Site]:
 
 
 def measure_importance(loaded: Loaded, selection: Selection, label: str = "") -> dict:
-    """Measure the importance of the heads that a selection names, over its split.
+    """Measure the importance of the selected heads over the split.
 
     Progress is shown with ``label``, if there is one.
 
@@ -181,7 +181,7 @@ def measure_importance(loaded: Loaded, selection: Selection, label: str = "") ->
 
 
 def _means(model: nn.Module, batches, sites: list[Site]) -> dict[Site, Tensor]:
-    """Mean output of every head over the real positions: (H, D)."""
+    """Return every head's mean output over real positions: (H, D)."""
     sums: dict[Site, Tensor] = {}
     counts: dict[Site, int] = {}
     for sample in batches:

@@ -1,4 +1,4 @@
-"""What a model's importance of heads shows: the strongest and the weakest, and a sentence."""
+"""Tables of the most and least important heads."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -7,7 +7,7 @@ from diverse_mha.analysis.importance import ABLATION, GRADIENT
 from diverse_mha.analysis.names import file_name
 from diverse_mha.analysis.tables import Table, model_tables
 
-SHOWN = 10  # strongest heads, and weakest ones
+SHOWN = 10  # strongest and weakest heads each
 SIGNIFICANT = 0.05
 REPLACED = {"zero": "zeros replace its output", "mean": "its mean output replaces it"}
 MEANINGS = {
@@ -20,7 +20,7 @@ MEANINGS = {
 
 
 class Measured(NamedTuple):
-    """The importance of a head; what was not measured is None."""
+    """Importance of a head; None where not measured."""
 
     component: str
     layer: str
@@ -32,7 +32,7 @@ class Measured(NamedTuple):
 
 
 def heads_of(result: dict) -> list[Measured]:
-    """Return the heads whose importance was measured, in the order of the model."""
+    """Return the measured heads, in the order of the model."""
     found = []
     for component, entry in result["components"].items():
         for number, layer in entry["layers"].items():
@@ -65,7 +65,7 @@ def tables_of(result: dict, titles: Mapping[str, str] | None = None) -> list[Tab
 
 
 def importance_legend(results: list[dict]) -> list[str]:
-    """Lines that say what the columns of the models' tables of importance mean."""
+    """Return notes on the columns."""
     lines = [line for result in results if "importance" in result for line in _meanings(result)]
     return list(dict.fromkeys(lines))
 

@@ -42,7 +42,7 @@ def total_loss(model: nn.Module, sample: dict, found: Tensor) -> Tensor:
 
 
 def _token_losses(model: nn.Module, features: Tensor, words: Tensor) -> Tensor:
-    """Losses (N,) of words, from features (N, C)."""
+    """Return the losses (N,) of words from features (N, C)."""
     softmax = model.decoder.adaptive_softmax
     if softmax is not None:
         return _adaptive_losses(softmax, features, words)

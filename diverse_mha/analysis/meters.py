@@ -1,4 +1,4 @@
-"""Every measure of one attention module, accumulated over batches."""
+"""Measures of one attention module, accumulated over batches."""
 
 from itertools import combinations
 
@@ -17,21 +17,21 @@ from diverse_mha.measures.similarity import (
 )
 from diverse_mha.measures.unbiased import NormMoments, unbiased_cka
 
-# What each measure needs of the head states.
+# Head states that each measure needs.
 MEASURES = {
     "cka": ("outputs",),
     "svcca": ("outputs",),
     "jsd": ("weights",),
     "entropy": ("weights",),
     "disagreement": ("values", "weights", "outputs"),
-    "importance": (),  # by ``importance.py``, which runs the model once more for every head
+    "importance": (),  # in importance.py
     "importance-gradient": (),
 }
 DEFAULT_MEASURES = ("cka", "svcca", "jsd", "entropy", "disagreement")
 
 
 def real_rows(states: HeadStates) -> Tensor:
-    """Outputs of the real positions, the heads side by side: (N, H * D)."""
+    """Return the outputs of real positions: (N, H * D)."""
     rows = states.outputs.transpose(1, 2).flatten(2)  # (B, T, H * D)
     padding = states.query_padding_mask
     return rows.flatten(0, 1) if padding is None else rows[~padding]
@@ -56,7 +56,7 @@ class ModuleMeter:
         self._sentences = 0
 
     def update(self, states: HeadStates) -> None:
-        """Add a batch, with ``outputs`` and what ``MEASURES`` names in it."""
+        """Add a batch with the states that the measures need."""
         self.num_heads = states.outputs.size(1)
         rows = real_rows(states)
         if self.moments is None:
@@ -80,11 +80,11 @@ class ModuleMeter:
 
     @property
     def positions(self) -> int:
-        """Real query positions so far."""
+        """Number of real query positions so far."""
         return self.moments.count
 
     def result(self) -> dict[str, dict]:
-        """Return what was asked for, ready for JSON.
+        """Return the measures, ready for JSON.
 
         ``{"cka": {"mean": m, "pairs": (H, H) nested lists, "unbiased_mean", "pairs_unbiased"},
         "svcca": {..., "top_mean", "pairs_top", "coefficients": {"1-2": [...]}, "kept": [k of each
@@ -103,7 +103,7 @@ class ModuleMeter:
         return {measure: found[measure]() for measure in self.measures if measure in found}
 
     def _cka(self, blocks: Tensor) -> dict:
-        """CKA of every pair, biased and, of four positions or more, unbiased."""
+        """Return CKA of every pair, biased and, from four positions on, unbiased."""
         pairs, mean = None, None
         if self.positions > FEWEST:
             unbiased = unbiased_cka(blocks, self._norms.result(self.moments).cpu(), self.positions)
@@ -112,27 +112,27 @@ class ModuleMeter:
 
 
 def split_heads(scatter: Tensor, num_heads: int) -> Tensor:
-    """(H * D, H * D) to the blocks of every pair of heads, (H, H, D, D)."""
+    """Cut (H * D, H * D) into the blocks of pairs of heads, (H, H, D, D)."""
     width = scatter.size(0) // num_heads
     return scatter.view(num_heads, width, num_heads, width).transpose(1, 2)
 
 
 def mean_of_pairs(matrix: Tensor) -> float | None:
-    """Mean of the entries above the diagonal of (H, H); None with one head."""
+    """Return the mean above the diagonal of (H, H); None with one head."""
     size = matrix.size(0)
     i, j = torch.triu_indices(size, size, 1)
     return float(matrix[i, j].mean()) if size > 1 else None
 
 
 def cka_pairs(blocks: Tensor) -> dict:
-    """Linear CKA of every pair of heads from their scatter blocks (H, H, D, D)."""
+    """Return linear CKA of every pair of heads from scatter blocks (H, H, D, D)."""
     own = blocks.diagonal(dim1=0, dim2=1).permute(2, 0, 1)  # (H, D, D)
     pairs = cka_from_scatter(own.unsqueeze(1), blocks, own.unsqueeze(0))
     return {"mean": mean_of_pairs(pairs), "pairs": pairs.tolist()}
 
 
 def svcca_pairs(blocks: Tensor, count: int, threshold: float) -> dict | None:
-    """SVCCA of every pair of heads from their scatter blocks (H, H, D, D)."""
+    """Return SVCCA of every pair of heads from scatter blocks (H, H, D, D)."""
     num_heads = blocks.size(0)
     kept = [kept_directions(blocks[h, h], threshold) for h in range(num_heads)]
     # With itself a head has coefficients of 1, unless it does not vary.
@@ -158,7 +158,7 @@ def svcca_pairs(blocks: Tensor, count: int, threshold: float) -> dict | None:
 
 
 def jsd_pairs(total: Tensor, sentences: int, positions: int) -> dict:
-    """Divergence of every pair of heads, from its sum (H, H) over all queries."""
+    """Return the divergence of every pair of heads from its sum (H, H) over queries."""
     by_sentence, by_row = total / max(sentences, 1), total / max(positions, 1)
     return {
         "mean": mean_of_pairs(by_sentence),
@@ -169,7 +169,7 @@ def jsd_pairs(total: Tensor, sentences: int, positions: int) -> dict:
 
 
 def sharpness(entropy: Tensor, sharp: Tensor, positions: int) -> dict:
-    """Entropy of every head's attention and its share of sharp rows, from sums over queries."""
+    """Return every head's entropy and share of sharp rows from sums over queries."""
     by_head, shares = entropy / max(positions, 1), sharp / max(positions, 1)
     return {
         "mean": float(by_head.mean()),

@@ -13,7 +13,7 @@ COMPONENT_TITLES = {
 
 
 def file_name(text: str) -> str:
-    """Turn a model's name into part of a file name, of which there may be 255 bytes."""
+    """Turn a model's name into part of a file name, short enough for 255 bytes."""
     kept = "".join(c if c.isalnum() or c in "-_." else "-" for c in text)
     return kept.encode()[:180].decode(errors="ignore").strip("-.") or "model"
 

@@ -1,4 +1,4 @@
-"""Write an analysis into a folder: numbers, figures and one page to look at."""
+"""Writes an analysis into a folder: numbers, figures and a page."""
 
 import json
 from pathlib import Path
@@ -59,7 +59,7 @@ def write_figures(folder: Path, content: dict, analyses: list["Analysis"], setti
 
 
 def _earlier_figures(folder: Path) -> list[Path]:
-    """What is there of the figures that the record of an earlier run names."""
+    """Return the existing figures of an earlier run."""
     try:
         names = json.loads((folder / "scores.json").read_text("utf-8"))["figures"]
         paths = [folder / "figures" / Path(name).name for name in names]

@@ -1,4 +1,4 @@
-"""``diverse-mha prune``: a checkpoint without its least important heads, or the loss as they go."""
+"""``diverse-mha prune``: a checkpoint without its least important heads, or a curve."""
 
 import argparse
 import logging
@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
     if args.by == "random" and args.steps > 1:
         raise UserError(f"--steps {args.steps} has no effect with --by random; leave it out")
     import_plugin(args.user_dir)
-    logging.getLogger().setLevel(logging.WARNING)  # fairseq tells of every file it opens
+    logging.getLogger().setLevel(logging.WARNING)  # fairseq logs every file
     if args.curve:
         from diverse_mha.analysis.pruning_curve import run_curve
 

@@ -1,4 +1,4 @@
-"""Take heads away for good: which ones, and what is left of a checkpoint."""
+"""Removes heads from a model and its checkpoint."""
 
 import argparse
 import math
@@ -37,7 +37,7 @@ class Head(NamedTuple):
 
 
 def load_prunable(path: str, data: str, *, cpu: bool) -> Loaded:
-    """Load a model; refuse one whose heads zero columns of the output projection do not remove."""
+    """Load a model; raises an error unless its aggregation is linear."""
     loaded = load(path, data, cpu=cpu)
     for site in sites_of(loaded.model):
         if not isinstance(site.attention.out_proj, nn.Linear):
@@ -77,7 +77,7 @@ def heads_in(model: nn.Module) -> list[Head]:
 
 @torch.no_grad()
 def remove_head(model: nn.Module, head: Head) -> None:
-    """Zero what the output projection makes of a head."""
+    """Zero a head's columns of the output projection."""
     for site in sites_of(model):
         if (site.component, site.number) == (head.component, head.layer):
             weight = site.attention.out_proj.weight
@@ -125,7 +125,7 @@ def removals(
 
 
 def how(args: argparse.Namespace) -> dict:
-    """Return the arguments of ``removals`` that options give."""
+    """Return the arguments of ``removals`` from the options."""
     return {
         "selection": Selection(subset=args.subset, max_tokens=args.max_tokens),
         "by": args.by,
@@ -138,7 +138,7 @@ def how(args: argparse.Namespace) -> dict:
 def _rank(
     loaded: Loaded, left: list[Head], selection: Selection, by: str, seed: int, label: str
 ) -> tuple[dict[Head, float], dict[tuple[Head, Head], float]]:
-    """Return a value of every head, and the similarity of pairs where that decides."""
+    """Return a value of every head, and the similarity of pairs if it decides."""
     if by == "random":
         draw = random.Random(seed).random
         values = {head: draw() for head in heads_in(loaded.model)}
@@ -167,7 +167,7 @@ def _similar(loaded: Loaded, selection: Selection, label: str) -> dict[tuple[Hea
 def _next(
     left: list[Head], values: dict[Head, float], pairs: dict[tuple, float], keep_one: bool
 ) -> Head:
-    """Choose the head to go: where no module has a pair left, the least important."""
+    """Choose the next head to remove; without pairs, the least important one."""
     there = [(one, two) for one, two in pairs if one in left and two in left]
     if there:
         return min(max(there, key=pairs.__getitem__), key=values.__getitem__)

@@ -1,4 +1,4 @@
-"""How a model scores as its heads go: ``diverse-mha prune --curve``."""
+"""Scores of models with more and more heads removed: ``diverse-mha prune --curve``."""
 
 import argparse
 import contextlib
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from diverse_mha.analysis.figures.style import Plot
 
 UNITS = {"nll": ("loss, bits a token", 3), "bleu": ("sacreBLEU", 2)}  # and digits
-Curves = dict[str, dict[str, list[float]]]  # by model and checkpoint, the scores by share
+Curves = dict[str, dict[str, list[float]]]  # scores by share, of models and checkpoints
 
 
 def read_shares(text: str) -> list[float]:
@@ -109,7 +109,7 @@ def _bleu(args: argparse.Namespace, state: dict) -> float:
         handlers, level = root.handlers[:], root.level
         with contextlib.redirect_stdout(io.StringIO()):
             translation.main(words)
-        root.handlers[:], _ = handlers, root.setLevel(level)  # fairseq's log goes to a closed file
+        root.handlers[:], _ = handlers, root.setLevel(level)  # fairseq's log is closed
         return json.loads(result.read_text(encoding="utf-8"))["sacrebleu"]
 
 

@@ -1,4 +1,4 @@
-"""Models beside each other: a table for each question, and what it shows in a sentence."""
+"""Compares models: a table and a sentence for each question."""
 
 import math
 from statistics import mean, stdev
@@ -20,13 +20,13 @@ from diverse_mha.evaluation.comparison.inference import by_t
 
 
 class Question(NamedTuple):
-    """What a table answers."""
+    """A question and its measures."""
 
     name: str  # for LaTeX
     title: str
     headings: tuple[str, ...]  # of the measures that answer it
-    main: str  # the measure that its sentence is of; the first that was measured if this was not
-    higher: str  # what to say of the heads of a model whose value is higher than another's
+    main: str  # measure of the sentence; if not measured, the first one that is
+    higher: str  # what heads are when the value is higher
     lower: str
 
 
@@ -105,7 +105,7 @@ def _pair(first: float | None, second: float | None) -> list[str]:
 
 
 def _modules(results: list[dict]) -> dict[str, str]:
-    """What to call the rows of ``summary_rows``."""
+    """Return labels for ``summary_rows``."""
     last, every = last_layer(results), all_layers(results)
     return {"mean": every, "last": f"{last} layers", "cross": f"cross, {last} layer"}
 
@@ -165,7 +165,7 @@ def _spread(between: list[float]) -> tuple[bool, str]:
 
 
 def headline(results: list[dict]) -> str:
-    """Say in a sentence what an analysis found; of several models, how they differ."""
+    """Return a sentence on what an analysis found."""
     if not headings_of(results[0]):  # importance alone
         found = [(result["name"], tables_of(result)[-1].findings) for result in results]
         return " ".join(f"{name}: {findings[0]}" for name, findings in found if findings)
@@ -189,13 +189,13 @@ def _heads(result: dict) -> dict[str, int]:
 
 
 def _by_module(result: dict, first: dict, heading: str) -> list[float]:
-    """Differences of a measure, by component and layer that both models have."""
+    """Return differences of a measure in the modules that both models have."""
     one, two = _modules_of(first, heading), _modules_of(result, heading)
     return [two[module] - one[module] for module in one if module in two]
 
 
 def _modules_of(result: dict, heading: str) -> dict[tuple[str, str], float]:
-    """Values of a measure by component and layer."""
+    """Return a measure's values by component and layer."""
     place = headings_of(result).index(heading)
     return {
         (component, layer): row[place]

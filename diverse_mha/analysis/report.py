@@ -15,7 +15,7 @@ from diverse_mha.analysis.questions import comparison_tables, headline
 from diverse_mha.analysis.tables import against_table, legend
 from diverse_mha.analysis.view import TOKENS
 
-PIXELS = 122  # of an inch of a figure: the widest ones fill the page
+PIXELS = 122  # an inch of a figure; the widest fill the page
 TEMPLATES = Path(__file__).parent / "templates"
 
 
@@ -41,7 +41,7 @@ def render(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.policies["json.dumps_kwargs"] = {}  # which would sort components by name
+    environment.policies["json.dumps_kwargs"] = {}  # no sorting of components by name
     environment.filters["title_of"] = lambda name: COMPONENT_TITLES.get(name, name)
     environment.filters["data_uri"] = data_uri
     script = (TEMPLATES / "view.js").read_text(encoding="utf-8") if view else ""

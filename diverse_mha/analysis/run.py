@@ -1,4 +1,4 @@
-"""Run a split through checkpoints and measure their heads."""
+"""Runs a split through checkpoints and measures their heads."""
 
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ from diverse_mha.evaluation.loaded import (
 
 
 class Analysis(NamedTuple):
-    """What one pass over a split says of a model."""
+    """Result of one pass over a split."""
 
     result: dict  # ready for JSON; see ``analyze``
     head_means: dict[str, Tensor]  # by component, (H, D): outputs averaged over words and layers
@@ -35,7 +35,7 @@ def open_models(
     against: str | None = None,
     cpu: bool = False,
 ) -> tuple[list[Loaded], Loaded | None]:
-    """Load every model and check on a first batch that it has what is asked for.
+    """Load every model and check the selection on a first batch.
 
     ``data`` is the folder that fairseq-preprocess wrote, ``against`` a checkpoint to compare every
     other with; ``cpu`` stays on the CPU.
@@ -52,7 +52,7 @@ def open_models(
         layers_of[loaded.path] = {component: len(layers) for component, layers in states.items()}
     for path in paths:
         check_selection(selection, layers_of[path], path)
-    # All of them are measured on the sentences that every one can read.
+    # Measured on the sentences that all models can read.
     limit = utils.resolve_max_positions(*(loaded.longest() for loaded in models))
     models = [loaded._replace(limit=limit) for loaded in models]
     for loaded in models:
