@@ -1,4 +1,4 @@
-"""What the benchmarks' command lines share: models, rounds, and how they end."""
+"""Options that the benchmarks share, and how they end."""
 
 import argparse
 import sys
@@ -24,6 +24,7 @@ def add_models(
     parser: argparse.ArgumentParser, variants: str | None, shapes: Iterable[str] = SHAPES
 ) -> None:
     """Declare ``--shape``, ``--variants`` with that default, ``--precision`` and ``--device``."""
+    parser = parser.add_argument_group("what to measure")
     parser.add_argument(
         "--shape", default="small", choices=shapes, help="size of the model (default: small)"
     )
@@ -49,6 +50,7 @@ def add_device(parser: argparse.ArgumentParser) -> None:
 
 def add_rounds(parser: argparse.ArgumentParser, rounds: int, warm_up: int) -> None:
     """Declare ``--rounds`` and ``--warm-up`` with these defaults, ``--seed`` and ``--threads``."""
+    parser = parser.add_argument_group("how to measure")
     add_number(parser, "rounds", rounds, "rounds to measure")
     add_number(parser, "warm-up", warm_up, "rounds before, not measured", least=0)
     add_number(parser, "seed", 1, "random seed", least=0)
@@ -77,7 +79,7 @@ def find_device(name: str) -> torch.device:
 
 
 def check_models(args: argparse.Namespace, variants: Mapping[str, Variant]) -> None:
-    """Read ``--variants``; refuse a seed torch has not, a precision the device cannot train in."""
+    """Read ``--variants``; raises an error for an illegal seed or precision."""
     args.variants = choose(args.variants, variants)
     if args.seed >= 2**64:
         raise UserError(f"--seed {args.seed}: must be below 2**64, as torch's are")
@@ -94,10 +96,7 @@ def carry_out(
     output: Path | None,
     size: str = "--device cuda",
 ) -> int:
-    """Measure, print, write JSON if asked, and return the exit code.
-
-    Where ``measure`` raises :class:`CheckError` there is no figure.
-    """
+    """Measure, print, write JSON if asked, and return the exit code (1 for wrong values)."""
     try:
         result = measure()
     except CheckError as error:
@@ -119,7 +118,7 @@ def result_of(
     seconds: Mapping[str, Sequence[float]],
     rows: Mapping[str, dict],
 ) -> dict:
-    """Put together what a benchmark found; of a variant its seconds and the rest of its row."""
+    """Return the result of a benchmark for a JSON file."""
     summaries, shape = summarise(seconds, STOCK, args.seed), SHAPES[args.shape]
     options = {k: v for k, v in vars(args).items() if k != "output"}
     return {

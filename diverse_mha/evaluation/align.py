@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
         check_file("--translate", args.translate)
     gold = None if args.gold is None else read_gold(Path(args.gold))
     import_plugin(args.user_dir)
-    logging.getLogger().setLevel(logging.WARNING)  # fairseq tells of every file it opens
+    logging.getLogger().setLevel(logging.WARNING)  # fairseq logs every file
     aligner = Aligner(load(args.checkpoint, args.data, cpu=args.cpu), args.data)
     aligner.check("--layer", args.layer, aligner.layers)
     aligner.check("--head", args.head, aligner.heads)
@@ -137,7 +137,7 @@ def report(
     chosen: int,
     subset: str,
 ) -> Layout:
-    """Lay out every head and the averages over each layer's heads."""
+    """Lay out every head and each layer's average."""
     names = [tuple(map(str, aligner.head(row))) for row in range(len(agreed))]
     names += [(str(layer + 1), "average") for layer in range(aligner.layers)]
     lines = []

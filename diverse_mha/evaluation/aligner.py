@@ -46,7 +46,7 @@ class Aligner:
         self._pad = loaded.model.decoder.padding_idx
 
     def check(self, option: str, number: int | None, most: int) -> None:
-        """Refuse a layer or a head that the model does not have."""
+        """Raise an error for a layer or head that the model lacks."""
         if (number or 0) > most:
             kind = option.removeprefix("--")
             raise UserError(f"{option} {number}: {self.loaded.path} has {most} {kind}s")

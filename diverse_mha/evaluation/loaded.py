@@ -1,4 +1,4 @@
-"""Load checkpoints and a split of their data for looking at the heads."""
+"""Loads checkpoints and a split of their data for analysis."""
 
 import sys
 from collections.abc import Iterable, Iterator, Sized
@@ -24,7 +24,7 @@ from diverse_mha.tasks.data_files import check_split, splits_in
 
 
 class Loaded(NamedTuple):
-    """A model ready to be looked at."""
+    """A loaded model, its task and data."""
 
     path: str
     architecture: str  # the name the checkpoint was trained under
@@ -50,7 +50,7 @@ def load(path: str, data: str, *, cpu: bool = False) -> Loaded:
     """
     if not Path(path).is_file():
         raise UserError(f"{path}: no such checkpoint; give the .pt file that training wrote")
-    if not (Path(data) / "input0").is_dir():  # that of a classifier, whose task checks it
+    if not (Path(data) / "input0").is_dir():  # a classifier's task checks its own
         check_data_folder(data)
     diverse_mha.register()
     state = checkpoint_utils.load_checkpoint_to_cpu(path, {"data": str(data)})
@@ -135,7 +135,7 @@ def batches_of(loaded: Loaded, subset: str, max_tokens: int) -> Sized:
 
 
 def on_device(loaded: Loaded, batches: Iterable[dict]) -> Iterator[dict]:
-    """Move batches to the model's device; empty ones are left out."""
+    """Yield batches on the model's device, without empty ones."""
     device = next(loaded.model.parameters()).device
     for sample in batches:
         if sample:

@@ -1,4 +1,4 @@
-"""Stock fairseq Transformers as models that show their heads."""
+"""Loads stock fairseq Transformers as our models."""
 
 from argparse import Namespace
 from typing import Any
@@ -9,7 +9,7 @@ from fairseq.models.transformer_lm import TransformerLanguageModel
 
 from diverse_mha.models.config import to_namespace
 
-# A model with exactly the parameters of the stock one.
+# A model with the parameters of the stock one.
 TWINS = {
     TransformerModel: "transformer_disagree",
     TransformerLanguageModel: "transformer_lm_disagree",
@@ -23,7 +23,7 @@ def build_twin(twin: str, name: str, options: Any, task: Any):
     """
     known = to_namespace(options)
     if name in ARCH_CONFIG_REGISTRY:
-        # Fills in what older versions did not save, as fairseq does on loading.
+        # Adds options that older versions did not save, as fairseq does.
         ARCH_CONFIG_REGISTRY[name](known)
     if not getattr(known, "decoder_normalize_before", False):
         known.no_decoder_final_norm = False  # without effect there, and ours refuses it

@@ -1,1 +1,1 @@
-"""Models out of fairseq: exported checkpoints, and translation of plain text."""
+"""Export of checkpoints, and translation of plain text."""

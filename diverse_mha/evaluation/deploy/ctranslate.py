@@ -114,7 +114,7 @@ def translation_script(source: Side, target: Side, positions: tuple[int, int]) -
 
 
 def _check_convertible(path: str, args: Namespace) -> None:
-    """Refuse what the converter stumbles over, or makes a model of that cannot be loaded."""
+    """Raise an error for models that CTranslate2 cannot convert or load."""
     width = args.decoder_embed_dim
     # Its language models project both in and out, or neither; its translation models neither.
     projected = args.decoder_output_dim != width and (

@@ -1,4 +1,4 @@
-"""Checkpoints for others to load: ``diverse-mha export``."""
+"""Exports checkpoints to other tools: ``diverse-mha export``."""
 
 import argparse
 import logging
@@ -116,7 +116,7 @@ def _convert(args: argparse.Namespace, output: Path) -> int:
         from diverse_mha.evaluation.aligner import Aligner
         from diverse_mha.evaluation.loaded import load
 
-        logging.getLogger("fairseq").setLevel(logging.WARNING)  # it tells of every file it opens
+        logging.getLogger("fairseq").setLevel(logging.WARNING)  # it logs every file
         aligner = Aligner(load(args.checkpoint, data, cpu=True), data)
         alignment = aligner.head(aligner.choose("--alignment-head", args.alignment_head))
         said = ", aligning by layer {}, head {}".format(*alignment)

@@ -19,7 +19,7 @@ from diverse_mha.common.processes import ended_in_order
 from diverse_mha.evaluation.deploy.prepared_text import Side, read_side
 from diverse_mha.evaluation.deploy.stock_form import stock_state
 
-# By option, the value that FSMT has; all others are refused.
+# Options and the only value that FSMT allows.
 _ONLY = {
     "encoder_normalize_before": False,
     "decoder_normalize_before": False,

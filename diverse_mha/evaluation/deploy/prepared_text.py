@@ -1,4 +1,4 @@
-"""Between plain text and subwords, the way a data folder was prepared."""
+"""Converts between plain text and subwords as a data folder was prepared."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -29,21 +29,21 @@ class Side(NamedTuple):
     segmenter: dict
 
     def tokenise(self) -> Callable[[str], str]:
-        """Build the function from plain text to tokens."""
+        """Return the function from plain text to tokens."""
         return make_tokeniser(self.moses, **self.tokeniser)
 
     def detokenise(self) -> Callable[[str], str]:
-        """Build the function from tokens to plain text."""
+        """Return the function from tokens to plain text."""
         return make_detokeniser(self.moses, self.tokeniser["tokeniser"])
 
     def encode(self) -> Callable[[str], str]:
-        """Build the function from plain text to subwords."""
+        """Return the function from plain text to subwords."""
         tokenise, segment = self.tokenise(), subwords.make_segmenter(**self.segmenter)
         return lambda line: segment(tokenise(line))
 
 
 def read_side(data: str | Path, language: str) -> Side:
-    """Find out how one language of ``bin``, which data-prep made beside ``bpe``, was prepared."""
+    """Read how one language of ``bin``, which data-prep made beside ``bpe``, was prepared."""
     note = Path(data, "corpus.json")
     if not note.is_file():
         raise UserError(

@@ -23,7 +23,7 @@ STOCK = {
     DiverseTransformer: ("transformer", "translation"),
     DiverseLanguageModel: ("transformer_lm", "language_modeling"),
 }
-# What fairseq reads when it generates or evaluates; the rest is of the training.
+# Options that generation and evaluation read; the rest belongs to training.
 _GROUPS = ("common", "common_eval", "dataset", "generation", "interactive", "eval_lm")
 _WIDTHS = ("decoder_input_dim", "decoder_output_dim")
 _SHARING = ("share_all_embeddings", "share_decoder_input_output_embed")

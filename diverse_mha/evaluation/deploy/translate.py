@@ -1,4 +1,4 @@
-"""Plain text in, plain text out: ``diverse-mha translate``."""
+"""Translates plain text: ``diverse-mha translate``."""
 
 import argparse
 import os

@@ -1,4 +1,4 @@
-"""Beam search over plain text: what ``diverse-mha translate`` and ``evaluate --source`` share."""
+"""Beam search over plain text, for ``diverse-mha translate`` and ``evaluate --source``."""
 
 import argparse
 import logging
@@ -28,13 +28,13 @@ class Translation(NamedTuple):
 def add_beam_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare ``--beam`` and ``--lenpen``."""
     add_number(parser, "beam", 5, "beam size")
-    # Beyond that a power of the length is no float32.
+    # Larger powers of the length overflow float32.
     text = "length penalty, -10 to 10; over 1 favours long ones (default: 1)"
     parser.add_argument("--lenpen", type=between(-10, 10), default=1.0, metavar="X", help=text)
 
 
 def add_batch_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare in which portions to search, and how long translations may be."""
+    """Declare the size of portions and the length of translations."""
     parser.add_argument(
         "--max-len-a",
         type=between(0, 1000),
