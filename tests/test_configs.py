@@ -119,7 +119,8 @@ def test_shrunken_wikitext103_builds(family):
 def test_language_models_take_the_routing_that_the_page_names():
     layers = "model.aggregation_decoder_layers="
     page = (CONFIGS.parent / "docs" / "recipes.md").read_text()
-    assert f"takes `em_routing_decoder`, for two layers with `{layers}1,2`" in page
+    assert "For a language model use `method=em_routing_decoder`." in page
+    assert f"To route in two layers only, add\n`{layers}1,2`." in page
     build(recipe("demo_lm", "method=em_routing_decoder", f"{layers}'1,2'"), 100)
     for name in ("em_routing_1_2", "em_routing_cross", "disagreement_em_routing"):
         with pytest.raises(OptionError, match="the model has no (encoder|cross) attention"):
