@@ -86,9 +86,8 @@ def run(args: argparse.Namespace) -> int:
     sys.stdout.reconfigure(encoding="utf-8")
     with tqdm(unit=" lines", leave=False, disable=None) as bar:
         for count, line in enumerate(translator.translate(plain_lines(sys.stdin.buffer)), 1):  # noqa: B007
-            print(
-                line.text + columns(line), flush=count % args.buffer == 0
-            )  # somebody may wait for a portion
+            # Somebody may wait for a portion.
+            print(line.text + columns(line), flush=count % args.buffer == 0)
             bar.update()
     seconds = time.monotonic() - start
     print(f"{count:,} lines in {seconds:.1f} s ({count / seconds:.0f} a second)", file=sys.stderr)
