@@ -4,6 +4,8 @@ A program takes tiles of (query, key) pairs through all layers. Importing this n
 comes with torch for CUDA. ``TRITON_INTERPRET=1`` runs it on a CPU.
 """
 
+from typing import NamedTuple
+
 import torch
 import triton
 import triton.language as tl
@@ -12,11 +14,23 @@ from torch import Tensor
 from diverse_mha.common.first_order import first_order_only
 from diverse_mha.methods.coda.network import NEGATIVE_SLOPE
 
-# (query, key) pairs of a tile, by pass and bytes of a number: as many as a thread's registers hold
-# (tests/methods/coda/test_tiles_compiled.py).
-_PAIRS = {"forward": {2: 64, 4: 32}, "backward": {2: 32, 4: 16}}
-WARPS = 8
-PROGRAMS = 512  # of the backward pass, at most
+
+class Form(NamedTuple):
+    """How a pass is laid out."""
+
+    pairs: int  # (query, key) pairs of a tile
+    warps: int
+    programs: int  # at most; each holds the weights and goes from tile to tile
+
+
+# By pass and bytes of a number: the fastest of a sweep on an H100 (docs/performance.md). Larger
+# tiles of float32 do not fit into the registers in the backward pass.
+FORMS = {
+    ("forward", 2): Form(64, 4, 2112),
+    ("forward", 4): Form(32, 4, 2112),
+    ("backward", 2): Form(128, 4, 264),
+    ("backward", 4): Form(16, 8, 528),
+}
 # New lengths compile nothing.
 _LENGTHS = ["pairs", "columns", "tiles", "total", "mask_b", "mask_t", "mask_s"]
 
@@ -68,31 +82,30 @@ def _masked(mask, sentence, pair, pairs, columns, mask_b, mask_t, mask_s):
 @triton.jit(do_not_specialize=_LENGTHS)
 def _forward(
     logits, previous, x_out, result, mask, w1, b1, w2, b2, w3, b3,
-    heads, width, slope, pairs, columns, tiles, mask_b, mask_t, mask_s,
+    heads, width, slope, pairs, columns, tiles, total, mask_b, mask_t, mask_s,
     MASKED: tl.constexpr, NOISE: tl.constexpr,
     HEADS: tl.constexpr, WIDTH: tl.constexpr, PAIRS_: tl.constexpr,
 ):  # fmt: skip
-    sentence, pair, at, there = _places(tl.program_id(0), heads, pairs, tiles, HEADS, PAIRS_)
-    x = tl.load(logits + at, mask=there, other=0.0)
-    other = tl.load(previous + at, mask=there, other=0.0)
-    x = (x.to(tl.float32) + other.to(tl.float32)).to(x.dtype)
-    if MASKED:
-        hidden = _masked(mask, sentence, pair, pairs, columns, mask_b, mask_t, mask_s)
-        x = tl.where(hidden, tl.zeros_like(x), x)
-    tl.store(x_out + at, x, mask=there)
-    out = _hidden(
-        _matrix(w1, width, heads, WIDTH, HEADS), _matrix(b1, width, 1, WIDTH, 1), x, slope
-    )
-    out = _hidden(
-        _matrix(w2, width, width, WIDTH, WIDTH), _matrix(b2, width, 1, WIDTH, 1), out, slope
-    )
-    out = _product(_matrix(w3, heads, width, HEADS, WIDTH), out)
-    out += _matrix(b3, heads, 1, HEADS, 1).to(tl.float32) + x.to(tl.float32)
-    if NOISE:
-        out += tl.load(result + at, mask=there, other=0.0).to(tl.float32)
-    if MASKED:
-        out = tl.where(hidden, tl.zeros_like(out), out)
-    tl.store(result + at, out.to(x.dtype), mask=there)
+    one, two = _matrix(w1, width, heads, WIDTH, HEADS), _matrix(w2, width, width, WIDTH, WIDTH)
+    three = _matrix(w3, heads, width, HEADS, WIDTH)
+    bias1, bias2 = _matrix(b1, width, 1, WIDTH, 1), _matrix(b2, width, 1, WIDTH, 1)
+    bias3 = _matrix(b3, heads, 1, HEADS, 1).to(tl.float32)
+    for tile in range(tl.program_id(0), total, tl.num_programs(0)):
+        sentence, pair, at, there = _places(tile, heads, pairs, tiles, HEADS, PAIRS_)
+        x = tl.load(logits + at, mask=there, other=0.0)
+        other = tl.load(previous + at, mask=there, other=0.0)
+        x = (x.to(tl.float32) + other.to(tl.float32)).to(x.dtype)
+        if MASKED:
+            hidden = _masked(mask, sentence, pair, pairs, columns, mask_b, mask_t, mask_s)
+            x = tl.where(hidden, tl.zeros_like(x), x)
+        tl.store(x_out + at, x, mask=there)
+        out = _hidden(two, bias2, _hidden(one, bias1, x, slope), slope)
+        out = _product(three, out) + bias3 + x.to(tl.float32)
+        if NOISE:
+            out += tl.load(result + at, mask=there, other=0.0).to(tl.float32)
+        if MASKED:
+            out = tl.where(hidden, tl.zeros_like(out), out)
+        tl.store(result + at, out.to(x.dtype), mask=there)
 
 
 @triton.jit(do_not_specialize=_LENGTHS)
@@ -158,14 +171,14 @@ class TiledNetwork(torch.autograd.Function):
         if noise:
             result.normal_(0.0, noise)
         ctx.save_for_backward(x, masked, *parameters)
-        shape, tiles, sizes = _sizes("forward", logits, parameters[0])
+        form, shape, tiles, sizes = _layout("forward", logits, parameters[0])
         mask, strides = _mask(masked, logits)
-        if tiles:
+        if total := logits.size(0) * tiles:
             with torch.cuda.device_of(logits):  # Triton launches on the current device
-                _forward[(logits.size(0) * tiles,)](
+                _forward[(min(form.programs, total),)](
                     logits, previous, x, result, mask, *parameters,
-                    *shape, NEGATIVE_SLOPE, *_lengths(logits), tiles, *strides,
-                    MASKED=masked is not None, NOISE=bool(noise), **sizes, num_warps=WARPS,
+                    *shape, NEGATIVE_SLOPE, *_lengths(logits), tiles, total, *strides,
+                    MASKED=masked is not None, NOISE=bool(noise), **sizes, num_warps=form.warps,
                 )  # fmt: skip
         return result
 
@@ -175,37 +188,35 @@ class TiledNetwork(torch.autograd.Function):
         """Run the layers again, tile by tile, and back."""
         x, masked, *parameters = ctx.saved_tensors
         grad, grad_x = grad.contiguous(), torch.empty_like(x)
-        shape, tiles, sizes = _sizes("backward", x, parameters[0])
+        form, shape, tiles, sizes = _layout("backward", x, parameters[0])
         mask, strides = _mask(masked, x)
         size, total = sum(p.numel() for p in parameters), x.size(0) * tiles
-        sums = torch.zeros(max(min(PROGRAMS, total), 1), size, device=x.device)
+        sums = torch.zeros(max(min(form.programs, total), 1), size, device=x.device)
         if total:
             with torch.cuda.device_of(x):
                 _backward[(len(sums),)](
                     x, grad, grad_x, sums, mask, *parameters[:-1],
                     *shape, size, NEGATIVE_SLOPE, *_lengths(x), tiles, total, *strides,
-                    MASKED=masked is not None, **sizes, num_warps=WARPS,
+                    MASKED=masked is not None, **sizes, num_warps=form.warps,
                 )  # fmt: skip
         parts = sums.sum(dim=0).split([p.numel() for p in parameters])
         grads = (s.view_as(p).to(p.dtype) for s, p in zip(parts, parameters, strict=True))
         return grad_x, grad_x, None, None, *grads
 
 
-def blocks(which: str, dtype: torch.dtype, heads: int, width: int) -> dict[str, int]:
-    """Return the block sizes of a pass: powers of 2, at least 16."""
-    padded = {"HEADS": heads, "WIDTH": width}
-    padded = {name: max(16, triton.next_power_of_2(n)) for name, n in padded.items()}
-    return {**padded, "PAIRS_": _PAIRS[which][dtype.itemsize]}
-
-
-def _sizes(
+def _layout(
     which: str, logits: Tensor, weight: Tensor
-) -> tuple[tuple[int, int], int, dict[str, int]]:
-    """Return heads and width, tiles of a sentence, and the block sizes of a pass."""
+) -> tuple[Form, tuple[int, int], int, dict[str, int]]:
+    """Return a pass's form, heads and width, tiles of a sentence, and block sizes.
+
+    Blocks are powers of 2, at least 16.
+    """
     width, heads = weight.shape
-    sizes = blocks(which, logits.dtype, heads, width)
-    tiles = triton.cdiv(logits.size(2) * logits.size(3), sizes["PAIRS_"])
-    return (heads, width), tiles, sizes
+    form = FORMS[which, logits.element_size()]
+    padded = {"HEADS": heads, "WIDTH": width}
+    sizes = {name: max(16, triton.next_power_of_2(n)) for name, n in padded.items()}
+    tiles = triton.cdiv(logits.size(2) * logits.size(3), form.pairs)
+    return form, (heads, width), tiles, {**sizes, "PAIRS_": form.pairs}
 
 
 def _lengths(logits: Tensor) -> tuple[int, int]:
