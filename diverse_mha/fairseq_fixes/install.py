@@ -16,6 +16,7 @@ from diverse_mha.fairseq_fixes import (  # noqa: F401, I001
     noise,
     memory,
     cudnn_attention,
+    half_precision,
 )
 
 checkpoint_guard.install()

@@ -74,9 +74,23 @@ class FusedAdamConfig(FairseqDataclass):
 class FairseqAdam(adam.FairseqAdam):
     """Named like fairseq's, because a checkpoint stores the name with the optimiser state."""
 
+    takes_all_at_once = True  # fairseq_fixes/half_precision.py
+
     def __init__(self, cfg: FusedAdamConfig, params):
         FairseqOptimizer.__init__(self, cfg)
         self._optimizer = FusedAdam(params, **self.optimizer_config)
+
+    def clip_grad_norm(self, max_norm, aggregate_norm_fn=None):
+        """Return the norm of all gradients, and scale them down to ``max_norm`` if that is > 0."""
+        grads = [p.grad for p in self.params if p.grad is not None]
+        if len(grads) < 2 or any(hasattr(p, "expert") for p in self.params):
+            return super().clip_grad_norm(max_norm, aggregate_norm_fn)
+        norm = torch.nn.utils.get_total_norm(grads)
+        if aggregate_norm_fn is not None:
+            norm = aggregate_norm_fn(norm)
+        if max_norm > 0:
+            torch._foreach_mul_(grads, (max_norm / (norm + 1e-6)).clamp_(max=1))
+        return norm
 
 
 register_optimizer("fused_adam", dataclass=FusedAdamConfig)(FairseqAdam)

@@ -2,9 +2,13 @@
 
 import pytest
 import torch
+from fairseq.dataclass.configs import FairseqConfig
 from fairseq.optim.adam import Adam
+from fairseq.optim.fp16_optimizer import FP16Optimizer
+from omegaconf import OmegaConf
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from diverse_mha.optim.fused_adam import FusedAdam
+from diverse_mha.optim.fused_adam import FairseqAdam, FusedAdam, FusedAdamConfig
 
 
 def parameters(dtype):
@@ -39,6 +43,46 @@ def test_a_hundred_updates_are_fairseqs(dtype, apart, weight_decay):
     for one, other in zip(ours, theirs, strict=True):
         assert (one - other).abs().max() < apart
     assert fused.state_dict()["state"][1]["step"] == 50
+
+
+class Copies(TorchDispatchMode):
+    """Counts copies, clearings and norms of single tensors."""
+
+    found = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        name = function.overloadpacket.__name__
+        self.found += name in ("copy_", "_to_copy", "zero_", "zeros_like", "linalg_vector_norm")
+        return function(*args, **(kwargs or {}))
+
+
+def half_precision_updates(together, monkeypatch):
+    """Return parameters and norms of three updates in bfloat16, and the copies of the last."""
+    monkeypatch.setattr(FairseqAdam, "takes_all_at_once", together)
+    cfg = OmegaConf.structured(FairseqConfig)
+    cfg.optimizer = FusedAdamConfig(adam_betas=(0.9, 0.98), lr=[0.1])
+    cfg.optimizer._name, cfg.common.bf16 = "fused_adam", True
+    cfg.optimization.update_freq = [1]
+    half = [one.detach().bfloat16().requires_grad_() for one in parameters(torch.float32)]
+    half.append(torch.ones(3, dtype=torch.bfloat16, requires_grad=False))
+    optimizer, norms = FP16Optimizer.build_optimizer(cfg, half), []
+    for update in range(3):
+        with Copies() as copies:
+            optimizer.zero_grad()
+        used = half[:2] if update == 1 else half[:3]  # the third has no gradient once
+        optimizer.backward(sum((one * one).sum() for one in used))
+        with copies:
+            optimizer.multiply_grads(0.5)
+            norms.append(optimizer.clip_grad_norm(2.0))
+            optimizer.step()
+    return [*half, *optimizer.fp32_params, *norms], copies.found
+
+
+def test_in_half_precision_all_are_copied_at_once_with_the_same_bits(monkeypatch):
+    ours, few = half_precision_updates(True, monkeypatch)
+    theirs, many = half_precision_updates(False, monkeypatch)
+    assert all(map(torch.equal, ours, theirs))
+    assert few < many
 
 
 def test_averages_in_half_precision_are_refused():
