@@ -14,7 +14,7 @@ from diverse_mha.common.options import flag, option, read_options, refuse_alone,
 from diverse_mha.methods.component_weights import Weights
 
 Layers = dict[str, list[Tensor]]  # a value for every layer of every component
-JOINED_ELEMENTS = 2**25  # of a state of all layers; beyond, copies cost more than launches
+JOINED_ELEMENTS = 2**27  # of a state of all layers; beyond, copies would need too much memory
 TERMS = Registry()
 """Subclasses of ``Term``, which ``@TERMS.register`` adds."""
 
