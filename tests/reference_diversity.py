@@ -20,23 +20,17 @@ def real_rows(x: Tensor, padding_mask: Tensor | None = None) -> list[Tensor]:
     return [torch.stack([x[b, h, t] for b, t in places]) for h in range(num_heads)]
 
 
-def kernel_matrix(rows: Tensor, kernel: str = "linear", bandwidth: float = 1.0) -> Tensor:
-    """K_kl = k(x_k, x_l); the median distance of the RBF kernel is a constant."""
-    count = len(rows)
-    if kernel == "linear":
-        return torch.stack([torch.stack([torch.dot(a, b) for b in rows]) for a in rows])
-    squares = torch.stack([torch.stack([(a - b).square().sum() for b in rows]) for a in rows])
-    pairs = [squares[k, m].item() ** 0.5 for k in range(count) for m in range(k)]
-    scale = bandwidth * sorted(pairs)[(len(pairs) - 1) // 2]
-    return torch.exp(-squares / (2 * scale**2))
+def kernel_matrix(rows: Tensor) -> Tensor:
+    """K_kl = x_k . x_l."""
+    return torch.stack([torch.stack([torch.dot(a, b) for b in rows]) for a in rows])
 
 
-def hsic(rows: list[Tensor], kernel="linear", normalization="mean", bandwidth=1.0) -> Tensor:
+def hsic(rows: list[Tensor], normalization="mean") -> Tensor:
     """Yun et al. 2021, Eq. 4 (``mean``), averaged over the pairs of heads i < j."""
     count = len(rows[0])
     eye = torch.eye(count, dtype=torch.float64)
     centring = eye - torch.full_like(eye, 1 / count)
-    kernels = [kernel_matrix(x, kernel, bandwidth) for x in rows]
+    kernels = [kernel_matrix(x) for x in rows]
     pairs = [
         torch.trace(kernels[i] @ centring @ kernels[j] @ centring)
         for j in range(len(rows))

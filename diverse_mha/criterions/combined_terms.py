@@ -9,7 +9,6 @@ from torch import Tensor
 from diverse_mha.attention import HeadStates
 from diverse_mha.common.errors import OptionError
 from diverse_mha.common.options import refuse_idle
-from diverse_mha.criterions.gradient_share import GradientShareOptions
 from diverse_mha.criterions.schedule import Schedule, updates_done
 from diverse_mha.methods.term import TERMS, Term, total
 
@@ -39,8 +38,7 @@ class DiversityTerms:
         read = [method.from_config(cfg) for method in TERMS]
         terms = [term for term in read if term is not None]
         if not any(term.weights for term in terms):
-            options = *fields(Schedule), *fields(GradientShareOptions)
-            refuse_idle(cfg, options, "without a term of a weight above 0; name one")
+            refuse_idle(cfg, fields(Schedule), "without a term of a weight above 0; name one")
         return cls(terms, Schedule.from_config(cfg))
 
     def factor(self, model) -> float:

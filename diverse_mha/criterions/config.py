@@ -5,14 +5,13 @@ from dataclasses import Field, fields
 from fairseq.dataclass import FairseqDataclass
 
 from diverse_mha.common.typed import with_options
-from diverse_mha.criterions.gradient_share import GradientShareOptions
 from diverse_mha.criterions.schedule import Schedule
 from diverse_mha.methods.term import TERMS
 
 
 def diversity_options() -> list[Field]:
     """Return the options of every criterion: those of the terms, and of all terms together."""
-    return [*TERMS.options(), *fields(Schedule), *fields(GradientShareOptions)]
+    return [*TERMS.options(), *fields(Schedule)]
 
 
 DiversityConfig = with_options(FairseqDataclass, diversity_options(), "DiversityConfig")

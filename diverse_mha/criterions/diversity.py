@@ -12,14 +12,8 @@ from torch import Tensor
 
 from diverse_mha.attention import Wanted
 from diverse_mha.common.errors import OptionError
-from diverse_mha.common.options import read_options
 from diverse_mha.criterions.combined_terms import DiversityTerms
-from diverse_mha.criterions.gradient_share import (
-    GradientShareOptions,
-    check_measurable,
-    gradient_shares,
-)
-from diverse_mha.criterions.schedule import Schedule, updates_done
+from diverse_mha.criterions.schedule import Schedule
 from diverse_mha.methods.term import TERMS
 
 # Prefixes in fairseq's logging output of terms, summed over workers, and of their batches' sample
@@ -74,7 +68,6 @@ class DiversityMixin:
     """
 
     diversity: DiversityTerms
-    log_gradient_share: int
 
     @property
     def method_options(self) -> tuple[str, ...]:
@@ -85,9 +78,8 @@ class DiversityMixin:
     def build_criterion(cls, cfg, task):
         """Build fairseq's criterion, and the terms from the options of ``DiversityConfig``."""
         terms = DiversityTerms.from_config(cfg)
-        every = read_options(GradientShareOptions, cfg).log_gradient_share
         criterion = super().build_criterion(cfg, task)
-        criterion.diversity, criterion.log_gradient_share = terms, every
+        criterion.diversity = terms
         return criterion
 
     def check_model(self, model) -> None:
@@ -117,8 +109,6 @@ class DiversityMixin:
                 "the same parameters"
             )
         self.diversity.check_heads(model.heads)
-        if self.log_gradient_share and self.training:
-            check_measurable(f"--log-gradient-share {self.log_gradient_share}", model)
 
     def forward(self, model, sample, reduce=True):
         """Compute the loss as fairseq's criterion does, then add the terms.
@@ -148,22 +138,12 @@ class DiversityMixin:
             added = {name: factor * term.loss for name, term in measured.items()}
             if self.training:
                 logged["diversity_loss"] = sum(added.values(), start=zero) / math.log(2)
-                logged.update(self._gradient_shares(model, loss / sample_size, added))
             loss = loss + sample_size * sum(added.values())
         for name, value in logged.items():
             there = value is not None
             logging_output[_PREFIX + name] = value.detach() * sample_size if there else zero
             logging_output[_SIZE + name] = sample_size if there else 0
         return loss, sample_size, logging_output
-
-    def _gradient_shares(self, model, token_loss: Tensor, added: dict[str, Tensor]):
-        """Return shares by logged name; none in an update that is not measured."""
-        every = self.log_gradient_share
-        option = f"--log-gradient-share {every}"
-        if not every or updates_done(model, option) % every:
-            return {}
-        shares = gradient_shares({"token loss": token_loss, **added}, model)
-        return {f"gradient_share_{name}": shares[name] for name in added}
 
     def output_weight(self, model, reduce: bool) -> Tensor | None:
         """Return the output projection's weight if the loss applies it, else None."""

@@ -25,7 +25,7 @@ MAKES_A_RUN = {
 _LOGGED = ("common", "dataset", "checkpoint", "ema")  # groups whose changes are only logged
 #: Options of speed, memory, places and logging: changes are ignored.
 _ANYWHERE = (
-    "log_interval log_format log_file log_gradient_share no_progress_bar user_dir aim_repo "
+    "log_interval log_format log_file no_progress_bar user_dir aim_repo "
     "tensorboard_logdir wandb_project azureml_logging plasma_path num_workers data_buffer_size "
     "max_tokens_valid batch_size_valid save_dir restore_file finetune_from_model continue_once "
     "reset_dataloader reset_lr_scheduler reset_meters reset_optimizer optimizer_overrides tpu cpu "

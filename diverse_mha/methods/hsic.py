@@ -13,10 +13,9 @@ from diverse_mha.attention.head_tensors import (
     full_precision,
 )
 from diverse_mha.common.first_order import first_order_only
-from diverse_mha.common.options import POSITIVE, SEVERAL, option
+from diverse_mha.common.options import SEVERAL, option
 from diverse_mha.methods.term import TERMS, Term, components_option, weight_option
 
-KERNELS = ("linear", "rbf")
 NORMALIZATIONS = ("trace", "mean")
 DEFAULT_NORMALIZATION = "trace"
 
@@ -26,9 +25,7 @@ def hsic(
     padding_mask: Tensor | None = None,
     *,
     positions: Tensor | None = None,
-    kernel: str = "linear",
     normalization: str = DEFAULT_NORMALIZATION,
-    bandwidth: float = 1.0,
 ) -> Tensor:
     """Mean over the pairs of heads i < j of HSIC(X_i, X_j), the regulariser of Yun et al. 2021.
 
@@ -37,46 +34,35 @@ def hsic(
 
         trace: tr(K_i C K_j C)        mean: tr(K_i C K_j C) / (N-1)^2, which is Eq. 4
 
-    Linear kernel: k(x, y) = x.y. RBF kernel: k(x, y) = exp(-||x - y||^2 / (2 s^2)), with s =
-    ``bandwidth`` times the median distance between two samples of the head, a constant for the
-    gradient; it takes H x N x N numbers of memory. docs/equations.md has the forms that are
-    computed.
+    The kernel is linear, k(x, y) = x.y. docs/equations.md has the forms that are computed.
 
     Args:
         x: (B, H, L, D), vectors of each head; any floating-point dtype and strides.
         padding_mask: (B, L) bool, True = padding, which is never read.
         positions: (N,) int64, the positions to take, as b * L + l, each at most once; see
             :func:`sample_positions`. Excludes ``padding_mask``. None takes every real one. Rows of
-            (G, N), for the linear kernel, are samples whose mean is returned.
-        kernel: ``"linear"`` or ``"rbf"``.
+            (G, N) are samples whose mean is returned.
         normalization: ``"trace"`` or ``"mean"``.
-        bandwidth: for the RBF kernel only, in multiples of the median distance; above 0.
 
     Returns:
-        Scalar, float32 (float64 for float64 ``x``), at least 0; lower = more diverse, 0 =
-        independent (RBF) or uncorrelated (linear). Without unit for the RBF kernel, in fourth
-        powers of the unit of ``x`` for the linear one. 0, with zero gradient, for one head or
-        fewer than two samples, and for the RBF kernel if over half of the pairs coincide.
-        Differentiable once.
+        Scalar, float32 (float64 for float64 ``x``), in fourth powers of the unit of ``x``, at
+        least 0; lower = more diverse, 0 = uncorrelated. 0, with zero gradient, for one head or
+        fewer than two samples. Differentiable once.
     """
     check_heads("x", x, "(B, H, L, D)")
     check_padding_mask("padding_mask", padding_mask, (x.size(0), x.size(2)))
-    if kernel not in KERNELS:
-        raise ValueError(f"kernel is {kernel!r}; expected one of {KERNELS}")
     if normalization not in NORMALIZATIONS:
         raise ValueError(f"normalization is {normalization!r}; expected one of {NORMALIZATIONS}")
-    if not 0 < bandwidth < float("inf"):
-        raise ValueError(f"bandwidth is {bandwidth}; expected a positive number")
     if positions is None:
         positions = _real_positions(padding_mask, x.size(0) * x.size(2), x.device)
     elif padding_mask is not None:
         raise ValueError("positions and padding_mask are both given; expected one of them")
-    elif positions.dim() not in (1, 1 + (kernel == "linear")) or positions.dtype != torch.int64:
+    elif positions.dim() not in (1, 2) or positions.dtype != torch.int64:
         raise ValueError(
             f"positions has shape {tuple(positions.shape)} and dtype {positions.dtype}; "
-            "expected (N,), or (G, N) with the linear kernel, and torch.int64"
+            "expected (N,) or (G, N), and torch.int64"
         )
-    return _MeanHSIC.apply(x, positions, kernel, normalization, bandwidth)
+    return _MeanHSIC.apply(x, positions, normalization)
 
 
 def sample_positions(
@@ -123,7 +109,7 @@ def _real_positions(padding_mask: Tensor | None, count: int, device) -> Tensor:
 
 class _MeanHSIC(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, x: Tensor, positions: Tensor, kernel: str, normalization: str, bandwidth):
+    def forward(ctx, x: Tensor, positions: Tensor, normalization: str):
         num_heads, count = x.size(1), positions.size(-1)
         sentences, places = positions // x.size(2), positions % x.size(2)
         rows = x.transpose(1, 2)[sentences, places].to(compute_dtype(x))  # (N, H, D), (G, N, H, D)
@@ -136,10 +122,8 @@ class _MeanHSIC(torch.autograd.Function):
                 of_each = torch.vmap(functools.partial(_linear_pairs, needs_grad=True))
                 value, grad_rows = of_each(rows)
                 value, grad_rows = value.mean(), grad_rows / len(positions)
-            elif kernel == "linear":
-                value, grad_rows = _linear_pairs(rows, ctx.needs_input_grad[0])
             else:
-                value, grad_rows = _rbf_pairs(rows, bandwidth, ctx.needs_input_grad[0])
+                value, grad_rows = _linear_pairs(rows, ctx.needs_input_grad[0])
         scale = 2.0 / (num_heads * (num_heads - 1))
         if normalization == "mean":
             scale /= (count - 1) ** 2
@@ -153,7 +137,7 @@ class _MeanHSIC(torch.autograd.Function):
         sentences, places, grad_rows = ctx.saved_tensors
         grad_x = torch.zeros_like(ctx.layout, device=grad.device)
         grad_x.transpose(1, 2)[sentences, places] = (grad_rows * grad).to(grad_x.dtype)
-        return grad_x, None, None, None, None
+        return grad_x, None, None
 
 
 def _linear_pairs(rows: Tensor, needs_grad: bool) -> tuple[Tensor, Tensor | None]:
@@ -196,46 +180,6 @@ def _linear_pairs_by_kernels(rows: Tensor, needs_grad: bool) -> tuple[Tensor, Te
     return value, grad.mul_(2.0)
 
 
-def _rbf_pairs(rows: Tensor, bandwidth: float, needs_grad: bool) -> tuple[Tensor, Tensor | None]:
-    """Return the sum over pairs of tr(K_i C K_j C) for the RBF kernel, and its gradient."""
-    centred = (rows - rows.mean(dim=0)).transpose(0, 1)  # (H, N, D): distances stay
-    norms = centred.square().sum(dim=2)  # (H, N)
-    distances = torch.baddbmm(norms.unsqueeze(1), centred, centred.transpose(1, 2), alpha=-2.0)
-    distances = distances.add_(norms.unsqueeze(2)).clamp_min_(0.0)  # (H, N, N), squared
-    distances.diagonal(dim1=1, dim2=2).zero_()
-    # -1 / (2 s^2); 0, so a constant K, for a head whose samples coincide to rounding.
-    median = _median_of_pairs(distances)  # (H,)
-    rounding = 4 * torch.finfo(rows.dtype).eps * torch.linalg.vector_norm(rows, dim=2).amax(dim=0)
-    exponent = -0.5 / (bandwidth**2 * median)
-    smallest = rounding.square().clamp_min(torch.finfo(rows.dtype).tiny)  # squares underflow
-    exponent = exponent.masked_fill(median <= smallest, 0.0)[:, None, None]
-    kernels = distances.mul_(exponent).exp_()  # (H, N, N)
-    means = kernels.mean(dim=1)  # (H, N)
-    shift = means - means.mean(dim=1, keepdim=True) / 2
-    independent = (kernels - shift.unsqueeze(1)).sub_(shift.unsqueeze(2))  # C K_i C
-    total = independent.sum(dim=0)  # (N, N)
-    norm = torch.linalg.vector_norm
-    value = ((norm(total).square() - norm(independent).square()) / 2).clamp_min(0.0)
-    if not needs_grad:
-        return value, None
-    # dK = K * exponent * d||x - y||^2, with every pair of rows twice in the matrix.
-    slope = torch.sub(total, independent, out=independent).mul_(kernels).mul_(4.0 * exponent)
-    grad = centred * slope.sum(dim=2, keepdim=True) - slope @ centred  # (H, N, D)
-    return value, grad.transpose(0, 1)
-
-
-def _median_of_pairs(distances: Tensor) -> Tensor:
-    """Return the lower median per head of the off-diagonal entries of (H, N, N)."""
-    count = distances.size(1)
-    rank = count + count * (count - 1) // 2  # N zeros come first, then every pair twice
-    rows = distances.flatten(1)
-    if rows.device.type == "cpu":  # numpy selects faster than torch
-        import numpy as np
-
-        return torch.from_numpy(np.partition(rows.numpy(), rank - 1, axis=1)[:, rank - 1])
-    return rows.kthvalue(rank, dim=1).values
-
-
 @dataclass
 class HSICOptions:
     """Options of the term."""
@@ -246,7 +190,6 @@ class HSICOptions:
         "0: off",
     )
     hsic_on: str | None = components_option("HSIC applies")
-    hsic_kernel: str = option("linear", "kernel of HSIC: linear or rbf", choices=KERNELS)
     hsic_normalization: str = option(
         DEFAULT_NORMALIZATION,
         "scale of HSIC over N positions: trace, or mean, which is trace / (N-1)^2; the weight "
@@ -258,12 +201,6 @@ class HSICOptions:
         "largest number of positions of a batch that HSIC uses, drawn at random in training",
         legal=SEVERAL,
     )
-    hsic_bandwidth: float = option(
-        1.0,
-        "bandwidth of the rbf kernel, in multiples of the median distance of a head's samples",
-        legal=POSITIVE,
-        goes_with=("hsic_kernel", "rbf"),
-    )
 
 
 @TERMS.register
@@ -274,11 +211,7 @@ class HSIC(Term):
     """
 
     name, options, wanted = "hsic", HSICOptions, ("outputs",)
-
-    @property
-    def joinable(self):
-        """Its value, with the kernel that takes several samples."""
-        return ("hsic",) if self.given.hsic_kernel == "linear" else ()
+    joinable = ("hsic",)
 
     def shared(self, layers, training):
         """Return positions and the number of sentences of a layer."""
@@ -302,7 +235,5 @@ class HSIC(Term):
         return hsic(
             states.outputs,
             positions=positions,
-            kernel=self.given.hsic_kernel,
             normalization=self.given.hsic_normalization,
-            bandwidth=self.given.hsic_bandwidth,
         )

@@ -17,7 +17,6 @@ TERMS = {
     "mean-loss": {"orthogonality_weight": 0.7, "orthogonality_normalization": "mean-loss"},
     "hsic": {"hsic_weight": 0.3, "hsic_samples": 7},
     "hsic-of-all": {"hsic_weight": 0.3, "hsic_normalization": "mean"},
-    "rbf": {"hsic_weight": 0.3, "hsic_kernel": "rbf"},
 }
 
 

@@ -8,7 +8,7 @@ from tests.toy import build_ours, toy_batch
 
 
 def test_a_pass_that_layer_drop_left_without_a_layer_does_not_count():
-    term = criterion(disagreement="output", disagreement_on="encoder", log_gradient_share=1)
+    term = criterion(disagreement="output", disagreement_on="encoder")
     model = build_ours(encoder_layerdrop=0.999).train()
     model.set_num_updates(0)
     loss, size, log = term(model, toy_batch())

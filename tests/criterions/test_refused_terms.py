@@ -12,12 +12,6 @@ BAD = {
     "--hsic-weight nan: must be": {"hsic_weight": float("nan")},
     "--hsic-on corss: unknown 'corss'; choose from": {**HSIC, "hsic_on": "corss"},
     "--hsic-samples 1: must be 2 or more": {**HSIC, "hsic_samples": 1},
-    "--hsic-bandwidth 0.0: must be a positive": {"hsic_kernel": "rbf", "hsic_bandwidth": 0.0},
-    "--hsic-bandwidth nan: must be a positive": {**HSIC, "hsic_bandwidth": float("nan")},
-    "--hsic-bandwidth 2.0 has no effect with --hsic-kernel linear; it goes with rbf": {
-        **HSIC,
-        "hsic_bandwidth": 2.0,
-    },
     "--hsic-samples 100 has no effect with --hsic-weight 0; give a weight": {"hsic_samples": 100},
     "--orthogonality-weight -1.0: must be": {"orthogonality_weight": -1.0},
     "--orthogonality-projections o: unknown 'o'; choose from q, k, v": {

@@ -46,7 +46,6 @@ CASES = {
 }
 OPTIONS = {
     "hsic": {"hsic_weight": 0.3},
-    "rbf": {"hsic_weight": 0.3, "hsic_kernel": "rbf", "hsic_bandwidth": 0.5},
     "mean-on-decoder": {
         "hsic_weight": 0.3,
         "hsic_normalization": "mean",
@@ -116,9 +115,7 @@ def by_hand(head_states, options, size) -> dict[str, tuple[torch.Tensor, torch.T
     def hsic(s):
         return reference_diversity.hsic(
             reference_diversity.real_rows(s.outputs, s.query_padding_mask),
-            options.get("hsic_kernel", "linear"),
             options.get("hsic_normalization", DiversityConfig.hsic_normalization),
-            options.get("hsic_bandwidth", 1.0),
         )
 
     def srip(state):

@@ -25,7 +25,6 @@ TERMS = {
     "centred": lambda x, mask: centre(x, mask).sum(),
     "position": position_disagreement,
     "hsic": hsic,
-    "hsic-rbf": partial(hsic, kernel="rbf"),
     "srip": srip,
     "srip-exact": partial(srip, method="exact"),
 }

@@ -51,7 +51,6 @@ def terms(draw) -> dict:
         chosen["disagreement_form"] = draw(st.sampled_from(["paper", "off-diagonal"]))
     if draw(st.booleans()) or not kinds:
         chosen["hsic_weight"] = 0.1
-        chosen["hsic_kernel"] = draw(st.sampled_from(["linear", "rbf"]))
         chosen["hsic_normalization"] = "mean"
     if draw(st.booleans()):
         chosen["orthogonality_weight"] = 0.1

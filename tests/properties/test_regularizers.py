@@ -27,8 +27,7 @@ ON_VECTORS = {
     "srip-power": srip,
     "srip-units": lambda x, mask: srip(x, mask, unit_vectors=True),
     "srip-exact": lambda x, mask: srip(x, mask, method="exact"),
-    "hsic-linear": hsic,
-    "hsic-rbf": lambda x, mask: hsic(x, mask, kernel="rbf"),
+    "hsic": hsic,
     "hsic-mean": lambda x, mask: hsic(x, mask, normalization="mean"),
 }
 TERMS = {**ON_VECTORS, "position": lambda x, mask: position_disagreement(x.softmax(-1), mask)}
