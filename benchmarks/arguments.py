@@ -1,72 +1,55 @@
-"""Options that the benchmarks share, and how they end."""
+"""The options of the benchmark."""
 
 import argparse
-import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 import torch
 
-from benchmarks.equality import CheckError
-from benchmarks.memory import TOO_LARGE
-from benchmarks.rounds import summarise
-from benchmarks.shapes import SHAPES
+from benchmarks.batches import LONGEST
+from benchmarks.shapes import SHAPES, LanguageModelShape
 from benchmarks.training import DTYPES
-from benchmarks.variants import STOCK, Variant, choose
-from diverse_mha.common.arguments import add_number
+from benchmarks.variants import LANGUAGE_MODEL_VARIANTS, VARIANTS, choose, variants_of
+from diverse_mha.common.arguments import OneLineParser, add_number, called
 from diverse_mha.common.errors import UserError
-from diverse_mha.common.files import write_json
 from diverse_mha.common.places import check_file
 
 
-def add_models(
-    parser: argparse.ArgumentParser, variants: str | None, shapes: Iterable[str] = SHAPES
-) -> None:
-    """Declare ``--shape``, ``--variants`` with that default, ``--precision`` and ``--device``."""
-    parser = parser.add_argument_group("what to measure")
-    parser.add_argument(
-        "--shape", default="small", choices=shapes, help="size of the model (default: small)"
+def build_parser() -> argparse.ArgumentParser:
+    """Declare the options."""
+    variants = "\n".join(
+        f"  {name + ' *' * (name in LANGUAGE_MODEL_VARIANTS):20} {variant.text}"
+        for name, variant in VARIANTS.items()
     )
-    parser.add_argument(
-        "--variants", default=variants, metavar="NAMES",
-        help=f"comma list, beside stock (default: {variants or 'all'})",
-    )  # fmt: skip
-    parser.add_argument(
-        "--precision", default="fp32", choices=DTYPES, help="precision (default: fp32)"
+    parser = OneLineParser(
+        prog=called("benchmark"),
+        description="Measure the speed of training beside stock fairseq. In each round every "
+        "variant and fairseq's model of the same shape do one step (forward, backward, Adam) on "
+        "the same synthetic batch. Prints a Markdown table.",
+        epilog=f"variants (* also of language models):\n{variants}\n\n"
+        "example:\n  diverse-mha benchmark --shape base --variants plain,coda --rounds 20",
     )
-    add_device(parser)
-
-
-def add_device(parser: argparse.ArgumentParser) -> None:
-    """Declare ``--device``; what is read is a ``torch.device``."""
-    parser.add_argument(
-        "--device",
-        type=find_device,
-        default="cuda" if torch.cuda.is_available() else "cpu",
-        help="cpu or cuda (default: cuda where there is a GPU)",
-    )
-
-
-def add_rounds(parser: argparse.ArgumentParser, rounds: int, warm_up: int) -> None:
-    """Declare ``--rounds`` and ``--warm-up`` with these defaults, ``--seed`` and ``--threads``."""
-    parser = parser.add_argument_group("how to measure")
-    add_number(parser, "rounds", rounds, "rounds to measure")
-    add_number(parser, "warm-up", warm_up, "rounds before, not measured", least=0)
-    add_number(parser, "seed", 1, "random seed", least=0)
-    add_number(parser, "threads", torch.get_num_threads(), "threads on the CPU")
-
-
-def add_output(parser: argparse.ArgumentParser) -> None:
-    """Declare ``--output``, which is refused at once if it could not be written."""
-
-    def to_write(name: str) -> Path:
-        check_file("--output", name)
-        return Path(name)
-
-    parser.add_argument(
-        "--output", type=to_write, metavar="FILE.json", help="also write all measurements"
-    )
+    what = parser.add_argument_group("what to measure")
+    text = "size of the model (default: small)"
+    what.add_argument("--shape", default="small", choices=SHAPES, help=text)
+    text = "comma list, beside stock (default: all)"
+    what.add_argument("--variants", metavar="NAMES", help=text)
+    text = "precision (default: fp32)"
+    what.add_argument("--precision", default="fp32", choices=DTYPES, help=text)
+    default = "cuda" if torch.cuda.is_available() else "cpu"
+    text = "cpu or cuda (default: cuda where there is a GPU)"
+    what.add_argument("--device", type=find_device, default=default, help=text)
+    text = "most tokens in a batch, padding included (default: the shape's)"
+    add_number(what, "batch-tokens", None, text, least=16)
+    text = "mean tokens of a sentence, or tokens of a language model's block (default: the shape's)"
+    add_number(what, "mean-length", None, text, least=2)
+    how = parser.add_argument_group("how to measure")
+    add_number(how, "rounds", 30, "rounds to measure")
+    add_number(how, "warm-up", 3, "rounds before, not measured", least=0)
+    add_number(how, "seed", 1, "random seed", least=0)
+    add_number(how, "threads", torch.get_num_threads(), "threads on the CPU")
+    text = "also write all measurements"
+    parser.add_argument("--output", type=Path, metavar="FILE.json", help=text)
+    return parser
 
 
 def find_device(name: str) -> torch.device:
@@ -78,9 +61,16 @@ def find_device(name: str) -> torch.device:
     return torch.device(name)
 
 
-def check_models(args: argparse.Namespace, variants: Mapping[str, Variant]) -> None:
-    """Read ``--variants``; raises an error for an illegal seed or precision."""
-    args.variants = choose(args.variants, variants)
+def check_options(args: argparse.Namespace) -> None:
+    """Refuse impossible options, and fill in those that the shape decides."""
+    shape = SHAPES[args.shape]
+    args.variants = choose(args.variants, variants_of(shape))
+    args.batch_tokens = args.batch_tokens or shape.batch_tokens
+    args.mean_length = args.mean_length or shape.mean_length
+    of_text = isinstance(shape, LanguageModelShape)
+    most = args.batch_tokens if of_text else min(args.batch_tokens, LONGEST)
+    if args.mean_length > most:
+        raise UserError(f"--mean-length {args.mean_length:g}: must be {most} or less")
     if args.seed >= 2**64:
         raise UserError(f"--seed {args.seed}: must be below 2**64, as torch's are")
     if args.precision == "fp16" and args.device.type == "cpu":
@@ -88,43 +78,5 @@ def check_models(args: argparse.Namespace, variants: Mapping[str, Variant]) -> N
     on_gpu = args.device.type == "cuda"
     if args.precision == "bf16" and on_gpu and not torch.cuda.is_bf16_supported():
         raise UserError("--precision bf16: this GPU has no bfloat16; choose fp32 or fp16")
-
-
-def carry_out(
-    measure: Callable[[], dict],
-    lay_out: Callable[[dict], str],
-    output: Path | None,
-    size: str = "--device cuda",
-) -> int:
-    """Measure, print, write JSON if asked, and return the exit code (1 for wrong values)."""
-    try:
-        result = measure()
-    except CheckError as error:
-        print(f"no figures: {error}", file=sys.stderr)
-        return 1
-    except torch.OutOfMemoryError:
-        raise UserError(
-            f"{size}: {TOO_LARGE}; take less, fewer --variants or an empty GPU"
-        ) from None
-    print(lay_out(result))
-    if output is not None:
-        write_json(output, result)
-    return 0
-
-
-def result_of(
-    args: argparse.Namespace,
-    machine: dict,
-    seconds: Mapping[str, Sequence[float]],
-    rows: Mapping[str, dict],
-) -> dict:
-    """Return the result of a benchmark for a JSON file."""
-    summaries, shape = summarise(seconds, STOCK, args.seed), SHAPES[args.shape]
-    options = {k: v for k, v in vars(args).items() if k != "output"}
-    return {
-        "options": options | {"device": args.device.type},
-        "model": asdict(shape) | {"layout": shape.layout},
-        "machine": machine,
-        "baseline": STOCK,
-        "variants": {name: {**row, **summaries[name]} for name, row in rows.items()},
-    }
+    if args.output is not None:
+        check_file("--output", args.output)

@@ -1,7 +1,6 @@
 """Synthetic training batches with the lengths and the padding of real ones."""
 
 from argparse import Namespace
-from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -115,17 +114,6 @@ def batches_for(
     if isinstance(shape, LanguageModelShape):
         return make_blocks(count, shape.vocabulary, batch_tokens, int(mean_length), seed)
     return make_batches(count, shape.vocabulary, batch_tokens, mean_length, seed)
-
-
-def rounds_of(make: Callable[[int], list[dict]], rounds: int, warm_up: int, device) -> list[dict]:
-    """Make the batches of the rounds and the warm-up; on a GPU those of this over and over.
-
-    There libraries plan an operation when they first meet its shapes, which takes as long as the
-    operation and is at the cost of whoever meets them first: every shape is met in the warm-up.
-    """
-    count = warm_up + rounds
-    batches = make(warm_up if device.type == "cuda" and warm_up else count)
-    return [batches[number % len(batches)] for number in range(count)]
 
 
 def describe(batch: dict) -> dict:

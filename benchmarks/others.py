@@ -5,6 +5,8 @@ Times are processor time on one thread: other programs on the machine bear less 
 
 import importlib.util
 import os
+import resource
+import subprocess
 import sys
 import tempfile
 import time
@@ -25,7 +27,7 @@ from benchmarks.variants import STOCK, VARIANTS
 from diverse_mha.common.arguments import OneLineParser, add_number
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.machine import processor
-from diverse_mha.common.processes import Command, import_path
+from diverse_mha.common.processes import import_path
 from diverse_mha.common.tables import markdown_table
 
 SHAPE, PADDING = SHAPES["multi30k-small"], 1
@@ -198,15 +200,13 @@ def _run(command: Sequence[str], text: str = os.devnull) -> float:
     """Run a command and return its processor time."""
     # Without PYTHONSAFEPATH, for an exported script imports a module that lies beside it.
     environment = os.environ | {"PYTHONPATH": import_path()["PYTHONPATH"], "OMP_NUM_THREADS": "1"}
-    with open(text, "rb") as given, tempfile.TemporaryFile() as said:
-        options = {"stdin": given, "stdout": said, "stderr": said, "env": environment}
-        running = Command.start(command, **options)
-        while not running.ended():
-            time.sleep(0.05)
-        if running.code:
-            said.seek(0)
-            raise UserError(f"{command[1:4]}: {said.read()[-300:].decode()}")
-    return running.seconds
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    with open(text, "rb") as given:
+        done = subprocess.run(command, stdin=given, capture_output=True, env=environment)
+    if done.returncode:
+        raise UserError(f"{command[1:4]}: {done.stderr[-300:].decode(errors='replace')}")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def _middle(values: Sequence[float]) -> str:

@@ -1,7 +1,6 @@
 """The result of a benchmark as a Markdown table, and what it was measured on."""
 
 import os
-from collections.abc import Iterable
 
 import torch
 
@@ -9,6 +8,10 @@ from diverse_mha.common.machine import cores, processor, versions
 from diverse_mha.common.tables import Layout, to_markdown
 
 MIB = 2**20
+HEADINGS = (
+    *("variant", "what", "s/step (quartiles)", "steps/s", "ratio to stock (95 %)"),
+    *("peak memory, MiB", "parameters, M"),
+)
 
 
 def describe_machine(device: torch.device, threads: int) -> dict:
@@ -26,26 +29,36 @@ def describe_machine(device: torch.device, threads: int) -> dict:
     }
 
 
-def where(machine: dict) -> str:
-    """Name what computed: the GPU, or the processor and its threads."""
-    return machine["gpu"] or f"{machine['processor']}, {machine['threads']} thread(s)"
-
-
 def ratio(summary: dict) -> str:
     """Write a ratio with its interval."""
     return f"{summary['ratio']:.3f} ({summary['ratio_low']:.3f}-{summary['ratio_high']:.3f})"
 
 
-def format_table(
-    title: str, headings: Iterable[str], rows: Iterable[Iterable[str]], result: dict
-) -> str:
-    """Lay out the rows of a benchmark as Markdown, and say under them how they were measured.
-
-    The first two columns are of words, the others of numbers, one of which is a ratio.
-    """
-    options, machine = result["options"], result["machine"]
+def format_markdown(result: dict) -> str:
+    """Lay out a result, or the same read back from JSON, as a table with notes."""
+    options, shape, machine = result["options"], result["model"], result["machine"]
+    title = (
+        f"Training, shape {options['shape']} (C {shape['embed_dim']}, feed-forward "
+        f"{shape['ffn_embed_dim']}, {shape['layout']}, {shape['heads']} heads, "
+        f"{shape['vocabulary']} words), at most {options['batch_tokens']} tokens a batch, mean "
+        f"length {options['mean_length']:g}"
+    )
+    rows = tuple(
+        (
+            f"`{name}`",
+            row["text"],
+            f"{row['median_seconds']:.4g} "
+            f"({row['lower_quartile']:.4g}-{row['upper_quartile']:.4g})",
+            f"{row['steps_per_second']:.3g}",
+            ratio(row),
+            f"{row['peak_memory_bytes'] / MIB:.0f}",
+            f"{row['parameters'] / 1e6:.1f}",
+        )
+        for name, row in result["variants"].items()
+    )
+    where = machine["gpu"] or f"{machine['processor']}, {machine['threads']} thread(s)"
     notes = [
-        f"{options['precision']}, {where(machine)}, torch {machine['versions']['torch']}; "
+        f"{options['precision']}, {where}, torch {machine['versions']['torch']}; "
         f"{options['rounds']} interleaved rounds after {options['warm_up']} of warm-up. Ratio: "
         f"median over rounds of {result['baseline']}'s time / own time, 95 % bootstrap interval; "
         "above 1 = faster."
@@ -56,5 +69,4 @@ def format_table(
             f"Load average {load:.1f} on {machine['cores']} cores at the start: other programs "
             "were running, so the figures are noisy."
         )
-    lines = tuple(tuple(row) for row in rows)
-    return to_markdown(Layout(title, tuple(headings), lines, tuple(notes), names=2)).rstrip()
+    return to_markdown(Layout(title, HEADINGS, rows, tuple(notes), names=2)).rstrip()

@@ -47,20 +47,17 @@ def run_rounds(
     batches: Sequence[dict],
     warm_up: int,
     clock: Clock,
-    check: Callable[[str, Any], None] = lambda name, outcome: None,
 ) -> dict[str, list[float]]:
     """Let every variant do one step on every batch, a batch a round.
 
     A machine that slows down for a while slows all variants of those rounds, and
     nobody always follows the same one: the ratio within a round is what to trust. The first
-    ``warm_up`` rounds are left out of the seconds that are returned; ``check`` is called with the
-    name and what the step returned, off the clock.
+    ``warm_up`` rounds are left out of the seconds that are returned.
     """
     seconds = {name: [] for name in steps}
     order = turns(list(steps), len(batches))
     for number, name in bar(order, "time", len(steps) * len(batches)):
-        elapsed, outcome = clock(steps[name], batches[number])
-        check(name, outcome)
+        elapsed, _ = clock(steps[name], batches[number])
         if number >= warm_up:
             seconds[name].append(elapsed)
     return seconds

@@ -28,7 +28,6 @@ class Outcome(NamedTuple):
     """What a step gives; read after the clock has stopped."""
 
     loss: Tensor  # nats, summed over the batch, terms included
-    token_loss: Tensor  # nats, summed over the batch, without smoothing or terms
     grad_norm: Tensor | None  # of the mean loss; None: loss scaling overflowed, no update
 
     def finite(self) -> bool:
@@ -65,28 +64,19 @@ class Trainee:
     def step(self, batch: dict) -> Outcome:
         """Forward, backward and update on one batch, which lies on the model's device."""
         self.optimizer.zero_grad()
-        loss, sample_size, log = self.criterion(self.model, batch)
-        token_loss = log.get("nll_loss", log["loss"])  # one and the same without smoothing
+        loss, sample_size, _ = self.criterion(self.model, batch)
         self.optimizer.backward(loss)
         self.optimizer.multiply_grads(1.0 / sample_size)
         try:
             grad_norm = self.optimizer.clip_grad_norm(0.0)  # measured at each step by fairseq too
         except OverflowError:  # fp16: the loss scale was too large and is smaller now
-            return Outcome(loss.detach(), token_loss, None)
+            return Outcome(loss.detach(), None)
         self.optimizer.step()
-        return Outcome(loss.detach(), token_loss, grad_norm)
+        return Outcome(loss.detach(), grad_norm)
 
     def parameters(self) -> int:
         """Number of parameters, shared ones counted once."""
         return sum(p.numel() for p in self.model.parameters())
-
-
-def copy_shared(parameters: dict, model: torch.nn.Module) -> bool:
-    """Copy to a model the parameters that it has by name and shape; True if both have no others."""
-    own = model.state_dict()
-    shared = {k: t for k, t in parameters.items() if k in own and t.shape == own[k].shape}
-    model.load_state_dict(shared, strict=False)
-    return len(shared) == len(own) == len(parameters)
 
 
 def train_twice(name: str, shape: Shape, batch: dict, settings: dict) -> None:

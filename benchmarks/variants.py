@@ -19,11 +19,6 @@ class Variant:
     criterion: str = "label_smoothed_cross_entropy_with_diversity"
     terms: dict = field(default_factory=dict)  # its options: terms, and how the loss is computed
 
-    @property
-    def has_terms(self) -> bool:
-        """Whether the loss holds more than the token loss."""
-        return bool(self.terms.keys() - {"token_loss"})
-
 
 _ALL_TERMS = "subspace,position,output"
 _ENCODER = {"disagreement_on": "encoder"}

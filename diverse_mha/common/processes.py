@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -128,20 +127,6 @@ def end(
         deadline = time.monotonic() + grace
         while not all([c.ended() for c in commands]) and time.monotonic() < deadline:
             time.sleep(0.02)
-
-
-def run_to_end(words: Sequence[str], **options) -> tuple[int, str]:
-    """Run a command and return its exit code and stderr; an exception ends it and its children."""
-    with tempfile.TemporaryFile() as said:
-        command = Command.start(words, stderr=said, **options)
-        try:
-            while not command.ended():
-                time.sleep(0.02)
-        except BaseException:
-            end([command])
-            raise
-        said.seek(0)
-        return command.code, said.read().decode(errors="replace")
 
 
 @contextlib.contextmanager

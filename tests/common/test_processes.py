@@ -1,17 +1,16 @@
-"""A folder held by a process, and let go with it; a command run to its end."""
+"""A folder held by a process, and let go with it."""
 
 import os
 import signal
 import subprocess
 import sys
 import threading
-import time
 
 import pytest
 from fairseq import checkpoint_utils
 
 from diverse_mha.common.errors import OptionError, UserError
-from diverse_mha.common.processes import ended_in_order, hold, run_to_end, sole_use
+from diverse_mha.common.processes import ended_in_order, hold, sole_use
 from tests.fairseq_fixes.training import training
 
 #: A process that holds a folder, says whether it does, and waits; with "fork" it leaves a child.
@@ -71,27 +70,10 @@ def test_two_trainings_do_not_write_into_one_folder(tmp_path):
     assert trainer.load_checkpoint.call_args.args[0] == f"{tmp_path}/checkpoint_last.pt"
 
 
-def test_a_command_is_run_to_its_end():
-    assert run_to_end(["sh", "-c", "echo no >&2; exit 3"]) == (3, "no\n")
-
-
-def test_what_a_command_has_started_ends_with_it(tmp_path):
-    """A worker of fairseq-preprocess would go on writing into what the next run makes."""
-    written = tmp_path / "written"
-
-    def tell_once_it_works():
-        while not written.exists():
-            time.sleep(0.02)
+def test_a_signal_lets_a_process_clean_up():
+    with pytest.raises(SystemExit) as stopped, ended_in_order():
         os.kill(os.getpid(), signal.SIGTERM)
-
-    threading.Thread(target=tell_once_it_works, daemon=True).start()
-    with pytest.raises(SystemExit), ended_in_order():
-        run_to_end(
-            ["sh", "-c", "(while :; do echo >> written; sleep 0.05; done) & wait"], cwd=tmp_path
-        )
-    size = written.stat().st_size
-    time.sleep(0.5)
-    assert written.stat().st_size == size
+    assert stopped.value.code == 128 + signal.SIGTERM
 
 
 def test_a_folder_that_another_thread_has_just_removed_is_made_again(tmp_path):

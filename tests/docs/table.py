@@ -80,7 +80,6 @@ SHORTER = [
     (r"^bash data-prep/prepare-probing\.sh(?!.*--from)", "--from archives"),
     (r"^bash scripts/benchmark\.sh", BENCHMARK),
     (r"^bash scripts/check-gpu\.sh", "--device cpu --minutes 0.3"),
-    (r"benchmarks\.decoding", "--shape tiny --sentences 2 --length 5 --rounds 2"),
 ]
 # What stands in for a part of a command: for what takes its published files only, and for what
 # the words below forbid.
