@@ -1,12 +1,9 @@
 """``diverse-mha reproduce``: a paper's table or figure, by one command."""
 
 import argparse
-import contextlib
-import logging
 import shlex
 import sys
-import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,18 +11,17 @@ import torch
 
 from diverse_mha.common.arguments import add_number
 from diverse_mha.common.errors import UserError
-from diverse_mha.common.options import split_list
+from diverse_mha.common.options import flag, split_list
 from diverse_mha.common.places import ROOT, check_folder
 from diverse_mha.common.plugins import add_user_dir, import_plugin
 from diverse_mha.common.processes import Interrupted
 from diverse_mha.common.tables import to_text
-from diverse_mha.evaluation.comparison import tables as comparison
 from experiments import printer, steps, study
 from experiments.experiments import SCALES, Figure, Item, Row, Table
 from experiments.fill import Choices, fill, needs_of
 from experiments.measures import MEASURES
 from experiments.papers import PAPERS, choose_rows, find, items_of
-from experiments.process import failure_told, say
+from experiments.process import drawing
 from experiments.runner import Runner
 from experiments.steps import Environment, usable
 from experiments.tune import Trainer, tune, tuned
@@ -69,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--data", type=Path, metavar="FOLDER", help="prepared corpora (data; smoke: in --out)"
     )
     text = "downloaded corpora, directly in it or in folders named as in --data"
-    where.add_argument("--from", type=Path, dest="local", metavar="FOLDER", help=text)
+    where.add_argument("--from", type=Path, metavar="FOLDER", help=text)
     training = parser.add_argument_group("training")
     add_number(training, "updates", None, "updates of every training, for a trial")
     training.add_argument(
@@ -90,25 +86,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+#: Options without an effect beside another one.
+IDLE = (
+    ("collect", "dry_run"),
+    ("jobs", "dry_run"),
+    ("jobs", "collect"),
+    ("from", "collect"),
+    ("dry_run", "tune"),
+    ("tuned", "tune"),
+)
+
+
 def run(args: argparse.Namespace) -> int:
     """Carry out ``diverse-mha reproduce``; returns 1 if a row failed."""
     import_plugin(args.user_dir)
     if args.list:
         print(listing())
         return 0
-    if args.dry_run and (args.collect or args.jobs is not None):
-        other = "--collect" if args.collect else f"--jobs {args.jobs}"
-        raise UserError(f"{other} has no effect with --dry-run; leave one of them out")
-    for name, value in {"jobs": args.jobs, "from": args.local}.items():
-        if args.collect and value is not None:
-            raise UserError(f"--{name} {value} has no effect with --collect; leave one of them out")
+    for name, other in IDLE:
+        value = vars(args)[name]
+        if value and vars(args)[other]:
+            said = flag(name) + ("" if value is True else f" {value}")
+            raise UserError(f"{said} has no effect with {flag(other)}; leave one of them out")
     items = _items(args)
-    for name, value in {"tune": args.tune[:1], "tuned": args.tuned}.items():
-        if value and "all" in (args.paper, args.table):
-            raise UserError(f"--{name}: name one table with it")
-    for name, value in {"dry-run": args.dry_run, "tuned": args.tuned}.items():
-        if args.tune and value:
-            raise UserError(f"--{name} has no effect with --tune; leave one of them out")
     choices = Choices(args.scale, _seeds(args.seeds), args.updates, args.bf16)
     place = _place(args)
     if args.tuned is not None:
@@ -126,8 +126,10 @@ def run(args: argparse.Namespace) -> int:
             rows, name = choose_rows(item, args.rows), _file_name(item, args)
             if args.tune:
                 failed += not tune(item, rows, args.tune, choices, runner, name)
+            elif isinstance(item, Figure):
+                failed += not _figure(item, name, choices, runner)
             else:
-                failed += not _one(item, rows, name, choices, runner)
+                failed += not _table(item, rows, name, choices, runner)
     except Interrupted as stopped:
         print("\ninterrupted; run the same command again to go on", flush=True)
         return 128 + stopped.number
@@ -150,30 +152,30 @@ def listing() -> str:
 def _items(args: argparse.Namespace) -> list[Item]:
     if args.paper is None:
         raise UserError("name a paper and a table; diverse-mha reproduce --list shows them")
-    papers = PAPERS if args.paper == "all" else [args.paper]
-    if args.paper == "all" and args.table not in (None, "all"):
-        raise UserError(f"{args.table}: is a table of one paper; name the paper in place of all")
-    items = [item for paper in papers for item in items_of(paper).values()]
-    several = "all" in (args.paper, args.table)
-    if not several:
-        if args.table is None:
-            raise UserError(f"name a table of {args.paper}, or all; --list shows them")
-        items = [find(args.paper, args.table)]
-    if args.scale is None:
-        raise UserError(f"--scale is missing; choose from {', '.join(SCALES)}")
     if args.scale not in SCALES:
-        raise UserError(f"--scale {args.scale}: choose from {', '.join(SCALES)}")
-    if several and args.rows is not None:
-        raise UserError(f"--rows {args.rows}: name one table with it")
+        said = "is missing" if args.scale is None else args.scale
+        raise UserError(f"--scale {said}; choose from {', '.join(SCALES)}")
+    several = "all" in (args.paper, args.table)
+    if several:
+        if args.paper == "all" and args.table not in (None, "all"):
+            raise UserError(f"{args.table}: is a table of one paper; name the paper, not all")
+        for name in ("rows", "tune", "tuned"):
+            if vars(args)[name]:
+                raise UserError(f"--{name}: name one table with it")
+        papers = PAPERS if args.paper == "all" else [args.paper]
+        items = [item for paper in papers for item in items_of(paper).values()]
+    elif args.table is None:
+        raise UserError(f"name a table of {args.paper}, or all; --list shows them")
+    else:
+        items = [find(args.paper, args.table)]
+        choose_rows(items[0], args.rows)
     there = [item for item in items if args.scale in item.scales]
     if not there:
-        what = f"{args.paper} {'all' if several else items[0].name}"
         scales = [scale for scale in SCALES if any(scale in item.scales for item in items)]
         raise UserError(
-            f"--scale {args.scale}: not there for {what}; choose from {', '.join(scales)}"
+            f"--scale {args.scale}: {args.paper} {args.table} has none; choose from "
+            f"{', '.join(scales)}"
         )
-    if not several:
-        choose_rows(items[0], args.rows)
     return there
 
 
@@ -189,15 +191,16 @@ def _place(args: argparse.Namespace) -> Environment:
     out = (args.out or Path("runs/reproduce")).absolute()  # where one stands, not in the clone
     check_folder("--out", out)
     data = out / "smoke" / "data" if args.scale == "smoke" else Path("data").absolute()
-    if args.local is not None and not args.local.is_dir():
-        raise UserError(f"--from {args.local}: no such folder")
-    if args.local is not None and args.scale == "smoke":
-        raise UserError(f"--from {args.local}: the smoke scale makes its own corpora; leave it out")
+    local = vars(args)["from"]
+    if local is not None and not local.is_dir():
+        raise UserError(f"--from {local}: no such folder")
+    if local is not None and args.scale == "smoke":
+        raise UserError(f"--from {local}: the smoke scale makes its own corpora; leave it out")
     return Environment(
         plugin=Path(args.user_dir).absolute() if args.user_dir else None,
         out=out,
         data=args.data.absolute() if args.data else data,
-        local=args.local.absolute() if args.local else None,
+        local=local and local.absolute(),
     )
 
 
@@ -209,50 +212,39 @@ def _file_name(item: Item, args: argparse.Namespace) -> str:
     return name + ("-tune" if args.tune else "") + ("-tuned" if args.tuned else "")
 
 
-def _one(item: Item, rows: Sequence[Row], name: str, choices: Choices, runner: Runner) -> bool:
-    """Run and print one table or figure; returns True if it is complete."""
-    if isinstance(item, Figure) and len(choices.seeds) > 1:
+def _figure(figure: Figure, name: str, choices: Choices, runner: Runner) -> bool:
+    """Train for a figure and draw it; returns True if it is complete."""
+    if len(choices.seeds) > 1:
         print(f"a figure shows one seed: {choices.seeds[0]}", flush=True)
+    needs = needs_of(figure, figure.rows, choices)
+    found = runner.run_all([run for need in needs for run in need.runs])
+    with drawing(figure.name):
+        from experiments.figures import draw  # matplotlib takes a second
+
+        return draw(figure, choices, found, runner, _tables(choices, runner) / name)
+    return False
+
+
+def _tables(choices: Choices, runner: Runner) -> Path:
+    return runner.place.out / choices.scale / "tables"
+
+
+def _table(item: Table, rows: Sequence[Row], name: str, choices: Choices, runner: Runner) -> bool:
+    """Run and print one table; returns True if it is complete."""
     needs = needs_of(item, rows, choices)
     found = runner.run_all([run for need in needs for run in need.runs])
     runner.measure([n for n in needs if n.heads and found.keys() >= set(n.runs)])
-    folder = runner.place.out / choices.scale / "tables"
-    if isinstance(item, Figure):
-        with _drawing(item):
-            from experiments.figures import draw  # matplotlib takes a second
-
-            return draw(item, choices, found, runner, folder / name)
-        return False
     filled = fill(item, rows, choices, found, runner)
     if runner.collect and not found:
         print("nothing is finished yet\n", flush=True)
         return False
     layout = printer.lay_out(item, filled, choices, found.values())
     print("\n" + to_text(layout))
+    folder = _tables(choices, runner)
     files = printer.write_all(layout, folder, name, printer.to_json(layout, filled))
     if item.tested is not None:
-        finished = study.runs_by_row(item, rows, choices, found)
-        systems = []
-        for earlier in folder.glob(f"{name}.tests.*"):  # of other rows or seeds
-            earlier.unlink()
-        if item.baseline not in (row.name for row in rows):
-            print(f"no tests: they are against the row {item.baseline}, which is not asked for")
-        with failure_told("      tests: "):
-            systems = study.tested_rows(item, finished, found, runner.place)
-        if systems:
-            tests = study.lay_out_tests(item, systems, choices)
-            print("\n" + to_text(tests))
-            content = {"systems": comparison.to_json(systems)}
-            files += printer.write_all(tests, folder, f"{name}.tests", content)
-        if any(finished.values()):
-            to = folder / name
-            with _drawing(item):
-                from experiments.draw_study import draw_study
-                from experiments.figures import save
-
-                plots = draw_study(item, filled, finished, systems, runner.place.out, to)
-                files += save(item, choices, plots, to)
-    print("written: " + ", ".join(str(path) for path in files) + "\n", flush=True)
+        files += study.report(item, filled, found, choices, runner.place, folder / name)
+    print("written: " + ", ".join(map(str, files)) + "\n", flush=True)
     if runner.collect:
         return bool(found)
     return all(
@@ -261,20 +253,6 @@ def _one(item: Item, rows: Sequence[Row], name: str, choices: Choices, runner: R
         for cell, number in zip(row.cells, numbers, strict=True)
         if cell is not None and cell.experiment is not None and not MEASURES[cell.measure].optional
     )
-
-
-@contextlib.contextmanager
-def _drawing(item: Item) -> Iterator[None]:
-    """Report a failed drawing in one line; silences what packages log meanwhile."""
-    logging.disable(logging.WARNING)  # fairseq opens all loggers
-    try:
-        with failure_told(f"      {item.name}: "), warnings.catch_warnings(action="ignore"):
-            yield
-    except ModuleNotFoundError as error:
-        cure = "pip install -e '.[analysis]' brings what figures need"
-        say(f"      {item.name}: FAILED: {error}; {cure}")
-    finally:
-        logging.disable(logging.NOTSET)
 
 
 def _dry_run(

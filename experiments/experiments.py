@@ -45,7 +45,7 @@ class Cell:
 
     Attributes:
         experiment: the training; None for a number that the paper quotes.
-        measure: a name of ``MEASURES``; None for the mean outputs of heads.
+        measure: a name of ``MEASURES``; None for a curve of a figure.
         paper: the paper's value, if it gives one.
         against: the second training of a measure that compares two.
     """
@@ -98,7 +98,7 @@ class Table(Item):
     Attributes:
         columns: a heading a cell.
         rows: the rows, the baseline first.
-        baseline: name of the row for relative speeds and tests.
+        baseline: name of the row to test against.
         tested: the score of ``TESTED`` to test against the baseline, if any.
     """
 
@@ -121,13 +121,13 @@ class Figure(Item):
     """One figure.
 
     Attributes:
-        measure: a name of ``MEASURES``; None for the mean outputs of heads.
+        measure: a name of ``experiments.figures.SELECTIONS``.
         curves: the trainings, by label.
         against: the training to compare them with, if any.
-        panels: labels of the curves in each panel; empty for one panel.
+        panels: title of each panel of SVCCA and the labels of its curves.
     """
 
-    measure: str | None
+    measure: str
     curves: tuple[tuple[str, Experiment], ...]
     against: Experiment | None = None
     panels: tuple[tuple[str, tuple[str, ...]], ...] = ()
@@ -136,6 +136,6 @@ class Figure(Item):
     def rows(self) -> tuple[Row, ...]:
         """Return a row with one cell for each curve."""
         return tuple(
-            Row(label, label, (Cell(experiment, self.measure, against=self.against),))
+            Row(label, label, (Cell(experiment, None, against=self.against),))
             for label, experiment in self.curves
         )

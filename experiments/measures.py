@@ -18,7 +18,6 @@ class Measure:
     take: Reader | str
     decimals: int | None = 3  # None: written in millions
     heads: Mapping[str, str] = field(default_factory=dict)  # options of ``diverse-mha analyze``
-    relative: bool = False  # also print its ratio to the baseline row
     notes: tuple[str, ...] = ()  # what a reader needs to compare it with the papers'
     optional: bool = False  # a table is complete without it
 
@@ -104,7 +103,7 @@ MEASURES: dict[str, Measure] = {
     "bleu": Measure(_bleu, 2),
     "sacrebleu": Measure("scores.test.sacrebleu", 2),
     "parameters": Measure("parameters", None),
-    "speed": Measure("steps_per_second", 2, relative=True),
+    "speed": Measure("steps_per_second", 2),
     "perplexity": Measure("scores.test.perplexity", 2),
     "lm_valid_perplexity": Measure("scores.valid.perplexity", 2),
     "valid_perplexity": Measure("valid_perplexity", 2),
@@ -131,6 +130,8 @@ MEASURES: dict[str, Measure] = {
     "heads.exp_d.output": Measure(_exp_d("output"), heads=_STUDY),
     "heads.jsd": Measure(_JSD, heads=_STUDY, notes=(_JSD_NOTE,)),
 }
+for _number in range(1, 13):
+    MEASURES[f"accuracy.{_number}"] = Measure(_test_accuracy(_number, _number), 2, optional=True)
 for _name in ("encoder", "cross", "decoder"):
     MEASURES[f"against.{_name}"] = Measure(f"against.{_name}.svcca", heads=_SVCCA)
 for _name in ("subspace", "position", "output"):

@@ -42,7 +42,7 @@ def read_tables(paper: str, text: str) -> Iterator[Item]:
         against = said.get("against")
         yield Figure(
             paper=paper,
-            measure=said.get("measure"),
+            measure=said["measure"],
             curves=tuple((curve["label"], _experiment(said, curve)) for curve in said["curves"]),
             against=against and _experiment(said, against),
             panels=tuple((title, tuple(labels)) for title, labels in said.get("panels", [])),
@@ -134,15 +134,13 @@ def items_of(paper: str) -> dict[str, Item]:
 
 
 def find(paper: str, name: str) -> Item:
-    """Return a table or figure; ``table-1``, ``table1`` and ``1`` name the same table."""
+    """Return a table or figure; ``1`` is ``table-1``."""
     known = items_of(paper)
-    wanted = name.lower().replace("_", "-").replace(" ", "-")
-    wanted = wanted.replace("fig.", "figure").replace("fig-", "figure-")
-    for spelled in (wanted, f"table-{wanted}"):
-        for item in known.values():
-            if spelled in (item.name, item.name.replace("-", "")):
-                return item
-    raise UserError(f"{name}: {paper} has no such table or figure; choose from {', '.join(known)}")
+    item = known.get(name) or known.get(f"table-{name}")
+    if item is None:
+        choices = ", ".join(known)
+        raise UserError(f"{name}: {paper} has no such table or figure; choose from {choices}")
+    return item
 
 
 def choose_rows(item: Item, names: str | None) -> tuple[Row, ...]:

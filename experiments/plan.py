@@ -35,16 +35,6 @@ class Run:
         return hash((self.scale, self.name))
 
     @property
-    def updates(self) -> int:
-        """Largest number of updates; 0 for no limit."""
-        return int(lookup(self.composed, "optimization.max_update") or 0)
-
-    @property
-    def epochs(self) -> int:
-        """Largest number of epochs; 0 for no limit."""
-        return int(lookup(self.composed, "optimization.max_epoch") or 0)
-
-    @property
     def batches(self) -> int:
         """Batches of ``max_tokens`` in one update, over all processes."""
         return int((lookup(self.composed, "optimization.update_freq") or [1])[0])

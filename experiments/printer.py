@@ -1,15 +1,14 @@
 """Our numbers beside the papers', cell by cell."""
 
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
-from statistics import mean
 
 from diverse_mha.common.files import write_json
 from diverse_mha.common.tables import Layout, write_texts
 from experiments.experiments import Table
 from experiments.fill import Choices, Filled, Number
 from experiments.measures import MEASURES
-from experiments.results import code_of, machine_of
 
 SMOKE = (
     "Smoke scale: tiny models after a few updates on a made-up corpus. Our numbers show that the "
@@ -47,33 +46,22 @@ def caveats(choices: Choices) -> list[str]:
 def lay_out(
     table: Table, filled: Filled, choices: Choices, results: Collection[Mapping] = ()
 ) -> Layout:
-    """Put paper's and our numbers side by side.
+    """Put the paper's and our numbers side by side.
 
-    A column that the paper has no number for is ours alone. Speeds are followed by their ratio
-    to the baseline row, in the paper and here, of the seeds that both rows have, if any; BLEU is
-    the tokenised one, as the papers report.
-    Several seeds give mean and standard deviation. The results of our runs are for the notes: they
-    have the signatures of the BLEU scores, versions and machines.
+    A column that the paper has no number for is ours alone. BLEU is the tokenised one, as the
+    papers report. Several seeds give mean and standard deviation. The results of our runs have
+    the signatures of the BLEU scores, for the notes.
     """
-    baseline = next((numbers for row, numbers in filled if row.name == table.baseline), None)
     headings, lines = [""], [[row.label] for row, _ in filled]
     everyone = [number for _, row_numbers in filled for number in row_numbers]
     # Where a table has none of the paper's numbers, all are ours.
     ours = ", ours" if any(n and n.paper is not None for n in everyone) else ""
     for place, column in enumerate(table.columns):
         numbers = [row_numbers[place] for _, row_numbers in filled]
-        base = baseline[place] if baseline is not None else None
-        relative = base is not None and MEASURES[base.measure].relative
         published = any(number and number.paper is not None for number in numbers)
         headings += [f"{column}, paper"] * published + [f"{column}{ours}"]
-        if relative:
-            headings += [f"{column} / baseline, paper"] * published
-            headings += [f"{column} / baseline{ours}"]
         for line, number in zip(lines, numbers, strict=True):
             line += [_paper(number)] * published + [_ours(number)]
-            if relative:
-                line += [_ratio(number and number.paper, base.paper)] * published
-                line += [_ratio(*_means(number, base))]
     return Layout(
         title=table.heading,
         headings=tuple(headings),
@@ -91,20 +79,8 @@ def write_all(layout: Layout, folder: Path, name: str, content: dict) -> list[Pa
 
 def to_json(layout: Layout, filled: Filled) -> dict:
     """Return the bare numbers of a table for a JSON file."""
-    numbers = {
-        row.name: [
-            number
-            and {
-                "measure": number.measure,
-                "paper": number.paper,
-                "ours": number.ours,
-                "seeds": number.seeds,
-            }
-            for number in row_numbers
-        ]
-        for row, row_numbers in filled
-    }
-    return {"title": layout.title, "notes": layout.notes, "rows": numbers}
+    rows = {row.name: [n and asdict(n) for n in numbers] for row, numbers in filled}
+    return {"title": layout.title, "notes": layout.notes, "rows": rows}
 
 
 def _paper(number: Number | None) -> str:
@@ -125,21 +101,6 @@ def _ours(number: Number | None) -> str:
     return form(number.mean) + spread
 
 
-def _means(number: Number | None, base: Number) -> tuple[float | None, float | None]:
-    """Return the means of a number and the baseline's, of the seeds that both have, if any."""
-    if number is None:
-        return None, base.mean
-    both = [dict(zip(one.seeds, one.ours, strict=False)) for one in (number, base)]
-    if shared := both[0].keys() & both[1].keys():
-        number_mean, base_mean = (mean(one[seed] for seed in shared) for one in both)
-        return number_mean, base_mean
-    return number.mean, base.mean
-
-
-def _ratio(value: float | None, base: float | None) -> str:
-    return f"{value / base:.2f}" if value and base else "-"
-
-
 def _notes(
     table: Table, filled: Filled, choices: Choices, results: Collection[Mapping]
 ) -> Iterator[str]:
@@ -152,14 +113,6 @@ def _notes(
     if seeds and seeds[-1] > 1:
         said = f"{seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else seeds[0]
         yield f"Ours: mean and standard deviation over {said} seeds."
-    for words, name in (
-        ("commits or versions of the code", code_of),
-        ("versions of torch", lambda result: result["versions"]["torch"]),
-        ("machines", machine_of),
-    ):
-        there = sorted(set(map(name, results)))
-        if len(there) > 1:
-            yield f"Ours: runs of several {words}: {'; '.join(there)}."
     if "speed" in measures:
         yield SPEED
     for name in sorted(measures):

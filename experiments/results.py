@@ -2,7 +2,6 @@
 
 import math
 import os
-import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -85,18 +84,3 @@ def best_validation(run: Run, validation: list[dict]) -> dict | None:
     scored = [entry for entry in validation if metric in entry and "ppl" in entry]
     scored = [entry for entry in scored if math.isfinite(entry[metric])]
     return choose(reversed(scored), key=lambda entry: entry[metric]) if scored else None
-
-
-def code_of(result: Mapping) -> str:
-    """Return the commit or version of this package that made a result."""
-    made = result["versions"]
-    return re.sub(r"([0-9a-f]{7})[0-9a-f]{33}", r"\1", made.get("git_commit", made["diverse_mha"]))
-
-
-def machine_of(result: Mapping) -> str:
-    """Return a description of the hardware of a result."""
-    there = result["hardware"]
-    if there is None:
-        return "one that is not known"
-    counted = [f"{name} {there[name]}" for name in ("cores", "threads") if there[name] is not None]
-    return ", ".join([there["processor"], *counted, *there["gpus"]])

@@ -1,18 +1,19 @@
 """Tests of a study's rows against its baseline."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.common.tables import Layout
+from diverse_mha.common.tables import Layout, to_text
 from diverse_mha.evaluation.comparison.runs import Scored, scores_of
 from diverse_mha.evaluation.comparison.systems import RESAMPLES, System, compare_systems
-from diverse_mha.evaluation.comparison.tables import lay_out
+from diverse_mha.evaluation.comparison.tables import lay_out, to_json
 from experiments import steps
 from experiments.experiments import Row, Table
-from experiments.fill import Choices
+from experiments.fill import Choices, Filled
 from experiments.plan import Run
-from experiments.printer import caveats
-from experiments.process import failure_told
+from experiments.printer import caveats, write_all
+from experiments.process import drawing, failure_told
 from experiments.results import RESULT, valid_nll
 from experiments.steps import Environment
 
@@ -74,6 +75,38 @@ def _scored(run: Run, result: Mapping, place: Environment) -> Scored:
     scores, *rest = scores_of(file, result["scores"][file.stem], reference)
     loss = valid_nll(run, folder)
     return Scored(str(folder), run.seed, scores | ({} if loss is None else {VALID: loss}), *rest)
+
+
+def report(
+    table: Table,
+    filled: Filled,
+    found: Mapping[Run, dict],
+    choices: Choices,
+    place: Environment,
+    to: Path,
+) -> list[Path]:
+    """Print the tests of a study's rows and draw its figures; returns the files, beside ``to``."""
+    finished = runs_by_row(table, [row for row, _ in filled], choices, found)
+    systems, files = [], []
+    for earlier in to.parent.glob(f"{to.name}.tests.*"):  # of other rows or seeds
+        earlier.unlink()
+    if table.baseline not in (row.name for row in finished):
+        print(f"no tests: they are against the row {table.baseline}, which is not asked for")
+    with failure_told("      tests: "):
+        systems = tested_rows(table, finished, found, place)
+    if systems:
+        tests = lay_out_tests(table, systems, choices)
+        print("\n" + to_text(tests))
+        content = {"systems": to_json(systems)}
+        files += write_all(tests, to.parent, f"{to.name}.tests", content)
+    if any(finished.values()):
+        with drawing(table.name):
+            from experiments.draw_study import draw_study
+            from experiments.figures import save
+
+            plots = draw_study(table, filled, finished, systems, place.out, to)
+            files += save(table, choices, plots, to)
+    return files
 
 
 def lay_out_tests(table: Table, systems: Sequence[System], choices: Choices) -> Layout:

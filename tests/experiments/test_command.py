@@ -12,10 +12,10 @@ from diverse_mha import cli
 from diverse_mha.common.errors import UserError
 from diverse_mha.training import launch
 from experiments import figures, papers, runner
-from experiments.command import _drawing
 from experiments.experiments import Cell, Experiment, Row, Table
 from experiments.measures import MEASURES
-from experiments.papers import PAPERS, find
+from experiments.papers import PAPERS
+from experiments.process import drawing
 
 
 def reproduce(*words):
@@ -138,9 +138,6 @@ def test_dry_run_measures_heads_where_a_cell_asks_for_it(capsys):
     lines = analyses(capsys)
     assert len(lines) == 5 and all("--against runs/reproduce/small/runs/" in x for x in lines)
     assert all(".seed2." in line.partition("--against")[2] for line in lines), "never with itself"
-    reproduce("zheng2021", "figure-5", "--scale", "paper", "--dry-run")
-    lines = analyses(capsys)
-    assert len(lines) == 2 and all("--measures jsd" in line for line in lines)
 
 
 @pytest.mark.integration
@@ -165,21 +162,21 @@ def test_every_table_has_commands_that_the_launcher_reads(scale, capsys):
         (["li2018", "--scale", "smoke"], "name a table of li2018, or all"),
         (["li2017", "1", "--scale", "smoke"], "li2017: no such paper"),
         (["li2018", "7", "--scale", "smoke"], "7: li2018 has no such table"),
-        (["li2018", "1", "--scale", "tiny"], "--scale tiny: .*choose from smoke, small, paper"),
-        (["all", "--scale", "tiny"], "--scale tiny: choose from smoke"),
+        (["li2018", "1", "--scale", "tiny"], "--scale tiny; choose from smoke, small, paper"),
+        (["all", "--scale", "tiny"], "--scale tiny; choose from smoke"),
         (
             ["yun2021", "6", "--scale", "small"],
-            "--scale small: not there for yun2021 table-6; choose from smoke, paper",
+            "--scale small: yun2021 6 has none; choose from smoke, paper",
         ),
         (["li2018", "1", "--scale", "smoke", "--rows", "x"], "--rows x: li2018 table-1 has no row"),
-        (["li2018", "all", "--scale", "smoke", "--rows", "x"], "--rows x: name one table"),
+        (["li2018", "all", "--scale", "smoke", "--rows", "x"], "--rows: name one table"),
         (["li2021", "figure-3", "--scale", "smoke", "--rows", "x"], "is a figure and has no rows"),
         (["li2018", "1", "--scale", "smoke", "--seeds", "1,1"], "--seeds 1,1: give different"),
         (["li2018", "1", "--scale", "smoke", "--seeds", "1,01"], "--seeds 1,01: give different"),
         (["li2018", "1", "--scale", "smoke", "--updates", "0"], "--updates: 0 is not a whole"),
         (["li2018", "1", "--scale", "smoke", "--jobs", "2", "--dry-run"], "--jobs 2 has no effect"),
         (["li2018", "1", "--scale", "smoke", "--collect", "--dry-run"], "--collect has no effect"),
-        (["study", "all", "--scale", "paper"], "--scale paper: not there for study all; choose"),
+        (["study", "all", "--scale", "paper"], "--scale paper: study all has none; choose"),
         (
             ["li2018", "1", "--scale", "small", "--collect", "--jobs", "4"],
             "--jobs 4 has no effect with --collect",
@@ -263,7 +260,7 @@ def test_a_table_is_complete_without_the_layers_that_a_model_lacks(
 
 def test_a_drawing_that_fails_is_one_line_and_its_packages_are_silent(capsys):
     logging.getLogger("matplotlib").setLevel(logging.DEBUG)
-    with _drawing(find("li2021", "figure-3")):
+    with drawing("figure-3"):
         logging.getLogger("matplotlib").warning("where the fonts are")
         warnings.warn("of a library", UserWarning, stacklevel=1)
         raise UserError("nothing to draw")
