@@ -1,4 +1,4 @@
-"""``diverse-mha reproduce``: a paper's table or figure, by one command."""
+"""``diverse-mha reproduce``: a paper's table, by one command."""
 
 import argparse
 import shlex
@@ -17,11 +17,10 @@ from diverse_mha.common.plugins import add_user_dir, import_plugin
 from diverse_mha.common.processes import Interrupted
 from diverse_mha.common.tables import to_text
 from experiments import printer, steps, study
-from experiments.experiments import SCALES, Figure, Item, Row, Table
+from experiments.experiments import SCALES, Row, Table
 from experiments.fill import Choices, fill, needs_of
 from experiments.measures import MEASURES
 from experiments.papers import PAPERS, choose_rows, find, items_of
-from experiments.process import drawing
 from experiments.runner import Runner
 from experiments.steps import Environment, usable
 from experiments.tune import Trainer, tune, tuned
@@ -39,8 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "  diverse-mha reproduce li2018 table-1 --scale small --seeds 1,2,3"
     )
     parser.add_argument("paper", nargs="?", help=f"{', '.join(PAPERS)}, or all")
-    parser.add_argument("table", nargs="?", help="such as table-1 or figure-3, or all")
-    parser.add_argument("--list", action="store_true", help="list all tables and figures")
+    parser.add_argument("table", nargs="?", help="such as table-1, or all")
+    parser.add_argument("--list", action="store_true", help="list all tables")
     parser.add_argument(
         "--scale",
         help="smoke (tiny, to see that it runs), small (Multi30k, Penn Treebank, logic) or paper "
@@ -126,30 +125,28 @@ def run(args: argparse.Namespace) -> int:
             rows, name = choose_rows(item, args.rows), _file_name(item, args)
             if args.tune:
                 failed += not tune(item, rows, args.tune, choices, runner, name)
-            elif isinstance(item, Figure):
-                failed += not _figure(item, name, choices, runner)
             else:
                 failed += not _table(item, rows, name, choices, runner)
     except Interrupted as stopped:
         print("\ninterrupted; run the same command again to go on", flush=True)
         return 128 + stopped.number
     if failed and len(items) > 1:
-        print(f"{failed} of {len(items)} tables and figures are not complete")
+        print(f"{failed} of {len(items)} tables are not complete")
     return 1 if failed else 0
 
 
 def listing() -> str:
-    """List every table and figure with its scales."""
+    """List every table with its scales."""
     lines = []
     for paper, items in PAPERS.items():
         for item in items.values():
-            rows = f"{len(item.rows)} rows" if isinstance(item, Table) else "figure"
+            rows = f"{len(item.rows)} rows"
             scales = " ".join(scale if scale in item.scales else "-" for scale in SCALES)
             lines.append(f"{paper:<10}{item.name:<19}{scales:<18}{rows:>8}  {item.title}")
     return "\n".join(lines)
 
 
-def _items(args: argparse.Namespace) -> list[Item]:
+def _items(args: argparse.Namespace) -> list[Table]:
     if args.paper is None:
         raise UserError("name a paper and a table; diverse-mha reproduce --list shows them")
     if args.scale not in SCALES:
@@ -204,29 +201,12 @@ def _place(args: argparse.Namespace) -> Environment:
     )
 
 
-def _file_name(item: Item, args: argparse.Namespace) -> str:
+def _file_name(item: Table, args: argparse.Namespace) -> str:
     """Return the name of a table's files, which says what was changed or left out."""
     name = f"{item.paper}-{item.name}" + ("" if args.rows is None else "-rows")
     name += {None: "", True: "-bf16", False: "-float32"}[args.bf16]
     name += "" if args.updates is None else f"-{args.updates}-updates"
     return name + ("-tune" if args.tune else "") + ("-tuned" if args.tuned else "")
-
-
-def _figure(figure: Figure, name: str, choices: Choices, runner: Runner) -> bool:
-    """Train for a figure and draw it; returns True if it is complete."""
-    if len(choices.seeds) > 1:
-        print(f"a figure shows one seed: {choices.seeds[0]}", flush=True)
-    needs = needs_of(figure, figure.rows, choices)
-    found = runner.run_all([run for need in needs for run in need.runs])
-    with drawing(figure.name):
-        from experiments.figures import draw  # matplotlib takes a second
-
-        return draw(figure, choices, found, runner, _tables(choices, runner) / name)
-    return False
-
-
-def _tables(choices: Choices, runner: Runner) -> Path:
-    return runner.place.out / choices.scale / "tables"
 
 
 def _table(item: Table, rows: Sequence[Row], name: str, choices: Choices, runner: Runner) -> bool:
@@ -240,10 +220,10 @@ def _table(item: Table, rows: Sequence[Row], name: str, choices: Choices, runner
         return False
     layout = printer.lay_out(item, filled, choices, found.values())
     print("\n" + to_text(layout))
-    folder = _tables(choices, runner)
+    folder = runner.place.out / choices.scale / "tables"
     files = printer.write_all(layout, folder, name, printer.to_json(layout, filled))
     if item.tested is not None:
-        files += study.report(item, filled, found, choices, runner.place, folder / name)
+        files += study.report(item, rows, found, choices, runner.place, folder / name)
     print("written: " + ", ".join(map(str, files)) + "\n", flush=True)
     if runner.collect:
         return bool(found)
@@ -256,7 +236,7 @@ def _table(item: Table, rows: Sequence[Row], name: str, choices: Choices, runner
 
 
 def _dry_run(
-    items: Sequence[Item], names: str | None, choices: Choices, place: Environment, gpus: int
+    items: Sequence[Table], names: str | None, choices: Choices, place: Environment, gpus: int
 ) -> int:
     """Print the commands of all runs, ready to paste."""
     python, folder = sys.executable, str(Path(sys.executable).parent)

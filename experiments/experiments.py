@@ -1,8 +1,6 @@
-"""Experiments, cells, rows, tables and figures of the papers."""
+"""Experiments, cells, rows and tables of the papers."""
 
 from dataclasses import dataclass, field, replace
-
-from diverse_mha.common.errors import OptionError
 
 SCALES = ("smoke", "small", "paper")
 #: Scores by which rows can be tested.
@@ -45,13 +43,13 @@ class Cell:
 
     Attributes:
         experiment: the training; None for a number that the paper quotes.
-        measure: a name of ``MEASURES``; None for a curve of a figure.
+        measure: a name of ``MEASURES``.
         paper: the paper's value, if it gives one.
         against: the second training of a measure that compares two.
     """
 
     experiment: Experiment | None
-    measure: str | None
+    measure: str
     paper: float | None = None
     against: Experiment | None = None
 
@@ -66,13 +64,17 @@ class Row:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Item:
-    """One table or figure of a paper.
+class Table:
+    """One table of a paper.
 
     Attributes:
         paper: name of the paper's file in ``tables/``, such as ``li2018``.
         name: name on the command line.
         title: what it shows.
+        columns: a heading a cell.
+        rows: the rows, the baseline first.
+        baseline: name of the row to test against.
+        tested: the score of ``TESTED`` to test against the baseline, if any.
         scales: scales at which it can be run.
         settings: settings of all its experiments, by scale.
         notes: what a reader needs to compare the numbers.
@@ -81,6 +83,10 @@ class Item:
     paper: str = ""
     name: str
     title: str
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+    baseline: str | None = None
+    tested: str | None = None
     scales: tuple[str, ...] = SCALES
     settings: dict[str, dict] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
@@ -89,53 +95,3 @@ class Item:
     def heading(self) -> str:
         """Its title with paper and name."""
         return f"{self.paper}, {self.name}: {self.title}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Table(Item):
-    """One table.
-
-    Attributes:
-        columns: a heading a cell.
-        rows: the rows, the baseline first.
-        baseline: name of the row to test against.
-        tested: the score of ``TESTED`` to test against the baseline, if any.
-    """
-
-    columns: tuple[str, ...]
-    rows: tuple[Row, ...]
-    baseline: str | None = None
-    tested: str | None = None
-
-    def __post_init__(self):
-        for row in self.rows:
-            if len(row.cells) != len(self.columns):
-                raise OptionError(
-                    f"{self.paper} {self.name}: row {row.name!r} has {len(row.cells)} cells for "
-                    f"{len(self.columns)} columns; give one for each, None where there is none"
-                )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Figure(Item):
-    """One figure.
-
-    Attributes:
-        measure: a name of ``experiments.figures.SELECTIONS``.
-        curves: the trainings, by label.
-        against: the training to compare them with, if any.
-        panels: title of each panel of SVCCA and the labels of its curves.
-    """
-
-    measure: str
-    curves: tuple[tuple[str, Experiment], ...]
-    against: Experiment | None = None
-    panels: tuple[tuple[str, tuple[str, ...]], ...] = ()
-
-    @property
-    def rows(self) -> tuple[Row, ...]:
-        """Return a row with one cell for each curve."""
-        return tuple(
-            Row(label, label, (Cell(experiment, None, against=self.against),))
-            for label, experiment in self.curves
-        )

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import mean, stdev
 
-from experiments.experiments import Cell, Experiment, Figure, Item, Row, Table
+from experiments.experiments import Cell, Experiment, Row, Table
 from experiments.measures import MEASURES
 from experiments.plan import Need, Run, plan
 from experiments.runner import Runner
@@ -22,19 +22,19 @@ class Choices:
     updates: int | None = None  # None: the recipe's
     bf16: bool | None = None  # train in bfloat16; None: as each recipe says
 
-    def run(self, experiment: Experiment, item: Item, seed: int) -> Run:
-        """Turn an experiment of a table or figure into a run."""
+    def run(self, experiment: Experiment, item: Table, seed: int) -> Run:
+        """Turn an experiment of a table into a run."""
         settings = experiment.settings | item.settings.get(self.scale, {})
         if self.bf16 is not None:
             settings |= {"common.bf16": self.bf16, "common.fp16": False}
         experiment = replace(experiment, settings=settings)
         return _planned(experiment, self.scale, seed, updates=self.updates)
 
-    def need(self, item: Item, seed: int, cell: Cell) -> Need:
+    def need(self, item: Table, seed: int, cell: Cell) -> Need:
         """Return the run that a cell needs."""
         # The other run has another seed, so it is never the same.
         other = None if cell.against is None else self.run(cell.against, item, seed + 1)
-        heads = MEASURES[cell.measure].heads if cell.measure else {}
+        heads = MEASURES[cell.measure].heads
         return Need(self.run(cell.experiment, item, seed), heads, other)
 
 
@@ -62,11 +62,10 @@ class Number:
 Filled = Sequence[tuple[Row, list[Number | None]]]
 
 
-def needs_of(item: Item, rows: Sequence[Row], choices: Choices) -> list[Need]:
-    """Return the runs that rows need, seed by seed; a figure shows one seed."""
-    seeds = choices.seeds[:1] if isinstance(item, Figure) else choices.seeds
+def needs_of(item: Table, rows: Sequence[Row], choices: Choices) -> list[Need]:
+    """Return the runs that rows need, seed by seed."""
     cells = [cell for row in rows for cell in row.cells if cell and cell.experiment]
-    return [choices.need(item, seed, cell) for seed in seeds for cell in cells]
+    return [choices.need(item, seed, cell) for seed in choices.seeds for cell in cells]
 
 
 def fill(

@@ -5,7 +5,7 @@ import io
 import json
 import lzma
 import tarfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -98,25 +98,6 @@ def read_runs(folder: Path) -> list[Kept]:
             if run.name == path.name:
                 found.append(Kept(run, table, row, path, float32))
     return sorted(found, key=lambda k: (order.index((k.table, k.row)), k.float32, k.run.seed))
-
-
-def faults(kept: Kept) -> Iterator[str]:
-    """Name what does not fit together in the files of a run."""
-    result = kept.result
-    if result["name"] != kept.folder.name:
-        yield f"result.json is of {result['name']}"
-    if kept.validation[-1]["num_updates"] != result["updates"]:
-        yield f"train.log does not end at update {result['updates']}"
-    if "sacrebleu" in (test := result["scores"].get("test", {})):
-        score = json.loads((kept.folder / "test.json").read_text(encoding="utf-8"))
-        score.pop("versions", None)
-        if score != test:
-            yield "test.json has other scores than result.json"
-    for file, score in ((kept.folder / "test", test), (kept.more_folder / "more", kept.more)):
-        if "sacrebleu" in score:
-            text = file.with_suffix(".hyp.detok").read_text(encoding="utf-8")
-            if len(text.splitlines()) != score["sentences"]:
-                yield f"{file.name}.hyp.detok has not {score['sentences']} lines"
 
 
 def runs_csv(runs: Iterable[Kept], reference: Path, before: str) -> str:

@@ -1,4 +1,4 @@
-"""Reads the tables and figures of the papers and of our study: ``tables/*.toml``.
+"""Reads the tables of the papers and of our study: ``tables/*.toml``.
 
 A table, column or row may set any field of an :class:`Experiment`, or a setting by its dotted key;
 a row overrides a column, a column its table. A column without settings is a pair: heading, measure.
@@ -14,20 +14,20 @@ from pathlib import Path
 
 from diverse_mha.common.errors import OptionError, UserError
 from diverse_mha.common.options import split_list
-from experiments.experiments import TESTED, Cell, Experiment, Figure, Item, Row, Table
+from experiments.experiments import TESTED, Cell, Experiment, Row, Table
 from experiments.measures import MEASURES
 from experiments.scales import CORPORA
 
 _OF_EXPERIMENT = {f.name for f in fields(Experiment)} - {"settings"}
 _OTHERS = (
     "name title scales notes settings columns rows baseline tested like without against measure "
-    "curves panels head label values quoted"
+    "head label values quoted"
 ).split()
-PAPERS: dict[str, dict[str, Item]] = {}
+PAPERS: dict[str, dict[str, Table]] = {}
 
 
-def read_tables(paper: str, text: str) -> Iterator[Item]:
-    """Read the tables and figures of a TOML text."""
+def read_tables(paper: str, text: str) -> Iterator[Table]:
+    """Read the tables of a TOML text."""
     content = tomllib.loads(text)
     known: dict[str, dict] = {}
     for given in content.get("table", []):
@@ -38,16 +38,6 @@ def read_tables(paper: str, text: str) -> Iterator[Item]:
         columns = tuple(column["head"] for column in map(_column, said["columns"]))
         own = {name: said.get(name) for name in ("baseline", "tested")}
         yield Table(paper=paper, columns=columns, rows=rows, **own, **_item(said))
-    for said in content.get("figure", []):
-        against = said.get("against")
-        yield Figure(
-            paper=paper,
-            measure=said["measure"],
-            curves=tuple((curve["label"], _experiment(said, curve)) for curve in said["curves"]),
-            against=against and _experiment(said, against),
-            panels=tuple((title, tuple(labels)) for title, labels in said.get("panels", [])),
-            **_item(said),
-        )
 
 
 def _like(other: Mapping, given: Mapping) -> dict:
@@ -105,18 +95,18 @@ def add_tables(paper: str, source: Path | str) -> None:
         raise OptionError(f"{paper}: a table, row or column has no {error}; give one") from None
 
 
-def add_table(item: Item) -> None:
-    """Add a table or figure to its paper."""
+def add_table(item: Table) -> None:
+    """Add a table to its paper."""
     name, items = f"{item.paper} {item.name}", PAPERS.setdefault(item.paper, {})
     if item.name in items:
         raise OptionError(f"{name} is there already; give another name")
     cells = [cell for row in item.rows for cell in row.cells if cell is not None]
     corpora = [cell.experiment.corpus for cell in cells if cell.experiment is not None]
     rows = [row.name for row in item.rows]
-    baseline, tested = getattr(item, "baseline", None), getattr(item, "tested", None)
+    baseline, tested = item.baseline, item.tested
     for what, given, known in (
         ("corpus", corpora, CORPORA),
-        ("measure", [cell.measure for cell in cells if cell.measure], MEASURES),
+        ("measure", [cell.measure for cell in cells], MEASURES),
         ("baseline", [baseline] if baseline or tested else [], rows),
         ("score to test by,", [tested] if tested else [], TESTED),
     ):
@@ -126,29 +116,27 @@ def add_table(item: Item) -> None:
     items[item.name] = item
 
 
-def items_of(paper: str) -> dict[str, Item]:
-    """Return the tables and figures of a paper by their names."""
+def items_of(paper: str) -> dict[str, Table]:
+    """Return the tables of a paper by their names."""
     if paper not in PAPERS:
         raise UserError(f"{paper}: no such paper; choose from {', '.join(PAPERS)}")
     return PAPERS[paper]
 
 
-def find(paper: str, name: str) -> Item:
-    """Return a table or figure; ``1`` is ``table-1``."""
+def find(paper: str, name: str) -> Table:
+    """Return a table; ``1`` is ``table-1``."""
     known = items_of(paper)
     item = known.get(name) or known.get(f"table-{name}")
     if item is None:
         choices = ", ".join(known)
-        raise UserError(f"{name}: {paper} has no such table or figure; choose from {choices}")
+        raise UserError(f"{name}: {paper} has no such table; choose from {choices}")
     return item
 
 
-def choose_rows(item: Item, names: str | None) -> tuple[Row, ...]:
+def choose_rows(item: Table, names: str | None) -> tuple[Row, ...]:
     """Return the rows of a table that a comma list names, in its order; None: all."""
     if names is None:
         return item.rows
-    if isinstance(item, Figure):
-        raise UserError(f"--rows {names}: {item.name} is a figure and has no rows")
     wanted = split_list(names.lower())
     known = {row.name.lower() for row in item.rows}
     for name in wanted:

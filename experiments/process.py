@@ -5,7 +5,6 @@ process, which has imported them.
 """
 
 import contextlib
-import logging
 import os
 import runpy
 import signal
@@ -85,20 +84,6 @@ def failure_told(head: str) -> Iterator[None]:
         say(f"{head}FAILED: {error}")
     except OSError as error:
         say(f"{head}FAILED: {describe_os_error(error)}")
-
-
-@contextlib.contextmanager
-def drawing(name: str) -> Iterator[None]:
-    """Report a failed drawing in one line; silences what packages log meanwhile."""
-    logging.disable(logging.WARNING)  # fairseq opens all loggers
-    try:
-        with failure_told(f"      {name}: "), warnings.catch_warnings(action="ignore"):
-            yield
-    except ModuleNotFoundError as error:
-        cure = "pip install -e '.[analysis]' brings what figures need"
-        say(f"      {name}: FAILED: {error}; {cure}")
-    finally:
-        logging.disable(logging.NOTSET)
 
 
 def pause(seconds: float) -> None:

@@ -3,6 +3,7 @@
 import argparse
 import csv
 import io
+import logging
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +15,7 @@ from diverse_mha.common.places import ROOT
 from diverse_mha.common.tables import markdown_table
 from experiments import packed
 from experiments.packed import Kept
-from experiments.study_tables import BY_SENTENCES, TABLES, Row, Rows
+from experiments.study_tables import BY_SENTENCES, TABLES, Row, Rows, compared
 
 RESULTS, SUMMARY = ROOT / "results", ROOT / "docs" / "results.md"
 DETAILS = RESULTS / "details.md"
@@ -30,12 +31,15 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("table", nargs="?", choices=TABLES, metavar="TABLE", help=", ".join(TABLES))
     todo = parser.add_mutually_exclusive_group()
     todo.add_argument("--check", action="store_true", help="compare pages and CSVs with the runs")
+    text = "draw learning curves and quality against diversity, as in docs/figures"
+    todo.add_argument("--draw", type=Path, metavar="FOLDER", help=text)
     todo.add_argument("--pack", type=Path, metavar="FOLDER", help="write results/ from these runs")
     text = "prepared corpora (data); with Multi30k in it BLEU is tested and chrF computed"
     parser.add_argument("--data", type=Path, default=ROOT / "data", metavar="FOLDER", help=text)
     args = parser.parse_args(words)
-    if args.pack and args.table:
-        parser.error(f"{args.table} has no effect with --pack; leave it out")
+    for option in ("pack", "draw"):
+        if vars(args)[option] and args.table:
+            parser.error(f"{args.table} has no effect with --{option}; leave it out")
     reference = args.data / REFERENCE
     if args.table in (None, *BY_SENTENCES) and not reference.is_file():
         cure = "prepare Multi30k, or give --data"
@@ -44,6 +48,8 @@ def main(words: Sequence[str] | None = None) -> int:
         return write(args.pack, reference)
     with tempfile.TemporaryDirectory() as folder:
         packed.unpack(ARCHIVE, Path(folder))
+        if args.draw:
+            return draw_pictures(Path(folder), args.draw, reference)
         return show(Path(folder), args.table, args.check, reference)
 
 
@@ -59,6 +65,26 @@ def write(folder: Path, reference: Path) -> int:
         write_files({path: text.encode() for path, text in files})
     print(f"{len(runs)} runs: {ARCHIVE}, {RUNS}, {CURVES}")
     return 0
+
+
+def draw_pictures(folder: Path, to: Path, reference: Path) -> int:
+    """Draw the rows that were trained to the end."""
+    logging.disable(logging.WARNING)  # fairseq opens all loggers, and matplotlib says much
+    from experiments.draw import draw
+
+    if not reference.is_file():
+        raise UserError(f"{reference}: not there, so BLEU is not tested; give --data")
+    rows = by_label(packed.read_runs(folder), "to-the-end")
+    print(*draw(rows, compared(rows, reference), to))
+    return 0
+
+
+def by_label(runs: Sequence[Kept], table: str) -> Rows:
+    """Return the runs of a table by label."""
+    rows: Rows = {}
+    for kept in filter(TABLES[table][1], runs):
+        rows.setdefault(kept.row.label, []).append(kept)
+    return rows
 
 
 def csvs(runs: Sequence[Kept], reference: Path) -> Iterator[tuple[Path, str]]:
@@ -81,10 +107,6 @@ def show(folder: Path, name: str | None, check: bool, reference: Path) -> int:
             cells = ([label, *(cell or "" for cell in row)] for label, row in lines.items())
             print(f"**{table}**\n\n{markdown_table(columns, cells)}")
     if check and not name:
-        strange = {path.name for path in folder.glob("small/runs/*")}
-        strange -= {kept.folder.name for kept in runs}
-        wrong += [f"{ARCHIVE}: {one}: is no run of the study" for one in strange]
-        wrong += [f"{ARCHIVE}: {k.folder.name}: {said}" for k in runs for said in packed.faults(k)]
         for path, text in csvs(runs, reference):
             wrong += other_lines(path, text)
     for line in wrong:
@@ -98,11 +120,9 @@ def made(
     runs: Sequence[Kept], table: str, page: str, reference: Path
 ) -> tuple[list[str], dict[str, Row]]:
     """Make a table: its columns as on the page, and its cells by label."""
-    head, chosen, make = TABLES[table]
+    head, _, make = TABLES[table]
     columns, said = read_table(page, head)
-    rows: Rows = {}
-    for kept in filter(chosen, runs):
-        rows.setdefault(kept.row.label, []).append(kept)
+    rows = by_label(runs, table)
     return columns, make(rows, reference, said) if rows else {}
 
 

@@ -10,10 +10,10 @@ from diverse_mha.evaluation.comparison.systems import RESAMPLES, System, compare
 from diverse_mha.evaluation.comparison.tables import lay_out, to_json
 from experiments import steps
 from experiments.experiments import Row, Table
-from experiments.fill import Choices, Filled
+from experiments.fill import Choices
 from experiments.plan import Run
 from experiments.printer import caveats, write_all
-from experiments.process import drawing, failure_told
+from experiments.process import failure_told
 from experiments.results import RESULT, valid_nll
 from experiments.steps import Environment
 
@@ -79,14 +79,14 @@ def _scored(run: Run, result: Mapping, place: Environment) -> Scored:
 
 def report(
     table: Table,
-    filled: Filled,
+    rows: Sequence[Row],
     found: Mapping[Run, dict],
     choices: Choices,
     place: Environment,
     to: Path,
 ) -> list[Path]:
-    """Print the tests of a study's rows and draw its figures; returns the files, beside ``to``."""
-    finished = runs_by_row(table, [row for row, _ in filled], choices, found)
+    """Print the tests of a study's rows and return their files, beside ``to``."""
+    finished = runs_by_row(table, rows, choices, found)
     systems, files = [], []
     for earlier in to.parent.glob(f"{to.name}.tests.*"):  # of other rows or seeds
         earlier.unlink()
@@ -99,13 +99,6 @@ def report(
         print("\n" + to_text(tests))
         content = {"systems": to_json(systems)}
         files += write_all(tests, to.parent, f"{to.name}.tests", content)
-    if any(finished.values()):
-        with drawing(table.name):
-            from experiments.draw_study import draw_study
-            from experiments.figures import save
-
-            plots = draw_study(table, filled, finished, systems, place.out, to)
-            files += save(table, choices, plots, to)
     return files
 
 

@@ -19,7 +19,7 @@ from diverse_mha.common.tables import Layout, to_text, write_texts
 from diverse_mha.training.compose import compose, lookup, read_words
 from diverse_mha.training.log import TRAIN_LOG, finished, read_log
 from experiments import steps
-from experiments.experiments import Item, Row, Table
+from experiments.experiments import Row, Table
 from experiments.fill import Choices
 from experiments.plan import Run
 from experiments.results import LOG, best_validation
@@ -163,7 +163,7 @@ def lay_out(
     )
 
 
-def tuned(item: Item, rows: Sequence[Row], file: Path, scale: str) -> Table:
+def tuned(item: Table, rows: Sequence[Row], file: Path, scale: str) -> Table:
     """Return a table whose rows have the settings that ``--tune`` chose."""
     check_table(item, "--tuned")
     if not file.is_file():
@@ -188,10 +188,9 @@ def tuned(item: Item, rows: Sequence[Row], file: Path, scale: str) -> Table:
     return replace(item, rows=tuple(found.get(row.name, row) for row in item.rows), notes=notes)
 
 
-def check_table(item: Item, option: str) -> None:
-    """Raise an error for a figure, and for a table with rows of several trainings."""
-    rows = item.rows if isinstance(item, Table) else ()
-    if not rows or any(len({c and c.experiment for c in row.cells}) != 1 for row in rows):
+def check_table(item: Table, option: str) -> None:
+    """Raise an error for a table with rows of several trainings."""
+    if any(len({c and c.experiment for c in row.cells}) != 1 for row in item.rows):
         raise UserError(
             f"{option}: {item.paper} {item.name} has no rows of one training each; take a table "
             "of the study"

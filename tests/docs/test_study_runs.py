@@ -3,12 +3,14 @@
 import json
 import re
 import shutil
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from diverse_mha import cli
 from diverse_mha.common.errors import UserError
-from experiments import packed, show
+from experiments import draw, packed, show
 from tests.docs.blocks import ROOT
 from tests.docs.test_figures import page, rows
 
@@ -60,25 +62,6 @@ def test_a_changed_figure_is_found(published, monkeypatch, tmp_path, capsys):
     ]
 
 
-def test_files_of_a_run_that_do_not_fit_together_are_found(some):
-    *_, translated = sorted(packed.read_runs(some), key=lambda kept: kept.folder.name)[:2]
-    assert not [said for kept in packed.read_runs(some) for said in packed.faults(kept)]
-    folder, result = translated.folder, translated.result
-    result = result | {"name": "other", "updates": 7000}
-    (folder / "result.json").write_text(json.dumps(result))
-    (folder / "test.json").write_text(json.dumps(result["scores"]["test"] | {"beam": 4}))
-    (folder / "test.hyp.detok").write_text("a\n")
-    (translated.more_folder / "more.hyp.detok").write_text("a\n")
-    (changed,) = (k for k in packed.read_runs(some) if k.folder == folder)
-    assert list(packed.faults(changed)) == [
-        "result.json is of other",
-        "train.log does not end at update 7000",
-        "test.json has other scores than result.json",
-        "test.hyp.detok has not 1000 lines",
-        "more.hyp.detok has not 2532 lines",
-    ]
-
-
 def test_packing_gives_the_same_bytes_and_all_that_a_table_needs(some, tmp_path):
     archive = packed.pack(packed.read_runs(some))
     (tmp_path / "runs.tar.xz").write_bytes(archive)
@@ -112,16 +95,33 @@ def test_csv_files_have_the_figures_of_the_archive(some, tmp_path, monkeypatch):
     ] == []
 
 
-def test_a_folder_without_runs_is_refused_and_what_is_no_run_of_the_study_named(some, capsys):
+def test_a_folder_without_runs_is_refused_and_rows_that_differ_are_named(some, capsys):
     with pytest.raises(UserError, match="--pack .*has no run of the study in small/runs; name"):
         show.write(some / "small", NOWHERE)
-    other = some / "small/runs/ptb.hsic.seed1.00000000"
-    next(some.glob("small/runs/ptb.hsic.*")).rename(other)
-    assert show.show(some, None, True, NOWHERE) == 1
-    said = capsys.readouterr().out
-    assert "results/runs.tar.xz: ptb.hsic.seed1.00000000: is no run of the study\n" in said
-    said_of_rows = "ptb: rows on the page alone or of the runs alone: All three, "
-    assert f"results/details.md: {said_of_rows}" in said
+    assert show.show(some, "ptb", True, NOWHERE) == 1
+    said = "results/details.md: ptb: rows on the page alone or of the runs alone: All three, "
+    assert said in capsys.readouterr().out
+
+
+def test_the_pictures_show_every_row_by_its_seeds(published):
+    runs = show.by_label(packed.read_runs(published), "to-the-end")
+    some_rows = {label: runs[label] for label in ("Baseline", "Out., all", "CODA")}
+    curves = draw.learning_curves(some_rows)
+    assert [axis.get_title() for axis in curves.axes] == [*some_rows]
+    own = [line for line in curves.axes[2].lines if line.get_linewidth() == 1.1]
+    assert len(own) == len(runs["CODA"]) == 3
+    assert list(own[0].get_ydata()) == [v["nll_loss"] for v in runs["CODA"][0].validation]
+    found = SimpleNamespace(value=-4.0, interval=(-5.0, -3.0), over_seeds=False)
+    differences = zip(some_rows, (None, found, found), strict=True)
+    systems = [
+        SimpleNamespace(name=name, measures={"BLEU": SimpleNamespace(difference=one)})
+        for name, one in differences
+    ]
+    picture = draw.quality_against_diversity(some_rows, systems)
+    legend = [text.get_text() for text in picture.legends[0].get_texts()]
+    assert legend == ["Baseline", "Out., all †", "CODA †"]
+    (point,) = picture.axes[0].containers[2].lines[0].get_xdata()
+    assert point == pytest.approx(np.mean([kept.heads[0] for kept in runs["CODA"]]))
 
 
 def test_their_tests_are_made_again_whatever_else_was_evaluated(published, tmp_path, capsys):
@@ -146,7 +146,7 @@ def test_their_tests_are_made_again_whatever_else_was_evaluated(published, tmp_p
             exact = [found["value"], *found["interval"]]
             assert list(map(float, said)) == pytest.approx(exact, abs=0.6 * 10**-digits)
             assert float(by_label[one["name"]][p].strip("<")) == pytest.approx(holm_p, abs=1e-3)
-    assert len(tests) == 5 and (tmp_path / "small/tables/study-ptb/figure.md").is_file()
+    assert len(tests) == 5
     assert cli.run([*words, "--rows", "baseline,hsic"]) == 0
     tested = tmp_path / "small/tables/study-ptb-rows.tests.json"
     assert tested.exists() and cli.run([*words, "--rows", "hsic"]) == 0
@@ -155,6 +155,6 @@ def test_their_tests_are_made_again_whatever_else_was_evaluated(published, tmp_p
     result = json.loads((tmp_path / "small/runs" / folder.name / "result.json").read_text())
     result["scores"]["test"]["tokens"] += 1
     (tmp_path / "small/runs" / folder.name / "result.json").write_text(json.dumps(result))
-    assert cli.run(words) == 0, "without tests there are the table and the curves"
+    assert cli.run(words) == 0, "without tests there is the table"
     assert "tests: FAILED: " in (said := capsys.readouterr().out) and "another test set" in said
-    assert said.splitlines()[-2].startswith("written: ") and "learning-curves.svg" in said
+    assert said.splitlines()[-2].startswith("written: ")

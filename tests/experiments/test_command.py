@@ -1,8 +1,6 @@
 """The command: listing, dry runs, refusals."""
 
-import logging
 import shlex
-import warnings
 from dataclasses import replace
 
 import pytest
@@ -11,11 +9,10 @@ import torch
 from diverse_mha import cli
 from diverse_mha.common.errors import UserError
 from diverse_mha.training import launch
-from experiments import figures, papers, runner
+from experiments import papers, runner
 from experiments.experiments import Cell, Experiment, Row, Table
 from experiments.measures import MEASURES
 from experiments.papers import PAPERS
-from experiments.process import drawing
 
 
 def reproduce(*words):
@@ -30,8 +27,8 @@ def analyses(capsys):
 def test_listing_shows_every_table_with_its_scales(capsys):
     assert reproduce("--list") == 0
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == sum(map(len, PAPERS.values())) == 36
-    assert sum("smoke small paper" in line for line in lines) == 28
+    assert len(lines) == sum(map(len, PAPERS.values())) == 28
+    assert sum("smoke small paper" in line for line in lines) == 20
     assert any(line.startswith("yun2021   table-6            smoke - paper") for line in lines)
 
 
@@ -170,7 +167,6 @@ def test_every_table_has_commands_that_the_launcher_reads(scale, capsys):
         ),
         (["li2018", "1", "--scale", "smoke", "--rows", "x"], "--rows x: li2018 table-1 has no row"),
         (["li2018", "all", "--scale", "smoke", "--rows", "x"], "--rows: name one table"),
-        (["li2021", "figure-3", "--scale", "smoke", "--rows", "x"], "is a figure and has no rows"),
         (["li2018", "1", "--scale", "smoke", "--seeds", "1,1"], "--seeds 1,1: give different"),
         (["li2018", "1", "--scale", "smoke", "--seeds", "1,01"], "--seeds 1,01: give different"),
         (["li2018", "1", "--scale", "smoke", "--updates", "0"], "--updates: 0 is not a whole"),
@@ -218,7 +214,6 @@ OWN = Experiment("ptb")
             *(OWN, "perplexity", {"tested": "bleu", "baseline": "one"}),
             "own table-1: no score to test by, 'bleu'; choose from BLEU, chrF, perplexity, accurac",
         ),
-        (OWN, "perplexity", {"columns": ("x", "y")}, "row 'one' has 1 cells for 2 columns; give"),
     ],
 )
 def test_a_table_of_ones_own_names_what_there_is(experiment, measure, more, message, monkeypatch):
@@ -228,18 +223,6 @@ def test_a_table_of_ones_own_names_what_there_is(experiment, measure, more, mess
         named = {"paper": "own", "name": "table-1", "title": "A title", "columns": ("x",)}
         papers.add_table(Table(**named | more, rows=rows))
     assert not papers.PAPERS.get("own")
-
-
-@pytest.mark.parametrize(
-    ("words", "ending"),
-    [([], ""), (["--updates", "10"], "-10-updates"), (["--no-bf16"], "-float32")],
-)
-def test_a_trial_of_a_figure_leaves_the_figure_alone(words, ending, tmp_path, monkeypatch):
-    folders = []
-    monkeypatch.setattr(figures, "draw", lambda *given: folders.append(given[-1]) or True)
-    out = ["--scale", "smoke", "--collect", "--out", str(tmp_path)]
-    assert reproduce("zheng2021", "figure-2", *out, *words) == 0
-    assert folders == [tmp_path / f"smoke/tables/zheng2021-figure-2{ending}"]
 
 
 @pytest.mark.parametrize("layers, code", [(4, 0), (0, 1)])
@@ -256,17 +239,6 @@ def test_a_table_is_complete_without_the_layers_that_a_model_lacks(
     assert reproduce(*words) == code
     said = capsys.readouterr().out
     assert "the encoder has four layers, and a dash stands for the others" in said
-
-
-def test_a_drawing_that_fails_is_one_line_and_its_packages_are_silent(capsys):
-    logging.getLogger("matplotlib").setLevel(logging.DEBUG)
-    with drawing("figure-3"):
-        logging.getLogger("matplotlib").warning("where the fonts are")
-        warnings.warn("of a library", UserWarning, stacklevel=1)
-        raise UserError("nothing to draw")
-    said = capsys.readouterr()
-    assert (said.out, said.err) == ("      figure-3: FAILED: nothing to draw\n", "")
-    assert logging.root.manager.disable == logging.NOTSET
 
 
 def test_a_plugin_is_handed_on_to_every_command(tmp_path, monkeypatch, capsys):

@@ -1,6 +1,5 @@
-"""What a study adds to its table: seeds, differences, corrected p-values; and its figures."""
+"""What a study adds to its table: seeds, differences, corrected p-values."""
 
-import csv
 import random
 from dataclasses import replace
 
@@ -9,7 +8,6 @@ from sacrebleu.metrics import BLEU
 
 from diverse_mha.common.tables import to_text
 from experiments import study
-from experiments.draw_study import draw_study
 from experiments.fill import Choices, Number
 from experiments.papers import PAPERS
 from experiments.printer import SMALL, SMOKE, lay_out
@@ -129,38 +127,3 @@ def test_a_run_that_cannot_be_tested_is_left_out_and_named(rows, place, found, c
     assert said[0].startswith(f"      tests without {out[0].name}: FAILED: ")
     assert "result.json: has no score on the test set" in said[0]
     assert f"without {coda.name}: " in said[1] and "translations are gone" in said[1]
-
-
-def test_the_figures_show_every_row_that_ran(rows, place, found, tmp_path):
-    finished = study.runs_by_row(TABLE, rows, CHOICES, found)
-    systems = study.tested_rows(TABLE, finished, found, place)
-    labels = ["Baseline", "Out., encoder", "CODA"]
-    curves, diversity = draw_study(TABLE, filled(rows), finished, systems, place.out, tmp_path)
-    assert [a.get_title() for a in curves.figure.axes if a.get_visible()] == labels
-    own = [line for line in curves.figure.axes[1].lines if line.get_linewidth() == 1.1]
-    assert len(own) == 2, "a line a seed"
-    assert list(own[0].get_xdata()) == [100, 200, 400]
-    assert list(own[0].get_ydata()) == [4.5, 2.5, 3.5], "the loss itself, not its perplexity's"
-    panels = [axis for axis in diversity.figure.axes if axis.get_visible()]
-    assert len(panels) == 2, "two of the four measures have values"
-    assert panels[0].containers[1].lines[0].get_xdata() == [0.45]
-    legend = [text.get_text() for text in diversity.figure.legends[0].get_texts()]
-    assert legend == [*labels[:2], "CODA †"], "of one seed"
-    (row, numbers), *others = filled(rows)
-    numbers = [n if n.measure != "heads.svcca" else replace(n, ours=()) for n in numbers]
-    lacking = [(row, numbers), *others]
-    plot = draw_study(TABLE, lacking, finished, systems, place.out, tmp_path)[1]
-    texts = plot.figure.legends[0].get_texts()
-    assert [text.get_text() for text in texts] == legend, "also what its first panel lacks"
-    for value, scale in ((-1.0, "linear"), (-30.0, "symlog")):
-        bleu = systems[1].measures["BLEU"]
-        difference = replace(bleu.difference, value=value, interval=(value - 1, value + 1))
-        spoilt = replace(systems[1], measures={"BLEU": replace(bleu, difference=difference)})
-        two = (filled(rows), finished, [systems[0], spoilt], place.out, tmp_path)
-        plot = draw_study(TABLE, *two)[1]
-        assert plot.figure.axes[0].get_yscale() == scale, "others stay apart beside a ruined row"
-        assert ("logarithmic" in plot.caption) == (scale == "symlog")
-    table = list(csv.reader((tmp_path / "curves.csv").open()))
-    assert table[0] == ["row", "seed", "updates", "value"] and len(table) == 1 + 6 * 3
-    seeds = {row.label: {f"{run.seed}" for run in runs} for row, runs in finished.items()}
-    assert {label: {line[1] for line in table if line[0] == label} for label in seeds} == seeds

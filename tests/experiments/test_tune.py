@@ -83,7 +83,10 @@ def test_a_single_value_counts_for_every_setting(tmp_path, started):
         ([*TABLE, "--tune", "lr=1,1"], "--tune lr=1,1: give a key and different values"),
         ([*TABLE, "--tune", "heads=1,2"], "--tune heads=1,2: name the group, too, as in model."),
         ([*TABLE, "--tune", "lr=1,2", "--dry-run"], "--dry-run has no effect with --tune; leave"),
-        ([*TABLE, "--tune", "lr=1,2", "--tuned", "a"], "--tuned a has no effect with --tune; leave"),
+        (
+            [*TABLE, "--tune", "lr=1,2", "--tuned", "a"],
+            "--tuned a has no effect with --tune; leave",
+        ),
         ([*TABLE, "--tuned", "no.json"], "--tuned no.json: no such file; --tune writes it"),
         (
             ["reproduce", "study", "all", "--scale", "smoke", "--tune", "lr=1,2"],
