@@ -43,6 +43,7 @@ setup(
         "numpy",
         "sacrebleu",
         "scipy",
+        "filelock",
         "sacremoses",
         "sentencepiece",
         "subword-nmt",

@@ -8,7 +8,7 @@ from dataclasses import asdict
 import torch
 
 from benchmarks.arguments import build_parser, check_options
-from benchmarks.batches import batches_for, describe, stand_in_task, to_device
+from benchmarks.batches import batches_for, stand_in_task, to_device
 from benchmarks.memory import TOO_LARGE, peak_memory
 from benchmarks.report import describe_machine, format_markdown
 from benchmarks.rounds import bar, clock_for, run_rounds, summarise
@@ -61,7 +61,6 @@ def measure(args: argparse.Namespace) -> dict:
         "machine": machine,
         "baseline": STOCK,
         "variants": rows,
-        "batches": [describe(batch) for batch in batches[args.warm_up :]],
     }
 
 

@@ -116,18 +116,6 @@ def batches_for(
     return make_batches(count, shape.vocabulary, batch_tokens, mean_length, seed)
 
 
-def describe(batch: dict) -> dict:
-    """Count the sentences, the real tokens of either side and their shapes (B, S), (B, T)."""
-    source, target = batch["net_input"]["src_tokens"], batch["target"]
-    return {
-        "sentences": int(source.size(0)),
-        "source_tokens": int(batch["net_input"]["src_lengths"].sum()),
-        "target_tokens": int(batch["ntokens"]),
-        "source_shape": list(source.shape),
-        "target_shape": list(target.shape),
-    }
-
-
 def to_device(batch: dict, device: torch.device) -> dict:
     """Copy a batch, with everything nested in it, to a device."""
     return utils.apply_to_sample(lambda tensor: tensor.to(device), batch)

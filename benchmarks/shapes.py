@@ -15,7 +15,6 @@ class Shape:
     batch_tokens: int  # most in a batch, padding included (fairseq's ``--max-tokens``)
     mean_length: float  # of the corpus's sentences, in tokens
     dropout: float = 0.1  # of the recipe; there is none on attention weights
-    share_all: bool = True  # one table of embeddings; otherwise the source has its own
 
     @property
     def layout(self) -> str:
@@ -27,7 +26,7 @@ class Shape:
         return {
             **self._stack("encoder"),
             **self._stack("decoder"),
-            "share_all_embeddings": self.share_all,
+            "share_all_embeddings": True,
             "share_decoder_input_output_embed": True,
         }
 
@@ -84,21 +83,7 @@ SHAPES = {
     "small": Shape(256, 512, 3, 4, vocabulary=8_000, batch_tokens=2000, mean_length=20),
     # The recipes of configs/.
     "multi30k-small": Shape(128, 256, 4, 4, vocabulary=8_000, batch_tokens=2048, mean_length=15),
-    "multi30k": Shape(
-        128, 256, 4, 4, vocabulary=8_000, batch_tokens=2048, mean_length=15, dropout=0.3
-    ),
-    "iwslt": Shape(
-        *(512, 1024, 6, 4),
-        vocabulary=10_000,
-        batch_tokens=4096,
-        mean_length=24,
-        dropout=0.3,
-        share_all=False,
-    ),
     "base": Shape(512, 2048, 6, 8, vocabulary=32_000, batch_tokens=4096, mean_length=27),
-    "big": Shape(
-        1024, 4096, 6, 16, vocabulary=32_000, batch_tokens=3584, mean_length=27, dropout=0.3
-    ),
     # Language models: Yun et al. 2021, section 6.1, and Zheng et al. 2021, appendix A.2.
     "ptb": LanguageModelShape(
         256, 1024, 2, 4, vocabulary=10_000, batch_tokens=1024, mean_length=64, dropout=0.2

@@ -42,11 +42,6 @@ VARIANTS = {
         "transformer_disagree, no term, fairseq's token loss", terms={"token_loss": "stock"}
     ),
     "output": Variant("output, all components", terms={"disagreement": "output"}),
-    "output-stock-loss": Variant(
-        "output, all components, fairseq's token loss",
-        terms={"disagreement": "output", "token_loss": "stock"},
-    ),
-    "output-encoder": Variant("output, encoder", terms={"disagreement": "output", **_ENCODER}),
     "all-terms-encoder": Variant(
         "all three terms, encoder", terms={"disagreement": _ALL_TERMS, **_ENCODER}
     ),
@@ -56,12 +51,6 @@ VARIANTS = {
     ),
     "em-all-encoder": Variant(
         "EM routing, all encoder layers", arch="transformer_routing", model=_em_routing("all")
-    ),
-    "both": Variant(
-        "EM routing in encoder layers 1-2, output on all components",
-        arch="transformer_routing",
-        model=_em_routing("1,2"),
-        terms={"disagreement": "output"},
     ),
     "coda": Variant("CODA", arch="transformer_coda"),
     "hsic": Variant("HSIC, all components", terms=_HSIC),

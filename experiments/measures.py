@@ -85,7 +85,6 @@ _CROSS = (
     "SVCCA and CKA: last layer of the encoder-decoder attention, over the validation set; the "
     "paper reports no other module there (section 5.2)."
 )
-_ALL = "all: mean over the last layers of the three attention modules; not in the paper."
 _READING = (
     "SVCCA: mean of all canonical correlations between the directions that cover 99 % of each "
     "head's variance. top: of those only the leading ones that cover 98 % of their sum, the other "
@@ -113,9 +112,7 @@ MEASURES: dict[str, Measure] = {
     "jsd": Measure(_JSD, 2, {"measures": "jsd"}, notes=(_JSD_NOTE,)),
     "svcca": Measure(_last("svcca"), heads=_SVCCA, notes=(_CROSS, _READING)),
     "svcca.top": Measure(_last("svcca", "top_mean"), heads=_SVCCA, notes=(_READING,)),
-    "svcca.all": Measure("summary.svcca.last", heads=_SVCCA, notes=(_ALL,)),
     "cka": Measure(_last("cka"), heads=_CKA, notes=(_CROSS,)),
-    "cka.all": Measure("summary.cka.last", heads=_CKA, notes=(_ALL,)),
     "heads.svcca": Measure(
         _last("svcca"),
         heads=_STUDY,

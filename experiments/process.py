@@ -14,11 +14,11 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from functools import partial
 from pathlib import Path
 from subprocess import DEVNULL, STDOUT
 
 import torch
-from tqdm import tqdm
 
 import diverse_mha
 from diverse_mha.common.errors import UserError, describe_os_error
@@ -26,9 +26,7 @@ from diverse_mha.common.places import ROOT
 from diverse_mha.common.processes import CAUGHT, Command, end, stoppable
 from diverse_mha.training import launch
 
-tqdm.monitor_interval = 0  # a fork would lose its thread
 _stop = threading.Event()
-_bars: list[tqdm] = []  # the bar that is shown, if any
 
 
 class Stopped(Exception):
@@ -36,24 +34,20 @@ class Stopped(Exception):
 
 
 def side_by_side(tasks: Sequence[Callable[[], None]], jobs: int) -> None:
-    """Call tasks in order, at most ``jobs`` at a time, with a progress bar on a terminal."""
-    bar = tqdm(total=len(tasks), unit="run", disable=not sys.stderr.isatty(), leave=False)
-    with stoppable() as check, bar, ThreadPoolExecutor(jobs) as pool:
-        _bars.append(bar)
+    """Call tasks in order, at most ``jobs`` at a time."""
+    with stoppable() as check, ThreadPoolExecutor(jobs) as pool:
         try:
             waiting = {pool.submit(_unless_stopped, task) for task in tasks}
             while waiting:
                 check()
                 done, waiting = wait(waiting, 0.1, FIRST_COMPLETED)
                 for error in (task.exception() for task in done):
-                    bar.update()
                     if error is not None and not isinstance(error, Stopped):
                         raise error
         finally:
             _stop.set()  # after an exception, ends the other tasks
             pool.shutdown(cancel_futures=True)
             _stop.clear()
-            _bars.clear()
 
 
 def _unless_stopped(task: Callable[[], None]) -> None:
@@ -65,14 +59,9 @@ def _unless_stopped(task: Callable[[], None]) -> None:
         raise
 
 
-def say(text: str, shown: str | None = None) -> None:
-    """Print a line, or show ``shown`` behind the progress bar instead."""
-    if shown is not None:
-        for bar in _bars:
-            bar.set_postfix_str(shown)
-        return
-    with tqdm.external_write_mode(file=sys.stdout):
-        print(text, flush=True)
+def say(text: str) -> None:
+    """Print a line at once."""
+    print(text, flush=True)
 
 
 @contextlib.contextmanager
@@ -150,7 +139,12 @@ def start_forked(
         pid = os.fork()
         if pid == 0:
             _be(module, arguments, output.fileno(), environment)
-        return Command(pid)
+        return Command(pid, partial(_poll, pid))
+
+
+def _poll(pid: int) -> int | None:
+    done, status = os.waitpid(pid, os.WNOHANG)
+    return os.waitstatus_to_exitcode(status) if done else None
 
 
 def _started_by_launch(arguments: Sequence[str]) -> tuple[str, list[str]]:

@@ -15,10 +15,9 @@ import torch
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import read_json, write_json
-from diverse_mha.common.machine import IMITATED_BFLOAT16, computes_in_bfloat16, cores
+from diverse_mha.common.machine import cores
 from diverse_mha.common.processes import import_path, sole_use
 from diverse_mha.evaluation.averaging import newest_checkpoints
-from diverse_mha.training.compose import lookup
 from diverse_mha.training.log import TRAIN_LOG, finished
 from experiments import results, steps
 from experiments.measures import MEASURES
@@ -61,8 +60,6 @@ class Runner:
         waiting = [r for r in distinct if not (r.folder(self.place.out) / RESULT).is_file()]
         if self.fork and waiting:
             import_everything()
-        if any(self._imitates_bfloat16(run) for run in waiting):
-            say(f"warning: {IMITATED_BFLOAT16}; --no-bf16 trains in float32")
         heads = [f"[{n}/{len(distinct)}] {run.name}: " for n, run in enumerate(distinct, start=1)]
         tasks = [partial(self._run, r, h, found) for r, h in zip(distinct, heads, strict=True)]
         side_by_side(tasks, self.jobs)
@@ -103,6 +100,7 @@ class Runner:
             if (result := self._result(run)) is not None:
                 say(head + f"{summary(result)} (already done)")
             else:
+                say(f"{head}started; log: {run.folder(self.place.out) / LOG}")
                 with sole_use(run.folder(self.place.out)):
                     result = self._carry_out(run)
                 say(head + f"{summary(result)}, {sum(result['seconds'].values()):.0f} s")
@@ -119,7 +117,6 @@ class Runner:
         for step in steps.carry_out(run, place):
             commands.append(step.shell())
             if not done.get(step.name):
-                say("", shown=f"{run.name}: {step.name}")
                 start = time.monotonic()
                 self._execute(step, folder / LOG)
                 seconds[step.name] += time.monotonic() - start
@@ -130,10 +127,6 @@ class Runner:
 
     def _gpus(self, run: Run) -> int:
         return 0 if self.fork else usable(run.batches, torch.cuda.device_count())
-
-    def _imitates_bfloat16(self, run: Run) -> bool:
-        wanted = lookup(run.composed, "common.bf16") is True
-        return wanted and computes_in_bfloat16() is False and self._gpus(run) == 0
 
     def _prepare(self, run: Run) -> None:
         logs = self.place.out / run.scale / "data"

@@ -53,22 +53,11 @@ def _language_model(data: Path) -> None:
     run_script("prepare-own-text.sh", "--from", str(text), "--out", str(data / "demo_lm"))
 
 
-#: Tasks that change sentences.
-_CHANGED = ("bigram_shift", "odd_man_out", "coordination_inversion")
-
-
-def probing_lines(task: str, split: str, sentences: Sequence[list[str]]) -> list[str]:
-    """Return the lines of a probing task: split, label and sentence, separated by tabs.
-
-    A task that changes sentences swaps two words in every second one, and the label says so. In
-    other tasks the label is one of six classes of length.
-    """
+def probing_lines(split: str, sentences: Sequence[list[str]]) -> list[str]:
+    """Return lines of split, label (a class of length) and sentence, separated by tabs."""
     lines = []
-    for number, words in enumerate(sentences):
+    for words in sentences:
         label = str(sum(len(words) >= edge for edge in (6, 8, 10, 12, 14)))
-        if task in _CHANGED:
-            label = "OI"[number % 2]
-            words = [*words[:1], *words[1:3][::-1], *words[3:]] if label == "I" else words
         lines.append("\t".join((SPLITS[split], label, " ".join(words))))
     return lines
 
@@ -79,7 +68,7 @@ def _probing(data: Path) -> None:
     for task in TASKS:
         lines = []
         for split in SPLITS:
-            lines += probing_lines(task, split, _sentences(data, split))
+            lines += probing_lines(split, _sentences(data, split))
         write_lines(text / f"{task}.txt", lines)
     run_script("prepare-probing.sh", "--from", str(text), "--out", str(data / "probing"))
 

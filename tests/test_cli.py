@@ -132,9 +132,6 @@ def test_options_lists_the_names_and_shows_the_options_of_one(capsys):
     assert cli.run(["options", "transformer_coda"]) == 0
     own = capsys.readouterr().out
     assert "--logits  (default: mlp)" in own and "--encoder-layers " not in own
-    assert cli.run(["options", "transformer_coda_tiny", "--all"]) == 0
-    everything = capsys.readouterr().out
-    assert "--encoder-layers  (default: 2)" in everything
     assert cli.run(["options", "cross_entropy_with_diversity"]) == 0
     criterion = capsys.readouterr().out
     assert "--hsic-weight  (default: 0.0)" in criterion and "--token-loss" in criterion
@@ -144,8 +141,6 @@ def test_a_name_that_is_not_ours_is_refused_with_one_that_is():
     with pytest.raises(UserError, match="transformer_codas: no model, .* transformer_coda,") as bad:
         cli.run(["options", "transformer_codas"])
     assert "\n" not in str(bad.value)
-    with pytest.raises(UserError, match="--all goes with a name"):
-        cli.run(["options", "--all"])
 
 
 def test_a_command_that_needs_a_clone_says_so_without_one(monkeypatch, tmp_path):

@@ -1,13 +1,11 @@
 """Child processes that end with this one, and folders locked for one process at a time."""
 
 import contextlib
-import errno
 import fcntl
-import functools
+import logging
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -16,7 +14,6 @@ from typing import NoReturn
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.places import ROOT, check_folder
 
-_NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)  # some network and FUSE file systems
 _held: dict[str, int] = {}  # by folder, the descriptors that :func:`hold` keeps open
 GRACE_SECONDS = 10  # for a process to end after SIGTERM
 CAUGHT = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -82,31 +79,26 @@ class Command:
 
     Args:
         pid: Its process id.
-        popen: What started it, kept until the process has ended.
+        poll: Returns its exit code, minus the number of a signal that ended it; None while it runs.
 
     Attributes:
         code: The exit code as in a shell (128 + number of a signal); None while it runs.
     """
 
-    def __init__(self, pid: int, popen: subprocess.Popen | None = None):
-        self.pid, self._popen = pid, popen
+    def __init__(self, pid: int, poll: Callable[[], int | None]):
+        self.pid, self._poll = pid, poll
         self.code: int | None = None
 
     @classmethod
     def start(cls, words: Sequence[str], **options) -> "Command":
         """Start a command line with the options of ``subprocess.Popen``."""
         popen = subprocess.Popen(list(words), start_new_session=True, **options)
-        return cls(popen.pid, popen)
+        return cls(popen.pid, popen.poll)
 
     def ended(self) -> bool:
         """Say whether it has ended."""
-        if self.code is None:
-            done, status = os.waitpid(self.pid, os.WNOHANG)
-            if done:
-                code = os.waitstatus_to_exitcode(status)
-                self.code = code if code >= 0 else 128 - code
-                if self._popen is not None:
-                    self._popen.returncode = code
+        if self.code is None and (code := self._poll()) is not None:
+            self.code = code if code >= 0 else 128 - code
         return self.code is not None
 
 
@@ -131,34 +123,27 @@ def end(
 
 @contextlib.contextmanager
 def sole_use(folder: Path, *, option: str | None = None) -> Iterator[None]:
-    """Lock a folder, made if missing, for this process and the commands that it starts.
-
-    The commands inherit the lock, so one that outlives this process still keeps others out. A file
-    system without locks gets a warning instead.
+    """Lock a folder, made if missing, for this process.
 
     Raises:
         UserError: if another process holds it, or if it is given by ``option`` and cannot be
             written to.
     """
+    from filelock import FileLock, Timeout
+
+    logging.getLogger("filelock").setLevel(logging.WARNING)  # fairseq opens all loggers
     if option is not None:
         check_folder(option, folder)
     folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / ".lock", "w") as lock:
-        os.set_inheritable(lock.fileno(), True)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UserError(f"another run is at work in {folder}; wait for it to end") from None
-        except OSError as error:
-            if error.errno not in _NO_LOCKS:
-                raise
-            _warn_of_no_locks(error.strerror)
+    lock = FileLock(folder / ".lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise UserError(f"another run is at work in {folder}; wait for it to end") from None
+    try:
         yield
-
-
-@functools.cache
-def _warn_of_no_locks(why: str) -> None:
-    print(f"warning: no locks on this file system ({why}); start no second run", file=sys.stderr)
+    finally:
+        lock.release()
 
 
 def hold(folder: str | os.PathLike) -> bool:

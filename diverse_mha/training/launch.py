@@ -11,7 +11,6 @@ here.
 With GPUs fairseq starts its processes itself.
 """
 
-import glob
 import os
 import re
 import socket
@@ -21,13 +20,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from diverse_mha.common.arguments import called
+from diverse_mha.common.arguments import OneLineParser, add_number, called
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.machine import cores
 from diverse_mha.common.options import as_keys, flag
 from diverse_mha.common.places import CONFIGS, USER_DIR, check_data_folder
 from diverse_mha.common.processes import Command, Interrupted, end, import_path, stoppable
-from diverse_mha.fairseq_fixes.starting_point import LAST, check_start
 from diverse_mha.training import compose
 
 USAGE = """\
@@ -52,9 +50,8 @@ examples:
 
 _PLAIN = re.compile(r"[\w\s./:+*%?@|-]*", re.ASCII)  # what Hydra's grammar takes without quotes
 _TRUE = ("true", "yes", "on", "y", "1")  # as OmegaConf reads them
-STARTS = ("save_dir", "restore_file", "finetune_from_model", "continue_once")
-#: Options in errors of this module, and their keys in a recipe.
-_KEYS = {"cpu": "common.cpu=true"} | {name: f"checkpoint.{name}" for name in STARTS}
+#: An option in errors of this module, and its key in a recipe.
+_KEYS = {"cpu": "common.cpu=true"}
 CPU_BACKENDS = ("legacy_ddp", "no_c10d")  # synonyms
 
 
@@ -93,24 +90,11 @@ class Request:
 
 def parse(words: Sequence[str]) -> Request:
     """Take our own options out of the command line; the rest is fairseq's."""
-    job = Request(arguments=[])
-    rest = list(words)
-    while rest:
-        word = rest.pop(0)
-        name, separator, value = word.partition("=")
-        if name not in ("--processes", "--config"):
-            job.arguments.append(word)
-            continue
-        if not separator:
-            if not rest:
-                raise UserError(f"{name}: a value must follow; see {called('train')} --help")
-            value = rest.pop(0)
-        if name == "--config":
-            job.config = compose.find(value)
-        elif value.isdecimal() and int(value) >= 1:
-            job.processes = int(value)
-        else:
-            raise UserError(f"--processes {value}: must be a whole number, at least 1")
+    parser = OneLineParser(prog=called("train"), add_help=False, allow_abbrev=False)
+    add_number(parser, "processes", None, "")
+    parser.add_argument("--config", type=compose.find)
+    own, rest = parser.parse_known_args(words)
+    job = Request(rest, own.processes, own.config)
     if job.config is not None:
         for word in job.arguments:
             if "=" not in word:
@@ -121,16 +105,6 @@ def parse(words: Sequence[str]) -> Request:
     if job.flag("common", "cpu"):
         job.processes = job.processes or 1  # fairseq would count GPUs also with --cpu
     return job
-
-
-def check_job_start(job: Request) -> None:
-    """Refuse a missing checkpoint to start from."""
-    given = [job.setting("checkpoint", key) for key in STARTS]
-    save_dir, restore, *others = [None if name in ("None", "null") else name for name in given]
-    names = [save_dir or "checkpoints", restore or LAST, *others]
-    if any("${" in (name or "") for name in names):  # fairseq_fixes checks it later
-        return
-    check_start(*names, suffix=job.setting("checkpoint", "checkpoint_suffix") or "", exists=_there)
 
 
 def commands(job: Request, gpus: int, port: int) -> list[tuple[list[str], dict[str, str]]]:
@@ -247,19 +221,12 @@ def _prepare(job: Request) -> list[tuple[list[str], dict[str, str]]]:
     if "${" not in data:  # only Hydra can fill in others
         # Classification has dictionaries in folders.
         check_data_folder(data, ("dict*.txt", "*/dict.txt"))
-    check_job_start(job)
     gpus = 0
     if not job.flag("common", "cpu") and (job.processes or 1) > 1:
         import torch
 
         gpus = torch.cuda.device_count()
     return commands(job, gpus, _free_port())
-
-
-def _there(name: str) -> bool:
-    """Say whether fairseq could find a checkpoint, whole or in parts, also a remote one (s3://)."""
-    parts = glob.escape(name.removesuffix(".pt")) + "-*.pt"
-    return "://" in name or os.path.exists(name) or bool(glob.glob(parts))
 
 
 def _read_recipe(path: Path, words: Sequence[str]) -> dict:
@@ -269,14 +236,7 @@ def _read_recipe(path: Path, words: Sequence[str]) -> dict:
     if path.suffix != ".yaml":
         raise UserError(f"--config {path}: Hydra reads no other names than *.yaml; rename it")
     choices, settings = compose.read_words([*map(_hydra_word, words)])
-    recipe = compose.compose(path, choices, settings, lenient=True)
-    for group in ("common", "task", "checkpoint", "distributed_training"):
-        if not isinstance(recipe.get(group) or {}, dict):
-            raise UserError(
-                f"--config {path}: {group} is {recipe[group]!r}, where there should be settings; "
-                "see those in configs/"
-            )
-    return recipe
+    return compose.compose(path, choices, settings, lenient=True)
 
 
 def _fairseq(job: Request, settings: dict) -> list[str]:

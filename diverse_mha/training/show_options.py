@@ -15,7 +15,6 @@ from diverse_mha.common.options import flag
 from diverse_mha.common.plugins import add_user_dir, import_plugin
 
 _INDENT = " " * 6
-_FILLED_IN = ("_name", "data")  # given by position
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,9 +26,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="a model, criterion or task (default: list the names)",
     )
-    parser.add_argument(
-        "--all", action="store_true", help="also show what the name inherits from fairseq"
-    )
     add_user_dir(parser)
 
 
@@ -38,8 +34,6 @@ def run(args: argparse.Namespace) -> int:
     import_plugin(args.user_dir)
     known = components()
     if args.name is None:
-        if args.all:
-            raise UserError("--all goes with a name; 'diverse-mha options' lists the names")
         for group, spelt in _FLAGS.items():
             print(f"{group}s ({spelt} NAME):")
             print(_wrapped(", ".join(name for name in known if known[name].group == group)))
@@ -54,9 +48,11 @@ def run(args: argparse.Namespace) -> int:
     print(
         f"{_FLAGS[found.group]} {args.name}  (YAML: {found.group}._name; options with underscores)"
     )
-    _print_options("Options of diverse-mha:", found.own)
-    if args.all:
-        _print_options("Options of fairseq:", found.inherited)
+    for option in found.own:
+        default = default_of(option)
+        print(f"  {flag(option.name)}" + (f"  (default: {default})" if default else ""))
+        if text := option.metadata.get("help"):
+            print(_wrapped(text))
     return 0
 
 
@@ -68,7 +64,6 @@ class Component(NamedTuple):
 
     group: str  # ``model``, ``criterion`` or ``task``
     own: list[Field]  # the options that this package adds, with the defaults of the name
-    inherited: list[Field]  # fairseq's
 
 
 def components() -> dict[str, Component]:
@@ -92,9 +87,8 @@ def components() -> dict[str, Component]:
             # By the class, as an extended dataclass names fairseq as its module.
             if config is None or not classes[name].__module__.startswith("diverse_mha."):
                 continue
-            given = [f for f in fields(config) if f.name not in _FILLED_IN]
-            own = [f for f in given if f.name in added]
-            found[name] = Component(group, own, [f for f in given if f.name not in added])
+            own = [f for f in fields(config) if f.name in added]
+            found[name] = Component(group, own)
     return found
 
 
@@ -108,7 +102,8 @@ def _added() -> set[str]:
 
     configs = (ClassifierConfig, SentenceClassificationConfig, TokenLossConfig)
     own = [f for config in configs for f in fields(config)]
-    return {option.name for option in (*own, *seam_options(), *diversity_options())}
+    names = {option.name for option in (*own, *seam_options(), *diversity_options())}
+    return names - {"_name", "data"}  # given by position
 
 
 def default_of(option: Field) -> str:
@@ -117,16 +112,6 @@ def default_of(option: Field) -> str:
     if default is MISSING and option.default_factory is not MISSING:
         default = option.default_factory()
     return "" if default is None or default is MISSING else str(default)
-
-
-def _print_options(title: str, options: list[Field]) -> None:
-    print(f"\n{title}")
-    for option in options:
-        default = default_of(option)
-        print(f"  {flag(option.name)}" + (f"  (default: {default})" if default else ""))
-        text = option.metadata.get("help")
-        if text:
-            print(_wrapped(text))
 
 
 def _wrapped(text: str) -> str:

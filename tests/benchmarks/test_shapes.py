@@ -7,9 +7,7 @@ from diverse_mha.training.compose import compose
 
 RECIPES = {
     "multi30k-small": ("multi30k_small", {}),
-    "multi30k": ("multi30k", {}),
     "base": ("wmt14_en_de", {"size": "base"}),
-    "big": ("wmt14_en_de", {"size": "big"}),
     "ptb": ("ptb", {}),
     "wiki103-small": ("wiki103_small", {}),
 }

@@ -39,7 +39,7 @@ def write(folder: Path) -> None:
         lines = [
             line
             for seed, (split, count) in enumerate(PAIRS.items())
-            for line in probing_lines(task, split, sentences(count, seed))
+            for line in probing_lines(split, sentences(count, seed))
         ]
         assert set(SPLITS) == set(PAIRS)
         (folder / f"{task}.txt").write_text("\n".join(lines) + "\n")

@@ -16,7 +16,7 @@ from diverse_mha.common.machine import cores
 from diverse_mha.common.processes import Interrupted, end
 from experiments.experiments import Experiment
 from experiments.plan import plan
-from experiments.process import exit_code, pause, say, side_by_side, start_logged
+from experiments.process import exit_code, pause, side_by_side, start_logged
 from experiments.runner import Runner
 from experiments.steps import Step, data_folder
 
@@ -39,12 +39,6 @@ def test_two_run_at_a_time_in_their_order(tmp_path):
     pairs = (("a", "b"), ("b", "a"), ("c", "a"))
     side_by_side([partial(meet, *pair) for pair in pairs], 2)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b", "c"]
-
-
-def test_a_line_that_is_shown_stays_on_no_screen(capsys):
-    side_by_side([lambda: say("", shown="hidden")], 1)
-    say("a line that stays")
-    assert capsys.readouterr() == ("a line that stays\n", "")
 
 
 class MistakeOfOurs(Exception):
@@ -127,8 +121,9 @@ def test_one_failure_leaves_the_others_and_finished_runs_are_not_run_again(
     found = Runner(place, jobs=2).run_all(runs)
     assert set(found) == {runs[0], runs[2], runs[3]}
     said = capfd.readouterr().out.splitlines()
-    assert len(said) == 4 and all(line.startswith("[") for line in said)
+    assert len(said) == 8 and all(line.startswith("[") for line in said)
     assert f"[2/4] {runs[1].name}: FAILED: train ended with exit code 1: why" in said
+    assert f"[3/4] {runs[2].name}: started; log: {runs[2].folder(place.out)}/log.txt" in said
     assert any(line.startswith(f"[3/4] {runs[2].name}: test perplexity 12.50") for line in said)
     again = Runner(place, jobs=2).run_all(runs)
     assert again == found

@@ -62,9 +62,7 @@ def prepare_all(out: Path) -> None:
         write_lines(out / f"demo_lm.text/{split}.txt", lines)
     text = ["--from", str(out / "demo_lm.text"), "--out", str(out / "demo_lm")]
     run_script("prepare-own-text.sh", *text)
-    lines = [
-        x for split in sentences for x in probing_lines("bigram_shift", split, sentences[split])
-    ]
+    lines = [x for split in sentences for x in probing_lines(split, sentences[split])]
     write_lines(out / "demo_class.text/bigram_shift.txt", lines)
     text, to = out / "demo_class.text", out / "demo_class.tasks"
     words = ["--from", str(text), "--out", str(to), "--tasks", "bigram_shift"]

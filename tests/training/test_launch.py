@@ -176,30 +176,6 @@ def hydra_command(folder, *words):
     return command
 
 
-def test_a_start_that_lies_in_the_save_folder_alone_is_refused(data, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run/checkpoint3.pt").touch()
-    recipe = tmp_path / "my.yaml"
-    recipe.write_text(f"task: {{data: {data}}}\ncheckpoint: {{save_dir: run}}\n")
-    said = "checkpoint.restore_file checkpoint3.pt: no such checkpoint; give run/checkpoint3.pt"
-    with pytest.raises(UserError, match=said):
-        launch.main(["--config", str(recipe), "checkpoint.restore_file='checkpoint3.pt'"])
-    for start in ("run/checkpoint3.pt", "s3://elsewhere/a.pt", "${oc.env:START}", "null"):
-        words = ["--config", str(recipe), f"checkpoint.restore_file={start}"]
-        launch.check_job_start(launch.parse(words))
-    (tmp_path / "run/parts-shard0.pt").touch()
-    words = [str(data), "--save-dir", "run", "--restore-file", "run/parts.pt"]
-    launch.check_job_start(launch.parse(words))
-    (tmp_path / "run [2]").mkdir()
-    (tmp_path / "run [2]/parts-shard0.pt").touch()
-    words = [str(data), "--restore-file", "run [2]/parts.pt"]
-    launch.check_job_start(launch.parse(words))
-    words = [str(data), "--restore-file", "run/parts.pt", "--checkpoint-suffix=-shard1"]
-    with pytest.raises(UserError, match="run/parts-shard1.pt: no such checkpoint"):
-        launch.check_job_start(launch.parse(words))
-
-
 def test_command_line_wins_over_recipe(tmp_path):
     recipe = tmp_path / "my.yaml"
     recipe.write_text("task: {data: a}\n")
@@ -249,10 +225,6 @@ def test_one_failure_ends_the_others(capsys):
     assert code == 7
     assert time.monotonic() - start < 10
     assert "process 1 failed (exit code 7) and ends the others" in capsys.readouterr().err
-
-
-def test_worker_killed_by_a_signal_gives_the_shells_code():
-    assert launch.run_workers([python("import os; os.kill(os.getpid(), 9)")]) == 128 + 9
 
 
 def test_another_copy_in_the_current_folder_is_not_imported(data, tmp_path, monkeypatch):
