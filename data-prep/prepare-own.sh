@@ -7,23 +7,20 @@
 # To fine-tune a model, prepare the text like the corpus it was trained on:
 #
 #     bash data-prep/prepare-own.sh --from FOLDER --source de --target en --out data/tuned \
-#         --subwords-from data/multi30k --dictionary-from data/multi30k
+#         --like data/multi30k
 
 . -- "$(dirname -- "${BASH_SOURCE[0]}")/translation.sh"
 corpus=own
 option source "" LANG "source language, as in de"
 option target "" LANG "target language, as in en"
-option tokeniser moses "moses|none" "moses has jieba for Chinese; none leaves all cutting to sentencepiece"
-option normal_form NFC "NFC|NFD|NFKC|NFKD|none" "Unicode's normal form that text gets first; none leaves it as it is"
+option tokeniser moses "moses|none" "moses has jieba for Chinese; none leaves all cutting to sentencepiece, as Hindi or Thai need"
 option lowercase "" flag "lowercase both sides"
 option max_length 250 N1 "longest training sentence to keep, in words, or letters where a script has no spaces"
 option max_ratio 9 X "largest ratio of the lengths of both sides in training"
 option subwords bpe "bpe|sentencepiece" "how to split words: subword-nmt's BPE or sentencepiece"
 option merges 8000 N1 "BPE merges, or sentencepiece pieces, for both sides"
-option vocabulary_threshold "" N0 "split up again what a language has fewer than N times; bpe only"
 option separate_dictionaries "" flag "one dictionary per language instead of a joined one"
-option subwords_from "" FOLDER "segment as this earlier prepared corpus, as fine-tuning of its models needs"
-option dictionary_from "" FOLDER "take the dictionaries of this earlier prepared corpus; fine-tuning needs both"
+option like "" FOLDER "take subwords and dictionaries of this prepared corpus, as fine-tuning of its models needs"
 begin "$@"
 
 for name in source target; do
@@ -31,29 +28,25 @@ for name in source target; do
 done
 [[ $source != "$target" ]] || wrong "--source and --target are both $source"
 [[ -n $from ]] || wrong "--from: give the folder with train.$source, train.$target and so on"
-for name in tokeniser normal_form lowercase subwords merges vocabulary_threshold; do
-    [[ -z $subwords_from || $given != *" $name "* ]] || wrong "--${name//_/-}: --subwords-from decides it; leave it out"
+for name in tokeniser lowercase subwords merges separate_dictionaries; do
+    [[ -z $like || $given != *" $name "* ]] || wrong "--${name//_/-}: --like decides it; leave it out"
 done
-[[ -z $dictionary_from || -z $separate_dictionaries ]] ||
-    wrong "--separate-dictionaries: --dictionary-from decides it; leave it out"
 if [[ $tokeniser == none ]]; then
     [[ $subwords == sentencepiece || $given != *" subwords "* ]] || wrong "--subwords bpe needs tokens; give --subwords sentencepiece"
     subwords=sentencepiece
 fi
-[[ -z $vocabulary_threshold || $subwords == bpe ]] || wrong "--vocabulary-threshold works with --subwords bpe only"
 texts_given=()
 for name in {train,valid,test}."$source" {train,valid,test}."$target"; do
     [[ -f $from/$name ]] || fail "$from has no $name; put it there"
     texts_given+=("$from/$name")
 done
 
-rules=(--normalise --normal-form="$normal_form" --whole-letters)
-[[ $tokeniser == moses ]] || rules=(--tokeniser=none --normal-form="$normal_form")
+rules=(--nfc --normalise)
+[[ $tokeniser == moses ]] || rules=(--tokeniser=none --nfc)
 [[ -z $lowercase ]] || rules+=(--lowercase)
-earlier=() earlier_dictionaries=()
+earlier=() earlier_dictionaries=() pieces=()
 # What the languages and an earlier corpus decide: prints moses and the variables above.
-decided=$(run own --source="$source" --target="$target" --tokeniser="$tokeniser" --subwords-from="$subwords_from" \
-    --dictionary-from="$dictionary_from") || exit 2
+decided=$(run own --source="$source" --target="$target" --tokeniser="$tokeniser" --like="$like") || exit 2
 eval "$decided"
 
 raw() {
@@ -62,11 +55,10 @@ raw() {
     pairs "$tmp"
 }
 
-like_earlier() { # --size=SUM [--vocabulary-threshold=N] [--pieces]
-    local file threshold=""
-    [[ ${2:-} != --vocabulary-threshold=* ]] || threshold=${2#*=}
+like_earlier() { # --size=SUM [--pieces]
+    local file
     for file in "${earlier[@]}"; do cp -- "$file" "$tmp"; done
-    segment "$threshold" "those of $(dirname -- "${earlier[0]%/*}")" "$tmp/${earlier[0]##*/}" "$tmp/${earlier[1]##*/}"
+    segment "those of $(dirname -- "${earlier[0]%/*}")" "$tmp/${earlier[0]##*/}" "$tmp/${earlier[1]##*/}"
 }
 
 own_bin() { # --joined-dictionary or --separate-dictionaries
@@ -84,16 +76,11 @@ unknown() { echo "$(run running_text unknown "$tmp/dict.$1.txt" "$out/bpe/train.
 step raw fetch raw --files="$(sum_of "${texts_given[@]}")"
 step tok tokenise tokenise "${rules[@]}"
 step clean filter filter --max-length="$max_length" --max-ratio="$max_ratio" ${counted:+--count-letters="$counted"}
-if ((${#earlier[@]} > 0)); then
-    step bpe subwords like_earlier --size="$(sum_of "${earlier[@]}")" ${earlier_words[@]+"${earlier_words[@]}"}
-elif [[ $subwords == bpe ]]; then
-    step bpe subwords bpe --merges="$merges" ${vocabulary_threshold:+--vocabulary-threshold="$vocabulary_threshold"}
-else
-    step bpe subwords pieces --merges="$merges"
-fi
-if ((${#earlier_dictionaries[@]} > 0)); then
+if [[ -n $like ]]; then
+    step bpe subwords like_earlier --size="$(sum_of "${earlier[@]}")" ${pieces[@]+"${pieces[@]}"}
     step bin binarise with_dictionaries --dictionaries="$(sum_of "${earlier_dictionaries[@]}")"
 else
+    if [[ $subwords == bpe ]]; then step bpe subwords bpe --merges="$merges"; else step bpe subwords pieces --merges="$merges"; fi
     separate=${separate_dictionaries:+--separate-dictionaries}
     step bin binarise own_bin "${separate:---joined-dictionary}"
 fi

@@ -42,12 +42,9 @@ filter() { # --max-length=N --max-ratio=X: drops training pairs as Moses' clean-
 }
 
 # Subwords: subword-nmt's BPE or sentencepiece's, of both sides together, or with --apart of each.
-bpe() { # --merges=N [--apart] [--vocabulary-threshold=N]
-    local merges=${1#*=} apart="" threshold="" word models said
-    for word in "${@:2}"; do
-        case $word in --apart) apart=yes ;; *) threshold=${word#*=} ;; esac
-    done
-    if [[ -z $apart ]]; then
+bpe() { # --merges=N [--apart]
+    local models said
+    if (($# == 1)); then
         models=("$tmp/codes" "$tmp/codes")
         learn_bpe "$tmp/codes" "$out/clean/train.$source" "$out/clean/train.$target"
     else
@@ -55,10 +52,10 @@ bpe() { # --merges=N [--apart] [--vocabulary-threshold=N]
         learn_bpe "${models[0]}" "$out/clean/train.$source"
         learn_bpe "${models[1]}" "$out/clean/train.$target"
     fi
-    said="$(merges_of "${models[@]}") BPE merges${apart:+ a side}"
-    [[ $(merges_of "${models[@]}") == "$(thousands "$merges")" ]] ||
-        said+=" (of $(thousands "$merges") asked for: no pair occurs twice)"
-    segment "$threshold" "$said" "${models[@]}"
+    said="$(merges_of "${models[@]}") BPE merges${2:+ a side}"
+    [[ $(merges_of "${models[@]}") == "$(thousands "${1#*=}")" ]] ||
+        said+=" (of $(thousands "${1#*=}") asked for: no pair occurs twice)"
+    segment "$said" "${models[@]}"
 }
 
 learn_bpe() { # CODES FILE...
@@ -83,27 +80,17 @@ pieces() { # --merges=N [--apart]
         run subwords learn "${1#*=}" "${models[0]}" "$out/clean/train.$source"
         run subwords learn "${1#*=}" "${models[1]}" "$out/clean/train.$target"
     fi
-    segment "" "$(thousands "${1#*=}") sentencepiece pieces${2:+ a side}" "${models[@]}"
+    segment "$(thousands "${1#*=}") sentencepiece pieces${2:+ a side}" "${models[@]}"
 }
 
-segment() { # THRESHOLD SUMMARY MODEL MODEL: the training text of clean/, valid and test of tok/
-    local threshold=$1 said=$2 i=0 side command file long
-    said+="; different subwords:"
+segment() { # SUMMARY MODEL MODEL: the training text of clean/, valid and test of tok/
+    local said="$1; different subwords:" i=0 side command file long
     for side in "$source" "$target"; do
         i=$((i + 1))
-        command=("$python" -m subword_nmt.apply_bpe --codes "${*:i+2:1}")
-        [[ $3 == */codes* ]] || command=("$python" -m diverse_mha.corpora.subwords apply "${*:i+2:1}")
-        in_parts "${command[@]}" -- "$out/clean/train.$side"
-        # Of an earlier corpus it is there already, and decides.
-        [[ -f $tmp/vocab.$side ]] || run subwords vocabulary <"$tmp/train.$side" >"$tmp/vocab.$side"
-        if ((${threshold:-0})); then # what is rare on this side is split up again
-            file=$(head -n 1 "$tmp/vocab.$side")
-            ((${file##* } >= threshold)) || fail "--vocabulary-threshold $threshold: no subword of $side is that \
-frequent; give at most ${file##* }"
-            command+=(--vocabulary "$tmp/vocab.$side" --vocabulary-threshold "$threshold")
-            in_parts "${command[@]}" -- "$out/clean/train.$side"
-        fi
-        in_parts "${command[@]}" -- "$out/tok/valid.$side" "$out/tok/test.$side"
+        command=("$python" -m subword_nmt.apply_bpe --codes "${*:i+1:1}")
+        [[ $2 == */codes* ]] || command=("$python" -m diverse_mha.corpora.subwords apply "${*:i+1:1}")
+        in_parts "${command[@]}" -- "$out/clean/train.$side" "$out/tok/valid.$side" "$out/tok/test.$side"
+        run subwords vocabulary <"$tmp/train.$side" >"$tmp/vocab.$side"
         for file in "valid.$side" "test.$side"; do
             long=$(awk 'NF >= 1024' "$tmp/$file" | wc -l)
             ((long == 0)) || echo "warning: $file: $(thousands "$((long))") lines of 1,024 subwords or more, which \
@@ -130,13 +117,10 @@ to_bin() { # OPTIONS of fairseq-preprocess
 }
 
 corpus_json() { # OPTIONS of the steps: what evaluate and translate have to know of the corpus
-    local steps=" $* " rules="" word threshold=0 method=bpe post_process=subword_nmt
+    local steps=" $* " rules="" word method=bpe post_process=subword_nmt
     for word in $steps; do
         case $word in
             --tokeniser=*) rules+=$'\n  "tokeniser": "'"${word#*=}\"," ;;
-            --normal-form=*) rules+=$'\n  "normal_form": "'"${word#*=}\"," ;;
-            --whole-letters) rules+=$'\n  "whole_letters": true,' ;;
-            --vocabulary-threshold=*) threshold=${word#*=} ;;
             pieces | --pieces) method=sentencepiece post_process=sentencepiece ;;
         esac
     done
@@ -154,7 +138,7 @@ corpus_json() { # OPTIONS of the steps: what evaluate and translate have to know
   "aggressive_dashes": $(chosen --aggressive-dashes),
   "lowercase": $(chosen --lowercase),$rules
   "subwords": "$method",
-  "vocabulary_threshold": $threshold,
+  "vocabulary_threshold": 0,
   "post_process": "$post_process",
   "pairs": {
     "train": $(($(wc -l <"$out/bpe/train.$source"))),
@@ -166,23 +150,8 @@ corpus_json() { # OPTIONS of the steps: what evaluate and translate have to know
 END
 }
 
-# stated SPLIT NUMBER WHO [NOTE]: compares a split with a number of pairs that somebody states, such as
-# 223,162, 160k or 4.5M, which stands for all that round to it.
-stated() {
-    awk -v count="$(($(wc -l <"$out/bpe/$1.$source")))" -v number="$2" -v start="$1: $(lines "$out/bpe/$1.$source") pairs; $3 has $2" \
-        -v note="${4:+ ($4)}" 'function commas(n) {
-        n = sprintf("%.0f", n)
-        while (match(n, /[0-9][0-9][0-9][0-9](,|$)/)) n = substr(n, 1, RSTART) "," substr(n, RSTART + 1)
-        return n
-    }
-    BEGIN {
-        unit = number ~ /k/ ? 1000 : number ~ /M/ ? 1000000 : 1
-        gsub(/[,kM]/, "", number)
-        half = unit == 1 ? 0 : unit / 2 / 10 ^ (index(number, ".") ? length(number) - index(number, ".") : 0)
-        off = count > number * unit + half ? count - number * unit - half : count < number * unit - half ? count - number * unit + half : 0
-        if (off == 0) print start ": fits"
-        else printf "warning: %s: %s\n", start, commas(off < 0 ? -off : off) (off > 0 ? " too many" : " too few") note
-    }'
+stated() { # SPLIT NUMBER WHO [NOTE]: prints the pairs of a split beside the number that somebody states
+    echo "$1: $(lines "$out/bpe/$1.$source") pairs; $3 has $2${4:+ ($4)}"
 }
 
 ready() {

@@ -3,34 +3,23 @@
 import functools
 import logging
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from diverse_mha.common.errors import UserError
 
 
-def require_jieba() -> None:
-    """Raise a :class:`UserError` if jieba is not installed."""
-    try:
-        import jieba  # noqa: F401
-    except ImportError:
-        raise UserError("Chinese text needs jieba: run pip install jieba") from None
-
-
-def make_chinese_tokeniser(
-    join: Callable[[Iterable[str]], Iterable[str]] = list,
-) -> Callable[[str], str]:
+def make_chinese_tokeniser() -> Callable[[str], str]:
     """Return a function from a Chinese sentence to its words, joined by spaces.
 
     jieba's default mode: its dictionary, and its hidden Markov model for other words. Special
-    characters are escaped as in other languages. ``join`` rejoins words that should not be cut.
+    characters are escaped as in other languages.
     """
-    require_jieba()
     from sacremoses import MosesTokenizer
 
     escape, segmenter = MosesTokenizer(lang="en").escape_xml, _segmenter()
 
     def tokenise(sentence: str) -> str:
-        words = join(word.strip() for word in segmenter.cut(sentence))
+        words = (word.strip() for word in segmenter.cut(sentence))
         return escape(" ".join(word for word in words if word))
 
     return tokenise
@@ -39,8 +28,10 @@ def make_chinese_tokeniser(
 @functools.cache
 def _segmenter():
     """Return jieba with its dictionary loaded."""
-    import jieba
-
+    try:
+        import jieba
+    except ImportError:
+        raise UserError("Chinese text needs jieba: run pip install jieba") from None
     jieba.setLogLevel(logging.WARNING)
     segmenter = jieba.Tokenizer()
     # jieba would trust a cache in the common temporary folder.

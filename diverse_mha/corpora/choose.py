@@ -7,16 +7,22 @@ the source side and the same line of the target side. Functions take both sides,
 import argparse
 import functools
 import random
+import re
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from diverse_mha.common.errors import UserError, run_cli
-from diverse_mha.corpora.letters import words_and_letters
-from diverse_mha.corpora.text import count_lines, read_lines
+from diverse_mha.corpora.text import read_lines
 
-SIDES = ("source", "target")
-Pair = tuple[Path, Path]  # in this order
+Pair = tuple[Path, Path]  # source, target
+# Letters without spaces between words: of Thai, Lao, Tibetan, Burmese, Khmer and their neighbours,
+# Chinese and Japanese.
+_UNSPACED = re.compile(
+    "[\u0e00-\u0e3e\u0e40-\u0fff\u1000-\u109f\u1780-\u17d3\u17d7\u17dc-\u17ff\u1950-\u19df\u1a20-\u1aad"
+    "\u3005-\u3007\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
+)
 
 
 def read_pairs(sides: Pair) -> Iterator[tuple[str, ...]]:
@@ -24,9 +30,8 @@ def read_pairs(sides: Pair) -> Iterator[tuple[str, ...]]:
     return zip(*map(read_lines, sides), strict=True)
 
 
-def write_pairs(sides: Pair, pairs: Iterable[tuple[str, ...]]) -> int:
-    """Write both sides of pairs of lines, and return the number of pairs."""
-    count = 0
+def write_pairs(sides: Pair, pairs: Iterable[tuple[str, ...]]) -> None:
+    """Write both sides of pairs of lines."""
     with (
         open(sides[0], "w", encoding="utf-8", newline="\n") as source_file,
         open(sides[1], "w", encoding="utf-8", newline="\n") as target_file,
@@ -34,8 +39,6 @@ def write_pairs(sides: Pair, pairs: Iterable[tuple[str, ...]]) -> int:
         for source, target in pairs:
             source_file.write(source + "\n")
             target_file.write(target + "\n")
-            count += 1
-    return count
 
 
 def count_words(line: str) -> int:
@@ -43,24 +46,31 @@ def count_words(line: str) -> int:
     return len(line.split())
 
 
+def words_and_letters(line: str) -> int:
+    """Count words, but letters (with their marks) in scripts without spaces."""
+    count = 0
+    for word in line.split():
+        letters = (c for c in _UNSPACED.findall(word) if unicodedata.category(c)[0] != "M")
+        count += max(1, sum(1 for _ in letters))
+    return count
+
+
 def dropped_by(
     source: str,
     target: str,
     *,
-    min_length: int = 1,
     max_length: int = 250,
     max_ratio: float = 9.0,
     counts: tuple[Callable[[str], int], Callable[[str], int]] = (count_words, count_words),
 ) -> str:
     """Return the rule of Moses' clean-corpus-n that drops a tokenised pair, or "".
 
-    Both sides need ``min_length`` to ``max_length`` tokens, and neither may be more than
-    ``max_ratio`` times as long as the other. ``counts`` has a function for each side.
+    Both sides need 1 to ``max_length`` tokens, and neither may be more than ``max_ratio`` times as
+    long as the other. ``counts`` has a function for each side.
     """
-    lengths = counts[0](source), counts[1](target)
-    shorter, longer = min(lengths), max(lengths)
-    if shorter < min_length:
-        return "empty" if shorter == 0 else f"shorter than {min_length}"
+    shorter, longer = sorted((counts[0](source), counts[1](target)))
+    if not shorter:
+        return "empty"
     if longer > max_length:
         return f"longer than {max_length}"
     return "" if longer <= max_ratio * shorter else f"with a ratio above {max_ratio:g}"
@@ -92,26 +102,31 @@ def sample_pairs(sources: Pair, targets: Pair, size: int, seed: int) -> int:
     of Computer Programming 2, Algorithm S) with ``random.Random(seed).random()``, whose values
     Python guarantees.
     """
-    total, eligible = count_lines(sources[0]), sum(1 for _ in _with_text(sources))
+    total = eligible = 0
+    for pair in read_pairs(sources):
+        total += 1
+        eligible += _filled(pair)
     if eligible < size:
         raise UserError(
             f"--sample {size:,} is more than there is: {eligible:,} of the {total:,} training "
             f"pairs have text on both sides"
         )
-    write_pairs(targets, _drawn(_with_text(sources), eligible, size, seed))
+    draw = random.Random(seed).random
+
+    def drawn() -> Iterator[tuple[str, ...]]:
+        left, needed = eligible, size
+        for pair in filter(_filled, read_pairs(sources)):
+            if draw() * left < needed:
+                needed -= 1
+                yield pair
+            left -= 1
+
+    write_pairs(targets, drawn())
     return total
 
 
-def _with_text(sides: Pair) -> Iterator[tuple[str, ...]]:
-    return (pair for pair in read_pairs(sides) if all(map(str.strip, pair)))
-
-
-def _drawn(pairs: Iterable, eligible: int, needed: int, seed: int) -> Iterator[tuple[str, ...]]:
-    draw = random.Random(seed).random
-    for left, pair in zip(range(eligible, 0, -1), pairs, strict=True):
-        if draw() * left < needed:
-            yield pair
-            needed -= 1
+def _filled(pair: tuple[str, ...]) -> bool:
+    return all(map(str.strip, pair))
 
 
 def hold_out(
@@ -126,11 +141,6 @@ def hold_out(
     """
     passing = [number for number, pair in enumerate(read_pairs(tokens)) if not rule(*pair)]
     chosen = set(passing[every - 1 :: every])
-    if not chosen:
-        raise UserError(
-            f"valid would be empty: of the pairs that pass the length filter it gets one in "
-            f"{every}, and only {len(passing)} do; give a longer text"
-        )
     for targets, wanted in ((rest, False), (held, True)):
         pairs = enumerate(read_pairs(sources))
         write_pairs(targets, (pair for n, pair in pairs if (n in chosen) is wanted))
@@ -150,16 +160,18 @@ def main() -> None:
     add("--every", type=int, help="hold out every n-th pair that passes the filter")
     add("files", nargs="+", type=Path, help="both sides of what is read, then of what is written")
     args = parser.parse_args()
-    limits = {"max_length": args.max_length, "max_ratio": args.max_ratio}
     pairs = list(zip(args.files[::2], args.files[1::2], strict=True))
-    if args.what == "filter":
-        letters = args.count_letters.split(",")
-        counts = [words_and_letters if side in letters else count_words for side in SIDES]
-        print(filter_pairs(*pairs, functools.partial(dropped_by, **limits, counts=counts)))
-    elif args.what == "draw":
+    if args.what == "draw":
         print(sample_pairs(*pairs, args.sample, args.sample_seed))
+        return
+    letters = args.count_letters.split(",")
+    counts = [words_and_letters if side in letters else count_words for side in ("source", "target")]
+    limits = {"max_length": args.max_length, "max_ratio": args.max_ratio}
+    rule = functools.partial(dropped_by, **limits, counts=counts)
+    if args.what == "filter":
+        print(filter_pairs(*pairs, rule))
     else:
-        hold_out(*pairs, args.every, functools.partial(dropped_by, **limits))
+        hold_out(*pairs, args.every, rule)
 
 
 if __name__ == "__main__":

@@ -38,35 +38,18 @@ def learn_pieces(train: Sequence[Path], model: Path, pieces: int) -> None:
     model.write_bytes(data.getvalue())
 
 
-def make_segmenter(
-    method: str, model: Path, vocabulary: Path | None = None, threshold: int = 0
-) -> Callable[[str], str]:
-    """Return the function from a tokenised line to its subwords, joined by spaces.
-
-    With a threshold (bpe only), subwords that are rarer in ``vocabulary`` (``vocab.LANG``) are
-    split up again, so that a side gets no units that only the other side has.
-    """
+def make_segmenter(method: str, model: Path) -> Callable[[str], str]:
+    """Return the function from a tokenised line to its subwords, joined by spaces."""
     if method == "sentencepiece":
         import sentencepiece
 
         processor = sentencepiece.SentencePieceProcessor(model_proto=model.read_bytes())
         return lambda line: " ".join(processor.encode(line, out_type=str))
 
-    from subword_nmt.apply_bpe import BPE, read_vocabulary
+    from subword_nmt.apply_bpe import BPE
 
-    allowed = None
-    if threshold > 0:
-        with open(vocabulary, encoding="utf-8") as file:
-            allowed = read_vocabulary(file, threshold)
-        if not allowed:  # to subword-nmt, an empty set means no restriction
-            most = next(read_lines(vocabulary)).rpartition(" ")[2]
-            raise UserError(
-                f"--vocabulary-threshold {threshold}: no subword of {vocabulary.suffix[1:]} is "
-                f"that frequent; give at most {most}"
-            )
     with open(model, encoding="utf-8") as file:
-        bpe = BPE(file, vocab=allowed)
-    return bpe.process_line
+        return BPE(file).process_line
 
 
 def vocabulary(lines: Iterable[str]) -> Iterator[str]:

@@ -1,55 +1,41 @@
 """Reads, writes and tokenises text."""
 
-import bz2
 import contextlib
-import functools
 import gzip
 import io
-import lzma
 import re
 import signal
 import sys
+import unicodedata
 import zlib
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, TypeVar
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.corpora import letters
 
-BLOCK = 1 << 20
-_DAMAGE = (lzma.LZMAError, zlib.error, EOFError)
-#: Openers of packed files, by their first bytes.
-_PACKED = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}
+# Other codes of languages whose words sacreBLEU has to find.
+_WITHOUT_SPACES = {"cmn": "zh", "zho": "zh", "chi": "zh", "jpn": "ja", "kor": "ko"}
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
-# ISO 639-2 and 639-3 codes of languages that sacremoses, jieba or sacreBLEU know.
-_THREE_LETTERS = {
-    **{"ces": "cs", "cze": "cs", "deu": "de", "ger": "de", "ell": "el", "gre": "el", "eng": "en"},
-    **{"spa": "es", "est": "et", "fin": "fi", "fra": "fr", "fre": "fr", "hin": "hi", "hun": "hu"},
-    **{"isl": "is", "ita": "it", "jpn": "ja", "kor": "ko", "lit": "lt", "lav": "lv", "nld": "nl"},
-    **{"dut": "nl", "pol": "pl", "por": "pt", "ron": "ro", "rum": "ro", "rus": "ru", "slk": "sk"},
-    **{"slv": "sl", "swe": "sv", "tam": "ta", "tel": "te", "zho": "zh", "chi": "zh", "cmn": "zh"},
-    **{"asm": "as", "ben": "bn", "cat": "ca", "gle": "ga", "guj": "gu", "kan": "kn", "mal": "ml"},
-    **{"mar": "mr", "ori": "or", "pan": "pa"},
-}
+# Marks that end sentences beyond Moses' own: of Greek, Armenian, Hebrew, Arabic, Indic, Ethiopic,
+# Chinese and Japanese text.
+_ENDS = "\u037e\u0589\u05c3\u060c\u061b\u061f\u06d4\u0964\u0965\u1362\u1363"
+_ENDS += "\u3001\u3002\uff01\uff0c\uff1f"
+_WIDE = "[\u3000-\u3003\u3008-\u301f\u30fb\u2018-\u201d\uff01-\uff0f\uff1a-\uff20\uff3b-\uff65]"
 
 Parsed = TypeVar("Parsed")
 
 
 @contextlib.contextmanager
 def open_unpacked(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file for reading, unpacked if it is gzip, bzip2 or xz under any name."""
+    """Open a file for reading, unpacked if it is gzip under any name."""
     with open(path, "rb") as raw:
-        start = raw.read(6)
-    opener = next((opens for magic, opens in _PACKED.items() if start.startswith(magic)), open)
+        opener = gzip.open if raw.read(2) == b"\x1f\x8b" else open
     try:
         with opener(path, "rb") as file:
             yield file
-    except (*_DAMAGE, OSError) as error:
-        # gzip and bzip2 raise a bare OSError for damaged data.
-        if isinstance(error, OSError) and error.errno is not None:
-            raise
-        reason = str(error).partition("\n")[0] or "it ends too early"
+    except (zlib.error, EOFError, gzip.BadGzipFile) as error:
+        reason = str(error).partition("\n")[0]
         raise UserError(f"{path} is damaged or cut off ({reason}); fetch it again") from None
 
 
@@ -76,16 +62,6 @@ def write_lines(path: Path, lines: Iterable[str]) -> int:
             file.write(line + "\n")
             count += 1
     return count
-
-
-def count_lines(path: Path) -> int:
-    """Count lines as :func:`read_lines` yields them."""
-    count, last = 0, b"\n"
-    with open_unpacked(path) as file:
-        while block := file.read(BLOCK):
-            count += block.count(b"\n")
-            last = block[-1:]
-    return count + (last != b"\n")
 
 
 def parse_lines(path: Path, parse: Callable[[str], Parsed]) -> Iterator[tuple[int, Parsed]]:
@@ -121,9 +97,9 @@ def read_parallel(texts: Mapping[str, Path], blank: Container[str] = ()) -> list
 
 
 def rules_for(language: str) -> str:
-    """Return the code of a language's rules: "fr" for "fra", "FR" and "fr-CA"."""
+    """Return the code of a language's rules: "fr" for "FR" and "fr-CA", "zh" for "cmn"."""
     code = re.split("[-_]", language.lower())[0]
-    return _THREE_LETTERS.get(code, code)
+    return _WITHOUT_SPACES.get(code, code)
 
 
 def has_rules(code: str) -> bool:
@@ -141,10 +117,9 @@ def make_tokeniser(
     lowercase: bool = False,
     straight_apostrophes: bool = False,
     tokeniser: str = "moses",
-    normal_form: str = "NFC",
-    whole_letters: bool = True,
+    nfc: bool = True,
 ) -> Callable[[str], str]:
-    """Return a function from a sentence to its tokens, joined by spaces, in the manner of Moses.
+    """Return a function from a sentence to its tokens, joined by spaces, by Moses' rules.
 
     Special characters are escaped (``'`` becomes ``&apos;``). Chinese ("zh") is cut into words by
     :mod:`diverse_mha.corpora.chinese` instead.
@@ -158,11 +133,9 @@ def make_tokeniser(
         straight_apostrophes: Make typographic apostrophes straight first.
         tokeniser: "moses", or "none" for text that only sentencepiece cuts: spaces and control
             characters become single spaces.
-        normal_form: One of :data:`letters.FORMS`, applied first.
-        whole_letters: Marks and joiners stay with their letters, where Moses cuts.
+        nfc: Compose letters and their marks (Unicode's NFC) first.
     """
     raw = tokeniser == "none"
-    prepare = functools.partial(_CONTROL.sub, " ") if normalise or raw else str
     if raw:
 
         def split(sentence: str) -> str:
@@ -171,24 +144,26 @@ def make_tokeniser(
     elif language == "zh":
         from diverse_mha.corpora.chinese import make_chinese_tokeniser
 
-        split = make_chinese_tokeniser(letters.join_marks if whole_letters else list)
+        split = make_chinese_tokeniser()
     else:
-        from sacremoses import MosesPunctNormalizer
+        from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
-        cut = letters.make_tokeniser(language, whole_letters)
+        cut = MosesTokenizer(lang=language).tokenize
         normalizer = MosesPunctNormalizer(lang=language)
 
         def split(sentence: str) -> str:
             if normalise:
                 sentence = normalizer.normalize(sentence)
-            return cut(sentence, aggressive_dash_splits=aggressive)
+            return cut(sentence, aggressive_dash_splits=aggressive, return_str=True)
 
     def tokenise(sentence: str) -> str:
-        sentence = letters.normal_form(sentence, normal_form)
+        if nfc:
+            sentence = unicodedata.normalize("NFC", sentence)
         if straight_apostrophes:
             sentence = sentence.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
-        # sacremoses would join "a<tab>b".
-        tokens = split(prepare(sentence))
+        if normalise or raw:
+            sentence = _CONTROL.sub(" ", sentence)  # sacremoses would join "a<tab>b"
+        tokens = split(sentence)
         return tokens.lower() if lowercase else tokens
 
     return tokenise
@@ -196,7 +171,19 @@ def make_tokeniser(
 
 def make_detokeniser(language: str, tokeniser: str = "moses") -> Callable[[str], str]:
     """Return a function from tokens to plain text, with Moses' rules, or none."""
-    return str if tokeniser == "none" else letters.make_detokeniser(language)
+    if tokeniser == "none":
+        return str
+    from sacremoses import MosesDetokenizer
+
+    moses = MosesDetokenizer(lang=language)
+    moses.IS_PUNCT = re.compile(f"^[,.?!:;\\\\%}}\\]){_ENDS}]+$")
+    wide = re.compile(f" ?({_WIDE}) ?") if language in ("zh", "ja", "yue") else None
+
+    def detokenise(line: str) -> str:
+        text = moses.detokenize(line.split())
+        return wide.sub(r"\1", text).strip() if wide else text
+
+    return detokenise
 
 
 def filter_cli(function: Callable[[str], str]) -> None:

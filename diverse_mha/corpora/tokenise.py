@@ -2,7 +2,6 @@
 
 import argparse
 
-from diverse_mha.corpora.letters import FORMS
 from diverse_mha.corpora.text import filter_cli, make_tokeniser
 
 
@@ -12,9 +11,8 @@ def main() -> None:
     add = parser.add_argument
     add("--language", required=True, help="whose abbreviations stay whole; zh is cut by jieba")
     add("--tokeniser", choices=("moses", "none"), default="moses", help="none: spaces only")
-    add("--normal-form", choices=FORMS, default="none", help="Unicode's, brought about first")
+    add("--nfc", action="store_true", help="compose letters and marks first")
     add("--normalise", action="store_true", help="unify quotation marks, dashes and spaces")
-    add("--whole-letters", action="store_true", help="marks and joiners stay with their letters")
     add("--straight-apostrophes", action="store_true", help="make typographic ones straight")
     add("--aggressive-dashes", dest="aggressive", action="store_true", help="split at inner dashes")
     add("--lowercase", action="store_true")

@@ -2,12 +2,12 @@
 
 import argparse
 import re
+import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import link_target, write_json, write_text
-from diverse_mha.corpora.letters import normal_form
 from diverse_mha.corpora.text import make_detokeniser, rules_for
 
 _COMPOUND = re.compile(r"(\S)-(\S)")
@@ -20,7 +20,7 @@ def detokenise(lines: Sequence[str], language: str, tokeniser: str = "moses") ->
 
 def composed(lines: Sequence[str]) -> list[str]:
     """Return lines in Unicode's NFC, so that equal text has equal bytes."""
-    return [normal_form(line, "NFC") for line in lines]
+    return [unicodedata.normalize("NFC", line) for line in lines]
 
 
 def split_compounds(line: str) -> str:

@@ -230,11 +230,11 @@ def evaluate_text(args: argparse.Namespace) -> int:
     add_user_dir(parser)
     import_plugin(parser.parse_args(args.extra, args).user_dir)
     source, raw = read_parallel({"--source": args.source, "--reference": args.reference})
-    args.lowercase |= preparation(Path(args.data)).lowercase
+    args.lowercase |= preparation(Path(args.data)).tokeniser["lowercase"]
     start = time.monotonic()
     translator = Translator(args.checkpoint, args.data, args)
     target = translator.target
-    args.target_lang, args.post_process = target.language, target.post_process
+    args.target_lang, args.post_process = target.language, target.made.post_process
     check_scorer(target.language)
     checkpoints, asked = args.checkpoint.split(os.pathsep), decoding_settings(args)
     output = evaluation_output(args, checkpoints, args.source.name, asked)
@@ -275,11 +275,11 @@ def main(words: Sequence[str]) -> int:
         args.post_process = made.post_process or subwords_of(data / f"dict.{language}.txt")
     elif args.post_process == "none":
         args.post_process = None
-    if args.moses_language and made.tokeniser == "none":
+    if args.moses_language and made.tokeniser["tokeniser"] == "none":
         raise UserError(
             f"--moses-language {args.moses_language}: has no effect, {data} was not tokenised"
         )
-    args.lowercase |= made.lowercase
+    args.lowercase |= made.tokeniser["lowercase"]
     asked = decoding_settings(args) | {"target_lang": language}
     output = evaluation_output(args, checkpoints, args.subset, asked)
     check_split(data, args.subset)
@@ -294,7 +294,7 @@ def main(words: Sequence[str]) -> int:
         tokenised = read_hypotheses(generated, len(tok))
     args.seconds = time.monotonic() - start
     moses = args.moses_language or made.languages.get(language) or language
-    plain = detokenise(tokenised, moses, made.tokeniser)
+    plain = detokenise(tokenised, moses, made.tokeniser["tokeniser"])
     report(args, output, args.subset, (tokenised, plain), (tok, raw))
     return 0
 

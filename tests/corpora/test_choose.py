@@ -5,7 +5,13 @@ from functools import partial
 import pytest
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.corpora.choose import dropped_by, filter_pairs, hold_out, sample_pairs
+from diverse_mha.corpora.choose import (
+    dropped_by,
+    filter_pairs,
+    hold_out,
+    sample_pairs,
+    words_and_letters,
+)
 from diverse_mha.corpora.text import write_lines
 
 
@@ -90,3 +96,14 @@ def test_filter_keeps_pairs_together(tmp_path):
     said = filter_pairs(paths[:2], paths[2:], partial(dropped_by, max_length=9))
     assert said == ("2 of 6 train pairs kept; dropped: 2 empty, 2 longer than 9")
     assert paths[2].read_text() == "1 1\n2\n" and paths[3].read_text() == "x\ny\n"
+
+
+@pytest.mark.parametrize(
+    "line, count",
+    [
+        ("two words", 2), ("今日は晴れ。", 5), ("สวัสดี", 4), ("iPhone 手机", 3), ("", 0),
+        ("한국어 단어", 2), ("นี้", 1),
+    ],
+)  # fmt: skip
+def test_letters_count_where_words_have_no_spaces(line, count):
+    assert words_and_letters(line) == count

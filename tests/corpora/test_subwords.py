@@ -49,21 +49,6 @@ def test_pieces_are_smaller_than_words_and_join_to_the_text(train, tmp_path, cap
     assert capfd.readouterr().out == ""
 
 
-def test_threshold_splits_what_the_other_language_brought_in(train, tmp_path):
-    learn("bpe", train, tmp_path / "codes", 60)
-    free = subwords.make_segmenter("bpe", tmp_path / "codes")
-    write_lines(tmp_path / "vocab.de", subwords.vocabulary([free("low newest")] * 3))
-    assert (tmp_path / "vocab.de").read_text() == "low 3\nnewest 3\n"
-    bound = subwords.make_segmenter("bpe", tmp_path / "codes", tmp_path / "vocab.de", 3)
-    assert free("low höher") == "low höher"
-    assert bound("low höher").startswith("low h@@")
-    once = subwords.make_segmenter("bpe", tmp_path / "codes", tmp_path / "vocab.de", 1)
-    assert once("low höher") == bound("low höher"), "1 is seen at all"
-    message = "--vocabulary-threshold 4: no subword of de is that frequent; give at most 3"
-    with pytest.raises(UserError, match=message):
-        subwords.make_segmenter("bpe", tmp_path / "codes", tmp_path / "vocab.de", 4)
-
-
 def test_a_letter_that_is_rare_has_a_piece(tmp_path):
     write_lines(tmp_path / "train.a", [WORDS] * 200 + ["日"])
     subwords.learn_pieces([tmp_path / "train.a"], tmp_path / "model", 40)

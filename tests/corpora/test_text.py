@@ -2,7 +2,7 @@
 
 import pytest
 
-from diverse_mha.corpora.text import count_lines, make_tokeniser, read_lines
+from diverse_mha.corpora.text import make_detokeniser, make_tokeniser, read_lines
 
 
 def test_only_newlines_end_lines(tmp_path):
@@ -10,18 +10,11 @@ def test_only_newlines_end_lines(tmp_path):
     path = tmp_path / "text"
     path.write_bytes("a\x85b\u2028c\rd\x0ce\r\nf".encode())
     assert list(read_lines(path)) == ["a\x85b\u2028c\rd\x0ce", "f"]
-    assert count_lines(path) == 2
 
 
 def test_only_the_first_byte_order_mark_goes(tmp_path):
     (tmp_path / "text").write_text("\ufeffa\n\ufeffb\n\n", encoding="utf-8")
     assert list(read_lines(tmp_path / "text")) == ["a", "\ufeffb", ""]
-
-
-@pytest.mark.parametrize("data, lines", [(b"", 0), (b"a", 1), (b"a\n", 1), (b"\n\n", 2)])
-def test_count_lines(tmp_path, data, lines):
-    (tmp_path / "text").write_bytes(data)
-    assert count_lines(tmp_path / "text") == len(list(read_lines(tmp_path / "text"))) == lines
 
 
 @pytest.mark.parametrize(
@@ -35,7 +28,22 @@ def test_count_lines(tmp_path, data, lines):
         ({"normalise": False}, "a\x01b", "ab"),
         ({}, "a\u2028b\rc\td\x00e\xa0f", "a b c d e f"),
         ({}, "", ""),
+        ({}, "Zu\u0308rich", "Zürich"),
+        ({"nfc": False}, "Zu\u0308rich", "Zu \u0308 rich"),
+        ({"tokeniser": "none"}, "  Er  sagt: „Ja“ & don't\t(今日)。 ", "Er sagt: „Ja“ & don't (今日)。"),
     ],
 )  # fmt: skip
 def test_tokeniser(options, sentence, tokens):
     assert make_tokeniser("de", **options)(sentence) == tokens
+
+
+@pytest.mark.parametrize(
+    "language, line",
+    [
+        ("de", "Zürich grüßt die Männer in der Straße!"), ("ar", "مرحبا بك في العالم، كيف حالك؟"),
+        ("am", "ሰላም ለዓለም። እንዴት ነህ፣ ወንድሜ?"), ("zh", "我来到北京，参观清华大学。你好吗？"),
+    ],
+)  # fmt: skip
+def test_tokens_become_the_text_again(language, line):
+    assert make_detokeniser(language)(make_tokeniser(language)(line)) == line
+    assert make_detokeniser(language, "none")("Ja , & so") == "Ja , & so"

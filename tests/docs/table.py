@@ -75,7 +75,7 @@ SHORTER = [
     (r"reproduce(\.sh)? .*--scale (small|paper)(?!.*--(dry-run|collect))", "--dry-run"),
     (r"^bash data-prep/prepare-multi30k\.sh", "--merges 150 --from archives"),
     (r"^bash data-prep/prepare-iwslt14\.sh", "--merges 150 --from archives"),
-    (r"^bash data-prep/prepare-own\.sh(?!.*--subwords-from)", "--merges 150"),
+    (r"^bash data-prep/prepare-own\.sh(?!.*--like)", "--merges 150"),
     (r"^bash data-prep/prepare-logic\.sh(?!.*--from)", "--draws 3000"),
     (r"^bash data-prep/prepare-probing\.sh(?!.*--from)", "--from archives"),
     (r"^bash scripts/benchmark\.sh", BENCHMARK),

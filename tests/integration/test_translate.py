@@ -73,8 +73,7 @@ def test_raw_text_goes_in_and_comes_out(tmp_path):
     own = ["own", "--from", ".", "--source", "de", "--target", "en"]
     first = ["--out", "first", "--tokeniser", "none", "--merges", 40]
     scripts.run(*own, *first, cwd=tmp_path)
-    like = ["--subwords-from", tmp_path / "first", "--dictionary-from", tmp_path / "first/bin"]
-    scripts.run(*own, "--out", "second", *like, cwd=tmp_path)
+    scripts.run(*own, "--out", "second", "--like", "first", cwd=tmp_path)
     for name in ("dict.de.txt", "dict.en.txt", "test.de-en.de.bin", "train.de-en.en.bin"):
         first, second = ((tmp_path / x / "bin" / name).read_bytes() for x in ("first", "second"))
         assert first == second, name

@@ -4,6 +4,7 @@ The conversion is CTranslate2's own (``ctranslate2.converters.FairseqConverter``
 form of the checkpoint.
 """
 
+import json
 import shutil
 import tempfile
 from argparse import Namespace
@@ -15,8 +16,8 @@ from fairseq.data.data_utils import infer_language_pair
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.options import flag
 from diverse_mha.common.processes import ended_in_order
-from diverse_mha.corpora import letters
 from diverse_mha.evaluation.checkpoints import save_checkpoint
+from diverse_mha.evaluation.deploy import plain_text
 from diverse_mha.evaluation.deploy.prepared_text import Side, read_side
 from diverse_mha.evaluation.deploy.stock_form import stock_state
 from diverse_mha.tasks.data_files import dictionaries_named
@@ -26,91 +27,24 @@ QUANTIZATIONS = (
     "float32",
 )  # fmt: skip
 
-# The script that goes with a translation model. It needs nothing of this package but the file
-# letters.py, which goes with it.
-_SCRIPT = '''\
-"""python translate.py < text > translation; pip install ctranslate2 sacremoses {package}."""
-import re, sys
-from pathlib import Path
-import ctranslate2, letters, sacremoses, {module}
 
-here = Path(__file__).parent
-{segmenter}
-normalise = sacremoses.MosesPunctNormalizer({source!r}).normalize
-tokenise, detokenise = {tokenise}, {detokenise}
-lines = [line.rstrip("\\r\\n") for line in open(0, encoding="utf-8-sig", newline="\\n")]
-lines = [letters.normal_form(line, {form!r}) for line in lines]
-tokens = [tokenise({prepared}) for line in lines]
-words = [segment(line{lower}).split() for line in tokens]
-for n, line in enumerate(words, 1):
-    if len(line) > {limit}:
-        sys.exit(f"line {{n}}: {{len(line)}} subwords, at most {limit}; split it")
-found = ctranslate2.Translator(str(here)).translate_batch(
-    words, beam_size=5, max_batch_size=4000, batch_type="tokens", max_input_length=0, max_decoding_length={longest}
-)
-for source, best in zip(words, found):
-    text = {joined}
-    print(detokenise(text.strip()) if source else "")
-'''  # noqa: E501
-_SEGMENTERS = {
-    "bpe": (
-        "subword-nmt",
-        "subword_nmt.apply_bpe as bpe",
-        "codes = open(here / {model!r}, encoding='utf-8')\n"
-        "segment = bpe.BPE(codes, vocab={vocabulary}).process_line",
-        '(" ".join(best.hypotheses[0]) + " ").replace("@@ ", "")',
-    ),
-    "sentencepiece": (
-        "sentencepiece",
-        "sentencepiece",
-        "pieces = sentencepiece.SentencePieceProcessor(model_file=str(here / {model!r}))\n"
-        "segment = lambda line: ' '.join(pieces.encode(line, out_type=str))",
-        '"".join(best.hypotheses[0]).replace("\\u2581", " ")',
-    ),
-}
-
-
-def translation_script(source: Side, target: Side, positions: tuple[int, int]) -> str:
-    """Write the script that translates plain text as the data was prepared.
+def text_options(source: Side, target: Side, positions: tuple[int, int]) -> dict:
+    """Return what the script beside a model (``plain_text.py``) has to know of its data.
 
     ``positions`` are those that the encoder and the decoder have, for subwords and an end.
     """
-    options, segmenter = source.tokeniser, source.segmenter
-    raw = options["tokeniser"] == "none"
-    if source.moses == "zh" and not raw:
-        raise UserError("--format ctranslate2: Chinese source text is not supported; use fairseq")
-    package, module, build, joined = _SEGMENTERS[segmenter["method"]]
-    vocabulary, threshold = segmenter["vocabulary"].name, segmenter["threshold"]
-    allowed = f"bpe.read_vocabulary(open(here / {vocabulary!r}, encoding='utf-8'), {threshold})"
-    prepared = "line"
-    if options["straight_apostrophes"]:
-        prepared = "line.replace('\\u2019', \"'\")"
-    if options["normalise"] or raw:
-        prepared = rf're.sub(r"[\x00-\x1f\x7f-\x9f]+", " ", {prepared})'
-    if options["normalise"]:
-        prepared = f"normalise({prepared})"
-    if not raw:
-        prepared += f", aggressive_dash_splits={options['aggressive']}"
-    return _SCRIPT.format(
-        package=package,
-        module=module,
-        segmenter=build.format(
-            model=segmenter["model"].name, vocabulary=allowed if threshold else None
-        ),
-        source=source.moses,
-        tokenise='lambda line: " ".join(line.split())'
-        if raw
-        else f"letters.make_tokeniser({source.moses!r}, {options['whole_letters']})",
-        detokenise="str"
-        if target.tokeniser["tokeniser"] == "none"
-        else f"letters.make_detokeniser({target.moses!r})",
-        form=options["normal_form"],
-        prepared=prepared,
-        lower=".lower()" if options["lowercase"] else "",
-        joined=joined,
-        limit=positions[0] - 1,
-        longest=min(200, positions[1] - 1),
-    )
+    options = source.made.tokeniser
+    if "zh" in (source.moses, target.moses) and options["tokeniser"] == "moses":
+        raise UserError("--format ctranslate2: Chinese text is not supported; use --format fairseq")
+    return {
+        **options,
+        "source": source.moses,
+        "target": target.moses,
+        "method": source.made.method,
+        "model": source.model.name,
+        "longest_source": positions[0] - 1,
+        "longest_target": min(200, positions[1] - 1),
+    }
 
 
 def _check_convertible(path: str, args: Namespace) -> None:
@@ -175,7 +109,7 @@ def convert(
             "(or this package with [export])"
         ) from None
     stock = stock_state(path, state, namespace=True)
-    files, script = [], None
+    text = None
     args = stock["args"]
     _check_convertible(path, args)
     if alignment is not None:
@@ -187,9 +121,7 @@ def convert(
             args.source_lang, args.target_lang = infer_language_pair(data)
         source, target = (read_side(data, code) for code in (args.source_lang, args.target_lang))
         positions = args.max_source_positions, args.max_target_positions
-        script = translation_script(source, target, positions)
-        files = [source.segmenter["model"], Path(letters.__file__)]
-        files += [source.segmenter["vocabulary"]] if source.segmenter["threshold"] else []
+        text = text_options(source, target, positions)
     output.parent.mkdir(parents=True, exist_ok=True)
     with (
         ended_in_order(),
@@ -207,8 +139,8 @@ def convert(
                 raise
             said = " ".join(str(error).split())[:200]
             raise UserError(f"{path}: CTranslate2 cannot convert it with {data}: {said}") from error
-        for file in files:
-            shutil.copy(file, made)
-        if script:
-            (made / "translate.py").write_text(script, encoding="utf-8")
+        if text:
+            shutil.copy(source.model, made)
+            shutil.copy(plain_text.__file__, made / "translate.py")
+            (made / "text.json").write_text(json.dumps(text, indent=2), encoding="utf-8")
         made.rename(output)

@@ -116,8 +116,8 @@ def _write_tokenizer(
     for name, dictionary in zip(("vocab-src.json", "vocab-tgt.json"), words, strict=True):
         text = json.dumps(_vocabulary(dictionary), ensure_ascii=False)
         (folder / name).write_text(text, encoding="utf-8")
-    shutil.copy(source.segmenter["model"], folder / "merges.txt")
-    said = {"tokenizer_class": "FSMTTokenizer", "do_lower_case": source.tokeniser["lowercase"]}
+    shutil.copy(source.model, folder / "merges.txt")
+    said = {"tokenizer_class": "FSMTTokenizer", "do_lower_case": source.made.tokeniser["lowercase"]}
     said["langs"] = list(languages)
     (folder / "tokenizer_config.json").write_text(json.dumps(said), encoding="utf-8")
 
@@ -149,9 +149,9 @@ def convert(path: str, state: dict, data: str, output: Path) -> str:
     except UserError as error:
         said = f"without a tokenizer: {error}"
     else:
-        if source.segmenter["method"] != "bpe" or source.segmenter["threshold"]:
-            source, said = None, "without a tokenizer: FSMT has subword-nmt's alone, no threshold"
-        elif not source.tokeniser["aggressive"]:
+        if source.made.method != "bpe":
+            source, said = None, "without a tokenizer: FSMT has subword-nmt's alone"
+        elif not source.made.tokeniser["aggressive"]:
             said += ", which splits words at hyphens; the data does not"
     output.parent.mkdir(parents=True, exist_ok=True)
     with (

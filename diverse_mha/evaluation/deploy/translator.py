@@ -121,6 +121,6 @@ class Translator:
         hypotheses = self._hub.generate(tokens, beam=self._options.beam) if tokens else []
         for place, source, best in zip(places, tokens, hypotheses, strict=True):
             words = best[0]["tokens"].int().cpu()
-            joined = self._hub.tgt_dict.string(words, self.target.post_process)
+            joined = self._hub.tgt_dict.string(words, self.target.made.post_process)
             found[place] = Translation(joined, self._plain(joined), (source, words))
         return found

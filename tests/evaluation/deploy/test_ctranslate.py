@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.evaluation.deploy.ctranslate import convert, head_first, translation_script
-from diverse_mha.evaluation.deploy.prepared_text import Side
+from diverse_mha.evaluation.deploy import plain_text
+from diverse_mha.evaluation.deploy.ctranslate import convert, head_first, text_options
+from diverse_mha.evaluation.deploy.prepared_text import Preparation, Side
 from tests.evaluation.deploy.test_stock_form import LM, checkpoint
 from tests.toy import SMALL, build_ours, toy_batch
 
@@ -17,38 +18,30 @@ PLAIN = {
     "aggressive": False,
     "lowercase": False,
     "tokeniser": "moses",
-    "normal_form": "NFC",
-    "whole_letters": True,
 }
+CODES = "#version: 0.2\ne r</w>\nm a\nma n\nman n</w>\nd er</w>\n"
 
 
-def side(moses: str = "de", method: str = "bpe", threshold: int = 0, **options) -> Side:
-    model = {"bpe": "codes.de", "sentencepiece": "sentencepiece.model"}[method]
-    segmenter = {"method": method, "model": Path("bpe", model), "threshold": threshold}
-    segmenter["vocabulary"] = Path("bpe/vocab.de")
-    return Side("de", moses, "subword_nmt", PLAIN | options, segmenter)
+def side(moses: str = "de", model: Path = Path("codes"), **options) -> Side:
+    return Side("de", moses, Preparation({}, PLAIN | options, "subword_nmt", "bpe"), model)
 
 
 @pytest.mark.parametrize(
-    "source, expected",
-    [
-        (side(), ["here / 'codes.de'", "vocab=None", "aggressive_dash_splits=False"]),
-        (side(threshold=50), ["read_vocabulary(open(here / 'vocab.de', encoding='utf-8'), 50)"]),
-        (side(method="sentencepiece"), ["here / 'sentencepiece.model'", "import sentencepiece"]),
-        (side(normalise=True), ["normalise(re.sub("]),
-        (side(aggressive=True, lowercase=True), ["splits=True", "line.lower()"]),
-        (side(straight_apostrophes=True), ["line.replace('\\u2019'"]),
-        (side(whole_letters=False), ["letters.make_tokeniser('de', False)"]),
-        (side(tokeniser="none"), ['" ".join(line.split())', '" ", line)) for line']),
-    ],
+    "options",
+    [{}, {"normalise": True}, {"aggressive": True, "lowercase": True}]
+    + [{"straight_apostrophes": True}, {"tokeniser": "none"}],
 )
-def test_the_script_does_what_the_data_says_and_is_python(source, expected):
-    script = translation_script(source, side("en"), (1024, 100))
-    compile(script, "translate.py", "exec")
-    for text in expected:
-        assert text in script or text.replace("import ", ", ") in script
-    assert "max_decoding_length=99" in script, "more the decoder has no positions for"
-    assert "diverse_mha" not in script and "make_detokeniser('en')" in script
+def test_the_script_cuts_and_joins_text_as_the_data_was(options, tmp_path, monkeypatch):
+    monkeypatch.setattr(plain_text, "HERE", tmp_path)
+    (tmp_path / "codes").write_text(CODES)
+    source, target = side(model=tmp_path / "codes", **options), side("en", **options)
+    made = text_options(source, target, (1024, 100))
+    assert made["longest_target"] == 99, "more the decoder has no positions for"
+    encode, decode = plain_text.encoder(made), plain_text.decoder(made)
+    for line in ("Der Mann „läuft“ hin-her.", " it\u2019s\tZu\u0308rich, & so", ""):
+        assert encode(line) == source.encode()(line).split()
+        tokens = source.tokenise()(line)
+        assert decode(encode(line)) == target.detokenise()(tokens).strip()
 
 
 def test_a_head_that_comes_first_changes_no_output():
@@ -72,8 +65,8 @@ def test_a_head_that_comes_first_changes_no_output():
 
 
 def test_chinese_is_refused():
-    with pytest.raises(UserError, match="Chinese source text is not supported"):
-        translation_script(side("zh"), side("en"), (1024, 1024))
+    with pytest.raises(UserError, match="Chinese text is not supported"):
+        text_options(side("zh"), side("en"), (1024, 1024))
 
 
 @pytest.mark.parametrize(

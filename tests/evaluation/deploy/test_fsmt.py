@@ -76,8 +76,7 @@ def test_the_tokenizer_has_the_words_of_the_dictionary(tmp_path):
         words.add_symbol(word)
     codes = tmp_path / "codes.de"
     codes.write_text("#version: 0.2\ne i\nei n</w>\nu n\nun d</w>\n")
-    source = side()
-    source.segmenter["model"] = codes
+    source = side(model=codes)
     fsmt._write_tokenizer(tmp_path, source, ("de", "en"), (words, words))
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "fsmt"}))
     tokenizer = AutoTokenizer.from_pretrained(tmp_path)

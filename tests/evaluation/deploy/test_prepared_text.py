@@ -14,6 +14,7 @@ NOTE = {
     "source": "de",
     "target": "en",
     "tokenizer_languages": ["de", "en"],
+    "normalise": True,
     "aggressive_dashes": True,
     "lowercase": True,
     "subwords": "bpe",
@@ -49,20 +50,19 @@ def test_the_note_has_the_last_word(folder):
 
 def test_iwslt_text_is_treated_as_its_test_set(folder):
     (folder / "corpus.json").write_text(json.dumps(NOTE | {"corpus": "iwslt14"}))
-    side = read_side(folder, "de")
-    assert side.tokeniser["straight_apostrophes"] and not side.tokeniser["normalise"]
+    assert read_side(folder, "de").made.tokeniser["straight_apostrophes"]
 
 
 def test_separate_merges_for_each_language_are_found(folder):
     codes = folder.parent / "bpe/codes"
     codes.rename(codes.with_name("codes.de"))
-    assert read_side(folder, "de").segmenter["model"].name == "codes.de"
+    assert read_side(folder, "de").model.name == "codes.de"
     with pytest.raises(UserError, match="codes: no such file; keep bpe/ beside bin/"):
         read_side(folder, "en")
 
 
 def test_other_data_is_refused(folder):
-    with pytest.raises(UserError, match="corpus.json: damaged, or not of data-prep with fr"):
+    with pytest.raises(UserError, match="corpus.json: is of de and en, not of fr"):
         read_side(folder, "fr")
     (folder / "corpus.json").unlink()
     with pytest.raises(UserError, match="corpus.json: no such file; .* fairseq-interactive"):

@@ -1,0 +1,93 @@
+"""Translates plain text with the model beside this file: ``python translate.py < TEXT``.
+
+``export --format ctranslate2`` copies this file, which needs ctranslate2, sacremoses, and
+subword-nmt or sentencepiece. ``text.json`` says how the model's data was prepared.
+"""
+
+import json
+import re
+import sys
+import unicodedata
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+
+def encoder(made: dict):
+    """Return the function from a line to its subwords."""
+    if made["method"] == "bpe":
+        from subword_nmt.apply_bpe import BPE
+
+        with open(HERE / made["model"], encoding="utf-8") as codes:
+            segment = BPE(codes).segment_tokens
+    else:
+        from sentencepiece import SentencePieceProcessor
+
+        processor = SentencePieceProcessor(model_file=str(HERE / made["model"]))
+
+        def segment(words):
+            return processor.encode(" ".join(words), out_type=str)
+
+    moses = made["tokeniser"] == "moses"
+    if moses:
+        from sacremoses import MosesPunctNormalizer, MosesTokenizer
+
+        normalise = MosesPunctNormalizer(made["source"]).normalize
+        tokenise = MosesTokenizer(made["source"]).tokenize
+
+    def encode(line: str) -> list[str]:
+        line = unicodedata.normalize("NFC", line)
+        if made["straight_apostrophes"]:
+            line = line.replace("\u2019", "'")
+        if made["normalise"] or not moses:
+            line = re.sub(r"[\x00-\x1f\x7f-\x9f]+", " ", line)
+        if moses:
+            line = normalise(line) if made["normalise"] else line
+            line = tokenise(line, aggressive_dash_splits=made["aggressive"], return_str=True)
+        return segment((line.lower() if made["lowercase"] else line).split())
+
+    return encode
+
+
+def decoder(made: dict):
+    """Return the function from subwords to a line."""
+    if made["tokeniser"] == "moses":
+        from sacremoses import MosesDetokenizer
+
+        detokenise = MosesDetokenizer(made["target"]).detokenize
+
+    def decode(pieces: list[str]) -> str:
+        if made["method"] == "bpe":
+            text = (" ".join(pieces) + " ").replace("@@ ", "")
+        else:
+            text = "".join(pieces).replace("\u2581", " ")
+        return detokenise(text.split()) if made["tokeniser"] == "moses" else text.strip()
+
+    return decode
+
+
+def main() -> None:
+    """Translate standard input."""
+    import ctranslate2
+
+    made = json.loads((HERE / "text.json").read_text(encoding="utf-8"))
+    lines = [line.rstrip("\r\n") for line in open(0, encoding="utf-8-sig", newline="\n")]
+    words, decode = [*map(encoder(made), lines)], decoder(made)
+    for number, line in enumerate(words, 1):
+        if len(line) > made["longest_source"]:
+            at_most = f"{len(line)} subwords, at most {made['longest_source']}"
+            sys.exit(f"line {number}: {at_most}; split it")
+    found = ctranslate2.Translator(str(HERE)).translate_batch(
+        words,
+        beam_size=5,
+        max_batch_size=4000,
+        batch_type="tokens",
+        max_input_length=0,
+        max_decoding_length=made["longest_target"],
+    )
+    for source, best in zip(words, found, strict=True):
+        print(decode(best.hypotheses[0]) if source else "")
+
+
+if __name__ == "__main__":
+    main()
