@@ -15,8 +15,8 @@ begin "$@"
 [[ -z $from || -z $draws ]] || wrong "--draws has no effect with --from; leave out one of them"
 ((train_operators <= 12)) || wrong "--train-operators $train_operators: must be at most 12"
 
-logic() { run logic.data "$@" "$tmp"; }
-published() { run logic.data read "$@" "$from" "$tmp"; }
+logic() { run logic "$@" "$tmp"; }
+published() { run logic read "$@" "$from" "$tmp"; }
 
 if [[ -n $from ]]; then
     step pairs read published --files="$(sum_of "$from/"{train,test}{0,1,2,3,4,5,6,7,8,9,10,11,12}{,.gz})"

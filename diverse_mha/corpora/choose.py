@@ -165,7 +165,9 @@ def main() -> None:
         print(sample_pairs(*pairs, args.sample, args.sample_seed))
         return
     letters = args.count_letters.split(",")
-    counts = [words_and_letters if side in letters else count_words for side in ("source", "target")]
+    counts = [
+        words_and_letters if side in letters else count_words for side in ("source", "target")
+    ]
     limits = {"max_length": args.max_length, "max_ratio": args.max_ratio}
     rule = functools.partial(dropped_by, **limits, counts=counts)
     if args.what == "filter":

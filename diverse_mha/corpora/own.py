@@ -43,7 +43,9 @@ def _earlier(root: Path, languages: Sequence[str]) -> tuple[str, list[str], dict
     """Return an earlier corpus' tokeniser, its languages' rules, and options and files."""
     try:
         made = read_json(root / "bin/corpus.json", "prepare that corpus anew")
-        moses = dict(zip((made["source"], made["target"]), made["tokenizer_languages"], strict=True))
+        moses = dict(
+            zip((made["source"], made["target"]), made["tokenizer_languages"], strict=True)
+        )
         flags = {
             "--normalise": made["normalise"],
             "--aggressive-dashes": made["aggressive_dashes"],

@@ -2,14 +2,14 @@
 
 import gzip
 import json
+import random
 
 import pytest
 from fairseq.data import Dictionary, data_utils
 
-from diverse_mha.corpora.logic.data import FIELDS
-from diverse_mha.corpora.logic.generate import generate
-from diverse_mha.corpora.logic.pairs import by_length, parse_pair
+from diverse_mha.corpora.logic import FIELDS, RELATIONS, VARIABLES, generate, grow, length
 from tests.corpora.scripts import digest, refused, run
+from tests.reference_logic import as_python, reference_relation, satisfying
 
 DRAWS = 3000
 
@@ -25,21 +25,53 @@ def split(folder, name):
     return (folder / f"split/{name}.tsv").read_text().splitlines()
 
 
+def by_length(lines):
+    found = {n: {} for n in range(13)}
+    for line in lines:
+        found[length(line)].setdefault(line)
+    return {n: list(own) for n, own in found.items()}
+
+
+def test_pairs_are_as_described():
+    first = list(generate(200, 8))
+    assert first == list(generate(200, 8)) != list(generate(200, 9))
+    for sign, left, right in (line.split("\t") for line in list(generate(3000, 5))[::10] + first):
+        used = {v for v in f"{left} {right}".split() if v in VARIABLES}
+        assert len(used) <= 4
+        assert sign == reference_relation(left, right)
+        assert all(0 < len(satisfying(as_python(side))) < 64 for side in (left, right))
+    assert {line[0] for line in first} == set(RELATIONS)
+
+
+def test_chances_are_those_of_the_procedure():
+    """Bare variable: 5/9 * 2/3; a limit below 2 leaves a variable, negated in 1/3."""
+    generator, count = random.Random(2), 20_000
+    sides = [grow(generator, "abcd").text for _ in range(count)]
+    bare = sum(side in VARIABLES for side in sides) / count
+    assert bare == pytest.approx(10 / 27, abs=0.015)  # 4 standard deviations
+    negated = sum(side.startswith("( not") for side in sides) / count
+    assert negated == pytest.approx(1 / 3, abs=0.015)
+    short = [grow(generator, "ab", limit=1).text for _ in range(2000)]
+    assert set(short) == {"a", "b", "( not a )", "( not b )"}
+    # Limits 12, 6, 3, 1: at most three levels of and/or, so eight variables.
+    assert max(sum(token in VARIABLES for token in side.split()) for side in sides) == 8
+
+
 def test_every_pair_is_in_one_split_of_its_length(prepared):
     names = ["train", "valid", *(f"test{n}" for n in range(1, 13))]
     assert {path.stem for path in (prepared / "split").glob("*.tsv")} == set(names)
     everything = by_length(generate(DRAWS, 1))
     seen = [line for name in names for line in split(prepared, name)]
     assert len(seen) == len(set(seen))
-    parsed = [parse_pair(line.rpartition("\t")[0]) for line in seen]
+    pairs = {line.rpartition("\t")[0] for line in seen}
     short = {p for n in range(1, 7) for p in everything[n]}
-    assert {p for p in parsed if p.length <= 6} == short  # none is lost
+    assert {p for p in pairs if length(p) <= 6} == short  # none is lost
     for name in ("train", "valid"):
         assert all(1 <= int(line.rpartition("\t")[2]) <= 6 for line in split(prepared, name))
-    for length in range(1, 13):
-        lines = split(prepared, f"test{length}")
-        assert len(lines) == round(0.1 * len(everything[length])) > 0
-        assert {parse_pair(line.rpartition("\t")[0]).length for line in lines} == {length}
+    for n in range(1, 13):
+        lines = split(prepared, f"test{n}")
+        assert len(lines) == round(0.1 * len(everything[n])) > 0
+        assert {length(line.rpartition("\t")[0]) for line in lines} == {n}
 
 
 def test_bin_holds_what_split_says(prepared):
@@ -59,17 +91,20 @@ def test_bin_holds_what_split_says(prepared):
 
 def test_published_files_are_read_and_a_wrong_line_is_named(tmp_path):
     pairs = by_length(generate(DRAWS, 7))
-    for length, found in pairs.items():
-        text = "".join(pair.line + "\n" for pair in found)
-        with gzip.open(tmp_path / f"train{length}.gz", "wt") as file:
-            file.write(text)
+    for n, found in pairs.items():
+        with gzip.open(tmp_path / f"train{n}.gz", "wt") as file:
+            file.writelines(f"{line}\n" for line in found)
     words = ["--out", "out", "--from", ".", "--train-operators", "3"]
     run("logic", *words, cwd=tmp_path)
     read = (tmp_path / "out/pairs/4.tsv").read_text().splitlines()
-    assert read == [pair.line for pair in pairs[4]]
+    assert read == pairs[4]
     assert {line[-1] for line in split(tmp_path / "out", "train")} == set("123")
     with gzip.open(tmp_path / "train2.gz", "at") as file:
-        file.write("<\ta\t( not a )\n")
+        file.write("<\ta\t( not g )\n")
     assert "(logic; pairs/ has other files)" in refused("logic", *words, cwd=tmp_path)
     said = refused("logic", *words, "--force", cwd=tmp_path)
-    assert f"train2.gz:{len(pairs[2]) + 1}: the file says <, the 64 worlds say ^" in said
+    assert f"train2.gz:{len(pairs[2]) + 1}: unknown 'g'; formulas have a b" in said
+    (tmp_path / "train2.gz").write_bytes((tmp_path / "train3.gz").read_bytes()[:99])
+    assert "train2.gz is damaged" in refused("logic", *words, "--force", cwd=tmp_path)
+    (tmp_path / "train2.gz").unlink()
+    assert "lacks train2 (plain" in refused("logic", *words, "--force", cwd=tmp_path)

@@ -164,9 +164,7 @@ def test_an_earlier_corpus_that_is_not_whole_is_named(earlier, harm):
         (earlier / "bin/corpus.json").write_text(harm)
     else:
         (earlier / harm).unlink()
-    with pytest.raises(
-        UserError, match="--like .*earlier: (has no bpe/codes|no prepared corpus)"
-    ):
+    with pytest.raises(UserError, match="--like .*earlier: (has no bpe/codes|no prepared corpus)"):
         list(decide(("de", "en"), "moses", f"{earlier}"))
 
 
