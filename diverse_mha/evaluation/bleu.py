@@ -28,22 +28,17 @@ def split_compounds(line: str) -> str:
     return _COMPOUND.sub(r"\1 ##AT##-##AT## \2", line)
 
 
-def check_scorer(language: str, tokenize: str | None = None) -> None:
-    """Raise an error if sacreBLEU cannot tokenise a language, or lacks a tokeniser's software."""
+def check_scorer(language: str) -> None:
+    """Raise an error if sacreBLEU cannot tokenise a language here."""
     from sacrebleu.metrics import BLEU
 
+    code = rules_for(language)
     try:
-        BLEU(trg_lang=rules_for(language)) if tokenize is None else BLEU(tokenize=tokenize)
-    except OSError as error:  # a failed download of a tokeniser's model
+        BLEU(trg_lang=code)
+    except (OSError, RuntimeError) as error:  # a failed download of a model, missing software
         raise UserError(
-            f"sacreBLEU cannot fetch what tokenises {tokenize or language} ({error}); run it once "
-            "with a network, or choose another tokeniser"
-        ) from error
-    except RuntimeError as error:
-        extra, why = (tokenize or rules_for(language))[:2], str(error).strip().splitlines()[0]
-        raise UserError(
-            f"sacreBLEU cannot tokenise {tokenize or language} here ({why}); "
-            f'pip install "sacrebleu[{extra}]"'
+            f"sacreBLEU cannot tokenise {language} here ({str(error).strip().splitlines()[0]}); "
+            f'pip install "sacrebleu[{code}]", or run it once with a network'
         ) from error
 
 

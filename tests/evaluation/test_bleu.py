@@ -1,7 +1,6 @@
 """Scoring: plain text of tokens, BLEU both ways, what cannot be scored, files of results."""
 
 import errno
-import urllib.error
 
 import pytest
 
@@ -21,20 +20,9 @@ def no_japanese(monkeypatch):
     return r' here \(Japanese needs more.\); pip install "sacrebleu\[ja\]"'
 
 
-@pytest.mark.parametrize("language, tokenize", [("ja", None), ("jpn", None), ("", "ja-mecab")])
-def test_a_language_that_cannot_be_scored_is_refused_at_once(no_japanese, language, tokenize):
-    with pytest.raises(UserError, match=f"cannot tokenise {tokenize or language}{no_japanese}"):
-        bleu.check_scorer(language, tokenize)
-
-
-def test_a_tokeniser_that_cannot_be_fetched_is_named(monkeypatch):
-    def unreachable(*args, **options):
-        raise urllib.error.URLError("no network")
-
-    monkeypatch.setattr("sacrebleu.metrics.BLEU", unreachable)
-    message = r"tokenises flores200 \(<urlopen error no network>\); run it once with a network"
-    with pytest.raises(UserError, match=message):
-        bleu.check_scorer("", "flores200")
+def test_a_language_that_cannot_be_scored_is_refused_at_once(no_japanese):
+    with pytest.raises(UserError, match=f"cannot tokenise jpn{no_japanese}"):
+        bleu.check_scorer("jpn")
 
 
 def test_detokenising_undoes_moses():

@@ -11,7 +11,7 @@ import numpy as np
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import read_json
 from diverse_mha.corpora.text import read_lines, read_parallel
-from diverse_mha.evaluation.bleu import check_scorer, composed
+from diverse_mha.evaluation.bleu import composed
 from diverse_mha.evaluation.comparison.metrics import METRICS, SCORE, sentence_statistics
 
 _SEED = re.compile(r"seed[=_-]?(\d+)")
@@ -43,40 +43,17 @@ class Scored:
     decoding: str = ""  # search and detokenisation; "" if unknown
 
 
-def read_run(
-    path: Path,
-    *,
-    reference: Path | None = None,
-    tokenize: str | None = None,
-    result: str | None = None,
-) -> Scored:
-    """Read one run.
-
-    Args:
-        path: an evaluated checkpoint, a folder with a result, a result's JSON file, or plain-text
-            translations.
-        reference: default: the evaluation's.
-        tokenize: sacreBLEU's tokeniser; default: the evaluation's, or 13a.
-        result: part of the result's name, if a folder has several.
-    """
+def read_run(path: Path) -> Scored:
+    """Read one run: a folder with a result, or a result's JSON file."""
     if not path.is_dir() and not path.is_file():
         raise UserError(f"{path}: no such run; name a folder, or the file of an evaluation")
-    if path.suffix == ".pt":
-        file = _choose_result(path.parent, result, of=path)
-    else:
-        file = _choose_result(path, result) if path.is_dir() else path
-    if file.suffix != ".json":
-        if reference is None:
-            raise UserError(f"{file}: is text, so give --reference FILE")
-        found = _translation(file, reference, tokenize or "13a", lowercase=False)
-        return Scored(str(path), _seed(path), *found)
+    file = _newest_result(path) if path.is_dir() else path
     content = _content(file)
     if content is None:
         raise UserError(f"{file}: no result of an evaluation script; name one, or a folder")
     if content.get("subset") == "valid":
         raise UserError(f"{file}: is of the validation set; name a test result")
-    found = scores_of(file, content, reference, tokenize)
-    return Scored(str(path), _seed(path), *found, _decoding(content))
+    return Scored(str(path), _seed(path), *scores_of(file, content), _decoding(content))
 
 
 def read_scores(path: Path) -> Scored:
@@ -99,18 +76,15 @@ def read_scores(path: Path) -> Scored:
     return Scored(str(path), _seed(path), {SCORE: mean}, statistics, (len(values),))
 
 
-def scores_of(
-    file: Path, result: dict, reference: Path | None = None, tokenize: str | None = None
-) -> Found:
+def scores_of(file: Path, result: dict, reference: Path | None = None) -> Found:
     """Return a result's scores, statistics and test, as in :class:`Scored`.
 
-    ``result`` is the content of ``file``, beside which translations lie.
+    ``result`` is the content of ``file``, beside which translations lie; ``reference`` is, if
+    given, in place of the evaluation's.
     """
     try:
         if "sacrebleu" in result:
-            return _evaluated(file, result, reference, tokenize)
-        if reference is not None:
-            raise UserError(f"--reference {reference}: {file} is no translation; leave it out")
+            return _evaluated(file, result, reference)
         if "perplexity" in result:
             said = tuple(result.get(name) for name in _TEXT_SCORED)
             return {"perplexity": float(result["perplexity"])}, {}, ("perplexity", *said)
@@ -140,32 +114,17 @@ def _content(file: Path) -> dict | None:
     return content if isinstance(content, dict) and known & content.keys() else None
 
 
-def _choose_result(folder: Path, wanted: str | None, of: Path | None = None) -> Path:
-    """Return a folder's test result: of several that of the best checkpoint, the newest.
-
-    Only those whose name holds ``wanted`` count, or which are ``of`` that checkpoint. Which one was
-    taken is said if there was a choice.
-    """
+def _newest_result(folder: Path) -> Path:
+    """Return a folder's newest test result, of the best checkpoint where there are others."""
     contents = {file: _content(file) for file in sorted(folder.glob("*.json"))}
     found = [file for file, one in contents.items() if one and one.get("subset") != "valid"]
-    there = ", ".join(file.name for file in found)
-    if of is not None:
-        found = [file for file in found if file.name.startswith(f"{of.stem}.")]
     if not found:
-        name = of or folder
-        raise UserError(f"{name}: no result of an evaluation in it; evaluate its model first")
-    if wanted is not None:
-        found = [file for file in found if wanted in file.name]
-        if not found:
-            raise UserError(f"--result {wanted}: no result in {folder} is so named; there: {there}")
+        raise UserError(f"{folder}: no result of an evaluation in it; evaluate its model first")
     best = [file for file in found if "best" in file.name] or found
     chosen = max(best, key=lambda file: (file.stat().st_mtime, file.name))
     if len(found) > 1:
-        print(
-            f"note: {folder}: takes {chosen.name} of {', '.join(file.name for file in found)}; "
-            "--result NAME takes another",
-            file=sys.stderr,
-        )
+        names = ", ".join(file.name for file in found)
+        print(f"note: {folder}: takes {chosen.name} of {names}", file=sys.stderr)
     return chosen
 
 
@@ -185,7 +144,7 @@ def _decoding(result: dict) -> str:
     return ", ".join([*said, " ".join(map(str, more))] if more else said)
 
 
-def _evaluated(file: Path, result: dict, reference: Path | None, tokenize: str | None) -> Found:
+def _evaluated(file: Path, result: dict, reference: Path | None) -> Found:
     """Count a translation again, and see that it gives the score of its evaluation."""
     signature = dict(_SIGNATURE.findall(result["sacrebleu_signature"]))
     if reference is None:
@@ -193,25 +152,18 @@ def _evaluated(file: Path, result: dict, reference: Path | None, tokenize: str |
         name = f"{result['subset']}.{result['target_lang']}"
         reference = Path(named or Path(result["data"]).absolute().parent / "raw" / name)
         if not reference.is_file():
-            raise UserError(f"{file}: its reference {reference} is gone; give --reference FILE")
+            raise UserError(f"{file}: its reference {reference} is gone; put it back")
     text = file.with_suffix(".hyp.detok")
     if not text.is_file():
         raise UserError(f"{text}: the translations are gone; run diverse-mha evaluate again")
-    lowercase, scored_with = signature["case"] == "lc", _MECAB.sub(r"\1", signature["tok"])
-    found = _translation(text, reference, tokenize or scored_with, lowercase)
-    bleu, said = found[0]["BLEU"], result["sacrebleu"]
-    if tokenize in (None, scored_with) and abs(bleu - said) > 1e-3:
-        raise UserError(
-            f"{file}: says sacreBLEU {said:.2f}, but with {reference} it is {bleu:.2f}; give "
-            "the --reference it was scored with"
-        )
-    return found
-
-
-def _translation(text: Path, reference: Path, tokenize: str, lowercase: bool) -> Found:
-    check_scorer("", tokenize)
-    texts = {"translations": text, "--reference": reference}
+    lowercase, tokenize = signature["case"] == "lc", _MECAB.sub(r"\1", signature["tok"])
+    texts = {"translations": text, "reference": reference}
     hypotheses, lines = map(composed, read_parallel(texts, blank=("translations",)))
     statistics = sentence_statistics(hypotheses, lines, tokenize=tokenize, lowercase=lowercase)
     scores = {name: float(score(statistics[name].sum(axis=0))) for name, score in METRICS.items()}
+    if abs(scores["BLEU"] - result["sacrebleu"]) > 1e-3:
+        raise UserError(
+            f"{file}: says sacreBLEU {result['sacrebleu']:.2f}, but with {reference} it is "
+            f"{scores['BLEU']:.2f}; evaluate again"
+        )
     return scores, statistics, (tuple(lines), tokenize, lowercase)

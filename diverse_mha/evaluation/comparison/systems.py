@@ -11,11 +11,12 @@ from diverse_mha.common.errors import UserError
 from diverse_mha.evaluation.comparison.inference import (
     Difference,
     by_rows_and_seeds,
+    difference,
     holm,
+    resampled_scores,
     welch,
 )
 from diverse_mha.evaluation.comparison.metrics import RESAMPLED
-from diverse_mha.evaluation.comparison.resampling import difference, resampled_scores
 from diverse_mha.evaluation.comparison.runs import Scored
 
 RESAMPLES = 10_000
@@ -114,7 +115,7 @@ def _check_alike(systems: Sequence[System]) -> None:
             if other_test or len(run.test) != len(first.test):
                 raise UserError(
                     f"{run.path}: scored on another test set or otherwise than {first.path}; name "
-                    "files, or choose with --result"
+                    "the files of one test set"
                 )
 
 

@@ -7,8 +7,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from diverse_mha.evaluation.comparison.inference import by_rows_and_seeds, by_t, holm, welch
-from diverse_mha.evaluation.comparison.resampling import difference, resampled_scores
+from diverse_mha.evaluation.comparison.inference import (
+    by_rows_and_seeds,
+    by_t,
+    difference,
+    holm,
+    resampled_scores,
+    welch,
+)
 
 BASELINE, SYSTEM = (31.2, 30.4, 31.9), (32.0, 32.9, 31.7, 33.1)
 MEAN = operator.itemgetter((..., 0))  # of sentence scores: known in closed form

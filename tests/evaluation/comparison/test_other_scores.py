@@ -47,7 +47,9 @@ def test_other_scores_are_compared_over_seeds(tmp_path, content, measure, capsys
     # Files whose names do not say the seeds are of models that have none in common.
     for number, run in enumerate(run for group in given for run in group):
         (tmp_path / f"{number}.json").write_text(Path(run, "checkpoint_best.test.json").read_text())
-    given = [[str(tmp_path / f"{n}.json") for n in group] for group in ((0, 1, 2), (3, 4, 5))]
+    given = [[f"x={tmp_path}/0.json"], [f"y={tmp_path}/3.json"]]
+    for group, numbers in zip(given, ((1, 2), (4, 5)), strict=True):
+        group += [str(tmp_path / f"{n}.json") for n in numbers]
     cli.run(["compare", "--baseline", *given[0], "--system", *given[1], "--output", str(output)])
     found = json.loads(output.read_text())["systems"][1]["measures"][measure]
     expected = stats.ttest_ind(values["other"], values["base"], equal_var=False)
@@ -88,18 +90,13 @@ def test_scores_of_other_texts_are_not_compared(tmp_path, one, other):
         cli.run(["compare", *words])
 
 
-def test_a_comma_in_the_name_of_a_run_parts_nothing(tmp_path, monkeypatch, capsys):
+def test_a_broken_result_is_named(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    runs = [f"{name},{n}.json" for name in ("lr=1,a", "b") for n in (1, 2)]
-    for run in runs:
-        Path(run).write_text(json.dumps({"perplexity": 9}))
-    for first in (runs[:2], [f"A={runs[0]}", runs[1]]):
-        assert cli.run(["compare", "--baseline", *first, "--system", f"B={runs[2]}", runs[3]]) == 0
-        assert re.findall(r"^(?:lr=1,a,1.json|A|B) +2 ", capsys.readouterr().out, re.M)
+    Path("b.json").write_text('{"perplexity": 9}')
     for broken in ('"9"x', "null", '"nine"'):
-        Path(runs[0]).write_text(f'{{"perplexity": {broken}}}')
+        Path("a.json").write_text(f'{{"perplexity": {broken}}}')
         with pytest.raises(UserError, match="not readable as JSON|not as an evaluation writes it"):
-            cli.run(["compare", "--baseline", runs[0], "--system", f"B={runs[2]}"])
+            cli.run(["compare", "--baseline", "a.json", "--system", "B=b.json"])
 
 
 def test_results_in_folders_of_runs_have_the_names_of_these(tmp_path, capsys):
@@ -132,7 +129,8 @@ def test_scores_of_another_program_over_sentences_and_seeds(tmp_path, capsys):
             files[name, seed].write_text("".join(f"{value}\n" for value in values))
 
     def scores(name, seeds=(1, 2, 3)):
-        return ["--scores", f"{name}=" + ",".join(str(files[name, seed]) for seed in seeds)]
+        first, *more = (str(files[name, seed]) for seed in seeds)
+        return ["--scores", f"{name}={first}", *more]
 
     def compare(*words):
         options = ["--resamples", "500", "--output", str(tmp_path / "out.json")]

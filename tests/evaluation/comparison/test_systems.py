@@ -92,7 +92,8 @@ def test_another_way_to_plain_text_is_noted(folder, capsys, setting, value):
 
 def test_means_intervals_and_tests(folder, capsys):
     words = both(folder)
-    words += ["--system", "no change=" + ",".join(runs(folder, "same"))]
+    first, *more = runs(folder, "same")
+    words += ["--system", f"no change={first}", *more]
     base, good, same = compare(folder, *words)
     assert [one["name"] for one in (base, good, same)] == ["base", "good", "no change"]
     reference = (folder / "data/raw/test.en").read_text().splitlines()
@@ -139,7 +140,7 @@ def test_the_reference_is_what_the_evaluation_was_given(folder, option):
         file.write_text(json.dumps(json.loads(file.read_text()) | more))
     assert compare(folder, *both(folder))[1]["measures"]["BLEU"]["difference"]["value"] > 0
     given.unlink()
-    with pytest.raises(UserError, match="test.json: its reference .*s.en is gone; give --referenc"):
+    with pytest.raises(UserError, match="test.json: its reference .*s.en is gone; put it back"):
         compare(folder, *both(folder))
 
 
@@ -220,55 +221,25 @@ def test_lowercased_evaluations_are_counted_again_without_case(folder):
     assert good["BLEU"]["values"][2] == pytest.approx(result["sacrebleu"], abs=1e-3)
 
 
-def test_translation_files_and_results_by_name(folder):
-    text = runs(folder, "good")[0] + "/test.hyp.detok"
-    reference = folder / "data/raw/test.en"
-    words = ["--baseline", runs(folder, "base")[0] + "/test.json", "--system", f"text={text}"]
-    named = compare(folder, *words, "--reference", reference)
-    assert named[1]["runs"][0]["seed"] == 1 == named[0]["runs"][0]["seed"], "from the folder's name"
-    both = compare(
-        folder, "--baseline", runs(folder, "base")[0], "--system", runs(folder, "good")[0]
-    )
-    assert both[1]["measures"] == named[1]["measures"]
-
-
-def test_after_an_average_the_best_checkpoints_newest_result_counts(folder, capsys):
-    """Its other results, and that of the average, are taken by --result, file or checkpoint."""
+def test_of_several_results_the_best_checkpoints_newest_counts(folder, capsys):
     for name in ("base", "good"):
-        run = Path(runs(folder, name)[0]).rename(folder / f"runs/{name}")
-        (run / "result.json").unlink()
-        shutil.copy(
-            Path(runs(folder, name, (3,))[0]) / "test.hyp.detok", run / "avg.test.hyp.detok"
-        )
-        content = json.loads((Path(runs(folder, name, (3,))[0]) / "test.json").read_text())
-        (run / "avg.test.json").write_text(json.dumps(content))
-        for old, new in (("test", "checkpoint_best.test"), ("avg.test", "checkpoint_avg.test")):
-            for ending in (".json", ".hyp.detok"):
-                (run / f"{old}{ending}").rename(run / f"{new}{ending}")
-        (run / "checkpoint_avg.pt").write_bytes(b"")
-    base, good = (folder / f"runs/{name}" for name in ("base", "good"))
+        run, other = (Path(runs(folder, name, (seed,))[0]) for seed in (1, 3))
+        for ending in ("json", "hyp.detok"):
+            (run / f"test.{ending}").rename(run / f"checkpoint_best.test.{ending}")
+            shutil.copy(other / f"test.{ending}", run / f"checkpoint_avg.test.{ending}")
+    base, good = (Path(runs(folder, name, (1,))[0]) for name in ("base", "good"))
     best = compare(folder, "--baseline", base, "--system", good)
-    assert [one["name"] for one in best] == ["base", "good"]
     said = capsys.readouterr().err
-    assert "good: takes checkpoint_best.test.json of checkpoint_avg.test.json, checkpoint_b" in said
-    average = compare(folder, "--baseline", base, "--system", good, "--result", "avg")
-    assert average[1]["measures"]["BLEU"]["values"] != best[1]["measures"]["BLEU"]["values"]
-    for name in ("checkpoint_avg.test.json", "checkpoint_avg.pt"):
-        found = compare(folder, "--baseline", base / name, "--system", good / name)
-        assert [one["name"] for one in found] == ["base", "good"], "named by their folders"
-        assert found[1]["measures"] == average[1]["measures"]
-    both = [f"{base}/checkpoint_{name}.test.json" for name in ("best", "avg")]
-    found = compare(folder, "--baseline", both[0], "--system", both[1])
-    assert [one["name"] for one in found] == [
-        "base/checkpoint_best.test.json", "base/checkpoint_avg.test.json",
-    ]  # fmt: skip
+    assert "takes checkpoint_best.test.json of checkpoint_avg.test.json, checkpoint_b" in said
+    files = [f"--{side}={x}/checkpoint_best.test.json" for side, x in
+             (("baseline", base), ("system", good))]  # fmt: skip
+    assert compare(folder, *files)[1]["measures"] == best[1]["measures"]
 
 
-def test_of_one_sentence_a_note_says_that_p_means_little(folder, capsys):
-    for name in ("a", "b", "ref"):
-        (folder / name).write_text("one two three four\n" if name != "a" else "one two x y\n")
-    words = ["--baseline", f"A={folder}/a", "--system", f"B={folder}/b"]
-    compare(folder, *words, "--reference", f"{folder}/ref")
+def test_of_few_sentences_a_note_says_that_p_means_little(tmp_path, capsys):
+    for name, lines in (("a", "0.1\n"), ("b", "0.5\n")):
+        (tmp_path / name).write_text(lines)
+    cli.run(["compare", "--scores", f"A={tmp_path}/a", "--scores", f"B={tmp_path}/b"])
     note = "Only 1 sentence(s): intervals and p-values of so few are not reliable."
     assert note in capsys.readouterr().out
 
@@ -288,10 +259,6 @@ def refused(folder, words, message):
         ("--baseline BASE --system BASE", "name is taken"),
         ("--baseline BASE --system x=BASE", "is in base and in x; name it once"),
         ("--baseline BASE --system GOOD --resamples 9", "9 is not a whole"),
-        (
-            "--baseline BASE --system GOOD --result avg",
-            "--result avg: no result in .*base.seed1.ab is so named; there: test.json",
-        ),
     ],
 )
 def test_wrong_words_are_named_in_one_line(folder, words, message):
@@ -302,7 +269,7 @@ def test_wrong_words_are_named_in_one_line(folder, words, message):
     ("file", "content", "message"),
     [
         ("data/raw/test.en", "other words here\n" * 60, "but with .*test.en it is 0.00"),
-        ("data/raw/test.en", None, "test.en is gone; give --reference"),
+        ("data/raw/test.en", None, "test.en is gone; put it back"),
         ("runs/good.seed1.ab/test.json", None, "no result of an evaluation"),
         (
             "runs/good.seed1.ab/test.json",
