@@ -50,8 +50,8 @@ class Formula(NamedTuple):
 def grow(generator: random.Random, names: str, limit: int = LONGEST) -> Formula:
     """Grow one side of a pair at random from variables.
 
-    With probability 5/9, or if the limit is below 2, it is a variable; else ``and`` or ``or`` of two
-    sides with half the limit, rounded down. It is negated with probability 1/3, at every level.
+    With probability 5/9, or if the limit is below 2, it is a variable; else ``and`` or ``or`` of
+    two sides with half the limit, rounded down. It is negated with probability 1/3, at every level.
     """
     if limit < 2 or generator.random() < 5 / 9:
         name = generator.choice(names)

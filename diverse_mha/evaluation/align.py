@@ -4,21 +4,142 @@ import argparse
 import logging
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from fairseq.data import data_utils
+from torch import Tensor
 
 from diverse_mha.common.arguments import add_cpu, add_number
 from diverse_mha.common.errors import UserError
-from diverse_mha.common.files import write_text
-from diverse_mha.common.places import check_file
 from diverse_mha.common.plugins import add_user_dir, import_plugin
 from diverse_mha.common.tables import Layout, to_text
 from diverse_mha.corpora.text import read_lines
-from diverse_mha.evaluation.aligner import Aligned, Aligner, links, pharaoh
-from diverse_mha.evaluation.loaded import load
-from diverse_mha.measures.alignment import Links, alignment_error
+from diverse_mha.evaluation.deploy.prepared_text import preparation
+from diverse_mha.evaluation.loaded import Loaded, head_states, iterate_batches, load, on_device
+from diverse_mha.evaluation.translation import subwords_of
+from diverse_mha.measures.alignment import (
+    Links,
+    agreement,
+    alignment_error,
+    best_sources,
+    word_places,
+)
 
 _LINK = re.compile(r"(\d+)(-|p)(\d+)")
 AGREEMENT = "how often the head chooses the same source word as the others (Kumar and Byrne 2002)"
+
+
+class Aligned(NamedTuple):
+    """A sentence of the split."""
+
+    number: int  # of its line, from 0
+    sources: int  # words
+    choices: Tensor  # (heads and layer averages, target words): source words
+    source: str  # its words
+    target: str
+
+
+class Aligner:
+    """Aligns words by every head of a model's attention to the source.
+
+    Heads are rows, layer by layer; ``data`` is the folder that says what its subwords are.
+    """
+
+    def __init__(self, loaded: Loaded, data: str):
+        if "cross" not in loaded.model.heads:
+            raise UserError(
+                f"{loaded.path}: has no attention to a source; give a translation model"
+            )
+        self.loaded, self.heads = loaded, loaded.model.heads["cross"]
+        self.layers = len(loaded.model.decoder.layers)
+        made = preparation(Path(data)).post_process
+        languages = loaded.task.cfg.source_lang, loaded.task.cfg.target_lang
+        self._kinds = [made or subwords_of(Path(data, f"dict.{code}.txt")) for code in languages]
+        self._pad = loaded.model.decoder.padding_idx
+
+    def check(self, option: str, number: int | None, most: int) -> None:
+        """Raise an error for a layer or head that the model lacks."""
+        if (number or 0) > most:
+            kind = option.removeprefix("--")
+            raise UserError(f"{option} {number}: {self.loaded.path} has {most} {kind}s")
+
+    def row(self, layer: int, head: int) -> int:
+        """Return the row of a head; both numbers are from 1."""
+        return (layer - 1) * self.heads + head - 1
+
+    def head(self, row: int) -> tuple[int, int]:
+        """Return the layer and the head of a row, from 1."""
+        return row // self.heads + 1, row % self.heads + 1
+
+    def choose(self, option: str, text: str) -> int:
+        """Read ``LAYER.HEAD``; ``auto`` is the head that agrees most with the others on valid."""
+        if text == "auto":
+            agreed = self.agreement(self.split("valid"))
+            return max(range(len(agreed)), key=agreed.__getitem__)
+        numbers = re.fullmatch(r"(\d+)\.(\d+)", text)
+        layer, head = map(int, numbers.groups()) if numbers else (0, 0)
+        if not (1 <= layer <= self.layers and 1 <= head <= self.heads):
+            raise UserError(
+                f"{option} {text}: {self.loaded.path} has {self.layers} layers of {self.heads} "
+                "heads; give auto, or LAYER.HEAD such as 1.1"
+            )
+        return self.row(layer, head)
+
+    def agreement(self, found: list[Aligned]) -> list[float]:
+        """Return how much every head agrees with the others."""
+        rows = self.layers * self.heads
+        return agreement(torch.cat([one.choices[:rows] for one in found], dim=1)).tolist()
+
+    def split(self, subset: str, max_tokens: int = 4000) -> list[Aligned]:
+        """Align the sentences of a split."""
+        found = []
+        for sample in iterate_batches(self.loaded, subset, max_tokens=max_tokens, label="aligning"):
+            found += self._batch(sample)
+        return sorted(found, key=lambda one: one.number)
+
+    def pair(self, source: Tensor, target: Tensor) -> Aligned:
+        """Align a sentence with its translation, both with the end of sentence."""
+        inputs = {"src_tokens": source[None].long(), "src_lengths": torch.tensor([len(source)])}
+        inputs["prev_output_tokens"] = target[None].long().roll(1)  # the end comes first
+        sample = {"id": torch.zeros(1), "net_input": inputs, "target": target[None].long()}
+        (found,) = self._batch(next(on_device(self.loaded, [sample])))
+        return found
+
+    def _batch(self, sample: dict) -> Iterator[Aligned]:
+        states = head_states(self.loaded.model, sample, {"cross": ("weights",)})["cross"]
+        weights = [layer.weights.float() for layer in states]  # (B, H, T, S) each
+        every = torch.cat([*weights, *(w.mean(dim=1, keepdim=True) for w in weights)], dim=1).cpu()
+        task = self.loaded.task
+        dictionaries = task.source_dictionary, task.target_dictionary
+        for row, number in enumerate(sample["id"].tolist()):
+            tokens = sample["net_input"]["src_tokens"][row], sample["target"][row]
+            places, words, texts = [], [], []
+            for line, dictionary, kind in zip(tokens, dictionaries, self._kinds, strict=True):
+                line = line.tolist()
+                real = [at for at, x in enumerate(line) if x not in (self._pad, dictionary.eos())]
+                symbols = [dictionary[line[at]] for at in real]
+                places.append(real)
+                words.append(word_places(symbols, kind))
+                texts.append(data_utils.post_process(" ".join(symbols), kind or "none"))
+            if not all(places):
+                nothing = torch.zeros(every.size(1), 0, dtype=torch.long)
+                yield Aligned(number, 0, nothing, "", "")
+                continue
+            own = every[row][:, places[1]][:, :, places[0]]
+            yield Aligned(number, max(words[0]) + 1, best_sources(own, *words), *texts)
+
+
+def links(sentence: Aligned, row: int) -> Links:
+    """Return the links of a head, or of a layer's average."""
+    return {(source, word) for word, source in enumerate(sentence.choices[row].tolist())}
+
+
+def pharaoh(sentence: Aligned, row: int) -> str:
+    """Write the links of a head: ``0-0 1-2``."""
+    return " ".join(f"{s}-{t}" for s, t in sorted(links(sentence, row)))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,10 +155,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_user_dir(parser)
     what = parser.add_argument_group("what to align")
     what.add_argument("--subset", default="valid", help="split to align (default: valid)")
-    what.add_argument(
-        "--translate", metavar="FILE",
-        help="align the model's own translations (beam 5), and write them to FILE",
-    )  # fmt: skip
     head = parser.add_argument_group("which head")
     head.add_argument(
         "--gold", metavar="FILE",
@@ -55,17 +172,13 @@ def run(args: argparse.Namespace) -> int:
     """Carry out ``diverse-mha align``."""
     if (args.layer is None) != (args.head is None):
         raise UserError("--layer and --head belong together; give both, or neither")
-    if args.translate and args.gold:
-        raise UserError(f"--gold {args.gold}: is for the given target; leave out --translate")
-    if args.translate:
-        check_file("--translate", args.translate)
     gold = None if args.gold is None else read_gold(Path(args.gold))
     import_plugin(args.user_dir)
     logging.getLogger().setLevel(logging.WARNING)  # fairseq logs every file
     aligner = Aligner(load(args.checkpoint, args.data, cpu=args.cpu), args.data)
     aligner.check("--layer", args.layer, aligner.layers)
     aligner.check("--head", args.head, aligner.heads)
-    found = aligner.split(args.subset, args.max_tokens, translate=bool(args.translate))
+    found = aligner.split(args.subset, args.max_tokens)
     count = len(aligner.loaded.task.dataset(args.subset))
     if len(found) < count:
         said = f"note: {count - len(found)} of {count} sentences are longer than the model reads"
@@ -87,12 +200,8 @@ def run(args: argparse.Namespace) -> int:
         "aligned by layer {}, head {} ({})".format(*aligner.head(chosen), quality), file=sys.stderr
     )
     lines = [""] * count
-    texts = [""] * count
     for one in found:
         lines[one.number] = pharaoh(one, chosen)
-        texts[one.number] = one.target
-    if args.translate:
-        write_text(Path(args.translate), "".join(f"{text}\n" for text in texts))
     print("\n".join(lines))
     return 0
 

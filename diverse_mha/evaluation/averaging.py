@@ -16,11 +16,7 @@ from diverse_mha.evaluation.checkpoints import (
     forget_training,
     load_checkpoint,
     save_checkpoint,
-    settings,
 )
-
-_EPOCH = re.compile(r"checkpoint(\d+)\.pt")
-_UPDATE = re.compile(r"checkpoint_(\d+)_(\d+)\.pt")
 
 
 def newest_checkpoints(folder: str | Path, count: int, by: str = "epoch") -> list[Path]:
@@ -34,31 +30,21 @@ def newest_checkpoints(folder: str | Path, count: int, by: str = "epoch") -> lis
     folder = Path(folder)
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder; give the --save-dir of a training run")
-    pattern, shape, kept = {
+    shape, pattern, setting = {
         "epoch": (
-            _EPOCH,
-            "checkpoint<epoch>.pt",
-            "train without --no-epoch-checkpoints (in a recipe: "
-            "checkpoint.no_epoch_checkpoints=false)",
+            "checkpoint<N>.pt", r"checkpoint(\d+)\.pt", "checkpoint.no_epoch_checkpoints=false"
         ),
         "update": (
-            _UPDATE,
-            "checkpoint_<epoch>_<updates>.pt",
-            "train with --save-interval-updates N (in a recipe: "
-            "checkpoint.save_interval_updates=N)",
+            "checkpoint_<epoch>_<N>.pt", r"checkpoint_\d+_(\d+)\.pt",
+            "checkpoint.save_interval_updates=N",
         ),
-    }[by]
-    found: dict[int, Path] = {}
-    for path in folder.iterdir():
-        match = pattern.fullmatch(path.name)
-        if match and (other := found.setdefault(int(match.groups()[-1]), path)) != path:
-            raise UserError(
-                f"{path}: is of the same {by} as {other.name}, so they are of two runs; list the "
-                "checkpoints to average by name"
-            )
+    }[by]  # fmt: skip
+    matches = ((re.fullmatch(pattern, path.name), path) for path in folder.iterdir())
+    found = {int(match[1]): path for match, path in matches if match}
     if len(found) < count:
         raise UserError(
-            f"{folder}: --last {count}, but only {len(found)} files {shape} are there; {kept}"
+            f"{folder}: --last {count}, but only {len(found)} files {shape} are there; train with "
+            f"{setting}"
         )
     numbers = sorted(found)[-count:]
     missing = sorted(set(range(numbers[0], numbers[-1])) - found.keys())
@@ -77,13 +63,18 @@ def average_checkpoints(paths: Sequence[str | Path]) -> dict:
     checkpoint, without the optimizer's state.
     """
     sums: dict[str, torch.Tensor] = {}
-    first: tuple[dict, dict] | None = None
+    first: dict[str, tuple] = {}
     for path in paths:
         state = load_checkpoint(path)
         model = state["model"]
-        kind = {name: tuple(value.shape) for name, value in model.items()}, _options(state)
-        first = first or kind
-        _check_same(first, kind, paths[0], path)
+        shapes = {name: tuple(value.shape) for name, value in model.items()}
+        first = first or shapes
+        for name in sorted(first.keys() | shapes.keys()):
+            one, other = (side.get(name, "not there") for side in (first, shapes))
+            if one != other:
+                raise UserError(
+                    f"{path}: parameter {name} is {other}, in {paths[0]} {one}; do not mix models"
+                )
         for name, value in model.items():
             if name in sums:
                 sums[name] += value
@@ -136,30 +127,3 @@ def run(args: argparse.Namespace) -> int:
     save_checkpoint(average_checkpoints(paths), args.output)
     print(f"{args.output}: the average of {', '.join(path.name for path in paths)}")
     return 0
-
-
-def _options(state: dict) -> dict:
-    """Return the options that change what a model computes but no shape."""
-    return {
-        name: value
-        for name, value in settings(state, "model").items()
-        if name.endswith(("attention_heads", "normalize_before", "activation_fn"))
-        or name in ("no_scale_embedding", "no_token_positional_embeddings")
-        or name.startswith(("aggregation", "routing_", "logits", "cascade"))
-    }
-
-
-def _check_same(
-    there: tuple[dict, dict], here: tuple[dict, dict], first: str | Path, path: str | Path
-) -> None:
-    """Refuse a checkpoint whose parameters or options are not those of the first one."""
-    for name in sorted(there[0].keys() ^ here[0].keys()):
-        what = f"of {first} is missing" if name in there[0] else f"is not in {first}"
-        raise UserError(f"{path}: parameter {name} {what}; do not mix models")
-    for kind, ours, others in zip(("parameter", "its option"), here, there, strict=True):
-        for name in sorted(ours.keys() & others.keys()):
-            if ours[name] != others[name]:
-                raise UserError(
-                    f"{path}: {kind} {name} is {ours[name]}, in {first} {others[name]}; do not "
-                    "mix models"
-                )

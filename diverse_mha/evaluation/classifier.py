@@ -9,9 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from fairseq import checkpoint_utils, utils
 
-import diverse_mha
 from diverse_mha.common.arguments import add_number
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.files import write_json
@@ -19,8 +17,10 @@ from diverse_mha.common.options import split_list
 from diverse_mha.common.places import MAKE_DATA, check_data_exists
 from diverse_mha.common.plugins import add_user_dir, import_plugin
 from diverse_mha.common.progress import shown
-from diverse_mha.evaluation.checkpoints import check_task, fitting, load_checkpoint
+from diverse_mha.evaluation.checkpoints import check_task, load_checkpoint
 from diverse_mha.evaluation.command_line import evaluation_output, evaluation_parser
+from diverse_mha.evaluation.loaded import Loaded, on_device
+from diverse_mha.evaluation.loaded import load as loaded_model
 from diverse_mha.models.sentence_classifier import SentenceClassifier
 
 
@@ -30,7 +30,7 @@ def build_parser() -> argparse.ArgumentParser:
         "evaluate-classifier",
         "Classify the splits of a data set and report the accuracy of each.",
         "Writes a JSON file with the examples, accuracy and most frequent class of each split, "
-        "and the accuracy of each group (--accuracy-by).\n\nexample:\n"
+        "and of each group if it was trained with --accuracy-by.\n\nexample:\n"
         "  diverse-mha evaluate-classifier runs/logic/checkpoint_best.pt data/logic/bin",
         model="the model, a checkpoint of task sentence_classification",
         data="the data that a script of data-prep made",
@@ -38,11 +38,6 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--subset", metavar="NAMES", help="splits, comma list (default: all but train)"
-    )
-    parser.add_argument(
-        "--accuracy-by",
-        metavar="FOLDER",
-        help="folder of the data that sorts examples into groups (default: as in training)",
     )
     add_number(parser, "batch-size", 256, "examples in a batch")
     add_user_dir(parser)
@@ -66,24 +61,14 @@ def _natural(name: str) -> list:
     return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
 
 
-def load(checkpoint: str, data: Path, *, accuracy_by: str | None = None, cpu: bool = False):
-    """Return a classifier in evaluation mode, on its device, and its task."""
-    if accuracy_by is not None and (not accuracy_by or "/" in accuracy_by):
-        raise UserError(f"--accuracy-by {accuracy_by!r}: is no field's name; leave it out")
-    diverse_mha.register()
+def load(checkpoint: str, data: Path, *, cpu: bool = False) -> Loaded:
+    """Load a classifier and its task."""
     check_task(checkpoint, load_checkpoint(checkpoint, mmap=True), "sentence_classification")
-    overrides = {"data": str(data)}
-    if accuracy_by is not None:
-        overrides["accuracy_by"] = accuracy_by
-    with fitting(checkpoint, data):
-        models, _, task = checkpoint_utils.load_model_ensemble_and_task(
-            [checkpoint], arg_overrides=overrides
-        )
-    model = models[0]
-    if not isinstance(model, SentenceClassifier):
-        raise UserError(f"{checkpoint}: a {type(model).__name__}, not a sentence_classifier")
-    model.eval()
-    return (model.cuda() if torch.cuda.is_available() and not cpu else model), task
+    loaded = loaded_model(checkpoint, str(data), cpu=cpu)
+    if not isinstance(loaded.model, SentenceClassifier):
+        kind = type(loaded.model).__name__
+        raise UserError(f"{checkpoint}: a {kind}, not a sentence_classifier")
+    return loaded
 
 
 def load_split(model, task, subset: str) -> None:
@@ -99,17 +84,15 @@ def load_split(model, task, subset: str) -> None:
 
 
 @torch.no_grad()
-def predict(model, task, subset: str, batch_size: int) -> list[tuple[int, int, int | None]]:
+def predict(loaded: Loaded, subset: str, batch_size: int) -> list[tuple[int, int, int | None]]:
     """Return predicted class, right class and group (or None) of a loaded split's examples."""
+    task = loaded.task
     batches = task.get_batch_iterator(
         task.dataset(subset), max_sentences=batch_size
     ).next_epoch_itr(shuffle=False)
-    device = next(model.parameters()).device
     found = {}
-    for sample in shown(batches, subset, "batches"):
-        if device.type == "cuda":
-            sample = utils.move_to_cuda(sample, device)
-        chosen = model(**sample["net_input"])[0].argmax(dim=-1)
+    for sample in on_device(loaded, shown(batches, subset, "batches")):
+        chosen = loaded.model(**sample["net_input"])[0].argmax(dim=-1)
         groups = sample["group"].tolist() if "group" in sample else [None] * len(chosen)
         answers = zip(chosen.tolist(), sample["target"].tolist(), groups, strict=True)
         found.update(zip(sample["id"].tolist(), answers, strict=True))
@@ -149,15 +132,16 @@ def main(words: Sequence[str] | None = None) -> int:
     import_plugin(args.user_dir)
     subsets = subsets_of(data, args.subset)
     logging.getLogger("fairseq").setLevel(logging.WARNING)  # it names every file it reads
-    model, task = load(args.checkpoint, data, accuracy_by=args.accuracy_by, cpu=args.cpu)
+    loaded = load(args.checkpoint, data, cpu=args.cpu)
+    model, task = loaded.model, loaded.task
     asked = {"data": str(data), "subset": args.subset, "accuracy_by": task.cfg.accuracy_by}
-    output = evaluation_output(args, [args.checkpoint], "accuracy", asked)
+    output = evaluation_output(args, [args.checkpoint], "accuracy")
     for subset in subsets:
         load_split(model, task, subset)
     start = time.monotonic()
     results = {}
     for subset in subsets:
-        results[subset] = score(predict(model, task, subset, args.batch_size), task.groups)
+        results[subset] = score(predict(loaded, subset, args.batch_size), task.groups)
         told = results[subset]
         share = f"most frequent class: {told['majority']:.2f} %"
         said = f"{subset}: accuracy {told['accuracy']:.2f} % of {told['examples']:,} ({share})"

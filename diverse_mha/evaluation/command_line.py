@@ -13,7 +13,6 @@ from unittest import mock
 import diverse_mha
 from diverse_mha.common.arguments import OneLineParser, add_cpu, called, one_line
 from diverse_mha.common.errors import UserError
-from diverse_mha.common.files import read_json
 from diverse_mha.common.places import USER_DIR, check_file
 from diverse_mha.common.progress import shown
 from diverse_mha.evaluation.checkpoints import fitting
@@ -49,7 +48,7 @@ def evaluation_parser(
         "--output",
         type=Path,
         metavar="FILE.json",
-        help=f"result (default: CHECKPOINT.{output}.json, unless that has other settings)",
+        help=f"result (default: CHECKPOINT.{output}.json)",
     )
     add_cpu(parser)
     return parser
@@ -74,16 +73,11 @@ def parse_with_fairseqs(
     return args
 
 
-def evaluation_output(
-    args: argparse.Namespace,
-    checkpoints: Sequence[str],
-    default: str,
-    settings: Mapping[str, Any],
-) -> Path:
-    """Return ``--output`` or its default, which must hold no result of other ``settings``.
+def evaluation_output(args: argparse.Namespace, checkpoints: Sequence[str], default: str) -> Path:
+    """Return ``--output`` or its default, beside the first checkpoint.
 
-    The default lies beside the first checkpoint. Its name has those of all checkpoints (with their
-    folders where names repeat), then ``default``.
+    The default's name has those of all checkpoints (with their folders where names repeat), then
+    ``default``.
     """
     stems = [Path(one).stem for one in checkpoints]
     if len(set(stems)) < len(stems):
@@ -92,25 +86,7 @@ def evaluation_output(
     name = f"{'+'.join(stems)}.{default}.json".replace(os.sep, "-")  # of a subset in a folder
     output = args.output or Path(checkpoints[0]).with_name(name)
     check_file("--output", output, ".json")
-    if args.output is None and output.is_file():
-        cure = "delete it, or give --output"
-        there = read_json(output, cure)
-        if not isinstance(there, dict):
-            raise UserError(f"{output}: is no result of an evaluation; {cure}")
-        for key, value in settings.items():
-            if not _alike(there.get(key, value), value):  # an older result may lack it
-                raise UserError(
-                    f"{output}: is a result with {key} {there[key]}, which one with {value} would "
-                    "replace; give --output FILE.json"
-                )
     return output
-
-
-def _alike(one: Any, other: Any) -> bool:
-    """Return True for equal settings, or two spellings of one path."""
-    if isinstance(one, str) and isinstance(other, str):
-        return os.path.abspath(one) == os.path.abspath(other)
-    return one == other
 
 
 def run_fairseq(

@@ -23,7 +23,7 @@ from diverse_mha.common.plugins import add_user_dir, import_plugin
 from diverse_mha.common.processes import ended_in_order
 from diverse_mha.common.progress import shown
 from diverse_mha.corpora.text import read_lines, read_parallel
-from diverse_mha.evaluation.bleu import check_scorer, decoding_settings, detokenise, report
+from diverse_mha.evaluation.bleu import check_scorer, detokenise, report
 from diverse_mha.evaluation.checkpoints import check_translates, load_checkpoint, settings
 from diverse_mha.evaluation.command_line import (
     evaluation_output,
@@ -32,18 +32,21 @@ from diverse_mha.evaluation.command_line import (
     run_fairseq,
 )
 from diverse_mha.evaluation.deploy.prepared_text import preparation
-from diverse_mha.evaluation.deploy.translator import (
+from diverse_mha.evaluation.deploy.translate import (
     Translator,
     add_batch_arguments,
     add_beam_arguments,
 )
-from diverse_mha.tasks.data_files import check_split
+from diverse_mha.tasks.data_files import check_split, splits_in
 
 _HYPOTHESIS = re.compile(r"H-(\d+)\t[^\t]*\t(.*)", re.DOTALL)
 _REFUSED = dict.fromkeys(
     ("--source-lang", "--target-lang", "-s", "-t"),
     "is given by this script; use --target-lang LANG, which follows from the checkpoint otherwise",
-) | {"--remove-bpe": "is given by this script, by the data's subwords; use --post-process"}
+)
+_REFUSED |= dict.fromkeys(
+    ("--remove-bpe", "--post-process"), "is given by this script, by the data's subwords"
+)
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -90,22 +93,10 @@ def build_parser() -> argparse.ArgumentParser:
         help="tokenised reference, for tokenised BLEU (default: data_bin/../tok/SUBSET.LANG)",
     )
     scoring.add_argument(
-        "--post-process",
-        choices=["auto", "subword_nmt", "sentencepiece", "none"],
-        default="auto",
-        help="kind of subwords to join (default: as data_bin/corpus.json or the target "
-        "dictionary says)",
-    )
-    scoring.add_argument(
         "--moses-language",
         metavar="LANG",
         help="language of the detokeniser's rules (default: as in data_bin/corpus.json, else the "
         "target language)",
-    )
-    scoring.add_argument(
-        "--lowercase",
-        action="store_true",
-        help="ignore case; always so if data_bin/corpus.json says that the text was lower-cased",
     )
     scoring.add_argument(
         "--compound-split",
@@ -116,59 +107,33 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def trained_on(checkpoint: str) -> tuple[str | None, str | None]:
-    """Return the source and target language of a checkpoint's training, None where unknown."""
-    task = settings(load_checkpoint(checkpoint, mmap=True))
-    return task.get("source_lang"), task.get("target_lang")
-
-
-def language_pair(
+def languages(
     data: Path, subset: str, target: str | None, trained: tuple[str | None, str | None]
-) -> tuple[str, str]:
-    """Return the data's languages in the order of its file names.
+) -> tuple[tuple[str, str], tuple[str, str]]:
+    """Return the data's languages in the order of its file names, and source and target.
 
-    Of several pairs it takes the one the checkpoint was ``trained`` on, in either direction.
+    Of several pairs it takes the one the checkpoint was ``trained`` on, in either direction. The
+    default target is that of the training, or the data's second language after another training.
     """
     check_data_folder(data)
-    found: dict[str, dict] = {}
-    for path in sorted(data.glob("*.*-*.*.idx")):
-        name, pair, side, _ = path.name.rsplit(".", 3)
+    found = []
+    for path in sorted(data.glob(f"{subset}.*-*.*.idx")):
+        pair, side = path.name.removeprefix(f"{subset}.").rsplit(".", 2)[:2]
         if pair.endswith(f"-{side}"):
-            languages = pair[: -len(side) - 1], side
-            found.setdefault(name, {})[frozenset(languages)] = languages
-    if subset not in found:
-        there = ", ".join(sorted(found)) or "none"
-        raise UserError(f"--subset {subset}: not in {data}; there: {there}")
-    pairs = found[subset]
-    if len(pairs) > 1 and frozenset(trained) not in pairs:
-        there = ", ".join(map("-".join, pairs.values()))
+            found.append((pair.removesuffix(f"-{side}"), side))
+    if not found:
+        raise UserError(f"--subset {subset}: not in {data}; there: {splits_in(data)}")
+    known = [pair for pair in found if set(pair) == set(trained)]
+    if len(found) > 1 and not known:
         raise UserError(
-            f"{data}: has {subset} for {there}, none of them what the checkpoint was trained on; "
-            "give a folder with one pair"
+            f"{data}: has {subset} for {', '.join(map('-'.join, found))}, none of them what the "
+            "checkpoint was trained on; give a folder with one pair"
         )
-    pair = pairs.get(frozenset(trained)) or next(iter(pairs.values()))
+    pair = (known or found)[0]
     if target not in (None, *pair):
         raise UserError(f"--target-lang {target}: {data} is for {' and '.join(pair)}")
-    return pair
-
-
-def direction(
-    pair: tuple[str, str], target: str | None, trained: tuple[str | None, str | None]
-) -> tuple[str, str]:
-    """Return the source and target language of the translation.
-
-    The default target is that of the checkpoint's training, or the data's second language if the
-    checkpoint was trained on another pair.
-    """
-    into = trained[1] if set(trained) == set(pair) else None
-    if into and target not in (None, into):
-        print(
-            f"note: the checkpoint was trained to translate into {into}, --target-lang {target} "
-            "asks for the other direction",
-            file=sys.stderr,
-        )
-    target = target or into or pair[1]
-    return pair[1 - pair.index(target)], target
+    target = target or (trained[1] if known else pair[1])
+    return pair, (pair[1 - pair.index(target)], target)
 
 
 def subwords_of(dictionary: Path) -> str | None:
@@ -223,21 +188,18 @@ def evaluate_text(args: argparse.Namespace) -> int:
     for name in ("subset", "target_lang", "raw_reference", "tok_reference", "moses_language"):
         if getattr(args, name) is not None:
             raise UserError(f"{flag(name)} {getattr(args, name)}: has no effect with --source")
-    if args.post_process != "auto":
-        raise UserError(f"--post-process {args.post_process}: has no effect with --source")
     parser = OneLineParser(prog="diverse-mha translate", add_help=False, allow_abbrev=False)
     add_batch_arguments(parser)
     add_user_dir(parser)
     import_plugin(parser.parse_args(args.extra, args).user_dir)
     source, raw = read_parallel({"--source": args.source, "--reference": args.reference})
-    args.lowercase |= preparation(Path(args.data)).tokeniser["lowercase"]
+    args.lowercase = preparation(Path(args.data)).tokeniser["lowercase"]
     start = time.monotonic()
     translator = Translator(args.checkpoint, args.data, args)
     target = translator.target
     args.target_lang, args.post_process = target.language, target.made.post_process
     check_scorer(target.language)
-    checkpoints, asked = args.checkpoint.split(os.pathsep), decoding_settings(args)
-    output = evaluation_output(args, checkpoints, args.source.name, asked)
+    output = evaluation_output(args, args.checkpoint.split(os.pathsep), args.source.name)
     found = list(shown(translator.translate(source), "translating", "lines", total=len(source)))
     args.seconds = time.monotonic() - start
     translations = [line.tokens for line in found], [line.text for line in found]
@@ -257,9 +219,9 @@ def main(words: Sequence[str]) -> int:
     checkpoints = args.checkpoint.split(os.pathsep)
     for checkpoint in checkpoints:
         check_translates(checkpoint)
-    trained = trained_on(checkpoints[0])
-    pair = language_pair(data, args.subset, args.target_lang, trained)
-    args.source_lang, language = direction(pair, args.target_lang, trained)
+    task = settings(load_checkpoint(checkpoints[0], mmap=True))
+    trained = task.get("source_lang"), task.get("target_lang")
+    pair, (args.source_lang, language) = languages(data, args.subset, args.target_lang, trained)
     args.target_lang = language
     check_scorer(language)
     name = f"{args.subset}.{language}"
@@ -271,17 +233,13 @@ def main(words: Sequence[str]) -> int:
         }
     )
     made = preparation(data)
-    if args.post_process == "auto":
-        args.post_process = made.post_process or subwords_of(data / f"dict.{language}.txt")
-    elif args.post_process == "none":
-        args.post_process = None
+    args.post_process = made.post_process or subwords_of(data / f"dict.{language}.txt")
     if args.moses_language and made.tokeniser["tokeniser"] == "none":
         raise UserError(
             f"--moses-language {args.moses_language}: has no effect, {data} was not tokenised"
         )
-    args.lowercase |= made.tokeniser["lowercase"]
-    asked = decoding_settings(args) | {"target_lang": language}
-    output = evaluation_output(args, checkpoints, args.subset, asked)
+    args.lowercase = made.tokeniser["lowercase"]
+    output = evaluation_output(args, checkpoints, args.subset)
     check_split(data, args.subset)
     # Checked now, since translating may take hours.
     text = load_indexed_dataset(str(data / f"{args.subset}.{'-'.join(pair)}.{pair[1]}"))

@@ -89,16 +89,6 @@ def test_every_target_word_is_aligned(checkpoint, data, tmp_path, capsys):
 
 
 @pytest.mark.integration
-def test_own_translations_are_aligned(checkpoint, data, tmp_path, capsys):
-    text = tmp_path / "text"
-    words = ["align", str(checkpoint), str(data), "--cpu", "--translate", str(text)]
-    assert run([*words, "--layer", "1", "--head", "2"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    translations = text.read_text().splitlines()
-    assert [len(line.split()) for line in lines] == [len(line.split()) for line in translations]
-
-
-@pytest.mark.integration
 def test_what_cannot_be_aligned_is_refused(checkpoint, save, data, tmp_path):
     gold = tmp_path / "gold"
     gold.write_text("0-0\n")
@@ -113,7 +103,6 @@ def test_what_cannot_be_aligned_is_refused(checkpoint, save, data, tmp_path):
         ((checkpoint, data, "--gold", outside), "line 1: link 0-99 is outside the sentence"),
         ((checkpoint, data, "--layer", 1), "--layer and --head belong together"),
         ((checkpoint, data, "--layer", 3, "--head", 1), "--layer 3: .* has 2 layers"),
-        ((checkpoint, data, "--gold", gold, "--translate", gold), "is for the given target"),
     ):
         with pytest.raises(UserError, match=message):
             run(["align", *map(str, words), "--cpu"])

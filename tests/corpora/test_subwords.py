@@ -6,7 +6,6 @@ import pytest
 import sentencepiece
 from subword_nmt.learn_bpe import learn_bpe
 
-from diverse_mha.common.errors import UserError
 from diverse_mha.corpora import subwords
 from diverse_mha.corpora.text import write_lines
 

@@ -1,7 +1,5 @@
 """Averaging checkpoints: the numbers, the choice of files, and what is refused."""
 
-import argparse
-
 import pytest
 import torch
 
@@ -97,40 +95,6 @@ def test_last_by_update_counts_updates(tmp_path):
         write(tmp_path / name, [0.0])
     found = averaging.newest_checkpoints(tmp_path, 2, "update")
     assert [path.name for path in found] == ["checkpoint_2_1000.pt", "checkpoint_2_1500.pt"]
-
-
-def test_two_checkpoints_of_one_number_of_updates_are_of_two_runs(tmp_path):
-    for name in ("checkpoint_1_6.pt", "checkpoint_2_12.pt", "checkpoint_3_6.pt"):
-        write(tmp_path / name, [0.0])
-    with pytest.raises(UserError, match="_6.pt: is of the same update as checkpoint_._6.pt, so th"):
-        averaging.newest_checkpoints(tmp_path, 2, by="update")
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["encoder_attention_heads", "decoder_normalize_before", "activation_fn", "cascade_depth"]
-    + ["aggregation_encoder_layers", "routing_iterations"]
-    + ["no_scale_embedding", "no_token_positional_embeddings"],
-)
-def test_models_that_differ_in_what_no_shape_shows_are_refused(tmp_path, name):
-    paths = [
-        write(tmp_path / f"{n}.pt", [1.0], cfg={"model": {name: n, "dropout": n}}) for n in (2, 4)
-    ]
-    with pytest.raises(UserError, match=f"4.pt: its option {name} is 4, in .*2.pt 2"):
-        averaging.average_checkpoints(paths)
-
-
-def test_options_of_models_without_a_dataclass_are_read(tmp_path):
-    """Those of fairseq's LSTM and convolutional models stand in a namespace."""
-    paths = [
-        write(
-            tmp_path / f"{n}.pt", [n], cfg={"model": argparse.Namespace(encoder_attention_heads=n)}
-        )
-        for n in (2.0, 4.0)
-    ]
-    assert averaging.average_checkpoints(paths[:1])["model"]["w"] == 2
-    with pytest.raises(UserError, match="4.0.pt: its option encoder_attention_heads is 4.0"):
-        averaging.average_checkpoints(paths)
 
 
 def test_a_checkpoint_named_twice_is_refused(tmp_path):

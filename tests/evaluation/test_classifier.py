@@ -8,6 +8,7 @@ import torch
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.evaluation.classifier import load_split, predict, score, subsets_of
+from diverse_mha.evaluation.loaded import Loaded
 
 # predicted class, right class, group
 ANSWERS = [(0, 0, 0), (1, 0, 0), (2, 2, 2), (0, 0, 2), (1, 1, 2)]
@@ -74,7 +75,8 @@ def test_answers_come_in_the_order_of_the_data():
         }
         for ids in ([3, 1], [0, 2])
     ]
-    found = predict(Reader(1, 1), Stub(batches=batches), "test", 2)
+    loaded = Loaded("x.pt", "", Reader(1, 1), Stub(batches=batches))
+    found = predict(loaded, "test", 2)
     assert found == [(0, 0, None), (1, 0, None), (2, 1, None), (0, 1, None)]
 
 

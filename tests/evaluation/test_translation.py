@@ -5,7 +5,6 @@ import json
 import os
 import signal
 import tempfile
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -14,10 +13,11 @@ from fairseq import options
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.tables import to_text
-from diverse_mha.evaluation import bleu, command_line, language_model
+from diverse_mha.evaluation import command_line, language_model
 from diverse_mha.evaluation import translation as evaluate
 from diverse_mha.evaluation.deploy.prepared_text import preparation
 from diverse_mha.training.quickstart import table
+from tests.evaluation.deploy.test_prepared_text import NOTE
 
 
 def binarised(folder, words=("low@@ 3", "er 3"), names=("test.de-en.de.idx", "test.de-en.en.idx")):
@@ -58,27 +58,6 @@ def test_subwords_show_in_the_dictionary(tmp_path, words, expected):
     assert evaluate.subwords_of(data / "dict.en.txt") == expected
 
 
-def test_languages_from_file_names(tmp_path):
-    data = binarised(tmp_path / "bin")
-    unknown = (None, None)
-    assert evaluate.language_pair(data, "test", None, unknown) == ("de", "en")
-    assert evaluate.language_pair(data, "test", "de", ("fr", "it")) == ("de", "en")
-    with pytest.raises(UserError, match=f"holds no dict.*; give {data}$"):
-        evaluate.language_pair(tmp_path, "test", None, unknown)
-
-
-@pytest.mark.parametrize("trained", [("de", "en"), ("fr", "de"), ("en", "it")])
-def test_of_several_pairs_the_checkpoints_is_scored(tmp_path, trained):
-    pairs = {"de-en": ("de", "en"), "de-fr": ("de", "fr"), "en-it": ("en", "it")}
-    names = [f"test.{pair}.{side}.idx" for pair, sides in pairs.items() for side in sides]
-    data = binarised(tmp_path / "bin", names=names)
-    found = evaluate.language_pair(data, "test", None, trained)
-    assert found in pairs.values() and set(found) == set(trained)
-    for other in (("de", "it"), (None, None)):
-        with pytest.raises(UserError, match="bin: has test for de-en, de-fr, en-it, .*; give a fo"):
-            evaluate.language_pair(data, "test", None, other)
-
-
 @pytest.mark.parametrize(
     ("trained", "given", "expected"),
     [
@@ -87,16 +66,26 @@ def test_of_several_pairs_the_checkpoints_is_scored(tmp_path, trained):
         (("de", "en"), None, ("de", "en")),
         (("fr", "en"), None, ("de", "en")),
         (("fr", "en"), "de", ("en", "de")),
-        (None, None, ("de", "en")),
+        ((None, None), None, ("de", "en")),
     ],
 )
-def test_the_direction_is_that_of_the_training(tmp_path, capsys, trained, given, expected):
-    task = dict(zip(("source_lang", "target_lang"), trained or (), strict=False))
-    path = tmp_path / "model.pt"
-    torch.save({"model": {}, "cfg": {"task": task}}, path)
-    trained = evaluate.trained_on(str(path))
-    assert evaluate.direction(("de", "en"), given, trained) == expected
-    assert ("asks for the other direction" in capsys.readouterr().err) == (given == "en")
+def test_the_direction_is_that_of_the_training(tmp_path, trained, given, expected):
+    data = binarised(tmp_path / "bin")
+    assert evaluate.languages(data, "test", given, trained) == (("de", "en"), expected)
+    with pytest.raises(UserError, match=f"holds no dict.*; give {data}$"):
+        evaluate.languages(tmp_path, "test", given, trained)
+
+
+@pytest.mark.parametrize("trained", [("de", "en"), ("fr", "de"), ("en", "it")])
+def test_of_several_pairs_the_checkpoints_is_scored(tmp_path, trained):
+    pairs = {"de-en": ("de", "en"), "de-fr": ("de", "fr"), "en-it": ("en", "it")}
+    names = [f"test.{pair}.{side}.idx" for pair, sides in pairs.items() for side in sides]
+    data = binarised(tmp_path / "bin", names=names)
+    found, direction = evaluate.languages(data, "test", None, trained)
+    assert found in pairs.values() and direction == trained
+    for other in (("de", "it"), (None, None)):
+        with pytest.raises(UserError, match="bin: has test for de-en, de-fr, en-it, .*; give a fo"):
+            evaluate.languages(data, "test", None, other)
 
 
 @pytest.mark.parametrize("main", [evaluate.main, language_model.main])
@@ -123,7 +112,7 @@ def test_fairseqs_options_come_last(tmp_path, main):
         ("--target-la=en", "--target-la: is given by this script; use --target-lang LANG"),
         ("-s", "-s: is given by this script; use --target-lang LANG"),
         ("-ten", "-ten: is given by this script; use --target-lang LANG"),
-        ("--remove-bpe", "--remove-bpe: is given by this script, .*; use --post-process"),
+        ("--remove-bpe", "--remove-bpe: is given by this script, by the data's subwords"),
         ("--skip-invalid", "--skip-invalid: leaves out what is to be scored; leave it out"),
     ],
 )
@@ -163,51 +152,13 @@ def test_fairseqs_commands_show_progress(tmp_path, monkeypatch, capsys):
     assert "scoring: 2 of 3 batches\n" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "changed, message",
-    [
-        ({}, None),
-        ({"data": "x/../bin"}, None),
-        ({"beam": 10}, "with beam 5, which one with 10 would replace; give --output FILE.json"),
-        ({"extra": ["--nbest", "2"]}, r"generate_options \[\], which one with \['--nbest', '2'\]"),
-        ({"source": Path("b/in.de")}, "with source a/in.de, which one with b/in.de would replace"),
-        ({"lowercase": True}, "with lowercase False, which one with True would replace"),
-        ({"post_process": None}, "with post_process subword_nmt, which one with None would repl"),
-        ({"moses_language": "de"}, "with moses_language None, which one with de would replace"),
-        ({"compound_split": True}, "with compound_split False, which one with True would replace"),
-        ({"raw_reference": Path("r")}, "with raw_reference None, which one with r would replace"),
-    ],
-)
-def test_a_result_that_came_about_otherwise_is_kept(tmp_path, changed, message):
-    args = argparse.Namespace(data="bin", beam=5, lenpen=1.0, extra=[], output=None)
-    args.source, args.reference = Path("a/in.de"), Path("a/in.en")
-    args.raw_reference = args.tok_reference = None
-    args.lowercase = args.compound_split = False
-    args.post_process, args.moses_language = "subword_nmt", None
-    kept = bleu.decoding_settings(args) | {"sacrebleu": 20.0}
-    (tmp_path / "best.in.de.json").write_text(json.dumps(kept))
-    vars(args).update(changed)
-    asked = bleu.decoding_settings(args) | {"target_lang": "en"}  # an older result lacks it
-
-    def output():
-        return command_line.evaluation_output(args, [f"{tmp_path}/best.pt"], "in.de", asked)
-
-    if message is None:
-        assert output().name == "best.in.de.json"
-        return
-    with pytest.raises(UserError, match=message):
-        output()
-    args.output = tmp_path / "best.in.de.json"
-    assert output() == args.output, "as asked by name"
-
-
 @pytest.mark.parametrize("lowercase", [True, False])
 def test_lowercased_data_is_known_by_its_note(tmp_path, lowercase):
-    assert preparation(tmp_path) == ({}, False, "moses", None)
-    note = {"tokenizer_languages": ["de", "en"], "lowercase": lowercase}
-    note |= {"source": "deu", "target": "eng"}
+    assert preparation(tmp_path).languages == {} and preparation(tmp_path).post_process is None
+    note = NOTE | {"lowercase": lowercase, "source": "deu", "target": "eng"}
     (tmp_path / "corpus.json").write_text(json.dumps(note))
-    assert preparation(tmp_path)[:2] == ({"deu": "de", "eng": "en"}, lowercase)
+    made = preparation(tmp_path)
+    assert made.languages == {"deu": "de", "eng": "en"} and made.tokeniser["lowercase"] is lowercase
 
 
 @pytest.mark.parametrize("kind, undone", [("bpe", "subword_nmt"), ("sentencepiece",) * 2])
@@ -215,8 +166,7 @@ def test_lowercased_data_is_known_by_its_note(tmp_path, lowercase):
 def test_what_the_corpus_says_of_its_text_counts(tmp_path, monkeypatch, kind, undone, tokeniser):
     """Whatever the dictionary looks like, and the plain text too."""
     data = binarised(tmp_path / "bin", ["\u2581 9", "lo@@ 2"])
-    note = {"source": "de", "target": "en", "tokenizer_languages": ["de", "en"]}
-    note |= {"subwords": kind, "tokeniser": tokeniser}
+    note = NOTE | {"subwords": kind, "tokeniser": tokeniser}
     (data / "corpus.json").write_text(json.dumps(note))
     for folder in ("raw", "tok"):
         (tmp_path / folder).mkdir()

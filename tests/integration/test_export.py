@@ -39,15 +39,6 @@ def test_fairseq_generate_translates_the_same_without_the_plugin(trained, data, 
         assert float(score) == pytest.approx(float(own_score), rel=1e-4)
 
 
-def test_the_namespace_loads_where_torch_is_told_to(trained, data, tmp_path, monkeypatch):
-    exported = tmp_path / "stock.pt"
-    export(trained / "checkpoint_last.pt", exported, "fairseq-args")
-    command = ["fairseq_cli.generate", data, "--path", exported, "--cpu", "--max-len-b", 12]
-    assert run(*command, check=False).returncode != 0
-    monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
-    assert len(hypotheses(run(*command))) == 8
-
-
 ADAPTIVE = """
 --arch transformer_lm_disagree_wiki103 --criterion adaptive_loss --adaptive-input-cutoff 8,14
 --adaptive-softmax-cutoff 8,14 --adaptive-input-factor 2 --adaptive-softmax-factor 2

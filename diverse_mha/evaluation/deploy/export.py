@@ -12,8 +12,6 @@ from diverse_mha.evaluation.checkpoints import load_checkpoint, save_checkpoint
 
 FORMATS = {
     "fairseq": "a checkpoint for stock fairseq",
-    "fairseq-args": "the same for older fairseq and converters, options as argparse.Namespace "
-    "(torch 2.6 and later load it with TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1)",
     "ctranslate2": "a folder for CTranslate2, with subwords and a script that translates",
     "transformers": "a folder for Hugging Face transformers (FSMT), with a tokenizer",
 }
@@ -87,8 +85,7 @@ def run(args: argparse.Namespace) -> int:
     from diverse_mha.evaluation.deploy.stock_form import stock_state
 
     state = load_state(args.checkpoint)
-    namespace = args.format == "fairseq-args"
-    save_checkpoint(stock_state(args.checkpoint, state, namespace=namespace), output)
+    save_checkpoint(stock_state(args.checkpoint, state), output)
     print(f"{output}: {args.checkpoint} for stock fairseq")
     return 0
 
@@ -113,7 +110,7 @@ def _convert(args: argparse.Namespace, output: Path) -> int:
         return 0
     alignment, said = None, ""
     if args.alignment_head is not None:
-        from diverse_mha.evaluation.aligner import Aligner
+        from diverse_mha.evaluation.align import Aligner
         from diverse_mha.evaluation.loaded import load
 
         logging.getLogger("fairseq").setLevel(logging.WARNING)  # it logs every file

@@ -1,24 +1,28 @@
-"""Translates plain text: ``diverse-mha translate``."""
+"""Translates plain text: ``diverse-mha translate`` and ``evaluate --source``."""
 
 import argparse
+import logging
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, BinaryIO
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
-from diverse_mha.common.arguments import add_cpu
+import diverse_mha
+from diverse_mha.common.arguments import add_cpu, add_number, at_least, between
 from diverse_mha.common.errors import UserError
+from diverse_mha.common.places import check_data_folder
 from diverse_mha.common.plugins import add_user_dir, import_plugin
+from diverse_mha.evaluation.deploy.prepared_text import read_side
 
 if TYPE_CHECKING:
-    from diverse_mha.evaluation.deploy.translator import Translation
+    from torch import Tensor
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``diverse-mha translate``."""
-    from diverse_mha.evaluation.deploy.translator import add_batch_arguments, add_beam_arguments
-
     parser.epilog = (
         "example:\n  diverse-mha translate runs/mine/checkpoint_best.pt data/mine/bin < text.de"
     )
@@ -39,6 +43,115 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_cpu(parser)
 
 
+class Translation(NamedTuple):
+    """A translated line."""
+
+    tokens: str  # subwords joined again
+    text: str
+    pair: tuple["Tensor", "Tensor"] | None = None  # source and translation; None of an empty line
+
+
+def add_beam_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare ``--beam`` and ``--lenpen``."""
+    add_number(parser, "beam", 5, "beam size")
+    # Larger powers of the length overflow float32.
+    text = "length penalty, -10 to 10; over 1 favours long ones (default: 1)"
+    parser.add_argument("--lenpen", type=between(-10, 10), default=1.0, metavar="X", help=text)
+
+
+def add_batch_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the size of portions and the length of translations."""
+    parser.add_argument(
+        "--max-len-a",
+        type=between(0, 1000),
+        default=0.0,
+        metavar="A",
+        help="longest translation: A times the source's length + B subwords (default: 0)",
+    )
+    parser.add_argument(
+        "--max-len-b",
+        type=at_least(1),
+        default=200,
+        metavar="B",
+        help="see --max-len-a (default: 200)",
+    )
+    text = "lines to read, sort by length and translate at a time"
+    add_number(parser, "buffer", 1000, text)
+    add_number(parser, "max-tokens", 4000, "source subwords in a batch, padding included")
+
+
+class Translator:
+    """A model, or several as an ensemble, that translates plain text."""
+
+    def __init__(self, checkpoint: str, data: str | Path, options: argparse.Namespace):
+        import torch
+        from fairseq import checkpoint_utils, utils
+        from fairseq.dataclass.configs import DatasetConfig, FairseqConfig, GenerationConfig
+        from fairseq.hub_utils import GeneratorHubInterface
+        from omegaconf import OmegaConf
+
+        from diverse_mha.evaluation.checkpoints import check_translates, fitting
+
+        diverse_mha.register()
+        logging.getLogger("fairseq").setLevel(logging.WARNING)  # it reports every step
+        check_data_folder(str(data))
+        paths = utils.split_paths(checkpoint)
+        for path in paths:
+            check_translates(path)
+        with fitting(checkpoint, data):
+            models, _, task = checkpoint_utils.load_model_ensemble_and_task(
+                paths, arg_overrides={"data": str(data)}
+            )
+        self.source, self.target = (
+            read_side(data, language) for language in (task.cfg.source_lang, task.cfg.target_lang)
+        )
+        self._encode, self._plain = self.source.encode(), self.target.detokenise()
+        self._options = options
+        search = GenerationConfig(
+            beam=options.beam,
+            lenpen=options.lenpen,
+            max_len_a=options.max_len_a,
+            max_len_b=options.max_len_b,
+        )
+        batches = DatasetConfig(max_tokens=options.max_tokens)
+        cfg = OmegaConf.structured(FairseqConfig(generation=search, dataset=batches))
+        self._hub = GeneratorHubInterface(cfg, task, models)
+        if torch.cuda.is_available() and not options.cpu:
+            self._hub.cuda()
+
+    def translate(self, lines: Iterable[str]) -> Iterator[Translation]:
+        """Translate lines of plain text, in order; an empty line gives an empty line."""
+        lines, start = iter(lines), 0
+        while portion := list(islice(lines, self._options.buffer)):
+            yield from self._portion(portion, start)
+            start += len(portion)
+
+    def _portion(self, lines: Sequence[str], start: int) -> list[Translation]:
+        encoded = [self._encode(line) for line in lines]
+        places = [place for place, words in enumerate(encoded) if words.strip()]
+        tokens, lengths = self._hub.task.get_interactive_tokens_and_lengths(
+            [encoded[place] for place in places], lambda line: line
+        )
+        given = self._options.max_tokens
+        limit, cure = min(
+            (self._hub.max_positions[0], "split it (at the end of a sentence)"),
+            (given, f"--max-tokens {given} is too small for it; give a larger one, or split it"),
+        )
+        for place, length in zip(places, lengths, strict=True):
+            if length > limit:
+                raise UserError(
+                    f"line {start + place + 1}: {length:,} subwords, and at most {limit:,} are "
+                    f"read at once; {cure}"
+                )
+        found = [Translation("", self._plain(""))] * len(lines)
+        hypotheses = self._hub.generate(tokens, beam=self._options.beam) if tokens else []
+        for place, source, best in zip(places, tokens, hypotheses, strict=True):
+            words = best[0]["tokens"].int().cpu()
+            joined = self._hub.tgt_dict.string(words, self.target.made.post_process)
+            found[place] = Translation(joined, self._plain(joined), (source, words))
+        return found
+
+
 def plain_lines(stream: BinaryIO) -> Iterator[str]:
     r"""Yield the lines of a stream without line ends (only ``\n`` is one) or byte order mark."""
     for number, line in enumerate(stream, 1):
@@ -48,9 +161,9 @@ def plain_lines(stream: BinaryIO) -> Iterator[str]:
             raise UserError(f"line {number}: is not UTF-8 text ({error.reason})") from None
 
 
-def _alignments(args: argparse.Namespace) -> Callable[["Translation"], str]:
+def _alignments(args: argparse.Namespace) -> Callable[[Translation], str]:
     """Return what writes the words of a translation and their links, each after a tab."""
-    from diverse_mha.evaluation.aligner import Aligner, pharaoh
+    from diverse_mha.evaluation.align import Aligner, pharaoh
     from diverse_mha.evaluation.loaded import load
 
     if os.pathsep in args.checkpoint:
@@ -59,7 +172,7 @@ def _alignments(args: argparse.Namespace) -> Callable[["Translation"], str]:
     row = aligner.choose("--alignments", args.alignments)
     print("aligned by layer {}, head {}".format(*aligner.head(row)), file=sys.stderr)
 
-    def columns(line: "Translation") -> str:
+    def columns(line: Translation) -> str:
         if line.pair is None:
             return "\t\t\t"
         found = aligner.pair(*line.pair)
@@ -71,8 +184,6 @@ def _alignments(args: argparse.Namespace) -> Callable[["Translation"], str]:
 def run(args: argparse.Namespace) -> int:
     """Carry out ``diverse-mha translate``."""
     from tqdm import tqdm
-
-    from diverse_mha.evaluation.deploy.translator import Translator
 
     for name, stream, cure in (("input", sys.stdin, "< TEXT"), ("output", sys.stdout, "> FILE")):
         if stream is None:
