@@ -55,10 +55,4 @@ step clean filter filter --max-length=175 --max-ratio=1.5
 step bpe subwords bpe --merges="$merges"
 step bin binarise preprocess
 run_steps
-stated train 160k zheng2021
-stated valid 7k zheng2021
-stated test 7k zheng2021
-stated train 160,239 "fairseq's recipe" "its tokeniser is the Perl original"
-stated valid 7,283 "fairseq's recipe" "its tokeniser is the Perl original"
-stated test 6,750 "fairseq's recipe"
 ready

@@ -40,10 +40,4 @@ step clean filter filter --max-length=250 --max-ratio=9
 step bpe subwords pieces --merges="$merges"
 step bin binarise preprocess --joined-dictionary
 run_steps
-stated train 223,162 yun2021 "it fits 10 lines of mark-up for each talk"
-stated valid 8,130 yun2021 "it fits 3 lines of mark-up for each talk"
-stated test 1,116 yun2021 "it fits 3 lines of mark-up for each talk"
-stated train 206,112 "the release"
-stated valid 7,887 "the release"
-stated test 1,080 "the release"
 ready

@@ -68,10 +68,8 @@ own_bin() { # --joined-dictionary or --separate-dictionaries
 with_dictionaries() { # --dictionaries=SUM
     to_bin --srcdict "${earlier_dictionaries[0]}" --tgtdict "${earlier_dictionaries[1]}"
     echo "dictionaries of ${earlier_dictionaries[0]%/*}, $(lines "$tmp/dict.$source.txt") and" \
-        "$(lines "$tmp/dict.$target.txt") types; unknown: $(unknown "$source"), $(unknown "$target")"
+        "$(lines "$tmp/dict.$target.txt") types"
 }
-
-unknown() { echo "$(run running_text unknown "$tmp/dict.$1.txt" "$out/bpe/train.$1") in $1"; }
 
 step raw fetch raw --files="$(sum_of "${texts_given[@]}")"
 step tok tokenise tokenise "${rules[@]}"

@@ -41,7 +41,4 @@ step clean filter filter --max-length=250 --max-ratio=9
 step bpe subwords pieces --merges="$merges" --apart
 step bin binarise preprocess
 run_steps
-stated train 2.5M yun2021
-stated valid 4,000 yun2021
-stated test 4,000 yun2021
 ready

@@ -53,7 +53,4 @@ step tok tokens references .tok
 step bpe subwords subwords
 step bin binarise preprocess --joined-dictionary --nwordssrc=32768 --nwordstgt=32768
 run_steps
-stated train 4.5M zheng2021
-stated valid 3k zheng2021
-stated test 3k zheng2021
 ready

@@ -50,8 +50,4 @@ step clean filter filter --max-length=250 --max-ratio=9
 step bpe subwords bpe --merges="$merges"
 step bin binarise preprocess
 run_steps
-stated train 4M li2018
-stated train 4.6M li2021 "the task's three corpora have 4.52M before a filter"
-stated valid 3,000 newstest2013
-stated test 3,003 newstest2014
 ready

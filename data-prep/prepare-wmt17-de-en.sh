@@ -55,7 +55,4 @@ step clean filter filter --max-length=250 --max-ratio=9
 step bpe subwords pieces --merges="$merges"
 step bin binarise preprocess --joined-dictionary
 run_steps
-stated train 2.5M yun2021
-stated valid 16,573 yun2021
-stated test 3,004 yun2021
 ready

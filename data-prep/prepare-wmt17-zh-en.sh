@@ -58,8 +58,4 @@ step clean filter filter --max-length=50 --max-ratio=9
 step bpe subwords bpe --merges="$merges" --apart
 step bin binarise preprocess
 run_steps
-stated train 20M li2018
-stated train 20.6M li2021 "words depend on the segmenter"
-stated valid 2,002 newsdev2017
-stated test 2,001 newstest2017
 ready

@@ -69,34 +69,19 @@ remove() { # FOLDER of a step, without its stamp first; where it is a link, the 
 # A finished corpus that came from other text or options is replaced with --force only.
 keep_another_corpus() {
     local last=$out/${folders[${#folders[@]} - 1]}
-    local i name others before now word
+    local i name before
     for name in "${folders[@]}" "${folders[@]/%/.tmp}" "${folders[@]/%/.old}"; do
         name=$out/$name
         [[ -z $from || ! -d $name || "$(cd -- "$from" && pwd -P)/" != "$(cd -- "$name" && pwd -P)"/* ]] ||
             fail "--from $from: it is in $name, which this command writes itself; copy the text to another place"
     done
     [[ -z $force && -d $last ]] || return 0
-    [[ -f $last/stamp || ! -f $last/stamp.json ]] ||
-        fail "$out holds a corpus that an earlier version prepared; give another --out, or --force to replace it"
     [[ -f $last/stamp ]] || return 0
     for i in "${!folders[@]}"; do
-        now="${folders[i]} ${works[i]}" others=""
         before=$(sed -n 's/^step: //p' "$last/stamp" | sed -n "$((i + 1))p")
-        [[ $before != "$now" ]] || continue
-        for word in $before $now; do
-            [[ " $before " == *" $word "* && " $now " == *" $word "* ]] && continue
-            word=${word#--} word=${word%%=*}
-            [[ ", $others, " == *", $word, "* ]] || others+="${others:+, }${word//-/_}"
-        done
-        fail "$out holds another prepared corpus ($(said_of "$last")${folders[i]}/ has other \
-${others:-text}); give another --out, or --force to replace it"
+        [[ $before == "${folders[i]} ${works[i]}" ]] ||
+            fail "$out holds another prepared corpus (made by: $before); give another --out, or --force to replace it"
     done
-}
-
-said_of() { # FOLDER: what its corpus.json calls the corpus: "own de-en; "
-    [[ -f $1/corpus.json ]] || return 0
-    set -- "$1/corpus.json" '^  "\(corpus\)": "\(.*\)".*' '^  "\(source\)": "\(.*\)".*' '^  "\(target\)": "\(.*\)".*'
-    echo "$(sed -n "s/$2/\2/p" "$1") $(sed -n "s/$3/\2/p" "$1")-$(sed -n "s/$4/\2/p" "$1")" | sed 's/ \{0,1\}-$//; s/$/; /' | tr -d '\n'
 }
 
 # A folder, or a file in it, that no step wrote is the user's: nothing is replaced then.
@@ -105,7 +90,6 @@ keep_files_of_others() { # FOLDERS
     for name in "$@"; do
         place=$out/$name
         [[ -e $place || -L $place ]] || continue
-        [[ -f $place/stamp || ! -f $place/stamp.json ]] || continue # from an earlier version
         if [[ -f $place/stamp ]]; then
             other=$(sizes "$place" | cut -d ' ' -f 2- | grep -vxF -f <(sed -n 's/^file: [0-9]* //p' "$place/stamp") |
                 head -n 1) || true

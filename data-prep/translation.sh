@@ -150,10 +150,6 @@ corpus_json() { # OPTIONS of the steps: what evaluate and translate have to know
 END
 }
 
-stated() { # SPLIT NUMBER WHO [NOTE]: prints the pairs of a split beside the number that somebody states
-    echo "$1: $(lines "$out/bpe/$1.$source") pairs; $3 has $2${4:+ ($4)}"
-}
-
 ready() {
     local more=""
     # fairseq would look for them in the names of the files, and part those at the hyphens.

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from diverse_mha.common.errors import UserError
 from diverse_mha.corpora.text import read_lines, write_lines
 
 Table = Mapping[str, Sequence[str]]  # columns, by field
@@ -22,12 +21,6 @@ def count_words(lines: Iterable[str], minimum: int = 1) -> dict[str, int]:
     counts = Counter(word for line in lines for word in line.split() if word not in _SPECIAL)
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return {word: count for word, count in ordered if count >= minimum}
-
-
-def check_kept(words: int, minimum: int) -> None:
-    """Refuse a ``--min-count`` that leaves no word of the training text."""
-    if not words:
-        raise UserError(f"--min-count {minimum}: no word of the training text comes as often")
 
 
 def read_columns(folder: Path, fields: Sequence[str]) -> dict[str, Table]:

@@ -6,12 +6,10 @@ sentence.
 """
 
 import argparse
-from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 from diverse_mha.common.errors import UserError, run_cli
-from diverse_mha.corpora.binarise import MARKS, binarise, check_kept, count_words, read_columns
+from diverse_mha.corpora.binarise import MARKS, binarise, count_words, read_columns
 from diverse_mha.corpora.text import parse_lines, write_lines
 
 SPLITS = {"tr": "train", "va": "valid", "te": "test"}
@@ -31,61 +29,41 @@ TASKS = {
 }
 
 
-class Example(NamedTuple):
-    """One line: split (train, valid or test), label, sentence."""
-
-    split: str
-    label: str
-    sentence: str
-
-
-def parse_example(line: str) -> Example:
-    """Read a line; raises ValueError if it is no example."""
+def parse_example(line: str) -> tuple[str, str, str]:
+    """Return split, label and sentence of a line; raises ValueError if it is no example."""
     fields = line.split("\t")
-    if len(fields) != 3:
-        raise ValueError(
-            f"{len(fields)} fields separated by tabs, expected 3: split, label, sentence"
-        )
+    if len(fields) != 3 or fields[0] not in SPLITS:
+        raise ValueError("is not tr, va or te, a tab, a label, a tab and a sentence")
     split, label, sentence = fields
-    if split not in SPLITS:
-        raise ValueError(f"unknown split {split!r}; the splits are {', '.join(SPLITS)}")
     if len(label.split()) != 1:
         raise ValueError(f"label {label!r}; a label is one word")
     if not sentence.split():
         raise ValueError("the sentence is empty")
     if marks := MARKS.intersection(sentence.split()):
         raise ValueError(f"the sentence has {min(marks)}, a mark of fairseq's; take it out")
-    return Example(SPLITS[split], label.strip(), sentence)
-
-
-def read_examples(path: Path) -> Iterator[Example]:
-    """Yield the examples of a file."""
-    lines: dict[tuple[str, str], int] = {}  # first line of each split and label
-    for number, example in parse_lines(path, parse_example):
-        lines.setdefault((example.split, example.label), number)
-        yield example
-    for name, split in SPLITS.items():
-        if not any(found == split for found, _ in lines):
-            raise UserError(f"{path}: no line of split {name} ({split}); add some")
-    for (_, label), number in lines.items():
-        if ("train", label) not in lines:
-            raise UserError(f"{path}:{number}: label {label!r} does not occur in training (tr)")
+    return SPLITS[split], label.strip(), sentence
 
 
 def _read(path: Path, folder: Path) -> str:
     splits: dict[str, list[str]] = {split: [] for split in SPLITS.values()}
-    for example in read_examples(path):
-        splits[example.split].append(f"{example.label}\t{example.sentence}")
-    for name, lines in splits.items():
-        write_lines(folder / f"{name}.tsv", lines)
-    return ", ".join(f"{len(lines):,} {name}" for name, lines in splits.items()) + " sentences"
+    first: dict[str, dict[str, int]] = {split: {} for split in SPLITS.values()}  # lines, by label
+    for number, (split, label, sentence) in parse_lines(path, parse_example):
+        first[split].setdefault(label, number)
+        splits[split].append(f"{label}\t{sentence}")
+    for split, lines in splits.items():
+        if not lines:
+            raise UserError(f"{path}: no line of split {split[:2]} ({split}); add some")
+        for label in first[split].keys() - first["train"].keys():
+            number = first[split][label]
+            raise UserError(f"{path}:{number}: label {label!r} does not occur in training (tr)")
+        write_lines(folder / f"{split}.tsv", lines)
+    return ", ".join(f"{len(lines):,} {split}" for split, lines in splits.items()) + " sentences"
 
 
 def _binarise(source: Path, target: Path, min_count: int) -> str:
     splits = read_columns(source, ("label", "input0"))
     labels = count_words(splits["train"]["label"])
     words = count_words(splits["train"]["input0"], min_count)
-    check_kept(len(words), min_count)
     binarise(target, {"label": labels, "input0": words}, splits)
     return f"{len(words):,} words, {len(labels):,} classes"
 

@@ -1,15 +1,14 @@
 """Checks and describes running text for language models.
 
-``python -m diverse_mha.corpora.running_text check|describe|unknown ...``
+``python -m diverse_mha.corpora.running_text check|describe ...``
 """
 
 import argparse
-import sys
 from pathlib import Path
 
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.files import write_json
-from diverse_mha.corpora.binarise import MARKS, check_kept
+from diverse_mha.corpora.binarise import MARKS
 from diverse_mha.corpora.text import read_lines
 
 SPLITS = ("train", "valid", "test")
@@ -19,7 +18,6 @@ def check(folder: Path, expected: dict[str, int | None]) -> str:
     """Check ``train.txt``, ``valid.txt`` and ``test.txt``; return a line with their sizes."""
     lines, tokens = dict.fromkeys(SPLITS, 0), dict.fromkeys(SPLITS, 0)
     for split in SPLITS:
-        filled = marked = 0
         for number, line in enumerate(read_lines(folder / f"{split}.txt"), start=1):
             words = line.split()
             if not MARKS.isdisjoint(words):
@@ -29,14 +27,6 @@ def check(folder: Path, expected: dict[str, int | None]) -> str:
                 )
             lines[split] = number
             tokens[split] += len(words) + 1
-            filled += bool(words)
-            marked += words[-1:] == ["<eos>"]
-        if marked > filled / 2:
-            print(
-                f"warning: {marked:,} lines of the {split} text end in <eos>; fairseq ends lines "
-                "itself, so each end is predicted twice: take it out",
-                file=sys.stderr,
-            )
         if expected[split] not in (None, tokens[split]):
             raise UserError(
                 f"the {split} text has {tokens[split]:,} tokens, expected {expected[split]:,}: "
@@ -48,10 +38,8 @@ def check(folder: Path, expected: dict[str, int | None]) -> str:
 
 def describe(corpus: str, raw: Path, folder: Path, min_count: int) -> str:
     """Write ``corpus.json`` beside the binarised text; return a line on its unknown words."""
-    known = words_of(folder / "dict.txt")
+    known = {line.rsplit(" ", 1)[0] for line in read_lines(folder / "dict.txt")}
     words = sum(not word.startswith("madeupword") for word in known)  # fairseq pads to eights
-    if min_count:
-        check_kept(words, min_count)
     made = {
         "corpus": corpus,
         "kind": "language model",
@@ -62,11 +50,6 @@ def describe(corpus: str, raw: Path, folder: Path, min_count: int) -> str:
     write_json(folder / "corpus.json", made)
     shares = (f"{share:.2%} of {split}" for split, share in made["unknown_words"].items())
     return f"{words:,} different words, besides <unk> ({', '.join(shares)}) and the line end"
-
-
-def words_of(dictionary: Path) -> set[str]:
-    """Return the words of a dictionary of fairseq's."""
-    return {line.rsplit(" ", 1)[0] for line in read_lines(dictionary)}
 
 
 def share_outside(known: set[str], path: Path) -> float:
@@ -82,7 +65,7 @@ def share_outside(known: set[str], path: Path) -> float:
 def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("check", "describe", "unknown"))
+    parser.add_argument("what", choices=("check", "describe"))
     parser.add_argument("--corpus")
     parser.add_argument("--min-count", type=int, default=0)
     for split in SPLITS:
@@ -91,11 +74,8 @@ def main() -> None:
     args = parser.parse_args()
     if args.what == "check":
         print(check(*args.places, {split: getattr(args, split) for split in SPLITS}))
-    elif args.what == "describe":
-        print(describe(args.corpus, *args.places, args.min_count))
     else:
-        dictionary, text = args.places
-        print(f"{share_outside(words_of(dictionary), text):.2%}")
+        print(describe(args.corpus, *args.places, args.min_count))
 
 
 if __name__ == "__main__":

@@ -17,9 +17,8 @@ from diverse_mha.common.errors import UserError
 from diverse_mha.common.plugins import add_user_dir, import_plugin
 from diverse_mha.common.tables import Layout, to_text
 from diverse_mha.corpora.text import read_lines
-from diverse_mha.evaluation.deploy.prepared_text import preparation
+from diverse_mha.evaluation.deploy.prepared_text import preparation, subwords_of
 from diverse_mha.evaluation.loaded import Loaded, head_states, iterate_batches, load, on_device
-from diverse_mha.evaluation.translation import subwords_of
 from diverse_mha.measures.alignment import (
     Links,
     agreement,
@@ -60,16 +59,6 @@ class Aligner:
         self._kinds = [made or subwords_of(Path(data, f"dict.{code}.txt")) for code in languages]
         self._pad = loaded.model.decoder.padding_idx
 
-    def check(self, option: str, number: int | None, most: int) -> None:
-        """Raise an error for a layer or head that the model lacks."""
-        if (number or 0) > most:
-            kind = option.removeprefix("--")
-            raise UserError(f"{option} {number}: {self.loaded.path} has {most} {kind}s")
-
-    def row(self, layer: int, head: int) -> int:
-        """Return the row of a head; both numbers are from 1."""
-        return (layer - 1) * self.heads + head - 1
-
     def head(self, row: int) -> tuple[int, int]:
         """Return the layer and the head of a row, from 1."""
         return row // self.heads + 1, row % self.heads + 1
@@ -86,7 +75,7 @@ class Aligner:
                 f"{option} {text}: {self.loaded.path} has {self.layers} layers of {self.heads} "
                 "heads; give auto, or LAYER.HEAD such as 1.1"
             )
-        return self.row(layer, head)
+        return (layer - 1) * self.heads + head - 1
 
     def agreement(self, found: list[Aligned]) -> list[float]:
         """Return how much every head agrees with the others."""
@@ -161,8 +150,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="choose the head with the lowest error rate (AER) on these true alignments of the "
         "split: a line a sentence, words from 0, such as 0-0 1-2, possible links 1p2",
     )  # fmt: skip
-    add_number(head, "layer", None, "use a head of this layer, from 1, with --head")
-    add_number(head, "head", None, "use this head, from 1 (default: by --gold, or by agreement)")
+    head.add_argument(
+        "--head",
+        metavar="LAYER.HEAD",
+        help="use this head, such as 2.4 (default: by --gold, or by agreement on the split)",
+    )
     head.add_argument(
         "--report", action="store_true", help="print a table of all heads, not the alignments"
     )
@@ -170,14 +162,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Carry out ``diverse-mha align``."""
-    if (args.layer is None) != (args.head is None):
-        raise UserError("--layer and --head belong together; give both, or neither")
     gold = None if args.gold is None else read_gold(Path(args.gold))
     import_plugin(args.user_dir)
     logging.getLogger().setLevel(logging.WARNING)  # fairseq logs every file
     aligner = Aligner(load(args.checkpoint, args.data, cpu=args.cpu), args.data)
-    aligner.check("--layer", args.layer, aligner.layers)
-    aligner.check("--head", args.head, aligner.heads)
+    given = None if args.head is None else aligner.choose("--head", args.head)
     found = aligner.split(args.subset, args.max_tokens)
     count = len(aligner.loaded.task.dataset(args.subset))
     if len(found) < count:
@@ -185,11 +174,10 @@ def run(args: argparse.Namespace) -> int:
         print(f"{said}, and have no alignment", file=sys.stderr)
     errors = None if gold is None else _errors(found, gold, count, args.gold)
     agreed = aligner.agreement(found)
-    if args.layer is None:
+    chosen = given
+    if chosen is None:
         values = agreed if errors is None else [-error for error, _, _ in errors[: len(agreed)]]
         chosen = max(range(len(agreed)), key=values.__getitem__)
-    else:
-        chosen = aligner.row(args.layer, args.head)
     if args.report:
         print(to_text(report(aligner, agreed, errors, chosen, args.subset)))
         return 0

@@ -1,6 +1,7 @@
 """Loads checkpoints and a split of their data for analysis."""
 
 import sys
+from argparse import Namespace
 from collections.abc import Iterable, Iterator, Sized
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -8,7 +9,9 @@ from typing import Any, NamedTuple
 import torch
 from fairseq import checkpoint_utils, tasks, utils
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
+from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY, MODEL_REGISTRY
+from fairseq.models.transformer import TransformerModel
+from fairseq.models.transformer_lm import TransformerLanguageModel
 from torch import nn
 
 import diverse_mha
@@ -17,10 +20,16 @@ from diverse_mha.common.errors import OptionError, UserError
 from diverse_mha.common.options import flag
 from diverse_mha.common.places import check_data_folder
 from diverse_mha.common.progress import shown
-from diverse_mha.evaluation import stock
 from diverse_mha.evaluation.checkpoints import fitting
 from diverse_mha.fairseq_fixes.checkpoint_guard import options_explained
+from diverse_mha.models.config import to_namespace
 from diverse_mha.tasks.data_files import check_split, splits_in
+
+# A model with the parameters of the stock one.
+TWINS = {
+    TransformerModel: "transformer_disagree",
+    TransformerLanguageModel: "transformer_lm_disagree",
+}
 
 
 class Loaded(NamedTuple):
@@ -61,7 +70,7 @@ def load(path: str, data: str, *, cpu: bool = False) -> Loaded:
         raise UserError(f"{path}: holds no model with its options; give a training checkpoint")
     name = str(getattr(cfg.model, "_name", None) or getattr(cfg.model, "arch", None))
     found = ARCH_MODEL_REGISTRY.get(name) or MODEL_REGISTRY.get(name)
-    twin = stock.TWINS.get(found)
+    twin = TWINS.get(found)
     if twin is None and not getattr(found, "__module__", "").startswith("diverse_mha."):
         raise UserError(
             f"{path}: a model of architecture {name!r} does not show its heads; analyze reads "
@@ -75,11 +84,27 @@ def load(path: str, data: str, *, cpu: bool = False) -> Loaded:
             if "task_state" in state:
                 task.load_state_dict(state["task_state"])
             with options_explained(Exception):
-                model = stock.build_twin(twin, name, cfg.model, task)
+                model = build_twin(twin, name, cfg.model, task)
             model.load_state_dict(state["model"], strict=True, model_cfg=cfg.model)
     model.eval()
     model = model.cuda() if torch.cuda.is_available() and not cpu else model
     return Loaded(path, name, model, task)
+
+
+def build_twin(twin: str, name: str, options: Any, task: Any):
+    """Build our model of the shape of a stock checkpoint, into which its parameters load.
+
+    ``twin`` is one of ``TWINS``; ``name`` and ``options`` are the model's in the checkpoint.
+    """
+    known = to_namespace(options)
+    if name in ARCH_CONFIG_REGISTRY:
+        # Adds options that older versions did not save, as fairseq does.
+        ARCH_CONFIG_REGISTRY[name](known)
+    if not getattr(known, "decoder_normalize_before", False):
+        known.no_decoder_final_norm = False  # without effect there, and ours refuses it
+    kind = MODEL_REGISTRY[twin]
+    filled = {**vars(to_namespace(kind.config())), **vars(known)}
+    return kind.build_model(Namespace(**filled), task)
 
 
 def share_blocks(models: list[Loaded]) -> None:

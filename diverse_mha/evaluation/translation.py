@@ -31,7 +31,7 @@ from diverse_mha.evaluation.command_line import (
     parse_with_fairseqs,
     run_fairseq,
 )
-from diverse_mha.evaluation.deploy.prepared_text import preparation
+from diverse_mha.evaluation.deploy.prepared_text import preparation, subwords_of
 from diverse_mha.evaluation.deploy.translate import (
     Translator,
     add_batch_arguments,
@@ -134,19 +134,6 @@ def languages(
         raise UserError(f"--target-lang {target}: {data} is for {' and '.join(pair)}")
     target = target or (trained[1] if known else pair[1])
     return pair, (pair[1 - pair.index(target)], target)
-
-
-def subwords_of(dictionary: Path) -> str | None:
-    """Return ``--post-process`` for the subwords of a fairseq dictionary; None for whole words."""
-    if not dictionary.is_file():
-        raise UserError(f"{dictionary}: no such dictionary; check --target-lang")
-    words = [line.rpartition(" ")[0] for line in read_lines(dictionary)]
-    counts = {
-        "sentencepiece": sum(word.startswith("\u2581") for word in words),
-        "subword_nmt": sum(word.endswith("@@") for word in words),
-    }
-    kind = max(counts, key=counts.get)
-    return kind if counts[kind] else None
 
 
 def read_hypotheses(generated: Path, count: int) -> list[str]:

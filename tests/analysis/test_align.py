@@ -84,7 +84,7 @@ def test_every_target_word_is_aligned(checkpoint, data, tmp_path, capsys):
     assert chosen[3:6] == ["0.000", "1.000", "1.000"] and len(table) == 2 + 2 * 4 + 2 + 2
     assert [line.split()[1] for line in table].count("average") == 2
     other = "2" if chosen[1] == "1" else "1"
-    assert run([*words, "--layer", chosen[0], "--head", other]) == 0
+    assert run([*words, "--head", f"{chosen[0]}.{other}"]) == 0
     assert f"head {other} (AER 0." in capsys.readouterr().err
 
 
@@ -101,8 +101,7 @@ def test_what_cannot_be_aligned_is_refused(checkpoint, save, data, tmp_path):
         ((lm, data), "has no attention to a source"),
         ((checkpoint, data, "--gold", gold), "has 1 lines, the split 40 sentences"),
         ((checkpoint, data, "--gold", outside), "line 1: link 0-99 is outside the sentence"),
-        ((checkpoint, data, "--layer", 1), "--layer and --head belong together"),
-        ((checkpoint, data, "--layer", 3, "--head", 1), "--layer 3: .* has 2 layers"),
+        ((checkpoint, data, "--head", "3.1"), "--head 3.1: .* has 2 layers"),
     ):
         with pytest.raises(UserError, match=message):
             run(["align", *map(str, words), "--cpu"])

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.corpora import subwords
-from diverse_mha.corpora.text import make_detokeniser, make_tokeniser
+from diverse_mha.corpora.text import make_detokeniser, make_tokeniser, read_lines
 
 
 class Preparation(NamedTuple):
@@ -50,6 +50,19 @@ def preparation(data: Path) -> Preparation:
             f"{note}: damaged, or not of data-prep; prepare the data anew, or, without --source, "
             "delete it and give --moses-language"
         ) from error
+
+
+def subwords_of(dictionary: Path) -> str | None:
+    """Return ``--post-process`` for the subwords of a fairseq dictionary; None for whole words."""
+    if not dictionary.is_file():
+        raise UserError(f"{dictionary}: no such dictionary; check --target-lang")
+    words = [line.rpartition(" ")[0] for line in read_lines(dictionary)]
+    counts = {
+        "sentencepiece": sum(word.startswith("\u2581") for word in words),
+        "subword_nmt": sum(word.endswith("@@") for word in words),
+    }
+    kind = max(counts, key=counts.get)
+    return kind if counts[kind] else None
 
 
 class Side(NamedTuple):
