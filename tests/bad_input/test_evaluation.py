@@ -19,7 +19,7 @@ ROWS = [
     Row("mt-no-options", "evaluate nocfg.pt bin", "nocfg.pt", "fairseq-train wrote"),
     Row("mt-lacking", "evaluate lacking.pt bin", "lacking.pt", "give"),
     Row("mt-no-data", "evaluate best.pt no", "no: no such data folder", "data-prep/"),
-    Row("mt-subset", "evaluate best.pt bin --subset dev", "--subset dev", "there: test."),
+    Row("mt-subset", "evaluate best.pt bin --subset dev", "--subset dev", "there: test"),
     Row("mt-language", "evaluate best.pt bin --target-lang fr", "--target-lang fr", "src and tgt"),
     Row("mt-beam", "evaluate best.pt bin --beam 0", "--beam: 0", "from 1 up"),
     Row("mt-beam-word", "evaluate best.pt bin --beam five", "--beam: five", HELP),

@@ -38,7 +38,7 @@ ROWS = [
     Row("compare-output", "compare --baseline a.txt --system b.txt --output file/x.json",
         "--output file/x.json", "another"),
     Row("compare-one-side", "compare --baseline a.txt", "--system", "name the runs"),
-    Row("compare-no-run", "compare --baseline a.txt --system no", "no", "name a folder"),
+    Row("compare-no-run", "compare --baseline no --system a.txt", "no", "name a folder"),
     Row("compare-run-text", "compare --baseline a.txt --system b.txt", "a.txt", "readable as JSON"),
     Row("compare-two-files", "compare a.txt b.txt", "a.txt b.txt", HELP),
     # diverse-mha analyze
