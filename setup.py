@@ -50,7 +50,7 @@ setup(
         "tqdm",
     ],
     extras_require={
-        "analysis": ["matplotlib", "scikit-learn", "jinja2"],
+        "analysis": ["matplotlib", "jinja2"],
         "chinese": ["jieba"],
         "export": ["ctranslate2"],
         "hub": ["transformers"],

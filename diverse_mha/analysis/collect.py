@@ -4,9 +4,10 @@ import re
 from collections.abc import Container
 from typing import NamedTuple
 
+import numpy as np
 from torch import Tensor
 
-from diverse_mha.analysis.disagreement import DisagreementMeter
+from diverse_mha.analysis.disagreement import disagreement_result
 from diverse_mha.analysis.meters import DEFAULT_MEASURES, MEASURES, ModuleMeter
 from diverse_mha.attention import HeadStates
 from diverse_mha.common.errors import UserError
@@ -84,59 +85,49 @@ class HeadsMeter:
     def __init__(self, selection: Selection):
         self.selection = selection
         self.modules: dict[str, dict[int, ModuleMeter]] = {}
-        self._depths: dict[str, int] = {}
-        self._disagreement = DisagreementMeter()
 
     def update(self, head_states: dict[str, list[HeadStates]]) -> None:
         """Add the head states of a batch."""
         measures, threshold = self.selection.measures, self.selection.threshold
         for component in self.selection.chosen(head_states):
             layers = head_states[component]
-            self._depths[component] = len(layers)
-            numbers = self.selection.numbers(len(layers))
-            if "disagreement" in measures:
-                self._disagreement.update({component: [layers[n - 1] for n in numbers]})
             meters = self.modules.setdefault(component, {})
-            for number in numbers:
-                if number not in meters:
-                    meters[number] = ModuleMeter(measures, threshold)
+            for number in self.selection.numbers(len(layers)):
+                meter = meters.setdefault(number, ModuleMeter(measures, threshold))
                 try:
-                    meters[number].update(layers[number - 1])
+                    meter.update(layers[number - 1])
                 except ValueError as error:
                     raise ValueError(f"{component}, layer {number}: {error}") from error
 
-    def head_means(self) -> dict[str, Tensor]:
-        """Outputs of each head averaged over words and layers, by component: (H, D) float64.
-
-        Li et al. 2021, Fig. 3.
-        """
-        means = {}
-        for component, meters in self.modules.items():
-            layers = [meter.moments.mean.view(meter.num_heads, -1) for meter in meters.values()]
-            means[component] = (sum(layers) / len(layers)).cpu()
-        return means
+    def means(self) -> dict[tuple[str, int], Tensor]:
+        """Return every head's mean output, (H, D) float64, by component and layer."""
+        return {
+            (component, number): meter.moments.mean.view(meter.num_heads, -1)
+            for component, meters in self.modules.items()
+            for number, meter in meters.items()
+        }
 
     def result(self) -> dict:
         """Return everything, ready for JSON.
 
-        ``{"components": {component: {"heads", "head_width", "positions", "depth", "layers": {"1":
-        {...}}}}, "disagreement": {...}, "summary": {measure: {"last", "mean", ...}}}``; ``depth``
-        counts the layers that the model has, chosen or not; the innermost dictionaries are those
-        of ``ModuleMeter.result`` and ``DisagreementMeter.result``.
+        ``{"components": {component: {"heads", "positions", "layers": {"1": {...}}}},
+        "disagreement": {component: {...}}, "summary": {measure: {"last", "mean", ...}}}``; the
+        innermost dictionaries are those of ``ModuleMeter.result`` and ``disagreement_result``.
         """
         components = {}
         for component, meters in self.modules.items():
             first = next(iter(meters.values()))
             components[component] = {
                 "heads": first.num_heads,
-                "head_width": first.moments.mean.numel() // first.num_heads,
                 "positions": first.positions,
-                "depth": self._depths[component],
                 "layers": {str(number): meter.result() for number, meter in meters.items()},
             }
         result = {"components": components, "summary": summarise(components)}
         if "disagreement" in self.selection.measures:
-            result["disagreement"] = self._disagreement.result()
+            result["disagreement"] = {
+                component: disagreement_result(np.stack([m.disagreement() for m in own.values()]))
+                for component, own in self.modules.items()
+            }
         return result
 
 
@@ -149,8 +140,7 @@ def summarise(components: dict) -> dict:
         endings the same of what else a measure has. None where no module has a value.
     """
     summary = {}
-    first = next(iter(next(iter(components.values()))["layers"].values())) if components else {}
-    for measure in first:
+    for measure in next(iter(next(iter(components.values()))["layers"].values())):
         summary[measure] = {}
         for key, suffix in KEYS.get(measure, {"mean": ""}).items():
             rows = [
@@ -166,16 +156,3 @@ def mean(values: list[float | None]) -> float | None:
     """Return the mean of the values that are not None."""
     there = [value for value in values if value is not None]
     return sum(there) / len(there) if there else None
-
-
-def last_layer(results: list[dict]) -> str:
-    """Return the label of the last chosen layers."""
-    entries = [entry for result in results for entry in result["components"].values()]
-    return "last" if all(str(e["depth"]) in e["layers"] for e in entries) else "last chosen"
-
-
-def all_layers(results: list[dict]) -> str:
-    """Return the label of the chosen layers."""
-    entries = [entry for result in results for entry in result["components"].values()]
-    whole = all(e["depth"] == len(e["layers"]) for e in entries)
-    return "all layers" if whole else "the chosen layers"

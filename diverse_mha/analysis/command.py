@@ -12,9 +12,8 @@ from pathlib import Path
 from diverse_mha.analysis.collect import COMPONENT_ORDER, Selection, parse_layers
 from diverse_mha.analysis.meters import DEFAULT_MEASURES, MEASURES
 from diverse_mha.analysis.names import short_names
-from diverse_mha.analysis.output import write_figures, write_numbers
+from diverse_mha.analysis.output import format_tables, write_figures, write_numbers
 from diverse_mha.analysis.run import analyze, open_models
-from diverse_mha.analysis.writers import format_tables
 from diverse_mha.common.arguments import add_cpu, add_number
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import sha256_of, write_json
@@ -24,8 +23,8 @@ from diverse_mha.common.places import check_file, check_own_folder
 from diverse_mha.common.plugins import add_user_dir, import_plugin
 from diverse_mha.measures.similarity import THRESHOLD, check_threshold
 
-#: Libraries of figures and report: module and name for pip.
-LIBRARIES = {"matplotlib": "matplotlib", "sklearn": "scikit-learn", "jinja2": "jinja2"}
+#: Libraries of figures and report.
+LIBRARIES = ("matplotlib", "jinja2")
 SENTENCES = 10  # in the report's view
 
 
@@ -70,12 +69,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="also write numbers, figures and report.html; a name that ends in .json gets only "
         "the numbers",
     )  # fmt: skip
-    results.add_argument(
-        "--sentence", type=int, metavar="N",
-        help="first sentence that the report's view of single heads shows, from 0 (default: 0)",
-    )  # fmt: skip
+    first = "first sentence that the report's view of single heads shows, from 0 (default: 0)"
+    add_number(results, "sentence", None, first, least=0)
     add_number(results, "sentences", None, "sentences to show from there on (default: 10)")
-    results.add_argument("--no-attention", action="store_true", help="leave out that view")
     results.add_argument("--json", action="store_true", help="print JSON instead of tables")
     add_number(parser, "max-tokens", 4000, "tokens in a batch")
     add_cpu(parser)
@@ -104,9 +100,8 @@ def run(args: argparse.Namespace) -> int:
         analyze(loaded, selection, name=name, against=against)
         for name, loaded in zip(names, models, strict=False)
     ]
-    results = [analysis.result for analysis in analyses]
-    for result in results:
-        result["sha256"] = hashes[result["checkpoint"]]
+    for analysis in analyses:
+        analysis.result["sha256"] = hashes[analysis.result["checkpoint"]]
     content = {
         "subset": args.subset,
         "data": args.data,
@@ -115,33 +110,28 @@ def run(args: argparse.Namespace) -> int:
             "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
             "versions": versions(),
         },
-        "models": results,
+        "models": [analysis.result for analysis in analyses],
     }
     if against:
-        content["against"] = {
-            "name": names[-1],
-            "checkpoint": args.against,
-            "sha256": hashes[args.against],
-        }
+        path = args.against
+        content["against"] = {"name": names[-1], "checkpoint": path, "sha256": hashes[path]}
     if in_folder:  # before printing, which ends where a pipe is closed
         write_numbers(output, content)
     elif output is not None:
         write_json(output, content)
     try:
-        if args.json:
-            print(json.dumps(content, indent=2, ensure_ascii=False), flush=True)
-        else:
-            print(format_tables(results, args.subset, names[-1] if against else None), flush=True)
+        text = json.dumps(content, indent=2, ensure_ascii=False) if args.json else ""
+        print(text or format_tables(content), flush=True)
     finally:  # the figures take longest, and a closed pipe loses none
         if in_folder:
-            write_figures(output, content, analyses, describe(args, selection, content))
+            write_figures(output, content, analyses)
             print(f"wrote {output / 'report.html'}", file=sys.stderr)
     return 0
 
 
 def check_libraries() -> None:
     """Raise an error if a library is missing."""
-    missing = [name for module, name in LIBRARIES.items() if not importlib.util.find_spec(module)]
+    missing = [name for name in LIBRARIES if not importlib.util.find_spec(name)]
     if missing:
         raise UserError(
             f"plots and the report need {', '.join(missing)}: pip install {' '.join(missing)}; "
@@ -150,19 +140,14 @@ def check_libraries() -> None:
 
 
 def read_selection(args: argparse.Namespace, in_folder: bool) -> Selection:
-    """Return the selection of the options; only ``in_folder`` there are figures."""
+    """Return the selection of the options; only ``in_folder`` there is a view of sentences."""
     for name in ("output", "against"):
         if getattr(args, name) == "":  # an unset variable of the shell
             raise UserError(f"--{name} is empty; give a path, or leave it out")
-    if args.no_attention and not in_folder:
-        raise UserError("--no-attention has no effect without --output FOLDER")
     for name in ("sentence", "sentences"):
-        given, why = getattr(args, name), "beside --no-attention"
-        if given is not None and (args.no_attention or not in_folder):
-            why = why if in_folder else "without --output FOLDER"
-            raise UserError(f"--{name} {given} has no effect {why}")
-    first = args.sentence or 0
-    shown = in_folder and not args.no_attention
+        given = getattr(args, name)
+        if given is not None and not in_folder:
+            raise UserError(f"--{name} {given} has no effect without --output FOLDER")
     try:
         check_threshold(args.threshold)
     except ValueError as error:
@@ -172,35 +157,14 @@ def read_selection(args: argparse.Namespace, in_folder: bool) -> Selection:
         raise UserError(
             f"--importance-of {args.importance_of} has no effect without --measures importance"
         )
+    first, count = args.sentence or 0, args.sentences or SENTENCES
     return Selection(
-        parse_names("--components", args.components, COMPONENT_ORDER) or None,
-        parse_layers(args.layers),
-        measures,
-        args.threshold,
-        args.subset,
-        args.max_tokens,
-        range(first, first + (args.sentences or SENTENCES)) if shown else range(0),
-        args.importance_of or "zero",
+        components=parse_names("--components", args.components, COMPONENT_ORDER) or None,
+        layers=parse_layers(args.layers),
+        measures=measures,
+        threshold=args.threshold,
+        subset=args.subset,
+        max_tokens=args.max_tokens,
+        sentences=range(first, first + count) if in_folder else range(0),
+        importance_of=args.importance_of or "zero",
     )
-
-
-def describe(args: argparse.Namespace, selection: Selection, content: dict) -> dict[str, str]:
-    """Return how a report was made, by heading."""
-    made = content["made"]
-    others = {name: value for name, value in made["versions"].items() if name != "git_commit"}
-    said = {
-        "command": made["command"],
-        "date": made["date"],
-        "commit of diverse-mha": made["versions"].get("git_commit", "not a git checkout"),
-        "versions": ", ".join(f"{name} {version}" for name, version in others.items()),
-        "data": args.data,
-        "split": args.subset,
-        "measures": ", ".join(selection.measures),
-        "components": ", ".join(selection.components or ("all",)),
-        "layers": args.layers,
-    }
-    if "svcca" in selection.measures or args.against:
-        said["variance that SVCCA keeps"] = f"{selection.threshold:g}"
-    for model in [*content["models"], *([content["against"]] if args.against else [])]:
-        said[f"SHA-256 of {model['name']}"] = model["sha256"]
-    return said

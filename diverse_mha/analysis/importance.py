@@ -18,10 +18,9 @@ from diverse_mha.analysis.ablation import (
 )
 from diverse_mha.analysis.collect import Selection, mean
 from diverse_mha.analysis.losses import sentence_losses, total_loss
-from diverse_mha.analysis.meters import real_rows
 from diverse_mha.common.progress import shown
 from diverse_mha.evaluation.comparison.inference import holm, rate
-from diverse_mha.evaluation.loaded import Loaded, batches_of, head_states, on_device
+from diverse_mha.evaluation.loaded import Loaded, batches_of, on_device
 
 ABLATION, GRADIENT = "importance", "importance-gradient"
 
@@ -38,7 +37,8 @@ class ImportanceMeter:
         model: at evaluation, on its device.
         sites: the modules.
         measures: ``ABLATION``, ``GRADIENT`` or both.
-        means: by module, what replaces the outputs of its heads, (H, D); zeros without it.
+        means: by component and layer, what replaces the outputs of the heads, (H, D); zeros
+            without it.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class ImportanceMeter:
         model: nn.Module,
         sites: list[Site],
         measures: tuple[str, ...],
-        means: dict[Site, Tensor] | None = None,
+        means: dict[tuple[str, int], Tensor] | None = None,
     ):
         self.model, self.sites, self.measures, self.means = model, sites, measures, means
         self.num_heads = [site.attention.num_heads for site in sites]
@@ -76,7 +76,7 @@ class ImportanceMeter:
             self._rises.append(torch.stack(columns, dim=1).cpu())
 
     def _without(self, site: Site, head: int):
-        fill = 0.0 if self.means is None else self.means[site][head]
+        fill = 0.0 if self.means is None else self.means[site.component, site.number][head]
 
         def change(outputs: Tensor) -> Tensor:  # (B, T, H, D)
             outputs = outputs.clone()
@@ -155,10 +155,16 @@ def chosen_sites(model: nn.Module, selection: Selection) -> list[Site]:
     return [site for site in sites if (site.component, site.number) in chosen]
 
 
-def measure_importance(loaded: Loaded, selection: Selection, label: str = "") -> dict:
+def measure_importance(
+    loaded: Loaded,
+    selection: Selection,
+    label: str = "",
+    means: dict[tuple[str, int], Tensor] | None = None,
+) -> dict:
     """Measure the importance of the selected heads over the split.
 
-    Progress is shown with ``label``, if there is one.
+    Progress is shown with ``label``, if there is one. ``means`` are, by component and layer, what
+    replaces the outputs of the heads, (H, D); zeros without it.
 
     Returns:
         What :meth:`ImportanceMeter.result` does, and ``of``: what replaced a head's outputs.
@@ -166,10 +172,6 @@ def measure_importance(loaded: Loaded, selection: Selection, label: str = "") ->
     sites = chosen_sites(loaded.model, selection)
     batches = batches_of(loaded, selection.subset, selection.max_tokens)
     measures = tuple(name for name in selection.measures if name in (ABLATION, GRADIENT))
-    means = None
-    if selection.importance_of == "mean" and ABLATION in measures:
-        means = _means(loaded.model, on_device(loaded, batches), sites)
-        batches = batches_of(loaded, selection.subset, selection.max_tokens)
     meter = ImportanceMeter(loaded.model, sites, measures, means)
     steps = (site for sample in on_device(loaded, batches) for site in meter.update(sample))
     if label:
@@ -177,20 +179,4 @@ def measure_importance(loaded: Loaded, selection: Selection, label: str = "") ->
         steps = shown(steps, title, "modules", total=len(batches) * len(sites))
     for _ in steps:
         pass
-    return {**meter.result(), "of": selection.importance_of}
-
-
-def _means(model: nn.Module, batches, sites: list[Site]) -> dict[Site, Tensor]:
-    """Return every head's mean output over real positions: (H, D)."""
-    sums: dict[Site, Tensor] = {}
-    counts: dict[Site, int] = {}
-    for sample in batches:
-        states = head_states(model, sample, ("outputs",))
-        for site in sites:
-            rows = real_rows(states[site.component][site.number - 1])
-            sums[site] = sums.get(site, 0) + rows.double().sum(dim=0)
-            counts[site] = counts.get(site, 0) + len(rows)
-    return {
-        site: (total / counts[site]).to(next(model.parameters())).view(site.attention.num_heads, -1)
-        for site, total in sums.items()
-    }
+    return {**meter.result(), "of": "zero" if means is None else "mean"}

@@ -2,9 +2,11 @@
 
 from itertools import combinations
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from diverse_mha.analysis.disagreement import disagreement_sums
 from diverse_mha.attention import HeadStates
 from diverse_mha.measures.divergence import divergence_sums
 from diverse_mha.measures.entropy import entropy_sums
@@ -38,7 +40,7 @@ def real_rows(states: HeadStates) -> Tensor:
 
 
 class ModuleMeter:
-    """Similarities of the heads of one module.
+    """Measures of the heads of one module.
 
     CKA and SVCCA are of the heads' outputs at the real query positions (Yun et al. 2021,
     section 3), from moments; the divergence is of their attention weights. ``measures`` are keys
@@ -50,15 +52,18 @@ class ModuleMeter:
         self.threshold = threshold
         self.num_heads = 0
         self.moments: Moments | None = None
+        self._norms: NormMoments | None = None
         self._divergence: Tensor | float = 0.0
+        self._sentences = 0
         self._entropy: Tensor | float = 0.0
         self._sharp: Tensor | float = 0.0
-        self._sentences = 0
+        self._disagreement = np.zeros((3, 3))
 
     def update(self, states: HeadStates) -> None:
         """Add a batch with the states that the measures need."""
         self.num_heads = states.outputs.size(1)
         rows = real_rows(states)
+        attention = states.weights, states.query_padding_mask, states.key_padding_mask
         if self.moments is None:
             self.moments = Moments(rows.size(1), rows.device)
             self._norms = NormMoments(self.num_heads)
@@ -66,17 +71,15 @@ class ModuleMeter:
         if "cka" in self.measures:
             self._norms.update(rows)
         if "jsd" in self.measures:
-            total, _, sentences = divergence_sums(
-                states.weights, states.query_padding_mask, states.key_padding_mask
-            )
+            total, _, sentences = divergence_sums(*attention)
             self._divergence = self._divergence + total.cpu()
             self._sentences += sentences
         if "entropy" in self.measures:
-            entropy, sharp, _ = entropy_sums(
-                states.weights, states.query_padding_mask, states.key_padding_mask
-            )
+            entropy, sharp, _ = entropy_sums(*attention)
             self._entropy = self._entropy + entropy.cpu()
             self._sharp = self._sharp + sharp.cpu()
+        if "disagreement" in self.measures:
+            self._disagreement += disagreement_sums(states)
 
     @property
     def positions(self) -> int:
@@ -84,7 +87,7 @@ class ModuleMeter:
         return self.moments.count
 
     def result(self) -> dict[str, dict]:
-        """Return the measures, ready for JSON.
+        """Return the measures but disagreement, ready for JSON.
 
         ``{"cka": {"mean": m, "pairs": (H, H) nested lists, "unbiased_mean", "pairs_unbiased"},
         "svcca": {..., "top_mean", "pairs_top", "coefficients": {"1-2": [...]}, "kept": [k of each
@@ -97,18 +100,47 @@ class ModuleMeter:
         found = {
             "cka": lambda: self._cka(blocks) if self.positions >= FEWEST else None,
             "svcca": lambda: svcca_pairs(blocks, self.positions, self.threshold),
-            "jsd": lambda: jsd_pairs(self._divergence, self._sentences, self.positions),
-            "entropy": lambda: sharpness(self._entropy, self._sharp, self.positions),
+            "jsd": self._jsd,
+            "entropy": self._sharpness,
         }
         return {measure: found[measure]() for measure in self.measures if measure in found}
 
+    def disagreement(self) -> np.ndarray:
+        """Return D and D off the diagonal of each score, (3, 2)."""
+        return self._disagreement[:, :2] / self._disagreement[:, 2:]
+
     def _cka(self, blocks: Tensor) -> dict:
         """Return CKA of every pair, biased and, from four positions on, unbiased."""
+        own = blocks.diagonal(dim1=0, dim2=1).permute(2, 0, 1)  # (H, D, D)
+        biased = cka_from_scatter(own.unsqueeze(1), blocks, own.unsqueeze(0))
         pairs, mean = None, None
         if self.positions > FEWEST:
             unbiased = unbiased_cka(blocks, self._norms.result(self.moments).cpu(), self.positions)
             pairs, mean = unbiased.tolist(), mean_of_pairs(unbiased)
-        return {**cka_pairs(blocks), "unbiased_mean": mean, "pairs_unbiased": pairs}
+        return {
+            "mean": mean_of_pairs(biased),
+            "pairs": biased.tolist(),
+            "unbiased_mean": mean,
+            "pairs_unbiased": pairs,
+        }
+
+    def _jsd(self) -> dict:
+        by_sentence, by_row = self._divergence / self._sentences, self._divergence / self.positions
+        return {
+            "mean": mean_of_pairs(by_sentence),
+            "per_row": mean_of_pairs(by_row),
+            "pairs": by_sentence.tolist(),
+            "pairs_per_row": by_row.tolist(),
+        }
+
+    def _sharpness(self) -> dict:
+        by_head, shares = self._entropy / self.positions, self._sharp / self.positions
+        return {
+            "mean": float(by_head.mean()),
+            "heads": by_head.tolist(),
+            "share_above_0.95": float(shares.mean()),
+            "heads_share_above_0.95": shares.tolist(),
+        }
 
 
 def split_heads(scatter: Tensor, num_heads: int) -> Tensor:
@@ -122,13 +154,6 @@ def mean_of_pairs(matrix: Tensor) -> float | None:
     size = matrix.size(0)
     i, j = torch.triu_indices(size, size, 1)
     return float(matrix[i, j].mean()) if size > 1 else None
-
-
-def cka_pairs(blocks: Tensor) -> dict:
-    """Return linear CKA of every pair of heads from scatter blocks (H, H, D, D)."""
-    own = blocks.diagonal(dim1=0, dim2=1).permute(2, 0, 1)  # (H, D, D)
-    pairs = cka_from_scatter(own.unsqueeze(1), blocks, own.unsqueeze(0))
-    return {"mean": mean_of_pairs(pairs), "pairs": pairs.tolist()}
 
 
 def svcca_pairs(blocks: Tensor, count: int, threshold: float) -> dict | None:
@@ -154,26 +179,4 @@ def svcca_pairs(blocks: Tensor, count: int, threshold: float) -> dict | None:
         "coefficients": coefficients,
         "kept": [k.size(1) for k in kept],
         "threshold": threshold,
-    }
-
-
-def jsd_pairs(total: Tensor, sentences: int, positions: int) -> dict:
-    """Return the divergence of every pair of heads from its sum (H, H) over queries."""
-    by_sentence, by_row = total / max(sentences, 1), total / max(positions, 1)
-    return {
-        "mean": mean_of_pairs(by_sentence),
-        "per_row": mean_of_pairs(by_row),
-        "pairs": by_sentence.tolist(),
-        "pairs_per_row": by_row.tolist(),
-    }
-
-
-def sharpness(entropy: Tensor, sharp: Tensor, positions: int) -> dict:
-    """Return every head's entropy and share of sharp rows from sums over queries."""
-    by_head, shares = entropy / max(positions, 1), sharp / max(positions, 1)
-    return {
-        "mean": float(by_head.mean()),
-        "heads": by_head.tolist(),
-        "share_above_0.95": float(shares.mean()),
-        "heads_share_above_0.95": shares.tolist(),
     }

@@ -1,6 +1,5 @@
 """Names of models and components, for tables, legends and files."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 from diverse_mha.common.files import printable
@@ -18,19 +17,16 @@ def file_name(text: str) -> str:
     return kept.encode()[:180].decode(errors="ignore").strip("-.") or "model"
 
 
-def apart(names: list[str], same: Callable[[str], str] = str, numbered: str = "{}-{}") -> list[str]:
-    """Number names that would be one, for ``same`` is equal of them: the second ``a`` is ``a-2``.
-
-    ``numbered`` is the form of a name with its number.
-    """
-    taken: dict[str, str] = {}
-    for first in names:
-        name, number = first, 1
-        while same(name) in taken:
-            number += 1
-            name = numbered.format(first, number)
-        taken[same(name)] = name
-    return list(taken.values())
+def apart(names: list[str]) -> list[str]:
+    """Number equal names: the second ``a`` is ``a-2``."""
+    found: list[str] = []
+    for name in names:
+        own, count = name, 1
+        while own.lower() in map(str.lower, found):  # some file systems know no capitals
+            count += 1
+            own = f"{name}-{count}"
+        found.append(own)
+    return found
 
 
 def short_names(paths: list[str]) -> list[str]:
@@ -46,8 +42,8 @@ def short_names(paths: list[str]) -> list[str]:
         for with_file in (False, True):
             names = ["/".join(_ending(p, depth, with_file)) for p in parts]
             if len(set(names)) == len(set(paths)):
-                return apart(names, numbered="{} ({})")
-    return apart(paths, numbered="{} ({})")
+                return apart(names)
+    return apart(paths)
 
 
 def _parts(path: str) -> tuple[str, ...]:

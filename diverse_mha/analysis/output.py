@@ -1,105 +1,111 @@
-"""Writes an analysis into a folder: numbers, figures and a page."""
+"""Shows an analysis on a terminal, and writes it into a folder: numbers, figures and a page."""
 
-import json
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from diverse_mha.analysis.findings import comparison_tables
 from diverse_mha.analysis.names import apart
-from diverse_mha.analysis.writers import heads_csv, latex_tables, layers_csv
+from diverse_mha.analysis.tables import (
+    Table,
+    against_table,
+    heads_of,
+    legend,
+    model_tables,
+    rows_of,
+)
 from diverse_mha.common.files import write_files, write_json, write_text
 from diverse_mha.common.progress import shown
-
-ALL = "All heads"  # the report's first section of figures
+from diverse_mha.common.tables import Layout, csv_text, to_text
 
 if TYPE_CHECKING:
     from diverse_mha.analysis.figures.style import Plot
     from diverse_mha.analysis.run import Analysis
 
+WIDTH = 80  # of a terminal
+ALL = "All heads"  # the report's first section of figures
+
+
+def format_tables(content: dict) -> str:
+    """Lay out the tables of each model, and of all if there are several, for a terminal.
+
+    ``content`` is as in ``scores.json``.
+    """
+    results, lines = content["models"], []
+    for result in results:
+        shape = "; ".join(
+            f"{component} {entry['heads']} heads, {entry['positions']:,} positions"
+            for component, entry in result["components"].items()
+        )
+        lines += [f"{result['name']} ({result['architecture']}), {content['subset']}: {shape}", ""]
+        lines += map(_text, model_tables(result))
+    lines += map(_text, comparison_tables(results) if len(results) > 1 else [])
+    if "against" in content:
+        lines.append(_text(against_table(results, content["against"]["name"])))
+    for line in legend(results):
+        lines += textwrap.wrap(line, WIDTH, subsequent_indent="  ")
+    return "\n".join(lines)
+
+
+def _text(table: Table) -> str:
+    lines = tuple(tuple(row) for group in table.groups for row in group)
+    found = [line for text in table.findings for line in textwrap.wrap(text, WIDTH)]
+    title = "\n".join([table.title, *found])
+    return to_text(Layout(title, tuple(table.headings), lines, (), names=table.names)) + "\n"
+
 
 def write_numbers(folder: Path, content: dict) -> None:
-    """Write ``scores.json``, the CSV files and ``tables.tex``; remove what an earlier run drew.
+    """Write ``scores.json`` and the CSV files; remove the page of an earlier run.
 
-    Args:
-        folder: made if it is not there; files of the same names are replaced, and figures that
-            its ``scores.json`` says an earlier run drew are removed.
-        content: what goes into the JSON, with the results under ``models``.
+    ``layers.csv`` has a column for every number of the tables; ``layer`` is a number, or ``mean``,
+    and ``component`` is ``all`` in the rows over all of them. ``heads.csv`` has a row a head.
     """
-    for path in (folder / "report.html", *_earlier_figures(folder)):
-        path.unlink(missing_ok=True)
-    write_json(folder / "scores.json", {**content, "figures": []})
-    results = content["models"]
-    write_text(folder / "layers.csv", layers_csv(results))
-    if {"entropy", "importance", "importance-gradient"} & results[0]["summary"].keys():
-        write_text(folder / "heads.csv", heads_csv(results))
-    else:
-        (folder / "heads.csv").unlink(missing_ok=True)
-    write_text(folder / "tables.tex", latex_tables(content))
+    (folder / "report.html").unlink(missing_ok=True)
+    write_json(folder / "scores.json", content)
+    layers, heads = [], []
+    for result in content["models"]:
+        model = {"model": result["name"]}
+        for component, layer, row in rows_of(result):
+            layers.append({**model, "component": component, "layer": layer, **row})
+        heads += [{**model, **head} for head in heads_of(result)]
+    for name, rows in (("layers", layers), ("heads", heads)):
+        cells = [rows[0], *(row.values() for row in rows)]
+        write_text(folder / f"{name}.csv", csv_text(cells))
 
 
-def write_figures(folder: Path, content: dict, analyses: list["Analysis"], settings: dict) -> None:
-    """Draw the figures, showing progress, and write ``report.html``.
-
-    ``settings`` say how it was made, by heading.
-    """
+def write_figures(folder: Path, content: dict, analyses: list["Analysis"]) -> None:
+    """Draw the figures, showing progress, and write ``report.html``."""
     from diverse_mha.analysis.figures.style import FORMATS, drawn
     from diverse_mha.analysis.report import render
     from diverse_mha.analysis.view import view_data
 
-    plots = all_plots(analyses)
-    drawings = [f"{plot.name}.{ending}" for _, plot in plots for ending in FORMATS]
-    write_json(folder / "scores.json", {**content, "figures": drawings})
     sections: dict[str, list] = {}
-    for section, plot in shown(plots, "drawing", "figures"):
+    for section, plot in shown(all_plots(content["models"]), "drawing", "figures"):
         pictures = drawn(plot)
         write_files({folder / f"figures/{plot.name}.{end}": pictures[end] for end in FORMATS})
-        if section is not None:
-            sections.setdefault(section, []).append((plot, pictures["svg"]))
-    view = view_data(analyses) if analyses[0].attention else None
-    write_text(folder / "report.html", render(content, sections, settings, view))
+        sections.setdefault(section, []).append((plot, pictures["svg"]))
+    write_text(folder / "report.html", render(content, sections, view_data(analyses)))
 
 
-def _earlier_figures(folder: Path) -> list[Path]:
-    """Return the existing figures of an earlier run."""
-    try:
-        names = json.loads((folder / "scores.json").read_text("utf-8"))["figures"]
-        paths = [folder / "figures" / Path(name).name for name in names]
-    except (OSError, ValueError, KeyError, TypeError):
-        return []
-    return [path for path in dict.fromkeys(paths) if path.is_file()]
+def all_plots(results: list[dict]) -> list[tuple[str, "Plot"]]:
+    """Return every figure that there is something to draw for, with its section of the report."""
+    from diverse_mha.analysis.figures.curves import curves_of_models
+    from diverse_mha.analysis.figures.heat_maps import (
+        MEASURES,
+        beside_maps,
+        end_of_scale,
+        heat_maps,
+    )
 
-
-def all_plots(analyses: list["Analysis"]) -> list[tuple[str | None, "Plot"]]:
-    """Every figure that there is something to draw for, with its section of the report.
-
-    What the report's view of single heads shows has no section there.
-    """
-    from diverse_mha.analysis.figures.beside import beside_maps
-    from diverse_mha.analysis.figures.curves import curves_of_layers, curves_of_models
-    from diverse_mha.analysis.figures.heat_maps import MEASURES, heat_maps
-    from diverse_mha.analysis.figures.importance import MEASURES as IMPORTANCE
-    from diverse_mha.analysis.figures.importance import importance_map
-    from diverse_mha.analysis.figures.tsne import head_map
-
-    results = [analysis.result for analysis in analyses]
     names = [result["name"] for result in results]
-    measured = [m for m in MEASURES if m in results[0]["summary"]]
-    plots = [(ALL, head_map([(a.result["name"], a.head_means) for a in analyses]))]
-    if len(results) > 1:
-        plots.append((ALL, curves_of_models(results)))
+    ends = {m: end_of_scale(results, m) for m in MEASURES if m in results[0]["summary"]}
+    plots = [(ALL, curves_of_models(results))]
     if len(results) == 2:
         section = f"{names[0]} beside {names[1]}"
-        plots += [(section, plot) for m in measured for plot in beside_maps(*results, m)]
-    for name, analysis in zip(names, analyses, strict=True):
-        important = [m for m in IMPORTANCE if m in analysis.result["summary"]]
-        section = None if analysis.attention else name
-        plots += [(section, importance_map(analysis.result, m)) for m in important]
-        plots += [(name, heat_maps(analysis.result, m)) for m in measured]
-        plots.append((name, curves_of_layers(analysis.result)))
-    return _with_own_names([(section, plot) for section, plot in plots if plot is not None])
-
-
-def _with_own_names(plots: list[tuple[str | None, "Plot"]]) -> list[tuple[str | None, "Plot"]]:
-    """Number what would be the same file: models ``a/b`` and ``a-b``, or letters of two cases."""
-    names = apart([plot.name for _, plot in plots], str.lower)
-    own = zip(plots, names, strict=True)
-    return [(section, plot._replace(name=name)) for (section, plot), name in own]
+        plots += [(section, plot) for m in ends for plot in beside_maps(*results, m, ends[m])]
+    for result in results:
+        plots += [(result["name"], heat_maps(result, m, ends[m])) for m in ends]
+    plots = [(section, plot) for section, plot in plots if plot is not None]
+    # Models ``a/b`` and ``a-b`` would be the same file.
+    files = apart([plot.name for _, plot in plots])
+    return [(s, plot._replace(name=name)) for (s, plot), name in zip(plots, files, strict=True)]

@@ -8,24 +8,18 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from diverse_mha.analysis.figures.style import Plot, data_uri
-from diverse_mha.analysis.importance_tables import importance_legend, tables_of
+from diverse_mha.analysis.figures.style import Plot
+from diverse_mha.analysis.findings import comparison_tables, headline
 from diverse_mha.analysis.names import COMPONENT_TITLES
-from diverse_mha.analysis.questions import comparison_tables, headline
-from diverse_mha.analysis.tables import against_table, legend
+from diverse_mha.analysis.tables import against_table, legend, model_tables
 from diverse_mha.analysis.view import TOKENS
 
 PIXELS = 122  # an inch of a figure; the widest fill the page
 TEMPLATES = Path(__file__).parent / "templates"
 
 
-def render(
-    content: dict,
-    sections: dict[str, list[tuple[Plot, bytes]]],
-    settings: dict,
-    view: dict | None = None,
-) -> str:
-    """Lay out the page, with a ``view`` of single heads if there is one.
+def render(content: dict, sections: dict[str, list[tuple[Plot, bytes]]], view: dict) -> str:
+    """Lay out the page: the numbers, figures by section, and the view of single heads.
 
     Names of files, models and tokens may hold anything: the template escapes all of it, and the
     page's policy lets no script run but ours, and nothing be fetched.
@@ -43,28 +37,24 @@ def render(
     )
     environment.policies["json.dumps_kwargs"] = {}  # no sorting of components by name
     environment.filters["title_of"] = lambda name: COMPONENT_TITLES.get(name, name)
-    environment.filters["data_uri"] = data_uri
-    script = (TEMPLATES / "view.js").read_text(encoding="utf-8") if view else ""
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
+    environment.filters["base64"] = lambda data: base64.b64encode(data).decode("ascii")
+    script = (TEMPLATES / "view.js").read_text(encoding="utf-8")
     number = itertools.count(1)
     numbered = [
         (heading, [(next(number), *figure) for figure in figures])
         for heading, figures in sections.items()
     ]
     return environment.get_template("report.html").render(
-        subset=content["subset"],
-        data=content["data"],
-        settings=settings,
+        content=content,
         headline=headline(results),
         view=view,
         script=Markup(script),
-        digest=digest,
+        digest=hashlib.sha256(script.encode()).digest(),
         tokens=TOKENS,
-        models=[(result, tables_of(result, COMPONENT_TITLES)) for result in results],
+        models=[(result, model_tables(result)) for result in results],
         comparisons=comparison_tables(results) if len(results) > 1 else [],
-        against=against,
-        against_table=against and against_table(results, against["name"], COMPONENT_TITLES),
+        against_table=against and against_table(results, against["name"]),
         sections=numbered,
         pixels=PIXELS,
-        legend=[*legend(results), *importance_legend(results)],
+        legend=legend(results),
     )

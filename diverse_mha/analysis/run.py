@@ -2,13 +2,13 @@
 
 from typing import NamedTuple
 
+import numpy as np
 from fairseq import utils
-from torch import Tensor
 
 from diverse_mha.analysis.against import AgainstMeter, check_same_data
 from diverse_mha.analysis.collect import HeadsMeter, Selection, check_selection, summarise
 from diverse_mha.analysis.importance import ABLATION, GRADIENT, measure_importance
-from diverse_mha.analysis.sentence import SentenceAttention, check_sentence, find_sentences
+from diverse_mha.analysis.view import take_sentence
 from diverse_mha.common.errors import UserError
 from diverse_mha.evaluation.loaded import (
     Loaded,
@@ -23,8 +23,7 @@ class Analysis(NamedTuple):
     """Result of one pass over a split."""
 
     result: dict  # ready for JSON; see ``analyze``
-    head_means: dict[str, Tensor]  # by component, (H, D): outputs averaged over words and layers
-    attention: list[SentenceAttention]  # of the chosen sentences
+    sentences: list[dict]  # of :func:`.view.take_sentence`
 
 
 def open_models(
@@ -55,13 +54,25 @@ def open_models(
     # Measured on the sentences that all models can read.
     limit = utils.resolve_max_positions(*(loaded.longest() for loaded in models))
     models = [loaded._replace(limit=limit) for loaded in models]
-    for loaded in models:
-        check_sentence(selection.sentences, loaded.task.dataset(subset), subset, loaded.longest())
+    if selection.sentences:
+        for loaded in models:
+            _check_sentence(loaded, subset, selection.sentences[0])
     if not against:
         return models, None
     for loaded in models[:-1]:
         check_same_data(loaded, models[-1], layers_of[loaded.path], layers_of[against], selection)
     return models[:-1], models[-1]
+
+
+def _check_sentence(loaded: Loaded, subset: str, number: int) -> None:
+    dataset = loaded.task.dataset(subset)
+    if number >= len(dataset):
+        raise UserError(
+            f"--sentence {number}: {subset!r} has sentences 0 to {len(dataset) - 1}, numbered as "
+            "fairseq-generate does"
+        )
+    if dataset.filter_indices_by_size(np.array([number]), loaded.longest())[1]:
+        raise UserError(f"--sentence {number}: is longer than the models read; name another")
 
 
 def analyze(
@@ -75,13 +86,14 @@ def analyze(
         ``spearman`` under ``importance`` and the rest of ``ImportanceMeter.result`` in the layers,
         and with ``against`` what ``AgainstMeter.result`` does.
     """
-    meter, sentences, attention = HeadsMeter(selection), 0, []
-    comparison = AgainstMeter(selection) if against else None
+    meter, sentences = HeadsMeter(selection), []
+    count, comparison = 0, AgainstMeter(selection) if against else None
     batches = iterate_batches(loaded, selection.subset, max_tokens=selection.max_tokens, label=name)
     for sample in batches:
-        places = find_sentences(sample, selection.sentences)
-        wanted = (*selection.states, "weights") if places else selection.states
-        states = head_states(loaded.model, sample, tuple(dict.fromkeys(wanted)))
+        numbers = sample["id"].tolist()
+        places = [place for place, n in enumerate(numbers) if n in selection.sentences]
+        wanted = {*selection.states, "weights"} if places else selection.states
+        states = head_states(loaded.model, sample, tuple(wanted))
         measured = loaded.path
         try:
             meter.update(states)
@@ -91,21 +103,22 @@ def analyze(
         except ValueError as error:  # of NaN
             raise UserError(f"{measured}: {error}") from error
         for place in places:
-            attention.append(SentenceAttention.take(loaded.task, sample, place, states, selection))
-        sentences += len(sample["id"])
+            sentences.append(take_sentence(loaded.task, sample, place, states, selection))
+        count += len(numbers)
     result = {
         "name": name,
         "checkpoint": loaded.path,
         "architecture": loaded.architecture,
-        "sentences": sentences,
+        "sentences": count,
         **meter.result(),
     }
     if {ABLATION, GRADIENT} & {*selection.measures}:
-        result["importance"] = found = measure_importance(loaded, selection, name)
+        means = meter.means() if selection.importance_of == "mean" else None
+        result["importance"] = found = measure_importance(loaded, selection, name, means)
         for component, layers in found.pop("modules").items():
             for number, own in layers.items():
                 result["components"][component]["layers"][number] |= own
         result["summary"] = summarise(result["components"])
     if comparison is not None:
         result["against"] = comparison.result()
-    return Analysis(result, meter.head_means(), sorted(attention))
+    return Analysis(result, sorted(sentences, key=lambda sentence: sentence["number"]))

@@ -1,16 +1,19 @@
-"""The tables of ``diverse-mha analyze``, wherever they are shown.
+"""The tables of ``diverse-mha analyze``: rows of numbers by module, and their legend.
 
 A result is always one of ``diverse_mha.analysis.run.analyze``.
 """
 
-import math
-from collections.abc import Mapping
+from collections.abc import Iterable
 from itertools import groupby
 from typing import NamedTuple
 
-from diverse_mha.analysis.collect import all_layers, last_layer, mean
-from diverse_mha.analysis.names import file_name
-from diverse_mha.measures.similarity import THRESHOLD
+import numpy as np
+
+from diverse_mha.analysis.collect import mean
+from diverse_mha.analysis.disagreement import SCORES
+from diverse_mha.analysis.importance import ABLATION, GRADIENT
+
+Row = dict[str, float | None]  # by heading
 
 
 class Column(NamedTuple):
@@ -18,15 +21,17 @@ class Column(NamedTuple):
 
     heading: str
     measure: str  # that it comes of, as ``--measures`` names them
-    key: str  # of the layer's result
-    meaning: str
+    key: str  # of the layer's result; of a score its name
+    meaning: str = ""  # without it, the column before says it
+    off_diagonal: bool = False  # of scores
 
 
 COLUMNS = (
     Column(
         "SVCCA", "svcca", "mean",
-        "mean of the canonical correlations between the directions that cover {share} of the "
-        "variance of two heads; mean over pairs, 0 to 1, higher = more similar (Yun et al. 2021)",
+        "mean of the canonical correlations between the directions that cover the share "
+        "--threshold of the variance of two heads; mean over pairs, 0 to 1, higher = more similar "
+        "(Yun et al. 2021)",
     ),
     Column(
         "SVCCA top", "svcca", "top_mean",
@@ -35,7 +40,8 @@ COLUMNS = (
     ),
     Column(
         "CKA", "cka", "mean",
-        "linear kernel; mean over pairs, 0 to 1, higher = more similar (Yun et al. 2021)",
+        "linear kernel; mean over pairs, 0 to 1, higher = more similar (Yun et al. 2021); of few "
+        "positions large even of independent heads",
     ),
     Column(
         "CKA unb.", "cka", "unbiased_mean",
@@ -54,47 +60,33 @@ COLUMNS = (
         "Max>0.95", "entropy", "share_above_0.95",
         "share of the queries whose largest weight is above 0.95; mean over heads",
     ),
+    Column(
+        "Sub.", "disagreement", "subspace",
+        "exp(D) of values, as Pos. of attention and Out. of outputs, over all pairs of heads, "
+        "i = j included, 0 to 1, higher = differ more (Li et al. 2018)",
+    ),
+    Column("Pos.", "disagreement", "position"),
+    Column("Out.", "disagreement", "output"),
+    Column(
+        "Sub. i≠j", "disagreement", "subspace",
+        "the same without the pairs i = j, as are Pos. and Out. i≠j; perpendicular heads give 1 in "
+        "Sub. and Out. (most likely the 0.999 of Yun et al. 2021, section 6.2)", True,
+    ),
+    Column("Pos. i≠j", "disagreement", "position", "", True),
+    Column("Out. i≠j", "disagreement", "output", "", True),
 )  # fmt: skip
-SHARPNESS = "sharpness"
-# Tables by head: name, key of a layer's entropy, title.
-BY_HEAD = (
-    ("entropy", "heads", "Entropy of attention by head, nats"),
-    ("peaks", "heads_share_above_0.95", "Share of queries whose largest weight is above 0.95"),
+#: Title and measures of the tables of a model; one table of all would be too wide for a terminal.
+PARTS = (
+    ("Similarity and divergence, means over pairs of heads", ("svcca", "cka", "jsd")),
+    ("Sharpness of attention, means over heads", ("entropy",)),
+    ("Disagreement scores exp(D), over all pairs of heads and over i≠j", ("disagreement",)),
 )
-HEADS = 8  # in a row
-# Of the disagreement scores over all pairs of heads: heading, and name of the score.
-ALL_PAIRS = {"Sub.": "subspace", "Pos.": "position", "Out.": "output"}
-SCORES = (*ALL_PAIRS, *(f"{heading} i≠j" for heading in ALL_PAIRS))  # headings
-SCORE_MEANINGS = [
-    "Sub., Pos., Out.: exp(D) of values, attention and outputs over all pairs of heads, i = j "
-    "included, 0 to 1, higher = differ more (Li et al. 2018)",
-    "Sub., Pos., Out. i≠j: the same without the pairs i = j; perpendicular heads give 1 in Sub. "
-    "and Out. (most likely the 0.999 of Yun et al. 2021, section 6.2)",
-]
-
-
-class Part(NamedTuple):
-    """Columns that make one table; a row of all would be too wide for a terminal or a page."""
-
-    name: str
-    title: str
-    headings: list[str]
-    place: slice  # of its columns among those of a row
-    meanings: list[str]  # lines that say what they are
-
-
-class Table(NamedTuple):
-    """A table as it is shown: on a terminal, in the report and in LaTeX."""
-
-    label: str  # for LaTeX
-    title: str
-    names: int  # columns at the left that hold words
-    headings: list[str]
-    groups: list[list[list[str]]]  # rows of cells; a blank stands for the word above it
-    meanings: list[str]  # lines that say what its columns and rows are
-    findings: tuple[str, ...] = ()  # sentences that say what it shows
-
-
+#: What means are over, in the order of ``summary_rows``.
+OVER = {
+    "mean": "all layers measured",
+    "last": "last layers measured",
+    "cross": "cross, last layer measured",
+}
 # Of the comparison with another model: heading, and key of ``AgainstMeter.result``.
 AGAINST = {
     "SVCCA together": "svcca",
@@ -108,196 +100,210 @@ AGAINST_MEANING = (
     "side by side; each head: a head by itself beside all of the other model, mean over heads; "
     "SVCCA top: together, only the leading correlations that cover 98 % of their sum"
 )
+SHOWN = 10  # strongest and weakest heads each
+SIGNIFICANT = 0.05
+IMPORTANCE_MEANINGS = {
+    ABLATION: "Rise: bits a token that the loss rises when {replaced}, with its 95 % interval over "
+    "sentences; p: of no rise, corrected by Holm for all heads measured (Michel et al. 2019; Voita "
+    "et al. 2019)",
+    GRADIENT: "|Gradient|: mean over sentences of the absolute gradient of the loss by a gate on "
+    "the head, bits a token (Michel et al. 2019, Eq. 2)",
+}
+REPLACED = {"zero": "zeros replace its output", "mean": "its mean output replaces it"}
 
 
-def columns_of(result: dict) -> list[Column]:
-    """Columns that the result of a model has values for, without the disagreement scores."""
-    return [column for column in COLUMNS if column.measure in result["summary"]]
+class Table(NamedTuple):
+    """A table as it is shown, on a terminal and in the report."""
+
+    title: str
+    names: int  # columns at the left that hold words
+    headings: list[str]
+    groups: list[list[list[str]]]  # rows of cells; a blank stands for the word above it
+    findings: tuple[str, ...] = ()  # sentences that say what it shows
 
 
-def headings_of(result: dict) -> list[str]:
-    """Headings of the numbers of a model's rows."""
-    scores = SCORES if "disagreement" in result else ()
-    return [*(column.heading for column in columns_of(result)), *scores]
+def columns_of(result: dict, measures: tuple[str, ...] | None = None) -> list[Column]:
+    """Return the columns that a model has values for, of some measures or all."""
+    there = {*result["summary"], *(["disagreement"] if "disagreement" in result else [])}
+    wanted = there if measures is None else there.intersection(measures)
+    return [column for column in COLUMNS if column.measure in wanted]
 
 
-def parts_of(result: dict) -> list[Part]:
-    """Tables that a model's rows are cut into: similarities, sharpness, and scores."""
-    columns, headings = columns_of(result), headings_of(result)
-    layers = (layer for part in result["components"].values() for layer in part["layers"].values())
-    thresholds = (layer["svcca"]["threshold"] for layer in layers if layer.get("svcca"))
-    count, share = len(columns), f"{100 * next(thresholds, THRESHOLD):g} %"
-    pairs = sum(column.measure != "entropy" for column in columns)
-    meanings = [f"{c.heading}: {c.meaning.format(share=share)}" for c in columns]
-    parts = [
-        Part("similarity", "Similarity and divergence, means over pairs of heads", headings[:pairs],
-             slice(0, pairs), meanings[:pairs]),
-        Part(SHARPNESS, "Sharpness of attention", headings[pairs:count], slice(pairs, count),
-             meanings[pairs:]),
-        Part("scores", "Disagreement scores exp(D), over all pairs of heads and over i≠j",
-             headings[count:], slice(count, None), SCORE_MEANINGS),
-    ]  # fmt: skip
-    return [part for part in parts if part.headings]
+def rows_of(result: dict) -> list[tuple[str, str, Row]]:
+    """Return component, layer and values: of every layer, ``mean`` of a component, and ``all``.
 
-
-def rows_of(result: dict) -> list[tuple[str, str, list[float | None]]]:
-    """Rows of a model: component, layer, values.
-
-    Of every component the layers and ``mean``, which is over them; of ``all`` components
-    ``last`` and ``mean``. The scores exp(D) of Li et al. 2018 come last; their mean is exp of
-    the mean of D, as in their Table 4.
+    ``all`` has ``last`` and ``mean`` of :func:`summary_rows`. The mean of scores exp(D) is exp of
+    the mean of D, as in Table 4 of Li et al. 2018.
     """
-    over_all = summary_rows(result).items()
-    return [
-        *_component_rows(result),
-        *(("all", label, values) for label, values in over_all if label != "cross"),
-    ]
-
-
-def _component_rows(result: dict) -> list[tuple[str, str, list[float | None]]]:
     rows = []
-    for component, entry in result["components"].items():
-        body = []
-        for place, (number, layer) in enumerate(entry["layers"].items()):
-            values = [(layer[c.measure] or {}).get(c.key) for c in columns_of(result)]
-            values += [scores["layers"][place] for scores in _scores(result, component)]
-            body.append((component, number, values))
-        means = [mean(list(column)) for column in zip(*(row[2] for row in body), strict=True)]
-        if scores := _scores(result, component):
-            means[-len(scores) :] = [score["all"] for score in scores]
-        rows += [*body, (component, "mean", means)]
+    for component in result["components"]:
+        layers = layers_of(result, component)
+        rows += [(component, number, row) for number, row in layers.items()]
+        rows.append((component, "mean", _average(layers.values())))
+    over_all = summary_rows(result)
+    return [*rows, *(("all", name, over_all[name]) for name in ("last", "mean"))]
+
+
+def layers_of(result: dict, component: str) -> dict[str, Row]:
+    """Return the values of a component by layer."""
+    rows, scores = {}, result.get("disagreement", {}).get(component)
+    for place, (number, layer) in enumerate(result["components"][component]["layers"].items()):
+        row = rows[number] = {}
+        for column in columns_of(result):
+            if column.measure == "disagreement":
+                score = scores[column.key]
+                score = score["off_diagonal"] if column.off_diagonal else score
+                row[column.heading] = score["layers"][place]
+            else:
+                row[column.heading] = (layer[column.measure] or {}).get(column.key)
     return rows
 
 
-def summary_rows(result: dict) -> dict[str, list[float | None]]:
-    """Rows over components, by what they are of.
+def summary_rows(result: dict) -> dict[str, Row]:
+    """Return means over components, by what they are over.
 
-    ``cross``: the last chosen layer of the encoder-decoder attention, where there is one;
-    ``last``: the mean of every component's last chosen layer; ``mean``: of all modules. Scores
-    exp(D) are exp of the mean of D, here as there. A component with one head has no pairs, and
+    ``mean``: all modules; ``last``: the last measured layer of every component; ``cross``: that of
+    the encoder-decoder attention, where there is one. A component with one head has no pairs, and
     is left out of every column if another has some.
     """
-    components, plain = result["components"], len(columns_of(result))
-    by_component = {
-        component: [values for _, _, values in rows][:-1]  # the last is the component's mean
-        for component, rows in groupby(_component_rows(result), key=lambda row: row[0])
+    modules = [[*layers_of(result, component).values()] for component in compared(result)]
+    rows = {
+        "mean": _average(row for layers in modules for row in layers),
+        "last": _average(layers[-1] for layers in modules),
     }
-    rows = {"cross": by_component["cross"][-1]} if "cross" in components else {}
-    for label, chosen in (("last", slice(-1, None)), ("mean", slice(None))):
-        modules = [values for part in compared(result) for values in by_component[part][chosen]]
-        columns = list(map(list, zip(*modules, strict=True)))
-        rows[label] = [*map(mean, columns[:plain]), *map(_exp_of_mean, columns[plain:])]
+    if "cross" in result["components"]:
+        rows["cross"] = [*layers_of(result, "cross").values()][-1]
     return rows
 
 
 def compared(result: dict) -> list[str]:
-    """Components that the means over components are over."""
+    """Return the components that the means over components are over."""
     components = result["components"]
     return [part for part in components if components[part]["heads"] > 1] or [*components]
 
 
-def _scores(result: dict, component: str) -> list[dict]:
-    """Results of the component's scores in the order of ``SCORES``; none if not measured."""
-    found = result.get("disagreement", {}).get(component)
-    scores = [found[key] for key in ALL_PAIRS.values()] if found else []
-    return [*scores, *(score["off_diagonal"] for score in scores)]
+def _average(rows: Iterable[Row]) -> Row:
+    rows, scores = list(rows), {c.heading for c in COLUMNS if c.key in SCORES}
+    found = {}
+    for heading in rows[0]:
+        values = [row[heading] for row in rows if row[heading] is not None]
+        if heading in scores and values:
+            with np.errstate(divide="ignore"):  # exp(D) of long sequences may be 0
+                found[heading] = float(np.exp(np.log(values).mean()))
+        else:
+            found[heading] = mean(values)
+    return found
 
 
-def _exp_of_mean(scores: list[float | None]) -> float | None:
-    # A score of long sequences may be too small for a float: exp(-800) is 0.
-    logs = [s if s is None else math.log(s) if s else -math.inf for s in scores]
-    average = mean(logs)
-    return None if average is None else math.exp(average)
+def heads_of(result: dict) -> list[dict]:
+    """Return component, layer, head and what was measured of it, in the order of the model."""
+    found = []
+    for component, entry in result["components"].items():
+        for number, layer in entry["layers"].items():
+            sharp, rises, slopes = (layer.get(m) for m in ("entropy", ABLATION, GRADIENT))
+            for head in range(entry["heads"]):
+                row = {"component": component, "layer": number, "head": head + 1}
+                if sharp:
+                    row["entropy"] = sharp["heads"][head]
+                    row["share_above_0.95"] = sharp["heads_share_above_0.95"][head]
+                if rises:
+                    row["importance"] = rises["heads"][head]
+                    row["low"], row["high"] = rises["intervals"][head] or (None, None)
+                    row["p_holm"] = rises["holm"][head]
+                if slopes:
+                    row["importance_gradient"] = slopes["heads"][head]
+                found.append(row)
+    return found
 
 
-def model_tables(result: dict, titles: Mapping[str, str] | None = None) -> list[Table]:
-    """Tables of a model, a group of rows for every component; ``titles`` say what to call them."""
+def model_tables(result: dict) -> list[Table]:
+    """Return the tables of a model, a group of rows for every component."""
     tables = []
-    for part in parts_of(result):
-        if part.name == SHARPNESS:
-            tables += _by_head(result, titles or {})
+    for title, measures in PARTS:
+        headings = [column.heading for column in columns_of(result, measures)]
+        if not headings:
             continue
         groups = []
         for component, rows in groupby(rows_of(result), key=lambda row: row[0]):
-            lines = [[layer, *map(number, values[part.place])] for _, layer, values in rows]
-            title = (titles or {}).get(component, component)
-            groups.append([["" if i else title, *line] for i, line in enumerate(lines)])
-        label = f"layers-{part.name}-{file_name(result['name'])}"
-        headings = ["component", "layer", *part.headings]
-        meanings = [*part.meanings, _rows_over_all([result])]
-        tables.append(Table(label, part.title, 2, headings, groups, meanings))
-    return tables
+            lines = [["", layer, *(number(row[h]) for h in headings)] for _, layer, row in rows]
+            lines[0][0] = component
+            groups.append(lines)
+        tables.append(Table(title, 2, ["component", "layer", *headings], groups))
+    return [*tables, *([importance_table(result)] if "importance" in result else [])]
 
 
-def _by_head(result: dict, titles: Mapping[str, str]) -> list[Table]:
-    """Tables of sharpness: a row a layer, a column a head; several where there are many heads."""
-    components, tables = result["components"], []
-    most = max(entry["heads"] for entry in components.values())
-    meanings = ["columns: heads; mean: over all heads"]
-    for name, key, title in BY_HEAD:
-        for first in range(0, most, HEADS):
-            numbers = range(first, min(first + HEADS, most))
-            groups = []
-            for component, entry in components.items():
-                lines = []
-                for layer, found in entry["layers"].items():
-                    values = found["entropy"][key]
-                    cells = [values[n] if n < len(values) else None for n in numbers]
-                    lines.append(["", layer, *map(number, [mean(values), *cells])])
-                lines[0][0] = titles.get(component, component)
-                groups.append(lines)
-            label = f"layers-{name}-{file_name(result['name'])}" + (
-                f"-{first + 1}" if first else ""
-            )
-            headings = ["component", "layer", "mean", *(str(n + 1) for n in numbers)]
-            tables.append(Table(label, title, 2, headings, groups, meanings))
-    return tables
+def importance_table(result: dict) -> Table:
+    """Return the table of the most and least important heads."""
+    heads, said = heads_of(result), result["importance"]
+    by_rise = "importance" in heads[0]
+    key = "importance" if by_rise else "importance_gradient"
+    ranked = sorted(heads, key=lambda head: head[key], reverse=True)
+    parts = [ranked[:SHOWN], ranked[-SHOWN:]] if len(ranked) > 2 * SHOWN else [ranked]
+    which = f"{SHOWN} strongest and {SHOWN} weakest" if len(parts) > 1 else "strongest first"
+    headings = ["component", "layer", "head", *(["rise", "95 %", "p"] if by_rise else [])]
+    headings += ["|gradient|"] if "importance_gradient" in heads[0] else []
+    return Table(
+        f"Importance of heads, {which} (loss {said['loss']:.3f} bits a token)", 3, headings,
+        [[_importance_cells(head) for head in part] for part in parts],
+        tuple(_importance_findings(heads, said)),
+    )  # fmt: skip
 
 
-def against_table(
-    results: list[dict], other: str, titles: Mapping[str, str] | None = None
-) -> Table:
-    """Lay out the comparison of models with another one of the name ``other``."""
+def _importance_cells(head: dict) -> list[str]:
+    cells = [head["component"], head["layer"], str(head["head"])]
+    if "importance" in head:
+        tested = head["p_holm"] is not None
+        between = f"[{head['low']:+.4f}, {head['high']:+.4f}]" if head["low"] is not None else "-"
+        small = tested and head["p_holm"] < 0.001
+        cells += [f"{head['importance']:+.4f}", between]
+        cells.append("<0.001" if small else number(head["p_holm"]))
+    slope = head.get("importance_gradient")
+    return cells if slope is None else [*cells, f"{slope:.4f}"]
+
+
+def _importance_findings(heads: list[dict], said: dict) -> list[str]:
+    found = []
+    if "importance" in heads[0]:
+        tested = [h for h in heads if h["p_holm"] is not None and h["p_holm"] < SIGNIFICANT]
+        needed = sum(head["importance"] > 0 for head in tested)
+        harmful = len(tested) - needed
+        found.append(
+            f"Without one head the loss rises significantly for {needed} of {len(heads)} heads"
+            + (f", and falls for {harmful}." if harmful else ".")
+        )
+    if said["spearman"] is not None:
+        found.append(
+            "Rank correlation (Spearman) of the rise and the gradient over the heads: "
+            f"{said['spearman']:.2f}."
+        )
+    return found
+
+
+def against_table(results: list[dict], other: str) -> Table:
+    """Return the comparison of models with another one of the name ``other``."""
     lines = [
-        [
-            result["name"],
-            (titles or {}).get(component, component),
-            *(number(found[key]) for key in AGAINST.values()),
-        ]
+        [result["name"], component, *(number(found[key]) for key in AGAINST.values())]
         for result in results
         for component, found in result["against"].items()
     ]
     title = f"Similarity of last layers beside those of {other} (Yun et al. 2021, Table 2)"
-    headings = ["model", "component", *AGAINST]
-    return Table("against", title, 2, headings, [lines], [AGAINST_MEANING])
+    return Table(title, 2, ["model", "component", *AGAINST], [lines])
 
 
 def number(value: float | None) -> str:
-    """A number of a table; a dash where there is none."""
+    """Write a number of a table; a dash where there is none."""
     return "-" if value is None else f"{value:.3f}"
 
 
 def legend(results: list[dict]) -> list[str]:
-    """Lines that say what the columns and rows of the models' tables mean."""
-    meanings = [meaning for part in parts_of(results[0]) for meaning in part.meanings]
-    over_all = [_rows_over_all(results)] if meanings else []
-    return [*meanings, *over_all, *_few_positions(results)]
-
-
-def _few_positions(results: list[dict]) -> list[str]:
-    """Say what CKA of unrelated heads would be where so few positions make it large."""
-    found = {}
-    for entry in (entry for result in results for entry in result["components"].values()):
-        count, width = entry["positions"], entry.get("head_width", 0)
-        measured = any("cka" in layer for layer in entry["layers"].values())
-        if measured and width / (count + width) >= 0.1:
-            found[count, width] = (
-                f"note: of {count} positions CKA of unrelated heads of width {width} is about "
-                f"{width / (count + width):.2f}; see CKA unb., or measure more data"
-            )
-    return list(found.values())
-
-
-def _rows_over_all(results: list[dict]) -> str:
-    last, every = last_layer(results), all_layers(results)
-    return f"all, last: mean of the components' {last} layers; all, mean: of {every}"
+    """Return lines that say what the columns and rows of the tables mean."""
+    first = results[0]
+    lines = [f"{c.heading}: {c.meaning}" for c in columns_of(first) if c.meaning]
+    if lines:
+        lines.append(f"all, last: mean of the {OVER['last']} of the components; all, mean: of "
+                     f"{OVER['mean']}")  # fmt: skip
+    if "importance" in first:
+        replaced = REPLACED[first["importance"]["of"]]
+        measured = [m for m in IMPORTANCE_MEANINGS if m in first["summary"]]
+        lines += [IMPORTANCE_MEANINGS[m].format(replaced=replaced) for m in measured]
+    return [*lines, *([AGAINST_MEANING] if "against" in first else [])]

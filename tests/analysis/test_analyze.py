@@ -43,7 +43,7 @@ def test_table_has_every_component_and_layer(checkpoint, data, capsys):
     out = capsys.readouterr().out
     for component in COMPONENTS:
         assert re.search(rf"^{component} +1 ", out, re.M), component
-    assert len(re.findall(r"^ +2 ", out, re.M)) == 4 * 3, "similarities, two of heads, scores"
+    assert len(re.findall(r"^ +2 ", out, re.M)) == 3 * 3, "similarity, sharpness, scores"
     for heading in ("SVCCA", "SVCCA top", "CKA", "JSD", "Sub.", "Out.", "Out. i≠j"):
         assert heading in out
 
@@ -87,7 +87,7 @@ def test_tables_come_before_figures_which_a_closed_pipe_does_not_stop(
     monkeypatch.setattr(command, "write_figures", lambda *_: seen.append(capsys.readouterr().out))
     words = ["analyze", str(checkpoint), str(data), "--cpu", "--layers", "last"]
     assert run([*words, "--output", str(tmp_path)]) == 0
-    assert "\nEntropy of attention by head, nats\n" in seen[0]
+    assert "\nSharpness of attention, means over heads\n" in seen[0]
     with open(tmp_path / "heads.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 3 * 4 and 0 < float(rows[0]["entropy"]) < math.log(13)
@@ -261,11 +261,8 @@ BAD = {
     "--layers top: give all, last, or numbers": ["--layers", "top"],
     "--max-tokens: 0 is not a whole number from 1 up": ["--max-tokens", "0"],
     "--sentence 40: 'valid' has sentences 0 to 39": ["--sentence", "40", "--output", "FOLDER"],
-    "--no-attention has no effect without --output FOLDER": ["--no-attention"],
     "--sentences 2 has no effect without --output FOLDER": ["--sentences", "2"],
-    "--sentence 1 has no effect beside --no-attention": [
-        "--sentence", "1", "--no-attention", "--output", "FOLDER",
-    ],
+    "--importance-of mean has no effect without": ["--importance-of", "mean"],
     "--output is empty; give a path, or leave it out": ["--output", ""],
     "--against is empty; give a path, or leave it out": ["--against", ""],
 }  # fmt: skip
@@ -291,3 +288,10 @@ def test_json_alone(checkpoint, data, tmp_path, capsys):
     written, printed = json.loads(path.read_text()), scores(capsys, checkpoint, data)
     assert written.pop("made")["command"] != printed.pop("made")["command"]
     assert written == printed
+
+
+def test_missing_libraries_are_named_before_the_data_are_run(monkeypatch):
+    command.check_libraries()
+    monkeypatch.setattr(command.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(UserError, match="need matplotlib, jinja2: pip install matplotlib jinja2"):
+        command.check_libraries()

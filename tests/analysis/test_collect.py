@@ -149,12 +149,12 @@ def test_summary_is_the_last_layers_and_all_layers(states):
     assert summary["mean_per_row"] == pytest.approx(sum(every) / 6)
 
 
-def test_head_means_are_over_words_and_layers(states):
+def test_the_mean_output_is_over_words(states):
     meter = HeadsMeter(ALL)
     meter.update(states)
-    for component, means in meter.head_means().items():
-        layers = [real_rows(s).mean(dim=0) for s in states[component]]
-        torch.testing.assert_close(means.flatten(), sum(layers) / 2)
+    for (component, number), means in meter.means().items():
+        expected = real_rows(states[component][number - 1]).mean(dim=0)
+        torch.testing.assert_close(means.flatten(), expected)
         assert means.size(0) == 4
 
 

@@ -152,8 +152,8 @@ def test_heads_that_say_their_mean_lose_nothing_by_it():
     with torch.no_grad():
         site.attention.v_proj.weight[:WIDTH] = 0
     head = site.attention.v_proj.bias[:WIDTH].detach()
-    means = {site: torch.zeros(4, WIDTH, dtype=torch.float64)}
-    means[site][0] = head
+    means = {("encoder", 1): torch.zeros(4, WIDTH, dtype=torch.float64)}
+    means["encoder", 1][0] = head
     for given, rise in ((means, 0), (None, None)):
         with torch.no_grad():
             site.attention.v_proj.bias[:WIDTH] = head if given else head + 3

@@ -11,7 +11,7 @@ from diverse_mha.analysis.names import file_name, short_names
         (["runs/a/checkpoint_best.pt", "runs/b/checkpoint_best.pt"], ["a", "b"]),
         (["/x/a/last.pt", "/x/a/best.pt"], ["a/last", "a/best"]),
         (["/x/a/best.pt", "/y/a/best.pt"], ["x/a", "y/a"]),
-        (["/x/a/best.pt", "/x/a/best.pt"], ["a", "a (2)"]),
+        (["/x/a/best.pt", "/x/a/best.pt"], ["a", "a-2"]),
         (["/best.pt"], ["best"]),
     ],
 )

@@ -13,7 +13,6 @@ import pytest
 import torch
 
 from diverse_mha.analysis.figures.style import FORMATS
-from diverse_mha.analysis.output import _earlier_figures
 from diverse_mha.cli import run
 
 pytestmark = pytest.mark.integration
@@ -54,10 +53,8 @@ def folder(checkpoint, save, data, tmp_path_factory):
 def test_folder_has_numbers_figures_and_page(folder):
     content = json.loads((folder / "scores.json").read_text())
     figures = {path.name for path in (folder / "figures").iterdir()}
-    of_both = 2 + 3  # heads and curves; the measure of each component
-    assert len(figures) == len(FORMATS) * (of_both + 2 * (1 + 1)), "and two of each"
-    assert {"heads-tsne.png", "svcca-baseline.svg"} <= figures
-    assert {"svcca-cross-beside.pdf"} <= figures
+    assert len(figures) == len(FORMATS) * (1 + 3 + 2), "curves, components, models"
+    assert {"svcca-curves-models.png", "svcca-baseline.svg", "svcca-cross-beside.pdf"} <= figures
     starts = {".png": b"\x89PNG\r\n\x1a\n", ".svg": b"<?xml", ".pdf": b"%PDF-"}
     for path in (folder / "figures").iterdir():
         assert path.read_bytes().startswith(starts[path.suffix])
@@ -65,10 +62,9 @@ def test_folder_has_numbers_figures_and_page(folder):
     with open(folder / "layers.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 2 * (3 * 2 + 2)
-    assert (
-        float(rows[0]["SVCCA"])
-        == (content["models"][0]["components"]["encoder"]["layers"]["2"]["svcca"]["mean"])
-    )
+    first = content["models"][0]["components"]["encoder"]["layers"]["2"]["svcca"]["mean"]
+    assert float(rows[0]["SVCCA"]) == first
+    assert len((folder / "heads.csv").read_text().splitlines()) == 1 + 2 * 3 * 4
 
 
 def test_page_needs_nothing_else_and_runs_one_program(folder):
@@ -122,47 +118,5 @@ def test_the_page_begins_with_the_comparison_a_table_a_question(folder):
     places = [text.index(heading) for heading in order]
     assert places == sorted(places)
     assert '<p class="note">Heads of ' in text and ">difference</th>" in text
-
-
-def test_without_attention(checkpoint, data, tmp_path):
-    command = ["analyze", str(checkpoint), str(data), "--cpu", "--layers", "last"]
-    more = ["--measures", "cka", "--no-attention", "--output", str(tmp_path)]
-    assert run([*command, *more]) == 0
-    figures = {path.name for path in (tmp_path / "figures").iterdir()}
-    assert figures == {f"cka-baseline.{ending}" for ending in FORMATS}
-    assert "<script" not in (tmp_path / "report.html").read_text()
-
-    # What is drawn no more goes, what somebody else put there stays.
-    mine = tmp_path / "figures" / "cka-mine.png"
-    mine.write_bytes(b"")
-    assert run([*command, *more, "--measures", "jsd"]) == 0
-    figures = {path.name for path in (tmp_path / "figures").iterdir()}
-    assert figures == {f"jsd-baseline.{ending}" for ending in FORMATS} | {mine.name}
-
-
-@pytest.mark.parametrize("record", ["[]", "{", '{"figures": 1}', '{"figures": ["../x", 1]}'])
-def test_a_record_of_somebody_else_removes_nothing(record, tmp_path):
-    (tmp_path / "figures").mkdir()
-    for path in (tmp_path / "x", tmp_path / "figures" / "a.png"):
-        path.write_text("")
-    (tmp_path / "scores.json").write_text(record)
-    assert _earlier_figures(tmp_path) == []
-
-
-def test_tables_for_latex(folder):
-    text = (folder / "tables.tex").read_text()
-    labels = re.findall(r"\\label\{(.*?)\}", text)
-    assert len(labels) == len(set(labels)) == 2 + 1 + 2 * 2
-    assert {"tab:heads-compare-scores", "tab:heads-against"} <= set(labels)
-    assert "tab:heads-layers-similarity-baseline" in labels
-    for table in text.split(r"\begin{table}")[1:]:
-        columns = re.search(r"\\begin\{tabular\}\{([lr]+)\}", table).group(1)
-        rows = [line for line in table.splitlines() if line.endswith(r"\\")]
-        assert {len(re.findall(r"(?<!\\)&", row)) for row in rows} == {len(columns) - 1}
-        assert table.count(r"\toprule") == table.count(r"\bottomrule") == 1
-    model = json.loads((folder / "scores.json").read_text())["models"][0]
-    svcca = model["components"]["cross"]["layers"]["2"]["svcca"]["mean"]
-    assert f"\n & cross, last layer & {svcca:.3f} & " in text
-    assert r"\textless{}b onload='x'\textgreater{}\&" in text
-    against = text.split(r"\label{tab:heads-against}")[0].split(r"\begin{table}")[-1]
-    assert " & encoder-decoder attention & " in against and " & cross & " not in against
+    against = text.partition("<h2>Beside ")[2].partition("<h2>")[0]
+    assert ">encoder-decoder attention</th>" in against and ">cross</th>" not in against

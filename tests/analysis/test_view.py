@@ -7,40 +7,72 @@ import numpy as np
 import pytest
 import torch
 
-from diverse_mha.analysis.run import Analysis
-from diverse_mha.analysis.sentence import Attention, SentenceAttention
-from diverse_mha.analysis.view import TOKENS, view_data
+from diverse_mha.analysis.collect import Selection
+from diverse_mha.analysis.view import TOKENS, take_sentence, view_data
+from diverse_mha.attention import HeadStates
+from tests.toy import build_ours, toy_batch, toy_task
 
 
-def test_weights_are_bytes_and_a_head_has_its_mean_over_the_others():
-    weights = {n: torch.rand(3, 70, 5) for n in (1, 2)}
-    words = [f"word{n}" for n in range(70)], ["a", "b", "c", "d", "e"]
+def stored(kept, layers, heads):
+    shape = layers, heads, len(kept["queries"]), len(kept["keys"])
+    return np.frombuffer(base64.b64decode(kept["weights"]), np.uint8).reshape(shape) / 255
+
+
+def test_tokens_and_weights_of_one_sentence_without_padding():
+    batch = toy_batch() | {"id": torch.tensor([7, 3, 5])}
+    with torch.no_grad():
+        model = build_ours().eval()
+        states = model(**batch["net_input"], return_head_states=("weights",))[1]["head_states"]
+    taken = take_sentence(toy_task(), batch, 1, states, Selection(layers=(2,)))
+    words = toy_task().source_dictionary
+    source = [words[int(n)] for n in batch["net_input"]["src_tokens"][1] if n != 1]
+    target = [words[int(n)] for n in batch["target"][1] if n != 1]
+    assert taken["number"] == 3 and len(source) == 3 and len(target) == 6
+    shifted = [target[-1], *target[:-1]]
+    sides = {
+        "encoder": (source, source),
+        "cross": (target, source),  # what each position predicts
+        "decoder": (shifted, shifted),  # what each position reads
+    }
+    for component, (queries, keys) in sides.items():
+        found = taken["components"][component]
+        assert (found["queries"], found["keys"]) == (queries, keys)
+        weights = stored(found, 1, 4)
+        np.testing.assert_allclose(weights.sum(axis=-1), 1, atol=0.02)
+        if component == "decoder":
+            assert (np.triu(weights, 1) == 0).all()
+
+
+def test_of_a_pair_the_first_sentence_is_shown_and_of_a_side_the_first_tokens():
+    source = torch.tensor([[4, 5, 2], [6, 7, 2], [8, 9, 2], [10, 11, 2]])  # two pairs
+    sample = {"id": torch.tensor([0, 1]), "net_input": {"src_tokens": source}}
+    weights = torch.arange(4.0).view(4, 1, 1, 1).expand(4, 2, 3, 3) / 4
+    states = {"encoder": [HeadStates(weights=weights)]}
+    found = take_sentence(toy_task(), sample, 1, states, Selection())["components"]["encoder"]
+    words = toy_task().source_dictionary
+    assert found["queries"] == [words[n] for n in (8, 9, 2)]
+    np.testing.assert_allclose(stored(found, 1, 2), 0.5, atol=0.5 / 255)
+    sample["net_input"]["src_tokens"] = torch.full((2, 70), 4)
+    states = {"encoder": [HeadStates(weights=torch.rand(2, 3, 70, 70))] * 2}
+    found = take_sentence(toy_task(), sample, 1, states, Selection())["components"]["encoder"]
+    assert len(found["queries"]) == len(found["keys"]) == TOKENS
+    expected = states["encoder"][0].weights[1, :, :TOKENS, :TOKENS].numpy()
+    for layer in stored(found, 2, 3):
+        np.testing.assert_allclose(layer, expected, atol=0.5 / 255 + 1e-6)
+
+
+def test_a_head_has_its_mean_over_the_others_and_a_page_is_small():
     pairs = [[1, 0.1, 0.2], [0.1, 1, 0.4], [0.2, 0.4, 1]]
     layer = {"cka": {"pairs": pairs}, "svcca": None, "importance": {"heads": [0.1, -0.2, 0.3]}}
     entry = {"heads": 3, "layers": {"1": layer, "2": layer}}
     found = {"name": "m", "components": {"cross": entry}, "summary": layer}
-    sentence = SentenceAttention(7, {"cross": Attention(*words, weights)})
-    made = view_data([Analysis(found, {}, [sentence])])
-    (model,) = made["models"]
-    maps = model["components"]["cross"]["maps"]
+    made = view_data([(found, [])])
+    maps = made["models"][0]["components"]["cross"]["maps"]
     assert maps["cka"][1] == pytest.approx([0.15, 0.25, 0.3])
     assert maps["svcca"] == [[None] * 3] * 2 and maps["importance"][0] == [0.1, -0.2, 0.3]
     assert [*made["measures"]] == ["cka", "svcca", "importance"]
-    (shown,) = model["sentences"]
-    kept = shown["components"]["cross"]
-    assert (
-        shown["number"] == 7 and kept["queries"] == words[0][:TOKENS] and kept["keys"] == words[1]
-    )
-    stored = np.frombuffer(base64.b64decode(kept["weights"]), np.uint8).reshape(2, 3, TOKENS, 5)
-    expected = torch.stack([*weights.values()])[:, :, :TOKENS].numpy()
-    assert np.abs(stored / 255 - expected).max() <= 0.5 / 255 + 1e-6
 
-
-def test_six_layers_of_eight_heads_and_ten_sentences_are_small():
-    words = ["word"] * 30
-    maps = Attention(words, words, {n: torch.rand(8, 30, 30) for n in range(1, 7)})
-    entry = {"heads": 8, "layers": {str(n): {} for n in range(1, 7)}}
-    names = ("encoder", "cross", "decoder")
-    found = {"name": "m", "components": dict.fromkeys(names, entry), "summary": {}}
-    sentences = [SentenceAttention(n, dict.fromkeys(names, maps)) for n in range(10)]
-    assert len(json.dumps(view_data([Analysis(found, {}, sentences)]))) < 1.8e6  # bytes
+    batch = {"id": torch.tensor([0]), "net_input": {"src_tokens": torch.full((1, 30), 4)}}
+    states = {"encoder": [HeadStates(weights=torch.rand(1, 8, 30, 30))] * 18}
+    sentence = take_sentence(toy_task(), batch, 0, states, Selection())
+    assert 10 * len(json.dumps(sentence)) < 1.8e6, "bytes of 3 x 6 x 8 heads and 10 sentences"

@@ -1,24 +1,17 @@
-"""Heat maps of every pair of heads, a map for every layer of every component."""
+"""Heat maps of every pair of heads: of one model, and of two beside each other."""
 
-import math
+from itertools import zip_longest
 
 import matplotlib
 import numpy as np
 
-from diverse_mha.analysis.figures.style import (
-    STYLE,
-    Plot,
-    each_panel,
-    name_width,
-    new_figure,
-    own_scale,
-    side_bar,
-)
+from diverse_mha.analysis.figures.style import STYLE, Plot, new_figure
 from diverse_mha.analysis.names import COMPONENT_TITLES, file_name
 
 COLUMNS = 6  # maps in a row
 CELL = 1.38  # inches of a map: a row of six is as wide as the page
-DARK = "#333333"
+DIGITS = 6  # heads, up to which the cells have numbers
+Maps = dict[str, np.ndarray]  # pairs of heads (H, H), by layer
 
 # Title, label of the scale, caption, colours.
 MEASURES = {
@@ -50,138 +43,131 @@ MEASURES = {
 }
 
 
-def heat_maps(result: dict, measure: str) -> Plot | None:
-    """Draw all pairs of heads of a model; None if there is nothing to draw.
+def heat_maps(result: dict, measure: str, end: float) -> Plot | None:
+    """Draw all pairs of heads of a model; None without pairs.
 
-    ``result`` is of ``diverse_mha.analysis.run.analyze``, ``measure`` a key of ``MEASURES`` that
-    was measured.
+    ``result`` is of ``diverse_mha.analysis.run.analyze``, ``measure`` a key of ``MEASURES``, and
+    ``end`` the end of the colours, of :func:`end_of_scale`.
     """
-    rows = _rows(result, measure)
+    rows = []
+    for component, entry in result["components"].items():
+        maps = [*_maps(entry, measure).items()]
+        cut = range(0, len(maps), COLUMNS)
+        rows += [(COMPONENT_TITLES[component], dict(maps[n : n + COLUMNS])) for n in cut]
     if not rows:
         return None
     title, label, caption, colours = MEASURES[measure]
-    shown = (off_diagonal(pairs) for _, maps in rows for _, pairs in maps)
-    *limits, said = own_scale(shown, scale_end([result], measure))
     with matplotlib.rc_context(STYLE):
-        figure, axes = empty_maps(len(rows), max(len(maps) for _, maps in rows))
-        draw_rows(axes, rows, tuple(limits), colours, label)
+        columns = max(len(maps) for _, maps in rows)
+        figure = new_figure(max(columns, 2) * CELL + 0.9, len(rows) * (CELL + 0.24) + 0.2)
+        axes = figure.subplots(len(rows), columns, squeeze=False)
+        _draw(axes, [maps for _, maps in rows], (0, end), colours, label)
+        for axis, (name, _) in zip(axes[:, 0], rows, strict=True):
+            axis.set_ylabel(f"{name}\nhead", fontsize=8)
     name = f"{measure}-{file_name(result['name'])}"
-    return Plot(name, f"{title}: {result['name']}", caption + said, figure)
+    return Plot(name, f"{title}: {result['name']}", caption, figure)
 
 
-def empty_maps(rows: int, columns: int, names: tuple[str, ...] = ()):
-    """Return a figure of that many maps, with room to name the rows, and their axes."""
-    width = max(max(columns, 2) * CELL + 0.9, name_width(names) if names else 0)
-    figure = new_figure(width, rows * (CELL + (0.4 if names else 0.24)) + 0.2)
-    return figure, figure.subplots(rows, columns, squeeze=False)
+def beside_maps(first: dict, second: dict, measure: str, end: float) -> list[Plot]:
+    """Draw two models above each other, and the second minus the first.
+
+    Returns:
+        A figure for every component with the same heads and layers in both.
+    """
+    title, label, caption, colours = MEASURES[measure]
+    names, plots = (first["name"], second["name"]), []
+    for component, entry in first["components"].items():
+        other = second["components"].get(component)
+        one, two = _maps(entry, measure), _maps(other, measure) if other else {}
+        if not one or [*one] != [*two] or entry["heads"] != other["heads"]:
+            continue
+        change = {number: two[number] - one[number] for number in one}
+        with matplotlib.rc_context(STYLE):
+            width = max(max(len(one), 2) * CELL + 0.9, 0.08 * max(map(len, names)) + 0.2)
+            figure = new_figure(width, 3 * (CELL + 0.4) + 0.2)
+            axes = figure.subplots(3, len(one), squeeze=False)
+            _draw(axes[:2], [one, two], (0, end), colours, label, lead="\n")
+            largest = _largest(change)
+            _draw(axes[2:], [change], (-largest, largest), "PuOr", "difference", lead="\n")
+            for axis, name in zip(axes[:, 0], (*names, "difference"), strict=True):
+                # A name may be longer than a map is wide: it has a line above the titles.
+                axis.annotate(
+                    name, (0.01, 1), xytext=(0, 16), fontsize=8, fontweight="bold",
+                    xycoords=("figure fraction", "axes fraction"), textcoords="offset points",
+                    in_layout=False,
+                )  # fmt: skip
+        plots.append(
+            Plot(
+                f"{measure}-{component}-beside",
+                f"{title}, {COMPONENT_TITLES[component]}: {' and '.join(names)}",
+                f"{caption} Last row: {names[1]} minus {names[0]}. Head 3 of one model need not be "
+                "head 3 of the other, unless one was trained from the other: compare the patterns "
+                "and the means, not single cells.",
+                figure,
+            )
+        )
+    return plots
 
 
-def pairs_by_layer(entry: dict, measure: str) -> dict[str, np.ndarray]:
-    """Pairs of heads (H, H) by layer of a component, of the layers that have a value."""
+def end_of_scale(results: list[dict], measure: str) -> float:
+    """Return the largest value of two heads in any of the models, so that colours agree."""
+    entries = [entry for result in results for entry in result["components"].values()]
+    return max((_largest(_maps(entry, measure)) for entry in entries), default=1e-9)
+
+
+def _maps(entry: dict, measure: str) -> Maps:
+    """Return the maps of a component; none with one head. The diagonal, which says nothing, is NaN.
+
+    A layer with too few positions has none.
+    """
+    if entry["heads"] < 2:
+        return {}
+    diagonal = np.diag([np.nan] * entry["heads"])
     return {
-        number: np.array(layer[measure]["pairs"])
+        number: np.array(layer[measure]["pairs"]) + diagonal
         for number, layer in entry["layers"].items()
         if layer.get(measure) is not None
     }
 
 
-def off_diagonal(pairs: np.ndarray) -> np.ndarray:
-    """Values of (H, H) pairs of two heads; the diagonal says nothing."""
-    return pairs[~np.eye(len(pairs), dtype=bool)]
+def _largest(maps: Maps) -> float:
+    return max((float(np.nanmax(np.abs(pairs))) for pairs in maps.values()), default=0) or 1e-9
 
 
-def _rows(result: dict, measure: str) -> list[tuple[str, list[tuple[str, np.ndarray]]]]:
-    """Rows of maps for :func:`draw_rows`, of every component that has pairs of heads."""
-    rows = []
-    for component, entry in result["components"].items():
-        if entry["heads"] < 2:
-            continue
-        maps = [
-            (f"layer {number}, mean {entry['layers'][number][measure]['mean']:.2f}", pairs)
-            for number, pairs in pairs_by_layer(entry, measure).items()
-        ]
-        label = COMPONENT_TITLES[component]
-        rows += [(label, maps[i : i + COLUMNS]) for i in range(0, len(maps), COLUMNS)]
-    return rows
-
-
-def scale_end(results: list[dict], measure: str) -> float:
-    """Upper end of the colour scale: the largest value that there could be."""
-    if measure != "jsd":
-        return 1.0
-    lengths = [
-        layer["jsd"]["mean"] / layer["jsd"]["per_row"]  # positions of a sentence
-        for result in results
-        for entry in result["components"].values()
-        for layer in entry["layers"].values()
-        if layer.get("jsd") and layer["jsd"]["per_row"]
-    ]
-    return math.log(2) * max(lengths, default=1.0)
-
-
-def draw_rows(
+def _draw(
     axes: np.ndarray,
-    rows: list[tuple[str, list[tuple[str, np.ndarray]]]],
+    rows: list[Maps],
     limits: tuple[float, float],
     colours: str,
     scale: str,
+    lead: str = "",
 ) -> None:
-    """Draw rows of maps, and beside them the scale that they share.
-
-    A row is what it is of, and title and pairs (H, H) of its maps; ``limits`` are the ends of the
-    scale, ``colours`` matplotlib's name of a colour map.
-    """
-    for axis, (title, pairs), lowest in each_panel(axes, [maps for _, maps in rows]):
-        image = _draw_pairs(axis, pairs, limits, colours, lowest)
-        axis.set_title(title, fontsize=8)
-        if lowest:
-            axis.set_xlabel("head", fontsize=8)
-    for axis, (label, _) in zip(axes[:, 0], rows, strict=True):
-        axis.set_ylabel(f"{label}\nhead".lstrip(), fontsize=8)
-    side_bar(image, axes, scale)
-
-
-def _draw_pairs(axis, pairs: np.ndarray, limits: tuple[float, float], colours: str, lowest: bool):
-    """Draw one map, and return the image that a scale can be drawn for.
-
-    Heads are numbered at the left of a row and below the ``lowest`` maps.
-    """
-    heads = len(pairs)
-    shown = np.where(np.eye(heads, dtype=bool), np.nan, pairs)  # the diagonal says nothing
+    """Draw rows of maps, and beside them the scale that they share; titles begin with ``lead``."""
     colour_map = matplotlib.colormaps[colours].with_extremes(bad="#ececec")
-    image = axis.imshow(
-        shown, cmap=colour_map, vmin=limits[0], vmax=limits[1], interpolation="nearest"
-    )
-    step = 1 if heads <= 9 else -(-heads // 6)  # numbers of two digits need room
-    ticks = list(range(0, heads, step))
-    for numbered, side in (
-        (lowest, axis.xaxis),
-        (axis.get_subplotspec().is_first_col(), axis.yaxis),
-    ):
-        side.set_visible(numbered)  # the heads of all maps are the same
-        if numbered:
-            side.set_ticks(ticks, [str(tick + 1) for tick in ticks], fontsize=7)
-            side.set_tick_params(length=0, pad=2)
-    axis.spines[:].set_visible(False)
-    if heads <= 6:
-        _digits(axis, pairs, limits)
-    return image
+    for line, maps in zip(axes, rows, strict=True):
+        for axis, (number, pairs) in zip_longest(line, maps.items(), fillvalue=("", None)):
+            if pairs is None:
+                axis.axis("off")
+                continue
+            image = axis.imshow(pairs, cmap=colour_map, vmin=limits[0], vmax=limits[1])
+            heads = range(0, len(pairs), -(-len(pairs) // 9))
+            axis.set_xticks(heads, [head + 1 for head in heads])
+            axis.set_yticks(heads, [head + 1 for head in heads])
+            axis.tick_params(length=0, pad=2, labelsize=6)
+            axis.spines[:].set_visible(False)
+            axis.set_title(f"{lead}layer {number}, mean {np.nanmean(pairs):.2g}", fontsize=8)
+            if len(pairs) <= DIGITS:
+                _write_values(axis, pairs, limits)
+    bar = image.figure.colorbar(image, ax=axes, fraction=0.03, pad=0.02, aspect=30)
+    bar.set_label(scale, fontsize=8)
+    bar.ax.tick_params(labelsize=7)
+    bar.outline.set_visible(False)
 
 
-def decimals(limit: float) -> int:
-    """Digits after the point that tell numbers up to ``limit`` apart, from 1 to 4."""
-    return 1 if limit > 1 else min(max(2, 1 - math.floor(math.log10(limit) + 1e-9)), 4)
-
-
-def _digits(axis, pairs: np.ndarray, limits: tuple[float, float]) -> None:
-    """Write the values into the cells, where there is room to read them."""
-    start, end = max(limits[0], 0.0), limits[1]
-    places = decimals(end - start)
-    most = min(7 if len(pairs) <= 4 else 5.5, 132 / len(pairs) / (places + 2))  # points
-    for i, j in zip(*np.nonzero(~np.eye(len(pairs), dtype=bool)), strict=True):
-        digits = f"{pairs[i, j]:.{places}f}"
-        axis.text(
-            j, i, digits.replace("0.", ".", 1) if places > 1 else digits,
-            ha="center", va="center", fontsize=most,
-            color="white" if abs(pairs[i, j]) - start > 0.6 * (end - start) else DARK,
-        )  # fmt: skip
+def _write_values(axis, pairs: np.ndarray, limits: tuple[float, float]) -> None:
+    for (i, j), value in np.ndenumerate(pairs):
+        if i != j:
+            dark = abs(value) > 0.6 * limits[1]
+            text = f"{value:.2g}".replace("0.", ".", 1)
+            colour = "white" if dark else "#333333"
+            axis.text(j, i, text, ha="center", va="center", fontsize=5.5, color=colour)
