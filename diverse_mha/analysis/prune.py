@@ -94,7 +94,7 @@ def _prune(args: argparse.Namespace) -> int:
     (name,) = short_names([path])
     score = (loaded, args.subset, args.max_tokens, f"{name} {args.subset}")
     before = pruning.token_loss(*score)
-    heads = list(pruning.removals(loaded, count, label=name, **pruning.how(args)))
+    heads = list(pruning.removals(loaded, count, args, name))
     after = pruning.token_loss(*score)
     save_checkpoint(pruning.pruned_state(path, loaded, heads), args.output)
     total = len(pruning.heads_in(loaded.model))

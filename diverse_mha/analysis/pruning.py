@@ -78,81 +78,58 @@ def heads_in(model: nn.Module) -> list[Head]:
 @torch.no_grad()
 def remove_head(model: nn.Module, head: Head) -> None:
     """Zero a head's columns of the output projection."""
-    for site in sites_of(model):
-        if (site.component, site.number) == (head.component, head.layer):
-            weight = site.attention.out_proj.weight
-            width = weight.size(1) // site.attention.num_heads
-            weight[:, (head.head - 1) * width : head.head * width] = 0
+    (site,) = (site for site in sites_of(model) if site[:2] == head[:2])
+    weight = site.attention.out_proj.weight
+    weight.view(len(weight), site.attention.num_heads, -1)[:, head.head - 1] = 0
 
 
 def removals(
-    loaded: Loaded,
-    count: int,
-    selection: Selection,
-    *,
-    by: str = "importance",
-    steps: int = 1,
-    keep_one: bool = False,
-    seed: int = 1,
-    label: str = "",
+    loaded: Loaded, count: int, args: argparse.Namespace, label: str = ""
 ) -> Iterator[Head]:
     """Remove heads from a model one by one, the least important first.
 
     Args:
         loaded: the model, whose parameters change.
         count: how many heads.
-        selection: the split and size of batches to rank heads on.
-        by: one of ``RANKINGS``.
-        steps: the rest is ranked anew so many times in all.
-        keep_one: keep a head of every module.
-        seed: of a random order.
+        args: options of ``prune``. The rest is ranked anew ``steps`` times in all.
         label: what to call the model in the progress bar.
 
     Yields:
         Each head once it is removed.
     """
     left = heads_in(loaded.model)
-    for step in range(steps):
-        portion = count * (step + 1) // steps - count * step // steps
+    for step in range(args.steps):
+        portion = count * (step + 1) // args.steps - count * step // args.steps
         if not portion:
             continue
-        values, pairs = _rank(loaded, left, selection, by, seed, label)
+        values, pairs = _rank(loaded, left, args, label)
         for _ in range(portion):
-            head = _next(left, values, pairs, keep_one)
+            head = _next(left, values, pairs, args.keep_one)
             left.remove(head)
             remove_head(loaded.model, head)
             yield head
 
 
-def how(args: argparse.Namespace) -> dict:
-    """Return the arguments of ``removals`` from the options."""
-    return {
-        "selection": Selection(subset=args.subset, max_tokens=args.max_tokens),
-        "by": args.by,
-        "steps": args.steps,
-        "keep_one": args.keep_one,
-        "seed": 1 if args.seed is None else args.seed,
-    }
-
-
 def _rank(
-    loaded: Loaded, left: list[Head], selection: Selection, by: str, seed: int, label: str
+    loaded: Loaded, left: list[Head], args: argparse.Namespace, label: str
 ) -> tuple[dict[Head, float], dict[tuple[Head, Head], float]]:
     """Return a value of every head, and the similarity of pairs if it decides."""
-    if by == "random":
-        draw = random.Random(seed).random
-        values = {head: draw() for head in heads_in(loaded.model)}
-        return values, {}
-    measure = GRADIENT if by == "gradient" else ABLATION
-    found = measure_importance(loaded, selection._replace(measures=(measure,)), label)["modules"]
+    if args.by == "random":
+        draw = random.Random(1 if args.seed is None else args.seed).random
+        return {head: draw() for head in heads_in(loaded.model)}, {}
+    measure = GRADIENT if args.by == "gradient" else ABLATION
+    selection = Selection(measures=(measure,), subset=args.subset, max_tokens=args.max_tokens)
+    found = measure_importance(loaded, selection, label)["modules"]
     values = {h: found[h.component][str(h.layer)][measure]["heads"][h.head - 1] for h in left}
-    return values, _similar(loaded, selection, label) if by == "similarity" else {}
+    return values, _similar(loaded, selection, label) if args.by == "similarity" else {}
 
 
 def _similar(loaded: Loaded, selection: Selection, label: str) -> dict[tuple[Head, Head], float]:
     meter = HeadsMeter(selection._replace(measures=("cka",)))
-    split, most = selection.subset, selection.max_tokens
-    for sample in iterate_batches(loaded, split, max_tokens=most, label=label):
+    batches = iterate_batches(
+        loaded, selection.subset, max_tokens=selection.max_tokens, label=label
+    )
+    for sample in batches:
         meter.update(head_states(loaded.model, sample, ("outputs",)))
     return {
         (Head(component, int(number), i + 1), Head(component, int(number), j + 1)): value
@@ -192,17 +169,14 @@ def pruned_state(path: str, loaded: Loaded, heads: list[Head]) -> dict:
 
     Args:
         path: the checkpoint.
-        loaded: a model of it.
-        heads: those to take out of the checkpoint.
+        loaded: its model, from which the heads are removed.
+        heads: these heads.
     """
     state = load_checkpoint(path)
     names = {module: name for name, module in loaded.model.named_modules()}
     for site in sites_of(loaded.model):
-        weight = state["model"][f"{names[site.attention.out_proj]}.weight"]
-        columns = weight.view(weight.size(0), site.attention.num_heads, -1)
-        for head in heads:
-            if head[:2] == (site.component, site.number):
-                columns[:, head.head - 1] = 0
+        pruned = site.attention.out_proj.weight.cpu()
+        state["model"][f"{names[site.attention.out_proj]}.weight"][pruned == 0] = 0
     forget_training(state)
     state["extra_state"]["pruned_heads"] = list(map(str, heads))
     return state

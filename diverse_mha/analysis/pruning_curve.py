@@ -16,7 +16,7 @@ from diverse_mha.analysis.names import short_names
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import write_files, write_text
 from diverse_mha.common.options import split_list
-from diverse_mha.common.tables import Layout, csv_text, to_latex, to_markdown, to_text
+from diverse_mha.common.tables import Layout, csv_text, to_text
 from diverse_mha.evaluation.checkpoints import save_checkpoint
 
 if TYPE_CHECKING:
@@ -67,14 +67,12 @@ def run_curve(args: argparse.Namespace) -> int:
         for path, scores in runs.items():
             lines += [[name, path, *pair] for pair in zip(shares, scores, strict=True)]
     write_text(folder / "curve.csv", csv_text(lines))
-    write_text(folder / "curve.md", to_markdown(layout))
-    write_text(folder / "curve.tex", to_latex(layout, "tab:pruning-curve"))
     from diverse_mha.analysis.figures.style import FORMATS, drawn
 
     pictures = drawn(figure(curves, shares, args.score))
     write_files({folder / f"curve.{ending}": pictures[ending] for ending in FORMATS})
     print(to_text(layout))
-    print(f"written: {folder}/curve.csv, .md, .tex, .png, .svg and .pdf")
+    print(f"written: {folder}/curve.csv, .png, .svg and .pdf")
     return 0
 
 
@@ -84,7 +82,7 @@ def _scores(args: argparse.Namespace, path: str, name: str, shares: list[float])
         pruning.count_of(loaded.model, f"--curve {share:g}", share, keep_one=args.keep_one)
         for share in shares
     ]
-    going = pruning.removals(loaded, counts[-1], label=name, **pruning.how(args))
+    going = pruning.removals(loaded, counts[-1], args, name)
     gone, scores = [], []
     for count in counts:
         gone += [next(going) for _ in range(count - len(gone))]

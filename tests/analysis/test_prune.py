@@ -117,7 +117,7 @@ def test_the_curve_has_a_band_of_seeds(save, data, tmp_path, capsys):
         rows = list(csv.DictReader(file))
     assert [row["share"] for row in rows] == ["0.0", "0.5", "1.0"] * 3
     assert {row["model"] for row in rows} == {"base", "mine"}
-    assert {f"curve.{end}" for end in ("md", "tex", "svg", "png", "pdf")} <= {
+    assert {f"curve.{end}" for end in ("svg", "png", "pdf")} <= {
         path.name for path in tmp_path.iterdir()
     }
 
