@@ -4,7 +4,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from diverse_mha.criterions.fused_loss import BLOCK_ROWS, BLOCK_SIZE, fused_label_smoothed_loss
+from diverse_mha.criterions.fused_loss import fused_label_smoothed_loss
+
+ROWS = 1024  # words whose logits are there at once
 
 
 def sentence_losses(model: nn.Module, sample: dict, found: Tensor) -> tuple[Tensor, Tensor]:
@@ -46,21 +48,9 @@ def _token_losses(model: nn.Module, features: Tensor, words: Tensor) -> Tensor:
     softmax = model.decoder.adaptive_softmax
     if softmax is not None:
         return _adaptive_losses(softmax, features, words)
-    weight = model.output_weight()
-    if weight is None or torch.is_grad_enabled():
-        logits = model.decoder.output_layer(features)
-        return F.cross_entropy(logits, words, reduction="none")
-    losses = torch.empty_like(words, dtype=features.dtype)
-    step = BLOCK_ROWS if features.device.type == "cpu" else max(BLOCK_SIZE // len(weight), 1)
-    buffer = features.new_empty(min(step, len(words)), len(weight))
-    for start in range(0, len(words), step):
-        block, of = features[start : start + step], words[start : start + step, None]
-        logits = torch.mm(block, weight.t(), out=buffer[: len(block)])
-        right = logits.gather(1, of)
-        top = logits.amax(dim=1, keepdim=True)
-        total = logits.sub_(top).exp_().sum(dim=1, keepdim=True)
-        losses[start : start + step] = (top + total.log() - right)[:, 0]
-    return losses
+    blocks = zip(features.split(ROWS), words.split(ROWS), strict=True)
+    output = model.decoder.output_layer
+    return torch.cat([F.cross_entropy(output(x), y, reduction="none") for x, y in blocks])
 
 
 def _adaptive_losses(softmax: nn.Module, features: Tensor, words: Tensor) -> Tensor:

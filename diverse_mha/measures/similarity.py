@@ -10,7 +10,6 @@ from diverse_mha.measures.moments import Moments
 THRESHOLD = 0.99
 TOP_SHARE = 0.98  # of the coefficients' sum, as in the code of Raghu et al.
 FEWEST = 3  # positions; CKA of two is 1 whatever the data
-ROWS = 4096  # joined at a time
 RANK_TOLERANCE = 1e-12  # of the largest eigenvalue: rounding of float64
 
 
@@ -132,21 +131,9 @@ def _scatter_blocks(name: str, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Te
     """Return the blocks X^T C X, X^T C Y, Y^T C Y."""
     _check_sides(name, x, y)
     moments = Moments(x.size(1) + y.size(1), x.device)
-    x, y = _near_one(x), _near_one(y)
-    dtype = torch.promote_types(x.dtype, y.dtype)
-    for rows in zip(x.split(ROWS), y.split(ROWS), strict=True):
-        moments.update(torch.cat([side.to(x.device, dtype) for side in rows], dim=1))
+    moments.update(torch.cat([x, y.to(x.device)], dim=1))
     scatter, width = moments.scatter(), x.size(1)
     return scatter[:width, :width], scatter[:width, width:], scatter[width:, width:]
-
-
-def _near_one(x: Tensor) -> Tensor:
-    """Divide float64 numbers by a power of two, as 1e100 has no fourth power."""
-    top = x.detach().abs().max()
-    if x.dtype != torch.float64 or not 0 < top < torch.inf:
-        return x
-    mantissa, _ = torch.frexp(top)
-    return x / (top / (2 * mantissa))
 
 
 def _check_sides(name: str, x: Tensor, y: Tensor) -> None:
