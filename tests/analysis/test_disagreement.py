@@ -7,44 +7,12 @@ import pytest
 import torch
 
 from diverse_mha.analysis.collect import HeadsMeter, Selection
-from tests.reference import cosine, cosine_disagreement, position_disagreement
+from tests.reference import cosine
 from tests.toy import build_ours, toy_batch
 
-SELECTION = Selection(measures=("disagreement",))
 
-
-@pytest.fixture(scope="module")
-def states():
-    model, batch = build_ours().double().eval(), toy_batch()["net_input"]
-    with torch.no_grad():
-        return model(**batch, return_head_states=SELECTION.states)[1]["head_states"]
-
-
-@pytest.fixture(scope="module")
-def found(states):
-    meter = HeadsMeter(SELECTION)
-    meter.update(states)
-    return meter.result()["disagreement"]
-
-
-def test_scores_are_exp_of_the_literal_sums(states, found):
-    layers = states["cross"]
-    subspace, position, output = [], [], []
-    for s in layers:
-        queries, keys = s.query_padding_mask, s.key_padding_mask
-        subspace.append(float(cosine_disagreement(s.values, keys)))
-        position.append(float(position_disagreement(s.weights, queries, keys, "sentence")))
-        output.append(float(cosine_disagreement(s.outputs, queries)))
-    expected = {"subspace": subspace, "position": position, "output": output}
-    for name, values in expected.items():
-        score = found["cross"][name]
-        assert score["layers"] == pytest.approx([math.exp(v) for v in values], rel=1e-6)
-        assert score["all"] == pytest.approx(math.exp(sum(values) / len(values)), rel=1e-6)
-
-
-def between(x, mask, product):
-    """-1/(H (H - 1)) sum_{i != j} of a product of two heads' rows, at each real position."""
-    pairs = list(itertools.permutations(range(x.size(1)), 2))
+def literal(x, mask, product, pairs):
+    """Minus the mean over pairs of a product of two heads' rows, by sentence and real position."""
     return [
         [
             -sum(float(product(x[b, i, t], x[b, j, t])) for i, j in pairs) / len(pairs)
@@ -55,18 +23,25 @@ def between(x, mask, product):
     ]
 
 
-def test_scores_without_the_pairs_of_a_head_with_itself(states, found):
-    for component, scores in found.items():
-        for layer, s in enumerate(states[component]):
+@pytest.mark.parametrize("own", [True, False], ids=["all pairs", "i != j"])
+def test_scores_are_exp_of_the_literal_sums(own):
+    selection = Selection(measures=("disagreement",))
+    model, batch = build_ours().double().eval(), toy_batch()["net_input"]
+    with torch.no_grad():
+        states = model(**batch, return_head_states=selection.states)[1]["head_states"]
+    meter = HeadsMeter(selection)
+    meter.update(states)
+    pairs = [(i, j) for i, j in itertools.product(range(4), repeat=2) if own or i != j]
+    for component, scores in meter.result()["disagreement"].items():
+        expected = {"subspace": [], "position": [], "output": []}
+        for s in states[component]:
             queries, keys = s.query_padding_mask, s.key_padding_mask
             for score, x, mask in (("subspace", s.values, keys), ("output", s.outputs, queries)):
-                d = [value for row in between(x, mask, cosine) for value in row]
-                expected = math.exp(sum(d) / len(d))
-                assert scores[score]["off_diagonal"]["layers"][layer] == pytest.approx(expected)
-            sentences = [sum(row) for row in between(s.weights, queries, torch.dot)]
-            expected = math.exp(sum(sentences) / len(sentences))
-            assert scores["position"]["off_diagonal"]["layers"][layer] == pytest.approx(expected)
-        for score in scores.values():
-            logs = [math.log(value) for value in score["off_diagonal"]["layers"]]
-            mean = math.exp(sum(logs) / len(logs))
-            assert score["off_diagonal"]["all"] == pytest.approx(mean)
+                d = [value for row in literal(x, mask, cosine, pairs) for value in row]
+                expected[score].append(sum(d) / len(d))
+            d = [sum(row) for row in literal(s.weights, queries, torch.dot, pairs)]
+            expected["position"].append(sum(d) / len(d))
+        for name, d in expected.items():
+            found = scores[name] if own else scores[name]["off_diagonal"]
+            assert found["layers"] == pytest.approx([math.exp(value) for value in d], rel=1e-6)
+            assert found["all"] == pytest.approx(math.exp(sum(d) / len(d)), rel=1e-6)

@@ -77,10 +77,8 @@ def test_page_needs_nothing_else_and_runs_one_program(folder):
     assert len(page.sources) == len(list((folder / "figures").glob("*.svg")))
     program = text.rpartition("<script>")[2].partition("</script>")[0].encode()
     policy = "sha256-" + base64.b64encode(hashlib.sha256(program).digest()).decode()
-    assert (
-        f"default-src 'none'; img-src data:;\nstyle-src 'unsafe-inline'; script-src '{policy}'"
-        in text
-    )
+    said = f"default-src 'none'; img-src data:;\nstyle-src 'unsafe-inline'; script-src '{policy}'"
+    assert said in text
     assert all(source.startswith("data:image/svg+xml;base64,") for source in page.sources)
     assert page.links and all(link[0] == "#" and link[1:] in page.ids for link in page.links)
 

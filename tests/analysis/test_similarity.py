@@ -50,18 +50,8 @@ def test_top_mean_is_that_of_the_published_code(n, a, b):
 
 
 def test_top_mean_leaves_out_what_hardly_correlates():
-    assert Svcca(0.0, torch.tensor([]), (0, 0)).top_mean == 0
     few = torch.tensor([1.0, 1.0, 0.02, 0.01], dtype=torch.float64)
     assert Svcca(0.5, few, (4, 4)).top_mean == 1.0, "2 of 2.03 are 98.5 %"
-    level = torch.full((50,), 0.3, dtype=torch.float64)
-    assert Svcca(0.3, level, (50, 50)).top_mean == pytest.approx(0.3)
-
-
-def test_identical_sets_give_one():
-    (x,) = responses(50, 7)
-    assert cka(x, x) == pytest.approx(1.0, abs=1e-12)
-    found = svcca(x, x)
-    assert found.mean == pytest.approx(1.0, abs=1e-9)
 
 
 def test_an_orthogonal_map_scale_and_shift_leave_cka_at_one():
@@ -83,7 +73,7 @@ def test_a_set_that_does_not_vary_is_like_nothing():
     for other in (x, still):
         assert cka(other, still) == 0.0
         found = svcca(other, still)
-        assert found.mean == 0.0 and found.coefficients.numel() == 0
+        assert found.mean == found.top_mean == 0 and found.coefficients.numel() == 0
 
 
 def test_one_dead_dimension_is_left_out():
