@@ -144,7 +144,8 @@ def _draw(
 ) -> None:
     """Draw rows of maps, and beside them the scale that they share; titles begin with ``lead``."""
     colour_map = matplotlib.colormaps[colours].with_extremes(bad="#ececec")
-    for line, maps in zip(axes, rows, strict=True):
+    rows_of_axes = list(axes)
+    for line, maps in zip(rows_of_axes, rows, strict=True):
         for axis, (number, pairs) in zip_longest(line, maps.items(), fillvalue=("", None)):
             if pairs is None:
                 axis.axis("off")
@@ -154,6 +155,8 @@ def _draw(
             axis.set_xticks(heads, [head + 1 for head in heads])
             axis.set_yticks(heads, [head + 1 for head in heads])
             axis.tick_params(length=0, pad=2, labelsize=6)
+            axis.xaxis.set_visible(line is rows_of_axes[-1])  # the heads of all maps are the same
+            axis.yaxis.set_visible(axis is line[0])
             axis.spines[:].set_visible(False)
             axis.set_title(f"{lead}layer {number}, mean {np.nanmean(pairs):.2g}", fontsize=8)
             if len(pairs) <= DIGITS:

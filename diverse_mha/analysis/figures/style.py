@@ -60,6 +60,10 @@ def drawn(plot: Plot, formats: Iterable[str] = FORMATS) -> dict[str, bytes]:
     with matplotlib.rc_context(STYLE), warnings.catch_warnings():
         # A name in a script that no font here has shows as boxes.
         warnings.filterwarnings("ignore", message=r"Glyph .* missing from")
+        # One layout for all formats: savefig would make one for each, twice.
+        plot.figure.set_dpi(DPI)
+        plot.figure.get_layout_engine().execute(plot.figure)
+        plot.figure.set_layout_engine("none")
         for ending, file in pictures.items():
             plot.figure.savefig(file, format=ending, dpi=DPI, metadata=_UNDATED.get(ending))
     return {ending: picture.getvalue() for ending, picture in pictures.items()}
