@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 import torch
 
@@ -106,39 +107,28 @@ def test_every_pair_is_that_of_the_tensor_functions(states):
             layer = result["components"][component]["layers"][str(number)]
             heads = real_rows(s).chunk(4, dim=1)
             masks = s.query_padding_mask, s.key_padding_mask
-            divergence = jensen_shannon(s.weights, *masks)
-            by_row = jensen_shannon(s.weights, *masks, reduction="row")
             sharp = attention_entropy(s.weights, *masks)
-            assert layer["entropy"]["heads"] == pytest.approx(sharp.entropy.tolist())
-            assert layer["entropy"]["mean"] == pytest.approx(float(sharp.entropy.mean()))
-            assert layer["entropy"]["heads_share_above_0.95"] == sharp.sharp.tolist()
-            for i in range(4):
-                for j in range(4):
-                    assert layer["cka"]["pairs"][i][j] == pytest.approx(
-                        cka(heads[i], heads[j]), abs=1e-9
-                    )
-                    similar = svcca(heads[i], heads[j], 0.9)
-                    assert layer["svcca"]["pairs"][i][j] == pytest.approx(similar.mean, abs=1e-7)
-                    top = layer["svcca"]["pairs_top"][i][j]
-                    assert top == pytest.approx(similar.top_mean, abs=1e-7)
-                    assert layer["jsd"]["pairs"][i][j] == pytest.approx(float(divergence[i, j]))
-                    row = layer["jsd"]["pairs_per_row"][i][j]
-                    assert row == pytest.approx(float(by_row[i, j]))
-                    if i < j:
-                        curve = layer["svcca"]["coefficients"][f"{i + 1}-{j + 1}"]
-                        assert curve == pytest.approx(similar.coefficients.tolist(), abs=1e-9)
-            upper = [layer["cka"]["pairs"][i][j] for i in range(4) for j in range(i + 1, 4)]
-            assert layer["cka"]["mean"] == pytest.approx(sum(upper) / 6)
-
-
-def test_summary_is_the_last_layers_and_all_layers(states):
-    result = measure([states])
-    layers = [entry["layers"] for entry in result["components"].values()]
-    last = [entry["2"]["jsd"]["per_row"] for entry in layers]
-    every = [layer["jsd"]["per_row"] for entry in layers for layer in entry.values()]
-    summary = result["summary"]["jsd"]
-    assert summary["last_per_row"] == pytest.approx(sum(last) / 3)
-    assert summary["mean_per_row"] == pytest.approx(sum(every) / 6)
+            similar = [[svcca(x, y, 0.9) for y in heads] for x in heads]
+            expected = {
+                ("cka", "pairs"): [[cka(x, y) for y in heads] for x in heads],
+                ("svcca", "pairs"): [[found.mean for found in row] for row in similar],
+                ("svcca", "pairs_top"): [[found.top_mean for found in row] for row in similar],
+                ("jsd", "pairs"): jensen_shannon(s.weights, *masks),
+                ("jsd", "pairs_per_row"): jensen_shannon(s.weights, *masks, reduction="row"),
+                ("entropy", "heads"): sharp.entropy,
+                ("entropy", "heads_share_above_0.95"): sharp.sharp,
+            }
+            for (measure_name, key), values in expected.items():
+                np.testing.assert_allclose(layer[measure_name][key], values, atol=1e-7)
+            curve = similar[1][2].coefficients.tolist()
+            assert layer["svcca"]["coefficients"]["2-3"] == pytest.approx(curve, abs=1e-9)
+            upper = np.array(layer["cka"]["pairs"])[np.triu_indices(4, 1)]
+            assert layer["cka"]["mean"] == pytest.approx(upper.mean())
+    # The summary is of the last layers, and of all layers.
+    rows = [[x["jsd"]["per_row"] for x in entry["layers"].values()]
+            for entry in result["components"].values()]  # fmt: skip
+    assert result["summary"]["jsd"]["last_per_row"] == pytest.approx(np.mean(rows, axis=0)[1])
+    assert result["summary"]["jsd"]["mean_per_row"] == pytest.approx(np.mean(rows))
 
 
 def test_the_mean_output_is_over_words(states):
