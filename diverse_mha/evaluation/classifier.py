@@ -135,7 +135,7 @@ def main(words: Sequence[str] | None = None) -> int:
     loaded = load(args.checkpoint, data, cpu=args.cpu)
     model, task = loaded.model, loaded.task
     asked = {"data": str(data), "subset": args.subset, "accuracy_by": task.cfg.accuracy_by}
-    output = evaluation_output(args, [args.checkpoint], "accuracy")
+    output = evaluation_output(args, [args.checkpoint], "accuracy", asked)
     for subset in subsets:
         load_split(model, task, subset)
     start = time.monotonic()

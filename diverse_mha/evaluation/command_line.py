@@ -13,6 +13,7 @@ from unittest import mock
 import diverse_mha
 from diverse_mha.common.arguments import OneLineParser, add_cpu, called, one_line
 from diverse_mha.common.errors import UserError
+from diverse_mha.common.files import read_json
 from diverse_mha.common.places import USER_DIR, check_file
 from diverse_mha.common.progress import shown
 from diverse_mha.evaluation.checkpoints import fitting
@@ -48,7 +49,7 @@ def evaluation_parser(
         "--output",
         type=Path,
         metavar="FILE.json",
-        help=f"result (default: CHECKPOINT.{output}.json)",
+        help=f"result (default: CHECKPOINT.{output}.json, unless that has other settings)",
     )
     add_cpu(parser)
     return parser
@@ -73,11 +74,13 @@ def parse_with_fairseqs(
     return args
 
 
-def evaluation_output(args: argparse.Namespace, checkpoints: Sequence[str], default: str) -> Path:
+def evaluation_output(
+    args: argparse.Namespace, checkpoints: Sequence[str], default: str, asked: Mapping[str, Any]
+) -> Path:
     """Return ``--output`` or its default, beside the first checkpoint.
 
     The default's name has those of all checkpoints (with their folders where names repeat), then
-    ``default``.
+    ``default``. A result there with other settings than ``asked`` is not replaced.
     """
     stems = [Path(one).stem for one in checkpoints]
     if len(set(stems)) < len(stems):
@@ -86,6 +89,14 @@ def evaluation_output(args: argparse.Namespace, checkpoints: Sequence[str], defa
     name = f"{'+'.join(stems)}.{default}.json".replace(os.sep, "-")  # of a subset in a folder
     output = args.output or Path(checkpoints[0]).with_name(name)
     check_file("--output", output, ".json")
+    if args.output is None and output.is_file():
+        there = read_json(output, "delete it, or give --output")
+        for key, value in asked.items():
+            if there.get(key, value) != value:
+                raise UserError(
+                    f"{output}: is a result with {key} {there[key]}, which one with {value} would "
+                    "replace; give --output FILE.json"
+                )
     return output
 
 

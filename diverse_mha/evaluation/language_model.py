@@ -141,7 +141,7 @@ def main(words: Sequence[str]) -> int:
         "tokens_per_sample": args.tokens_per_sample,
         "eval_lm_options": args.extra,
     }
-    output = evaluation_output(args, [checkpoint], args.subset)
+    output = evaluation_output(args, [checkpoint], args.subset, asked)
 
     start = time.monotonic()
     loss, evaluated = score(args, trained)

@@ -23,7 +23,7 @@ from diverse_mha.common.plugins import add_user_dir, import_plugin
 from diverse_mha.common.processes import ended_in_order
 from diverse_mha.common.progress import shown
 from diverse_mha.corpora.text import read_lines, read_parallel
-from diverse_mha.evaluation.bleu import check_scorer, detokenise, report
+from diverse_mha.evaluation.bleu import check_scorer, decoding_settings, detokenise, report
 from diverse_mha.evaluation.checkpoints import check_translates, load_checkpoint, settings
 from diverse_mha.evaluation.command_line import (
     evaluation_output,
@@ -186,7 +186,8 @@ def evaluate_text(args: argparse.Namespace) -> int:
     target = translator.target
     args.target_lang, args.post_process = target.language, target.made.post_process
     check_scorer(target.language)
-    output = evaluation_output(args, args.checkpoint.split(os.pathsep), args.source.name)
+    checkpoints, asked = args.checkpoint.split(os.pathsep), decoding_settings(args)
+    output = evaluation_output(args, checkpoints, args.source.name, asked)
     found = list(shown(translator.translate(source), "translating", "lines", total=len(source)))
     args.seconds = time.monotonic() - start
     translations = [line.tokens for line in found], [line.text for line in found]
@@ -226,7 +227,7 @@ def main(words: Sequence[str]) -> int:
             f"--moses-language {args.moses_language}: has no effect, {data} was not tokenised"
         )
     args.lowercase = made.tokeniser["lowercase"]
-    output = evaluation_output(args, checkpoints, args.subset)
+    output = evaluation_output(args, checkpoints, args.subset, decoding_settings(args))
     check_split(data, args.subset)
     # Checked now, since translating may take hours.
     text = load_indexed_dataset(str(data / f"{args.subset}.{'-'.join(pair)}.{pair[1]}"))

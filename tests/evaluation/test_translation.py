@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import tempfile
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -13,7 +14,7 @@ from fairseq import options
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.tables import to_text
-from diverse_mha.evaluation import command_line, language_model
+from diverse_mha.evaluation import bleu, command_line, language_model
 from diverse_mha.evaluation import translation as evaluate
 from diverse_mha.evaluation.deploy.prepared_text import preparation
 from diverse_mha.training.quickstart import table
@@ -238,3 +239,28 @@ def test_quickstart_table_lines_up():
     assert table(rows).lines[0] == ("base", "90.00", "89.50", "0.500", "0.250", "1.000")
     lines = to_text(table(rows)).splitlines()
     assert len({len(line) for line in lines[1:4]}) == 1
+
+
+@pytest.mark.parametrize(
+    "changed, message",
+    [
+        ({}, None),
+        ({"beam": 10}, "with beam 5, which one with 10 would replace; give --output FILE.json"),
+        ({"extra": ["--nbest", "2"]}, r"generate_options \[\], which one with \['--nbest', '2'\]"),
+        ({"compound_split": True}, "with compound_split False, which one with True would replace"),
+    ],
+)
+def test_a_result_that_came_about_otherwise_is_kept(tmp_path, changed, message):
+    args = argparse.Namespace(data="bin", beam=5, lenpen=1.0, extra=[], output=None)
+    args.source = args.reference = args.raw_reference = args.tok_reference = None
+    args.lowercase = args.compound_split = False
+    args.post_process, args.moses_language = "subword_nmt", None
+    file = tmp_path / "best.test.json"
+    file.write_text(json.dumps(bleu.decoding_settings(args) | {"sacrebleu": 20.0}))
+    vars(args).update(changed)
+    asked = bleu.decoding_settings(args) | {"target_lang": "en"}  # an older result lacks it
+    given = args, [f"{tmp_path}/best.pt"], "test", asked
+    with pytest.raises(UserError, match=message) if message else nullcontext():
+        assert command_line.evaluation_output(*given) == file
+    args.output = file
+    assert command_line.evaluation_output(*given) == file
