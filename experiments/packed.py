@@ -179,13 +179,13 @@ def pack(runs: Sequence[Kept]) -> bytes:
 
 
 def trimmed(path: Path) -> bytes:
-    """Read a file without what no table needs: training steps, coefficients of SVCCA."""
+    """Read a file without what no table needs: training steps, numbers of single pairs."""
     content = path.read_bytes()
     lines = content.decode(errors="replace").splitlines()
     if path.name == "train.log" and any('"valid_num_updates"' not in line for line in lines):
         kept = [line[line.index("{") :] for line in lines if '"valid_num_updates"' in line]
         return "".join(f"{line}\n" for line in kept).encode()
-    if path.name.startswith("heads.") and b'"coefficients"' in content:
+    if path.name.startswith("heads.") and b'"pairs"' in content:
         rounded = _rounded(json.loads(content))
         return (json.dumps(rounded, separators=(",", ":"), ensure_ascii=False) + "\n").encode()
     return content
@@ -193,7 +193,7 @@ def trimmed(path: Path) -> bytes:
 
 def _rounded(value):
     if isinstance(value, dict):
-        return {k: _rounded(v) for k, v in value.items() if k != "coefficients"}
+        return {k: _rounded(v) for k, v in value.items() if k not in ("coefficients", "pairs")}
     if isinstance(value, list):
         return [_rounded(one) for one in value]
     return round(value, 6) if isinstance(value, float) else value
