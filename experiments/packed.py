@@ -185,7 +185,7 @@ def trimmed(path: Path) -> bytes:
     if path.name == "train.log" and any('"valid_num_updates"' not in line for line in lines):
         kept = [line[line.index("{") :] for line in lines if '"valid_num_updates"' in line]
         return "".join(f"{line}\n" for line in kept).encode()
-    if path.name.startswith("heads.") and b'"pairs"' in content:
+    if path.name.startswith("heads."):
         rounded = _rounded(json.loads(content))
         return (json.dumps(rounded, separators=(",", ":"), ensure_ascii=False) + "\n").encode()
     return content
@@ -193,7 +193,8 @@ def trimmed(path: Path) -> bytes:
 
 def _rounded(value):
     if isinstance(value, dict):
-        return {k: _rounded(v) for k, v in value.items() if k not in ("coefficients", "pairs")}
+        kept = (key for key in value if not key.startswith(("coefficients", "pairs")))
+        return {key: _rounded(value[key]) for key in kept}
     if isinstance(value, list):
         return [_rounded(one) for one in value]
-    return round(value, 6) if isinstance(value, float) else value
+    return round(value, 8) if isinstance(value, float) else value
