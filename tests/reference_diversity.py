@@ -40,13 +40,11 @@ def hsic(rows: list[Tensor], normalization="mean") -> Tensor:
     return value / (count - 1) ** 2 if normalization == "mean" else value
 
 
-def srip(x: Tensor, padding_mask: Tensor | None = None, unit_vectors: bool = False) -> float:
+def srip(x: Tensor, padding_mask: Tensor | None = None) -> float:
     """Mean over real positions of numpy's spectral norm of V^T V - I."""
     rows = [head.detach().numpy() for head in real_rows(x, padding_mask)]
     norms = []
     for position in range(len(rows[0])):
         v = np.stack([head[position] for head in rows], axis=1)  # (D, H)
-        if unit_vectors:
-            v = v / np.linalg.norm(v, axis=0)
         norms.append(np.linalg.norm(v.T @ v - np.eye(len(rows)), ord=2))
     return float(np.mean(norms))

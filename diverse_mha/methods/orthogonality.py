@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from diverse_mha.attention.head_tensors import compute_dtype, full_precision, position_weights
+from diverse_mha.attention.head_tensors import full_precision, position_weights
 from diverse_mha.common.first_order import first_order_only
 from diverse_mha.common.options import option, parse_names
 from diverse_mha.methods.disagreement import mean_pairwise_cosine
@@ -21,7 +20,6 @@ def srip(
     x: Tensor,
     padding_mask: Tensor | None = None,
     *,
-    unit_vectors: bool = False,
     method: str = "power",
     iterations: int = POWER_ITERATIONS,
 ) -> Tensor:
@@ -38,7 +36,6 @@ def srip(
     Args:
         x: (B, H, L, D), vectors of each head; any floating-point dtype and strides.
         padding_mask: (B, L) bool, True = padding, which is never read and gets zero gradient.
-        unit_vectors: divide each head's vector by its norm first, so that only directions count.
         method: ``"power"`` or ``"exact"``.
         iterations: of the power method before the last step; 0 or more.
 
@@ -51,10 +48,6 @@ def srip(
         raise ValueError(f"method is {method!r}; expected one of {METHODS}")
     if iterations < 0:
         raise ValueError(f"iterations is {iterations}; expected 0 or more")
-    if unit_vectors:
-        if padding_mask is not None:  # 0 times NaN would be NaN
-            x = x.masked_fill(padding_mask[:, None, :, None], 0.0)
-        x = F.normalize(x.to(compute_dtype(x)), dim=-1)
     return _MeanSRIP.apply(x, weights, padding_mask, None if method == "exact" else iterations)
 
 
@@ -157,14 +150,9 @@ class OrthogonalityOptions:
         "weight depends on it (docs/equations.md)",
         choices=NORMALIZATIONS,
     )
-    orthogonality_projections: str = option("v", "projections for SRIP: comma list of q, k, v")
     orthogonality_cosine_projections: str = option(
         "q,k,v",
         "projections for the cosine part: comma list of q, k, v; or none",
-    )
-    orthogonality_unit_vectors: bool = option(
-        False,
-        "take SRIP of unit vectors, so that only directions count (not in the paper)",
     )
     orthogonality_method: str = option(
         "power",
@@ -175,9 +163,9 @@ class OrthogonalityOptions:
 
 @TERMS.register
 class Orthogonality(Term):
-    """SRIP and mean cosine of the heads' projections, lower = closer to orthogonal; minimised.
+    """SRIP of the values and mean cosine of the projections, lower = closer to orthogonal; minimised.
 
-    Both sum over the projections they are taken of. The paper does not say what its lambda is
+    The cosine is summed over the projections it is taken of. The paper does not say what its lambda is
     relative to. ``mean-loss`` adds the mean over a component's layers to the mean loss of a token.
     ``summed-loss`` adds the sum over the layers, once a batch and process, to the loss summed over
     the batch's tokens; so lambda has lambda * layers / tokens of its former effect.
@@ -188,15 +176,11 @@ class Orthogonality(Term):
 
     def __init__(self, given, weights, components):
         super().__init__(given, weights, components)
-        legal = tuple(_STATES)
-        self.srip_on = parse_names(
-            "--orthogonality-projections", given.orthogonality_projections, legal
-        )
-        self.cosine_on = ()
-        if given.orthogonality_cosine_projections != "none":
+        self.cosine_on, on = (), given.orthogonality_cosine_projections
+        if on != "none":
             option = "--orthogonality-cosine-projections"
-            self.cosine_on = parse_names(option, given.orthogonality_cosine_projections, legal)
-        used = dict.fromkeys((*self.srip_on, *self.cosine_on))
+            self.cosine_on = parse_names(option, on, tuple(_STATES))
+        used = dict.fromkeys(("v", *self.cosine_on))
         self.wanted = tuple(_STATES[letter][0] for letter in used)
 
     @property
@@ -211,14 +195,9 @@ class Orthogonality(Term):
         return total(layers) / sample_size
 
     def value(self, name, states, shared):
-        """Sum SRIP, or the mean cosine, over the projections."""
-
-        def of(letter: str):
-            x, padding_mask = (getattr(states, part) for part in _STATES[letter])
-            if name == "orthogonality_cosine":
-                return mean_pairwise_cosine(x, padding_mask)
-            given = self.given
-            options = given.orthogonality_unit_vectors, given.orthogonality_method
-            return srip(x, padding_mask, unit_vectors=options[0], method=options[1])
-
-        return sum(map(of, self.srip_on if name == "orthogonality" else self.cosine_on))
+        """Compute SRIP of the values, or sum the mean cosine over the projections."""
+        if name == "orthogonality":
+            method = self.given.orthogonality_method
+            return srip(states.values, states.key_padding_mask, method=method)
+        parts = (_STATES[letter] for letter in self.cosine_on)
+        return sum(mean_pairwise_cosine(*(getattr(states, p) for p in part)) for part in parts)

@@ -14,19 +14,15 @@ BAD = {
     "--hsic-samples 1: must be 2 or more": {**HSIC, "hsic_samples": 1},
     "--hsic-samples 100 has no effect with --hsic-weight 0; give a weight": {"hsic_samples": 100},
     "--orthogonality-weight -1.0: must be": {"orthogonality_weight": -1.0},
-    "--orthogonality-projections o: unknown 'o'; choose from q, k, v": {
+    "--orthogonality-cosine-projections o: unknown 'o'; choose from q, k, v": {
         **ORTHOGONALITY,
-        "orthogonality_projections": "o",
-    },
-    "--orthogonality-projections none: unknown 'none'": {
-        **ORTHOGONALITY,
-        "orthogonality_projections": "none",
+        "orthogonality_cosine_projections": "o",
     },
     "--orthogonality-cosine-projections q,q: 'q' is given twice": {
         "orthogonality_cosine_projections": "q,q"
     },
-    "--orthogonality-projections q has no effect with --orthogonality-weight 0": {
-        "orthogonality_projections": "q"
+    "--orthogonality-cosine-projections q has no effect with --orthogonality-weight 0": {
+        "orthogonality_cosine_projections": "q"
     },
     "--disagreement : unknown ''; choose from subspace": {"disagreement": ""},
     "--disagreement-form squared has no effect without --disagreement": {

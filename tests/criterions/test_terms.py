@@ -52,15 +52,9 @@ OPTIONS = {
         "hsic_on": "decoder",
     },
     "orthogonality": {"orthogonality_weight": 0.7, "orthogonality_method": "exact"},
-    "srip-of-all": {
+    "srip-alone": {
         "orthogonality_weight": 0.7,
-        "orthogonality_projections": "q,k,v",
         "orthogonality_cosine_projections": "none",
-        "orthogonality_method": "exact",
-    },
-    "unit-vectors": {
-        "orthogonality_weight": 0.7,
-        "orthogonality_unit_vectors": True,
         "orthogonality_method": "exact",
     },
     "summed-loss": {
@@ -118,18 +112,12 @@ def by_hand(head_states, options, size) -> dict[str, tuple[torch.Tensor, torch.T
             options.get("hsic_normalization", DiversityConfig.hsic_normalization),
         )
 
-    def srip(state):
-        def of_layer(s):
-            """Eigenvalues of V^T V - I at each position, by autograd."""
-            rows = torch.stack(
-                reference_diversity.real_rows(getattr(s, state), mask(s, state)), dim=1
-            )  # (N, H, D)
-            if options.get("orthogonality_unit_vectors"):
-                rows = rows / rows.norm(dim=2, keepdim=True)
-            gap = rows @ rows.transpose(1, 2) - torch.eye(rows.size(1))
-            return torch.linalg.eigvalsh(gap).abs().amax(dim=1).mean()
-
-        return of_layer
+    def srip(s):
+        """Eigenvalues of V^T V - I at each position, by autograd."""
+        rows = reference_diversity.real_rows(s.values, s.key_padding_mask)
+        rows = torch.stack(rows, dim=1)  # (N, H, D)
+        gap = rows @ rows.transpose(1, 2) - torch.eye(rows.size(1))
+        return torch.linalg.eigvalsh(gap).abs().amax(dim=1).mean()
 
     def summed(functions):
         return lambda s: sum(function(s) for function in functions)
@@ -144,8 +132,7 @@ def by_hand(head_states, options, size) -> dict[str, tuple[torch.Tensor, torch.T
     if "hsic_weight" in options:
         of_layer["hsic"] = hsic
     if "orthogonality_weight" in options:
-        on = options.get("orthogonality_projections", "v").split(",")
-        of_layer["orthogonality"] = summed([srip(states[letter]) for letter in on])
+        of_layer["orthogonality"] = srip
         on = options.get("orthogonality_cosine_projections", "q,k,v")
         if on != "none":
             cosines = summed([cosine(states[letter]) for letter in on.split(",")])

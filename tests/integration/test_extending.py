@@ -72,7 +72,7 @@ task: {{_name: exact_translation, data: {data}}}
 dataset: {{max_tokens: 500, num_workers: 0, disable_validation: true}}
 criterion:
   {{_name: label_smoothed_cross_entropy_with_diversity, balance_weight: 0.5,
-   orthogonality_weight: 1.0, orthogonality_projections: k}}
+   orthogonality_weight: 1.0, orthogonality_cosine_projections: k}}
 optimization: {{max_update: 2, lr: [0.003]}}
 optimizer: {{_name: adam}}
 lr_scheduler: {{_name: fixed}}

@@ -23,18 +23,6 @@ def test_equals_numpys_spectral_norm(num_heads, head_dim, lengths, scale, close)
     assert float(srip(x, mask, **CONVERGED)) == pytest.approx(expected, rel=close)
 
 
-@pytest.mark.parametrize("lengths", [None, [5, 0, 3]])
-def test_of_unit_vectors(lengths):
-    mask = None if lengths is None else padding(lengths)
-    x = vectors(scale=3.0)
-    expected = reference_diversity.srip(x, mask, unit_vectors=True)
-    value = srip(x, mask, unit_vectors=True, method="exact")
-    assert float(value) == pytest.approx(expected, rel=1e-9)
-    small = vectors(bsz=2, length=2).requires_grad_()
-    options = {"unit_vectors": True, "method": "exact"}
-    assert torch.autograd.gradcheck(lambda y: srip(y, **options), small)
-
-
 @pytest.mark.parametrize("num_heads", [1, 2, 8])
 @pytest.mark.parametrize("options", [{"method": "exact"}, CONVERGED], ids=["exact", "power"])
 def test_gradcheck(options, num_heads):
@@ -94,13 +82,12 @@ def test_heads_that_share_a_component_have_the_exact_gradient(num_heads, shared)
     assert float((power - exact).norm() / exact.norm()) < (0.03 if shared == 1.0 else 1e-3)
 
 
-@pytest.mark.parametrize("unit_vectors", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
-def test_computes_in_float32_even_under_autocast(dtype, unit_vectors):
-    x, options = vectors().to(dtype), {"unit_vectors": unit_vectors}
-    expected, expected_grad = value_and_grad(srip, x.double(), **options)
+def test_computes_in_float32_even_under_autocast(dtype):
+    x = vectors().to(dtype)
+    expected, expected_grad = value_and_grad(srip, x.double())
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        value, grad = value_and_grad(srip, x, **options)
+        value, grad = value_and_grad(srip, x)
     assert value.dtype == torch.float32 and grad.dtype == dtype
     torch.testing.assert_close(value.double(), expected, rtol=1e-5, atol=1e-6)
     eps = torch.finfo(dtype).eps

@@ -57,7 +57,7 @@ def terms(draw) -> dict:
         readings = st.sampled_from(orthogonality.NORMALIZATIONS)
         chosen["orthogonality_normalization"] = draw(readings)
         chosen["orthogonality_method"] = draw(st.sampled_from(["power", "exact"]))
-        chosen["orthogonality_projections"] = draw(st.sampled_from(["v", "q,k", "q,k,v"]))
+        chosen["orthogonality_cosine_projections"] = draw(st.sampled_from(["none", "q,k,v"]))
     return chosen
 
 

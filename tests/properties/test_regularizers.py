@@ -25,7 +25,6 @@ ON_VECTORS = {
     "off-diagonal": lambda x, mask: output_disagreement(x, mask, form=("off-diagonal",)),
     "squared": lambda x, mask: output_disagreement(x, mask, form=("squared",)),
     "srip-power": srip,
-    "srip-units": lambda x, mask: srip(x, mask, unit_vectors=True),
     "srip-exact": lambda x, mask: srip(x, mask, method="exact"),
     "hsic": hsic,
     "hsic-mean": lambda x, mask: hsic(x, mask, normalization="mean"),
