@@ -9,7 +9,7 @@ from torch import Tensor
 from diverse_mha.attention import HeadStates
 from diverse_mha.common.errors import OptionError
 from diverse_mha.common.options import refuse_idle
-from diverse_mha.criterions.schedule import Schedule, updates_done
+from diverse_mha.criterions.schedule import Schedule
 from diverse_mha.methods.term import TERMS, Term, total
 
 
@@ -43,9 +43,7 @@ class DiversityTerms:
 
     def factor(self, model) -> float:
         """Return the schedule's factor on all weights in a training step."""
-        if not self.schedule:
-            return 1.0
-        return self.schedule.factor(updates_done(model, self.schedule.options))
+        return self.schedule.factor(model.num_updates) if self.schedule else 1.0
 
     def check_heads(self, heads: dict[str, int]) -> None:
         """Refuse components that a model lacks, or whose single head has nothing to compare."""

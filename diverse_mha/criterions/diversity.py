@@ -97,11 +97,6 @@ class DiversityMixin:
             )
         if not self.diversity.wanted:
             return
-        if hasattr(getattr(model, "module", None), "heads") and not hasattr(model, "heads"):
-            raise OptionError(
-                f"{self.diversity.options}: a {type(model).__name__} hides the heads of its model; "
-                "wrap it in fairseq.distributed.ModuleProxyWrapper"
-            )
         if not hasattr(model, "heads"):
             raise OptionError(
                 f"{self.diversity.options}: the model must show its heads, and a "

@@ -3,7 +3,7 @@
 from dataclasses import astuple, dataclass
 
 from diverse_mha.common.errors import OptionError
-from diverse_mha.common.options import ANY_COUNT, flag, option, read_options
+from diverse_mha.common.options import ANY_COUNT, option, read_options
 
 
 @dataclass
@@ -47,11 +47,6 @@ class Schedule:
             )
         return schedule
 
-    @property
-    def options(self) -> str:
-        """The options that differ from 0, for messages."""
-        return " ".join(f"{flag(name)} {value}" for name, value in vars(self).items() if value)
-
     def __bool__(self) -> bool:
         """Return False if the factor is always 1."""
         return any(astuple(self))
@@ -66,14 +61,3 @@ class Schedule:
         if not end:
             return 1.0
         return max(0.0, (end - num_updates) / (end - start - warmup))
-
-
-def updates_done(model, options: str) -> int:
-    """Return how many updates a model in training, or what wraps it, has had."""
-    number = getattr(model, "num_updates", None)
-    if number is None:
-        raise OptionError(
-            f"{options}: needs the number of updates, which the model was not told; train with a "
-            "task whose training step is fairseq's"
-        )
-    return number

@@ -163,10 +163,10 @@ class OrthogonalityOptions:
 
 @TERMS.register
 class Orthogonality(Term):
-    """SRIP of the values and mean cosine of the projections, lower = closer to orthogonal; minimised.
+    """SRIP of the values, and mean cosines of projections; lower = closer to orthogonal; minimised.
 
-    The cosine is summed over the projections it is taken of. The paper does not say what its lambda is
-    relative to. ``mean-loss`` adds the mean over a component's layers to the mean loss of a token.
+    The cosines are summed. The paper does not say what its lambda is relative to.
+    ``mean-loss`` adds the mean over a component's layers to the mean loss of a token.
     ``summed-loss`` adds the sum over the layers, once a batch and process, to the loss summed over
     the batch's tokens; so lambda has lambda * layers / tokens of its former effect.
     """

@@ -47,11 +47,6 @@ class ClassifierOptions:
         goes_with=("pooling", "queries"),
     )
     classifier_layers: int = option(2, "number of linear layers of the classifier", legal=COUNT)
-    classifier_dim: int | None = option(
-        None,
-        "width between the classifier's layers; default: the encoder's",
-        legal=COUNT,
-    )
 
 
 ClassifierConfig = with_options(FairseqDataclass, fields(ClassifierOptions), "ClassifierConfig")

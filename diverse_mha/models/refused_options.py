@@ -3,9 +3,6 @@
 Every check takes a namespace with fairseq's flat option names.
 """
 
-import os
-from itertools import pairwise
-
 from fairseq.options import eval_str_list
 
 from diverse_mha.common.errors import OptionError
@@ -50,28 +47,16 @@ def check_model_options(args) -> None:
                 f"--{side}-attention-heads {heads} does not divide --{side}-embed-dim {width}; "
                 f"try {_divisors_near(width, heads)}"
             )
-        learned = getattr(args, f"{side}_learned_pos", False)
-        positions = not getattr(args, "no_token_positional_embeddings", False)
-        if width is not None and width < 4 and positions and not learned:
-            raise OptionError(
-                f"--{side}-embed-dim {width}: sinusoidal positions need 4 or more; give that, or "
-                f"--{side}-learned-pos"
-            )
-        path = getattr(args, f"{side}_embed_path", None)
-        if path and not os.path.isfile(path):
-            raise OptionError(f"--{side}-embed-path {path}: no such file; check the name")
 
 
 def check_embeddings(args, joined: bool) -> None:
     """Check the options of a translation's embeddings."""
-    if args.share_all_embeddings:
-        _check_shared(args, joined)
-    if args.tie_adaptive_weights:
+    if args.share_all_embeddings and not joined:
         raise OptionError(
-            "--tie-adaptive-weights needs --adaptive-input, which is of language models; leave it "
-            "out"
+            "--share-all-embeddings needs one dictionary for both languages; binarise the data "
+            "with --joined-dictionary, or leave it out"
         )
-    for name in ("adaptive_input", "char_inputs"):
+    for name in ("adaptive_input", "tie_adaptive_weights", "char_inputs"):
         if getattr(args, name, False):
             raise OptionError(f"{flag(name)} has no effect on translation; leave it out")
     width = args.decoder_embed_dim
@@ -88,25 +73,6 @@ def check_embeddings(args, joined: bool) -> None:
             )
 
 
-def _check_shared(args, joined: bool) -> None:
-    option = "--share-all-embeddings"
-    if not joined:
-        raise OptionError(
-            f"{option} needs one dictionary for both languages; binarise the data with "
-            "--joined-dictionary, or leave it out"
-        )
-    if args.encoder_embed_dim != args.decoder_embed_dim:
-        raise OptionError(
-            f"{option} needs --encoder-embed-dim {args.encoder_embed_dim} to equal "
-            f"--decoder-embed-dim {args.decoder_embed_dim}"
-        )
-    path = getattr(args, "decoder_embed_path", None)
-    if path and path != getattr(args, "encoder_embed_path", None):
-        raise OptionError(
-            f"--decoder-embed-path {path}: does not go with {option}; give --encoder-embed-path"
-        )
-
-
 def check_cutoffs(args, words: int) -> None:
     """Check the cutoffs of an adaptive input and softmax."""
     for name in ("adaptive_input_cutoff", "adaptive_softmax_cutoff"):
@@ -121,18 +87,6 @@ def check_cutoffs(args, words: int) -> None:
             raise OptionError(
                 f"{flag(name)} {value}: give rising numbers from 1 to {words}, the size of the "
                 "dictionary, separated by commas"
-            )
-        edges = sorted({0, *cutoffs, words})
-        if name == "adaptive_input_cutoff" and min(b - a for a, b in pairwise(edges)) < 2:
-            raise OptionError(f"{flag(name)} {value}: a cluster needs two words; move the limits")
-        side = name.split("_")[1]
-        width_name = {"input": "decoder_input_dim", "softmax": "decoder_output_dim"}[side]
-        width = getattr(args, width_name, None) or args.decoder_embed_dim
-        factor, clusters = getattr(args, f"adaptive_{side}_factor"), len(edges) - 1
-        if width < factor ** (clusters - 1):
-            raise OptionError(
-                f"{flag(name)} {value}: the last of {clusters} clusters would have no width, "
-                f"{width} of the first divided by {factor:g} for each; give fewer"
             )
 
 

@@ -46,7 +46,8 @@ class SentenceClassifier(DiverseModel, FairseqEncoderModel):
             raise OptionError("--arch sentence_classifier needs --task sentence_classification")
         args = to_namespace(cfg)
         check_model_options(args)
-        _check_classifier(args)
+        read_options(ClassifierOptions, args)
+        refuse_alone(ClassifierOptions, args)
         seams = Seams.from_options(args, ("encoder",))
         nested = TransformerConfig.from_namespace(args)
         width = args.encoder_embed_dim
@@ -59,7 +60,7 @@ class SentenceClassifier(DiverseModel, FairseqEncoderModel):
             pooling = QueryPooling(width, args.pooling_queries)
         classifier = feed_forward(
             task.sentences * pooling.output_dim,
-            getattr(args, "classifier_dim", None) or width,
+            width,
             len(task.labels),
             layers=args.classifier_layers,
             dropout=args.dropout,
@@ -147,16 +148,6 @@ def split_by_length(lengths: Tensor) -> tuple[Tensor, Tensor] | None:
         return None
     cut = int(positions.argmin()) + 1
     return rows[:cut], rows[cut:]
-
-
-def _check_classifier(args) -> None:
-    given = read_options(ClassifierOptions, args)
-    refuse_alone(ClassifierOptions, args)
-    if given.classifier_dim is not None and given.classifier_layers == 1:
-        raise OptionError(
-            f"--classifier-dim {given.classifier_dim} has no effect with --classifier-layers 1; "
-            "leave it out"
-        )
 
 
 register_family(SentenceClassifier, "sentence_classifier", CLASSIFIER_SHAPES)

@@ -124,8 +124,6 @@ class SentenceClassificationTask(HalfPrecisionState, FairseqTask):
         """Read a field of one word an example as numbers from 0."""
         special = self.dictionary.nspecial
         items = self._load(name, split, combine)
-        if items.supports_prefetch:  # fairseq's older formats require it
-            items.prefetch(range(len(items)))
         words = [items[i].tolist() for i in range(len(items))]
         # fairseq-preprocess usually appends an end mark.
         words = [w[:-1] if w[1:] and w[-1] == self.dictionary.eos() else w for w in words]

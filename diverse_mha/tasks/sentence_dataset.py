@@ -108,16 +108,6 @@ class SentenceDataset(FairseqDataset):
         order = np.random.permutation(len(self)) if self.shuffle else np.arange(len(self))
         return order[np.argsort(self.sizes[order], kind="stable")]
 
-    @property
-    def supports_prefetch(self) -> bool:
-        """True if the sentences can be read ahead."""
-        return all(getattr(side, "supports_prefetch", False) for side in self.inputs)
-
-    def prefetch(self, indices) -> None:
-        """Read the sentences of an epoch ahead."""
-        for side in self.inputs:
-            side.prefetch(indices)
-
 
 def _numbers(samples: list[dict], name: str) -> Tensor:
     return torch.tensor([sample[name] for sample in samples])

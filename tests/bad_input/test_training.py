@@ -56,8 +56,6 @@ OPTIONS = [
     Row("cascade-depth", train("--logits mlp --cascade-depth 0"), "--cascade-depth 0",
         "1 or more"),
     Row("heads", train("--encoder-attention-heads 3"), "3", "divi"),
-    Row("narrow", train("--encoder-embed-dim 3 --encoder-attention-heads 1"),
-        "--encoder-embed-dim 3: ", "--encoder-learned-pos"),
     Row("data", train(data="no"), "no", "data-prep/"),
     Row("data-dictionary", train(data="baddict"), "baddict/dict", "fairseq-preprocess"),
     Row("data-cut-text", train(data="cutbin"), "cutbin/", "fairseq-preprocess"),

@@ -1,11 +1,9 @@
 """Options of terms that are impossible or have no effect are refused by name."""
 
 import pytest
-import torch
-from fairseq.distributed import ModuleProxyWrapper
 
 from tests.criterions.test_terms import HSIC, ORTHOGONALITY, OUTPUT, criterion
-from tests.toy import build_ours, toy_batch
+from tests.toy import build_ours
 
 BAD = {
     "--hsic-weight -1.0: must be 0 or a positive number": {"hsic_weight": -1.0},
@@ -91,11 +89,3 @@ def test_one_head_will_do_for_a_term_that_compares_none(monkeypatch):
         term.check_model(model)
     monkeypatch.setattr(term.diversity.terms[0], "compares", False)
     term.check_model(model)
-
-
-def test_a_wrapped_model_is_refused_with_what_lets_its_heads_through():
-    term, wrapped = criterion(**OUTPUT), torch.nn.DataParallel(build_ours())
-    with pytest.raises(ValueError, match="a DataParallel hides .*[.]ModuleProxyWrapper"):
-        term.check_model(wrapped)
-    loss, *_ = term(ModuleProxyWrapper(wrapped), toy_batch())
-    assert loss.isfinite()

@@ -110,21 +110,6 @@ REFUSED = {
         "adaptive_input": True,
         "adaptive_input_cutoff": "6,100",
     },
-    "--adaptive-input-cutoff 6,7: a cluster needs two words": {
-        "adaptive_input": True,
-        "adaptive_input_cutoff": "6,7",
-    },
-    "--adaptive-input-cutoff 15: a cluster needs two words": {
-        "adaptive_input": True,
-        "adaptive_input_cutoff": "15",
-    },
-    "--adaptive-input-cutoff 3,6,9,12: the last of 5 clusters would have no width, 16 of the": {
-        "adaptive_input": True,
-        "adaptive_input_cutoff": "3,6,9,12",
-    },
-    "--adaptive-softmax-cutoff 3,6,9,12: the last of 5 clusters .* divided by 4 for each; give f": {
-        "adaptive_softmax_cutoff": "3,6,9,12",
-    },
     "--adaptive-softmax-cutoff 8,6: give rising": {"adaptive_softmax_cutoff": "8,6"},
     "--adaptive-softmax-cutoff six: give rising": {"adaptive_softmax_cutoff": "six"},
     "--adaptive-softmax-cutoff 0,6: give rising": {"adaptive_softmax_cutoff": "0,6"},

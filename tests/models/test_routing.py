@@ -1,6 +1,5 @@
 """transformer_routing: where the routing sits, what it costs, and that decoding stays right."""
 
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -98,19 +97,6 @@ def test_relu_dropout_is_the_same_as_in_the_feed_forward_block():
     )  # fairseq's older name of --activation-dropout
     layer = model.encoder.layers[0]
     assert layer.activation_dropout_module.p == layer.self_attn.out_proj.dropout == 0.3
-
-
-@pytest.mark.parametrize(
-    "modules, kept", [(None, True), (["RoutingAggregation"], True), (["Other"], False)]
-)
-def test_retain_dropout_reaches_the_routing(modules, kept):
-    """As with fairseq-generate --retain-dropout, for samples of a model's uncertainty."""
-    model = build_ours("transformer_routing", dropout=0.0, activation_dropout=0.5).eval()
-    generation = SimpleNamespace(retain_dropout=True, retain_dropout_modules=modules)
-    model.prepare_for_inference_(SimpleNamespace(generation=generation))
-    routing = model.encoder.layers[0].self_attn.out_proj
-    x = torch.randn(5, routing.embed_dim)
-    assert torch.equal(routing(x), routing(x)) != kept
 
 
 REFUSED = {

@@ -112,8 +112,6 @@ def test_the_classifier_has_the_layers_asked_for():
         ({"pooling_queries": 3}, "--pooling-queries 3 has no effect with --pooling mean"),
         ({"pooling": "queries", "pooling_queries": 0}, "--pooling-queries 0: must be 1 or more"),
         ({"classifier_layers": 0}, "--classifier-layers 0: must be 1 or more"),
-        ({"classifier_layers": 1, "classifier_dim": 9}, "--classifier-dim 9 has no effect"),
-        ({"classifier_dim": 0}, "--classifier-dim 0: must be 1 or more"),
         (
             {"aggregation": "em-routing", "aggregation_decoder_layers": "1"},
             "--aggregation-decoder-layers 1: the model has no decoder attention",

@@ -90,7 +90,6 @@ class RoutingAggregation(nn.Module):
         RATE.check("dropout", dropout)
         self.embed_dim, self.num_heads, self.capsules = embed_dim, num_heads, capsules
         self.kind, self.dropout, self.fused = kind, dropout, fused
-        self.apply_during_inference = False
         given = {"iterations": iterations, "activation": activation, "softmax_over": softmax_over}
         takes = inspect.signature(ROUTINGS[kind]).parameters
         self.options = {name: value for name, value in given.items() if name in takes}
@@ -107,17 +106,6 @@ class RoutingAggregation(nn.Module):
             nn.init.xavier_uniform_(head)
         nn.init.zeros_(self.hidden.bias)
         nn.init.zeros_(self.votes.bias)
-
-    def make_generation_fast_(
-        self,
-        name: str,
-        retain_dropout: bool = False,
-        retain_dropout_modules: list[str] | None = None,
-        **_,
-    ) -> None:
-        """Take fairseq's settings for decoding: ``--retain-dropout`` keeps the dropout on."""
-        named = retain_dropout_modules is None or type(self).__name__ in retain_dropout_modules
-        self.apply_during_inference = retain_dropout and named
 
     def forward(self, head_outputs: Tensor) -> Tensor:
         """Aggregate head outputs.
@@ -136,7 +124,7 @@ class RoutingAggregation(nn.Module):
             )
         x = head_outputs if self.pre_norm is None else self.pre_norm(head_outputs)
         x = F.relu(self.hidden(x))  # (..., C)
-        x = F.dropout(x, self.dropout, self.training or self.apply_during_inference)
+        x = F.dropout(x, self.dropout, self.training)
         votes = self.votes(x)  # (..., H*C)
         dims = self.embed_dim // self.capsules
         cast = votes.reshape(math.prod(votes.shape[:-1]), self.num_heads, self.capsules, dims)
