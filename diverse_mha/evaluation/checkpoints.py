@@ -12,8 +12,7 @@ import torch
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import whole_file
 from diverse_mha.common.processes import ended_in_order
-from diverse_mha.fairseq_fixes.finite_weights import check_finite
-from diverse_mha.fairseq_fixes.safe_loading import LOADING_ERRORS, checkpoint_error
+from diverse_mha.fairseq_fixes.safe_loading import LOADING_ERRORS, check_finite, checkpoint_error
 from diverse_mha.fairseq_fixes.whole_files import refusals_named
 from diverse_mha.tasks.data_files import dictionaries_named
 

@@ -4,6 +4,7 @@ torch's safe loader builds no code, but fairseq-fixed 0.12.3.1 builds models by 
 options, evaluates them and opens files that they name.
 """
 
+import ast
 import re
 from argparse import Namespace
 from collections.abc import Collection, Iterator, Mapping
@@ -16,13 +17,11 @@ from fairseq.tasks import TASK_REGISTRY
 from omegaconf import OmegaConf, open_dict
 
 from diverse_mha.common.errors import OptionError
-from diverse_mha.fairseq_fixes.literals import evaluate_literal
 
 #: What of fairseq's a checkpoint may name, beside all that other packages register.
 ALLOWED = {
     "model": (
-        "transformer transformer_align transformer_lm lstm lstm_lm fconv fconv_lm lightconv "
-        "lightconv_lm"
+        "transformer transformer_align transformer_lm lstm lstm_lm lightconv lightconv_lm"
     ).split(),
     "task": ["translation", "language_modeling"],
     "criterion": (
@@ -43,6 +42,7 @@ FILES = {
 FILE_PARTS = ("source_lang", "target_lang", "train_subset", "accuracy_by")
 #: What fairseq builds by its name in a checkpoint.
 GROUPS = ("model", "task", "criterion", "tokenizer", "bpe", "scoring")
+LONGEST_TEXT = 2000  # characters of a literal
 _RESOLVER = re.compile(r"\$\{.*:", re.DOTALL)  # ${oc.env:HOME}, unlike ${task.data}
 _FILE_PART = re.compile(r"([\w@+-][\w.,@+-]*)?")
 #: File and option, for messages, of every text in the checkpoints read so far.
@@ -50,12 +50,16 @@ _ORIGINS: dict[str, str] = {}
 
 
 def evaluate_option(text: str) -> Any:
-    """Stand in for ``eval`` in fairseq's modules."""
+    """Stand in for ``eval`` in fairseq's modules: read Python's literals, and run nothing."""
+    if not isinstance(text, str):
+        raise TypeError(f"a literal is a string, not {type(text).__name__}")
     try:
-        return evaluate_literal(text)
-    except ValueError as error:
+        if len(text) > LONGEST_TEXT:
+            raise ValueError(f"longer than {LONGEST_TEXT} characters")
+        return ast.literal_eval(text.strip())
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError) as error:
         origin = f"{_ORIGINS[text]} " if text in _ORIGINS else ""
-        raise OptionError(f"{origin}{shorten(text)}: {error}; refused") from error
+        raise OptionError(f"{origin}{shorten(text)}: not a literal; refused") from error
 
 
 def shorten(value: Any) -> str:

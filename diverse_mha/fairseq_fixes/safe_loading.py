@@ -9,6 +9,7 @@ import collections
 import os
 import pickle
 import zipfile
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,6 @@ from omegaconf.base import ContainerMetadata, Metadata
 
 from diverse_mha.common.errors import OptionError, describe_os_error
 from diverse_mha.fairseq_fixes import checkpoint_guard
-from diverse_mha.fairseq_fixes.finite_weights import check_finite
 from diverse_mha.fairseq_fixes.replacing import in_place_of
 from diverse_mha.fairseq_fixes.resuming import note_processes
 
@@ -81,6 +81,20 @@ def _refused(message: str, path: str) -> bool:
             if file.read(2) not in (b"PK", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05"):
                 return False
     return "weights_only" in message.lower()
+
+
+def check_finite(path: str, model: Mapping | None) -> None:
+    """Refuse a model with a parameter that is not finite.
+
+    With NaN a search ends in ``AssertionError: 200 < 200``, and a classifier always answers the
+    first class.
+    """
+    for name, value in (model or {}).items():
+        if torch.is_tensor(value) and not bool(value.isfinite().all()):
+            raise OptionError(
+                f"{path}: parameter {name} holds NaN or infinity; take a checkpoint from before "
+                "the training diverged"
+            )
 
 
 @in_place_of(checkpoint_utils, "load_checkpoint_to_cpu")

@@ -17,7 +17,7 @@ from diverse_mha.fairseq_fixes.replacing import in_place_of
 from diverse_mha.fairseq_fixes.resuming import same_place, stop_if_done
 from diverse_mha.fairseq_fixes.safe_loading import last_read
 from diverse_mha.fairseq_fixes.same_run import compare_runs, say_changes
-from diverse_mha.fairseq_fixes.starting_point import FINETUNE, check_settings, check_start
+from diverse_mha.fairseq_fixes.starting_point import FINETUNE, check_metric, check_start
 from diverse_mha.fairseq_fixes.time_left import say_length
 
 
@@ -29,7 +29,7 @@ def check_and_load(load, cfg, trainer, **passed):
     """
     criterion = trainer.get_criterion()
     ours = hasattr(criterion, "check_model")
-    check_settings(trainer.cfg, cfg.best_checkpoint_metric, ours)
+    check_metric(trainer.cfg, cfg.best_checkpoint_metric)
     check_readable(trainer.cfg)
     if trainer.is_data_parallel_master and not cfg.no_save and not hold(cfg.save_dir):
         raise OptionError(
@@ -49,9 +49,6 @@ def check_and_load(load, cfg, trainer, **passed):
         suffix=trainer.checkpoint_suffix or "",
         exists=PathManager.exists,
     )
-    decoder = getattr(trainer.get_model(), "decoder", None)
-    if hasattr(decoder, "aligns_in_training"):
-        decoder.aligns_in_training = hasattr(criterion, "alignment_lambda")
     if ours:
         criterion.check_model(trainer.get_model())
     loading = getattr(trainer.get_model(), "loading", None)

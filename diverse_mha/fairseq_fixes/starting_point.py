@@ -55,14 +55,10 @@ def check_start(
     return option, path
 
 
-def check_settings(options: Any, metric: str, ours: bool) -> None:
-    """Refuse options without effect, and those that end a training after its first epoch."""
+def check_metric(options: Any, metric: str) -> None:
+    """Refuse a metric that is not measured, which ends a training after its first epoch."""
     if metric == "bleu" and getattr(options.task, "eval_bleu", None) is False:
         raise OptionError("--best-checkpoint-metric bleu: is measured with --eval-bleu; add it")
-    if ours and getattr(options.task, "load_alignments", None) is True:
-        raise OptionError(
-            "--load-alignments: has no effect with a criterion of this package; leave it out"
-        )
 
 
 def _part(name: str, suffix: str) -> str:

@@ -30,8 +30,6 @@ class DiverseDecoder(TransformerDecoderBase):
     encoder (language models).
     """
 
-    aligns_in_training = False  # start_of_training.py sets it for fairseq's criterion
-
     def __init__(self, cfg, dictionary, embed_tokens, seams: Seams, no_encoder_attn: bool = False):
         self._seams, self._built = seams, 0  # fairseq's constructor builds the layers
         self.crossing = not no_encoder_attn
@@ -123,7 +121,7 @@ class DiverseDecoder(TransformerDecoderBase):
         if encoder_out is not None and encoder_out["encoder_out"]:
             source = encoder_out["encoder_out"][0].transpose(0, 1)  # (B, S, C)
         # Alignments need explicit weights, so in training they are made on request only.
-        asked = alignment_layer is not None or self.aligns_in_training or not self.training
+        asked = alignment_layer is not None or not self.training
         aligned = None
         if source is not None and asked:
             aligned = self.num_layers - 1 if alignment_layer is None else alignment_layer

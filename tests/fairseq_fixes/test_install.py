@@ -191,7 +191,6 @@ def test_validation_has_the_same_batches_each_time(monkeypatch):
     ("metric", "task", "message"),
     [
         ("bleu", {"eval_bleu": False}, "--best-checkpoint-metric bleu: is measured with --eval"),
-        ("loss", {"load_alignments": True}, "--load-alignments: has no effect with a criterion"),
         ("loss", {"_name": "masked_lm"}, "--task masked_lm: its checkpoints could not be read"),
         ("bleu", {"_name": "exact_translation", "eval_bleu": True}, None),
     ],
@@ -202,18 +201,6 @@ def test_what_would_cost_a_training_is_said_before_it(metric, task, message, tmp
     expected = pytest.raises(ValueError, match=message) if message else nullcontext()
     with expected:
         checkpoint_utils.load_checkpoint(config, trainer)
-
-
-@pytest.mark.parametrize("asked", [True, False])
-def test_a_criterion_with_alignments_gets_them(asked, tmp_path):
-    config, trainer = training(tmp_path)
-    model = trainer.get_model.return_value
-    model.decoder = argparse.Namespace(aligns_in_training=None)
-    trainer.get_criterion.return_value = mock.Mock(
-        spec=["alignment_lambda"] if asked else ["check_model"]
-    )
-    checkpoint_utils.load_checkpoint(config, trainer)
-    assert model.decoder.aligns_in_training is asked
 
 
 def test_the_best_score_of_a_training_is_not_that_of_the_next(tmp_path):

@@ -29,9 +29,8 @@ EXPRESSION = f"__import__('os').system('touch {CANARY}')"
 SIDES = {"translation": ("encoder", "decoder"), "language_modeling": ("decoder",)}
 SHAPE = "--{0}-embed-dim 16 --{0}-ffn-embed-dim 24 --{0}-layers 2 --{0}-attention-heads 4"
 RECURRENT = "--{0}-embed-dim 16 --{0}-hidden-size 16"
-CONVOLUTIONS = "--{0}-embed-dim 16 --{0}-layers [(16,3)]*2+[(16,3)]"
 LIGHT = SHAPE + " --{0}-kernel-size-list [3,3]"
-SHAPES = {"lstm": RECURRENT, "fconv": CONVOLUTIONS, "lightconv": LIGHT}
+SHAPES = {"lstm": RECURRENT, "lightconv": LIGHT}
 
 
 class Watch:

@@ -174,7 +174,6 @@ def test_references_are_fine_and_resolvers_are_not():
                 ("transformer", "adaptive_softmax_cutoff", [EXPRESSION]),
                 ("transformer_lm_disagree", "adaptive_input_cutoff", EXPRESSION),
                 ("transformer_lm", "character_filters", EXPRESSION),
-                ("fconv", "encoder_layers", EXPRESSION),
                 ("lstm", "decoder_attention", EXPRESSION),
             )
         ),

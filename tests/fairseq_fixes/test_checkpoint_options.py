@@ -1,0 +1,57 @@
+"""The reader of literals: the values of ``eval`` where they are plain, and nothing else."""
+
+import pytest
+
+from diverse_mha.common.errors import OptionError
+from diverse_mha.fairseq_fixes.checkpoint_options import LONGEST_TEXT, evaluate_option
+
+PLAIN = [
+    "10000,50000,200000",
+    " (1e-30, 1e-3)",
+    "True",
+    "-1",
+    "[3, 7, (15, 1)]",
+    "{'a': [1, 2], 'b': None}",
+    "'text'",
+    "()",
+]
+REFUSED = [
+    "__import__('os').system('true')",
+    "[__import__('os')]",
+    "(lambda: 1)()",
+    "x",
+    "[].__class__",
+    "9 ** 9 ** 9",
+    "1 if True else 2",
+    "[x for x in (1, 2)]",
+    "f'{1}'",
+    "{**{}}",
+    "{[]: 1}",
+    "",
+    "1; 2",
+    "a = 1",
+    "\0",
+    "[0] * 1000000000",
+    "(" * 900 + ")" * 900,
+    "-" * 1900 + "1",
+    "1" * (LONGEST_TEXT + 1),
+]
+
+
+@pytest.mark.parametrize("text", PLAIN)
+def test_equals_eval_on_plain_values(text):
+    found = evaluate_option(text)
+    assert found == eval(text.strip())  # the oracle; every text stands above
+    assert type(found) is type(eval(text.strip()))
+
+
+@pytest.mark.parametrize("text", REFUSED, ids=lambda text: text[:30])
+def test_refuses_all_else(text):
+    with pytest.raises(OptionError, match="; refused$"):
+        evaluate_option(text)
+
+
+@pytest.mark.parametrize("value", [None, 3, [1], b"1"], ids=repr)
+def test_what_is_no_text_is_refused_as_by_eval(value):
+    with pytest.raises(TypeError):
+        evaluate_option(value)
