@@ -17,12 +17,12 @@ class Measured(NamedTuple):
     """One value of a term in one batch.
 
     Attributes:
-        means: by component, the mean over its layers, not weighed; None if layer drop left no
-            layer. Their sum is logged.
+        value: the mean over the layers of a component, summed over components, not weighed; 0 if
+            layer drop left no layer.
         loss: what it adds to the mean loss.
     """
 
-    means: dict[str, Tensor | None]
+    value: Tensor | float
     loss: Tensor | float
 
 
@@ -105,13 +105,9 @@ class DiversityTerms:
         """
         return {
             name: Measured(
-                {c: _mean(values.get(c)) for c in term.components or head_states},
+                sum((total(layers) / len(layers) for layers in values.values()), start=0.0),
                 term.loss(values, sample_size),
             )
             for term in self.terms
             for name, values in term.values(head_states, training).items()
         }
-
-
-def _mean(layers: list[Tensor] | None) -> Tensor | None:
-    return total(layers) / len(layers) if layers else None

@@ -2,12 +2,9 @@
 
 import math
 from dataclasses import fields
-from functools import partial
 
 from fairseq.criterions.adaptive_loss import AdaptiveLoss
 from fairseq.logging import metrics
-from fairseq.logging.meters import MetersDict, safe_round
-from fairseq.modules import LayerDropModuleList
 from torch import Tensor
 
 from diverse_mha.attention import Wanted
@@ -17,7 +14,7 @@ from diverse_mha.criterions.schedule import Schedule
 from diverse_mha.methods.term import TERMS
 
 # Prefixes in fairseq's logging output of terms, summed over workers, and of their batches' sample
-# sizes. Under layer drop "/COMPONENT" is added, as each component may lack layers in some batches.
+# sizes.
 _PREFIX, _SIZE = "term/", "term_size/"
 _DIGITS = 10  # a term may be far below 1
 
@@ -124,20 +121,15 @@ class DiversityMixin:
             return loss, sample_size, logging_output
         zero = loss.new_zeros(())
         measured = self.diversity.measure(recorder.head_states, sample_size, self.training)
-        if any(isinstance(module, LayerDropModuleList) for module in model.modules()):
-            logged = {f"{n}/{c}": mean for n, t in measured.items() for c, mean in t.means.items()}
-        else:
-            means = {name: term.means.values() for name, term in measured.items()}
-            logged = {n: sum(m for m in found if m is not None) for n, found in means.items()}
+        logged = {name: zero + term.value for name, term in measured.items()}
         if reduce:
             added = {name: factor * term.loss for name, term in measured.items()}
             if self.training:
                 logged["diversity_loss"] = sum(added.values(), start=zero) / math.log(2)
             loss = loss + sample_size * sum(added.values())
         for name, value in logged.items():
-            there = value is not None
-            logging_output[_PREFIX + name] = value.detach() * sample_size if there else zero
-            logging_output[_SIZE + name] = sample_size if there else 0
+            logging_output[_PREFIX + name] = value.detach() * sample_size
+            logging_output[_SIZE + name] = sample_size
         return loss, sample_size, logging_output
 
     def output_weight(self, model, reduce: bool) -> Tensor | None:
@@ -149,24 +141,11 @@ class DiversityMixin:
         """Log fairseq's metrics, and every active term averaged over the batches."""
         super().reduce_metrics(logging_outputs)
         names = sorted({key for log in logging_outputs for key in log if key.startswith(_PREFIX)})
-        parts: dict[str, list[str]] = {}
         for key in names:
             name = key.removeprefix(_PREFIX)
             total, size = (
                 sum(log.get(prefix + name, 0) for log in logging_outputs)
                 for prefix in (_PREFIX, _SIZE)
             )
-            whole, _, component = name.partition("/")
-            if component:
-                name = f"_{name}"  # not shown
-                parts.setdefault(whole, []).append(name)
             if size:
                 metrics.log_scalar(name, total / size, size, round=_DIGITS)
-        for whole, of in parts.items():
-            metrics.log_derived(whole, partial(_sum_of_means, of), priority=10)  # as scalars
-
-
-def _sum_of_means(names: list[str], meters: MetersDict) -> float | None:
-    """Return the sum of means over batches; None, as in fairseq, if one has no batch yet."""
-    means = [meters.get_smoothed_value(name) if name in meters else None for name in names]
-    return None if None in means else safe_round(sum(means), _DIGITS)

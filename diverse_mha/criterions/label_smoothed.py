@@ -8,7 +8,6 @@ from fairseq.criterions.label_smoothed_cross_entropy import (
     LabelSmoothedCrossEntropyCriterionConfig,
 )
 
-from diverse_mha.common.errors import OptionError
 from diverse_mha.common.options import ANY_COUNT, RATE
 from diverse_mha.criterions.config import DiversityConfig
 from diverse_mha.criterions.diversity import DiversityMixin
@@ -38,11 +37,6 @@ class LabelSmoothedCrossEntropyWithDiversity(
     @classmethod
     def build_criterion(cls, cfg, task):
         """Check the options and build the criterion."""
-        if str(cfg.token_loss) == "fused" and cfg.report_accuracy:
-            raise OptionError(
-                "--token-loss fused keeps no scores to report the accuracy of; "
-                "leave out --report-accuracy, or give --token-loss stock"
-            )
         RATE.check_option("label_smoothing", cfg.label_smoothing)
         ANY_COUNT.check_option("ignore_prefix_size", cfg.ignore_prefix_size)
         return super().build_criterion(cfg, task)

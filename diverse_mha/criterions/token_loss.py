@@ -7,11 +7,10 @@ from fairseq.dataclass import ChoiceEnum
 from fairseq.models import BaseFairseqModel
 from torch import Tensor
 
-from diverse_mha.common.errors import OptionError
 from diverse_mha.criterions.diversity import Recorder
 from diverse_mha.criterions.fused_loss import fused_label_smoothed_loss
 
-TOKEN_LOSSES = ("auto", "fused", "stock")
+TOKEN_LOSSES = ("auto", "stock")
 
 
 @dataclass
@@ -21,9 +20,9 @@ class TokenLossConfig:
     token_loss: ChoiceEnum(TOKEN_LOSSES) = field(
         default="auto",
         metadata={
-            "help": "how the token loss is computed: stock (fairseq's code), fused (output "
-            "projection and loss together, equal to rounding, in less time and memory), or auto "
-            "(fused in one process on a CPU or a CUDA GPU without --amp, else stock)"
+            "help": "how the token loss is computed: stock (fairseq's code), or auto (in one "
+            "process on a CPU or a CUDA GPU without --amp, output projection and loss together, "
+            "equal to rounding, in less time and memory; else stock)"
         },
     )
 
@@ -54,17 +53,10 @@ class FusedTokenLoss:
         # What wraps a model for several processes must see its parameters used inside.
         bare = isinstance(model, BaseFairseqModel) and hasattr(model, "output_weight")
         weight = model.output_weight() if bare else None
-        if weight is not None and torch.is_autocast_enabled(weight.device.type):
-            weight = None
-        if self.token_loss == "fused":
-            if weight is None:
-                raise OptionError(
-                    "--token-loss fused needs one process without --amp, and a model of this "
-                    "package with a plain output projection; give --token-loss auto"
-                )
-            return weight
+        if weight is None or torch.is_autocast_enabled(weight.device.type):
+            return None
         # With and without a term, so that a method and its baseline round in the same way.
-        return weight if weight is not None and weight.device.type in ("cpu", "cuda") else None
+        return weight if weight.device.type in ("cpu", "cuda") else None
 
     def compute_loss(self, model, net_output, sample, reduce=True):
         """Return the summed loss and negative log-likelihood of a batch."""

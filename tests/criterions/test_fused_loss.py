@@ -162,7 +162,7 @@ def test_a_criterion_gives_the_same_loss_and_gradients_either_way(name, prefix):
     model, options = build().double(), {"disagreement": "output", **prefix}
     fused, plain = (
         run(criterion(name, token_loss=how, **options), model, make_batch())
-        for how in ("fused", "stock")
+        for how in ("auto", "stock")
     )
     # fairseq's log-softmax is float32 whatever the model
     torch.testing.assert_close(fused[0].float(), plain[0].float())
@@ -195,7 +195,7 @@ def test_an_adaptive_softmax_has_the_same_loss_and_gradients_either_way(case):
     assert (targets[0] == first + PAD).any() or case == "one band"
     for target in targets:
         batch["target"], results = target, []
-        for how in ("fused", "stock"):
+        for how in ("auto", "stock"):
             torch.manual_seed(8)
             term = criterion("adaptive_loss", token_loss=how, disagreement="output")
             results.append(run(term, model, batch))
@@ -236,7 +236,6 @@ def test_auto_is_fused_with_and_without_a_term(monkeypatch):
         ({"disagreement": "output"}, 1),
         ({"disagreement": "output", "report_accuracy": True}, 0),
         ({"disagreement": "output", "token_loss": "stock"}, 0),
-        ({"token_loss": "fused"}, 1),
     ):
         calls.clear()
         ours(**options)(model, batch)
@@ -264,17 +263,3 @@ def test_a_projection_that_has_to_be_called_is_called(case):
     assert model.output_weight() is None
     auto, stock = (run(ours(token_loss=how), model, batch)[0] for how in ("auto", "stock"))
     torch.testing.assert_close(auto, stock, rtol=0, atol=0)
-    with pytest.raises(ValueError, match="--token-loss fused needs"):
-        ours(token_loss="fused")(model, batch)
-
-
-def test_impossible_wishes_are_refused():
-    with pytest.raises(ValueError, match="leave out --report-accuracy"):
-        ours(token_loss="fused", report_accuracy=True)
-    with pytest.raises(ValueError, match="--token-loss fused needs one process"):
-        ours(token_loss="fused")(lambda **_: None, toy_batch())
-    with (
-        torch.autocast("cpu", dtype=torch.bfloat16),
-        pytest.raises(ValueError, match="--token-loss fused needs one process without --amp"),
-    ):
-        ours(token_loss="fused")(build_ours(), toy_batch())

@@ -45,7 +45,7 @@ def test_without_a_term_it_is_fairseqs(weight, accuracy, sentence_avg):
         torch.testing.assert_close(grad, grad2, rtol=0, atol=0 if weight is None else 1e-9)
 
 
-@pytest.mark.parametrize("how", ["stock", "fused"])
+@pytest.mark.parametrize("how", ["stock", "auto"])
 @pytest.mark.parametrize("prefix", [1, 3, 6])
 def test_tokens_of_an_ignored_prefix_do_not_count(prefix, how):
     """Fairseq's loss is right, but it is divided by the number of all tokens."""

@@ -1,6 +1,5 @@
 """HSIC and orthogonality in the loss of every criterion, alone and in combination."""
 
-import math
 from types import SimpleNamespace
 
 import pytest
@@ -274,10 +273,14 @@ def test_states_are_asked_of_the_components_of_a_term_only():
     assert list(seen) == ["encoder"] and seen["encoder"][0].weights is not None
 
 
-def test_a_side_without_layers_adds_nothing_to_what_is_logged():
-    term = criterion(disagreement="output")
-    _, _, log = term(build_ours(encoder_layers=0).train(), toy_batch())
-    assert math.isfinite(log["term/disagreement_output"])
+@pytest.mark.parametrize("none", [{"encoder_layers": 0}, {"encoder_layerdrop": 0.999}])
+def test_a_side_without_layers_adds_nothing_to_what_is_logged(none):
+    model, batch = build_ours(**none).train(), toy_batch()
+    both, rest = (
+        criterion(disagreement="output", disagreement_on=on)(model, batch)[2]
+        for on in (None, "cross,decoder")
+    )
+    assert both["term/disagreement_output"] == rest["term/disagreement_output"] != 0
 
 
 @pytest.mark.parametrize("options", [{}, {"disagreement": "output"}])
