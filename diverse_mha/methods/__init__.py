@@ -5,7 +5,7 @@
 | ``disagreement/`` | disagreement of subspaces, positions, outputs (Li et al. 2018) | loss term |
 | ``hsic.py`` | HSIC between head outputs (Yun et al. 2021) | loss term |
 | ``orthogonality.py`` | SRIP and cosine of projections (Yun et al. 2021) | loss term |
-| ``drophead.py`` | dropped heads (Yun et al. 2021; Zhou et al. 2020) | Drophead |
+| ``drophead.py`` | dropped heads (Yun et al. 2021) | Drophead |
 | ``routing/`` | simple and EM routing (Li et al. 2021) | aggregation |
 | ``headwise_gate.py`` | a gate a head (Qiu et al. 2025) | aggregation |
 | ``coda/`` | cascaded logits (Zheng et al. 2021), residual ones (He et al. 2020) | logits |

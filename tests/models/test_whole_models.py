@@ -20,7 +20,7 @@ VARIANTS = {
     "mlp": {"logits": "mlp", "attention_noise": 1.0},
     "residual": {"logits": "residual"},
     "talking-heads": {"logits": "talking-heads"},
-    "scheduled": {"drophead": 0.1, "drophead_method": "scheduled"},
+    "drophead": {"drophead": 0.1},
 }
 OTHERS = {
     "language-model": (build_lm, {"src_tokens": TOKENS}),

@@ -18,7 +18,7 @@ ADAPTIVE = {"adaptive_softmax_cutoff": [4, 8], "adaptive_softmax_factor": 2}
 MODELS = {
     "translation": ("transformer_disagree", SMALL | {"encoder_normalize_before": True}),
     "shared": ("transformer_disagree_small", {"share_all_embeddings": True, "drophead": 0.1}),
-    "drophead": ("transformer_disagree", SMALL | {"drophead_method": "scheduled", "drophead": 0.1}),
+    "drophead": ("transformer_disagree", SMALL | {"drophead": 0.1}),
     "no routing": (
         "transformer_routing",
         SMALL | {"aggregation": "linear", "aggregation_encoder_layers": None},
