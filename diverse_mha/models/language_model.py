@@ -82,8 +82,6 @@ class DiverseLanguageModel(DiverseModel, OutputWeight, TransformerLanguageModel)
 
 def _check_adaptive(args) -> None:
     """Refuse contradictory options of the tables of words."""
-    if args.character_embeddings:
-        raise OptionError("--character-embeddings: not supported by diverse-mha; leave it out")
     if args.adaptive_input and getattr(args, "adaptive_input_cutoff", None) is None:
         raise OptionError("--adaptive-input needs --adaptive-input-cutoff; give that, too")
     sharing = "--share-decoder-input-output-embed"

@@ -8,32 +8,29 @@ from fairseq.options import eval_str_list
 from diverse_mha.common.errors import OptionError
 from diverse_mha.common.options import flag
 
-# Stock options that our forward passes do not follow: option, value that means "off", reason.
-_UNSUPPORTED = (
-    ("quant_noise_pq", 0, "quantisation noise is not supported"),
-    ("quant_noise_scalar", 0, "quantisation noise is not supported"),
-    ("cross_self_attention", False, "merged cross and self attention is not supported"),
-    ("encoder_xformers_att_config", None, "xFormers attention is not supported"),
-    ("decoder_xformers_att_config", None, "xFormers attention is not supported"),
-    ("merge_src_tgt_embed", False, "one table for two dictionaries is not supported"),
-    ("encoder_layers_to_keep", None, "a part of the layers of a checkpoint is not supported"),
-    ("decoder_layers_to_keep", None, "a part of the layers of a checkpoint is not supported"),
-    ("base_layers", 0, "BASE layers are not supported"),
-    ("scale_attn", False, "NormFormer scaling is not supported"),
-    ("scale_fc", False, "NormFormer scaling is not supported"),
-    ("scale_heads", False, "NormFormer scaling is not supported"),
-    ("scale_resids", False, "NormFormer scaling is not supported"),
-)
+# Stock options that our forward passes do not follow, all off if empty, 0 or False.
+_UNSUPPORTED = {
+    "quantisation noise is": "quant_noise_pq quant_noise_scalar",
+    "merged cross and self attention is": "cross_self_attention",
+    "xFormers attention is": "encoder_xformers_att_config decoder_xformers_att_config",
+    "one table for two dictionaries is": "merge_src_tgt_embed",
+    "a part of the layers of a checkpoint is": "encoder_layers_to_keep decoder_layers_to_keep",
+    "BASE layers are": "base_layers",
+    "NormFormer scaling is": "scale_attn scale_fc scale_heads scale_resids",
+    "a model of characters is": "character_embeddings",
+}
 # Options by which a translation's output shares the table of its input.
 _TIED = ("share_all_embeddings", "share_decoder_input_output_embed")
 
 
 def check_model_options(args) -> None:
     """Check the options of an encoder-decoder or decoder-only model."""
-    for name, off, why in _UNSUPPORTED:
-        value = getattr(args, name, off)
-        if value is not None and value != off:
-            raise OptionError(f"{flag(name)} {value}: {why} by diverse-mha; leave it out")
+    for what, names in _UNSUPPORTED.items():
+        for name in names.split():
+            if value := getattr(args, name, None):
+                raise OptionError(
+                    f"{flag(name)} {value}: {what} not supported by diverse-mha; leave it out"
+                )
     if getattr(args, "no_decoder_final_norm", False) and not args.decoder_normalize_before:
         raise OptionError(
             "--no-decoder-final-norm has no effect without --decoder-normalize-before; "

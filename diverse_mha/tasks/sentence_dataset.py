@@ -7,8 +7,6 @@ import torch
 from fairseq.data import FairseqDataset, data_utils
 from torch import Tensor
 
-from diverse_mha.common.errors import OptionError
-
 
 class SentenceDataset(FairseqDataset):
     """Examples of one or more sentences, batched as rows of one tensor.
@@ -87,17 +85,6 @@ class SentenceDataset(FairseqDataset):
     def num_tokens_vec(self, indices: np.ndarray) -> np.ndarray:
         """Return the tokens of several examples, padding counted."""
         return self.sizes[indices] * len(self.inputs)
-
-    def batch_by_size(self, indices: np.ndarray, max_tokens: int | None = None, **limits):
-        """Make batches as fairseq does."""
-        tokens = self.num_tokens_vec(indices)
-        if max_tokens is not None and tokens.max(initial=0) > max_tokens:
-            raise OptionError(
-                f"--max-tokens {max_tokens} (of validation: --max-tokens-valid): example "
-                f"{indices[tokens.argmax()] + 1} has {tokens.max()}, its sentences padded to one "
-                f"length; give at least {tokens.max()}, or leave the example out"
-            )
-        return super().batch_by_size(indices, max_tokens=max_tokens, **limits)
 
     def size(self, index: int) -> int:
         """Return the length of an example's longest sentence."""

@@ -65,14 +65,7 @@ def test_losses_per_token_carry_no_term():
 
 
 BAD = {
-    "--disagreement output,output: 'output' is given twice": {"disagreement": "output,output"},
-    "--disagreement-on encoder,corss: unknown 'corss'; choose from encoder, cross, decoder": {
-        "disagreement": "output",
-        "disagreement_on": "encoder,corss",
-    },
-    "--disagreement-weight 0.5 has no effect without --disagreement": {"disagreement_weight": 0.5},
     "--label-smoothing 1.5: must be at least 0 and below 1": {"label_smoothing": 1.5},
-    "--disagreement-weight -1.0: must be 0 or a positive number": {"disagreement_weight": -1.0},
     "--ignore-prefix-size -1: must be 0 or more": {"ignore_prefix_size": -1},
 }
 

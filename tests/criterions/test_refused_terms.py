@@ -22,6 +22,7 @@ BAD = {
     "--orthogonality-cosine-projections q has no effect with --orthogonality-weight 0": {
         "orthogonality_cosine_projections": "q"
     },
+    "--disagreement-weight 0.5 has no effect without --disagreement": {"disagreement_weight": 0.5},
     "--disagreement : unknown ''; choose from subspace": {"disagreement": ""},
     "--disagreement-form squared has no effect without --disagreement": {
         "disagreement_form": "squared"

@@ -161,9 +161,6 @@ def test_scores_take_each_mask_and_reduction_where_it_belongs():
     assert not scores["position"].requires_grad
 
 
-# Invariances.
-
-
 # Numerics.
 
 
@@ -173,4 +170,32 @@ def test_all_padding_gives_zero_per_sentence():
     assert value.item() == 0.0 and not grad.any()
 
 
-# Refusals.
+X, WEIGHTS = vectors(), attention()
+BAD = {
+    "values has shape (4, 5, 6); expected 4 dim": lambda: subspace_disagreement(X[0]),
+    "outputs has dtype torch.int64": lambda: output_disagreement(X.long()),
+    "values has shape (3, 0, 5, 6), so no head": lambda: subspace_disagreement(X[:, :0]),
+    "padding_mask has shape (5, 3); expected (3, 5)": lambda: output_disagreement(
+        X, torch.zeros(5, 3, dtype=torch.bool)
+    ),
+    "padding_mask has dtype torch.uint8; expected torch.bool": lambda: output_disagreement(
+        X, torch.zeros(3, 5, dtype=torch.uint8)
+    ),
+    "weights has shape (3, 5, 6); expected 4 dim": lambda: position_disagreement(WEIGHTS[:, 0]),
+    "reduction is 'mean'; expected one of ('query', 'sent": lambda: position_disagreement(
+        WEIGHTS, reduction="mean"
+    ),
+    "query_padding_mask has shape (3, 6); expected (3, 5": lambda: position_disagreement(
+        WEIGHTS, padding([6, 6, 6], 6)
+    ),
+    "key_padding_mask has shape (3, 5); expected (3, 6": lambda: position_disagreement(
+        WEIGHTS, None, padding([5, 5, 5], 5)
+    ),
+}
+
+
+@pytest.mark.parametrize("message", BAD)
+def test_impossible_arguments_are_refused(message):
+    with pytest.raises(ValueError) as raised:
+        BAD[message]()
+    assert message in str(raised.value)

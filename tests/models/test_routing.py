@@ -1,6 +1,5 @@
 """transformer_routing: where the routing sits, what it costs, and that decoding stays right."""
 
-
 import pytest
 import torch
 from fairseq.models import MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY

@@ -87,19 +87,6 @@ def test_max_tokens_counts_padding_and_no_example_is_lost(tmp_path):
     assert sorted(seen) == list(range(20))
 
 
-@pytest.mark.parametrize("sentences", [1, 2])
-def test_an_example_longer_than_a_batch_is_refused(sentences):
-    sides = [SimpleNamespace(sizes=np.array([3, 6, 2]))] * sentences
-    dataset, needed = SentenceDataset(sides, np.zeros(3), 1), 6 * sentences
-    for limit in (needed, None):
-        batches = dataset.batch_by_size(dataset.ordered_indices(), max_tokens=limit)
-        assert sorted(np.concatenate(batches)) == [0, 1, 2]
-    message = rf"--max-tokens {needed - 1} .*: example 2 has {needed}, .* give at least {needed}"
-    with pytest.raises(ValueError, match=message):
-        dataset.batch_by_size(dataset.ordered_indices(), max_tokens=needed - 1)
-    assert len(dataset.batch_by_size(np.array([0, 2]), max_tokens=needed - 1)), "others fit"
-
-
 def test_order_is_by_length_and_at_random_in_training():
     tokens = [torch.tensor([4] * n + [2]) for n in (3, 1, 2, 1, 3, 1)]
     sentences = SimpleNamespace(sizes=np.array([len(t) for t in tokens]))

@@ -323,11 +323,3 @@ def test_mean_equals_the_mean_of_all_contributions_kept(kind, mask):
     got, want = (gradients(torch.stack(x), inputs) for x in (results, expected))
     for one, other in zip(got, want, strict=True):
         torch.testing.assert_close(one, other, **EXACT)
-
-
-def test_the_mean_of_one_layer_is_the_sum():
-    shape = SHAPES[0]
-    logits, previous = logits_of(shape)
-    plain, mean = (build_cascade("residual", shape[1], mean_over=n) for n in (0, 1))
-    assert torch.equal(plain(logits, previous), mean(logits, previous))
-    assert plain.hand_on(logits, previous) is logits
