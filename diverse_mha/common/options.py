@@ -131,11 +131,8 @@ def _plain(value: Any):
 
 
 def same_value(one: Any, other: Any) -> bool:
-    """Say whether two values mean the same: "1" and 1.0, encoder=1 and encoder=1.0."""
-    first, second = (
-        [_plain(part) for word in split_list(str(value)) for part in word.partition("=")]
-        for value in (one, other)
-    )
+    """Say whether two values mean the same: "1" and 1.0, "1,2" and "1, 2"."""
+    first, second = (list(map(_plain, split_list(str(value)))) for value in (one, other))
     return one == other or first == second
 
 

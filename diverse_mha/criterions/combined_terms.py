@@ -37,7 +37,7 @@ class DiversityTerms:
         """Read the terms from the options of a criterion, a ``DiversityConfig``."""
         read = [method.from_config(cfg) for method in TERMS]
         terms = [term for term in read if term is not None]
-        if not any(term.weights for term in terms):
+        if not any(term.weight for term in terms):
             refuse_idle(cfg, fields(Schedule), "without a term of a weight above 0; name one")
         return cls(terms, Schedule.from_config(cfg))
 

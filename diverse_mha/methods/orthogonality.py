@@ -9,7 +9,7 @@ from diverse_mha.attention.head_tensors import full_precision, position_weights
 from diverse_mha.common.first_order import first_order_only
 from diverse_mha.common.options import option, parse_names
 from diverse_mha.methods.disagreement import mean_pairwise_cosine
-from diverse_mha.methods.term import TERMS, Term, total, weight_option
+from diverse_mha.methods.term import TERMS, Term, components_option, total, weight_option
 
 METHODS = ("power", "exact")
 POWER_ITERATIONS = 2
@@ -144,6 +144,7 @@ class OrthogonalityOptions:
         "weight of the orthogonality regulariser (SRIP plus cosines), which is minimised (Yun et "
         "al. 2021: 1.0); 0: off",
     )
+    orthogonality_on: str | None = components_option("orthogonality applies")
     orthogonality_normalization: str = option(
         DEFAULT_NORMALIZATION,
         "loss that the regulariser joins: mean-loss (of a token) or summed-loss (of a batch); the "
@@ -174,8 +175,8 @@ class Orthogonality(Term):
     name, options = "orthogonality", OrthogonalityOptions
     joinable = ("orthogonality", "orthogonality_cosine")
 
-    def __init__(self, given, weights, components):
-        super().__init__(given, weights, components)
+    def __init__(self, given, weight, components):
+        super().__init__(given, weight, components)
         self.cosine_on, on = (), given.orthogonality_cosine_projections
         if on != "none":
             option = "--orthogonality-cosine-projections"

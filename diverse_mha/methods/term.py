@@ -9,9 +9,17 @@ import torch
 from torch import Tensor
 
 from diverse_mha.attention import HeadStates
+from diverse_mha.attention.states import COMPONENTS
+from diverse_mha.common.errors import OptionError
 from diverse_mha.common.methods import Registry
-from diverse_mha.common.options import flag, option, read_options, refuse_alone, refuse_idle
-from diverse_mha.methods.component_weights import Weights
+from diverse_mha.common.options import (
+    flag,
+    option,
+    parse_names,
+    read_options,
+    refuse_alone,
+    refuse_idle,
+)
 
 Layers = dict[str, list[Tensor]]  # a value for every layer of every component
 JOINED_ELEMENTS = 2**27  # of a state of all layers; beyond, copies would need too much memory
@@ -21,8 +29,7 @@ TERMS = Registry()
 
 def weight_option(default: str, text: str) -> Any:
     """Declare the weight of a term, ``NAME_weight``; a default of "0.0" switches it off."""
-    each = "; or one for each component: encoder=1.0,cross=0.5"
-    return option(default, text + each)
+    return option(default, text)
 
 
 def components_option(who: str) -> Any:
@@ -42,7 +49,7 @@ class Term(ABC):
 
     Args:
         given: its options, an instance of ``options``.
-        weights: factors of its values in the loss.
+        weight: factor of its values in the loss.
         components: names of components, or none for all that the model has.
 
     Attributes:
@@ -62,8 +69,8 @@ class Term(ABC):
     compares: bool = True
     joinable: Collection[str] = ()
 
-    def __init__(self, given: Any, weights: Weights, components: tuple[str, ...]):
-        self.given, self.weights, self.components = given, weights, components
+    def __init__(self, given: Any, weight: float, components: tuple[str, ...]):
+        self.given, self.weight, self.components = given, weight, components
 
     @abstractmethod
     def value(self, name: str, states: HeadStates, shared: Any) -> Tensor:
@@ -92,7 +99,7 @@ class Term(ABC):
     @property
     def on(self) -> bool:
         """True if the options switch it on."""
-        return bool(self.weights)
+        return self.weight > 0
 
     @classmethod
     def switch(cls) -> str:
@@ -113,8 +120,7 @@ class Term(ABC):
     @property
     def on_option(self) -> str:
         """The option that names the components, for messages."""
-        separate = None if self.weights.by_component else self.where()
-        return flag(separate or f"{self.name}_weight")
+        return flag(self.where() or f"{self.name}_weight")
 
     @classmethod
     def from_config(cls, cfg) -> "Term | None":
@@ -124,17 +130,16 @@ class Term(ABC):
             OptionError: for an illegal option or one without effect.
         """
         given = read_options(cls.options, cfg)
-        weight, where = f"{cls.name}_weight", cls.where()
-        weights = Weights.parse(flag(weight), getattr(given, weight))
-        components = tuple(weights.by_component)
+        key, where = f"{cls.name}_weight", cls.where()
+        weight, components = _weight(flag(key), getattr(given, key)), ()
         if where is not None:
-            components = weights.components(flag(weight), flag(where), getattr(given, where))
-        term = cls(given, weights, components)
+            components = parse_names(flag(where), getattr(given, where), COMPONENTS)
+        term = cls(given, weight, components)
         if term.on:
             refuse_alone(cls.options, cfg)
             return term
         why = f"without {term.option}; name a term"
-        if cls.switch() == weight:
+        if cls.switch() == key:
             why = f"with {term.option} 0; give a weight above 0"
         refuse_idle(cfg, [f for f in fields(cls.options) if f.name != cls.switch()], why)
         return None
@@ -180,11 +185,18 @@ class Term(ABC):
             values: of each layer of each component.
             sample_size: as for ``share``.
         """
-        shares = (
-            self.weights.of(component) * self.share(layers, sample_size)
-            for component, layers in values.items()
-        )
+        shares = (self.weight * self.share(layers, sample_size) for layers in values.values())
         return self.sign * sum(shares, start=0.0)
+
+
+def _weight(option: str, value: str | float) -> float:
+    try:
+        weight = float(value)
+    except ValueError:
+        weight = -1.0
+    if not 0 <= weight < float("inf"):
+        raise OptionError(f"{option} {value}: must be 0 or a positive number")
+    return weight
 
 
 def total(layers: list[Tensor]) -> Tensor:

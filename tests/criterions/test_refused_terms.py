@@ -41,22 +41,11 @@ BAD = {
     },
     "--disagreement-form centred: --disagreement position has no form 'centred'; choose from "
     "paper, off-diagonal": {"disagreement": "position", "disagreement_form": "centred"},
-    "--hsic-weight much: 'much' is not a weight": {"hsic_weight": "much"},
-    "--hsic-weight encoder,encoder: 'encoder' is given twice; name it once": {
-        "hsic_weight": "encoder=1.0,encoder=1.0"
-    },
-    "--hsic-weight encoder=1.0,cross: 'cross' is not a weight": {
-        "hsic_weight": "encoder=1.0,cross"
-    },
-    "--hsic-weight encoder=-1: must be 0 or": {"hsic_weight": "encoder=-1"},
-    "--hsic-weight encodr: 'encodr' is not a weight; give one": {"hsic_weight": "encodr"},
-    "--hsic-weight encodr,cross: unknown 'encodr'; choose from encoder, cross": {
-        "hsic_weight": "encodr=1,cross=1"
-    },
-    "--disagreement-on encoder: --disagreement-weight names the components already": {
-        **OUTPUT,
-        "disagreement_on": "encoder",
-        "disagreement_weight": "encoder=0.5",
+    "--hsic-weight much: must be 0 or a positive number": {"hsic_weight": "much"},
+    "--hsic-weight encoder=1.0: must be 0 or": {"hsic_weight": "encoder=1.0"},
+    "--orthogonality-on encoder,encoder: 'encoder' is given twice; name it once": {
+        **ORTHOGONALITY,
+        "orthogonality_on": "encoder,encoder",
     },
 }
 

@@ -57,14 +57,16 @@ OPTIONS = {
         "orthogonality_method": "exact",
     },
     "summed-loss": {
-        "orthogonality_weight": "decoder=0.2,encoder=0.7",
+        "orthogonality_weight": 0.7,
+        "orthogonality_on": "decoder,encoder",
         "orthogonality_normalization": "summed-loss",
         "orthogonality_method": "exact",
     },
     "forms": {
         "disagreement": "subspace,output",
         "disagreement_form": "centred,squared",
-        "disagreement_weight": "encoder=0.5,decoder=2",
+        "disagreement_weight": 2,
+        "disagreement_on": "encoder,decoder",
     },
     "off-diagonal": {
         "disagreement": "subspace,position,output",
@@ -144,18 +146,14 @@ def by_hand(head_states, options, size) -> dict[str, tuple[torch.Tensor, torch.T
 
 def in_batch(of_layer, method, head_states, options, size):
     """The logged value, and what it adds to the mean loss: component by component."""
-    weights = str(options.get(f"{method}_weight", 1.0))
-    named = dict(pair.split("=") for pair in weights.split(",") if "=" in pair)
-    on = list(named) or options.get(f"{method}_on", ",".join(COMPONENTS)).split(",")
-    if method == "orthogonality" and not named:
-        on = COMPONENTS
+    weight = float(options.get(f"{method}_weight", 1.0))
+    on = options.get(f"{method}_on", ",".join(COMPONENTS)).split(",")
     value = loss = 0.0
     for component in COMPONENTS:
         if component not in on or component not in head_states:
             continue
         layers = [of_layer(s) for s in head_states[component]]
         value = value + sum(layers) / len(layers)
-        weight = float(named.get(component, 0) if named else weights)
         sign = -1 if method == "disagreement" else 1
         summed = method == "orthogonality" and normalization(options) == "summed-loss"
         loss = loss + sign * weight * sum(layers) / (size if summed else len(layers))
@@ -171,8 +169,7 @@ def normalization(options) -> str:
 def test_loss_and_gradients_are_the_token_loss_plus_weight_times_the_literal_terms(name, case):
     options, (build, make_batch) = OPTIONS[case], CASES[name]
     if "adaptive" in name or name == "cross_entropy":  # language models have one component
-        options = {k: str(v).replace("encoder=0.5,", "").replace(",encoder=0.7", "")
-                   if k.endswith("_weight") else v for k, v in options.items()}  # fmt: skip
+        options = {k: "decoder" if k.endswith("_on") else v for k, v in options.items()}
     model, batch = build().double(), make_batch()
     loss, size, log, grads = run(criterion(name, **options), model, batch)
 
@@ -302,8 +299,8 @@ def test_a_model_with_one_head_is_refused(option):
     with pytest.raises(ValueError, match=message):
         criterion(**{option: value}).check_model(one)
     criterion().check_model(one)
-    weight = "disagreement_weight" if option == "disagreement" else option
-    criterion(**{option: value, weight: "encoder=1.0"}).check_model(one)
+    on = option.removesuffix("_weight") + "_on"
+    criterion(**{option: value, on: "encoder"}).check_model(one)
     with pytest.raises(ValueError, match="the model's decoder attention has one"):
         lm = build_lm(decoder_attention_heads=1)
         criterion("cross_entropy", **{option: value}).check_model(lm)
@@ -312,18 +309,17 @@ def test_a_model_with_one_head_is_refused(option):
 def test_weights_may_be_numbers_in_yaml_and_in_older_checkpoints():
     written = {"disagreement": "output", "disagreement_weight": 0.5, "hsic_weight": 1e-7}
     config = merge_with_parent(DiversityConfig(), OmegaConf.create(written))
-    assert [t.weights.of("cross") for t in DiversityTerms.from_config(config).terms] == [0.5, 1e-7]
+    assert [t.weight for t in DiversityTerms.from_config(config).terms] == [0.5, 1e-7]
     off = {"hsic_weight": 0, "orthogonality_weight": 0.0, "disagreement_weight": 1}  # the defaults
     config = merge_with_parent(DiversityConfig(), OmegaConf.create(off))
     assert not DiversityTerms.from_config(config).terms, "and none of them an idle option"
 
 
-def test_a_term_whose_weights_are_all_zero_is_off():
-    off = {"hsic_weight": "encoder=0,decoder=0.0"}
-    assert not DiversityTerms.from_config(DiversityConfig(**off)).terms
-    given = {**OUTPUT, "disagreement_weight": "encoder=0"}  # which is logged
+def test_a_term_of_weight_zero_is_off_but_for_disagreement_which_is_logged():
+    assert not DiversityTerms.from_config(DiversityConfig(hsic_weight="0.0")).terms
+    given = {**OUTPUT, "disagreement_weight": "0"}
     (term,) = DiversityTerms.from_config(DiversityConfig(**given)).terms
-    assert not term.weights
+    assert term.weight == 0
 
 
 OUTPUT = {"disagreement": "output"}

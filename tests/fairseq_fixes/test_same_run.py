@@ -6,11 +6,19 @@ from diverse_mha.common.errors import OptionError
 from diverse_mha.fairseq_fixes.same_run import changes, check_same_run, say_changes
 from diverse_mha.fairseq_fixes.starting_point import LAST
 
-TERMS_SAVED = {"hsic_weight": 0.0, "disagreement_weight": "encoder=1,cross=0.5"}
+TERMS_SAVED = {"hsic_weight": 0.0, "disagreement_weight": "1", "disagreement_on": "encoder,cross"}
 SAVED = {"common": {"seed": 1}, "criterion": TERMS_SAVED, "model": {"drophead": 0.1}}
-OWN = {"criterion": ("hsic_weight", "disagreement_weight", "newer"), "model": ("drophead",)}
-LIKE = {"hsic_weight": "0", "disagreement_weight": "encoder=1.0, cross=0.50", "newer": 5}
-UNLIKE = {**LIKE, "disagreement_weight": "encoder=1.0,cross=0.51"}
+OWN = {
+    "criterion": ("hsic_weight", "disagreement_weight", "disagreement_on", "newer"),
+    "model": ("drophead",),
+}
+LIKE = {
+    "hsic_weight": "0",
+    "disagreement_weight": 1.0,
+    "disagreement_on": "encoder, cross",
+    "newer": 5,
+}
+UNLIKE = {**LIKE, "disagreement_on": "encoder,decoder"}
 
 
 @pytest.mark.parametrize(
@@ -20,7 +28,7 @@ UNLIKE = {**LIKE, "disagreement_weight": "encoder=1.0,cross=0.51"}
         ({"criterion": LIKE}, None),
         (
             {"criterion": UNLIKE},
-            "--disagreement-weight encoder=1,cross=0.5, .* now encoder=1.0,cross",
+            "--disagreement-on encoder,cross, .* now encoder,decoder",
         ),
         ({"common": {"seed": 2}}, "last-b.pt: trained with --seed 1, which is now 2; give another"),
         (
@@ -48,8 +56,8 @@ def test_a_run_does_not_go_on_without_the_plugin_of_its_term(off):
     begun = {"common": {"seed": 1}, "criterion": {**TERMS_SAVED, "balance_weight": off}}
     now = {**SAVED, "criterion": {**TERMS_SAVED}}
     check_same_run("run/checkpoint_last.pt", begun, now, OWN)  # a term that is off
-    begun["criterion"]["balance_weight"] = "encoder=0.5"
-    with pytest.raises(OptionError, match="--balance-weight encoder=0.5, which nothing registers"):
+    begun["criterion"]["balance_weight"] = "0.5"
+    with pytest.raises(OptionError, match="--balance-weight 0.5, which nothing registers"):
         check_same_run("run/checkpoint_last.pt", begun, now, OWN)
     check_same_run("run/checkpoint_last.pt", begun, now, {"criterion": ()})  # stock fairseq's
     now["criterion"]["_name"] = "another"  # whose options are others

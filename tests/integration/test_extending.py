@@ -55,13 +55,13 @@ def test_a_term_of_ones_own_is_trained_on_and_logged(data, tmp_path):
     values = re.findall(r"(?<!valid_)balance[=| ]+([\d.]+)", done.stdout + done.stderr)
     assert values and all(float(value) > 0 for value in values)
     kept = torch.load(tmp_path / "runs/balance/checkpoint_last.pt", weights_only=False)
-    assert kept["cfg"]["criterion"]["balance_weight"] == "encoder=0.5,cross=0.1"
+    assert kept["cfg"]["criterion"]["balance_weight"] == "0.5"
     # Gone on without the plugin, the term would be left out in silence.
     words = shlex.split(COMMANDS["balance"].replace("\\\n", "").replace("DATA", str(data)))[1:]
     words[words.index("balance")], term = ROOT / "diverse_mha", words.index("--balance-weight")
-    del words[term : term + 2]
+    del words[term : term + 4]  # --balance-on, too
     done = run("fairseq_cli.train", *words, *SMALL.split(), cwd=tmp_path, check=False)
-    said = "trained with --balance-weight encoder=0.5,cross=0.1, which nothing registers now; give"
+    said = "trained with --balance-weight 0.5, which nothing registers now; give"
     assert done.returncode == 1 and said in done.stderr and "Traceback" not in done.stderr
 
 
@@ -101,7 +101,7 @@ def test_a_recipe_has_a_term_of_ones_own(data, tmp_path):
 
 @pytest.mark.integration
 def test_a_term_of_ones_own_refuses_as_ours_do(data, tmp_path):
-    weight = "--balance-weight encoder=0.5,cross=0.1"
+    weight = "--balance-weight 0.5 --balance-on encoder,cross"
     change = {"change": lambda command: command.replace(weight, "--balance-on encoder")}
     done = train("balance", tmp_path, data, **change)
     expected = "error: --balance-on encoder has no effect with --balance-weight 0; give a weight"

@@ -61,8 +61,8 @@ class Disagreement(Term):
 
     name, options, sign = "disagreement", DisagreementOptions, -1
 
-    def __init__(self, given, weights, components):
-        super().__init__(given, weights, components)
+    def __init__(self, given, weight, components):
+        super().__init__(given, weight, components)
         self.kinds = parse_names("--disagreement", given.disagreement, tuple(_KINDS))
         self.wanted = tuple(_KINDS[kind].state for kind in self.kinds)
         self.form = _parse_form(given.disagreement_form, self.kinds)
