@@ -141,9 +141,13 @@ def test_states_have_their_shapes_and_only_those_asked_for():
     assert [name for name in shapes if getattr(only, name) is not None] == ["values"]
 
 
-@pytest.mark.parametrize("rows", [[0, 1, 2, 4, 5], [2, 3, 4, 5], [0, 3, 1, 4, 2, 5]])
-def test_rows_that_share_keys_by_chance_may_part(rows):
-    """A search with one beam after one with three: repeated sentences finish one by one."""
+@pytest.mark.parametrize(
+    "rows, kept_keys",
+    [([0, 1, 2, 4, 5], 5), ([2, 3, 4, 5], 4), ([0, 3, 1, 4, 2, 5], 6), ([5, 3, 4], 1)],
+    ids=["one less", "two sentences", "mixed", "a sentence leaves"],
+)
+def test_rows_share_keys_while_they_stay_with_their_sentence(rows, kept_keys):
+    """Beams leave together; sentences that a search repeats may finish one by one."""
     ours, _ = pair(encoder_decoder_attention=True)
     query, key = inputs()
     query, key = query.repeat(1, 2, 1), key[:, :2].repeat_interleave(3, dim=1)
@@ -154,11 +158,14 @@ def test_rows_that_share_keys_by_chance_may_part(rows):
         state, kept = {}, torch.tensor(rows)
         options = {"incremental_state": state, "static_kv": True}
         run(ours, query, key, padding=mask, **options)
+        stored = []
         for order in (kept, torch.arange(len(rows) - 1)):
             ours.reorder_incremental_state(state, order)
+            stored.append(ours._get_input_buffer(state)["prev_key"].size(0))
             left = key[:, order]
             outputs.append(run(ours, query[:, : len(order)], left, **options)[0])
     torch.testing.assert_close(outputs[:2], outputs[2:])
+    assert stored == [kept_keys, len(rows) - 1]
 
 
 @pytest.mark.parametrize("wanted", [(), ("weights",)], ids=["fused", "explicit"])
@@ -253,25 +260,6 @@ def test_refusals_name_the_values():
     for given in (key[:, :1], key.repeat(1, 2, 1)):
         with pytest.raises(ValueError, match="key has batch size [16]; expected that of query, 3"):
             run(ours, query, given)
-
-
-def test_beams_leave_with_their_sentence():
-    ours, _ = pair(encoder_decoder_attention=True)
-    query, key = inputs()
-    query, key = query[:1].repeat(1, 2, 1), key.repeat_interleave(2, dim=1)  # 3 sentences, 2 beams
-    mask = key_padding().repeat_interleave(2, dim=0)
-    kept = torch.tensor([1, 0, 5, 4])  # beams change places, the second sentence is finished
-    outputs = []
-    for beam_size in (1, 2):
-        ours.set_beam_size(beam_size)
-        state = {}
-        options = {"incremental_state": state, "static_kv": True}
-        run(ours, query, key, padding=mask, **options)
-        ours.reorder_incremental_state(state, kept)
-        left = key[:, kept]
-        outputs.append(run(ours, query[:, kept], left, **options)[0])
-        assert ours._get_input_buffer(state)["prev_key"].size(0) == 4 // beam_size
-    torch.testing.assert_close(*outputs)
 
 
 @pytest.mark.parametrize("causal", [False, True])

@@ -183,12 +183,6 @@ def test_kernel_takes_strided_votes_and_gradients():
     torch.testing.assert_close(grad, expected_grad)
 
 
-# EM's own guarantee.
-
-
-# Known by hand.
-
-
 # Numerics.
 
 ROBUSTNESS = {
