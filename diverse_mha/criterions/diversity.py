@@ -1,7 +1,6 @@
 """Adds terms on the heads to fairseq's criterions."""
 
 import math
-from dataclasses import fields
 
 from fairseq.criterions.adaptive_loss import AdaptiveLoss
 from fairseq.logging import metrics
@@ -10,8 +9,7 @@ from torch import Tensor
 from diverse_mha.attention import Wanted
 from diverse_mha.common.errors import OptionError
 from diverse_mha.criterions.combined_terms import DiversityTerms
-from diverse_mha.criterions.schedule import Schedule
-from diverse_mha.methods.term import TERMS
+from diverse_mha.criterions.config import diversity_options
 
 # Prefixes in fairseq's logging output of terms, summed over workers, and of their batches' sample
 # sizes.
@@ -69,7 +67,7 @@ class DiversityMixin:
     @property
     def method_options(self) -> tuple[str, ...]:
         """Options that a run keeps from its first start to its last; a plugin's too."""
-        return tuple(f.name for f in (*TERMS.options(), *fields(Schedule)))
+        return tuple(f.name for f in diversity_options())
 
     @classmethod
     def build_criterion(cls, cfg, task):

@@ -166,10 +166,7 @@ def _same(group: str, name: str, before: Any, now: Any) -> bool:
         return True  # same formula and state
     if name == "data":
         folders = [str(value).split(os.pathsep) for value in (before, now)]
-        return len(folders[0]) == len(folders[1]) and all(
-            os.path.realpath(one) == os.path.realpath(other)
-            for one, other in zip(*folders, strict=True)
-        )
+        return list(map(os.path.realpath, folders[0])) == list(map(os.path.realpath, folders[1]))
     return same_value(_text(before), _text(now))
 
 
