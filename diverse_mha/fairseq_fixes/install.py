@@ -1,6 +1,7 @@
 """Applies all fixes in this order; of two that wrap the same function the later is outside."""
 
 from diverse_mha.fairseq_fixes import (  # noqa: F401, I001
+    alignment_options,
     checkpoint_guard,
     missing_options,
     moving_average,

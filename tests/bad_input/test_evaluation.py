@@ -50,6 +50,11 @@ ROWS = [
     Row("mt-raw-words", "evaluate best.pt bin --replace-unk", "--replace-unk", "leave it out"),
     Row("mt-vocabulary", "evaluate best.pt otherdict --beam 1 --max-len-b 5", "otherdict",
         "give the data"),
+    # fairseq's own commands
+    Row("generate-unknown", "fairseq-generate bin --path best.pt --replace-unk", "--replace-unk",
+        "leave it out"),
+    Row("interactive-soft", "fairseq-interactive bin --path best.pt --print-alignment soft",
+        "--print-alignment soft", "use fairseq-generate"),
     # Models that became NaN
     Row("mt-nan", "evaluate nan-best.pt bin", "nan-best.pt: parameter ", DIVERGED),
     Row("generate-nan", "fairseq-generate bin --path nan-best.pt", "nan-best.pt", DIVERGED),
