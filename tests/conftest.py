@@ -5,6 +5,8 @@ import os
 import signal
 import sys
 
+import pytest
+
 from tests import warm
 
 # What a shell starts in the background ignores Ctrl-C, and so would the commands that tests stop.
@@ -27,6 +29,16 @@ def pytest_collection_finish():
     # Tiny tensors: a second thread costs more than it brings, and the machine may be busy.
     if "torch" in sys.modules:  # not in the process that hands out tests to others
         sys.modules["torch"].set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def miniatures(tmp_path_factory):
+    """Folder with small binarised data of every kind."""
+    from tests.reliability import miniature  # which imports torch
+
+    folder = tmp_path_factory.mktemp("miniatures")
+    miniature.write_all(folder)
+    return folder
 
 
 def pytest_unconfigure():

@@ -4,7 +4,7 @@ from argparse import Namespace
 from types import SimpleNamespace
 
 import torch
-from fairseq.data import Dictionary
+from fairseq.data import Dictionary, indexed_dataset
 from fairseq.models import MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
 from fairseq.models.transformer import TransformerModel
 from fairseq.sequence_generator import SequenceGenerator
@@ -23,12 +23,27 @@ SMALL = {
 }
 
 
-def toy_dictionary(words: int = 12) -> Dictionary:
-    """Numbers as words, after fairseq's four special symbols (padding is 1, end is 2)."""
+def dictionary_of(words) -> Dictionary:
+    """These words, after fairseq's four special symbols (padding is 1, end is 2)."""
     dictionary = Dictionary()
-    for word in range(words):
-        dictionary.add_symbol(str(word))
+    for word in words:
+        dictionary.add_symbol(word)
     return dictionary
+
+
+def toy_dictionary(words: int = 12) -> Dictionary:
+    """Numbers as words."""
+    return dictionary_of(map(str, range(words)))
+
+
+def write_split(path, dictionary: Dictionary, lines) -> None:
+    """Binarise lines, given as text or as tensors, as fairseq-preprocess does."""
+    builder = indexed_dataset.make_builder(f"{path}.bin", impl="mmap", vocab_size=len(dictionary))
+    for line in lines:
+        if isinstance(line, str):
+            line = dictionary.encode_line(line, add_if_not_exist=False).long()
+        builder.add_item(line)
+    builder.finalize(f"{path}.idx")
 
 
 def toy_task() -> SimpleNamespace:

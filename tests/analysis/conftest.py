@@ -9,24 +9,15 @@ from fairseq.data import Dictionary, indexed_dataset
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from omegaconf import OmegaConf
 
-import diverse_mha  # noqa: F401  registers the models
+from tests.toy import dictionary_of, write_split
 
 SHAPE = "--{0}-embed-dim 16 --{0}-ffn-embed-dim 24 --{0}-layers 2 --{0}-attention-heads {1}"
-
-
-def write_split(path, dictionary, lines):
-    builder = indexed_dataset.make_builder(f"{path}.bin", impl="mmap", vocab_size=len(dictionary))
-    for line in lines:
-        builder.add_item(dictionary.encode_line(line, add_if_not_exist=False).long())
-    builder.finalize(f"{path}.idx")
 
 
 def write_data(folder, words):
     """Pairs of strings of words and their reversals, and the sources as text of their own."""
     folder.mkdir()
-    dictionary = Dictionary()
-    for word in words:
-        dictionary.add_symbol(word)
+    dictionary = dictionary_of(words)
     generator = random.Random(1)
     lines = [[generator.choice(words) for _ in range(generator.randint(6, 12))] for _ in range(40)]
     for name in ("dict.src.txt", "dict.tgt.txt", "dict.txt"):
@@ -35,6 +26,22 @@ def write_data(folder, words):
     write_split(folder / "valid.src-tgt.tgt", dictionary, (" ".join(x[::-1]) for x in lines))
     write_split(folder / "valid", dictionary, map(" ".join, lines))
     return folder
+
+
+def untrained(args) -> dict:
+    """What fairseq-train would save before its first update."""
+    cfg = convert_namespace_to_omegaconf(args)
+    model = tasks.setup_task(cfg.task).build_model(cfg.model)
+    history = {"criterion_name": "", "optimizer_name": "", "num_updates": 1}
+    return {
+        "args": None,
+        "cfg": OmegaConf.to_container(cfg, resolve=True, enum_to_str=True),
+        "model": model.state_dict(),
+        "optimizer_history": [history | {"lr_scheduler_state": {}}],
+        "task_state": {},
+        "extra_state": {"epoch": 1, "train_iterator": {"epoch": 1}},
+        "last_optimizer_state": None,
+    }
 
 
 @pytest.fixture(scope="session")
@@ -49,9 +56,7 @@ def pairs(tmp_path_factory, data):
     """Pairs of sentences with labels, for a classifier: the texts of ``data`` twice."""
     folder = tmp_path_factory.mktemp("pairs") / "bin"
     words = Dictionary.load(str(data / "dict.txt"))
-    labels = Dictionary()
-    for label in "xyz":
-        labels.add_symbol(label)
+    labels = dictionary_of("xyz")
     texts = indexed_dataset.make_dataset(str(data / "valid.src-tgt.src"), impl="mmap")
     texts = [words.string(texts[i]) for i in range(len(texts))]
     for name, dictionary, lines in (
@@ -79,22 +84,10 @@ def save(tmp_path_factory, data):
         shape = " ".join(SHAPE.format(side, heads) for side in sides).split()
         command = [str(data), "--task", task, "--arch", arch, *shape, *words]
         args = options.parse_args_and_arch(options.get_training_parser(task), command)
-        cfg = convert_namespace_to_omegaconf(args)
         torch.manual_seed(len(name))
-        model = tasks.setup_task(cfg.task).build_model(cfg.model)
         path = tmp_path_factory.mktemp("runs") / name / "checkpoint_best.pt"
         path.parent.mkdir()
-        history = {"criterion_name": "", "optimizer_name": "", "num_updates": 1}
-        state = {
-            "args": None,
-            "cfg": OmegaConf.to_container(cfg, resolve=True, enum_to_str=True),
-            "model": model.state_dict(),
-            "optimizer_history": [history | {"lr_scheduler_state": {}}],
-            "task_state": {},
-            "extra_state": {"epoch": 1, "train_iterator": {"epoch": 1}},
-            "last_optimizer_state": None,
-        }
-        torch.save(state, path)
+        torch.save(untrained(args), path)
         return path
 
     return save

@@ -2,15 +2,14 @@
 
 import gzip
 import shutil
-from pathlib import Path
 
 import pytest
 import torch
 from fairseq.data import Dictionary
 
-from tests.analysis.conftest import data, pairs, save, write_split  # noqa: F401 (fixtures)
+from tests.analysis.conftest import data, pairs, save  # noqa: F401 (fixtures)
+from tests.toy import write_split
 
-ROOT = Path(__file__).resolve().parents[2]
 SENTENCES = 40  # in the test set
 
 
@@ -74,6 +73,8 @@ def _texts(folder):
     for name in ("latin1.txt", "latin1.yaml"):
         (folder / name).write_bytes("ein schönes Haus\n".encode("latin-1") * 3)
     (folder / "file").write_text("in the way\n")
+    (folder / "gold").write_text("0-0\n")
+    (folder / "outside").write_text("0-99\n" * SENTENCES)
 
 
 def _data(folder):

@@ -17,8 +17,7 @@ from tests.reliability.children import Child
 
 pytestmark = MARKS
 SECONDS = 300  # for a training of a few updates
-# On the CPU fairseq's gradient scaler cannot skip an update: start low enough.
-HALF = ["--fp16"] if ON_GPU else ["--fp16", "--fp16-no-flatten-grads", "--fp16-init-scale", 4]
+HALF = ["--fp16"] if ON_GPU else runs.HALF["fp16"]
 ARCHITECTURES = list(runs.RUNS)
 
 

@@ -1,12 +1,10 @@
-"""Two gloo processes against one, through fairseq's Trainer: every criterion, every method."""
+"""Several gloo processes against one, through fairseq's Trainer: every criterion, every method."""
 
 import pytest
 
 from tests.reliability import distributed, miniature
 
-pytestmark = pytest.mark.integration
-
-CASES = [
+SOME = [
     ("transformer_routing", "all"),
     ("transformer_coda", "target-side"),
     ("transformer_disagree", "position"),
@@ -16,10 +14,19 @@ CASES = [
     ("transformer_lm_disagree", "centred"),
     ("sentence_classifier", "all"),
 ]
+ALL = distributed.all_cases()
 
 
-def test_a_step_of_two_processes_is_that_of_one(tmp_path):
+@pytest.mark.parametrize(
+    ("world", "cases"),
+    [
+        pytest.param(2, SOME, marks=pytest.mark.integration, id="2-some"),
+        pytest.param(2, ALL, marks=pytest.mark.system, id="2-all"),
+        pytest.param(4, ALL, marks=pytest.mark.system, id="4-all"),
+    ],
+)
+def test_a_step_of_several_processes_is_that_of_one(world, cases, tmp_path):
     miniature.write_all(tmp_path)
-    outcomes = distributed.compare(2, CASES, tmp_path, tmp_path)
-    assert len(outcomes) == 3 * len(CASES)
-    distributed.check(outcomes, 2)
+    outcomes = distributed.compare(world, cases, tmp_path, tmp_path)
+    assert len(outcomes) == 3 * len(cases) and len(ALL) == 96
+    print("\n" + distributed.check(outcomes, world))

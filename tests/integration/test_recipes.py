@@ -1,8 +1,7 @@
 """Every recipe trains into a folder that does not exist, and goes on from there.
 
-Through ``scripts/train.sh --config``; then ``fairseq-hydra-train`` goes on from what
-that has begun. All but one of the launches are forked off one process that has imported
-fairseq, two at a time, for importing it takes most of the time of such a training.
+Through the launcher of ``scripts/train.sh --config``; then ``fairseq-hydra-train`` goes on from
+what that has begun. Two trainings at a time.
 """
 
 import os
@@ -17,12 +16,11 @@ import yaml
 
 from diverse_mha.common.places import CONFIGS
 from diverse_mha.training.compose import compose
-from tests.reliability import launches, miniature
-from tests.reliability.children import Child
+from tests.integration.conftest import PLUGIN, ROOT, run
+from tests.reliability import miniature
 
 pytestmark = pytest.mark.integration
 
-ROOT = CONFIGS.parent
 RECIPES = sorted(path.stem for path in CONFIGS.glob("*.yaml"))
 
 # What makes a recipe's model and data small; all else is trained as the recipe has it.
@@ -65,15 +63,15 @@ def data(tmp_path_factory):
     return folder
 
 
-def train_sh(recipe, words, folder, log):
+def train_sh(recipe, words, folder):
     file = CONFIGS / f"{recipe}.yaml"
-    return Child(launches.train_sh, ["--config", str(file), *words], folder, log)
+    return run("diverse_mha.training.launch", "--config", file, *words, cwd=folder)
 
 
-def hydra_train(recipe, words, folder, log):
-    """Start it from the clone, as the recipes say."""
-    where = ["--config-dir", str(CONFIGS), "--config-name", recipe]
-    return Child(launches.hydra_train, where + words, ROOT, log)
+def hydra_train(recipe, words, folder, *options):
+    where = ["--config-dir", CONFIGS, "--config-name", recipe]
+    plugin = f"common.user_dir={PLUGIN}"
+    return run("fairseq_cli.hydra_train", *options, *where, plugin, *words, cwd=folder)
 
 
 def updates(run) -> int:
@@ -83,15 +81,12 @@ def updates(run) -> int:
 
 def train_twice(recipe, data, folder) -> list:
     """Train for two updates and, the other way, for two more; return what there was after each."""
-    run, log = folder / "runs" / recipe, folder / f"{recipe}.output"
-    words = [*settings(recipe, data), f"checkpoint.save_dir={run}"]
-    seen = []
+    save_dir, seen = folder / "runs" / recipe, []
+    words = [*settings(recipe, data), f"checkpoint.save_dir={save_dir}"]
     for number, start in enumerate((train_sh, hydra_train), start=1):
-        child = start(recipe, [*words, f"optimization.max_update={2 * number}"], folder, log)
-        code, _ = child.result(240)
-        if code != 0:
-            return [code, log.read_text()[-2000:]]
-        seen.append((updates(run), "Loaded checkpoint" in (run / "train.log").read_text()))
+        start(recipe, [*words, f"optimization.max_update={2 * number}"], folder)
+        log = (save_dir / "train.log").read_text()
+        seen.append((updates(save_dir), "Loaded checkpoint" in log))
     return seen
 
 
@@ -111,25 +106,19 @@ def test_a_recipe_trains_in_a_new_folder_and_goes_on(recipe, trainings):
 
 def test_nothing_is_saved_but_the_log_where_nothing_is_to_be_saved(data, tmp_path):
     words = [*settings("demo", data), "++checkpoint.no_save=true", "optimization.max_update=1"]
-    for name, start in {"sh": train_sh, "hydra": hydra_train}.items():
-        run = tmp_path / "new" / name
-        code, said = start(
-            "demo", [*words, f"checkpoint.save_dir={run}"], tmp_path, tmp_path / "output"
-        ).result(240)
-        assert code == 0, said
-        assert [path.name for path in run.iterdir()] == ["train.log"]
-        assert "num_updates 1" in (run / "train.log").read_text()
+    for start in (train_sh, hydra_train):
+        save_dir = tmp_path / "new" / start.__name__
+        start("demo", [*words, f"checkpoint.save_dir={save_dir}"], tmp_path)
+        assert [path.name for path in save_dir.iterdir()] == ["train.log"]
+        assert "num_updates 1" in (save_dir / "train.log").read_text()
 
 
 def test_a_sweep_fills_a_folder_for_each_of_its_trainings(data, tmp_path):
     """With a best checkpoint in each, though a later one scores worse than an earlier one."""
-    words = ["-m", "--config-dir", str(CONFIGS), "--config-name", "demo", *settings("demo", data)]
-    words += [f"common.user_dir={ROOT}/diverse_mha", "optimization.max_update=1"]
+    words = [*settings("demo", data), "optimization.max_update=1"]
     words += ["method=baseline,coda", "optimization.lr=[0.01],[0.0]"]
     words += ["checkpoint.save_dir=runs/${hydra:runtime.choices.method}-${hydra:job.num}"]
-    log = tmp_path / "output"
-    code, said = Child(launches.hydra_train, words, tmp_path, log).result(240)
-    assert code == 0, f"{said}\n{log.read_text()[-3000:]}"
+    hydra_train("demo", words, tmp_path, "-m")
     names = {path.name for path in (tmp_path / "runs").iterdir()}
     assert names == {"baseline-0", "baseline-1", "coda-2", "coda-3"}
     for name in names:

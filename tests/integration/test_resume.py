@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tests.reliability import miniature, resume
+from tests.reliability import resume
 from tests.reliability.children import Child, train
 from tests.reliability.faults import Fault
 from tests.reliability.runs import words
@@ -14,16 +14,9 @@ SAVE = ["--save-interval-updates", 3, "--max-update", resume.UPDATES]
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("miniature")
-    miniature.write_all(folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def whole(data, tmp_path_factory):
+def whole(miniatures, tmp_path_factory):
     folder = tmp_path_factory.mktemp("whole")
-    return resume.whole_run(words("transformer_coda", data, folder, *SAVE), folder)[0]
+    return resume.whole_run(words("transformer_coda", miniatures, folder, *SAVE), folder)[0]
 
 
 # The saves of a run: checkpoint_1_3, best, last; checkpoint1, best, last; checkpoint_2_6, ...
@@ -35,9 +28,9 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_an_interrupted_run_ends_with_the_same_weights(name, data, whole, tmp_path):
+def test_an_interrupted_run_ends_with_the_same_weights(name, miniatures, whole, tmp_path):
     fault = FAULTS[name]
-    run = words("transformer_coda", data, tmp_path, *SAVE)
+    run = words("transformer_coda", miniatures, tmp_path, *SAVE)
     last, said = resume.interrupted_run(run, tmp_path, fault)
     assert resume.differences(whole, last) == []
     if fault.how == "full":
@@ -46,9 +39,9 @@ def test_an_interrupted_run_ends_with_the_same_weights(name, data, whole, tmp_pa
     assert not list(tmp_path.glob("*.tmp")), "what a killed process left is overwritten"
 
 
-def test_half_precision_goes_on_from_the_weights_in_float32(data, tmp_path):
+def test_half_precision_goes_on_from_the_weights_in_float32(miniatures, tmp_path):
     run = [
-        words("sentence_classifier", data, tmp_path / name, *SAVE, "--bf16")
+        words("sentence_classifier", miniatures, tmp_path / name, *SAVE, "--bf16")
         for name in ("whole", "parts")
     ]
     last, _ = resume.whole_run(run[0], tmp_path / "whole")
@@ -59,21 +52,21 @@ def test_half_precision_goes_on_from_the_weights_in_float32(data, tmp_path):
     assert any(not torch.equal(p, p.bfloat16().float()) for p in masters)
 
 
-def test_fused_adam_goes_on_bit_for_bit_and_from_fairseqs_adam(data, tmp_path):
+def test_fused_adam_goes_on_bit_for_bit_and_from_fairseqs_adam(miniatures, tmp_path):
     fused = ["--optimizer", "fused_adam"]
-    run = [words("transformer_coda", data, tmp_path / name, *SAVE, *fused) for name in "ab"]
+    run = [words("transformer_coda", miniatures, tmp_path / name, *SAVE, *fused) for name in "ab"]
     last, _ = resume.whole_run(run[0], tmp_path / "a")
     again, _ = resume.interrupted_run(run[1], tmp_path / "b", Fault("update", 5, "SIGKILL"))
     assert resume.differences(last, again) == []
-    stock = words("transformer_coda", data, tmp_path / "c", "--max-update", 3)
+    stock = words("transformer_coda", miniatures, tmp_path / "c", "--max-update", 3)
     resume.whole_run(stock, tmp_path / "c")
     mixed, _ = resume.whole_run([*stock, *map(str, SAVE), *fused], tmp_path / "c")
     for name, one in last["model"].items():
         torch.testing.assert_close(one, mixed["model"][name], rtol=0, atol=1e-3)
 
 
-def test_a_finished_run_given_again_changes_nothing(data, tmp_path):
-    run = words("transformer_coda", data, tmp_path, "--max-update", 3)
+def test_a_finished_run_given_again_changes_nothing(miniatures, tmp_path):
+    run = words("transformer_coda", miniatures, tmp_path, "--max-update", 3)
     before, _ = resume.whole_run(run, tmp_path)
     stamps = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.pt")}
     again, said = resume.whole_run(run, tmp_path)
@@ -81,11 +74,13 @@ def test_a_finished_run_given_again_changes_nothing(data, tmp_path):
     assert {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.pt")} == stamps
 
 
-def test_another_method_does_not_go_on_from_the_run_in_the_folder(data, tmp_path):
-    begun = words("transformer_coda", data, tmp_path, "--max-update", 3)
+def test_another_method_does_not_go_on_from_the_run_in_the_folder(miniatures, tmp_path):
+    begun = words("transformer_coda", miniatures, tmp_path, "--max-update", 3)
     resume.whole_run(begun, tmp_path)
     stamps = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.pt")}
-    other = words("transformer_coda", data, tmp_path, "--max-update", 6, "--hsic-weight", "1e-07")
+    other = words(
+        "transformer_coda", miniatures, tmp_path, "--max-update", 6, "--hsic-weight", "1e-07"
+    )
     code, said = Child(train, other).result()
     assert code == 1 and "trained with --hsic-weight " in said and "which is now 1e-07;" in said
     assert said.startswith("error: ") and "\n" not in said

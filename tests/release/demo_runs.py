@@ -6,10 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from diverse_mha.common.places import ROOT
 from diverse_mha.corpora.text import read_lines, write_lines
 from experiments.stand_in import probing_lines, run_script
 
-ROOT = Path(__file__).resolve().parents[2]
 DISAGREEMENT = ["--disagreement", "subspace,position,output", "--disagreement-weight", 0.5]
 CONTROLS = ["--hsic-weight", 1e-4, "--hsic-samples", 128, "--orthogonality-weight", 0.01]
 

@@ -6,61 +6,46 @@ that never stopped: weights, optimizer state, learning rate.
 
 import pytest
 
-from tests.reliability import miniature, resume
+from tests.reliability import resume
 from tests.reliability.faults import Fault
-from tests.reliability.runs import RUNS, words
+from tests.reliability.runs import HALF, RUNS, words
 
 pytestmark = pytest.mark.system
 
 SAVE = ["--save-interval-updates", 3, "--max-update", resume.UPDATES]
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("miniature")
-    miniature.write_all(folder)
-    return folder
-
-
-def check_every_update(arch, data, folder, updates, *options):
+def check_every_update(arch, miniatures, folder, updates, *options):
     """Stop a run at each of some updates, and return how many runs were compared."""
     save_dir = folder / "whole"
-    whole, _ = resume.whole_run(words(arch, data, save_dir, *SAVE, *options), save_dir)
+    whole, _ = resume.whole_run(words(arch, miniatures, save_dir, *SAVE, *options), save_dir)
     for n in updates:
         fault, save_dir = Fault("update", n, "SIGKILL" if n % 2 else "SIGTERM"), folder / str(n)
-        run = words(arch, data, save_dir, *SAVE, *options)
+        run = words(arch, miniatures, save_dir, *SAVE, *options)
         last, _ = resume.interrupted_run(run, save_dir, fault)
         assert resume.differences(whole, last) == [], fault
     return len(updates)
 
 
 @pytest.mark.parametrize("arch", RUNS)
-def test_killed_at_any_update(arch, data, tmp_path):
-    count = check_every_update(arch, data, tmp_path, range(1, resume.UPDATES + 1))
+def test_killed_at_any_update(arch, miniatures, tmp_path):
+    count = check_every_update(arch, miniatures, tmp_path, range(1, resume.UPDATES + 1))
     print(f"\n{arch}: stopped at each of {count} updates, every run ends bit for bit alike")
 
 
-PRECISIONS = {
-    "bf16": ["--bf16"],
-    "memory-efficient-bf16": ["--memory-efficient-bf16"],
-    "fp16": ["--fp16", "--fp16-no-flatten-grads", "--fp16-init-scale", 4],
-    "memory-efficient-fp16": ["--memory-efficient-fp16", "--fp16-init-scale", 4],
-}
-
-
-@pytest.mark.parametrize("name", PRECISIONS)
+@pytest.mark.parametrize("name", HALF)
 @pytest.mark.parametrize(
     "arch", ["transformer_routing", "transformer_lm_coda", "sentence_classifier"]
 )
-def test_killed_in_half_precision(arch, name, data, tmp_path):
-    count = check_every_update(arch, data, tmp_path, (5, 8), *PRECISIONS[name])
+def test_killed_in_half_precision(arch, name, miniatures, tmp_path):
+    count = check_every_update(arch, miniatures, tmp_path, (5, 8), *HALF[name])
     print(f"\n{arch}, {name}: stopped at {count} updates, every run ends bit for bit alike")
 
 
 @pytest.mark.parametrize("how", ["kill", "full", "SIGKILL"])
-def test_interrupted_at_any_write_of_a_checkpoint(how, data, tmp_path):
+def test_interrupted_at_any_write_of_a_checkpoint(how, miniatures, tmp_path):
     arch, save_dir = "transformer_disagree", tmp_path / "whole"
-    whole, writes = resume.whole_run(words(arch, data, save_dir, *SAVE), save_dir)
+    whole, writes = resume.whole_run(words(arch, miniatures, save_dir, *SAVE), save_dir)
     assert writes > 8
     size = (save_dir / "checkpoint_last.pt").stat().st_size
     if how == "SIGKILL":
@@ -70,7 +55,9 @@ def test_interrupted_at_any_write_of_a_checkpoint(how, data, tmp_path):
         faults = [Fault("write", n, how, s) for n in range(1, writes + 1) for s in sizes]
     for number, fault in enumerate(faults):
         save_dir = tmp_path / str(number)
-        last, said = resume.interrupted_run(words(arch, data, save_dir, *SAVE), save_dir, fault)
+        last, said = resume.interrupted_run(
+            words(arch, miniatures, save_dir, *SAVE), save_dir, fault
+        )
         assert resume.differences(whole, last) == [], fault
         assert how != "full" or said.startswith("error: checkpoint not saved: "), fault
     print(f"\n{how}: {len(faults)} places in {writes} writes, every run ends bit for bit alike")

@@ -8,19 +8,12 @@ import torch
 
 from tests.release.demo_runs import RUNS, training_command
 from tests.reliability.children import Child, train
+from tests.reliability.runs import HALF
 
 pytestmark = pytest.mark.system
 
 UPDATES = 200
-# The gradient scaler of fairseq needs a GPU to skip an update: start low enough on the CPU.
-_FP16 = ["--fp16-init-scale", 4]
-PRECISIONS = {
-    "float32": [],
-    "bf16": ["--bf16"],
-    "memory-efficient-bf16": ["--memory-efficient-bf16"],
-    "fp16": ["--fp16", "--fp16-no-flatten-grads", *_FP16],
-    "memory-efficient-fp16": ["--memory-efficient-fp16", *_FP16],
-}
+PRECISIONS = {"float32": [], **HALF}
 # How far from float32 the validation loss may be, relative. Where there is no copy of the
 # weights in float32, small updates are rounded away.
 LIMITS = {"bf16": 0.02, "memory-efficient-bf16": 0.10, "fp16": 0.02, "memory-efficient-fp16": 0.05}

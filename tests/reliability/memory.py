@@ -7,7 +7,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from diverse_mha.common.places import ROOT
+
 WORDS = 4000
 ALLOWED = 1.3  # times the peak of fairseq's own training
 SHAPE = """--share-all-embeddings --encoder-layers 2 --decoder-layers 2

@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import torch
-from fairseq.data import Dictionary, indexed_dataset
+
+from tests.toy import dictionary_of, write_split
 
 WORDS = 20
 SIZES = {"train": 40, "valid": 10}
@@ -11,8 +12,8 @@ SIZES = {"train": 40, "valid": 10}
 
 def write_all(folder: Path) -> None:
     """Write ``translation``, ``language_model`` and ``classification`` below a folder."""
-    words = _dictionary([f"w{number}" for number in range(WORDS)])
-    labels = _dictionary(["x", "y", "z"])
+    words = dictionary_of([f"w{number}" for number in range(WORDS)])
+    labels = dictionary_of(["x", "y", "z"])
     generator = torch.Generator().manual_seed(1)
     for name in ("translation", "language_model", "classification/input0", "classification/label"):
         (folder / name).mkdir(parents=True, exist_ok=True)
@@ -23,26 +24,13 @@ def write_all(folder: Path) -> None:
     labels.save(str(folder / "classification/label/dict.txt"))
     for split, count in SIZES.items():
         lengths = torch.randint(2, 10, (count,), generator=generator).tolist()
-        lines = [
+        draws = (
             torch.randint(words.nspecial, len(words), (n,), generator=generator) for n in lengths
-        ]
-        _write(folder / f"translation/{split}.src-tgt.src", lines, words)
-        _write(folder / f"translation/{split}.src-tgt.tgt", [x.flip(0) for x in lines], words)
-        _write(folder / f"language_model/{split}", lines, words)
-        _write(folder / f"classification/input0/{split}", lines, words)
+        )
+        lines = [torch.cat([line, line.new_tensor([words.eos()])]) for line in draws]
+        for name in ("translation/{}.src-tgt.src", "language_model/{}", "classification/input0/{}"):
+            write_split(folder / name.format(split), words, lines)
+        turned = [torch.cat([line[:-1].flip(0), line[-1:]]) for line in lines]
+        write_split(folder / f"translation/{split}.src-tgt.tgt", words, turned)
         classes = [labels.nspecial + line[:1] % 3 for line in lines]
-        _write(folder / f"classification/label/{split}", classes, labels, end=False)
-
-
-def _dictionary(names: list[str]) -> Dictionary:
-    dictionary = Dictionary()
-    for name in names:
-        dictionary.add_symbol(name)
-    return dictionary
-
-
-def _write(path: Path, lines: list, dictionary: Dictionary, end: bool = True) -> None:
-    builder = indexed_dataset.make_builder(f"{path}.bin", "mmap", len(dictionary))
-    for line in lines:
-        builder.add_item(torch.cat([line, line.new_tensor([dictionary.eos()])]) if end else line)
-    builder.finalize(f"{path}.idx")
+        write_split(folder / f"classification/label/{split}", labels, classes)

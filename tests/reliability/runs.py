@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from diverse_mha.common.places import ROOT
 
 # All that is drawn at random: attention noise, dropout of four kinds, Drophead, samples of HSIC.
 _NOISE = "--attention-noise 0.5 --dropout 0.1 --attention-dropout 0.1 --activation-dropout 0.1"
@@ -33,6 +33,13 @@ RUNS = {
     "transformer_lm_routing": ("language_model", _CROSS_ENTROPY),
     "transformer_lm_coda": ("language_model", _ADAPTIVE),
     "sentence_classifier": ("classification", _CLASSIFIER),
+}
+#: Half precision; the scaler of gradients cannot skip an update on the CPU, so it starts low.
+HALF = {
+    "bf16": ["--bf16"],
+    "memory-efficient-bf16": ["--memory-efficient-bf16"],
+    "fp16": ["--fp16", "--fp16-no-flatten-grads", "--fp16-init-scale", 4],
+    "memory-efficient-fp16": ["--memory-efficient-fp16", "--fp16-init-scale", 4],
 }
 _COMMON = f"""--user-dir {ROOT / "diverse_mha"} --optimizer adam --lr 1e-2
 --lr-scheduler inverse_sqrt --warmup-updates 4 --clip-norm 1.0 --num-workers 0 --cpu --seed 5

@@ -12,16 +12,15 @@ from argparse import ArgumentParser, Namespace
 from contextlib import contextmanager
 from types import CodeType
 
-from fairseq import options, tasks
+from fairseq import options
 from fairseq.criterions import CRITERION_REGISTRY
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models import MODEL_REGISTRY
 from fairseq.registry import REGISTRIES
 from fairseq.tasks import TASK_REGISTRY
-from omegaconf import OmegaConf
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.fairseq_fixes import checkpoint_options
+from tests.analysis.conftest import untrained
 
 CANARY = "canary"
 EXPRESSION = f"__import__('os').system('touch {CANARY}')"
@@ -146,19 +145,7 @@ def arguments(group: str, name: str, folders: dict[str, str]) -> Namespace:
 def healthy(group: str, name: str, folders: dict[str, str]) -> tuple[dict, Namespace]:
     """Return an untrained checkpoint as fairseq would write it, and its flat options."""
     args = arguments(group, name, folders)
-    cfg = convert_namespace_to_omegaconf(args)
-    model = tasks.setup_task(cfg.task).build_model(cfg.model)
-    history = {"criterion_name": "", "optimizer_name": "", "num_updates": 1}
-    state = {
-        "args": None,
-        "cfg": OmegaConf.to_container(cfg, resolve=True, enum_to_str=True),
-        "model": model.state_dict(),
-        "optimizer_history": [history | {"lr_scheduler_state": {}}],
-        "task_state": {},
-        "extra_state": {"epoch": 1, "train_iterator": {"epoch": 1}},
-        "last_optimizer_state": None,
-    }
-    return state, args
+    return untrained(args), args
 
 
 def poisoned(state: dict, args: Namespace | None, group: str, names: list[str], value) -> dict:
