@@ -8,12 +8,7 @@ import torch
 from diverse_mha.cli import run
 from diverse_mha.common.errors import UserError
 from diverse_mha.evaluation.align import read_gold
-from diverse_mha.measures.alignment import (
-    agreement,
-    alignment_error,
-    best_sources,
-    word_places,
-)
+from diverse_mha.measures.alignment import agreement, alignment_error, best_sources, word_places
 
 
 def test_subwords_are_joined_to_words():
@@ -86,22 +81,3 @@ def test_every_target_word_is_aligned(checkpoint, data, tmp_path, capsys):
     other = "2" if chosen[1] == "1" else "1"
     assert run([*words, "--head", f"{chosen[0]}.{other}"]) == 0
     assert f"head {other} (AER 0." in capsys.readouterr().err
-
-
-@pytest.mark.integration
-def test_what_cannot_be_aligned_is_refused(checkpoint, save, data, tmp_path):
-    gold = tmp_path / "gold"
-    gold.write_text("0-0\n")
-    outside = tmp_path / "outside"
-    outside.write_text("0-99\n" * 40)
-    lm = save(
-        "lm", "transformer_lm_disagree", "--tokens-per-sample", "32", task="language_modeling"
-    )
-    for words, message in (
-        ((lm, data), "has no attention to a source"),
-        ((checkpoint, data, "--gold", gold), "has 1 lines, the split 40 sentences"),
-        ((checkpoint, data, "--gold", outside), "line 1: link 0-99 is outside the sentence"),
-        ((checkpoint, data, "--head", "3.1"), "--head 3.1: .* has 2 layers"),
-    ):
-        with pytest.raises(UserError, match=message):
-            run(["align", *map(str, words), "--cpu"])

@@ -3,28 +3,22 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
+from diverse_mha.common.places import ROOT
 from tests.bad_input.harness import Row, tree
 
-ROOT = Path(__file__).resolve().parents[2]
 NOWHERE = "DIVERSE_MHA_PYTHON=/nowhere/python"
 ROWS = [
     Row("python-nowhere", f"{NOWHERE} bash scripts/evaluate.sh best.pt bin", NOWHERE, "unset it"),
-    Row("python-nowhere-prepare", f"{NOWHERE} bash data-prep/prepare-demo.sh", NOWHERE, "unset it"),
-    Row("python-nowhere-tests", f"{NOWHERE} bash scripts/test.sh", NOWHERE, "unset it"),
     Row("python-a-folder", "DIVERSE_MHA_PYTHON=/tmp bash scripts/train.sh bin", "=/tmp", "unset"),
     Row("python-no-python", "DIVERSE_MHA_PYTHON=/bin/false bash scripts/lint.sh", "/bin/false",
         "torch and fairseq"),
     Row("quickstart-option", "bash scripts/quickstart.sh --updates 5", "--updates", "--help"),
     Row("quickstart-updates", "QUICKSTART_UPDATES=many bash scripts/quickstart.sh",
         "QUICKSTART_UPDATES=many", "whole number from 1"),
-    Row("quickstart-no-updates", "QUICKSTART_UPDATES=0 bash scripts/quickstart.sh",
-        "QUICKSTART_UPDATES=0", "whole number from 1"),
     Row("setup-option", "bash scripts/setup.sh --force", "--force", "--help"),
-    Row("audit-option", "bash scripts/audit.sh --fix", "--fix", "--help"),
     Row("train", "bash scripts/train.sh no --arch x", "no: no such data folder", "data-prep/"),
     Row("prepare", "bash data-prep/prepare-demo.sh --out save --pairs x", "--pairs: x", "from 20"),
     Row("full-disk-average", "ulimit -f 1; $DIVERSE_MHA_PYTHON -m diverse_mha.cli average best.pt "

@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from diverse_mha import cli
-from diverse_mha.common.errors import UserError
 from diverse_mha.evaluation import averaging
 
 
@@ -95,11 +94,3 @@ def test_last_by_update_counts_updates(tmp_path):
         write(tmp_path / name, [0.0])
     found = averaging.newest_checkpoints(tmp_path, 2, "update")
     assert [path.name for path in found] == ["checkpoint_2_1000.pt", "checkpoint_2_1500.pt"]
-
-
-def test_a_checkpoint_named_twice_is_refused(tmp_path):
-    path = write(tmp_path / "2.pt", [1.0])
-    for again in (path, tmp_path / "runs" / ".." / "2.pt"):
-        words = ["average", str(path), str(again), "-o", str(tmp_path / "out.pt")]
-        with pytest.raises(UserError, match="2.pt: is named twice"):
-            cli.run(words)
