@@ -27,7 +27,8 @@ def composed(name: str, *overrides: str, **options: bool) -> DictConfig:
 
 def recipe(name: str, *overrides: str) -> DictConfig:
     """Compose a recipe, fill in fairseq's defaults, and resolve all values."""
-    places = ["task.data=DATA", "common.user_dir=null"]  # Hydra fills these in when it runs
+    # Hydra fills these in when it runs.
+    places = ["task.data=DATA", "common.user_dir=null", "checkpoint.save_dir=RUN"]
     config = composed(name, *places, *overrides)
     add_defaults(config)
     return OmegaConf.create(OmegaConf.to_container(config, resolve=True, enum_to_str=True))

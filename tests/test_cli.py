@@ -95,34 +95,6 @@ def test_doctor_reports_a_broken_fairseq_and_goes_on(monkeypatch, capsys):
     assert lines[-1].startswith("2 of ")
 
 
-@pytest.mark.parametrize(("first", "last"), [((3, 5), (3, 10)), ((3, 99), (3, 99))])
-def test_doctor_refuses_a_python_that_fairseq_does_not_run_on(monkeypatch, first, last):
-    monkeypatch.setattr(doctor, "FIRST", first)
-    monkeypatch.setattr(doctor, "LAST", last)
-    item = next(doctor.examine())
-    assert (item.name, item.status) == ("python", "FAILED") and "3.11 to 3.13" in item.cure
-
-
-def test_doctor_names_the_cure_for_a_missing_distribution(monkeypatch, capsys):
-    monkeypatch.setattr(doctor, "DISTRIBUTIONS", {"no-such-distribution": ("json", "nothing")})
-    assert doctor.run(argparse.Namespace(json=False)) == 1
-    line = next(x for x in capsys.readouterr().out.splitlines() if "no-such-distribution" in x)
-    assert "not installed" in line
-    assert "scripts/setup.sh" in line
-
-
-def test_doctor_does_not_rebuild_fairseq_for_a_torch_that_is_missing(monkeypatch):
-    monkeypatch.setitem(sys.modules, "torch", None)
-    item = next(item for item in doctor.examine() if item.name == "fairseq.libbleu")
-    assert item.status == doctor.FAILED and item.cure == doctor.REINSTALL
-
-
-def test_doctor_tries_what_is_installed(monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "sacrebleu.metrics", None)
-    assert doctor.run(argparse.Namespace(json=False)) == 1
-    assert "FAILED  sacrebleu " in capsys.readouterr().out
-
-
 def test_options_lists_the_names_and_shows_the_options_of_one(capsys):
     assert cli.run(["options"]) == 0
     names = capsys.readouterr().out.replace(",", " ").split()

@@ -1,47 +1,53 @@
-"""The recipes build the models that their papers describe.
+"""The recipes build the models that their papers describe, and every file of ``configs/`` builds.
 
 Parameters are made on torch's meta device: their shapes are all that is looked at.
 """
 
-import functools
-from argparse import Namespace
-
 import pytest
 import torch
 import yaml
-from fairseq import criterions, models
-from fairseq.data import Dictionary
+from fairseq import tasks
+from fairseq.dataclass.initialize import add_defaults
+from omegaconf import OmegaConf
 
 import diverse_mha  # noqa: F401 (registers)
 from diverse_mha.common.errors import OptionError
 from diverse_mha.common.places import CONFIGS
-from tests.recipes import recipe
+from diverse_mha.training.compose import compose as our_compose
+from tests.recipes import composed, recipe
 
-IWSLT14 = (8848, 6632)  # entries of the dictionaries, special symbols included
-PTB, WIKITEXT103 = 10008, 267744
+IWSLT14 = {"de": 8844, "en": 6628}  # entries of the dictionaries, less four special symbols
+PTB, WIKITEXT103 = 10004, 267740
 TRANSFORMER = "transformer_disagree_iwslt_de_en"
+RECIPES = sorted(path.stem for path in CONFIGS.glob("*.yaml"))
+METHODS = sorted(path.stem for path in (CONFIGS / "method").glob("*.yaml"))
+LANGUAGES = ("de", "en", "zh", "ru", "lm", "qo")
 
 
-@functools.cache
-def dictionary(size: int) -> Dictionary:
-    words = Dictionary()
-    for number in range(size - len(words)):
-        words.add_symbol(f"w{number}")
-    return words
+@pytest.fixture
+def build(tmp_path):
+    """Function that builds model and criterion of a recipe, with dictionaries of some sizes."""
 
+    def write(name: str, size: int) -> None:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("".join(f"w{number} 1\n" for number in range(size)))
 
-def build(cfg, *sizes: int):
-    """Build the model and the criterion of a recipe, with dictionaries of these sizes."""
-    words = [dictionary(size) for size in sizes]
-    task = Namespace(
-        source_dictionary=words[0],
-        target_dictionary=words[-1],
-        cfg=cfg.task,
-        max_positions=lambda: (1024, 1024),
-    )
-    with torch.device("meta"):
-        model = models.build_model(cfg.model, task)
-    return model, criterions.build_criterion(cfg.criterion, task)
+    def build(config, words: int | dict[str, int] = 100):
+        one = words if isinstance(words, int) else 100
+        sizes = dict.fromkeys(LANGUAGES, one) | (words if isinstance(words, dict) else {})
+        for language, size in sizes.items():
+            write(f"dict.{language}.txt", size)
+        for name in ("dict.txt", "input0/dict.txt", "input1/dict.txt"):
+            write(name, one)
+        for name in ("label", "length"):
+            write(f"{name}/dict.txt", 7)
+        config.task.data = str(tmp_path)
+        task = tasks.setup_task(config.task)
+        with torch.device("meta"):
+            model = task.build_model(config.model)
+        return model, task.build_criterion(config.criterion)
+
+    return build
 
 
 def millions(model) -> float:
@@ -49,29 +55,53 @@ def millions(model) -> float:
 
 
 @pytest.mark.integration
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_builds_at_its_size(name, build):
+    cfg = recipe(name)
+    adaptive = "adaptive" in cfg.criterion._name  # whose softmax wants a long dictionary
+    model, _ = build(cfg, 61000 if adaptive else 100)
+    assert cfg.criterion._name.endswith("_with_diversity") and millions(model) > 0.01
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("method", METHODS)
+def test_a_method_builds_and_does_something(method, build):
+    cfg, plain = recipe("multi30k_small", f"method={method}"), recipe("multi30k_small")
+    changed = (cfg.model, cfg.criterion) != (plain.model, plain.criterion)
+    assert changed == (method != "baseline")
+    assert millions(build(cfg)[0]) > 0
+
+
+SIZES = {"base": (512, 8, 100000), "big": (1024, 16, 300000), "big_8_heads": (1024, 8, 300000)}
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_size_builds(size, build):
+    cfg = recipe("wmt14_en_de", f"size={size}")
+    layer = build(cfg)[0].encoder.layers[0]
+    updates = cfg.optimization.max_update
+    assert (layer.embed_dim, layer.self_attn.num_heads, updates) == SIZES[size]
+
+
+@pytest.mark.integration
 @pytest.mark.parametrize("heads", [4, 8, 16, 32])
 @pytest.mark.parametrize("name", [TRANSFORMER, "transformer_coda_iwslt_de_en"])
-def test_iwslt14_sweep_builds_for_every_number_of_heads(name, heads):
-    cfg = recipe(
-        "iwslt14_de_en",
-        f"model._name={name}",
-        f"model.encoder_attention_heads={heads}",
-        f"model.decoder_attention_heads={heads}",
-    )
-    model, _ = build(cfg, *IWSLT14)
+def test_iwslt14_sweep_builds_for_every_number_of_heads(name, heads, build):
+    sides = [f"model.{side}_attention_heads={heads}" for side in ("encoder", "decoder")]
+    model, _ = build(recipe("iwslt14_de_en", f"model._name={name}", *sides), IWSLT14)
     assert model.encoder.layers[0].self_attn.num_heads == heads
     assert model.decoder.layers[5].encoder_attn.num_heads == heads
     if heads == 4:  # Zheng et al. 2021, Table 2
         assert millions(model) == (39.47 if name == TRANSFORMER else 39.48)
 
 
-def test_penn_treebank_has_the_shape_of_the_paper():
+def test_penn_treebank_has_the_shape_of_the_paper(build):
     cfg = recipe("ptb")
     model, _ = build(cfg, PTB)
     layers = model.decoder.layers
     assert (len(layers), layers[0].self_attn.num_heads, layers[0].embed_dim) == (2, 4, 256)
     # One embedding of 256 for each word, used twice; two layers of 12 * 256^2 and their biases.
-    assert sum(p.numel() for p in model.parameters()) == PTB * 256 + 2 * 789760 + 2 * 256
+    assert sum(p.numel() for p in model.parameters()) == (PTB + 4) * 256 + 2 * 789760 + 2 * 256
     assert cfg.checkpoint.best_checkpoint_metric == "loss"
 
 
@@ -80,11 +110,8 @@ def test_classifiers_have_the_settings_of_the_paper():
     logic, probing = recipe("logic"), recipe("probing")
     model, training = logic.model, logic.optimization
     assert (model.dropout, training.lr, training.max_epoch) == (0.2, [0.0001], 100)
-    assert (model.encoder_layers, model.encoder_embed_dim, str(model.pooling)) == (
-        2,
-        256,
-        "queries",
-    )
+    shape = model.encoder_layers, model.encoder_embed_dim, str(model.pooling)
+    assert shape == (2, 256, "queries")
     assert (model.pooling_queries, model.classifier_layers) == (2, 3)
     assert (probing.optimization.lr, probing.optimization.max_epoch) == ([0.0005], 250)
     model = probing.model
@@ -97,44 +124,78 @@ def test_classifiers_have_the_settings_of_the_paper():
 
 @pytest.mark.integration
 @pytest.mark.parametrize("family, size", [("disagree", 246.93), ("coda", 246.96)])
-def test_wikitext103_has_the_parameters_of_the_paper(family, size):
+def test_wikitext103_has_the_parameters_of_the_paper(family, size, build):
     """Zheng et al. 2021, Table 1."""
-    cfg = recipe("wiki103", f"model._name=transformer_lm_{family}_wiki103")
-    model, criterion = build(cfg, WIKITEXT103)
+    model, criterion = build(
+        recipe("wiki103", f"model._name=transformer_lm_{family}_wiki103"), WIKITEXT103
+    )
     assert len(model.decoder.layers) == 16
     assert type(criterion).__name__ == "AdaptiveLossWithDiversity"
     assert millions(model) == size
 
 
 @pytest.mark.parametrize("family", ["disagree", "coda"])
-def test_shrunken_wikitext103_builds(family):
+def test_shrunken_wikitext103_builds(family, build):
     cfg = recipe("wiki103_small", f"model._name=transformer_lm_{family}")
-    model, _ = build(cfg, PTB)
-    bands = model.decoder.embed_tokens.embeddings
+    bands = build(cfg, PTB)[0].decoder.embed_tokens.embeddings
     assert [len(band[0].weight) for band in bands] == [2000, 3000, 5008]
     updates = cfg.lr_scheduler.warmup_updates + cfg.lr_scheduler.lr_period_updates
     assert updates == cfg.optimization.max_update, "the cosine ends with the training"
 
 
-def test_language_models_take_the_routing_that_the_page_names():
+def test_language_models_take_the_routing_that_the_page_names(build):
     layers = "model.aggregation_decoder_layers="
     page = (CONFIGS.parent / "docs" / "recipes.md").read_text()
     assert "For a language model use `method=em_routing_decoder`." in page
     assert f"To route in two layers only, add\n`{layers}1,2`." in page
-    build(recipe("demo_lm", "method=em_routing_decoder", f"{layers}'1,2'"), 100)
+    build(recipe("demo_lm", "method=em_routing_decoder", f"{layers}'1,2'"))
     for name in ("em_routing_1_2", "em_routing_cross", "disagreement_em_routing"):
         with pytest.raises(OptionError, match="the model has no (encoder|cross) attention"):
-            build(recipe("demo_lm", f"method={name}"), 100)
+            build(recipe("demo_lm", f"method={name}"))
 
 
-def test_no_file_repeats_another():
+def test_no_file_repeats_another_and_every_recipe_is_listed():
     contents = [yaml.safe_load(path.read_text()) for path in CONFIGS.rglob("*.yaml")]
-    assert len(contents) > 40
+    assert len(RECIPES) == 18 and len(METHODS) == 24 and len(contents) == 18 + 24 + 3 + 2 + 1
     assert not [one for place, one in enumerate(contents) if one in contents[:place]]
-
-
-def test_every_recipe_is_listed():
     listed = (CONFIGS.parent / "docs" / "recipes.md").read_text()
-    names = {path.name for path in CONFIGS.glob("*.yaml")}
-    assert len(names) >= 6
-    assert not {name for name in names if f"`{name}`" not in listed}
+    assert not {name for name in RECIPES if f"`{name}.yaml`" not in listed}
+
+
+def test_the_baseline_is_plain_whatever_the_family(build):
+    plain = build(recipe("multi30k_small"))[0]
+    for family in ("transformer_coda", "transformer_routing"):
+        cfg = recipe("multi30k_small", "method=baseline", f"model._name={family}")
+        assert cfg.model.logits == "none" and cfg.model.aggregation == "linear"
+        assert build(cfg)[0].state_dict().keys() == plain.state_dict().keys()
+
+
+def test_documented_settings_still_win():
+    assert recipe("multi30k_small", "criterion.disagreement=output").criterion.disagreement == (
+        "output"
+    )
+    cfg = recipe("multi30k", "model._name=transformer_routing")
+    assert cfg.model.aggregation == "em-routing"
+    cfg = recipe("multi30k", "method=disagreement_em_routing", "model.encoder_layers=1")
+    assert (cfg.criterion.disagreement, cfg.model.encoder_layers) == ("output", 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "choices"),
+    [
+        ("wmt14_en_de", {"size": "big"}),
+        ("multi30k_small", {"method": "drophead_orthogonality_hsic"}),
+        ("wiki103", {"method": "realformer"}),
+        ("logic", {"method": "baseline"}),
+    ],
+)
+def test_our_composition_is_hydras(name, choices):
+    config = composed(name, *(f"{g}={c}" for g, c in choices.items()), return_hydra_config=True)
+    add_defaults(config)
+    theirs = OmegaConf.to_container(config)
+    for group, values in our_compose(name, choices, {}).items():
+        for key, value in values.items():
+            found = theirs[group][key]
+            if isinstance(value, float) and isinstance(found, str):
+                found = float(found)  # a weight may also be text, one for each component
+            assert getattr(found, "value", found) == value, (group, key)

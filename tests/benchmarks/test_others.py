@@ -8,12 +8,6 @@ import torch
 
 from benchmarks import others
 from benchmarks.batches import make_batches
-from diverse_mha.common.errors import UserError
-
-
-def test_a_missing_checkpoint_is_named_before_anything_is_measured():
-    with pytest.raises(UserError, match="--translate nowhere.pt: no such file or folder"):
-        others.main(["--translate", "nowhere.pt", "data", "text"])
 
 
 def test_the_model_of_hugging_face_has_the_shape_and_learns():

@@ -3,17 +3,15 @@
 import json
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 
 from benchmarks import __main__ as command
-from benchmarks.batches import batches_for, draw_lengths, make_batches, stand_in_task
+from benchmarks.batches import batches_for, make_batches, stand_in_task
 from benchmarks.rounds import run_rounds
 from benchmarks.shapes import SHAPES, LanguageModelShape, Shape
 from benchmarks.training import Trainee
-from benchmarks.variants import STOCK, VARIANTS, choose, variants_of
-from diverse_mha.common.errors import UserError
+from benchmarks.variants import STOCK, VARIANTS, variants_of
 
 CPU = torch.device("cpu")
 TOY = Shape(16, 24, 2, 4, vocabulary=40, batch_tokens=100, mean_length=8)
@@ -33,14 +31,6 @@ def toy_trainee(name, precision="fp32"):
 # Batches
 
 
-def test_lengths_have_the_mean_asked_for():
-    """20,000 draws with a standard deviation near 14 put the mean within 0.5 of 27."""
-    lengths = draw_lengths(27, 256, np.random.default_rng(1))
-    assert lengths.min() >= 2 and lengths.max() <= 256
-    assert abs(lengths[:, 0].mean() - 27) < 0.5 and abs(lengths[:, 1].mean() - 27) < 0.5
-    assert (lengths[:, 0] != lengths[:, 1]).mean() > 0.5
-
-
 def test_batches_are_padded_as_fairseq_pads_and_keep_the_budget():
     for batch in toy_batches(20):
         source, target = batch["net_input"]["src_tokens"], batch["target"]
@@ -50,21 +40,6 @@ def test_batches_are_padded_as_fairseq_pads_and_keep_the_budget():
         assert batch["ntokens"] == target.ne(1).sum()
         assert source.max() < TOY.vocabulary
     assert any(b["target"].eq(1).any() for b in toy_batches(20))
-
-
-def test_seed_decides_the_batches():
-    first, again, other = (toy_batches(3, seed)[2]["target"] for seed in (5, 5, 6))
-    assert torch.equal(first, again)
-    assert not torch.equal(first, other)
-
-
-def test_blocks_of_text_are_full_and_their_targets_are_the_next_words():
-    first, second = batches_for(TOY_TEXT, 2, 64, 16, seed=1)
-    words, target = first["net_input"]["src_tokens"], first["target"]
-    assert words.shape == target.shape == (4, 16) and first["ntokens"] == 64
-    assert torch.equal(words[:, 1:], target[:, :-1])
-    assert words.min() >= 4 and words.max() < TOY_TEXT.vocabulary
-    assert not torch.equal(target, second["target"])
 
 
 # Rounds
@@ -130,23 +105,6 @@ def test_every_variant_trains_and_what_has_stocks_parameters_and_loss_gives_its_
 
 
 # Options and report
-
-
-def test_stock_is_always_measured_first():
-    assert choose("output,plain", VARIANTS) == ["stock", "plain", "output"]
-    with pytest.raises(UserError, match="--variants plain,plain: 'plain' is given twice"):
-        choose("plain,plain", VARIANTS)
-    assert choose("plain,stock", VARIANTS) == ["stock", "plain"]
-    assert choose(None, VARIANTS)[0] == STOCK and len(choose(None, VARIANTS)) == len(VARIANTS)
-
-
-def test_a_gpu_that_is_too_small(monkeypatch):
-    def measure(args):
-        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
-
-    monkeypatch.setattr(command, "measure", measure)
-    with pytest.raises(UserError, match="--batch-tokens 99: .*does not hold.*take less"):
-        command.main(["--shape", "tiny", "--batch-tokens", "99", "--device", "cpu"])
 
 
 def test_command_prints_a_table_and_writes_everything(monkeypatch, capsys, tmp_path):

@@ -2,25 +2,18 @@
 
 import json
 import os
-import shutil
 import signal
-import subprocess
 import time
 from functools import partial
-from pathlib import Path
 
 import pytest
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.common.machine import cores
 from diverse_mha.common.processes import Interrupted, end
-from experiments.experiments import Experiment
-from experiments.plan import plan
 from experiments.process import exit_code, pause, side_by_side, start_logged
 from experiments.runner import Runner
-from experiments.steps import Step, data_folder
-
-LOG = '{"epoch": 1, "ups": "2.0", "num_updates": "5"}\n' * 2
+from tests.experiments.conftest import LOG
+from tests.training.test_launch import ends
 
 
 def wait_for(*paths, seconds=20):
@@ -43,17 +36,6 @@ def test_two_run_at_a_time_in_their_order(tmp_path):
 
 class MistakeOfOurs(Exception):
     """What no task expects."""
-
-
-def state(process: str) -> str:
-    """Return the letter of a process's state, or nothing if there is none of that number."""
-    if shutil.which("ps"):
-        command = ["ps", "-o", "stat=", "-p", process]
-        return subprocess.run(command, capture_output=True, text=True).stdout.strip()[:1]
-    try:  # small containers have no ps
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return ""
 
 
 @pytest.mark.parametrize("jobs", [1, 3])
@@ -84,21 +66,8 @@ def test_a_signal_and_a_mistake_end_every_command_and_its_children(tmp_path, rai
         assert stopped.value.number == signal.SIGTERM
     assert time.monotonic() - start < 50 and sorted(let_go) == list(names)
     for name in names:
-        child, until = (tmp_path / name).read_text().strip(), time.monotonic() + 10
-        while state(child) not in ("", "Z") and time.monotonic() < until:
-            time.sleep(0.05)  # a busy machine takes a moment to end what was killed
-        assert state(child) in ("", "Z")  # gone or dead
+        assert ends(int((tmp_path / name).read_text()))
     assert not (tmp_path / "never").exists()
-
-
-@pytest.fixture
-def runs(place):
-    methods = ("baseline", "drophead", "hsic", "orthogonality")
-    found = [plan(Experiment("ptb", method=method), "smoke") for method in methods]
-    data = data_folder(found[0], place)
-    data.mkdir(parents=True)
-    (data / "dict.txt").write_text("a 1\n")
-    return found
 
 
 def test_one_failure_leaves_the_others_and_finished_runs_are_not_run_again(
@@ -134,13 +103,3 @@ def test_one_failure_leaves_the_others_and_finished_runs_are_not_run_again(
     assert f"{damaged}: not readable as JSON" in capfd.readouterr().out
     tries = {path.name: path.read_text().split() for path in started.iterdir()}
     assert tries == {run.name: ["x"] * (1 + 2 * (run == runs[1])) for run in runs}
-
-
-@pytest.mark.parametrize("own, threads", [(None, str(max(1, cores() // 2))), ("7", "7")])
-def test_the_cores_are_shared_evenly(place, tmp_path, monkeypatch, own, threads):
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    if own:
-        monkeypatch.setenv("OMP_NUM_THREADS", own)
-    monkeypatch.setattr(Step, "words", lambda *_: ["bash", "-c", "echo got $OMP_NUM_THREADS"])
-    Runner(place, jobs=2)._execute(Step("train", "", "", ()), tmp_path / "log")
-    assert f"got {threads}\n" in (tmp_path / "log").read_text()

@@ -1,18 +1,11 @@
 """Experiments become runs: settings, names, and which cells share one."""
 
-import dataclasses
-from pathlib import Path
-
-import pytest
-
-from diverse_mha.common.errors import UserError
 from diverse_mha.training.compose import lookup
-from experiments import steps
 from experiments.experiments import Experiment
 from experiments.fill import Choices, needs_of
 from experiments.papers import find
 from experiments.plan import plan
-from experiments.steps import Environment, usable
+from experiments.steps import usable
 
 
 def runs(paper, table, scale="smoke", **choices):
@@ -43,12 +36,9 @@ def test_bfloat16_is_another_run_of_the_same_experiment():
     (full, *_) = runs("study", "translation-small", "small", bf16=False)
     assert lookup(full.composed, "common.bf16") is False, "the recipe says true"
     assert plain != brief and plain.key != brief.key
-
-
-def test_bfloat16_and_float32_are_instead_of_a_recipes_float16():
     for bf16 in (True, False):
         run, *_ = runs("li2018", "1", "paper", bf16=bf16)
-        assert lookup(run.composed, "common.fp16") is False
+        assert lookup(run.composed, "common.fp16") is False, "instead of the recipe's float16"
         assert bool(lookup(run.composed, "common.bf16")) is bf16
 
 
@@ -76,9 +66,7 @@ def test_a_name_tells_the_choices_and_a_change_of_any_changes_the_key():
 
 def test_settings_reach_the_composed_recipe():
     run = plan(
-        Experiment("wmt14_en_de", size="big", method="disagreement_em_routing"),
-        "paper",
-        seed=3,
+        Experiment("wmt14_en_de", size="big", method="disagreement_em_routing"), "paper", seed=3
     )
     assert run.choices == {"size": "big", "method": "disagreement_em_routing"}
     settings = {
@@ -93,13 +81,6 @@ def test_settings_reach_the_composed_recipe():
     run = plan(Experiment("iwslt17_de_en", width=128, heads=4), "small")
     assert lookup(run.composed, "model.decoder_embed_dim") == 32, "a quarter of the paper's"
     assert lookup(run.composed, "model.decoder_ffn_embed_dim") == 64
-
-
-def test_the_direction_turns_round():
-    assert plan(Experiment("iwslt17_de_en"), "paper").languages == ("de", "en")
-    assert plan(Experiment("iwslt17_de_en", reverse=True), "paper").languages == ("en", "de")
-    # Out of English at every scale.
-    assert plan(Experiment("wmt14_en_de"), "small").languages == ("en", "de")
 
 
 def test_coda_recipes_give_plain_baselines():
@@ -117,28 +98,6 @@ def test_the_effective_batch_is_kept_whatever_the_number_of_gpus():
             assert 1 <= usable(batches, gpus) <= gpus
         assert usable(batches, 0) == 0, "the CPU"
     assert usable(2, 8) == 2 and usable(12, 8) == 6 and usable(16, 8) == 8
-
-
-def test_a_list_can_be_a_setting_of_an_experiment_and_of_a_table():
-    experiment = Experiment("ptb").but({"optimization.update_freq": [4]})
-    table = dataclasses.replace(
-        find("yun2021", "7"), settings={"small": {"optimization.lr": [0.1, 0.2]}}
-    )
-    run = Choices("small").run(experiment, table, 1)
-    assert lookup(run.composed, "optimization.update_freq") == [4] and run.batches == 4
-    assert run.name == f"ptb.baseline.update_freq=4.lr=0.1+0.2.seed1.{run.key}"
-    words = steps.train(run, Environment(Path("out"), Path("data"))).arguments
-    assert "optimization.lr=[0.1,0.2]" in words
-    base = plan(Experiment("ptb"), "small")
-    same = {"optimization.lr": lookup(base.composed, "optimization.lr")}
-    assert plan(Experiment("ptb").but(same), "small") == base, "what the recipe has is no change"
-
-
-def test_unknown_sizes_and_missing_scales_are_refused():
-    with pytest.raises(UserError, match="has no size 'huge'"):
-        plan(Experiment("ptb", size="huge"), "small")
-    with pytest.raises(UserError, match="--scale small: probing has only paper, smoke"):
-        plan(Experiment("probing", task="word_content"), "small")
 
 
 def test_a_trial_averages_nothing_and_is_another_run():

@@ -31,10 +31,7 @@ FILLED = [
             Number("parameters", 88e6, (5_987_654.0, 5_987_654.0)),
         ],
     ),
-    (
-        TABLE.rows[1],
-        [Number("speed", 1.5, (4.0,)), Number("bleu", 24.78, ()), None],
-    ),
+    (TABLE.rows[1], [Number("speed", 1.5, (4.0,)), Number("bleu", 24.78, ()), None]),
 ]
 HEADINGS = (
     *("", "speed, paper", "speed, ours"),
@@ -73,19 +70,12 @@ def test_smoke_says_what_its_numbers_are_worth(layout):
     assert trial.notes[0].endswith("after 2,000 updates.")
     assert "not with the paper's" in " ".join(lay_out(TABLE, FILLED, Choices("small")).notes)
     assert "BLEU: tokenised nrefs:1" in layout.notes
-    assert any("2 seeds" in note for note in layout.notes)
-
-
-def test_rows_with_different_numbers_of_seeds_say_so(layout):
     assert "Ours: mean and standard deviation over 1 to 2 seeds." in layout.notes
 
 
-def test_csv_reads_back(layout):
+def test_csv_reads_back_and_markdown_has_as_many_cells(layout):
     rows = list(csv.reader(io.StringIO(to_csv(layout))))
     assert tuple(rows[0]) == HEADINGS and [tuple(row) for row in rows[1:]] == list(layout.lines)
-
-
-def test_markdown_has_as_many_cells_in_every_line(layout):
     lines = [line for line in to_markdown(layout).splitlines() if line.startswith("|")]
     assert len(lines) == 4 and {line.count("|") for line in lines} == {len(HEADINGS) + 1}
 

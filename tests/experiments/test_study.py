@@ -109,21 +109,3 @@ def test_without_the_baseline_there_is_no_test(rows, place, found):
     others = {run: result for run, result in found.items() if "baseline" not in run.name}
     finished = study.runs_by_row(TABLE, rows, CHOICES, others)
     assert study.tested_rows(TABLE, finished, others, place) == []
-
-
-def test_a_run_that_cannot_be_tested_is_left_out_and_named(rows, place, found, capsys):
-    out = sorted((run for run in found if "disagreement_output" in run.name), key=lambda r: r.seed)
-    found[out[0]] = {"scores": {}}
-    coda = next(run for run in found if "coda" in run.name)
-    (coda.folder(place.out) / "test.hyp.detok").unlink()
-    finished = study.runs_by_row(TABLE, rows, CHOICES, found)
-    systems = study.tested_rows(TABLE, finished, found, place)
-    assert {one.name: [run.seed for run in one.runs] for one in systems} == {
-        "Baseline": [1, 2, 3],
-        "Out., encoder": [2],
-    }
-    said = capsys.readouterr().out.splitlines()
-    assert len(said) == 2
-    assert said[0].startswith(f"      tests without {out[0].name}: FAILED: ")
-    assert "result.json: has no score on the test set" in said[0]
-    assert f"without {coda.name}: " in said[1] and "translations are gone" in said[1]

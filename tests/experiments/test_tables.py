@@ -83,26 +83,10 @@ def test_a_table_hangs_together(table):
             check_experiment(cell.experiment, table.scales)
 
 
-def test_a_study_tests_every_row_by_its_first_cell():
-    """Its runs are found by the first cell's experiment, so all cells of a row must share it."""
-    tables = [table for table in TABLES if table.tested is not None]
-    assert [table.tested for table in tables] == ["BLEU"] * 4 + ["perplexity", "accuracy"]
-    for table in tables:
-        assert table.baseline == table.rows[0].name
-        for row in table.rows:
-            assert len({cell.experiment for cell in row.cells}) == 1
-        heads = [MEASURES[cell.measure].heads for cell in table.rows[0].cells]
-        assert len({tuple(h.items()) for h in heads if h}) == 1, "one call of analyze a run"
-
-
 def check_experiment(experiment, scales):
     if experiment is not None:
         assert (CONFIGS / "method" / f"{experiment.method}.yaml").is_file()
         assert set(scales) <= set(CORPORA[experiment.corpus])
-
-
-def test_a_number_is_a_table():
-    assert find("li2018", "1") is find("li2018", "table-1") is PAPERS["li2018"]["table-1"]
 
 
 TOML = """

@@ -61,32 +61,12 @@ def test_each_row_is_tuned_in_turn_and_the_choice_written_down(tmp_path, started
     assert "optimization.lr=[0.002]" in said and "++model.dropout=0.1" in said
 
 
-def test_a_row_without_all_its_settings_gets_no_choice(tmp_path, started, capsys):
-    words = [*TABLE, "--rows", "baseline", *SWEEPS, "--collect", "--out", str(tmp_path)]
-    assert cli.run(words) == 1 and started == []
-    assert "baseline: not chosen, without lr=0.001; lr=0.002" in capsys.readouterr().out
-    assert not list(tmp_path.rglob("*.json"))
-
-
-def test_a_single_value_counts_for_every_setting(tmp_path, started):
-    words = [*TABLE, "--rows", "baseline", "--tune", "warmup_updates=3", *SWEEPS[:2]]
-    assert cli.run([*words, "--out", str(tmp_path)]) == 0 and len(started) == 2
-    (file,) = tmp_path.glob("smoke/tables/*.json")
-    chosen = {"lr_scheduler.warmup_updates": 3, "optimization.lr": [0.001]}
-    assert json.loads(file.read_text())["rows"]["baseline"] == chosen
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         ([*TABLE, "--tune", "lr"], "--tune lr: give a key and different values, as in lr=0.001"),
-        ([*TABLE, "--tune", "lr=1,1"], "--tune lr=1,1: give a key and different values"),
         ([*TABLE, "--tune", "heads=1,2"], "--tune heads=1,2: name the group, too, as in model."),
         ([*TABLE, "--tune", "lr=1,2", "--dry-run"], "--dry-run has no effect with --tune; leave"),
-        (
-            [*TABLE, "--tune", "lr=1,2", "--tuned", "a"],
-            "--tuned a has no effect with --tune; leave",
-        ),
         ([*TABLE, "--tuned", "no.json"], "--tuned no.json: no such file; --tune writes it"),
         (
             ["reproduce", "study", "all", "--scale", "smoke", "--tune", "lr=1,2"],

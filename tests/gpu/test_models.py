@@ -84,16 +84,3 @@ def test_beam_search_equals_the_cpus(method, record_property):
         apart = max(apart, *(abs(a - b) for a, b in zip(*scores, strict=True)))
     record_property("scores", apart)
     assert apart < 1e-5  # nats a token
-
-
-@pytest.mark.parametrize("dtype", DTYPES, ids=name)
-@pytest.mark.parametrize("method", METHODS)
-def test_decoding_step_by_step_equals_a_full_pass(method, dtype, record_property):
-    model = to_device(model_of("translation", method).eval(), dtype=dtype)
-    sample = to_device(toy.toy_batch())
-    with torch.no_grad():
-        pair = toy.step_by_step(model, sample), toy.log_probs(model, sample)
-    real = sample["target"].ne(1)
-    apart = distance(*([scores[real]] for scores in pair))
-    record_property("scores", apart)
-    assert apart < STEP_TOLERANCE[dtype]

@@ -85,31 +85,6 @@ def test_the_host_waits_no_more_than_in_fairseqs_own_step(family, record_propert
     assert {name: n for name, n in found.items() if n > found[STOCK]} == {}
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-def test_the_fused_token_loss_never_waits(dtype, monkeypatch):
-    monkeypatch.setattr(fused_loss, "_host_may_wait", lambda device: False)  # as on a GPU
-    features, weight = (
-        torch.randn(*shape, device=DEVICE, dtype=dtype, requires_grad=True)
-        for shape in ((3, 50, 16), (90, 16))
-    )
-    target = torch.arange(150, device=DEVICE).view(3, 50) % 90
-
-    def step():
-        loss, _ = fused_loss.fused_label_smoothed_loss(features, weight, target, 0.1, 1)
-        (loss * 128.0).backward()
-
-    step()
-    if ON_GPU:
-        torch.cuda.set_sync_debug_mode("error")
-    try:
-        with Waits() as waits:
-            step()
-    finally:
-        if ON_GPU:
-            torch.cuda.set_sync_debug_mode("default")
-    assert not waits.found
-
-
 def test_waits_are_counted():
     with Waits() as waits:
         x = torch.arange(4.0)
