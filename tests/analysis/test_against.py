@@ -1,31 +1,13 @@
 """One model's heads beside another's: the tensor functions, and the same rows."""
 
-from types import SimpleNamespace
-
 import pytest
 import torch
 
 from diverse_mha.analysis import cka, svcca
-from diverse_mha.analysis.against import AgainstMeter, check_same_data
+from diverse_mha.analysis.against import AgainstMeter
 from diverse_mha.analysis.collect import Selection
 from diverse_mha.analysis.meters import real_rows
-from diverse_mha.common.errors import UserError
 from tests.toy import build_ours, toy_batch
-
-
-def test_models_of_other_data_are_no_pair():
-    def model(path, target="de"):
-        cfg = SimpleNamespace(source_lang="en", target_lang=target)
-        return SimpleNamespace(path=path, model=None, task=SimpleNamespace(cfg=cfg))
-
-    everything = {"encoder": 2, "cross": 2, "decoder": 2}
-    one, other, french = model("one.pt"), model("other.pt"), model("fr.pt", "fr")
-    check_same_data(one, other, everything, everything, Selection())
-    check_same_data(one, other, everything, {"decoder": 2}, Selection(("decoder",)))
-    with pytest.raises(UserError, match="--against other.pt: does not read the same data as one"):
-        check_same_data(one, other, everything, {"decoder": 2}, Selection())
-    with pytest.raises(UserError, match="--against fr.pt: does not read the same data as one.pt"):
-        check_same_data(one, french, everything, everything, Selection())
 
 
 def test_last_layers_are_compared_over_the_same_positions():

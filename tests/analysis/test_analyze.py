@@ -154,58 +154,6 @@ def test_models_are_measured_on_what_all_can_read(save, checkpoint, data, tmp_pa
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("arch", ["transformer_lm", "transformer_lm_disagree"])
-def test_language_models_of_two_lengths_are_measured_on_one_text(arch, save, data, capsys):
-    short, long = (
-        save(f"blocks-{n}", arch, "--tokens-per-sample", str(n), task="language_modeling")
-        for n in (16, 50)
-    )
-    alone = scores(capsys, short, data)["models"][0]["components"]["decoder"]["positions"]
-    words = ["analyze", str(long), str(short), str(data), "--cpu", "--json"]
-    assert run(words) == 0
-    out, said = capsys.readouterr()
-    found = [model["components"]["decoder"] for model in json.loads(out)["models"]]
-    assert [component["positions"] for component in found] == [alone] * 2
-    assert "read 16, 50 tokens at a time; all are measured on blocks of at most 16\n" in said
-
-
-def test_a_parameter_that_is_no_number_is_named(save, checkpoint, data):
-    broken = save("broken", "transformer_disagree")
-    state = torch.load(broken, weights_only=False)
-    state["model"]["encoder.layers.1.self_attn.v_proj.weight"][0, 0] = float("nan")
-    torch.save(state, broken)
-    named = r"broken/checkpoint_best.pt: parameter encoder.layers.1.self_attn.v_proj.weight .*NaN"
-    with pytest.raises(UserError, match=named):
-        run(["analyze", str(broken), str(data), "--cpu"])
-    with pytest.raises(UserError, match=named):
-        run(["analyze", str(checkpoint), str(data), "--cpu", "--against", str(broken)])
-
-
-def test_a_single_head_has_dashes(save, data, tmp_path, capsys):
-    single = save("single", "transformer_disagree", heads=1)
-    command = ["analyze", str(single), str(data), "--cpu", "--layers", "1"]
-    assert run([*command, "--output", str(tmp_path)]) == 0
-    assert re.search(r"^encoder +1 +- +- +- +- ", capsys.readouterr().out, re.M)
-    assert not (tmp_path / "figures").exists() and (tmp_path / "report.html").is_file()
-
-
-BAD = {
-    "--sentence 40: 'valid' has sentences 0 to 39": ["--sentence", "40", "--output", "FOLDER"],
-    "--sentences 2 has no effect without --output FOLDER": ["--sentences", "2"],
-    "--importance-of mean has no effect without": ["--importance-of", "mean"],
-    "--output is empty; give a path, or leave it out": ["--output", ""],
-    "--against is empty; give a path, or leave it out": ["--against", ""],
-    "--max-tokens 2: .*; give more": ["--max-tokens", "2"],
-}
-
-
-@pytest.mark.parametrize("message", BAD)
-def test_what_is_no_use_is_refused(message, checkpoint, data, tmp_path):
-    words = [str(tmp_path / "out") if word == "FOLDER" else word for word in BAD[message]]
-    with pytest.raises(UserError, match=message):
-        run(["analyze", str(checkpoint), str(data), "--cpu", *words])
-
-
 def test_models_that_show_no_heads_are_refused(save, data, tmp_path):
     path = save("aligned", "transformer_align", "--alignment-heads", "1")
     with pytest.raises(UserError, match="'transformer_align' does not show its heads"):

@@ -110,61 +110,6 @@ def test_a_head_and_a_sentence_are_chosen_by_keyboard(page, paths, data):
     assert f"“{target}” looks most at {strongest} " in said
 
 
-def test_a_pointer_shows_where_a_word_looks(page):
-    browser = page()
-    words = browser.find_elements("css selector", "#view-queries button")
-    webdriver.ActionChains(browser).move_to_element(words[4]).perform()
-    assert f"“{words[4].text}” looks" in browser.find_element("id", "view-said").text
-
-
-def test_a_cell_of_a_map_leads_to_its_head(page, report):
-    browser = page()
-    cells = browser.find_elements("css selector", "#view-maps td button")
-    assert len(cells) == 3 * 2 * 4
-    first = cells[0].text
-    browser.find_element("css selector", "#view-measure [value=importance]").click()
-    cells = browser.find_elements("css selector", "#view-maps td button")
-    label = cells[14].get_attribute("aria-label")
-    assert first != cells[0].text and label.startswith(
-        "encoder-decoder attention, layer 2, head 3:"
-    )
-    models = json.loads((report.parent / "scores.json").read_text())["models"]
-    rise = models[0]["components"]["cross"]["layers"]["2"]["importance"]["heads"][2]
-    assert float(label.split()[-1]) == pytest.approx(rise, abs=0.006)
-    cells[14].click()
-    assert [value(browser, x) for x in ("component", "layer", "head")] == ["cross", "2", "2"]
-    assert browser.switch_to.active_element.find_element("xpath", "..").get_attribute("id") == (
-        "view-queries"
-    )
-    here = browser.find_elements("css selector", "#view-maps [aria-current]")
-    assert [cell.get_attribute("aria-label") for cell in here] == [label]
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_a_small_screen_and_the_dark(theme, page):
-    browser = page(400, theme)
-    script = "const e = document.documentElement; return [e.scrollWidth, e.clientWidth]"
-    wide, screen = browser.execute_script(script)
-    assert wide <= screen == 400
-    colours = browser.execute_script(
-        "const s = getComputedStyle(document.body); return [s.color, s.backgroundColor]"
-    )
-    ink, paper = (sum(map(int, re.findall(r"\d+", colour)[:3])) / 765 for colour in colours)
-    assert (ink > 0.8 and paper < 0.2) if theme == "dark" else (ink < 0.2 and paper > 0.8)
-    unnamed = "select:not(label select), button:not([aria-label]):empty, img:not([alt])"
-    assert not browser.find_elements("css selector", unnamed)
-
-
-@pytest.mark.parametrize("measure", ["disagreement", "cka"])
-def test_a_model_of_one_head_has_a_view(measure, browser, save, data, tmp_path):
-    path = save("one", "transformer_disagree", heads=1)
-    words = ["--cpu", "--measures", measure, "--sentences", "1", "--output", str(tmp_path)]
-    assert run(["analyze", str(path), str(data), *words]) == 0
-    browser.get((tmp_path / "report.html").as_uri())
-    assert sum(weight for _, weight in shown(browser)) == pytest.approx(1, abs=0.1)
-    assert browser.get_log("browser") == []
-
-
 def test_nothing_is_fetched_and_nothing_goes_wrong(page):
     browser = page()
     browser.find_elements("css selector", "#view-queries button")[1].click()

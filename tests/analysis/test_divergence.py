@@ -47,18 +47,6 @@ def test_identical_heads_give_zero_and_disjoint_ones_ln_2():
     assert jensen_shannon(apart)[0, 1].item() == pytest.approx(2 * math.log(2), rel=1e-7)
 
 
-def test_padding_changes_nothing_even_where_it_is_nan():
-    weights, queries, keys = random_weights()
-    found = jensen_shannon(weights, queries, keys)
-    # Three more positions, and a sentence of padding alone, which is none.
-    padded = torch.full((4, 4, 8, 9), float("nan"), dtype=torch.float64)
-    padded[:3, :, :5, :6] = weights
-    more = [torch.nn.functional.pad(mask, (0, 3, 0, 1), value=True) for mask in (queries, keys)]
-    padded.masked_fill_(more[1][:, None, None], float("nan"))  # each sentence's own keys
-    again = jensen_shannon(padded, *more)
-    torch.testing.assert_close(again, found, rtol=1e-12, atol=1e-12)
-
-
 def test_without_a_real_query_or_a_second_head():
     weights, queries, keys = random_weights()
     assert (jensen_shannon(weights, torch.ones_like(queries), keys) == 0).all()

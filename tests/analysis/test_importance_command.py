@@ -30,20 +30,3 @@ def test_every_head_is_in_the_numbers_and_the_tables(save, data, tmp_path, capsy
     page = (tmp_path / "report.html").read_text()
     assert "rise of the loss without the head" in page, "the maps of the view"
     assert "first: Without one head" in page, "the headline"
-
-
-def test_the_mean_replaces_outputs_of_a_classifier_and_a_language_model(save, data, pairs, capsys):
-    for task, arch, folder in (
-        ("language_modeling", "transformer_lm_disagree", data),
-        ("sentence_classification", "sentence_classifier", pairs),
-    ):
-        options = ["--tokens-per-sample", "32"] if task == "language_modeling" else []
-        path = save(f"of {task}", arch, *options, task=task, data=folder)
-        words = ["--measures", "importance", "--layers", "last", "--cpu", "--json"]
-        found = []
-        for of in ("zero", "mean"):
-            assert run(["analyze", str(path), str(folder), *words, "--importance-of", of]) == 0
-            (model,) = json.loads(capsys.readouterr().out)["models"]
-            ((layer,),) = (entry["layers"].values() for entry in model["components"].values())
-            found.append(layer["importance"]["heads"])
-        assert found[0] != found[1] and len(found[0]) == 4

@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from diverse_mha.analysis import Moments
-from diverse_mha.measures import moments as module
 
 
 def stream(n, width, offset):
@@ -32,13 +31,6 @@ def test_batches_of_any_size_and_order_give_the_two_pass_scatter(size, offset):
         torch.testing.assert_close(moments.scatter(), expected, rtol=0, atol=1e-10 * scale)
         torch.testing.assert_close(moments.mean, x.mean(dim=0), rtol=1e-10, atol=1e-10)
         assert moments.count == 501
-
-
-def test_long_batches_are_cut_into_chunks(monkeypatch):
-    x = stream(100, 5, 2.0)
-    whole = gathered([x], 5).scatter()
-    monkeypatch.setattr(module, "CHUNK", 35)
-    torch.testing.assert_close(gathered([x], 5).scatter(), whole, rtol=1e-12, atol=1e-12)
 
 
 def test_what_varies_by_rounding_only_counts_as_constant():

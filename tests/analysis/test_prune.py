@@ -12,7 +12,6 @@ from fairseq.data import Dictionary, indexed_dataset
 from diverse_mha.analysis.ablation import gated, run_model, sites_of
 from diverse_mha.analysis.losses import sentence_losses
 from diverse_mha.analysis.pruning import Head, _next
-from diverse_mha.analysis.pruning_curve import named, read_shares
 from diverse_mha.cli import run
 from diverse_mha.common.errors import UserError
 from diverse_mha.evaluation.loaded import iterate_batches, load
@@ -29,20 +28,6 @@ def test_of_the_most_similar_pair_the_less_important_head_goes():
         left.remove(gone[-1])
     assert gone == [two, three, other, one], "without a pair the least important"
     assert _next([one, two, other], values, {}, keep_one=True) == two
-
-
-def test_checkpoints_are_named_by_hand_or_by_folder_without_their_seed(tmp_path):
-    paths = []
-    for folder in ("base-seed1", "base-seed2", "hsic"):
-        paths.append(str(tmp_path / folder / "checkpoint_best.pt"))
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "checkpoint_best.pt").touch()
-    assert [name for name, _ in named(paths)] == ["base", "base", "hsic"]
-    assert named([f"mine={paths[0]}", paths[2]]) == [("mine", paths[0]), ("hsic", paths[2])]
-    assert read_shares("0, 0.5,1") == [0, 0.5, 1]
-    for wrong in ("0.5,0.1", "x", "0,2", ""):
-        with pytest.raises(UserError, match="give rising shares"):
-            read_shares(wrong)
 
 
 @pytest.mark.integration

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from diverse_mha.analysis import Svcca, cka, svcca
+from diverse_mha.analysis import cka, svcca
 from tests.analysis import reference
 
 
@@ -47,11 +47,6 @@ def test_top_mean_is_that_of_the_published_code(n, a, b):
     top = next((i for i in range(len(rho)) if sum(rho[:i]) / sum(rho) >= 0.98), len(rho))
     assert found.top_mean == pytest.approx(sum(rho[:top]) / top, rel=1e-12)
     assert found.top_mean >= found.mean
-
-
-def test_top_mean_leaves_out_what_hardly_correlates():
-    few = torch.tensor([1.0, 1.0, 0.02, 0.01], dtype=torch.float64)
-    assert Svcca(0.5, few, (4, 4)).top_mean == 1.0, "2 of 2.03 are 98.5 %"
 
 
 def test_an_orthogonal_map_scale_and_shift_leave_cka_at_one():

@@ -1,14 +1,12 @@
 """What the report's view of single heads is made of."""
 
 import base64
-import json
 
 import numpy as np
-import pytest
 import torch
 
 from diverse_mha.analysis.collect import Selection
-from diverse_mha.analysis.view import TOKENS, take_sentence, view_data
+from diverse_mha.analysis.view import TOKENS, take_sentence
 from diverse_mha.attention import HeadStates
 from tests.toy import build_ours, toy_batch, toy_task
 
@@ -59,20 +57,3 @@ def test_of_a_pair_the_first_sentence_is_shown_and_of_a_side_the_first_tokens():
     expected = states["encoder"][0].weights[1, :, :TOKENS, :TOKENS].numpy()
     for layer in stored(found, 2, 3):
         np.testing.assert_allclose(layer, expected, atol=0.5 / 255 + 1e-6)
-
-
-def test_a_head_has_its_mean_over_the_others_and_a_page_is_small():
-    pairs = [[1, 0.1, 0.2], [0.1, 1, 0.4], [0.2, 0.4, 1]]
-    layer = {"cka": {"pairs": pairs}, "svcca": None, "importance": {"heads": [0.1, -0.2, 0.3]}}
-    entry = {"heads": 3, "layers": {"1": layer, "2": layer}}
-    found = {"name": "m", "components": {"cross": entry}, "summary": layer}
-    made = view_data([(found, [])])
-    maps = made["models"][0]["components"]["cross"]["maps"]
-    assert maps["cka"][1] == pytest.approx([0.15, 0.25, 0.3])
-    assert maps["svcca"] == [[None] * 3] * 2 and maps["importance"][0] == [0.1, -0.2, 0.3]
-    assert [*made["measures"]] == ["cka", "svcca", "importance"]
-
-    batch = {"id": torch.tensor([0]), "net_input": {"src_tokens": torch.full((1, 30), 4)}}
-    states = {"encoder": [HeadStates(weights=torch.rand(1, 8, 30, 30))] * 18}
-    sentence = take_sentence(toy_task(), batch, 0, states, Selection())
-    assert 10 * len(json.dumps(sentence)) < 1.8e6, "bytes of 3 x 6 x 8 heads and 10 sentences"

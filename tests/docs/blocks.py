@@ -8,10 +8,10 @@ the reason::
 
 import re
 import subprocess
-from pathlib import Path
 from typing import NamedTuple
 
-ROOT = Path(__file__).resolve().parents[2]
+from diverse_mha.common.places import ROOT
+
 MARK = re.compile(r"<!-- not run: (.+) -->")
 
 

@@ -13,20 +13,6 @@ def page(name: str) -> str:
     return (ROOT / name).read_text(encoding="utf-8")
 
 
-def rows(text: str, head: str) -> dict[str, dict[str, str]]:
-    """Give the rows of the first table with this head: by the first cell, by column."""
-    lines = text.splitlines()
-    start = next(number for number, line in enumerate(lines) if line.startswith(head))
-    columns = [cell.strip() for cell in lines[start].strip("|").split("|")]
-    table = {}
-    for line in lines[start + 2 :]:
-        if not line.startswith("|"):
-            break
-        cells = [cell.strip() for cell in line.strip("|").split("|")]
-        table[cells[0]] = dict(zip(columns, cells, strict=True))
-    return table
-
-
 @pytest.mark.parametrize("name", ["README.md", "docs/which-method.md"])
 def test_an_interval_is_one_of_the_results(name):
     # There it may have more digits, and the other sign where the words say what is ahead.

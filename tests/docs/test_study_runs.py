@@ -1,18 +1,13 @@
 """The published runs make the figures of the pages, and a wrong figure is found."""
 
 import json
-import re
 import shutil
-from types import SimpleNamespace
 
-import numpy as np
 import pytest
 
-from diverse_mha import cli
 from diverse_mha.common.errors import UserError
 from experiments import draw, packed, show
 from tests.docs.blocks import ROOT
-from tests.docs.test_figures import page, rows
 
 NOWHERE = ROOT / "no reference"
 
@@ -79,20 +74,13 @@ def test_packing_gives_the_same_bytes_and_all_that_a_table_needs(some, tmp_path)
     assert packed.pack(packed.read_runs(some)) == archive
 
 
-def test_csv_files_have_the_figures_of_the_archive(some, tmp_path, monkeypatch):
-    """Which are rounded: those of a run as an analysis leaves it would fail the check."""
-    for name in ("ARCHIVE", "RUNS", "CURVES"):
-        monkeypatch.setattr(show, name, tmp_path / getattr(show, name).name)
-    (heads,) = next(some.glob("small/runs/ptb.hsic.*")).glob("heads.*")
-    heads.write_text(re.sub(r"(\.\d{6})\b", r"\g<1>123", heads.read_text()))
-    content = json.loads(heads.read_text()) | {"coefficients": [1.0]}
-    heads.write_text(json.dumps(content))
-    assert show.write(some, NOWHERE) == 0
-    packed.unpack(show.ARCHIVE, tmp_path / "again")
-    runs = packed.read_runs(tmp_path / "again")
-    assert [
-        said for path, text in show.csvs(runs, NOWHERE) for said in show.other_lines(path, text)
-    ] == []
+def test_pictures_show_every_row_by_its_seeds(published):
+    runs = show.by_label(packed.read_runs(published), "to-the-end")
+    curves = draw.learning_curves({label: runs[label] for label in ("Baseline", "CODA")})
+    assert [axis.get_title() for axis in curves.axes] == ["Baseline", "CODA"]
+    own = [line for line in curves.axes[1].lines if line.get_linewidth() == 1.1]
+    assert len(own) == len(runs["CODA"]) == 3
+    assert list(own[0].get_ydata()) == [v["nll_loss"] for v in runs["CODA"][0].validation]
 
 
 def test_a_folder_without_runs_is_refused_and_rows_that_differ_are_named(some, capsys):
@@ -101,60 +89,3 @@ def test_a_folder_without_runs_is_refused_and_rows_that_differ_are_named(some, c
     assert show.show(some, "ptb", True, NOWHERE) == 1
     said = "results/details.md: ptb: rows on the page alone or of the runs alone: All three, "
     assert said in capsys.readouterr().out
-
-
-def test_the_pictures_show_every_row_by_its_seeds(published):
-    runs = show.by_label(packed.read_runs(published), "to-the-end")
-    some_rows = {label: runs[label] for label in ("Baseline", "Out., all", "CODA")}
-    curves = draw.learning_curves(some_rows)
-    assert [axis.get_title() for axis in curves.axes] == [*some_rows]
-    own = [line for line in curves.axes[2].lines if line.get_linewidth() == 1.1]
-    assert len(own) == len(runs["CODA"]) == 3
-    assert list(own[0].get_ydata()) == [v["nll_loss"] for v in runs["CODA"][0].validation]
-    found = SimpleNamespace(value=-4.0, interval=(-5.0, -3.0), over_seeds=False)
-    differences = zip(some_rows, (None, found, found), strict=True)
-    systems = [
-        SimpleNamespace(name=name, measures={"BLEU": SimpleNamespace(difference=one)})
-        for name, one in differences
-    ]
-    picture = draw.quality_against_diversity(some_rows, systems)
-    legend = [text.get_text() for text in picture.legends[0].get_texts()]
-    assert legend == ["Baseline", "Out., all †", "CODA †"]
-    (point,) = picture.axes[0].containers[2].lines[0].get_xdata()
-    assert point == pytest.approx(np.mean([kept.heads[0] for kept in runs["CODA"]]))
-
-
-def test_their_tests_are_made_again_whatever_else_was_evaluated(published, tmp_path, capsys):
-    for folder in published.glob("small/runs/ptb.*"):
-        shutil.copytree(folder, tmp_path / "small/runs" / folder.name)
-    for name in ("test.json", "checkpoint_best.test.json"):  # by hand, with other options
-        score = {"subset": "test", "perplexity": 99.0}
-        (tmp_path / "small/runs" / folder.name / name).write_text(json.dumps(score))
-    words = ["reproduce", "study", "ptb", "--scale", "small", "--collect", "--out", str(tmp_path)]
-    words += ["--seeds", "1,2,3"]
-    assert cli.run(words) == 0, capsys.readouterr().out
-    tests = json.loads((tmp_path / "small/tables/study-ptb.tests.json").read_text())["systems"]
-    by_label = rows(page("results/details.md"), "| row, Penn Treebank |")
-    for one in tests[1:]:
-        for measure, column, p, digits in (
-            ("perplexity", "difference of test (95 %)", "p", 2),
-            ("valid nll", "difference of loss (95 %)", "p of loss", 3),
-        ):
-            said = re.findall(r"[-+][0-9.]+", by_label[one["name"]][column])
-            found = one["measures"][measure]["over_seeds"]  # by seed, as on the page
-            holm_p = one["measures"][measure]["over_seeds_holm"]
-            exact = [found["value"], *found["interval"]]
-            assert list(map(float, said)) == pytest.approx(exact, abs=0.6 * 10**-digits)
-            assert float(by_label[one["name"]][p].strip("<")) == pytest.approx(holm_p, abs=1e-3)
-    assert len(tests) == 5
-    assert cli.run([*words, "--rows", "baseline,hsic"]) == 0
-    tested = tmp_path / "small/tables/study-ptb-rows.tests.json"
-    assert tested.exists() and cli.run([*words, "--rows", "hsic"]) == 0
-    assert "no tests: they are against the row baseline, which is not" in capsys.readouterr().out
-    assert not tested.exists(), "those of other rows"
-    result = json.loads((tmp_path / "small/runs" / folder.name / "result.json").read_text())
-    result["scores"]["test"]["tokens"] += 1
-    (tmp_path / "small/runs" / folder.name / "result.json").write_text(json.dumps(result))
-    assert cli.run(words) == 0, "without tests there is the table"
-    assert "tests: FAILED: " in (said := capsys.readouterr().out) and "another test set" in said
-    assert said.splitlines()[-2].startswith("written: ")

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from diverse_mha.common.places import ROOT
 from tests import warm
 
-ROOT = Path(__file__).resolve().parents[2]
 PLUGIN = ROOT / "diverse_mha"
 
 TRAIN = """

@@ -4,10 +4,9 @@ import json
 import re
 
 import pytest
-import torch
 
 from tests.corpora import scripts
-from tests.integration.conftest import PLUGIN, ROOT, run
+from tests.integration.conftest import PLUGIN, run
 
 pytestmark = pytest.mark.integration
 
@@ -53,39 +52,6 @@ def test_accuracy_by_length_and_the_term_are_logged(trained):
     assert "disagreement_output" in valid[-1] and "accuracy_length_3" not in valid[-1]
     first, last = (float(re.search(r"\| loss ([\d.]+)", valid[n]).group(1)) for n in (0, 2))
     assert last < first
-
-
-def test_the_checkpoint_holds_plain_classes_only(trained):
-    state = torch.load(trained / "checkpoint_best.pt", weights_only=True)
-    assert state["cfg"]["task"]["accuracy_by"] == "length"
-    assert "pooling.queries" in state["model"]
-
-
-def test_two_processes_count_every_example(data, tmp_path):
-    words = TRAIN.format(plugin=PLUGIN).split()
-    done = run(
-        "diverse_mha.training.launch",
-        "--processes",
-        2,
-        data,
-        *[w for w in words if w != "--cpu"],
-        "--max-epoch",
-        1,
-        "--save-dir",
-        tmp_path,
-        cwd=ROOT,
-    )
-    alone = run(
-        "diverse_mha.evaluation.classifier",
-        tmp_path / "checkpoint_last.pt",
-        data,
-        "--subset",
-        "valid",
-        "--cpu",
-    ).stdout
-    logged = re.search(r"valid on.*\| accuracy ([\d.]+)", done.stdout + done.stderr).group(1)
-    exact = re.search(r"valid: accuracy ([\d.]+) %", alone).group(1)
-    assert float(logged) == pytest.approx(float(exact), abs=0.011)
 
 
 def test_evaluation_writes_every_split(data, trained):

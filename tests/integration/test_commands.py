@@ -1,17 +1,12 @@
 """fairseq's own commands with the plugin, end to end, as processes."""
 
 import math
-import os
 import re
-import signal
-import subprocess
-import sys
-import time
 
 import pytest
 import torch
 
-from tests.integration.conftest import PLUGIN, ROOT, TRAIN, run, train
+from tests.integration.conftest import PLUGIN, TRAIN, run, train
 
 pytestmark = pytest.mark.integration
 
@@ -37,11 +32,6 @@ def test_training_logs_every_term_in_training_and_validation(trained):
         for term in ("subspace", "position", "output"):
             value = re.search(rf"disagreement_{term}[= ](-?[\d.]+)", lines[-1])
             assert value and -2 <= float(value[1]) < 0, (phase, term)
-
-
-def test_no_warning_about_our_own_code(trained):
-    log = (trained / "log").read_text()
-    assert "diverse_mha" not in "\n".join(x for x in log.splitlines() if "Warning" in x)
 
 
 def test_generate_interactive_and_validate(trained, data):
@@ -77,20 +67,6 @@ def test_hub_interface(trained, data, tmp_path):
     assert "TRANSLATION" in done.stdout
 
 
-def test_hub_interface_of_an_exported_model_needs_no_plugin(trained, data, tmp_path):
-    run(
-        "diverse_mha.cli", "export", trained / "checkpoint_last.pt",
-        tmp_path / "stock.pt", "--format", "fairseq",
-    )  # fmt: skip
-    code = (
-        "from fairseq.models.transformer import TransformerModel\n"
-        f"m = TransformerModel.from_pretrained('.', 'stock.pt', {str(data)!r})\n"
-        "print('TRANSLATION', m.translate('1 2 3', beam=2, max_len_b=9))\n"
-    )
-    (tmp_path / "hub_check.py").write_text(code)
-    assert "TRANSLATION" in run("hub_check", cwd=tmp_path).stdout
-
-
 def test_average_loads_in_generate(trained, data, tmp_path):
     averaged = tmp_path / "averaged.pt"
     run("diverse_mha.cli", "average", "--last", 2, "--output", averaged, trained)
@@ -98,13 +74,6 @@ def test_average_loads_in_generate(trained, data, tmp_path):
         "fairseq_cli.generate", data, "--path", averaged, *USER_DIR, "--cpu", "--max-len-b", 9
     )
     assert "BLEU4" in done.stdout
-
-
-def test_analyze_prints_and_writes_the_scores(trained, data, tmp_path):
-    output = tmp_path / "scores.json"
-    checkpoint = trained / "checkpoint_last.pt"
-    done = run("diverse_mha.cli", "analyze", checkpoint, data, "--output", output)
-    assert "encoder" in done.stdout and output.is_file()
 
 
 def reference_scores(checkpoint, data) -> list[float]:
@@ -136,37 +105,12 @@ def test_stock_fairseq_and_ours_load_each_others_checkpoints(trained, data, tmp_
     assert max(abs(a - b) for a, b in zip(ours, theirs, strict=True)) <= 1.01e-4
 
 
-def test_moving_average_of_the_weights_is_kept_and_resumed(data, tmp_path):
-    options = ["--disagreement", "output", "--store-ema", "--ema-decay", 0.9]
-    for updates in (2, 4):
-        train(data, tmp_path, *options, "--max-update", updates)
-    state = torch.load(tmp_path / "checkpoint_last.pt", weights_only=False)
-    assert state["extra_state"]["ema"].keys() == state["model"].keys()
-    assert state["optimizer_history"][-1]["num_updates"] == 4
-
-
 def test_stock_task_and_stock_criterion_and_bf16(data, tmp_path):
     train(data, tmp_path, "--max-update", 2, "--task", "translation", "--bf16")
     train(
         data, tmp_path / "2", "--max-update", 2, "--criterion", "label_smoothed_cross_entropy",
         "--memory-efficient-fp16",
     )  # fmt: skip
-
-
-def test_hydra_with_a_file_of_configs(data, tmp_path):
-    done = run(
-        "fairseq_cli.hydra_train", "--config-dir", ROOT / "configs",
-        "--config-name", "multi30k_small", f"task.data={data}", "task.source_lang=src",
-        "task.target_lang=tgt", "optimization.max_update=2", "model.encoder_layers=1",
-        "criterion.disagreement='output,position'", f"checkpoint.save_dir={tmp_path}/run",
-        "++common.cpu=true", "common.log_interval=1", f"common.user_dir={PLUGIN}",
-        "dataset.max_tokens=300", cwd=tmp_path,
-    )  # fmt: skip
-    log = done.stdout + done.stderr
-    assert "disagreement_position" in log
-    state = torch.load(tmp_path / "run/checkpoint_last.pt", weights_only=False)
-    assert state["cfg"]["model"]["encoder_layers"] == 1
-    assert sorted(os.listdir(tmp_path)) == ["run"], "hydra leaves no folders of its own"
 
 
 def test_two_processes_train_and_resume(data, tmp_path):
@@ -180,21 +124,6 @@ def test_two_processes_train_and_resume(data, tmp_path):
     state = torch.load(tmp_path / "checkpoint_last.pt", weights_only=False)
     assert state["extra_state"]["train_iterator"]["epoch"] == 3
     assert state["cfg"]["distributed_training"]["distributed_world_size"] == 2
-
-
-def test_ctrl_c_during_a_training_is_one_line(data, tmp_path):
-    options = ["--user-dir", *TRAIN.format(plugin=PLUGIN).split()[1:], "--save-dir", tmp_path]
-    with open(tmp_path / "said", "w") as said:
-        command = [sys.executable, "-m", "diverse_mha.cli", "train", data, *options]
-        training = subprocess.Popen(list(map(str, command)), stdout=said, stderr=said, cwd=ROOT)
-    while "begin training epoch 2" not in (tmp_path / "said").read_text():
-        assert training.poll() is None
-        time.sleep(0.05)
-    training.send_signal(signal.SIGINT)
-    assert training.wait(30) == 130
-    said = (tmp_path / "said").read_text()
-    assert said.endswith("\ninterrupted; run the same command again to go on\n")
-    assert "Traceback" not in said
 
 
 def test_sides_of_different_length_end_in_one_line(data, tmp_path):

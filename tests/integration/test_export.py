@@ -39,28 +39,7 @@ def test_fairseq_generate_translates_the_same_without_the_plugin(trained, data, 
         assert float(score) == pytest.approx(float(own_score), rel=1e-4)
 
 
-ADAPTIVE = """
---arch transformer_lm_disagree_wiki103 --criterion adaptive_loss --adaptive-input-cutoff 8,14
---adaptive-softmax-cutoff 8,14 --adaptive-input-factor 2 --adaptive-softmax-factor 2
-"""
-
-
 PLAIN_LM = "--arch transformer_lm_disagree_tiny --criterion cross_entropy"
-
-
-@pytest.mark.parametrize("options", [PLAIN_LM, ADAPTIVE])
-def test_fairseq_eval_lm_scores_the_same_without_the_plugin(text, tmp_path, options):  # noqa: F811
-    train_lm(text, tmp_path, *options.split(), "--max-update", 3)
-    exported = tmp_path / "stock.pt"
-    export(tmp_path / "checkpoint_last.pt", exported)
-    losses = []
-    for path, plugin in ((tmp_path / "checkpoint_last.pt", ["--user-dir", PLUGIN]), (exported, [])):
-        done = run(
-            "fairseq_cli.eval_lm", text, "--path", path, *plugin, "--gen-subset", "valid",
-            "--max-tokens", 64, "--tokens-per-sample", 16, "--cpu",
-        )  # fmt: skip
-        losses.append(re.search(r"Loss \(base 2\): ([\d.]+)", done.stdout + done.stderr)[1])
-    assert losses[0] == losses[1]
 
 
 def test_ctranslate2_scores_a_language_model_as_we_do(text, tmp_path):  # noqa: F811

@@ -7,7 +7,6 @@ import re
 import pytest
 
 from tests.integration.conftest import PLUGIN, run
-from tests.integration.test_commands import assert_same_parameters
 
 pytestmark = pytest.mark.integration
 
@@ -69,23 +68,3 @@ STOCK = """
 --task language_modeling --tokens-per-sample 16 --decoder-layers 2 --decoder-embed-dim 32
 --optimizer adam --lr 0 --max-update 1 --max-tokens 128 --num-workers 0 --cpu --seed 3
 """
-
-
-@pytest.mark.parametrize("arch", ["transformer_lm", "transformer_lm_gpt"])
-def test_parameters_go_to_stock_fairseq_and_back_in_training(arch, text, tmp_path):
-    """With --lr 0, so that they arrive unchanged; fairseq's commands run without the plugin."""
-    ours = ["--arch", "transformer_lm_disagree", "--user-dir", PLUGIN]
-    if arch == "transformer_lm_gpt":
-        ours += ["--decoder-normalize-before", "--activation-fn", "gelu"]
-        ours += ["--decoder-attention-heads", 12, "--decoder-ffn-embed-dim", 3072]
-        ours += ["--decoder-input-dim", 36, "--decoder-output-dim", 36]
-    words = [text, *STOCK.split(), *(["--decoder-embed-dim", 36] if "gpt" in arch else [])]
-    last = "checkpoint_last.pt"
-    stock, there, back = (tmp_path / name for name in ("stock", "there", "back"))
-    run("fairseq_cli.train", *words, "--arch", arch, "--save-dir", stock)
-    tune = "--finetune-from-model"
-    run("fairseq_cli.train", *words, *ours, "--save-dir", there, tune, stock / last)
-    assert_same_parameters(stock / last, there / last)
-    again = ["--arch", arch, "--seed", 9, tune, there / last]
-    run("fairseq_cli.train", *words, *again, "--save-dir", back)
-    assert_same_parameters(stock / last, back / last)

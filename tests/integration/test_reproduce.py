@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -65,8 +64,3 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_numbers(tmp_path):
     ]
     assert states[0].keys() == states[1].keys()
     assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
-
-    # A third time: nothing is run.
-    run = start(*TABLE, "--rows", "baseline,drophead", "--out", parts, *data)
-    said = run.communicate(timeout=120)[0]
-    assert run.returncode == 0 and len(re.findall("already done", said)) == 2

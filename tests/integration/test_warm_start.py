@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from tests.integration.conftest import train
-from tests.integration.test_language_models import STOCK, text  # noqa: F401
 
 pytestmark = pytest.mark.integration
 

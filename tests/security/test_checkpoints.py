@@ -5,17 +5,16 @@ import os
 import pickle
 import shutil
 import sys
-from pathlib import Path
 
 import pytest
 import torch
 
+from diverse_mha.common.places import ROOT
 from tests.bad_input.harness import Row, check
 from tests.bad_input.test_training import TRAIN, TRANSLATE
 
 pytestmark = pytest.mark.integration
 
-ROOT = Path(__file__).resolve().parents[2]
 PLUGIN = f"--user-dir {ROOT}/diverse_mha"
 FAIRSEQ = f"bin --path bomb.pt {PLUGIN} --cpu --num-workers 0"
 TRAINING = TRAIN.format(**TRANSLATE)

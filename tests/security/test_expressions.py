@@ -42,11 +42,7 @@ def folders(data, pairs, tmp_path, monkeypatch):
     """Data of the three kinds; the current folder is an empty one."""
     monkeypatch.chdir(tmp_path)
     texts = str(data)
-    return {
-        "translation": texts,
-        "language_modeling": texts,
-        "sentence_classification": str(pairs),
-    }
+    return {"translation": texts, "language_modeling": texts, "sentence_classification": str(pairs)}
 
 
 @pytest.fixture(scope="session")
@@ -115,11 +111,7 @@ def test_eval_reads_literals_in_every_module_of_fairseq():
 
 @pytest.mark.parametrize(
     "group,registry",
-    [
-        ("model", ARCH_MODEL_REGISTRY),
-        ("task", TASK_REGISTRY),
-        ("criterion", CRITERION_REGISTRY),
-    ],
+    [("model", ARCH_MODEL_REGISTRY), ("task", TASK_REGISTRY), ("criterion", CRITERION_REGISTRY)],
 )
 def test_what_a_checkpoint_may_name(group, registry):
     """All of ours, the listed ones of fairseq's, and nothing else that is registered."""

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from diverse_mha.common.places import ROOT
+
 # Those that hand their words on to Python; the others are looked at one by one below.
 ALONE = ("env.sh", "setup.sh", "quickstart.sh", "lint.sh", "audit.sh")
 LAUNCHERS = sorted(
@@ -97,19 +98,3 @@ def test_help_has_an_example_and_an_odd_option_is_one_line(name, clone):
         assert done.stderr == (
             f"error: {word}: there is no such option; see data-prep/{name} --help\n"
         )
-
-
-@pytest.mark.integration
-def test_the_demo_corpus_in_an_awkward_folder(tmp_path):
-    """With the real Python: a preparation from an awkward folder into one."""
-    root = tmp_path / "a b" / "-c d"
-    root.mkdir(parents=True)
-    for name in ("scripts", "data-prep", "diverse_mha"):
-        (root / name).symlink_to(ROOT / name)
-    done = run(
-        Path("-c d/data-prep/prepare-demo.sh"), "--out=-o ut", "--pairs", "40", "--merges", "40",
-        "--workers", "1", cwd=tmp_path / "a b", python=sys.executable, OMP_NUM_THREADS="1",
-    )  # fmt: skip
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.splitlines()[-1] == "ready: fairseq-train './-o ut/bin'"
-    assert (tmp_path / "a b/-o ut/bin/corpus.json").is_file()
