@@ -1,13 +1,13 @@
 """What scripts/setup.sh says when the machine lacks something; nothing is installed here."""
 
-import os
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+from diverse_mha.common.places import ROOT
+
 TOOLS = ("bash", "cksum", "dirname", "find", "flock", "grep", "mkdir", "mv", "rm")
 
 
@@ -167,24 +167,3 @@ def test_a_python3_that_has_all_serves_without_a_set_up(machine, missing):
         return
     used = machine.root / ".venv/bin/python" if missing else machine.bin / "python3"
     assert (done.returncode, done.stdout, done.stderr) == (0, f"{used}\n", "")
-
-
-def test_constraints_pin_versions_and_name_no_host():
-    lines = (ROOT / "constraints.txt").read_text().splitlines()
-    pins = [line for line in lines if line and not line.startswith("#")]
-    assert len(pins) > 40
-    for pin in pins:
-        name, separator, version = pin.partition("==")
-        assert name and separator, pin
-        assert not set(version) - set("0123456789.abrcpost"), pin
-
-
-def read(name):
-    return (ROOT / name).read_text(encoding="utf-8")
-
-
-def test_scripts_are_executable():
-    scripts = [path for path in (ROOT / "scripts").glob("*.sh") if path.name != "env.sh"]
-    assert len(scripts) >= 6
-    for path in [*scripts, ROOT / ".ci" / "run"]:
-        assert os.access(path, os.X_OK), path

@@ -62,27 +62,9 @@ def test_ctrl_c_while_a_command_is_imported_is_one_line_too(name):
     assert (done.stderr == line) == (name != "my-own-script"), done.stderr
 
 
-@pytest.mark.parametrize("result, code", [(None, 0), (0, 0), (3, 3)])
-def test_code_is_what_main_returns(result, code, capsys):
-    assert ending(lambda: result, capsys) == (code, "")
-
-
 def test_our_own_mistakes_keep_their_traceback():
     with pytest.raises(KeyError):
         run_cli(raising(KeyError("bug")))
-
-
-@pytest.mark.parametrize("error, code", [(UserError("no such corpus"), 2), (None, 0)])
-def test_what_a_closed_stderr_is_told_is_not_in_the_output(monkeypatch, capsys, error, code):
-    def main():
-        sys.stderr.write("progress")
-        if error:
-            raise error
-
-    monkeypatch.setattr(sys, "stderr", None)  # what Python makes of 2>&-
-    with pytest.raises(SystemExit) as end:
-        run_cli(main)
-    assert (end.value.code, capsys.readouterr().out) == (code, "")
 
 
 def test_what_the_locale_lacks_is_escaped(monkeypatch):
@@ -90,10 +72,3 @@ def test_what_the_locale_lacks_is_escaped(monkeypatch):
     with pytest.raises(SystemExit) as end:
         run_cli(lambda: print("1 ± 2"))
     assert (end.value.code, sys.stdout.buffer.getvalue()) == (0, b"1 \\xb1 2\n")
-
-
-def test_a_closed_output_is_no_error(monkeypatch):
-    monkeypatch.setattr("sys.stdout", None)  # what Python makes of >&-
-    with pytest.raises(SystemExit) as end:
-        run_cli(lambda: 0)
-    assert end.value.code == 0

@@ -4,13 +4,12 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 
 import pytest
 from fairseq import checkpoint_utils
 
-from diverse_mha.common.errors import OptionError, UserError
-from diverse_mha.common.processes import ended_in_order, hold, sole_use
+from diverse_mha.common.errors import OptionError
+from diverse_mha.common.processes import ended_in_order, hold
 from tests.fairseq_fixes.training import training
 
 #: A process that holds a folder, says whether it does, and waits; with "fork" it leaves a child.
@@ -74,25 +73,3 @@ def test_a_signal_lets_a_process_clean_up():
     with pytest.raises(SystemExit) as stopped, ended_in_order():
         os.kill(os.getpid(), signal.SIGTERM)
     assert stopped.value.code == 128 + signal.SIGTERM
-
-
-def test_a_folder_that_another_thread_has_just_removed_is_made_again(tmp_path):
-    """Several jobs of a table held its data folder in turn, and one failed as it was removed."""
-    failed: list[BaseException] = []
-
-    def hold_often() -> None:
-        for _ in range(100):
-            try:
-                with sole_use(tmp_path / "a" / "b"):
-                    pass
-            except UserError:
-                pass
-            except BaseException as error:
-                failed.append(error)
-
-    threads = [threading.Thread(target=hold_often) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failed

@@ -8,9 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from diverse_mha.common.places import ROOT
 from tests import warm
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def environment(real: bool = False) -> dict[str, str]:

@@ -2,24 +2,12 @@
 
 import pytest
 
-from diverse_mha.corpora.demo import (
-    lexicon,
-    sentence_pairs,
-    write_corpus,
-)
+from diverse_mha.corpora.demo import lexicon, sentence_pairs, write_corpus
 
 
 @pytest.fixture(scope="module")
 def pairs():
     return sentence_pairs(5500, seed=1)
-
-
-def test_other_seed_gives_other_sentences():
-    assert not set(sentence_pairs(50, seed=1)) & set(sentence_pairs(50, seed=2))
-
-
-def test_more_pairs_only_add_pairs():
-    assert sentence_pairs(80, seed=3)[:30] == sentence_pairs(30, seed=3)
 
 
 def test_splits_have_the_promised_sizes_and_share_no_source(tmp_path):
@@ -33,23 +21,6 @@ def test_splits_have_the_promised_sizes_and_share_no_source(tmp_path):
         assert not seen & set(source)
         seen |= set(source)
     assert len(seen) == 440
-
-
-def test_sentences_have_4_to_20_words(pairs):
-    lengths = {len(side.split()) for pair in pairs for side in pair[:2]}
-    assert min(lengths) == 4 and max(lengths) == 20
-
-
-def test_nothing_can_be_copied(pairs):
-    for source, target, _ in pairs:
-        assert not set(source.strip(".?").split()) & set(target.strip(".?").split())
-
-
-def test_test_split_has_word_forms_unseen_in_training(pairs):
-    def forms(part):
-        return {word.strip(".,?") for _, target, _ in part for word in target.split()}
-
-    assert len(forms(pairs[5250:]) - forms(pairs[:5000])) >= 10
 
 
 def test_true_alignments_link_words_of_one_stem(pairs, tmp_path):

@@ -64,25 +64,3 @@ def test_the_official_sets_have_their_lines(tmp_path, scripts):
     said = refused(*words("un-ru-en"), cwd=tmp_path, scripts=scripts)
     script.write_text(text)
     assert "UNv1.0.devset.ru has 4 sentences, expected 4,000" in said
-
-
-@pytest.mark.parametrize(
-    "name, archive", [("iwslt17", "de-en.tgz"), ("wmt17-zh-en", "datum2017.zip")]
-)
-def test_a_cut_off_archive_is_named(name, archive, tmp_path, scripts):
-    path = publish(name, tmp_path / "mini") / archive
-    data = path.read_bytes()
-    path.write_bytes(data[: int(len(data) * 0.9)])
-    said = refused(*words(name), cwd=tmp_path, scripts=scripts)
-    assert f"mini/{archive} is damaged, cut off, or without a text (" in said
-    assert not (tmp_path / "out").exists()
-
-
-def test_sides_that_do_not_fit_are_named(tmp_path, scripts, monkeypatch):
-    files = ARCHIVES["un-ru-en"]["UNv1.0.en-ru.tar.gz"]
-    make, language, count, stem = files["en-ru/UNv1.0.en-ru.ru"]
-    short = (make, language, count - 1, stem)
-    monkeypatch.setitem(files, "en-ru/UNv1.0.en-ru.ru", short)
-    publish("un-ru-en", tmp_path / "mini")
-    said = refused(*words("un-ru-en"), cwd=tmp_path, scripts=scripts)
-    assert "UNv1.0.en-ru.ru has 59 lines" in said and "UNv1.0.en-ru.en has 60; line n of" in said

@@ -7,13 +7,7 @@ from diverse_mha.common.errors import UserError
 from diverse_mha.corpora.probing import TASKS, _read
 from tests.corpora.scripts import ROOT, refused, run
 
-LINES = [
-    "tr\tI\tb a c",
-    "tr\tO\ta b c <unk>",
-    "tr\tO \ta a rare",
-    "va\tO\tc b new",
-    "te\tI\ta",
-]
+LINES = ["tr\tI\tb a c", "tr\tO\ta b c <unk>", "tr\tO \ta a rare", "va\tO\tc b new", "te\tI\ta"]
 WORDS = ["--from", "from", "--out", "out", "--tasks", "bigram_shift", "--min-count", "2"]
 
 

@@ -1,6 +1,5 @@
 """Steps are done once, whole or not at all, and another corpus is never replaced unasked."""
 
-import os
 import signal
 import subprocess
 import time
@@ -134,21 +133,6 @@ def test_a_run_that_is_told_to_stop_says_one_line_and_leaves_nothing(script, tmp
     _, said = process.communicate(timeout=20)
     assert said == "interrupted; run the same command again to go on\n"
     assert process.returncode == 128 + number and not (tmp_path / "out").exists()
-
-
-def test_what_a_killed_run_leaves_at_work_keeps_its_folder(script, tmp_path):
-    path = tmp_path / "data-prep/prepare-two.sh"
-    path.write_text(path.read_text().replace("${harm:-true}", "sleep 60"))
-    process = subprocess.Popen(["bash", str(path), "--out", "out"], cwd=tmp_path, env=environment())
-    wait_for(tmp_path / "out/one.tmp/file", process)
-    left = [int(x) for x in subprocess.check_output(["pgrep", "-P", f"{process.pid}"]).split()]
-    process.kill()
-    process.wait()
-    try:
-        assert "another run is at work in out" in script(refuses=True)
-    finally:
-        for child in left:
-            os.killpg(child, signal.SIGKILL)
 
 
 def wait_for(path: Path, process):

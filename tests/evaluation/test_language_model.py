@@ -80,13 +80,6 @@ def test_other_options_reach_fairseq(data, checkpoint, scored, tmp_path):
     assert results["eval_lm_options"] == ["--no-progress-bar"]
 
 
-def test_tokens_left_out_are_not_passed_over(data, checkpoint, monkeypatch):
-    monkeypatch.setattr(evaluate_lm, "score", lambda args, settings: (3.0, 11))
-    with pytest.raises(UserError, match="scored 11 of the 16 tokens of test"):
-        evaluate_lm.main([f"{checkpoint}", f"{data}"])
-    assert not checkpoint.with_name("best.test.json").exists()
-
-
 @pytest.mark.parametrize("loss", [math.nan, math.inf])
 def test_a_loss_that_is_no_number_is_no_perplexity(data, checkpoint, monkeypatch, loss):
     monkeypatch.setattr(evaluate_lm, "score", lambda args, settings: (loss, 16))

@@ -2,22 +2,15 @@
 
 import argparse
 import json
-import os
-import signal
-import tempfile
 from contextlib import nullcontext
-from types import SimpleNamespace
 
 import pytest
 import torch
-from fairseq import options
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.common.tables import to_text
 from diverse_mha.evaluation import bleu, command_line, language_model
 from diverse_mha.evaluation import translation as evaluate
 from diverse_mha.evaluation.deploy.prepared_text import preparation
-from diverse_mha.training.quickstart import table
 from tests.evaluation.deploy.test_prepared_text import NOTE
 
 
@@ -104,15 +97,12 @@ def test_fairseqs_options_come_last(tmp_path, main):
     [
         ("--gen-subset=valid", "--gen-subset: is given by this script; use --subset"),
         ("--gen-sub=valid", "--gen-sub: is given by this script; use --subset"),
-        ("--path=other.pt", "--path: is given by this script; name the checkpoint"),
         ("--quiet", "--quiet: hides what is to be scored; leave it out"),
         ("--num-shards=2", "--num-shards: leaves out a part of what is to be scored; leave it"),
         ("--score-reference", "--score-reference: scores the references themselves"),
         ("--prefix-size=1", "--prefix-size: puts words of the reference into what is scored"),
         ("--source-lang=en", "--source-lang: is given by this script; use --target-lang LANG"),
-        ("--target-la=en", "--target-la: is given by this script; use --target-lang LANG"),
         ("-s", "-s: is given by this script; use --target-lang LANG"),
-        ("-ten", "-ten: is given by this script; use --target-lang LANG"),
         ("--remove-bpe", "--remove-bpe: is given by this script, by the data's subwords"),
         ("--skip-invalid", "--skip-invalid: leaves out what is to be scored; leave it out"),
     ],
@@ -120,37 +110,6 @@ def test_fairseqs_options_come_last(tmp_path, main):
 def test_options_that_cannot_go_on_to_fairseq_are_refused(option, message):
     with pytest.raises(UserError, match=message):
         evaluate.main(["model.pt", "bin", option])
-
-
-@pytest.mark.parametrize("building", ["load_model_ensemble", "load_model_ensemble_and_task"])
-def test_options_are_not_blamed_for_a_model_that_cannot_be_built(tmp_path, building):
-    def load_model_ensemble(_):
-        raise RuntimeError("Error(s) in loading state_dict for Model:\n\tMissing key(s)")
-
-    load_model_ensemble.__code__ = load_model_ensemble.__code__.replace(co_name=building)
-    command = SimpleNamespace(__name__="fairseq_cli.generate", main=load_model_ensemble)
-    args = argparse.Namespace(
-        checkpoint="a.pt", data=tmp_path, subset="test", cpu=True, extra=["--seed", "2"]
-    )
-    with pytest.raises(UserError, match="^a.pt: its parameters are not those"):
-        command_line.run_fairseq(command, options.get_generation_parser(), args, [])
-
-
-def test_fairseqs_commands_show_progress(tmp_path, monkeypatch, capsys):
-    """Their own bar is silent where their logging is."""
-    import fairseq_cli.generate as command
-
-    def main(cfg):
-        bar = command.progress_bar.progress_bar([1, 2, 3], log_format=None)
-        done = [bar.log({"wps": 1}) or batch for batch in bar]
-        return done
-
-    monkeypatch.setattr("diverse_mha.common.progress.EVERY", 0.0)
-    monkeypatch.setattr(command, "main", main)
-    args = argparse.Namespace(checkpoint="a.pt", data=tmp_path, subset="test", cpu=True, extra=[])
-    parser = options.get_generation_parser()
-    assert command_line.run_fairseq(command, parser, args, []) == [1, 2, 3]
-    assert "scoring: 2 of 3 batches\n" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("lowercase", [True, False])
@@ -194,51 +153,10 @@ def test_what_the_corpus_says_of_its_text_counts(tmp_path, monkeypatch, kind, un
             evaluate.main([*command, "--moses-language", "de"])
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_what_is_told_to_end_leaves_no_folder(tmp_path, monkeypatch, number):
-    data = binarised(tmp_path / "bin")
-    for folder in ("raw", "tok"):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "test.en").write_text("a\n")
-    (tmp_path / "scratch").mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
-    folders = []
-
-    def generate(args, folder):
-        folders.append(folder)
-        os.kill(os.getpid(), number)
-
-    torch.save({"model": {}}, tmp_path / "model.pt")
-    monkeypatch.setattr(evaluate, "check_translates", lambda path: None)
-    monkeypatch.setattr(evaluate, "check_split", lambda folder, split: None)
-    monkeypatch.setattr(evaluate, "load_indexed_dataset", lambda path: ["a"])
-    monkeypatch.setattr(evaluate, "generate", generate)
-    before = signal.signal(number, signal.SIG_DFL)  # nohup, under which tests may run, ignores one
-    try:
-        with pytest.raises(SystemExit) as end:
-            evaluate.main([str(tmp_path / "model.pt"), str(data)])
-        assert end.value.code == 128 + number
-        assert signal.getsignal(number) == signal.SIG_DFL
-    finally:
-        signal.signal(number, before)
-    assert folders and not os.listdir(tmp_path / "scratch")
-
-
 def test_of_several_translations_the_best_is_scored(tmp_path):
     generated = tmp_path / "generated"
     generated.write_text("H-0\t-0.1\tbest\nH-0\t-0.9\tsecond\n")
     assert evaluate.read_hypotheses(generated, 1) == ["best"]
-
-
-def test_quickstart_table_lines_up():
-    heads = {"encoder": 0.5, "cross": 0.25, "decoder": 1.0}
-    rows = {
-        "base": {"tokenised_bleu": 90.0, "sacrebleu": 89.5, "heads": heads},
-        "longer name": {"tokenised_bleu": 100.0, "sacrebleu": 9.25, "heads": heads},
-    }
-    assert table(rows).lines[0] == ("base", "90.00", "89.50", "0.500", "0.250", "1.000")
-    lines = to_text(table(rows)).splitlines()
-    assert len({len(line) for line in lines[1:4]}) == 1
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,10 @@ from pathlib import Path
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
-import diverse_mha
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.places import ROOT
 from diverse_mha.common.processes import Interrupted, stoppable
 from diverse_mha.training import launch
-from experiments import steps
 
 
 @pytest.fixture
@@ -111,32 +109,13 @@ def test_recipe_goes_to_hydra(data, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("named", "ours"),
-    [("${hydra:runtime.cwd}/diverse_mha", True), ("/a/plugin/of/my/own", False)],
+    ("named", "ours"), [("${hydra:runtime.cwd}/diverse_mha", True), ("/a/plugin/of/my/own", False)]
 )
 def test_a_recipe_outside_the_clone_finds_the_plugin(named, ours, tmp_path):
     recipe = tmp_path / "copy.yaml"
     recipe.write_text(f"common: {{user_dir: '{named}'}}\n")
     ((command, _),) = launch.commands(launch.parse(["--config", str(recipe)]), gpus=0, port=1)
     assert (f"++common.user_dir='{launch.USER_DIR}'" in command) == ours
-
-
-def test_a_link_to_a_recipe_is_a_recipe_of_its_own_name(tmp_path):
-    (tmp_path / "links").mkdir()
-    link = tmp_path / "links/mine.yaml"
-    link.symlink_to(launch.CONFIGS / "multi30k_small.yaml")
-    ((command, _),) = launch.commands(launch.parse(["--config", str(link)]), gpus=0, port=1)
-    assert option(command, "--config-dir") == str(tmp_path / "links")
-    assert option(command, "--config-name") == "mine"
-
-
-def test_a_quoted_path_is_read_as_hydra_reads_it(tmp_path):
-    recipe = tmp_path / "my.yaml"
-    recipe.write_text("task: {data: a}\n")
-    for value in (r"it's/a \ folder", "\\", r"a\'b", r"\\'\\"):
-        words = ["--config", str(recipe), f"task.data={launch.hydra_quoted(value)}"]
-        assert launch.parse(words).setting("task", "data") == value
-    assert steps._spell("été") == "'été'" and steps._spell("it's") == r"'it\'s'"
 
 
 @pytest.mark.parametrize(
@@ -174,15 +153,6 @@ def hydra_command(folder, *words):
     job = launch.parse(["--config", str(recipe), *words])
     ((command, _),) = launch.commands(job, gpus=0, port=1)
     return command
-
-
-def test_command_line_wins_over_recipe(tmp_path):
-    recipe = tmp_path / "my.yaml"
-    recipe.write_text("task: {data: a}\n")
-    job = launch.parse(["--config", str(recipe), "task.data=b", "+common.user_dir=c"])
-    assert job.setting("task", "data") == "b"
-    ((command, _),) = launch.commands(job, gpus=0, port=1)
-    assert not any(word.startswith("++common.user_dir=") for word in command)
 
 
 def test_more_processes_than_gpus_are_refused():
@@ -227,23 +197,6 @@ def test_one_failure_ends_the_others(capsys):
     assert "process 1 failed (exit code 7) and ends the others" in capsys.readouterr().err
 
 
-def test_another_copy_in_the_current_folder_is_not_imported(data, tmp_path, monkeypatch):
-    (tmp_path / "diverse_mha").mkdir()
-    (tmp_path / "diverse_mha/__init__.py").write_text("raise SystemExit(3)\n")
-    monkeypatch.chdir(tmp_path)
-    for name in ("PYTHONSAFEPATH", "PYTHONPATH"):
-        monkeypatch.delenv(name, raising=False)
-    command, _ = python(
-        "import sys; sys.argv[0] = '-m'; import diverse_mha as d; "  # without fairseq
-        f"exit(d.__file__ != {diverse_mha.__file__!r})"
-    )
-    assert launch.run_workers([(command, {})]) == 0
-    became = []
-    monkeypatch.setattr(os, "execve", lambda *process: became.append(process))
-    launch.main([str(data), "--cpu"])
-    assert subprocess.run(command, env=became[0][2]).returncode == 0
-
-
 @pytest.mark.integration
 def test_interruption_ends_workers_and_what_they_started(tmp_path):
     note = tmp_path / "pids"
@@ -260,9 +213,7 @@ def test_interruption_ends_workers_and_what_they_started(tmp_path):
         f"sys.exit(launch.run_workers([([sys.executable, '-c', {worker!r}], {{}})]))"
     )
     process = subprocess.Popen(
-        [sys.executable, "-c", launcher, str(ROOT)],
-        stderr=subprocess.PIPE,
-        text=True,
+        [sys.executable, "-c", launcher, str(ROOT)], stderr=subprocess.PIPE, text=True
     )
     deadline = time.monotonic() + 60
     while not (note.exists() and note.read_text().endswith("\n")):
@@ -273,19 +224,19 @@ def test_interruption_ends_workers_and_what_they_started(tmp_path):
     assert "run the same command again" in process.stderr.read()
     process.stderr.close()
     for pid in map(int, note.read_text().split()):
-        for _ in range(100):
-            if not alive(pid):
-                break
-            time.sleep(0.05)
-        assert not alive(pid)
+        assert ends(pid)
 
 
-def alive(pid):
-    """Say whether a process runs; one that waits to be reaped does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
+def ends(pid: int) -> bool:
+    """Say whether a process that was told to end has done so soon; reaped or not."""
+    for _ in range(200):  # a busy machine takes a moment
+        try:
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                return True
+        except FileNotFoundError:
+            return True
+        time.sleep(0.05)
+    return False
 
 
 def test_a_recipe_is_found_by_its_name(tmp_path, monkeypatch):

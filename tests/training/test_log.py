@@ -84,12 +84,6 @@ def test_what_an_abandoned_start_left_is_dropped():
     assert numbers([*first, resumed, *validated(100)]) == [60, 100]
 
 
-def test_an_empty_log_says_nothing(tmp_path):
-    path = tmp_path / "log.txt"
-    path.write_text("")
-    assert read_log(path)["updates"] is None
-
-
 def test_a_training_that_its_time_stopped_goes_on(tmp_path):
     path = tmp_path / "train.log"
     assert not finished(path)

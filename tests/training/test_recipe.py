@@ -63,13 +63,6 @@ def test_a_method_that_does_not_exist_is_answered_with_all_that_do(monkeypatch):
     assert f"Available options in 'method', {methods}; correct it" in str(caught.value)
 
 
-def test_groups_are_looked_for_where_hydra_looks():
-    words = ["hydra.searchpath=[file:///mine]", "+extra=foo"]
-    recipe.check_added(launch.Request(words, config=CONFIGS / "demo.yaml"))
-    with pytest.raises(UserError, match="fairseq has no group extra"):
-        recipe.check_added(launch.Request(words[1:], config=CONFIGS / "demo.yaml"))
-
-
 @pytest.mark.parametrize("group, key", [("task", "source_lang"), ("dataset", "train_subset")])
 @pytest.mark.parametrize("value, word", [(False, "no"), (True, "yes")])
 def test_a_word_that_yaml_takes_for_false_is_to_be_quoted(group, key, value, word):

@@ -2,7 +2,6 @@
 
 import json
 import random
-import re
 from pathlib import Path
 
 import pytest
@@ -64,10 +63,6 @@ def test_other_scores_are_compared_over_seeds(tmp_path, content, measure, capsys
         ({"perplexity": 9, "context_window": 0}, {"perplexity": 8, "context_window": 96}),
         ({"perplexity": 9, "dictionary": "ab"}, {"perplexity": 8, "dictionary": "cd"}),
         (
-            {"subsets": {"test": {"accuracy": 50, "examples": 10}}},
-            {"subsets": {"test": {"accuracy": 60, "examples": 20}}},
-        ),
-        (
             {"subsets": {"test": {"accuracy": 50, "examples": 10, "majority": 50}}},
             {"subsets": {"test": {"accuracy": 60, "examples": 10, "majority": 60}}},
         ),
@@ -80,42 +75,9 @@ def test_other_scores_are_compared_over_seeds(tmp_path, content, measure, capsys
 def test_scores_of_other_texts_are_not_compared(tmp_path, one, other):
     for name, content in (("a-seed1", one), ("b-seed1", other)):
         (tmp_path / f"{name}.json").write_text(json.dumps(content))
-    words = [
-        "--baseline",
-        str(tmp_path / "a-seed1.json"),
-        "--system",
-        str(tmp_path / "b-seed1.json"),
-    ]
+    words = ["--baseline", f"{tmp_path}/a-seed1.json", "--system", f"{tmp_path}/b-seed1.json"]
     with pytest.raises(UserError, match="b-seed1.json: scored on another test set or otherwise"):
         cli.run(["compare", *words])
-
-
-def test_a_broken_result_is_named(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    Path("b.json").write_text('{"perplexity": 9}')
-    for broken in ('"9"x', "null", '"nine"'):
-        Path("a.json").write_text(f'{{"perplexity": {broken}}}')
-        with pytest.raises(UserError, match="not readable as JSON|not as an evaluation writes it"):
-            cli.run(["compare", "--baseline", "a.json", "--system", "B=b.json"])
-
-
-def test_results_in_folders_of_runs_have_the_names_of_these(tmp_path, capsys):
-    for name in ("plain.seed1", "plain.seed2", "hsic.seed1", "hsic.seed2"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "more.json").write_text(json.dumps({"perplexity": 9}))
-    plain, hsic = ([f"{tmp_path}/{x}.seed{n}/more.json" for n in "12"] for x in ("plain", "hsic"))
-    assert cli.run(["compare", "--baseline", *plain, "--system", *hsic]) == 0
-    assert re.findall(r"^(?:plain|hsic)\b", capsys.readouterr().out, re.M) == ["plain", "hsic"]
-
-
-def test_two_rows_that_share_one_seed_have_no_interval_and_the_note_says_why(tmp_path, capsys):
-    names = [[f"{tmp_path}/{x}-seed{n}.json" for n in own] for x, own in (("a", "12"), ("b", "23"))]
-    for perplexity, name in enumerate(names[0] + names[1], start=5):
-        Path(name).write_text(json.dumps({"perplexity": perplexity}))
-    cli.run(["compare", "--baseline", *names[0], "--system", *names[1]])
-    said = capsys.readouterr().out
-    assert re.search(r"^b +2 .* \+1.00$", said, re.M), "of seed 2 alone: 7 to 6"
-    assert "No interval with one seed, or where two rows share only one." in said
 
 
 def test_scores_of_another_program_over_sentences_and_seeds(tmp_path, capsys):
@@ -128,26 +90,14 @@ def test_scores_of_another_program_over_sentences_and_seeds(tmp_path, capsys):
             files[name, seed] = tmp_path / f"{name}-seed{seed}.txt"
             files[name, seed].write_text("".join(f"{value}\n" for value in values))
 
-    def scores(name, seeds=(1, 2, 3)):
-        first, *more = (str(files[name, seed]) for seed in seeds)
-        return ["--scores", f"{name}={first}", *more]
-
-    def compare(*words):
-        options = ["--resamples", "500", "--output", str(tmp_path / "out.json")]
-        assert cli.run(["compare", *words, *options]) == 0
-        return json.loads((tmp_path / "out.json").read_text())["systems"]
-
-    base, good, same = compare(*scores("base"), *scores("good"), *scores("same"))
+    words = ["--resamples", "500", "--output", str(tmp_path / "out.json")]
+    for name in ("base", "good", "same"):
+        first, *more = (str(files[name, seed]) for seed in (1, 2, 3))
+        words += ["--scores", f"{name}={first}", *more]
+    assert cli.run(["compare", *words]) == 0
+    _, good, same = json.loads((tmp_path / "out.json").read_text())["systems"]
     found = good["measures"]["score"]
     assert found["difference"]["value"] == pytest.approx(0.02, abs=0.005)
     assert found["difference"]["p"] < 0.001 < 0.05 < same["measures"]["score"]["difference"]["p"]
     assert found["over_seeds"]["degrees"] == 4, "by seed, of the names of the files"
     assert "+0.0" in capsys.readouterr().out
-    # With one seed a side the error is that of a mean of paired differences.
-    _, one = compare(*scores("base", (1,)), *scores("good", (1,)))
-    apart = [
-        float(b) - float(a)
-        for a, b in zip(*(files[n, 1].read_text().split() for n in ("base", "good")), strict=True)
-    ]
-    error = one["measures"]["score"]["difference"]["standard_error"]
-    assert error == pytest.approx(stats.sem(apart), rel=0.1)
