@@ -65,7 +65,7 @@ ROWS = [
     # the benchmark
     Row("benchmark-shape", "benchmark --shape huge", "'huge'", "small"),
     Row("benchmark-variant", "benchmark --variants stok", "stok", "stock"),
-    Row("check-gpu", "check-gpu --only speed", "--only speed: unknown 'speed'", "facts, kernel"),
+    Row("check-gpu", "check-gpu --device cpu --only speed", "unknown 'speed'", "facts, kernel"),
     Row("benchmark-device", "benchmark --device tpu", "--device tpu", "choose cpu or cuda"),
     Row("benchmark-length", "benchmark --mean-length nan", "--mean-length: nan", "from 2 up"),
 ]  # fmt: skip
