@@ -3,10 +3,11 @@
 import base64
 
 import numpy as np
+import pytest
 import torch
 
 from diverse_mha.analysis.collect import Selection
-from diverse_mha.analysis.view import TOKENS, take_sentence
+from diverse_mha.analysis.view import TOKENS, take_sentence, view_data
 from diverse_mha.attention import HeadStates
 from tests.toy import build_ours, toy_batch, toy_task
 
@@ -57,3 +58,11 @@ def test_of_a_pair_the_first_sentence_is_shown_and_of_a_side_the_first_tokens():
     expected = states["encoder"][0].weights[1, :, :TOKENS, :TOKENS].numpy()
     for layer in stored(found, 2, 3):
         np.testing.assert_allclose(layer, expected, atol=0.5 / 255 + 1e-6)
+
+
+def test_a_head_has_its_mean_over_the_others():
+    layer = {"cka": {"pairs": [[1, 0.1, 0.2], [0.1, 1, 0.4], [0.2, 0.4, 1]]}, "svcca": None}
+    entry = {"heads": 3, "layers": {"1": layer, "2": layer}}
+    found = {"name": "m", "components": {"cross": entry}, "summary": layer}
+    maps = view_data([(found, [])])["models"][0]["components"]["cross"]["maps"]
+    assert maps["cka"][1] == pytest.approx([0.15, 0.25, 0.3]) and maps["svcca"] == [[None] * 3] * 2

@@ -7,13 +7,12 @@ import pytest
 import torch
 
 from benchmarks import others
-from benchmarks.batches import make_batches
 
 
-def test_the_model_of_hugging_face_has_the_shape_and_learns():
+def test_the_model_of_hugging_face_has_the_shape():
     pytest.importorskip("transformers")
     torch.manual_seed(1)
-    model, loss = others._marian()
+    model, _ = others._marian()
     ours = others.Trainee(
         *(others.VARIANTS["plain"], others.SHAPE.options()),
         others.stand_in_task(others.SHAPE.vocabulary),
@@ -22,11 +21,6 @@ def test_the_model_of_hugging_face_has_the_shape_and_learns():
     own = sum(p.numel() for p in model.parameters() if p.requires_grad)
     # Marian has a bias for every word less the norms that fairseq's encoder may end in.
     assert own == pytest.approx(ours.parameters(), rel=1e-2)
-    batch = make_batches(1, others.SHAPE.vocabulary, 60, 6, seed=1)[0]
-    step, before = others._loop(model, loss, "fp32"), float(loss(batch))
-    for _ in range(3):
-        step(batch)
-    assert float(loss(batch)) < before
 
 
 @pytest.mark.integration
