@@ -60,8 +60,8 @@ def _unless_stopped(task: Callable[[], None]) -> None:
 
 
 def say(text: str) -> None:
-    """Print a line at once."""
-    print(text, flush=True)
+    """Print a line at once, whole: threads write beside each other."""
+    print(f"{text}\n", end="", flush=True)
 
 
 @contextlib.contextmanager
