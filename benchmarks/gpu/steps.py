@@ -6,6 +6,7 @@ from pathlib import Path
 from statistics import fmean
 
 import torch
+from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 
 from benchmarks.batches import batches_for, stand_in_task, to_device
@@ -117,13 +118,14 @@ class _Steps:
             step(batch)
         if self.on_gpu:
             torch.cuda.set_sync_debug_mode("default")
-        # Both at once would take seconds to evaluate.
-        kind = ProfilerActivity.CUDA if self.on_gpu else ProfilerActivity.CPU
-        with profile(activities=[kind]) as p:
+        # Both activities at once would take seconds to evaluate.
+        activity = ProfilerActivity.CUDA if self.on_gpu else ProfilerActivity.CPU
+        with profile(activities=[activity]) as p:
             step(batch)
             if self.on_gpu:
                 torch.cuda.synchronize()
-        rows = p.key_averages()
+        kind = DeviceType.CUDA if self.on_gpu else DeviceType.CPU  # not the calls that start them
+        rows = [e for e in p.key_averages() if e.device_type == kind]
         cost = {e: (e.self_device_time_total or e.self_cpu_time_total) / 1e3 for e in rows}
         top = [f"{cost[e]:.2f}: {e.count} {e.key[:30]}" for e in sorted(rows, key=cost.get)[:-7:-1]]
         waits = sum("synchronizing" in str(one.message) for one in said)
