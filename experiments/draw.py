@@ -1,5 +1,6 @@
 """Draws the two pictures of the results: learning curves, and quality against head diversity."""
 
+import io
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import matplotlib
 from matplotlib.figure import Figure
 from matplotlib.ticker import SymmetricalLogLocator
+from PIL import Image
 
 from diverse_mha.analysis.figures.style import COLOURS, MARKERS, STYLE, Plot, drawn, new_figure
 from diverse_mha.common.files import write_files
@@ -21,6 +23,8 @@ AXES = {
     "exp_d.output": "exp(D) Out. (higher = differ more)",
     "jsd": "JSD, nats (higher = differ more)",
 }
+#: Bits; a row that never learns leaves the panel at the top.
+CURVES_FROM_TO = (-0.4, 1.0)
 _GREY = "#bbbbbb"
 
 
@@ -32,41 +36,42 @@ def draw(rows: Rows, systems: Sequence[System], folder: Path) -> list[Path]:
             "study-diversity": quality_against_diversity(rows, systems),
         }
     files = {
-        folder / f"{name}.png": drawn(Plot(name, name, "", figure), ("png",))["png"]
+        folder / f"{name}.png": _palette(drawn(Plot(name, name, "", figure), ("png",))["png"])
         for name, figure in figures.items()
     }
     write_files(files)
     return [*files]
 
 
+def _palette(png: bytes) -> bytes:
+    """Write a picture with 64 colours, in a third of the bytes."""
+    small = io.BytesIO()
+    picture = Image.open(io.BytesIO(png)).convert("RGB").quantize(64, dither=Image.Dither.NONE)
+    picture.save(small, "png", optimize=True)
+    return small.getvalue()
+
+
 def learning_curves(rows: Rows) -> Figure:
-    """Draw a panel a row: the row in colour, the first in black, all others in grey."""
-    lines = {
-        label: [
-            ([v["num_updates"] for v in kept.validation], [v["nll_loss"] for v in kept.validation])
-            for kept in runs
-        ]
-        for label, runs in rows.items()
-    }
-    columns = min(4, len(rows))
-    figure = new_figure(2.3 * columns, 1.9 * math.ceil(len(rows) / columns) + 0.6)
+    """Draw a panel a row: how far each seed's validation loss is from the first row's mean."""
+    seen: dict[int, list[float]] = {}
+    for validation in (v for kept in next(iter(rows.values())) for v in kept.validation):
+        seen.setdefault(validation["num_updates"], []).append(validation["nll_loss"])
+    mean = {updates: sum(losses) / len(losses) for updates, losses in seen.items()}
+    columns = min(6, len(rows))
+    figure = new_figure(1.55 * columns, 1.5 * math.ceil(len(rows) / columns) + 0.4)
     axes = _panels(figure, len(rows), columns, sharex=True)
     for number, (axis, label) in enumerate(zip(axes, rows, strict=True)):
-        others = [line for row in rows for line in lines[row]]
-        for row, style in (
-            (others, {"color": _GREY, "linewidth": 0.5}),
-            (lines[next(iter(rows))], {"color": "black", "linewidth": 0.9}),
-            (lines[label] if number else [], {"color": COLOURS[number % 8], "linewidth": 1.1}),
-        ):
-            for line in row:
-                axis.plot(*line, **style)
-        axis.set_title(label, fontsize=8)
-        axis.tick_params(labelbottom=number >= len(rows) - columns)
-    values = [value for _, curve in others for value in curve]
-    # The first validations would compress the rest.
-    axes[0].set_ylim(0.97 * min(values), 1.25 * max(curve[-1] for _, curve in others))
-    figure.supxlabel("updates", fontsize=9)
-    figure.supylabel("validation nll, bits per token", fontsize=9)
+        axis.axhline(0, color=_GREY, linewidth=0.8, zorder=1)
+        for kept in rows[label]:
+            points = [v for v in kept.validation if v["num_updates"] in mean]
+            apart = [v["nll_loss"] - mean[v["num_updates"]] for v in points]
+            colour = COLOURS[number % 8] if number else "black"
+            axis.plot([v["num_updates"] for v in points], apart, color=colour, linewidth=0.9)
+        axis.set_title(label, fontsize=6.5)
+        axis.tick_params(labelbottom=number >= len(rows) - columns, labelsize=7)
+    axes[0].set_ylim(*CURVES_FROM_TO)
+    figure.supxlabel("updates", fontsize=8)
+    figure.supylabel("validation nll beyond the baseline's mean, bits per token", fontsize=8)
     return figure
 
 

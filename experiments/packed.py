@@ -24,9 +24,8 @@ from experiments.results import valid_nll
 FILES = ("result.json", "train.log", "heads.*.json", "test.json", "test.hyp.detok")
 MORE = ("more.json", "more.hyp.detok")
 HEADS = ("svcca", "cka", "exp_d.subspace", "exp_d.output", "jsd")
-#: The columns of a validation that come first; of the others its speed and the best are left out.
-CURVE = ("epoch", "num_updates", "loss", "nll_loss", "ppl", "accuracy")
-LEFT_OUT = ("wps", "wpb", "bsz", "best_loss", "best_nll_loss", "best_accuracy")
+#: The columns of a validation; the packed logs have the others.
+CURVE = ("epoch", "num_updates", "loss", "nll_loss", "accuracy")
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,13 +147,13 @@ def runs_csv(runs: Iterable[Kept], reference: Path, before: str) -> str:
 
 
 def curves_csv(runs: Iterable[Kept]) -> str:
-    """Write a row a validation, with all that its criterion logs."""
-    entries = [(kept.run.key, entry) for kept in runs for entry in kept.validation]
-    logged = {name for _, entry in entries for name in entry}
-    columns = [*CURVE, *sorted(logged.difference(CURVE, LEFT_OUT))]
-    cells = [[f"{e[name]:.10g}" if name in e else "" for name in columns] for _, e in entries]
-    keys = [key for key, _ in entries]
-    return csv_text([("run", *columns), *((k, *row) for k, row in zip(keys, cells, strict=True))])
+    """Write a row a validation."""
+    rows = [
+        (kept.run.key, *(f"{entry[name]:.10g}" if name in entry else "" for name in CURVE))
+        for kept in runs
+        for entry in kept.validation
+    ]
+    return csv_text([("run", *CURVE), *rows])
 
 
 def unpack(archive: Path, folder: Path) -> None:
