@@ -63,8 +63,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     where.add_argument(
         "--data", type=Path, metavar="FOLDER", help="prepared corpora (data; smoke: in --out)"
     )
-    text = "downloaded corpora, directly in it or in folders named as in --data"
-    where.add_argument("--from", type=Path, metavar="FOLDER", help=text)
     training = parser.add_argument_group("training")
     add_number(training, "updates", None, "updates of every training, for a trial")
     training.add_argument(
@@ -90,7 +88,6 @@ IDLE = (
     ("collect", "dry_run"),
     ("jobs", "dry_run"),
     ("jobs", "collect"),
-    ("from", "collect"),
     ("dry_run", "tune"),
     ("tuned", "tune"),
 )
@@ -117,7 +114,7 @@ def run(args: argparse.Namespace) -> int:
         gpus = {"smoke": 0, "paper": there or PAPER_GPUS}.get(args.scale, there)
         return _dry_run(items, args.rows, choices, place, gpus)
     kind = Trainer if args.tune else Runner
-    runner = kind(place, fork=args.scale == "smoke", jobs=args.jobs or 1, collect=args.collect)
+    runner = kind(place, jobs=args.jobs or 1, collect=args.collect)
     failed = 0
     try:
         for item in items:
@@ -188,16 +185,10 @@ def _place(args: argparse.Namespace) -> Environment:
     out = (args.out or Path("runs/reproduce")).absolute()  # where one stands, not in the clone
     check_folder("--out", out)
     data = out / "smoke" / "data" if args.scale == "smoke" else Path("data").absolute()
-    local = vars(args)["from"]
-    if local is not None and not local.is_dir():
-        raise UserError(f"--from {local}: no such folder")
-    if local is not None and args.scale == "smoke":
-        raise UserError(f"--from {local}: the smoke scale makes its own corpora; leave it out")
     return Environment(
         plugin=Path(args.user_dir).absolute() if args.user_dir else None,
         out=out,
         data=args.data.absolute() if args.data else data,
-        local=local and local.absolute(),
     )
 
 

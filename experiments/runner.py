@@ -25,12 +25,10 @@ from experiments.plan import Need, Run
 from experiments.process import (
     exit_code,
     failure_told,
-    import_everything,
     last_line,
     pause,
     say,
     side_by_side,
-    start_forked,
     start_logged,
 )
 from experiments.results import LOG, RESULT
@@ -42,7 +40,6 @@ class Runner:
     """Carries out runs."""
 
     place: Environment
-    fork: bool = False  # run modules in forks of this process, on the CPU
     jobs: int = 1  # runs at a time
     collect: bool = False  # train and measure nothing; return existing results
     _heads: dict[Path, dict | None] = field(default_factory=dict, init=False)  # cache
@@ -57,9 +54,6 @@ class Runner:
                         found[run] = result
             say(f"{len(found)} of {len(distinct)} runs are finished")
             return found
-        waiting = [r for r in distinct if not (r.folder(self.place.out) / RESULT).is_file()]
-        if self.fork and waiting:
-            import_everything()
         heads = [f"[{n}/{len(distinct)}] {run.name}: " for n, run in enumerate(distinct, start=1)]
         tasks = [partial(self._run, r, h, found) for r, h in zip(distinct, heads, strict=True)]
         side_by_side(tasks, self.jobs)
@@ -126,7 +120,7 @@ class Runner:
         return result
 
     def _gpus(self, run: Run) -> int:
-        return 0 if self.fork else usable(run.batches, torch.cuda.device_count())
+        return 0 if run.scale == "smoke" else usable(run.batches, torch.cuda.device_count())
 
     def _prepare(self, run: Run) -> None:
         logs = self.place.out / run.scale / "data"
@@ -163,13 +157,11 @@ class Runner:
         """Carry out a step."""
         environment = {"DIVERSE_MHA_PYTHON": sys.executable, **import_path()}
         if self.jobs > 1:  # each command gets its share of the cores
-            threads = 1 if self.fork else max(1, cores() // self.jobs)
+            threads = max(1, cores() // self.jobs)
             environment["OMP_NUM_THREADS"] = os.environ.get("OMP_NUM_THREADS", str(threads))
-        if self.fork and step.module:
-            command = start_forked(step.module, step.arguments, log, environment)
-        else:
-            command = start_logged(step.words(sys.executable), log, environment)
-        if code := exit_code(command):
+        program, *words = step.words
+        program = sys.executable if program == "python" else program
+        if code := exit_code(start_logged([program, *words], log, environment)):
             said = last_line(log).removeprefix("error: ")
             number = code - 128
             by_signal = f" ({signal.Signals(number).name})" if number in set(signal.Signals) else ""

@@ -1,7 +1,7 @@
 """Makes corpora for the smoke scale from the demo corpus.
 
-``language-model --data FOLDER`` and ``probing --data FOLDER`` prepare ``demo`` below the folder,
-then ``demo_lm`` or ``probing`` from its sentences.
+``language-model FOLDER`` and ``probing FOLDER`` prepare ``demo`` below the folder, then ``demo_lm``
+or ``probing`` from its sentences.
 """
 
 import os
@@ -10,7 +10,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from diverse_mha.common.arguments import OneLineParser
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.places import ROOT
 from diverse_mha.corpora.probing import TASKS
@@ -20,16 +19,11 @@ from experiments.scales import CORPORA, DATA
 SPLITS = {"train": "tr", "valid": "va", "test": "te"}
 
 
-def main(words: Sequence[str]) -> int:
-    """Prepare what the command line names."""
-    parser = OneLineParser(prog="reproduce.stand_in", description=__doc__)
-    parser.add_argument("what", choices=("language-model", "probing"))
-    parser.add_argument("--data", type=Path, required=True)
-    args = parser.parse_args(words)
-    recipe = CORPORA["iwslt17_de_en"]["smoke"]
-    options = [word.replace(DATA, str(args.data)) for word in recipe.prepare[1:]]
-    run_script("prepare-demo.sh", *options)
-    {"language-model": _language_model, "probing": _probing}[args.what](args.data)
+def main(what: str, folder: str) -> int:
+    """Prepare a corpus."""
+    script, *words = CORPORA["iwslt17_de_en"]["smoke"].prepare
+    run_script(script, *(word.replace(DATA, folder) for word in words))
+    {"language-model": _language_model, "probing": _probing}[what](Path(folder))
     return 0
 
 
@@ -66,12 +60,10 @@ def _probing(data: Path) -> None:
     text = data / "probing.text"
     text.mkdir(parents=True, exist_ok=True)
     for task in TASKS:
-        lines = []
-        for split in SPLITS:
-            lines += probing_lines(split, _sentences(data, split))
+        lines = [line for split in SPLITS for line in probing_lines(split, _sentences(data, split))]
         write_lines(text / f"{task}.txt", lines)
     run_script("prepare-probing.sh", "--from", str(text), "--out", str(data / "probing"))
 
 
 if __name__ == "__main__":
-    run_cli(lambda: main(sys.argv[1:]))
+    run_cli(lambda: main(*sys.argv[1:]))

@@ -18,6 +18,7 @@ from experiments.scales import DATA
 _PLAIN = re.compile(r"[A-Za-z/][\w./-]*", re.ASCII)
 # Settings of the log, which is read for speed and validation scores.
 _LOG = {"common.log_format": "json"}
+_CLI = ("python", "-m", "diverse_mha.cli")
 
 
 @dataclass(frozen=True)
@@ -25,18 +26,11 @@ class Step:
     """One command."""
 
     name: str  # ``prepare``, ``train``, ``average``, ``evaluate`` or ``analyze``
-    script: str  # the project's script; empty for a module without one
-    module: str  # the module behind it; empty for a script without one
-    arguments: tuple[str, ...]
-
-    def words(self, python: str = "python") -> list[str]:
-        """Return the command's words, to be run in the project's folder."""
-        start = ["bash", self.script] if self.script else [python, "-m", self.module]
-        return [*start, *self.arguments]
+    words: tuple[str, ...]  # to be run in the project's folder; ``python`` is the running one
 
     def shell(self) -> str:
         """Return the command, quoted for a shell."""
-        return shlex.join(self.words())
+        return shlex.join(self.words)
 
 
 @dataclass(frozen=True)
@@ -46,7 +40,6 @@ class Environment:
     out: Path  # output
     data: Path  # prepared corpora
     gpus: int = 0  # 0: train on the CPU
-    local: Path | None = None  # downloaded corpora
     plugin: Path | None = None  # the user's package, imported by every command
 
 
@@ -68,15 +61,11 @@ def prepare(run: Run, place: Environment) -> Step:
     script, *words = run.recipe.prepare
     words = [word.replace(DATA, str(place.data)) for word in words]
     if not script.endswith(".sh"):  # made from the demo corpus
-        words = [script, "--data", str(place.data), *words]
-        return Step("prepare", "", "experiments.stand_in", tuple(words))
+        module = "experiments.stand_in"
+        return Step("prepare", ("python", "-m", module, script, str(place.data)))
     if place.data != ROOT / "data" and "--out" not in words:
         words += ["--out", str(place.data / run.recipe.folder.partition("/")[0])]
-    if place.local is not None and run.recipe.folder != "demo":
-        # Two corpora may have files of one name: IWSLT14's and IWSLT17's de-en.tgz.
-        own = place.local / run.recipe.folder.partition("/")[0]
-        words += ["--from", str(own if own.is_dir() else place.local)]
-    return Step("prepare", f"data-prep/{script}", "", tuple(words))
+    return Step("prepare", ("bash", f"data-prep/{script}", *words))
 
 
 def train(run: Run, place: Environment) -> Step:
@@ -104,14 +93,14 @@ def train(run: Run, place: Environment) -> Step:
     for name, value in settings.items():
         group, key = name.split(".")
         words.append(f"{'' if key in there.get(group, {}) else '++'}{name}={_spell(value)}")
-    return Step("train", "scripts/train.sh", "diverse_mha.training.launch", tuple(words))
+    return Step("train", ("bash", "scripts/train.sh", *words))
 
 
-#: By kind of model: script, module and names of the results, the test set's last.
+#: By kind of model: script and names of the results, the test set's last.
 _EVALUATIONS = {
-    "translation": ("evaluate.sh", "translation", ("test",)),
-    "language_model": ("evaluate-lm.sh", "language_model", ("valid", "test")),
-    "classifier": ("evaluate-classifier.sh", "classifier", ("accuracy",)),
+    "translation": ("evaluate.sh", ("test",)),
+    "language_model": ("evaluate-lm.sh", ("valid", "test")),
+    "classifier": ("evaluate-classifier.sh", ("accuracy",)),
 }
 
 
@@ -122,9 +111,8 @@ def carry_out(run: Run, place: Environment) -> list[Step]:
     if recipe.average:
         words = ["average", _short(folder), "--last", str(recipe.average)]
         words += ["--by", "update", "--output", _short(folder / "averaged.pt")]
-        steps.append(Step("average", "", "diverse_mha.cli", tuple(words)))
-    script, module, names = _EVALUATIONS[recipe.kind]
-    script, module = f"scripts/{script}", f"diverse_mha.evaluation.{module}"
+        steps.append(Step("average", (*_CLI, *words)))
+    script, names = _EVALUATIONS[recipe.kind]
     for name in names:
         words = [*_model_and_data(run, place)]
         if recipe.kind == "translation":
@@ -133,7 +121,7 @@ def carry_out(run: Run, place: Environment) -> list[Step]:
         elif recipe.kind == "language_model":
             words += ["--subset", name]
         words += [*recipe.evaluate, "--output", _short(folder / f"{name}.json")]
-        steps.append(Step("evaluate", script, module, tuple(words)))
+        steps.append(Step("evaluate", ("bash", f"scripts/{script}", *words)))
     return steps
 
 
@@ -162,7 +150,7 @@ def analyze(need: Need, place: Environment) -> Step:
     if need.against is not None:
         words += ["--against", _short(checkpoint(need.against, place))]
     words += ["--output", _short(heads_file(need, place))]
-    return Step("analyze", "", "diverse_mha.cli", tuple(words))
+    return Step("analyze", (*_CLI, *words))
 
 
 def _model_and_data(run: Run, place: Environment) -> Iterator[str]:

@@ -102,7 +102,7 @@ def _run(name: str, limit: float, args: argparse.Namespace, file: Path) -> None:
             "stdout": output,
             "stderr": subprocess.STDOUT,
         }
-        process = Command.start(command, **options)
+        process = Command(command, **options)
         try:
             while not process.ended() and time.monotonic() - begun < limit:
                 time.sleep(0.05)

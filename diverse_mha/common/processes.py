@@ -77,27 +77,20 @@ def import_path() -> dict[str, str]:
 class Command:
     """A process that leads its own session, so that Ctrl-C reaches this process alone.
 
-    Args:
-        pid: Its process id.
-        poll: Returns its exit code, minus the number of a signal that ended it; None while it runs.
+    Starts a command line with the options of ``subprocess.Popen``.
 
     Attributes:
         code: The exit code as in a shell (128 + number of a signal); None while it runs.
     """
 
-    def __init__(self, pid: int, poll: Callable[[], int | None]):
-        self.pid, self._poll = pid, poll
+    def __init__(self, words: Sequence[str], **options):
+        self._process = subprocess.Popen(list(words), start_new_session=True, **options)
+        self.pid = self._process.pid
         self.code: int | None = None
-
-    @classmethod
-    def start(cls, words: Sequence[str], **options) -> "Command":
-        """Start a command line with the options of ``subprocess.Popen``."""
-        popen = subprocess.Popen(list(words), start_new_session=True, **options)
-        return cls(popen.pid, popen.poll)
 
     def ended(self) -> bool:
         """Say whether it has ended."""
-        if self.code is None and (code := self._poll()) is not None:
+        if self.code is None and (code := self._process.poll()) is not None:
             self.code = code if code >= 0 else 128 - code
         return self.code is not None
 

@@ -168,7 +168,7 @@ def run_workers(workers: Sequence[tuple[list[str], dict[str, str]]]) -> int:
             try:
                 for command, environment in workers:
                     together = os.environ | import_path() | environment
-                    running.append(Command.start(command, env=together))
+                    running.append(Command(command, env=together))
                 return _first_failure(running, check)
             finally:
                 end(running)

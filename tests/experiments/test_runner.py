@@ -3,17 +3,14 @@
 import fcntl
 import json
 import os
-import sys
 from dataclasses import replace
 
 import pytest
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.common.places import ROOT
 from experiments import steps
 from experiments.experiments import Experiment
 from experiments.plan import Need, plan
-from experiments.process import exit_code, start_forked, start_logged
 from experiments.runner import Runner
 from experiments.scales import CORPORA
 from experiments.steps import data_folder
@@ -129,36 +126,13 @@ def test_a_run_that_another_process_holds_is_left_alone(place, runs, started, ca
     assert started == [] and "another run is at work" in capsys.readouterr().out
 
 
-def test_forks_and_subprocesses_do_the_same(tmp_path, monkeypatch):
-    monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
-    (tmp_path / "said.py").write_text(
-        "import os, sys\nprint('hello', sys.argv[1:], os.getcwd(), __name__, os.environ['ADDED'])\n"
-        "print('to stderr', file=sys.stderr)\nsum(range(3_000_000))\nsys.exit(3)\n"
-    )
-    logs = []
-    environment = {"ADDED": "1", "PYTHONPATH": str(tmp_path)}
-    for number, how in enumerate(("fork", "subprocess")):
-        log = tmp_path / f"{number}.log"
-        if how == "fork":
-            monkeypatch.syspath_prepend(str(tmp_path))
-            command = start_forked("said", ["a", "b c"], log, environment)
-        else:
-            words = [sys.executable, "-m", "said", "a", "b c"]
-            command = start_logged(words, log, environment)
-        assert exit_code(command) == 3
-        logs.append(sorted(log.read_text().splitlines()[2:]))
-    assert logs[0] == logs[1] and f"hello ['a', 'b c'] {ROOT} __main__ 1" in logs[0]
-
-
 @pytest.mark.parametrize(
     ("end", "code"),
-    [("kill -9 $$", r"137 \(SIGKILL\)"), ("exit 3", "3"), ("exit 255", "255"), ("exit 170", "170")],
+    [("kill -9 $$", r"137 \(SIGKILL\)"), ("exit 3", "3"), ("exit 255", "255")],
 )
 def test_what_a_failed_command_said_is_told(place, tmp_path, end, code):
     script = f"echo first; echo error: the reason; echo last; {end}"
     (tmp_path / "log").write_text("$ an earlier start\nerror: its reason\n")
-    step = steps.Step("train", "", "", ())
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(steps.Step, "words", lambda self, python: ["bash", "-c", script])
-        with pytest.raises(UserError, match=f"train ended with exit code {code}: the reason"):
-            Runner(place)._execute(step, tmp_path / "log")
+    step = steps.Step("train", ("bash", "-c", script))
+    with pytest.raises(UserError, match=f"train ended with exit code {code}: the reason"):
+        Runner(place)._execute(step, tmp_path / "log")

@@ -53,7 +53,7 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_numbers(tmp_path):
     assert run.returncode == 0, said
     (a, folder_a), (b, folder_b) = result_of(whole), result_of(parts)
     log = (folder_b / "log.txt").read_text()
-    assert "Loaded checkpoint" in log and log.count("$ python -m diverse_mha.training.recipe") == 2
+    assert "Loaded checkpoint" in log and log.count("$ bash scripts/train.sh") == 2
     same = ("key", "name", "updates", "parameters", "valid_perplexity")
     assert {k: a[k] for k in same} == {k: b[k] for k in same} and a["updates"] == 30
     for split in ("valid", "test"):
