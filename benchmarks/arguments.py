@@ -45,7 +45,6 @@ def build_parser() -> argparse.ArgumentParser:
     how = parser.add_argument_group("how to measure")
     add_number(how, "rounds", 30, "rounds to measure")
     add_number(how, "warm-up", 3, "rounds before, not measured", least=0)
-    add_number(how, "seed", 1, "random seed", least=0)
     add_number(how, "threads", torch.get_num_threads(), "threads on the CPU")
     text = "also write all measurements"
     parser.add_argument("--output", type=Path, metavar="FILE.json", help=text)
@@ -71,8 +70,6 @@ def check_options(args: argparse.Namespace) -> None:
     most = args.batch_tokens if of_text else min(args.batch_tokens, LONGEST)
     if args.mean_length > most:
         raise UserError(f"--mean-length {args.mean_length:g}: must be {most} or less")
-    if args.seed >= 2**64:
-        raise UserError(f"--seed {args.seed}: must be below 2**64, as torch's are")
     if args.precision == "fp16" and args.device.type == "cpu":
         raise UserError("--precision fp16: needs a GPU; on the CPU choose fp32 or bf16")
     on_gpu = args.device.type == "cuda"

@@ -1,17 +1,15 @@
 """Peak memory of a piece of work; on the CPU in a process of its own."""
 
 import gc
-import os
-import pickle
-import subprocess
-import sys
+import multiprocessing
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 
 import torch
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.machine import resident_bytes
-from diverse_mha.common.places import ROOT
 
 TOO_LARGE = "the GPU's memory does not hold what is measured"
 
@@ -29,21 +27,14 @@ def peak_memory(work: Callable, *arguments, device: torch.device, threads: int) 
         work(*arguments)
         return torch.cuda.max_memory_allocated(device) - before
     # A fresh process: fork would begin with this one's memory.
-    search = {"PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)])}
-    done = subprocess.run(
-        [sys.executable, "-P", "-m", "benchmarks.memory"],
-        input=pickle.dumps((work, arguments, threads)),
-        capture_output=True,
-        env=os.environ | search,
-    )
-    if done.returncode < 0:
-        raise UserError(
-            f"the process that measures the memory of {arguments[0]!r} was ended, perhaps "
-            "because memory is out; try a smaller --batch-tokens or --shape"
-        )
-    if done.returncode:
-        raise RuntimeError(done.stderr.decode(errors="replace"))
-    return int(done.stdout.split()[-1])
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        try:
+            return pool.submit(_measure, work, arguments, threads).result()
+        except BrokenProcessPool:
+            raise UserError(
+                f"the process that measures the memory of {arguments[0]!r} was ended, perhaps "
+                "because memory is out; try a smaller --batch-tokens or --shape"
+            ) from None
 
 
 def _measure(work: Callable, arguments: tuple, threads: int) -> int:
@@ -51,7 +42,3 @@ def _measure(work: Callable, arguments: tuple, threads: int) -> int:
     before, _ = resident_bytes()
     work(*arguments)
     return resident_bytes()[1] - before
-
-
-if __name__ == "__main__":
-    print(_measure(*pickle.load(sys.stdin.buffer)))

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,21 @@ def _time_on_gpu(step: Step, batch: dict) -> tuple[float, Any]:
     end.record()
     torch.cuda.synchronize()
     return start.elapsed_time(end) / 1000, outcome
+
+
+def milliseconds(
+    work: Callable, device: torch.device, count: int = 20, warm_up: int = 3
+) -> tuple[float, float]:
+    """Return the median of a call's time on the device, and until the host goes on."""
+    clock, host = clock_for(device), []
+
+    def timed(_) -> None:
+        begun = time.perf_counter()
+        work()
+        host.append(time.perf_counter() - begun)
+
+    on_device = [clock(timed, {})[0] for _ in range(warm_up + count)]
+    return tuple(round(1e3 * median(times[warm_up:]), 4) for times in (on_device, host))
 
 
 def turns(names: list[str], rounds: int) -> Iterator[tuple[int, str]]:
@@ -68,37 +84,29 @@ def bar(sequence, text: str, total: int | None = None) -> tqdm:
     return tqdm(sequence, desc=f"{text:<6}", total=total, leave=False, disable=None)
 
 
-def bootstrap_median(values: Sequence[float], seed: int = 0) -> tuple[float, float]:
-    """95 % percentile interval of the median, from ``RESAMPLES`` resamples with replacement."""
-    values = np.asarray(values, dtype=float)
-    drawn = np.random.default_rng(seed).integers(len(values), size=(RESAMPLES, len(values)))
-    low, high = np.percentile(np.median(values[drawn], axis=1), [2.5, 97.5])
-    return float(low), float(high)
-
-
-def summarise(
-    seconds: Mapping[str, Sequence[float]], baseline: str, seed: int = 0
-) -> dict[str, dict]:
+def summarise(seconds: Mapping[str, Sequence[float]], baseline: str) -> dict[str, dict]:
     """Summarise interleaved rounds: times by variant, all of the same rounds in the same order.
 
     ``steps_per_second`` is at the median; ``ratio`` is the median over rounds of baseline time /
     own time, above 1 = faster, ``ratio_low`` and ``ratio_high`` its 95 % bootstrap interval.
     """
     reference = np.asarray(seconds[baseline], dtype=float)
+    count = len(reference)
+    drawn = np.random.default_rng(0).integers(count, size=(RESAMPLES, count))
     summaries = {}
     for name, times in seconds.items():
         own = np.asarray(times, dtype=float)
         lower, median, upper = (float(q) for q in np.percentile(own, [25, 50, 75]))
         ratios = reference / own
-        low, high = bootstrap_median(ratios, seed)
+        low, high = np.percentile(np.median(ratios[drawn], axis=1), [2.5, 97.5])
         summaries[name] = {
             "median_seconds": median,
             "lower_quartile": lower,
             "upper_quartile": upper,
             "steps_per_second": 1 / median,
             "ratio": float(np.median(ratios)),
-            "ratio_low": low,
-            "ratio_high": high,
+            "ratio_low": float(low),
+            "ratio_high": float(high),
             "seconds": list(times),
         }
     return summaries

@@ -1,4 +1,4 @@
-"""The machine: versions and ceilings, and what attention costs at new shapes."""
+"""The machine, and what attention costs at new shapes."""
 
 import subprocess
 from collections import defaultdict
@@ -8,35 +8,23 @@ from itertools import product
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
-from benchmarks.gpu.clock import milliseconds
 from benchmarks.gpu.findings import part, put
 from benchmarks.gpu.plan import Setting
 from benchmarks.report import describe_machine
+from benchmarks.rounds import milliseconds
 
 SHOWN = "driver_version,memory.total,clocks.max.sm,clocks.max.mem,power.limit"
 
 
 def facts(setting: Setting) -> None:
-    """Versions, then the speed of large products, copies and launches."""
-    device, size, count = setting.device, *((512, 2**20) if setting.small else (8192, 2**30))
-    machine = describe_machine(device, torch.get_num_threads())
+    """Versions, and what the card says of itself."""
+    machine = describe_machine(setting.device, torch.get_num_threads())
     put("machine", machine["gpu"] or machine["processor"], cores=machine["cores"],
         cudnn=torch.backends.cudnn.version(), **machine["versions"])  # fmt: skip
     if not setting.small:
         command = ["nvidia-smi", f"--query-gpu={SHOWN}", "--format=csv,noheader"]
         said = subprocess.run(command, capture_output=True, text=True, timeout=10).stdout
         put("machine", SHOWN, value=said.strip())
-
-    with part("ceilings"):
-        a, b = (torch.randn(size, size, device=device, dtype=torch.bfloat16) for _ in range(2))
-        ms, _ = milliseconds(lambda: a @ b, device)
-        put("ceilings", "bfloat16 product, TFLOPS", value=2 * size**3 / ms / 1e9)
-        source = torch.empty(count, dtype=torch.uint8, device=device)
-        ms, _ = milliseconds(source.clone, device)
-        put("ceilings", "copy, TB/s read and written", value=2 * count / ms / 1e9)
-        one = torch.empty(1, device=device)
-        _, ms = milliseconds(lambda: [one.add_(1) for _ in range(1000)], device, 3)
-        put("ceilings", "a launch, microseconds of the host", value=ms)
 
 
 def attention(setting: Setting) -> None:

@@ -25,10 +25,9 @@ class Setting(NamedTuple):
 
 # What it shows, its seconds at most, and the module and function that do it.
 JOBS = {
-    "facts": ("the machine and its ceilings", 30, "machine.facts"),
+    "facts": ("the machine", 30, "machine.facts"),
     "kernel": ("CODA's kernel: is it right", 60, "tests.kernel"),
     "kernel-speed": ("CODA's kernel: how fast is it", 45, "kernel.speed"),
-    "kernel-forms": ("CODA's kernel: other sizes of tiles", 90, "kernel.forms"),
     "bf16": ("Base in bfloat16, small and large batches", 120, "steps.bf16"),
     "tests": ("token loss, operations, models and waits beside the CPU", 110, "tests.operations"),
     "fp16": ("Base in float16", 60, "steps.fp16"),

@@ -10,11 +10,10 @@ from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 
 from benchmarks.batches import batches_for, stand_in_task, to_device
-from benchmarks.gpu.clock import milliseconds
 from benchmarks.gpu.findings import part, put
 from benchmarks.gpu.plan import Setting
 from benchmarks.report import MIB, ratio
-from benchmarks.rounds import clock_for, run_rounds, summarise
+from benchmarks.rounds import clock_for, milliseconds, run_rounds, summarise
 from benchmarks.shapes import SHAPES
 from benchmarks.training import Trainee
 from benchmarks.variants import STOCK, VARIANTS, Variant
