@@ -72,8 +72,5 @@ def check_options(args: argparse.Namespace) -> None:
         raise UserError(f"--mean-length {args.mean_length:g}: must be {most} or less")
     if args.precision == "fp16" and args.device.type == "cpu":
         raise UserError("--precision fp16: needs a GPU; on the CPU choose fp32 or bf16")
-    on_gpu = args.device.type == "cuda"
-    if args.precision == "bf16" and on_gpu and not torch.cuda.is_bf16_supported():
-        raise UserError("--precision bf16: this GPU has no bfloat16; choose fp32 or fp16")
     if args.output is not None:
         check_file("--output", args.output)

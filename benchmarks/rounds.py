@@ -1,7 +1,7 @@
 """Steps of several variants in turn, each with a clock on it, and the figures of that."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
@@ -10,7 +10,7 @@ import torch
 from tqdm import tqdm
 
 Step = Callable[[dict], Any]
-Clock = Callable[[Step, dict], tuple[float, Any]]
+Clock = Callable[[Step, dict], float]
 RESAMPLES = 2000  # of the bootstrap
 
 
@@ -19,20 +19,20 @@ def clock_for(device: torch.device) -> Clock:
     return _time_on_gpu if device.type == "cuda" else _time_on_cpu
 
 
-def _time_on_cpu(step: Step, batch: dict) -> tuple[float, Any]:
+def _time_on_cpu(step: Step, batch: dict) -> float:
     start = time.perf_counter()
-    outcome = step(batch)
-    return time.perf_counter() - start, outcome
+    step(batch)
+    return time.perf_counter() - start
 
 
-def _time_on_gpu(step: Step, batch: dict) -> tuple[float, Any]:
+def _time_on_gpu(step: Step, batch: dict) -> float:
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     torch.cuda.synchronize()
     start.record()
-    outcome = step(batch)
+    step(batch)
     end.record()
     torch.cuda.synchronize()
-    return start.elapsed_time(end) / 1000, outcome
+    return start.elapsed_time(end) / 1000
 
 
 def milliseconds(
@@ -46,16 +46,8 @@ def milliseconds(
         work()
         host.append(time.perf_counter() - begun)
 
-    on_device = [clock(timed, {})[0] for _ in range(warm_up + count)]
+    on_device = [clock(timed, {}) for _ in range(warm_up + count)]
     return tuple(round(1e3 * median(times[warm_up:]), 4) for times in (on_device, host))
-
-
-def turns(names: list[str], rounds: int) -> Iterator[tuple[int, str]]:
-    """Who steps when: everybody once a round, from 0, each round beginning with the next one."""
-    for number in range(rounds):
-        first = number % len(names)
-        for name in names[first:] + names[:first]:
-            yield number, name
 
 
 def run_rounds(
@@ -64,24 +56,25 @@ def run_rounds(
     warm_up: int,
     clock: Clock,
 ) -> dict[str, list[float]]:
-    """Let every variant do one step on every batch, a batch a round.
+    """Let every variant do one step on every batch, a batch a round, the next one first each time.
 
     A machine that slows down for a while slows all variants of those rounds, and
-    nobody always follows the same one: the ratio within a round is what to trust. The first
-    ``warm_up`` rounds are left out of the seconds that are returned.
+    nobody is always first: the ratio within a round is what to trust. The first ``warm_up`` rounds
+    are left out of the seconds that are returned.
     """
-    seconds = {name: [] for name in steps}
-    order = turns(list(steps), len(batches))
-    for number, name in bar(order, "time", len(steps) * len(batches)):
-        elapsed, _ = clock(steps[name], batches[number])
-        if number >= warm_up:
-            seconds[name].append(elapsed)
+    seconds, names = {name: [] for name in steps}, list(steps)
+    for number, batch in enumerate(bar(batches, "time")):
+        first = number % len(names)
+        for name in names[first:] + names[:first]:
+            elapsed = clock(steps[name], batch)
+            if number >= warm_up:
+                seconds[name].append(elapsed)
     return seconds
 
 
-def bar(sequence, text: str, total: int | None = None) -> tqdm:
+def bar(sequence, text: str) -> tqdm:
     """Show on a terminal how far a sequence is."""
-    return tqdm(sequence, desc=f"{text:<6}", total=total, leave=False, disable=None)
+    return tqdm(sequence, desc=f"{text:<6}", leave=False, disable=None)
 
 
 def summarise(seconds: Mapping[str, Sequence[float]], baseline: str) -> dict[str, dict]:

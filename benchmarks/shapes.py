@@ -95,12 +95,4 @@ SHAPES = {
         mean_length=128,
         cutoffs="2000,5000",
     ),
-    "wiki103": LanguageModelShape(
-        *(1024, 4096, 16, 8),
-        vocabulary=267_744,
-        batch_tokens=4096,
-        mean_length=512,
-        dropout=0.3,
-        cutoffs="20000,60000",
-    ),
 }

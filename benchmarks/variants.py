@@ -20,16 +20,14 @@ class Variant:
     terms: dict = field(default_factory=dict)  # its options: terms, and how the loss is computed
 
 
-_ALL_TERMS = "subspace,position,output"
-_ENCODER = {"disagreement_on": "encoder"}
 # The settings of Yun et al. 2021, section 6.1.
 _HSIC = {"hsic_weight": 1e-7}
 _ORTHOGONALITY = {"orthogonality_weight": 1.0}
 _DROPHEAD = {"drophead": 0.1}
 
 
-def _em_routing(layers: str, side: str = "encoder") -> dict:
-    return {"aggregation": "em-routing", f"aggregation_{side}_layers": layers}
+def _em_routing(side: str) -> dict:
+    return {"aggregation": "em-routing", f"aggregation_{side}_layers": "1,2"}
 
 
 VARIANTS = {
@@ -42,15 +40,11 @@ VARIANTS = {
         "transformer_disagree, no term, fairseq's token loss", terms={"token_loss": "stock"}
     ),
     "output": Variant("output, all components", terms={"disagreement": "output"}),
-    "all-terms-encoder": Variant(
-        "all three terms, encoder", terms={"disagreement": _ALL_TERMS, **_ENCODER}
+    "all-terms": Variant(
+        "all three terms, all components", terms={"disagreement": "subspace,position,output"}
     ),
-    "all-terms": Variant("all three terms, all components", terms={"disagreement": _ALL_TERMS}),
     "em-1-2": Variant(
-        "EM routing, encoder layers 1-2", arch="transformer_routing", model=_em_routing("1,2")
-    ),
-    "em-all-encoder": Variant(
-        "EM routing, all encoder layers", arch="transformer_routing", model=_em_routing("all")
+        "EM routing, encoder layers 1-2", arch="transformer_routing", model=_em_routing("encoder")
     ),
     "coda": Variant("CODA", arch="transformer_coda"),
     "hsic": Variant("HSIC, all components", terms=_HSIC),
@@ -83,7 +77,7 @@ LANGUAGE_MODEL_VARIANTS = {
     "em-1-2": replace(
         _language_model(VARIANTS["em-1-2"]),
         text="EM routing, layers 1-2",
-        model=_em_routing("1,2", "decoder"),
+        model=_em_routing("decoder"),
     ),
 }
 

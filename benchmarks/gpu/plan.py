@@ -31,7 +31,6 @@ JOBS = {
     "bf16": ("Base in bfloat16, small and large batches", 120, "steps.bf16"),
     "tests": ("token loss, operations, models and waits beside the CPU", 110, "tests.operations"),
     "fp16": ("Base in float16", 60, "steps.fp16"),
-    "attention": ("attention with and without cuDNN", 40, "machine.attention"),
     "training": ("300 updates of CODA by fairseq-train", 45, "training.train"),
     "resume": ("a resumed run beside an uninterrupted one", 90, "tests.resume"),
 }
