@@ -90,8 +90,3 @@ class Table:
     scales: tuple[str, ...] = SCALES
     settings: dict[str, dict] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-
-    @property
-    def heading(self) -> str:
-        """Its title with paper and name."""
-        return f"{self.paper}, {self.name}: {self.title}"

@@ -19,10 +19,8 @@ from experiments.measures import MEASURES
 from experiments.scales import CORPORA
 
 _OF_EXPERIMENT = {f.name for f in fields(Experiment)} - {"settings"}
-_OTHERS = (
-    "name title scales notes settings columns rows baseline tested like without against measure "
-    "head label values quoted"
-).split()
+_OWN = ("name", "title", "settings", "baseline", "tested")  # of a table, taken as they are
+_OTHERS = "scales notes columns rows like without against measure head label values quoted".split()
 PAPERS: dict[str, dict[str, Table]] = {}
 
 
@@ -36,8 +34,9 @@ def read_tables(paper: str, text: str) -> Iterator[Table]:
         )
         rows = tuple(_row(row, said) for row in said["rows"])
         columns = tuple(column["head"] for column in map(_column, said["columns"]))
-        own = {name: said.get(name) for name in ("baseline", "tested")}
-        yield Table(paper=paper, columns=columns, rows=rows, **own, **_item(said))
+        own = {name: said[name] for name in _OWN if name in said}
+        own |= {name: tuple(said[name]) for name in ("scales", "notes") if name in said}
+        yield Table(paper=paper, columns=columns, rows=rows, **own)
 
 
 def _like(other: Mapping, given: Mapping) -> dict:
@@ -48,11 +47,6 @@ def _like(other: Mapping, given: Mapping) -> dict:
         there = (row for row in other["rows"] if row["name"] not in given["without"])
         rows = [own.pop(row["name"], row) for row in there] + [*own.values()]
     return {**other, **given, "rows": rows}
-
-
-def _item(said: Mapping) -> dict:
-    found = {name: said[name] for name in ("name", "title", "settings") if name in said}
-    return found | {name: tuple(said[name]) for name in ("scales", "notes") if name in said}
 
 
 def _column(said: Mapping | list[str]) -> Mapping:
@@ -76,7 +70,7 @@ def _experiment(*said: Mapping) -> Experiment:
     """Return the training that a table, a column and a row describe."""
     merged = {key: value for one in said for key, value in one.items()}
     settings = {key: merged[key] for key in sorted(merged) if "." in key}
-    for key in merged.keys() - settings.keys() - _OF_EXPERIMENT - {*_OTHERS}:
+    for key in merged.keys() - settings.keys() - _OF_EXPERIMENT - {*_OWN, *_OTHERS}:
         raise OptionError(
             f"{key}: no key of a table; choose from {', '.join(sorted(_OF_EXPERIMENT))}"
         )

@@ -63,7 +63,7 @@ def lay_out(
         for line, number in zip(lines, numbers, strict=True):
             line += [_paper(number)] * published + [_ours(number)]
     return Layout(
-        title=table.heading,
+        title=f"{table.paper}, {table.name}: {table.title}",
         headings=tuple(headings),
         lines=tuple(map(tuple, lines)),
         notes=tuple(dict.fromkeys(_notes(table, filled, choices, results))),

@@ -136,16 +136,11 @@ class Runner:
                 self._execute(steps.prepare(run, self.place), log)
 
     def _tidy(self, run: Run, folder: Path) -> None:
-        """Remove the checkpoints of an average; at the smoke scale all but the evaluated one."""
-        checkpoints = []
-        if run.scale == "smoke":
-            checkpoints = folder.glob("*.pt")
-        elif run.recipe.average:
+        """Remove the checkpoints of an average."""
+        if run.recipe.average:
             with contextlib.suppress(UserError):  # an earlier start has removed them
-                checkpoints = newest_checkpoints(folder, run.recipe.average, "update")
-        for path in checkpoints:
-            if path != steps.checkpoint(run, self.place):
-                path.unlink()
+                for path in newest_checkpoints(folder, run.recipe.average, "update"):
+                    path.unlink()
 
     def _measure(self, need: Need) -> None:
         place = replace(self.place, gpus=self._gpus(need.run))

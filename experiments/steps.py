@@ -16,8 +16,6 @@ from experiments.scales import DATA
 
 # Words that Hydra's grammar takes without quotes, and takes as words.
 _PLAIN = re.compile(r"[A-Za-z/][\w./-]*", re.ASCII)
-# Settings of the log, which is read for speed and validation scores.
-_LOG = {"common.log_format": "json"}
 _CLI = ("python", "-m", "diverse_mha.cli")
 
 
@@ -76,7 +74,7 @@ def train(run: Run, place: Environment) -> Step:
     known = groups_of(run.recipe.config)
     for group, choice in run.choices.items():
         words.append(f"{'' if group in known else '+'}{group}={choice}")
-    settings = dict(run.settings) | _LOG
+    settings = dict(run.settings) | {"common.log_format": "json"}  # read for speed and scores
     if place.gpus:
         settings["optimization.update_freq"] = [run.batches // place.gpus]
     elif lookup(run.composed, "common.fp16") and not finished(run.folder(place.out) / TRAIN_LOG):

@@ -114,6 +114,8 @@ def test_a_toml_text_is_a_table_of_ones_own(monkeypatch):
         ("method", "metod", "metod: no key of a table; choose from "),
         ('head = "x", ', "", "own: a table, row or column has no 'head'; give one"),
         ("[[table]]", "[[table]", "own: not readable as TOML: .*; correct it"),
+        ("perplexity", "perplexty", "own table-1: no measure 'perplexty'; choose from "),
+        ('corpus = "ptb"', 'corpus = "ptb"\nbaseline = "x"', "no baseline 'x'; choose from"),
     ],
 )
 def test_a_mistake_in_a_toml_text_is_named(old, new, message, monkeypatch):
