@@ -9,7 +9,7 @@ import torch
 
 from benchmarks.arguments import build_parser, check_options
 from benchmarks.batches import batches_for, stand_in_task, to_device
-from benchmarks.memory import TOO_LARGE, peak_memory
+from benchmarks.memory import peak_memory
 from benchmarks.report import describe_machine, format_markdown
 from benchmarks.rounds import bar, clock_for, run_rounds, summarise
 from benchmarks.shapes import SHAPES
@@ -73,9 +73,9 @@ def main(arguments: Sequence[str]) -> int:
     try:
         result = measure(args)
     except torch.OutOfMemoryError:
-        size = f"--batch-tokens {args.batch_tokens}"
         raise UserError(
-            f"{size}: {TOO_LARGE}; take less, fewer --variants or an empty GPU"
+            f"--batch-tokens {args.batch_tokens}: the GPU's memory does not hold what is measured; "
+            "take less, fewer --variants or an empty GPU"
         ) from None
     print(format_markdown(result))
     if args.output is not None:

@@ -11,8 +11,6 @@ import torch
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.machine import resident_bytes
 
-TOO_LARGE = "the GPU's memory does not hold what is measured"
-
 
 def peak_memory(work: Callable, *arguments, device: torch.device, threads: int) -> int:
     """Measure the bytes that a function of a module needs at most, beside what there was before.

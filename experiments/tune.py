@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import mean
-from typing import NamedTuple
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import read_json, write_json
@@ -27,13 +26,6 @@ from experiments.runner import Runner
 
 #: Short names; of others the recipe's group with such a key is taken.
 SHORT = {"lr": "optimization.lr", "dropout": "model.dropout"}
-
-
-class Sweep(NamedTuple):
-    """One ``--tune``: a key of the recipe, and the values to try."""
-
-    key: str
-    values: tuple[object, ...]
 
 
 @dataclass
@@ -70,8 +62,8 @@ def validation(run: Run, log: Path) -> float:
     raise UserError(f"{log}: has no validation score; validate more often or train longer")
 
 
-def read_sweep(word: str, table: Table, choices: Choices) -> Sweep:
-    """Read ``lr=0.001,0.002``."""
+def read_sweep(word: str, table: Table, choices: Choices) -> tuple[str, list]:
+    """Read ``lr=0.001,0.002``: a key of the recipe, and the values to try."""
     name, separator, text = word.partition("=")
     values = split_list(text)
     if not separator or not values or len(set(values)) < len(values):
@@ -87,7 +79,7 @@ def read_sweep(word: str, table: Table, choices: Choices) -> Sweep:
     read = [read_words([f"{key}={value}"])[1][key] for value in values]
     if isinstance(lookup(recipe, key), list):
         read = [[value] for value in read]
-    return Sweep(key, tuple(read))
+    return key, read
 
 
 def tune(
@@ -101,14 +93,14 @@ def tune(
     """Try all settings, then print and write the trials and the choice; True if none failed."""
     check_table(table, "--tune")
     sweeps = [read_sweep(word, table, choices) for word in words]
-    fixed = {sweep.key: sweep.values[0] for sweep in sweeps if len(sweep.values) == 1}
+    fixed = {key: values[0] for key, values in sweeps if len(values) == 1}
     best: dict[str, dict] = {row.name: dict(fixed) for row in rows}
     scores: dict[tuple, float] = {}  # by row and settings
     complete = True
-    for sweep in (sweep for sweep in sweeps if len(sweep.values) > 1):
-        tried = [
-            (row, best[row.name] | {sweep.key: value}) for value in sweep.values for row in rows
-        ]
+    for key, values in sweeps:
+        if len(values) == 1:
+            continue
+        tried = [(row, best[row.name] | {key: value}) for value in values for row in rows]
         by_seed = [(seed, *one) for seed in choices.seeds for one in tried]
         runs = [_run(table, row, settings, choices, seed) for seed, row, settings in by_seed]
         found = runner.run_all(runs)
