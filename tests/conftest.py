@@ -7,8 +7,6 @@ import sys
 
 import pytest
 
-from tests import warm
-
 # What a shell starts in the background ignores Ctrl-C, and so would the commands that tests stop.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -39,7 +37,3 @@ def miniatures(tmp_path_factory):
     folder = tmp_path_factory.mktemp("miniatures")
     miniature.write_all(folder)
     return folder
-
-
-def pytest_unconfigure():
-    warm.close()

@@ -28,20 +28,14 @@ def test_every_command_has_help(capsys):
         assert re.search(rf"\nexamples?:\n  (fairseq-train|diverse-mha {name})\b", shown), shown
 
 
-@pytest.mark.parametrize(
-    ("words", "script"),
-    [
-        (["evaluate"], "scripts/evaluate.sh"),
-        (["train"], "scripts/train.sh"),
-    ],
-)
-def test_help_names_what_was_typed(words, script, monkeypatch, capsys):
+@pytest.mark.parametrize("command", ["evaluate", "train"])
+def test_help_names_what_was_typed(command, monkeypatch, capsys):
     # scripts/env.sh sets the variable; another script's name is of a process further up.
-    typed = " ".join(["diverse-mha", *words])
-    for name, shown in ((script, script), ("scripts/reproduce.sh", typed), ("", typed)):
-        monkeypatch.setenv("DIVERSE_MHA_SCRIPT", name.rpartition("/")[2])
+    for script in (f"{command}.sh", "reproduce.sh", ""):
+        monkeypatch.setenv("DIVERSE_MHA_SCRIPT", script)
         with contextlib.suppress(SystemExit):
-            cli.run([*words, "--help"])
+            cli.run([command, "--help"])
+        shown = f"scripts/{script}" if command in script else f"diverse-mha {command}"
         assert capsys.readouterr().out.startswith(f"usage: {shown} [")
 
 

@@ -11,7 +11,6 @@ from fairseq.dataclass.initialize import add_defaults
 from omegaconf import OmegaConf
 
 import diverse_mha  # noqa: F401 (registers)
-from diverse_mha.common.errors import OptionError
 from diverse_mha.common.places import CONFIGS
 from diverse_mha.training.compose import compose as our_compose
 from tests.recipes import composed, recipe
@@ -134,26 +133,6 @@ def test_wikitext103_has_the_parameters_of_the_paper(family, size, build):
     assert millions(model) == size
 
 
-@pytest.mark.parametrize("family", ["disagree", "coda"])
-def test_shrunken_wikitext103_builds(family, build):
-    cfg = recipe("wiki103_small", f"model._name=transformer_lm_{family}")
-    bands = build(cfg, PTB)[0].decoder.embed_tokens.embeddings
-    assert [len(band[0].weight) for band in bands] == [2000, 3000, 5008]
-    updates = cfg.lr_scheduler.warmup_updates + cfg.lr_scheduler.lr_period_updates
-    assert updates == cfg.optimization.max_update, "the cosine ends with the training"
-
-
-def test_language_models_take_the_routing_that_the_page_names(build):
-    layers = "model.aggregation_decoder_layers="
-    page = (CONFIGS.parent / "docs" / "recipes.md").read_text()
-    assert "For a language model use `method=em_routing_decoder`." in page
-    assert f"To route in two layers only, add\n`{layers}1,2`." in page
-    build(recipe("demo_lm", "method=em_routing_decoder", f"{layers}'1,2'"))
-    for name in ("em_routing_1_2", "em_routing_cross", "disagreement_em_routing"):
-        with pytest.raises(OptionError, match="the model has no (encoder|cross) attention"):
-            build(recipe("demo_lm", f"method={name}"))
-
-
 def test_no_file_repeats_another_and_every_recipe_is_listed():
     contents = [yaml.safe_load(path.read_text()) for path in CONFIGS.rglob("*.yaml")]
     assert len(RECIPES) == 18 and len(METHODS) == 24 and len(contents) == 18 + 24 + 3 + 2 + 1
@@ -168,16 +147,6 @@ def test_the_baseline_is_plain_whatever_the_family(build):
         cfg = recipe("multi30k_small", "method=baseline", f"model._name={family}")
         assert cfg.model.logits == "none" and cfg.model.aggregation == "linear"
         assert build(cfg)[0].state_dict().keys() == plain.state_dict().keys()
-
-
-def test_documented_settings_still_win():
-    assert recipe("multi30k_small", "criterion.disagreement=output").criterion.disagreement == (
-        "output"
-    )
-    cfg = recipe("multi30k", "model._name=transformer_routing")
-    assert cfg.model.aggregation == "em-routing"
-    cfg = recipe("multi30k", "method=disagreement_em_routing", "model.encoder_layers=1")
-    assert (cfg.criterion.disagreement, cfg.model.encoder_layers) == ("output", 1)
 
 
 @pytest.mark.parametrize(

@@ -68,8 +68,6 @@ ROWS = [
         "data-prep/"),
     Row("class-empty", "evaluate-classifier classifier.pt hollowpairs --subset valid,none",
         "input0/none.idx", "another split"),
-    Row("class-batch", "evaluate-classifier classifier.pt pairs --batch-size 0", "--batch-size: 0",
-        "from 1 up"),
     Row("class-dictionary", "evaluate-classifier classifier.pt badpairs", "badpairs/label/dict.txt",
         AGAIN),
 ]  # fmt: skip

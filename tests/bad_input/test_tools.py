@@ -24,10 +24,8 @@ ROWS = [
     Row("average-twice", "average best.pt run/../best.pt -o x.pt", "best.pt: is named twice", ""),
     Row("average-output-input", "average best.pt -o best.pt", "--output best.pt", "another name"),
     Row("average-output-folder", "average best.pt -o save", "--output save", "give a file name"),
-    # diverse-mha doctor, path and no command at all
     # diverse-mha translate
     Row("translate-length", "translate best.pt bin --max-len-a -1", "--max-len-a: -1", "0 to 1000"),
-    Row("translate-penalty", "translate best.pt bin --lenpen nan", "--lenpen: nan", "-10 to 10"),
     # diverse-mha compare
     Row("compare-output", "compare --baseline a.txt --system b.txt --output file/x.json",
         "--output file/x.json", "another"),
@@ -67,7 +65,6 @@ ROWS = [
     Row("benchmark-variant", "benchmark --variants stok", "stok", "stock"),
     Row("check-gpu", "check-gpu --device cpu --only speed", "unknown 'speed'", "facts, kernel"),
     Row("benchmark-device", "benchmark --device tpu", "--device tpu", "choose cpu or cuda"),
-    Row("benchmark-length", "benchmark --mean-length nan", "--mean-length: nan", "from 2 up"),
 ]  # fmt: skip
 
 

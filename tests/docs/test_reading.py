@@ -87,3 +87,20 @@ def test_every_link_leads_somewhere(page):
             found = page.parent / file if file else page
             assert found.exists(), target
             assert not anchor or anchor in anchors(found.read_text(encoding="utf-8")), target
+
+
+INTERVAL = re.compile(r"\[([+-]?\d+\.\d+),\s+([+-]?\d+\.\d+)\]")
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/which-method.md"])
+def test_an_interval_is_one_of_the_results(name):
+    # There it may have more digits, and the other sign where the words say what is ahead.
+    text = text_of("docs/results.md") + text_of("results/details.md")
+    found = [(float(low), float(high)) for low, high in INTERVAL.findall(text)]
+    known = [*found, *((-high, -low) for low, high in found)]
+    for low, high in INTERVAL.findall(text_of(name)):
+        near = 0.501 * 10 ** -len(low.partition(".")[2])
+        assert any(
+            abs(float(low) - one) <= near and abs(float(high) - other) <= near
+            for one, other in known
+        ), f"[{low}, {high}]"

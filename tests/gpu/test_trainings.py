@@ -1,7 +1,6 @@
-"""Short trainings through fairseq's own command: resumed, in half precision, in two processes."""
+"""Short trainings through fairseq's own command: resumed, and in half precision."""
 
 import os
-import socket
 from functools import partial
 
 import pytest
@@ -22,7 +21,7 @@ ARCHITECTURES = list(runs.RUNS)
 
 
 def train(words: list[str], deterministic: bool) -> None:
-    """Train as ``fairseq-train`` does, in any number of processes, in a process of its own."""
+    """Train as ``fairseq-train`` does, in a process of its own."""
     if deterministic:
         os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
         # Operations without such a kernel warn; whether they matter is what is tested.
@@ -39,10 +38,9 @@ def start(arch, data, folder, *more, deterministic=True) -> Child:
     return Child(train, words, deterministic)
 
 
-def finish(*children) -> None:
-    for child in children:
-        code, said = child.result(SECONDS)
-        assert code == 0, said
+def finish(child: Child) -> None:
+    code, said = child.result(SECONDS)
+    assert code == 0, said
 
 
 def trained(arch, data, folder, *parts, **more) -> dict:
@@ -82,25 +80,3 @@ def test_half_precision_with_loss_scaling_to_the_end_of_an_epoch(
     record_property("validation loss in float16", losses[0])
     record_property("validation loss in float32", losses[1])
     assert losses[0] == pytest.approx(losses[1], rel=0.2)
-
-
-@pytest.mark.parametrize("arch", ARCHITECTURES)
-def test_two_processes_on_one_device(arch, data, tmp_path, record_property):
-    """Gloo rather than nccl, which refuses to share a GPU."""
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
-    together = (
-        "--distributed-world-size 2 --distributed-no-spawn --distributed-backend gloo "
-        f"--device-id 0 --distributed-init-method {address}"
-    ).split()
-    both = tmp_path / "two"
-    pair = [
-        start(arch, data, both, "--max-update", 4, *together, "--distributed-rank", rank)
-        for rank in (0, 1)
-    ]
-    finish(*pair)
-    state = resume.load(both / "checkpoint_last.pt")
-    assert state["optimizer_history"][-1]["num_updates"] == 4
-    assert all(value.isfinite().all() for value in state["model"].values())
-    record_property("validation loss", state["extra_state"]["val_loss"])

@@ -1,6 +1,5 @@
 """fairseq's own commands with the plugin, end to end, as processes."""
 
-import math
 import re
 
 import pytest
@@ -135,9 +134,3 @@ def test_sides_of_different_length_end_in_one_line(data, tmp_path):
     done = train(tmp_path, tmp_path / "run", "--max-update", 1, check=False)
     assert done.returncode == 1 and "Traceback" not in done.stderr
     assert "sides of different length" in done.stderr.splitlines()[-1]
-
-
-def test_loss_of_a_trained_model_fell(trained):
-    log = (trained / "log").read_text()
-    losses = [float(x) for x in re.findall(r"\| valid .*? nll_loss ([\d.]+)", log)]
-    assert len(losses) == 2 and losses[1] < losses[0] and all(map(math.isfinite, losses))

@@ -104,15 +104,6 @@ def test_a_recipe_trains_in_a_new_folder_and_goes_on(recipe, trainings):
     assert trainings[recipe].result() == [(2, False), (4, True)]
 
 
-def test_nothing_is_saved_but_the_log_where_nothing_is_to_be_saved(data, tmp_path):
-    words = [*settings("demo", data), "++checkpoint.no_save=true", "optimization.max_update=1"]
-    for start in (train_sh, hydra_train):
-        save_dir = tmp_path / "new" / start.__name__
-        start("demo", [*words, f"checkpoint.save_dir={save_dir}"], tmp_path)
-        assert [path.name for path in save_dir.iterdir()] == ["train.log"]
-        assert "num_updates 1" in (save_dir / "train.log").read_text()
-
-
 def test_a_sweep_fills_a_folder_for_each_of_its_trainings(data, tmp_path):
     """With a best checkpoint in each, though a later one scores worse than an earlier one."""
     words = [*settings("demo", data), "optimization.max_update=1"]

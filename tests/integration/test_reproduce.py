@@ -10,6 +10,7 @@ import time
 import pytest
 import torch
 
+from tests import warm
 from tests.integration.conftest import ROOT
 
 pytestmark = pytest.mark.integration
@@ -17,9 +18,10 @@ pytestmark = pytest.mark.integration
 TABLE = ["yun2021", "table-7", "--scale", "smoke", "--updates", "30"]
 
 
-def start(*words):
-    command = [sys.executable, "-m", "diverse_mha.cli", "reproduce", *map(str, words)]
-    environment = dict(os.environ, OMP_NUM_THREADS="1", PYTHONPATH=str(ROOT))
+def start(*words, python=None):
+    server = warm.server()
+    command = [python or server.python, "-m", "diverse_mha.cli", "reproduce", *map(str, words)]
+    environment = dict(os.environ, OMP_NUM_THREADS="1", PYTHONPATH=str(ROOT)) | server.variables
     return subprocess.Popen(
         command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
@@ -38,7 +40,7 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_numbers(tmp_path):
     assert "mean nothing else" in said and "120.38" in said
 
     data = ["--data", whole / "smoke" / "data"]
-    run = start(*TABLE, "--rows", "baseline", "--out", parts, *data)
+    run = start(*TABLE, "--rows", "baseline", "--out", parts, *data, python=sys.executable)
     deadline = time.monotonic() + 240
     while not list(parts.glob("smoke/runs/*/checkpoint_last.pt")) and time.monotonic() < deadline:
         time.sleep(0.01)

@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from tests.reliability import resume
-from tests.reliability.children import Child, train
 from tests.reliability.faults import Fault
 from tests.reliability.runs import words
 
@@ -71,17 +70,4 @@ def test_a_finished_run_given_again_changes_nothing(miniatures, tmp_path):
     stamps = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.pt")}
     again, said = resume.whole_run(run, tmp_path)
     assert resume.differences(before, again) == []
-    assert {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.pt")} == stamps
-
-
-def test_another_method_does_not_go_on_from_the_run_in_the_folder(miniatures, tmp_path):
-    begun = words("transformer_coda", miniatures, tmp_path, "--max-update", 3)
-    resume.whole_run(begun, tmp_path)
-    stamps = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.pt")}
-    other = words(
-        "transformer_coda", miniatures, tmp_path, "--max-update", 6, "--hsic-weight", "1e-07"
-    )
-    code, said = Child(train, other).result()
-    assert code == 1 and "trained with --hsic-weight " in said and "which is now 1e-07;" in said
-    assert said.startswith("error: ") and "\n" not in said
     assert {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.pt")} == stamps

@@ -14,7 +14,7 @@ from diverse_mha.methods.disagreement import (
 )
 from diverse_mha.methods.hsic import hsic
 from diverse_mha.methods.orthogonality import srip
-from tests.methods.inputs import padding, vectors
+from tests.methods.inputs import padding, value_and_grad, vectors
 
 # Of those that torch's autocast computes in half precision on a GPU.
 ROUNDED = {"matmul", "__matmul__", "mm", "bmm", "addmm", "baddbmm", "einsum", "linalg_vecdot"}
@@ -50,3 +50,16 @@ def test_no_product_is_left_to_autocast(term):
     with torch.autocast("cpu", torch.bfloat16), _Products() as products:
         TERMS[term](x, padding([5, 2, 1]))
     assert products.rounded == set()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("term", [hsic, srip])
+def test_terms_of_products_are_computed_in_float32(term, dtype):
+    x = vectors().to(dtype)
+    expected, expected_grad = value_and_grad(term, x.double())
+    with torch.autocast("cpu", torch.bfloat16):
+        value, grad = value_and_grad(term, x)
+    assert value.dtype == torch.float32 and grad.dtype == dtype
+    torch.testing.assert_close(value.double(), expected, rtol=1e-5, atol=1e-6)
+    eps = torch.finfo(dtype).eps
+    torch.testing.assert_close(grad.double(), expected_grad, rtol=4 * eps, atol=1e-5 + eps)

@@ -178,10 +178,6 @@ BAD = {
     "padding_mask has shape (5, 3); expected (3, 5)": lambda: output_disagreement(
         X, torch.zeros(5, 3, dtype=torch.bool)
     ),
-    "padding_mask has dtype torch.uint8; expected torch.bool": lambda: output_disagreement(
-        X, torch.zeros(3, 5, dtype=torch.uint8)
-    ),
-    "weights has shape (3, 5, 6); expected 4 dim": lambda: position_disagreement(WEIGHTS[:, 0]),
     "reduction is 'mean'; expected one of ('query', 'sent": lambda: position_disagreement(
         WEIGHTS, reduction="mean"
     ),

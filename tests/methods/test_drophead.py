@@ -103,15 +103,6 @@ def test_every_attention_module_drops(name):
     assert {m.drophead.rate for m in modules} == {RATE}
 
 
-def test_without_it_nothing_is_drawn_and_nothing_changes():
-    model = build_ours().train()
-    state = torch.get_rng_state()
-    output = model(**toy_batch()["net_input"])[0]
-    assert torch.equal(torch.get_rng_state(), state)
-    # Not bit for bit: evaluation also computes the alignment, through the explicit weights.
-    torch.testing.assert_close(output, model.eval()(**toy_batch()["net_input"])[0])
-
-
 @pytest.mark.parametrize("rate", [-0.1, 1.0, float("nan")])
 @pytest.mark.parametrize("build", [build_ours, build_lm])
 def test_impossible_rates_are_refused(build, rate):

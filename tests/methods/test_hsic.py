@@ -70,18 +70,6 @@ def test_constant_heads_give_zero(dtype):
     assert abs(float(value)) < 1e-10 and float(grad.abs().max()) < 1e-5
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
-def test_computes_in_float32_even_under_autocast(dtype):
-    x = vectors().to(dtype)
-    expected, expected_grad = value_and_grad(lambda y: hsic(y), x.double())
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        value, grad = value_and_grad(lambda y: hsic(y), x)
-    assert value.dtype == torch.float32 and grad.dtype == dtype
-    torch.testing.assert_close(value.double(), expected, rtol=1e-5, atol=1e-6)
-    eps = torch.finfo(dtype).eps
-    torch.testing.assert_close(grad.double(), expected_grad, rtol=4 * eps, atol=1e-5 + eps)
-
-
 # The choice of samples.
 
 

@@ -82,18 +82,6 @@ def test_heads_that_share_a_component_have_the_exact_gradient(num_heads, shared)
     assert float((power - exact).norm() / exact.norm()) < (0.03 if shared == 1.0 else 1e-3)
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
-def test_computes_in_float32_even_under_autocast(dtype):
-    x = vectors().to(dtype)
-    expected, expected_grad = value_and_grad(srip, x.double())
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        value, grad = value_and_grad(srip, x)
-    assert value.dtype == torch.float32 and grad.dtype == dtype
-    torch.testing.assert_close(value.double(), expected, rtol=1e-5, atol=1e-6)
-    eps = torch.finfo(dtype).eps
-    torch.testing.assert_close(grad.double(), expected_grad, rtol=4 * eps, atol=1e-5 + eps)
-
-
 def test_many_positions_take_several_calls_for_eigenvalues(monkeypatch):
     """A GPU's library refuses too many matrices at once."""
     x, mask = vectors(), padding([5, 2, 1])

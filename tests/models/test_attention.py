@@ -120,27 +120,6 @@ def test_explicit_path_runs_only_when_weights_or_logits_are_wanted(monkeypatch):
     assert calls == ["scaled_dot_product_attention"] * 2 + ["_explicit"] * 2
 
 
-def test_states_have_their_shapes_and_only_those_asked_for():
-    ours, _ = pair(encoder_decoder_attention=True)
-    query, key = (x.transpose(0, 1) for x in inputs())
-    d = C // H
-    shapes = {
-        "queries": (B, H, T, d),
-        "keys": (B, H, S, d),
-        "values": (B, H, S, d),
-        "logits": (B, H, T, S),
-        "weights": (B, H, T, S),
-        "outputs": (B, H, T, d),
-    }
-    mask = key_padding()
-    states = ours(query, key, key_padding_mask=mask, wanted=tuple(shapes)).states
-    assert {name: tuple(getattr(states, name).shape) for name in shapes} == shapes
-    assert states.logits.isfinite().all()
-    torch.testing.assert_close(states.weights @ states.values, states.outputs)
-    only = ours(query, key, wanted=("values",)).states
-    assert [name for name in shapes if getattr(only, name) is not None] == ["values"]
-
-
 @pytest.mark.parametrize(
     "rows, kept_keys",
     [([0, 1, 2, 4, 5], 5), ([2, 3, 4, 5], 4), ([0, 3, 1, 4, 2, 5], 6), ([5, 3, 4], 1)],

@@ -112,7 +112,6 @@ REFUSED = {
     },
     "--adaptive-softmax-cutoff 8,6: give rising": {"adaptive_softmax_cutoff": "8,6"},
     "--adaptive-softmax-cutoff six: give rising": {"adaptive_softmax_cutoff": "six"},
-    "--adaptive-softmax-cutoff 0,6: give rising": {"adaptive_softmax_cutoff": "0,6"},
     "--logits mlp: leads from layer to layer, and no attention has two": {
         "decoder_layers": 1,
         "logits": "mlp",

@@ -102,11 +102,9 @@ REFUSED = {
     "--aggregation-encoder-layers 0: there is no layer '0'; give numbers from 1 to 2": {
         "aggregation_encoder_layers": "0"
     },
-    "--aggregation-encoder-layers 7: there is no layer '7'": {"aggregation_encoder_layers": "7"},
     "--aggregation-decoder-layers first: there is no layer 'first'": {
         "aggregation_decoder_layers": "first"
     },
-    "--routing-capsules 0 does not divide --encoder-embed-dim 16": {"routing_capsules": 0},
     "--routing-capsules 5 does not divide --encoder-embed-dim 16": {"routing_capsules": 5},
     "--routing-softmax-over heads has no effect with --aggregation em-routing; it goes with": {
         "routing_softmax_over": "heads"

@@ -1,11 +1,17 @@
 """The classifier: shapes, pairs in one pass, head states, options."""
 
+import random
+
 import pytest
 import torch
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_DATACLASS_REGISTRY
 
 from diverse_mha.models import sentence_classifier
-from diverse_mha.models.sentence_classifier import SentenceClassifier, feed_forward
+from diverse_mha.models.sentence_classifier import (
+    SentenceClassifier,
+    feed_forward,
+    split_by_length,
+)
 from tests.toy import toy_task as translation_task
 from tests.toy_classification import LABELS, build_classifier, toy_batch
 
@@ -60,6 +66,23 @@ def test_short_sentences_by_themselves_give_the_same(seams):
         for x in (scores, expected)
     )
     torch.testing.assert_close(ours, theirs)
+
+
+def test_the_cut_by_length_has_the_fewest_positions():
+    generator = random.Random(1)
+    for _ in range(200):
+        lengths = [generator.randint(1, 12) for _ in range(generator.randint(1, 9))]
+        n, longest = len(lengths), max(lengths)
+        ordered = sorted(lengths, reverse=True)
+        fewest = min((s * longest + (n - s) * ordered[s] for s in range(1, n)), default=n * longest)
+        groups = split_by_length(torch.tensor(lengths))
+        if fewest >= 0.9 * n * longest or n == 1:
+            assert groups is None
+            continue
+        long, short = (rows.tolist() for rows in groups)
+        assert sorted(long + short) == list(range(n)), "every row is in one group"
+        assert min(lengths[row] for row in long) >= max(lengths[row] for row in short)
+        assert sum(len(g) * max(lengths[row] for row in g) for g in (long, short)) == fewest
 
 
 def test_a_pair_is_two_sentences_encoded_alone_and_joined():

@@ -42,11 +42,6 @@ MODELS = {
         build_stock,
         "encoder.layers.1.self_attn.out_proj (HeadwiseGate, 1 tensors a layer)",
     ),
-    "lm-routing": (
-        lambda seed=1: lm.build("transformer_lm_routing", aggregation_decoder_layers="1"),
-        lm.build_stock,
-        "decoder.layers.0.self_attn.out_proj (RoutingAggregation instead",
-    ),
     "lm-coda": (
         lambda seed=1: lm.build("transformer_lm_coda"),
         lm.build_stock,

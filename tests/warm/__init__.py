@@ -45,25 +45,13 @@ class Server:
             [sys.executable, HERE / "server.py", address, self.python],
             cwd="/",
             env=environment | {"OMP_NUM_THREADS": "1"},
-            stdin=subprocess.PIPE,  # its end is the server's
+            stdin=subprocess.PIPE,  # its end, when this process ends, is the server's
             stdout=subprocess.PIPE,
         )
         assert self._process.stdout.readline() == b"ready\n"
-
-    def close(self):
-        """Let the server end, once the commands under way have."""
-        self._process.stdin.close()
-        self._process.wait()
 
 
 @functools.cache
 def server() -> Server:
     """The one server of this process, started by the first who asks."""
     return Server()
-
-
-def close() -> None:
-    """End the server, if there is one."""
-    if server.cache_info().currsize:
-        server().close()
-        server.cache_clear()

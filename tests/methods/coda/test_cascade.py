@@ -127,12 +127,6 @@ def test_cells_masked_for_everyone_are_left_out(mask, cells, left):
     )
 
 
-def test_straight_form_can_be_differentiated_twice():
-    shape = (1, 2, 2, 2)
-    cascade = cascade_of("mlp", 2, hidden_ratio=1, fused=False)
-    assert torch.autograd.gradgradcheck(lambda a, b: cascade(a, b), logits_of(shape))
-
-
 # Masked cells.
 
 
