@@ -7,25 +7,18 @@ form of the checkpoint.
 import json
 import shutil
 import tempfile
-from argparse import Namespace
 from pathlib import Path
 
 import torch
 from fairseq.data.data_utils import infer_language_pair
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.common.options import flag
 from diverse_mha.common.processes import ended_in_order
 from diverse_mha.evaluation.checkpoints import save_checkpoint
 from diverse_mha.evaluation.deploy import plain_text
 from diverse_mha.evaluation.deploy.prepared_text import Side, read_side
 from diverse_mha.evaluation.deploy.stock_form import stock_state
 from diverse_mha.tasks.data_files import dictionaries_named
-
-QUANTIZATIONS = (
-    "int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16", "float16", "bfloat16",
-    "float32",
-)  # fmt: skip
 
 
 def text_options(source: Side, target: Side, positions: tuple[int, int]) -> dict:
@@ -45,29 +38,6 @@ def text_options(source: Side, target: Side, positions: tuple[int, int]) -> dict
         "longest_source": positions[0] - 1,
         "longest_target": min(200, positions[1] - 1),
     }
-
-
-def _check_convertible(path: str, args: Namespace) -> None:
-    """Raise an error for models that CTranslate2 cannot convert or load."""
-    width = args.decoder_embed_dim
-    # Its language models project both in and out, or neither; its translation models neither.
-    projected = args.decoder_output_dim != width and (
-        args.task == "translation" or args.decoder_input_dim == width
-    )
-    softmax = getattr(args, "adaptive_softmax_cutoff", None)
-    alone = getattr(args, "no_cross_attention", False)
-    for name, there, what in (
-        ("adaptive_softmax_cutoff", softmax, "adaptive softmax"),
-        ("no_cross_attention", alone, "decoder without attention to the encoder"),
-        ("decoder_output_dim", projected, f"output other than of --decoder-embed-dim {width}"),
-        ("encoder_layers", getattr(args, "encoder_layers", 1) == 0, "encoder without layers"),
-        ("decoder_layers", args.decoder_layers == 0, "decoder without layers"),
-    ):
-        if there:
-            raise UserError(
-                f"{path}: its {flag(name)} {getattr(args, name)}: CTranslate2 has no {what}; use "
-                "--format fairseq"
-            )
 
 
 def head_first(parameters: dict, layer: int, head: int, heads: int) -> dict:
@@ -97,9 +67,9 @@ def convert(
     """Convert a checkpoint, and put the subwords and a script beside a translation model.
 
     ``path`` is for messages, ``state`` what fairseq loads from there; ``data`` has the dictionaries
-    and is, of a translation model, made by data-prep; without ``quantization``, one of
-    ``QUANTIZATIONS``, parameters stay as they are; ``alignment`` is the layer and the head, from 1,
-    whose attention CTranslate2 is to return, in place of the last layer's mean.
+    and is, of a translation model, made by data-prep; without ``quantization`` parameters stay as
+    they are; ``alignment`` is the layer and the head, from 1, whose attention CTranslate2 is to
+    return, in place of the last layer's mean.
     """
     try:
         from ctranslate2.converters import FairseqConverter
@@ -111,7 +81,6 @@ def convert(
     stock = stock_state(path, state, namespace=True)
     text = None
     args = stock["args"]
-    _check_convertible(path, args)
     if alignment is not None:
         heads = args.decoder_attention_heads
         stock["model"] = head_first(stock["model"], *alignment, heads)
@@ -134,11 +103,14 @@ def convert(
                 FairseqConverter(str(checkpoint), str(data)).convert(
                     str(made), quantization=quantization
                 )
-        except (ValueError, RuntimeError, FileNotFoundError, AssertionError) as error:
-            if isinstance(error, UserError):
-                raise
+        except (UserError, OSError):
+            raise
+        except Exception as error:  # of a part that it does not have, as adaptive softmax
             said = " ".join(str(error).split())[:200]
-            raise UserError(f"{path}: CTranslate2 cannot convert it with {data}: {said}") from error
+            raise UserError(
+                f"{path}: CTranslate2 cannot convert it ({said}); give other options, or "
+                "--format fairseq"
+            ) from error
         if text:
             shutil.copy(source.model, made)
             shutil.copy(plain_text.__file__, made / "translate.py")

@@ -92,11 +92,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _convert(args: argparse.Namespace, output: Path) -> int:
     from diverse_mha.evaluation.deploy import fsmt
-    from diverse_mha.evaluation.deploy.ctranslate import QUANTIZATIONS, convert
+    from diverse_mha.evaluation.deploy.ctranslate import convert
 
-    if args.quantization not in (None, *QUANTIZATIONS):
-        known = ", ".join(QUANTIZATIONS)
-        raise UserError(f"--quantization {args.quantization}: not known; there are {known}")
     if output.exists():
         raise UserError(f"OUT {output}: is there already; give another name, or remove it")
     check_folder("OUT", output)
