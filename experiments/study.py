@@ -6,7 +6,7 @@ from pathlib import Path
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.tables import Layout, to_text
 from diverse_mha.evaluation.comparison.runs import Scored, scores_of
-from diverse_mha.evaluation.comparison.systems import RESAMPLES, System, compare_systems
+from diverse_mha.evaluation.comparison.systems import System, compare_systems
 from diverse_mha.evaluation.comparison.tables import lay_out, to_json
 from experiments import steps
 from experiments.experiments import Row, Table
@@ -107,7 +107,6 @@ def lay_out_tests(table: Table, systems: Sequence[System], choices: Choices) -> 
     return lay_out(
         systems,
         f"{table.title}: is the difference more than chance?",
-        resamples=RESAMPLES,
         tested=(table.tested, VALID),
         power=True,
         more=(*([VALID_NOTE] if VALID in systems[0].measures else []), *caveats(choices)),

@@ -6,7 +6,6 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from diverse_mha.common.arguments import add_number
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import write_json
 from diverse_mha.common.places import check_file
@@ -39,10 +38,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="scores of another program, one number a sentence and line, one file a seed; once "
         "for each system, the baseline first",
     )  # fmt: skip
-    statistics = parser.add_argument_group("statistics")
-    text = f"draws of the bootstrap (default: {RESAMPLES:,})"
-    add_number(statistics, "resamples", None, text, least=100)
-    add_number(statistics, "seed", None, f"random seed of the bootstrap (default: {SEED})")
     parser.add_argument(
         "--output", type=Path, metavar="FILE.json",
         help="also write the results, and FILE.md, FILE.csv and FILE.tex",
@@ -59,12 +54,9 @@ def run(args: argparse.Namespace) -> int:
         missing = "--system" if args.baseline else "--baseline"
         raise UserError(f"{missing} is missing; name the runs of both sides")
     groups = _named([args.baseline, *args.system], "--system")
-    systems = [System(name, tuple(map(read_run, paths))) for name, paths in groups.items()]
-    for name in ("resamples", "seed"):
-        value = getattr(args, name)
-        if value is not None and not systems[0].runs[0].statistics:
-            raise UserError(f"--{name} {value}: is for translations, these runs have none; omit it")
-    return _report(args, systems)
+    return _report(
+        args, [System(name, tuple(map(read_run, paths))) for name, paths in groups.items()]
+    )
 
 
 def _scored(args: argparse.Namespace) -> list[System]:
@@ -88,14 +80,13 @@ def _report(args: argparse.Namespace, systems: Sequence[System]) -> int:
     """Compare systems with the first; print and write the result."""
     for ending in (".md", ".csv", ".tex") if args.output is not None else ():
         check_file("--output", args.output.with_suffix(ending))
-    resamples, seed = args.resamples or RESAMPLES, args.seed or SEED
-    found = compare_systems(systems, resamples=resamples, seed=seed)
-    layout = lay_out(found, f"Compared with {systems[0].name}", resamples=resamples)
+    found = compare_systems(systems)
+    layout = lay_out(found, f"Compared with {systems[0].name}")
     said = to_text(layout)
     if args.output is not None:
         files = write_texts(layout, args.output.parent, args.output.stem)
         content = {"title": layout.title, "notes": layout.notes, "systems": to_json(found)}
-        write_json(args.output, content | {"resamples": resamples, "seed": seed})
+        write_json(args.output, content | {"resamples": RESAMPLES, "seed": SEED})
         said += "\nwritten: " + ", ".join(map(str, [args.output, *files]))
     print(said)
     return 0

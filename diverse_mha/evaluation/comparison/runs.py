@@ -40,7 +40,6 @@ class Scored:
     #: A translation's counts by metric, (sentences, K).
     statistics: dict[str, np.ndarray] = field(default_factory=dict, compare=False)
     test: object = None  # identifies the test set
-    decoding: str = ""  # search and detokenisation; "" if unknown
 
 
 def read_run(path: Path) -> Scored:
@@ -53,7 +52,7 @@ def read_run(path: Path) -> Scored:
         raise UserError(f"{file}: no result of an evaluation script; name one, or a folder")
     if content.get("subset") == "valid":
         raise UserError(f"{file}: is of the validation set; name a test result")
-    return Scored(str(path), _seed(path), *scores_of(file, content), _decoding(content))
+    return Scored(str(path), _seed(path), *scores_of(file, content))
 
 
 def read_scores(path: Path) -> Scored:
@@ -135,13 +134,6 @@ def _seed(path: Path) -> int | None:
         return content.get("seed") if isinstance(content, dict) else None
     found = _SEED.findall(path.name) or _SEED.findall(path.parent.name)
     return int(found[-1]) if found else None
-
-
-def _decoding(result: dict) -> str:
-    names = ("beam", "lenpen", "post_process", "moses_language")
-    said = [f"{name} {result[name]}" for name in names if result.get(name) is not None]
-    more = result.get("generate_options")
-    return ", ".join([*said, " ".join(map(str, more))] if more else said)
 
 
 def _evaluated(file: Path, result: dict, reference: Path | None) -> Found:

@@ -19,7 +19,7 @@ from diverse_mha.evaluation.comparison.inference import (
 from diverse_mha.evaluation.comparison.metrics import RESAMPLED
 from diverse_mha.evaluation.comparison.runs import Scored
 
-RESAMPLES = 10_000
+RESAMPLES = 10_000  # draws of the bootstrap
 SEED = 12345
 
 
@@ -56,8 +56,6 @@ class System:
 def compare_systems(
     systems: Sequence[System],
     *,
-    resamples: int = RESAMPLES,
-    seed: int = SEED,
     steps: Mapping[str, float] | None = None,
     own: Collection[str] = (),
 ) -> list[System]:
@@ -69,8 +67,6 @@ def compare_systems(
 
     Args:
         systems: the methods, the baseline first.
-        resamples: draws of the bootstrap.
-        seed: random seed of the bootstrap.
         steps: by measure, scores were rounded to multiples of this.
         own: measures with Welch's t, by each method's own noise, beside the comparison by seed.
     """
@@ -81,7 +77,7 @@ def compare_systems(
         step = (steps or {}).get(name, 0.0)
         seeds = _over_seeds(name, systems, step)
         if name in RESAMPLED:
-            differences = _resampled(name, systems, values, resamples, seed)
+            differences = _resampled(name, systems, values)
         elif seeds is None or name in own:
             differences = [welch(values[0], others, step) for others in values[1:]]
         else:
@@ -129,14 +125,10 @@ def _over_seeds(name: str, systems: Sequence[System], step: float) -> list[Diffe
 
 
 def _resampled(
-    name: str,
-    systems: Sequence[System],
-    values: Sequence[Sequence[float]],
-    resamples: int,
-    seed: int,
+    name: str, systems: Sequence[System], values: Sequence[Sequence[float]]
 ) -> list[Difference]:
     models = np.stack([run.statistics[name] for one in systems for run in one.runs])
-    scores = resampled_scores(models, RESAMPLED[name], resamples=resamples, seed=seed)
+    scores = resampled_scores(models, RESAMPLED[name], resamples=RESAMPLES, seed=SEED)
     ends = np.cumsum([len(one.runs) for one in systems])
     own = np.split(scores, ends[:-1], axis=1)
     return [

@@ -6,11 +6,12 @@ from dataclasses import asdict
 from diverse_mha.common.tables import Layout
 from diverse_mha.evaluation.comparison.inference import Difference
 from diverse_mha.evaluation.comparison.metrics import RESAMPLED, SCORE
-from diverse_mha.evaluation.comparison.systems import Measured, System
+from diverse_mha.evaluation.comparison.systems import RESAMPLES, Measured, System
 
 BOOTSTRAP = (
     "Difference to the first row with its 95 % interval: over seeds, by their variance, and over "
-    "sentences, by {resamples:,} resamples, the same for all models; interval and p by Student's t."
+    f"sentences, by {RESAMPLES:,} resamples, the same for all models; interval and p by "
+    "Student's t."
 )
 BY_SEED = (
     "By seed ({measures}): analysis of variance with rows and seeds as factors, the noise being "
@@ -40,7 +41,6 @@ def lay_out(
     systems: Sequence[System],
     title: str,
     *,
-    resamples: int,
     tested: Sequence[str] | None = None,
     power: bool = False,
     more: Sequence[str] = (),
@@ -72,7 +72,7 @@ def lay_out(
             if name in tested and _both(name, systems):
                 line += [interval(found.over_seeds, digits), p_value(found.over_seeds_holm)]
         lines.append(tuple(line))
-    said = (*_notes(systems, resamples, tested), *([POWER] if power else []), *more)
+    said = (*_notes(systems, tested), *([POWER] if power else []), *more)
     return Layout(title, tuple(headings), tuple(lines), said)
 
 
@@ -87,14 +87,14 @@ def _both(name: str, systems: Sequence[System]) -> bool:
     return any(found is not None and found.interval is not None for found in others)
 
 
-def _notes(systems: Sequence[System], resamples: int, measures: Sequence[str]) -> tuple[str, ...]:
+def _notes(systems: Sequence[System], measures: Sequence[str]) -> tuple[str, ...]:
     """Return notes on how the differences were computed."""
     first = {name: [one.measures[name].difference for one in systems[1:]] for name in measures}
     resampled = RESAMPLED.keys() & first.keys()
     by_seed = [name for name in measures if _both(name, systems) or first[name][0].by_seed]
     others = [name for name in measures if name not in resampled]
     welch = [name for name in others if not any(one.by_seed for one in first[name])]
-    said = [BOOTSTRAP.format(resamples=resamples)] if resampled else []
+    said = [BOOTSTRAP] if resampled else []
     for text, names in ((BY_SEED, by_seed), (WELCH, welch)):
         said += [text.format(measures=", ".join(names))] if names else []
     said += [HOLM] if any(found.p is not None for one in first.values() for found in one) else []
@@ -102,12 +102,6 @@ def _notes(systems: Sequence[System], resamples: int, measures: Sequence[str]) -
     said += [LOWER] if "perplexity" in measures else []
     counts = [len(x) for one in systems for run in one.runs for x in run.statistics.values()]
     said += [FEW.format(count=counts[0])] if counts and counts[0] < FEWEST else []
-    ways = {}  # systems by their way of decoding
-    for name, run in ((one.name, run) for one in systems for run in one.runs if run.decoding):
-        ways.setdefault(run.decoding, []).append(name)
-    if len(ways) > 1:
-        each = (f"{', '.join(dict.fromkeys(names))}: {way}" for way, names in ways.items())
-        said.append(f"Not decoded alike, which may be the difference: {'; '.join(each)}.")
     return tuple(said)
 
 
