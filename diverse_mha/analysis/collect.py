@@ -33,7 +33,7 @@ class Selection(NamedTuple):
     threshold: float = THRESHOLD
     subset: str = "valid"  # name of the split
     max_tokens: int = 4000  # in a batch
-    sentences: range = range(0)  # whose attention to keep
+    sentences: int = 0  # first ones of the split, whose attention to keep
     importance_of: str = "zero"  # what replaces a head's outputs: "zero", or their "mean"
 
     @property
@@ -94,10 +94,7 @@ class HeadsMeter:
             meters = self.modules.setdefault(component, {})
             for number in self.selection.numbers(len(layers)):
                 meter = meters.setdefault(number, ModuleMeter(measures, threshold))
-                try:
-                    meter.update(layers[number - 1])
-                except ValueError as error:
-                    raise ValueError(f"{component}, layer {number}: {error}") from error
+                meter.update(layers[number - 1])
 
     def means(self) -> dict[tuple[str, int], Tensor]:
         """Return every head's mean output, (H, D) float64, by component and layer."""

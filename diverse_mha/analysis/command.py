@@ -2,7 +2,6 @@
 
 import argparse
 import importlib.util
-import json
 import logging
 import shlex
 import sys
@@ -69,10 +68,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="also write numbers, figures and report.html; a name that ends in .json gets only "
         "the numbers",
     )  # fmt: skip
-    first = "first sentence that the report's view of single heads shows, from 0 (default: 0)"
-    add_number(results, "sentence", None, first, least=0)
-    add_number(results, "sentences", None, "sentences to show from there on (default: 10)")
-    results.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    text = f"sentences that the report's view of single heads shows (default: {SENTENCES})"
+    add_number(results, "sentences", None, text)
     add_number(parser, "max-tokens", 4000, "tokens in a batch")
     add_cpu(parser)
     add_user_dir(parser)
@@ -120,8 +117,7 @@ def run(args: argparse.Namespace) -> int:
     elif output is not None:
         write_json(output, content)
     try:
-        text = json.dumps(content, indent=2, ensure_ascii=False) if args.json else ""
-        print(text or format_tables(content), flush=True)
+        print(format_tables(content), flush=True)
     finally:  # the figures take longest, and a closed pipe loses none
         if in_folder:
             write_figures(output, content, analyses)
@@ -144,10 +140,8 @@ def read_selection(args: argparse.Namespace, in_folder: bool) -> Selection:
     for name in ("output", "against"):
         if getattr(args, name) == "":  # an unset variable of the shell
             raise UserError(f"--{name} is empty; give a path, or leave it out")
-    for name in ("sentence", "sentences"):
-        given = getattr(args, name)
-        if given is not None and not in_folder:
-            raise UserError(f"--{name} {given} has no effect without --output FOLDER")
+    if args.sentences is not None and not in_folder:
+        raise UserError(f"--sentences {args.sentences} has no effect without --output FOLDER")
     try:
         check_threshold(args.threshold)
     except ValueError as error:
@@ -157,7 +151,6 @@ def read_selection(args: argparse.Namespace, in_folder: bool) -> Selection:
         raise UserError(
             f"--importance-of {args.importance_of} has no effect without --measures importance"
         )
-    first, count = args.sentence or 0, args.sentences or SENTENCES
     return Selection(
         components=parse_names("--components", args.components, COMPONENT_ORDER) or None,
         layers=parse_layers(args.layers),
@@ -165,6 +158,6 @@ def read_selection(args: argparse.Namespace, in_folder: bool) -> Selection:
         threshold=args.threshold,
         subset=args.subset,
         max_tokens=args.max_tokens,
-        sentences=range(first, first + count) if in_folder else range(0),
+        sentences=(args.sentences or SENTENCES) if in_folder else 0,
         importance_of=args.importance_of or "zero",
     )

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from fairseq import utils
 
+from diverse_mha.analysis.ablation import sites_of
 from diverse_mha.analysis.against import AgainstMeter, check_same_data
 from diverse_mha.analysis.collect import HeadsMeter, Selection, check_selection, summarise
 from diverse_mha.analysis.importance import ABLATION, GRADIENT, measure_importance
@@ -12,10 +13,11 @@ from diverse_mha.analysis.view import take_sentence
 from diverse_mha.common.errors import UserError
 from diverse_mha.evaluation.loaded import (
     Loaded,
+    batches_of,
+    check_same_blocks,
     head_states,
     iterate_batches,
     load,
-    share_blocks,
 )
 
 
@@ -34,7 +36,7 @@ def open_models(
     against: str | None = None,
     cpu: bool = False,
 ) -> tuple[list[Loaded], Loaded | None]:
-    """Load every model and check the selection on a first batch.
+    """Load every model and check the selection and the split.
 
     ``data`` is the folder that fairseq-preprocess wrote, ``against`` a checkpoint to compare every
     other with; ``cpu`` stays on the CPU.
@@ -42,37 +44,28 @@ def open_models(
     Returns:
         The models, and the one to compare with or None.
     """
-    subset, layers_of = selection.subset, {}
     models = [load(path, data, cpu=cpu) for path in ([*paths, against] if against else paths)]
-    share_blocks(models)
+    check_same_blocks(models)
+    depths = [{site.component: site.number for site in sites_of(one.model)} for one in models]
+    for path, own in zip(paths, depths, strict=False):
+        check_selection(selection, own, path)
     for loaded in models:
-        sample = next(iterate_batches(loaded, subset, max_tokens=selection.max_tokens))
-        states = head_states(loaded.model, sample, ("outputs",))
-        layers_of[loaded.path] = {component: len(layers) for component, layers in states.items()}
-    for path in paths:
-        check_selection(selection, layers_of[path], path)
+        batches_of(loaded, selection.subset, selection.max_tokens)
     # Measured on the sentences that all models can read.
     limit = utils.resolve_max_positions(*(loaded.longest() for loaded in models))
     models = [loaded._replace(limit=limit) for loaded in models]
-    if selection.sentences:
-        for loaded in models:
-            _check_sentence(loaded, subset, selection.sentences[0])
     if not against:
         return models, None
-    for loaded in models[:-1]:
-        check_same_data(loaded, models[-1], layers_of[loaded.path], layers_of[against], selection)
+    for loaded, own in zip(models[:-1], depths, strict=False):
+        check_same_data(loaded, models[-1], own, depths[-1], selection)
     return models[:-1], models[-1]
 
 
-def _check_sentence(loaded: Loaded, subset: str, number: int) -> None:
-    dataset = loaded.task.dataset(subset)
-    if number >= len(dataset):
-        raise UserError(
-            f"--sentence {number}: {subset!r} has sentences 0 to {len(dataset) - 1}, numbered as "
-            "fairseq-generate does"
-        )
-    if dataset.filter_indices_by_size(np.array([number]), loaded.longest())[1]:
-        raise UserError(f"--sentence {number}: is longer than the models read; name another")
+def _first_sentences(loaded: Loaded, selection: Selection) -> set[int]:
+    """Return the numbers of the first sentences that the models read."""
+    dataset = loaded.task.dataset(selection.subset)
+    numbers, _ = dataset.filter_indices_by_size(np.arange(len(dataset)), loaded.longest())
+    return {int(number) for number in numbers[: selection.sentences]}
 
 
 def analyze(
@@ -86,22 +79,21 @@ def analyze(
         ``spearman`` under ``importance`` and the rest of ``ImportanceMeter.result`` in the layers,
         and with ``against`` what ``AgainstMeter.result`` does.
     """
-    meter, sentences = HeadsMeter(selection), []
-    count, comparison = 0, AgainstMeter(selection) if against else None
+    meter, count, kept, sentences = HeadsMeter(selection), 0, None, []
+    comparison = AgainstMeter(selection) if against else None
     batches = iterate_batches(loaded, selection.subset, max_tokens=selection.max_tokens, label=name)
     for sample in batches:
+        kept = _first_sentences(loaded, selection) if kept is None else kept
         numbers = sample["id"].tolist()
-        places = [place for place, n in enumerate(numbers) if n in selection.sentences]
+        places = [place for place, n in enumerate(numbers) if n in kept]
         wanted = {*selection.states, "weights"} if places else selection.states
         states = head_states(loaded.model, sample, tuple(wanted))
-        measured = loaded.path
         try:
             meter.update(states)
             if comparison is not None:
-                measured = f"{loaded.path} beside --against {against.path}"
                 comparison.update(states, head_states(against.model, sample, ("outputs",)))
         except ValueError as error:  # of NaN
-            raise UserError(f"{measured}: {error}") from error
+            raise UserError(f"{loaded.path}: {error}") from error
         for place in places:
             sentences.append(take_sentence(loaded.task, sample, place, states, selection))
         count += len(numbers)

@@ -1,6 +1,5 @@
 """Loads checkpoints and a split of their data for analysis."""
 
-import sys
 from argparse import Namespace
 from collections.abc import Iterable, Iterator, Sized
 from pathlib import Path
@@ -107,31 +106,17 @@ def build_twin(twin: str, name: str, options: Any, task: Any):
     return kind.build_model(Namespace(**filled), task)
 
 
-def share_blocks(models: list[Loaded]) -> None:
-    """Give language models blocks that all can read, so that all are measured on one text.
-
-    Blocks longer than a model reads would be left out, and those of a text are nearly all of one
-    length: the smallest ``tokens_per_sample`` of the models becomes that of every one.
-    """
+def check_same_blocks(models: list[Loaded]) -> None:
+    """Raise an error unless language models read the same blocks of a text."""
     cut = [x for x in models if getattr(x.options(), "tokens_per_sample", None) is not None]
-    for name, default in (("sample_break_mode", "none"), ("add_bos_token", False)):
-        values = [getattr(loaded.options(), name, None) or default for loaded in cut]
+    for name in ("tokens_per_sample", "sample_break_mode", "add_bos_token"):
+        values = [getattr(loaded.options(), name, None) or "none" for loaded in cut]
         for loaded, value in zip(cut, values, strict=True):
             if value != values[0]:
                 raise UserError(
                     f"{loaded.path}: trained with {flag(name)} {value}, {cut[0].path} with "
                     f"{values[0]}: they read other positions of a text; analyze them one by one"
                 )
-    lengths = sorted({loaded.options().tokens_per_sample for loaded in cut})
-    if len(lengths) < 2:
-        return
-    for loaded in cut:
-        loaded.options().tokens_per_sample = lengths[0]
-    print(
-        f"note: the models read {', '.join(map(str, lengths))} tokens at a time; all are measured "
-        f"on blocks of at most {lengths[0]}",
-        file=sys.stderr,
-    )
 
 
 def batches_of(loaded: Loaded, subset: str, max_tokens: int) -> Sized:

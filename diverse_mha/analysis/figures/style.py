@@ -1,12 +1,10 @@
 """What all figures share: fonts, colours, and how they are saved."""
 
 import io
-import warnings
 from collections.abc import Iterable
 from typing import NamedTuple
 
 import matplotlib
-from matplotlib import font_manager
 from matplotlib.figure import Figure
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart; black for the ninth.
@@ -17,24 +15,18 @@ COLOURS = (
 MARKERS = "osD^vPX*<"
 STYLE = {
     "font.size": 9,
-    # DejaVu comes with matplotlib; the others, where they are, have the scripts that it lacks.
-    "font.family": ["DejaVu Sans", *(
-        name
-        for name in ("Noto Sans CJK SC", "Noto Sans CJK JP", "PingFang SC", "Microsoft YaHei",
-                     "WenQuanYi Zen Hei", "Noto Sans Devanagari", "Noto Sans Arabic")
-        if name in font_manager.get_font_names()
-    )],
+    "font.family": "DejaVu Sans",  # which comes with matplotlib
     "axes.titlesize": 9,
     "axes.titley": 1.0,  # else every drawing looks for a free place
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": False,
-    "text.parse_math": False,  # a $ in a token, or in a model's name, begins no formula
+    "text.parse_math": False,  # a $ in a model's name begins no formula
     "figure.facecolor": "white",
     "savefig.facecolor": "white",
     "svg.hashsalt": "diverse-mha",  # the same drawing gives the same file
     "pdf.fonttype": 42,  # TrueType: publishers refuse Type 3
-}  # fmt: skip
+}
 DPI = 150
 FORMATS = ("png", "svg", "pdf")
 _UNDATED = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
@@ -57,9 +49,7 @@ def new_figure(width: float, height: float) -> Figure:
 def drawn(plot: Plot, formats: Iterable[str] = FORMATS) -> dict[str, bytes]:
     """Render a figure in some of ``FORMATS``; the same figure gives the same bytes."""
     pictures = {ending: io.BytesIO() for ending in formats}
-    with matplotlib.rc_context(STYLE), warnings.catch_warnings():
-        # A name in a script that no font here has shows as boxes.
-        warnings.filterwarnings("ignore", message=r"Glyph .* missing from")
+    with matplotlib.rc_context(STYLE):
         # One layout for all formats: savefig would make one for each, twice.
         plot.figure.set_dpi(DPI)
         plot.figure.get_layout_engine().execute(plot.figure)
