@@ -1,9 +1,10 @@
 """Changes the outputs of single heads and recomputes only what depends on them."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from types import MethodType
 from typing import Any, NamedTuple
+from unittest import mock
 
 from torch import Tensor, nn
 
@@ -131,13 +132,7 @@ def recomputing_nothing(model: nn.Module) -> Iterator[None]:
 @contextmanager
 def _replaced(forwards: Mapping[nn.Module, Callable]) -> Iterator[None]:
     """Replace the ``forward`` of modules."""
-    own = {module: vars(module).get("forward") for module in forwards}
-    try:
+    with ExitStack() as stack:
         for module, forward in forwards.items():
-            module.forward = forward
+            stack.enter_context(mock.patch.object(module, "forward", forward))
         yield
-    finally:
-        for module, forward in own.items():
-            del module.forward
-            if forward is not None:
-                module.forward = forward

@@ -8,8 +8,6 @@ from torch import Tensor
 
 from diverse_mha.analysis.disagreement import disagreement_sums
 from diverse_mha.attention import HeadStates
-from diverse_mha.measures.divergence import divergence_sums
-from diverse_mha.measures.entropy import entropy_sums
 from diverse_mha.measures.moments import Moments
 from diverse_mha.measures.similarity import (
     FEWEST,
@@ -18,6 +16,7 @@ from diverse_mha.measures.similarity import (
     svcca_from_scatter,
 )
 from diverse_mha.measures.unbiased import NormMoments, unbiased_cka
+from diverse_mha.measures.weights import divergence_sums, entropy_sums
 
 # Head states that each measure needs.
 MEASURES = {

@@ -16,8 +16,7 @@ class Moments:
         mean = mean_a + delta n_b / n
         scatter = scatter_a + scatter_b + delta delta^T n_a n_b / n
 
-    All in float64, so order and batches matter by rounding only. It runs on ``device``, or on the
-    CPU for a GPU of Apple's, which has no float64.
+    All in float64, so order and batches matter by rounding only.
 
     Attributes:
         count: number of vectors so far.
@@ -26,8 +25,6 @@ class Moments:
 
     def __init__(self, width: int, device: torch.device | str = "cpu"):
         """Start empty, for vectors of length d = ``width``."""
-        if torch.device(device).type == "mps":
-            device = "cpu"
         self.count = 0
         self.mean = torch.zeros(width, dtype=torch.float64, device=device)
         self._upper = torch.zeros(width, width, dtype=torch.float64, device=device)

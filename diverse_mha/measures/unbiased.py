@@ -23,10 +23,10 @@ class NormMoments:
         self._third: Tensor | float = 0.0  # (H, H * D)
 
     def update(self, x: Tensor) -> None:
-        """Add rows (N, H * D), on the device and in the precision of ``Moments``."""
+        """Add rows (N, H * D), in the precision of ``Moments``."""
         if not len(x):
             return
-        x = x.detach().to("cpu" if x.device.type == "mps" else x.device).double()
+        x = x.detach().double()
         if self._reference is None:
             self._reference = x.mean(dim=0)
         x = x - self._reference
