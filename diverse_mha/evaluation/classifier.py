@@ -19,9 +19,7 @@ from diverse_mha.common.plugins import add_user_dir, import_plugin
 from diverse_mha.common.progress import shown
 from diverse_mha.evaluation.checkpoints import check_task, load_checkpoint
 from diverse_mha.evaluation.command_line import evaluation_output, evaluation_parser
-from diverse_mha.evaluation.loaded import Loaded, on_device
-from diverse_mha.evaluation.loaded import load as loaded_model
-from diverse_mha.models.sentence_classifier import SentenceClassifier
+from diverse_mha.evaluation.loaded import Loaded, load, on_device
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -59,16 +57,6 @@ def subsets_of(data: Path, wanted: str | None) -> list[str]:
 
 def _natural(name: str) -> list:
     return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
-
-
-def load(checkpoint: str, data: Path, *, cpu: bool = False) -> Loaded:
-    """Load a classifier and its task."""
-    check_task(checkpoint, load_checkpoint(checkpoint, mmap=True), "sentence_classification")
-    loaded = loaded_model(checkpoint, str(data), cpu=cpu)
-    if not isinstance(loaded.model, SentenceClassifier):
-        kind = type(loaded.model).__name__
-        raise UserError(f"{checkpoint}: a {kind}, not a sentence_classifier")
-    return loaded
 
 
 def load_split(model, task, subset: str) -> None:
@@ -132,7 +120,10 @@ def main(words: Sequence[str] | None = None) -> int:
     import_plugin(args.user_dir)
     subsets = subsets_of(data, args.subset)
     logging.getLogger("fairseq").setLevel(logging.WARNING)  # it names every file it reads
-    loaded = load(args.checkpoint, data, cpu=args.cpu)
+    check_task(
+        args.checkpoint, load_checkpoint(args.checkpoint, mmap=True), "sentence_classification"
+    )
+    loaded = load(args.checkpoint, args.data, cpu=args.cpu)
     model, task = loaded.model, loaded.task
     asked = {"data": str(data), "subset": args.subset, "accuracy_by": task.cfg.accuracy_by}
     output = evaluation_output(args, [args.checkpoint], "accuracy", asked)
