@@ -79,7 +79,7 @@ def bleu_scores(
 
 def decoding_settings(args: argparse.Namespace) -> dict:
     """Return the settings of data, search and scoring that a result records."""
-    files = ("source", "reference", "raw_reference", "tok_reference")
+    files = ("raw_reference", "tok_reference")
     return {
         "data": str(args.data),
         **{name: str(file) if (file := getattr(args, name)) else None for name in files},

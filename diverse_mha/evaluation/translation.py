@@ -15,13 +15,9 @@ from pathlib import Path
 
 from fairseq.data.data_utils import load_indexed_dataset
 
-from diverse_mha.common.arguments import OneLineParser
 from diverse_mha.common.errors import UserError, run_cli
-from diverse_mha.common.options import flag
 from diverse_mha.common.places import check_data_folder
-from diverse_mha.common.plugins import add_user_dir, import_plugin
 from diverse_mha.common.processes import ended_in_order
-from diverse_mha.common.progress import shown
 from diverse_mha.corpora.text import read_lines, read_parallel
 from diverse_mha.evaluation.bleu import check_scorer, decoding_settings, detokenise, report
 from diverse_mha.evaluation.checkpoints import check_translates, load_checkpoint, settings
@@ -32,11 +28,7 @@ from diverse_mha.evaluation.command_line import (
     run_fairseq,
 )
 from diverse_mha.evaluation.deploy.prepared_text import preparation, subwords_of
-from diverse_mha.evaluation.deploy.translate import (
-    Translator,
-    add_batch_arguments,
-    add_beam_arguments,
-)
+from diverse_mha.evaluation.deploy.translate import add_beam_arguments
 from diverse_mha.tasks.data_files import check_split, splits_in
 
 _HYPOTHESIS = re.compile(r"H-(\d+)\t[^\t]*\t(.*)", re.DOTALL)
@@ -63,16 +55,7 @@ def build_parser() -> argparse.ArgumentParser:
         output="SUBSET",
     )
     text = parser.add_argument_group("what to translate")
-    text.add_argument("--subset", help="split of data_bin (default: test)")
-    text.add_argument(
-        "--source",
-        type=Path,
-        metavar="FILE",
-        help="plain text to translate instead of a subset; data_bin must be made by data-prep",
-    )
-    text.add_argument(
-        "--reference", type=Path, metavar="FILE", help="with --source: its translation"
-    )
+    text.add_argument("--subset", default="test", help="split of data_bin (default: test)")
     text.add_argument(
         "--target-lang",
         metavar="LANG",
@@ -170,40 +153,10 @@ def generate(args: argparse.Namespace, folder: str) -> Path:
     return Path(folder, f"generate-{args.subset}.txt")
 
 
-def evaluate_text(args: argparse.Namespace) -> int:
-    """Translate ``--source`` as ``diverse-mha translate`` does and score it."""
-    for name in ("subset", "target_lang", "raw_reference", "tok_reference", "moses_language"):
-        if getattr(args, name) is not None:
-            raise UserError(f"{flag(name)} {getattr(args, name)}: has no effect with --source")
-    parser = OneLineParser(prog="diverse-mha translate", add_help=False, allow_abbrev=False)
-    add_batch_arguments(parser)
-    add_user_dir(parser)
-    import_plugin(parser.parse_args(args.extra, args).user_dir)
-    source, raw = read_parallel({"--source": args.source, "--reference": args.reference})
-    args.lowercase = preparation(Path(args.data)).tokeniser["lowercase"]
-    start = time.monotonic()
-    translator = Translator(args.checkpoint, args.data, args)
-    target = translator.target
-    args.target_lang, args.post_process = target.language, target.made.post_process
-    check_scorer(target.language)
-    checkpoints, asked = args.checkpoint.split(os.pathsep), decoding_settings(args)
-    output = evaluation_output(args, checkpoints, args.source.name, asked)
-    found = list(shown(translator.translate(source), "translating", "lines", total=len(source)))
-    args.seconds = time.monotonic() - start
-    translations = [line.tokens for line in found], [line.text for line in found]
-    report(args, output, args.source.name, translations, ([*map(target.tokenise(), raw)], raw))
-    return 0
-
-
 def main(words: Sequence[str]) -> int:
     """Translate and score as the command line says, and return the exit code."""
     args = parse_with_fairseqs(build_parser(), words, _REFUSED)
-    if (args.source is None) != (args.reference is None):
-        raise UserError("--source and --reference belong together; give both, or neither")
     data = Path(args.data)
-    if args.source is not None:
-        return evaluate_text(args)
-    args.subset = args.subset or "test"
     checkpoints = args.checkpoint.split(os.pathsep)
     for checkpoint in checkpoints:
         check_translates(checkpoint)

@@ -27,8 +27,6 @@ ROWS = [
         "check the name"),
     Row("mt-reference-short", "evaluate best.pt bin --raw-reference short.txt",
         "--raw-reference short.txt has 2", "line n of"),
-    Row("mt-source", "evaluate best.pt bin --source a.txt --reference no.txt",
-        "--reference no.txt", "check the name"),
     Row("mt-references-short",
         "evaluate best.pt bin --raw-reference a.txt --tok-reference b.txt --beam 1 --max-len-b 1",
         "40 sentences for 3 reference lines", "check --subset"),

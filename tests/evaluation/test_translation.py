@@ -170,7 +170,7 @@ def test_of_several_translations_the_best_is_scored(tmp_path):
 )
 def test_a_result_that_came_about_otherwise_is_kept(tmp_path, changed, message):
     args = argparse.Namespace(data="bin", beam=5, lenpen=1.0, extra=[], output=None)
-    args.source = args.reference = args.raw_reference = args.tok_reference = None
+    args.raw_reference = args.tok_reference = None
     args.lowercase = args.compound_split = False
     args.post_process, args.moses_language = "subword_nmt", None
     file = tmp_path / "best.test.json"

@@ -140,9 +140,9 @@ def _evaluated(file: Path, result: dict, reference: Path | None) -> Found:
     """Count a translation again, and see that it gives the score of its evaluation."""
     signature = dict(_SIGNATURE.findall(result["sacrebleu_signature"]))
     if reference is None:
-        named = result.get("reference") or result.get("raw_reference")
         name = f"{result['subset']}.{result['target_lang']}"
-        reference = Path(named or Path(result["data"]).absolute().parent / "raw" / name)
+        beside = Path(result["data"]).absolute().parent / "raw" / name
+        reference = Path(result.get("raw_reference") or beside)
         if not reference.is_file():
             raise UserError(f"{file}: its reference {reference} is gone; put it back")
     text = file.with_suffix(".hyp.detok")

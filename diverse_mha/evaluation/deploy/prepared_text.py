@@ -47,8 +47,8 @@ def preparation(data: Path) -> Preparation:
         return Preparation(dict(sides), options, subwords.POST_PROCESS[method], method)
     except (ValueError, LookupError, TypeError) as error:
         raise UserError(
-            f"{note}: damaged, or not of data-prep; prepare the data anew, or, without --source, "
-            "delete it and give --moses-language"
+            f"{note}: damaged, or not of data-prep; prepare the data anew, or delete it and give "
+            "--moses-language"
         ) from error
 
 

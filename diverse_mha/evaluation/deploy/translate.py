@@ -1,4 +1,4 @@
-"""Translates plain text: ``diverse-mha translate`` and ``evaluate --source``."""
+"""Translates plain text: ``diverse-mha translate``."""
 
 import argparse
 import logging
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 import diverse_mha
-from diverse_mha.common.arguments import add_cpu, add_number, at_least, between
+from diverse_mha.common.arguments import add_cpu, add_number, between
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.places import check_data_folder
 from diverse_mha.common.plugins import add_user_dir, import_plugin
@@ -30,7 +30,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("data", metavar="DATA", help="the folder bin that data-prep made")
     search = parser.add_argument_group("search")
     add_beam_arguments(search)
-    add_batch_arguments(search)
+    search.add_argument(
+        "--max-len-a",
+        type=between(0, 1000),
+        default=0.0,
+        metavar="A",
+        help="longest translation: A times the source's length + B subwords (default: 0)",
+    )
+    add_number(search, "max-len-b", 200, "see --max-len-a")
+    text = "lines to read, sort by length and translate at a time"
+    add_number(search, "buffer", 1000, text)
+    add_number(search, "max-tokens", 4000, "source subwords in a batch, padding included")
     parser.add_argument(
         "--alignments",
         nargs="?",
@@ -46,7 +56,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 class Translation(NamedTuple):
     """A translated line."""
 
-    tokens: str  # subwords joined again
     text: str
     pair: tuple["Tensor", "Tensor"] | None = None  # source and translation; None of an empty line
 
@@ -57,27 +66,6 @@ def add_beam_arguments(parser: argparse.ArgumentParser) -> None:
     # Larger powers of the length overflow float32.
     text = "length penalty, -10 to 10; over 1 favours long ones (default: 1)"
     parser.add_argument("--lenpen", type=between(-10, 10), default=1.0, metavar="X", help=text)
-
-
-def add_batch_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the size of portions and the length of translations."""
-    parser.add_argument(
-        "--max-len-a",
-        type=between(0, 1000),
-        default=0.0,
-        metavar="A",
-        help="longest translation: A times the source's length + B subwords (default: 0)",
-    )
-    parser.add_argument(
-        "--max-len-b",
-        type=at_least(1),
-        default=200,
-        metavar="B",
-        help="see --max-len-a (default: 200)",
-    )
-    text = "lines to read, sort by length and translate at a time"
-    add_number(parser, "buffer", 1000, text)
-    add_number(parser, "max-tokens", 4000, "source subwords in a batch, padding included")
 
 
 class Translator:
@@ -102,10 +90,11 @@ class Translator:
             models, _, task = checkpoint_utils.load_model_ensemble_and_task(
                 paths, arg_overrides={"data": str(data)}
             )
-        self.source, self.target = (
+        source, target = (
             read_side(data, language) for language in (task.cfg.source_lang, task.cfg.target_lang)
         )
-        self._encode, self._plain = self.source.encode(), self.target.detokenise()
+        self._encode, self._plain = source.encode(), target.detokenise()
+        self._post_process = target.made.post_process
         self._options = options
         search = GenerationConfig(
             beam=options.beam,
@@ -132,23 +121,19 @@ class Translator:
         tokens, lengths = self._hub.task.get_interactive_tokens_and_lengths(
             [encoded[place] for place in places], lambda line: line
         )
-        given = self._options.max_tokens
-        limit, cure = min(
-            (self._hub.max_positions[0], "split it (at the end of a sentence)"),
-            (given, f"--max-tokens {given} is too small for it; give a larger one, or split it"),
-        )
+        limit = min(self._hub.max_positions[0], self._options.max_tokens)
         for place, length in zip(places, lengths, strict=True):
             if length > limit:
                 raise UserError(
                     f"line {start + place + 1}: {length:,} subwords, and at most {limit:,} are "
-                    f"read at once; {cure}"
+                    "read at once; split it, or give a larger --max-tokens"
                 )
-        found = [Translation("", self._plain(""))] * len(lines)
+        found = [Translation(self._plain(""))] * len(lines)
         hypotheses = self._hub.generate(tokens, beam=self._options.beam) if tokens else []
         for place, source, best in zip(places, tokens, hypotheses, strict=True):
             words = best[0]["tokens"].int().cpu()
-            joined = self._hub.tgt_dict.string(words, self.target.made.post_process)
-            found[place] = Translation(joined, self._plain(joined), (source, words))
+            joined = self._hub.tgt_dict.string(words, self._post_process)
+            found[place] = Translation(self._plain(joined), (source, words))
         return found
 
 
@@ -185,9 +170,6 @@ def run(args: argparse.Namespace) -> int:
     """Carry out ``diverse-mha translate``."""
     from tqdm import tqdm
 
-    for name, stream, cure in (("input", sys.stdin, "< TEXT"), ("output", sys.stdout, "> FILE")):
-        if stream is None:
-            raise UserError(f"standard {name} is closed; give {cure}")
     import_plugin(args.user_dir)
     translator = Translator(args.checkpoint, args.data, args)
     columns = _alignments(args) if args.alignments else lambda _: ""
