@@ -6,14 +6,12 @@ form of the checkpoint.
 
 import json
 import shutil
-import tempfile
 from pathlib import Path
 
 import torch
 from fairseq.data.data_utils import infer_language_pair
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.common.processes import ended_in_order
 from diverse_mha.evaluation.checkpoints import save_checkpoint
 from diverse_mha.evaluation.deploy import plain_text
 from diverse_mha.evaluation.deploy.prepared_text import Side, read_side
@@ -66,10 +64,14 @@ def convert(
 ) -> None:
     """Convert a checkpoint, and put the subwords and a script beside a translation model.
 
-    ``path`` is for messages, ``state`` what fairseq loads from there; ``data`` has the dictionaries
-    and is, of a translation model, made by data-prep; without ``quantization`` parameters stay as
-    they are; ``alignment`` is the layer and the head, from 1, whose attention CTranslate2 is to
-    return, in place of the last layer's mean.
+    Args:
+        path: the checkpoint, for messages.
+        state: what fairseq loads from there.
+        data: has the dictionaries; of a translation model, made by data-prep.
+        output: the folder to make; ``stock.pt`` stays beside it.
+        quantization: type of the parameters; None leaves them as they are.
+        alignment: layer and head, from 1, whose attention CTranslate2 is to return, in place of the
+            last layer's mean.
     """
     try:
         from ctranslate2.converters import FairseqConverter
@@ -91,28 +93,21 @@ def convert(
         source, target = (read_side(data, code) for code in (args.source_lang, args.target_lang))
         positions = args.max_source_positions, args.max_target_positions
         text = text_options(source, target, positions)
-    output.parent.mkdir(parents=True, exist_ok=True)
-    with (
-        ended_in_order(),
-        tempfile.TemporaryDirectory(prefix=f".{output.name}.", dir=output.parent) as folder,
-    ):
-        checkpoint, made = Path(folder, "stock.pt"), Path(folder, "model")
-        save_checkpoint(stock, checkpoint)
-        try:
-            with dictionaries_named(data):
-                FairseqConverter(str(checkpoint), str(data)).convert(
-                    str(made), quantization=quantization
-                )
-        except (UserError, OSError):
-            raise
-        except Exception as error:  # of a part that it does not have, as adaptive softmax
-            said = " ".join(str(error).split())[:200]
-            raise UserError(
-                f"{path}: CTranslate2 cannot convert it ({said}); give other options, or "
-                "--format fairseq"
-            ) from error
-        if text:
-            shutil.copy(source.model, made)
-            shutil.copy(plain_text.__file__, made / "translate.py")
-            (made / "text.json").write_text(json.dumps(text, indent=2), encoding="utf-8")
-        made.rename(output)
+    checkpoint = output.with_name("stock.pt")
+    save_checkpoint(stock, checkpoint)
+    try:
+        with dictionaries_named(data):
+            converter = FairseqConverter(str(checkpoint), str(data))
+            converter.convert(str(output), quantization=quantization)
+    except (UserError, OSError):
+        raise
+    except Exception as error:  # of a part that it does not have, as adaptive softmax
+        said = " ".join(str(error).split())[:200]
+        raise UserError(
+            f"{path}: CTranslate2 cannot convert it ({said}); give other options, or "
+            "--format fairseq"
+        ) from error
+    if text:
+        shutil.copy(source.model, output)
+        shutil.copy(plain_text.__file__, output / "translate.py")
+        (output / "text.json").write_text(json.dumps(text, indent=2), encoding="utf-8")

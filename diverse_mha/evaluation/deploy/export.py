@@ -2,12 +2,14 @@
 
 import argparse
 import logging
+import tempfile
 from pathlib import Path
 
 import diverse_mha
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.places import check_file, check_folder
 from diverse_mha.common.plugins import add_user_dir, import_plugin
+from diverse_mha.common.processes import ended_in_order
 from diverse_mha.evaluation.checkpoints import load_checkpoint, save_checkpoint
 
 FORMATS = {
@@ -101,11 +103,7 @@ def _convert(args: argparse.Namespace, output: Path) -> int:
     data = args.data or str(state["cfg"].task.data)
     if not Path(data).is_dir():
         raise UserError(f"{data}: no such data folder; give --data DATA")
-    if args.format == "transformers":
-        tokenizer = fsmt.convert(args.checkpoint, state, data, output)
-        print(f"{output}: {args.checkpoint} for transformers, {tokenizer}")
-        return 0
-    alignment, said = None, ""
+    alignment, said = None, "for CTranslate2"
     if args.alignment_head is not None:
         from diverse_mha.evaluation.align import Aligner
         from diverse_mha.evaluation.loaded import load
@@ -113,7 +111,15 @@ def _convert(args: argparse.Namespace, output: Path) -> int:
         logging.getLogger("fairseq").setLevel(logging.WARNING)  # it logs every file
         aligner = Aligner(load(args.checkpoint, data, cpu=True), data)
         alignment = aligner.head(aligner.choose("--alignment-head", args.alignment_head))
-        said = ", aligning by layer {}, head {}".format(*alignment)
-    convert(args.checkpoint, state, data, output, args.quantization, alignment)
-    print(f"{output}: {args.checkpoint} for CTranslate2{said}")
+        said += ", aligning by layer {}, head {}".format(*alignment)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    beside = tempfile.TemporaryDirectory(prefix=f".{output.name}.", dir=output.parent)
+    with ended_in_order(), beside as folder:
+        made = Path(folder, "model")
+        if args.format == "transformers":
+            said = fsmt.convert(args.checkpoint, state, data, made)
+        else:
+            convert(args.checkpoint, state, data, made, args.quantization, alignment)
+        made.rename(output)
+    print(f"{output}: {args.checkpoint} {said}")
     return 0

@@ -5,7 +5,6 @@ FSMT is its class of fairseq's Transformer; parameters have fairseq's names behi
 
 import json
 import shutil
-import tempfile
 from argparse import Namespace
 from pathlib import Path
 
@@ -15,7 +14,6 @@ from fairseq.data.data_utils import infer_language_pair
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.options import flag
-from diverse_mha.common.processes import ended_in_order
 from diverse_mha.evaluation.deploy.prepared_text import Side, read_side
 from diverse_mha.evaluation.deploy.stock_form import stock_state
 
@@ -132,7 +130,7 @@ def convert(path: str, state: dict, data: str, output: Path) -> str:
         output: the folder to make.
 
     Returns:
-        What to say of the tokenizer.
+        What to say of the folder.
     """
     stock = stock_state(path, state, namespace=True)
     args = stock["args"]
@@ -153,14 +151,7 @@ def convert(path: str, state: dict, data: str, output: Path) -> str:
             source, said = None, "without a tokenizer: FSMT has subword-nmt's alone"
         elif not source.made.tokeniser["aggressive"]:
             said += ", which splits words at hyphens; the data does not"
-    output.parent.mkdir(parents=True, exist_ok=True)
-    with (
-        ended_in_order(),
-        tempfile.TemporaryDirectory(prefix=f".{output.name}.", dir=output.parent) as folder,
-    ):
-        made = Path(folder, "model")
-        model.save_pretrained(made)
-        if source is not None:
-            _write_tokenizer(made, source, languages, words)
-        made.rename(output)
-    return said
+    model.save_pretrained(output)
+    if source is not None:
+        _write_tokenizer(output, source, languages, words)
+    return f"for transformers, {said}"
