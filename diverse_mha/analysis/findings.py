@@ -44,8 +44,6 @@ def comparison_tables(results: list[dict]) -> list[Table]:
     A group of rows for each of ``OVER`` that all models have; two models have their difference.
     """
     summaries, tables = [summary_rows(result) for result in results], []
-    same = all({*compared(result)} == {*compared(results[0])} for result in results)
-    note = "" if same else " (of components that are not the same in all models)"
     for question in QUESTIONS:
         headings = [column.heading for column in columns_of(results[0], question.measures)]
         if not headings:
@@ -62,7 +60,7 @@ def comparison_tables(results: list[dict]) -> list[Table]:
                 lines[0][0] = title
                 groups.append(lines)
         columns, found = ["over", "model", *headings], tuple(_findings(results, question))
-        tables.append(Table(question.title + note, 2, columns, groups, found))
+        tables.append(Table(question.title, 2, columns, groups, found))
     return tables
 
 

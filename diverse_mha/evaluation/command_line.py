@@ -61,11 +61,6 @@ def parse_with_fairseqs(
     """Read a command line; ``extra`` gets the words that the parser does not know, for fairseq."""
     args, args.extra = parser.parse_known_args(words)
     logging.getLogger("fairseq.data").setLevel(logging.WARNING)  # it logs every file
-    if args.extra and os.path.isdir(args.extra[-1]) and not os.path.isdir(args.data):
-        raise UserError(
-            f"data_bin {args.data}: no folder, but {args.extra[-1]} is one; give fairseq's options "
-            "after data_bin"
-        )
     for word in args.extra:
         name = word.partition("=")[0]
         for option, why in (_REFUSED | refused).items():

@@ -37,6 +37,7 @@ _HIDDEN = "prints what is not shown here; use fairseq-eval-lm"
 _REFUSED = {
     "--sample-break-mode": _AS_TRAINED,
     "--add-bos-token": _AS_TRAINED,
+    "--tokens-per-sample": _AS_TRAINED,
     "--remove-bpe": _BY_WORD,
     "--post-process": _BY_WORD,
     "--output-word-probs": _HIDDEN,
@@ -60,8 +61,6 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--subset", default="test", help="split of data_bin (default: test)")
     text = "tokens at the start of a block that are context and not scored"
     add_number(parser, "context-window", 0, text, least=0)
-    text = "tokens in a block, context included (default: as in training)"
-    add_number(parser, "tokens-per-sample", None, text)
     return parser
 
 
@@ -120,20 +119,11 @@ def main(words: Sequence[str]) -> int:
     tokens = count_tokens(data, args.subset)
     state = load_checkpoint(checkpoint, mmap=True)
     trained = check_task(checkpoint, state, "language_modeling")
-    trained_on = trained.get("tokens_per_sample") or 1024  # fairseq's default
-    if not isinstance(trained_on, int):
-        raise UserError(f"{checkpoint}: its option tokens_per_sample {trained_on!r}: no number")
-    if args.tokens_per_sample is None:
-        args.tokens_per_sample = trained_on
-    if args.tokens_per_sample > trained_on:
-        raise UserError(
-            f"--tokens-per-sample {args.tokens_per_sample}: must be from 1 to {trained_on}, "
-            f"the length this model was trained on"
-        )
+    args.tokens_per_sample = trained.get("tokens_per_sample") or 1024  # fairseq's default
     if args.context_window >= args.tokens_per_sample:
         raise UserError(
-            f"--context-window {args.context_window}: must be from 0 to "
-            f"{args.tokens_per_sample - 1}, less than --tokens-per-sample {args.tokens_per_sample}"
+            f"--context-window {args.context_window}: must be less than the "
+            f"{args.tokens_per_sample} tokens of a block in training"
         )
     asked = {
         "data": str(data),
@@ -154,7 +144,7 @@ def main(words: Sequence[str]) -> int:
     if evaluated != tokens:
         raise UserError(
             f"fairseq-eval-lm scored {evaluated:,} of the {tokens:,} tokens of {args.subset}: "
-            f"some lines are longer than --tokens-per-sample {args.tokens_per_sample}"
+            f"some lines are longer than its blocks of {args.tokens_per_sample}"
         )
     results = {
         "perplexity": 2**loss,

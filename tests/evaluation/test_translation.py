@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.evaluation import bleu, command_line, language_model
+from diverse_mha.evaluation import bleu, command_line
 from diverse_mha.evaluation import translation as evaluate
 from diverse_mha.evaluation.deploy.prepared_text import preparation
 from tests.evaluation.deploy.test_prepared_text import NOTE
@@ -82,29 +82,13 @@ def test_of_several_pairs_the_checkpoints_is_scored(tmp_path, trained):
             evaluate.languages(data, "test", None, other)
 
 
-@pytest.mark.parametrize("main", [evaluate.main, language_model.main])
-def test_fairseqs_options_come_last(tmp_path, main):
-    words = ["--max-len-b", "50", f"{tmp_path}/m.pt", str(tmp_path)]
-    message = f"data_bin {tmp_path}/m.pt: no folder, but {tmp_path} is one; give fairseq's options "
-    with pytest.raises(UserError, match=f"{message}after data_bin"):
-        main(words)
-    with pytest.raises(UserError, match="m.pt: no such checkpoint|holds no dict"):
-        main([*words[2:], "--user-dir", str(tmp_path)])
-
-
 @pytest.mark.parametrize(
     ("option", "message"),
     [
         ("--gen-subset=valid", "--gen-subset: is given by this script; use --subset"),
         ("--gen-sub=valid", "--gen-sub: is given by this script; use --subset"),
-        ("--quiet", "--quiet: hides what is to be scored; leave it out"),
-        ("--num-shards=2", "--num-shards: leaves out a part of what is to be scored; leave it"),
-        ("--score-reference", "--score-reference: scores the references themselves"),
-        ("--prefix-size=1", "--prefix-size: puts words of the reference into what is scored"),
         ("--source-lang=en", "--source-lang: is given by this script; use --target-lang LANG"),
         ("-s", "-s: is given by this script; use --target-lang LANG"),
-        ("--remove-bpe", "--remove-bpe: is given by this script, by the data's subwords"),
-        ("--skip-invalid", "--skip-invalid: leaves out what is to be scored; leave it out"),
     ],
 )
 def test_options_that_cannot_go_on_to_fairseq_are_refused(option, message):
