@@ -6,13 +6,12 @@ from pathlib import Path
 
 from diverse_mha.analysis import pruning
 from diverse_mha.analysis.names import short_names
-from diverse_mha.common.arguments import add_cpu, add_number, at_least, between
+from diverse_mha.common.arguments import add_cpu, add_number, between
 from diverse_mha.common.errors import UserError
+from diverse_mha.common.options import flag
 from diverse_mha.common.places import check_file, check_own_folder
 from diverse_mha.common.plugins import add_user_dir, import_plugin
 from diverse_mha.evaluation.checkpoints import save_checkpoint
-
-_ONLY = {"curve": ("score", "score_subset"), None: ("heads", "share")}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,10 +36,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_cpu(parser)
     add_user_dir(parser)
     what = parser.add_argument_group("what to remove")
-    what.add_argument("--heads", type=at_least(1), metavar="N", help="remove N heads")
-    what.add_argument(
+    amount = what.add_mutually_exclusive_group(required=True)
+    add_number(amount, "heads", None, "remove N heads")
+    amount.add_argument(
         "--share", type=between(0, 1), metavar="S", help="remove this share of all heads"
     )
+    amount.add_argument("--curve", metavar="0,0.1,...", help="score the model at these shares")
     what.add_argument(
         "--by", choices=pruning.RANKINGS, default="importance",
         help="order of removal (default: %(default)s): "
@@ -52,26 +53,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--subset", default="valid", help="split to rank heads on (default: %(default)s)"
     )
-    curve = parser.add_argument_group("a curve of scores")
-    curve.add_argument("--curve", metavar="0,0.1,...", help="score the model at these shares")
+    curve = parser.add_argument_group("with --curve")
     curve.add_argument("--score", choices=["nll", "bleu"], help="kind of score (default: nll)")
     curve.add_argument("--score-subset", metavar="SPLIT", help="split to score (default: test)")
 
 
 def run(args: argparse.Namespace) -> int:
     """Carry out ``diverse-mha prune``."""
-    for name in _ONLY[None if args.curve else "curve"]:
-        if getattr(args, name) is not None:
-            option = "--" + name.replace("_", "-")
-            needs = "has no effect with --curve" if args.curve else "needs --curve; give both"
-            raise UserError(f"{option} {getattr(args, name)}: {needs}")
+    for name in ("score", "score_subset"):
+        if args.curve is None and getattr(args, name) is not None:
+            raise UserError(f"{flag(name)} {getattr(args, name)}: needs --curve; give both")
     if args.seed is not None and args.by != "random":
         raise UserError(f"--seed {args.seed} has no effect with --by {args.by}; leave it out")
     if args.by == "random" and args.steps > 1:
         raise UserError(f"--steps {args.steps} has no effect with --by random; leave it out")
     import_plugin(args.user_dir)
     logging.getLogger().setLevel(logging.WARNING)  # fairseq logs every file
-    if args.curve:
+    if args.curve is not None:
         from diverse_mha.analysis.pruning_curve import run_curve
 
         check_own_folder("--output", args.output)
@@ -82,8 +80,6 @@ def run(args: argparse.Namespace) -> int:
 def _prune(args: argparse.Namespace) -> int:
     if len(args.checkpoints) > 1:
         raise UserError(f"{args.checkpoints[1]}: a second checkpoint; prune one, or give --curve")
-    if (args.heads is None) == (args.share is None):
-        raise UserError("prune: give either --heads N or --share S, or --curve")
     (path,) = args.checkpoints
     check_file("--output", args.output)
     if Path(args.output).resolve() == Path(path).resolve():
