@@ -1,6 +1,5 @@
 """Reads checkpoints with torch's safe loader, checks them and writes them whole."""
 
-import re
 import zipfile
 from argparse import Namespace
 from collections.abc import Iterator
@@ -21,8 +20,6 @@ SCORERS = (
     "evaluate-classifier classifiers"
 )
 _BOTH_SIDES = {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight"}
-#: torch's message for a parameter of another shape.
-_OTHER_SIZE = re.compile(r"size mismatch for (\S+): .*?torch.Size\((.*?)\).*?torch.Size\((.*?)\)")
 
 
 def load_checkpoint(path: str | Path, *, mmap: bool = False) -> dict:
@@ -111,17 +108,12 @@ def fitting(checkpoint: str | Path, data: str | Path) -> Iterator[None]:
         why = error or "no such dictionary"
         raise UserError(f"{data}: does not fit {checkpoint}: {why}") from error
     except RuntimeError as error:
-        if other_size := _OTHER_SIZE.search(str(error)):
-            name, there, here = other_size.groups()
-            raise UserError(
-                f"{data}: its dictionaries do not fit {checkpoint} ({name} is {there} there, and "
-                f"they make {here}); give the data the model was trained on"
-            ) from error
         if "state_dict" not in str(error):
             raise
+        first = str(error).splitlines()[1].strip()
         raise UserError(
-            f"{checkpoint}: its parameters are not those of its options; give a whole one, as "
-            "fairseq-train or diverse-mha average wrote it"
+            f"{data}: does not fit {checkpoint} ({first}); give the data it was trained on, or a "
+            "whole checkpoint"
         ) from error
     except Exception as error:
         if "Could not infer language pair" not in str(error):

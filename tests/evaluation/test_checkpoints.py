@@ -1,7 +1,6 @@
 """Checkpoints and data that do not belong together, and tasks that a command is not for."""
 
 import argparse
-import re
 
 import pytest
 import torch
@@ -17,18 +16,11 @@ from diverse_mha.evaluation.checkpoints import (
 )
 
 
-@pytest.mark.parametrize("name", ["embed_tokens", "embed_tokens.embeddings.0.0"])
-def test_another_vocabulary_is_refused_with_both_sizes(tmp_path, name):
-    outer = torch.nn.Module()
-    module = outer
-    for part in name.split("."):
-        child = torch.nn.Embedding(6, 2) if part == name.rpartition(".")[2] else torch.nn.Module()
-        module.add_module(part, child)
-        module = child
-    message = f"bin: its dictionaries do not fit x.pt ({name}.weight is [9, 2] there, and they "
-    with pytest.raises(UserError, match=re.escape(message) + ".*6, 2.*give the data"):
-        with fitting("x.pt", tmp_path / "bin"):
-            outer.load_state_dict({f"{name}.weight": torch.zeros(9, 2)})
+def test_another_vocabulary_is_refused_with_both_sizes():
+    module = torch.nn.Embedding(6, 2)
+    message = r"bin: does not fit x.pt \(size mismatch for weight: .*9, 2.*6, 2.*give the data"
+    with pytest.raises(UserError, match=message), fitting("x.pt", "bin"):
+        module.load_state_dict({"weight": torch.zeros(9, 2)})
 
 
 def test_other_errors_are_none_of_a_model_that_does_not_fit(tmp_path):
