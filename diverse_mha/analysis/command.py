@@ -13,14 +13,14 @@ from diverse_mha.analysis.meters import DEFAULT_MEASURES, MEASURES
 from diverse_mha.analysis.names import short_names
 from diverse_mha.analysis.output import format_tables, write_figures, write_numbers
 from diverse_mha.analysis.run import analyze, open_models
-from diverse_mha.common.arguments import add_cpu, add_number
+from diverse_mha.common.arguments import add_cpu, add_number, between
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import sha256_of, write_json
 from diverse_mha.common.machine import versions
 from diverse_mha.common.options import parse_names
 from diverse_mha.common.places import check_file, check_own_folder
 from diverse_mha.common.plugins import add_user_dir, import_plugin
-from diverse_mha.measures.similarity import THRESHOLD, check_threshold
+from diverse_mha.measures.similarity import THRESHOLD
 
 #: Libraries of figures and report.
 LIBRARIES = ("matplotlib", "jinja2")
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--layers", default="all", help="all, last, or numbers from 1 such as 1,3 (default: all)"
     )
     what.add_argument(
-        "--threshold", type=float, default=THRESHOLD,
+        "--threshold", type=between(0, 1), default=THRESHOLD, metavar="X",
         help="share of the variance that SVCCA keeps (default: %(default)s)",
     )  # fmt: skip
     what.add_argument(
@@ -142,10 +142,6 @@ def read_selection(args: argparse.Namespace, in_folder: bool) -> Selection:
             raise UserError(f"--{name} is empty; give a path, or leave it out")
     if args.sentences is not None and not in_folder:
         raise UserError(f"--sentences {args.sentences} has no effect without --output FOLDER")
-    try:
-        check_threshold(args.threshold)
-    except ValueError as error:
-        raise UserError(f"--{error}") from error
     measures = parse_names("--measures", args.measures, tuple(MEASURES))
     if args.importance_of is not None and "importance" not in measures:
         raise UserError(

@@ -22,7 +22,7 @@ from diverse_mha.evaluation.checkpoints import (
 def newest_checkpoints(folder: str | Path, count: int, by: str = "epoch") -> list[Path]:
     """Return the last ``count`` checkpoints in a run's ``--save-dir``, oldest first.
 
-    ``by`` is ``"epoch"`` for ``checkpoint<N>.pt``, which must be consecutive, or ``"update"`` for
+    ``by`` is ``"epoch"`` for ``checkpoint<N>.pt``, or ``"update"`` for
     ``checkpoint_<epoch>_<updates>.pt``.
     """
     if count < 1:
@@ -46,14 +46,7 @@ def newest_checkpoints(folder: str | Path, count: int, by: str = "epoch") -> lis
             f"{folder}: --last {count}, but only {len(found)} files {shape} are there; train with "
             f"{setting}"
         )
-    numbers = sorted(found)[-count:]
-    missing = sorted(set(range(numbers[0], numbers[-1])) - found.keys())
-    if by == "epoch" and missing:
-        raise UserError(
-            f"{folder}: checkpoint{missing[0]}.pt is missing; list the checkpoints to average by "
-            "name"
-        )
-    return [found[number] for number in numbers]
+    return [found[number] for number in sorted(found)[-count:]]
 
 
 def average_checkpoints(paths: Sequence[str | Path]) -> dict:

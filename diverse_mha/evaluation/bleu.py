@@ -8,14 +8,9 @@ from pathlib import Path
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import link_target, write_json, write_text
-from diverse_mha.corpora.text import make_detokeniser, rules_for
+from diverse_mha.corpora.text import rules_for
 
 _COMPOUND = re.compile(r"(\S)-(\S)")
-
-
-def detokenise(lines: Sequence[str], language: str, tokeniser: str = "moses") -> list[str]:
-    """Return tokenised lines as plain text, by the rules of Moses or by none."""
-    return [*map(make_detokeniser(language, tokeniser), lines)]
 
 
 def composed(lines: Sequence[str]) -> list[str]:

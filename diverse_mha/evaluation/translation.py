@@ -18,8 +18,8 @@ from fairseq.data.data_utils import load_indexed_dataset
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.places import check_data_folder
 from diverse_mha.common.processes import ended_in_order
-from diverse_mha.corpora.text import read_lines, read_parallel
-from diverse_mha.evaluation.bleu import check_scorer, decoding_settings, detokenise, report
+from diverse_mha.corpora.text import make_detokeniser, read_lines, read_parallel
+from diverse_mha.evaluation.bleu import check_scorer, decoding_settings, report
 from diverse_mha.evaluation.checkpoints import check_translates, load_checkpoint, settings
 from diverse_mha.evaluation.command_line import (
     evaluation_output,
@@ -95,8 +95,8 @@ def languages(
 ) -> tuple[tuple[str, str], tuple[str, str]]:
     """Return the data's languages in the order of its file names, and source and target.
 
-    Of several pairs it takes the one the checkpoint was ``trained`` on, in either direction. The
-    default target is that of the training, or the data's second language after another training.
+    The default target is that of the training, which was of the languages ``trained``, or the
+    data's second language after another training.
     """
     check_data_folder(data)
     found = []
@@ -106,16 +106,13 @@ def languages(
             found.append((pair.removesuffix(f"-{side}"), side))
     if not found:
         raise UserError(f"--subset {subset}: not in {data}; there: {splits_in(data)}")
-    known = [pair for pair in found if set(pair) == set(trained)]
-    if len(found) > 1 and not known:
-        raise UserError(
-            f"{data}: has {subset} for {', '.join(map('-'.join, found))}, none of them what the "
-            "checkpoint was trained on; give a folder with one pair"
-        )
-    pair = (known or found)[0]
+    if len(found) > 1:
+        pairs = ", ".join(map("-".join, found))
+        raise UserError(f"{data}: has {subset} for {pairs}; give a folder with one pair")
+    (pair,) = found
     if target not in (None, *pair):
         raise UserError(f"--target-lang {target}: {data} is for {' and '.join(pair)}")
-    target = target or (trained[1] if known else pair[1])
+    target = target or (trained[1] if set(pair) == set(trained) else pair[1])
     return pair, (pair[1 - pair.index(target)], target)
 
 
@@ -193,7 +190,7 @@ def main(words: Sequence[str]) -> int:
         tokenised = read_hypotheses(generated, len(tok))
     args.seconds = time.monotonic() - start
     moses = args.moses_language or made.languages.get(language) or language
-    plain = detokenise(tokenised, moses, made.tokeniser["tokeniser"])
+    plain = [*map(make_detokeniser(moses, made.tokeniser["tokeniser"]), tokenised)]
     report(args, output, args.subset, (tokenised, plain), (tok, raw))
     return 0
 

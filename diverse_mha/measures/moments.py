@@ -34,16 +34,10 @@ class Moments:
         """Add vectors (N, d) of any floating-point dtype; no gradient is kept.
 
         Raises:
-            ValueError: if the shape or dtype does not fit, or a value is not finite.
+            ValueError: if a value is not finite.
         """
-        width = self.mean.numel()
-        if x.dim() != 2 or x.size(1) != width or not x.is_floating_point():
-            raise ValueError(
-                f"moments of vectors of {width} numbers: got {tuple(x.shape)} of {x.dtype}, "
-                f"expected (N, {width}) of a floating-point dtype"
-            )
         self._resolution = max(self._resolution, resolution(x.dtype))
-        rows = max(CHUNK // width, 1)
+        rows = max(CHUNK // self.mean.numel(), 1)
         for chunk in x.detach().to(self.mean.device).split(rows):
             if chunk.size(0):
                 self._merge_chunk(chunk.to(self.mean))

@@ -42,8 +42,6 @@ def test_what_varies_by_rounding_only_counts_as_constant():
     assert (scatter.diagonal()[[0, 2]] > 1).all()
 
 
-def test_bad_vectors_are_refused():
-    with pytest.raises(ValueError, match=r"vectors of 3 numbers: got \(2, 4\)"):
-        Moments(3).update(torch.zeros(2, 4))
+def test_vectors_that_are_not_finite_are_refused():
     with pytest.raises(ValueError, match="NaN or infinity"):
         Moments(2).update(torch.tensor([[1.0, float("inf")]]))

@@ -36,8 +36,6 @@ ROWS = [
     Row("mt-cut-text", "evaluate best.pt cutbin", "cutbin/test.bin", AGAIN),
     Row("mt-corpus-note", "evaluate best.pt badnote --beam 1 --max-len-b 1",
         "badnote/corpus.json", "--moses-language"),
-    Row("mt-length", "evaluate best.pt bin --beam 1 --max-len-b 5 --max-len-a -5",
-        "--max-len-a -5", "give them other values"),
     Row("mt-shortest", "evaluate best.pt bin --beam 1 --max-len-b 5 --min-len 9", "--min-len 9",
         "leave these options out"),
     Row("mt-penalty", "evaluate best.pt bin --lenpen 1e9", "--lenpen: 1e9", "-10 to 10"),

@@ -25,11 +25,6 @@ def test_a_language_that_cannot_be_scored_is_refused_at_once(no_japanese):
         bleu.check_scorer("jpn")
 
 
-def test_detokenising_undoes_moses():
-    lines = ["I don &apos;t , she said ( twice ) .", "well @-@ known"]
-    assert bleu.detokenise(lines, "en") == ["I don't, she said (twice).", "well-known"]
-
-
 def test_scores_of_equal_text_and_by_hand():
     lines = ["the cat sat on the mat .", "a dog ran ."]
     plain = ["the cat sat on the mat.", "a dog ran."]

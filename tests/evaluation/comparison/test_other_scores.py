@@ -60,8 +60,6 @@ def test_other_scores_are_compared_over_seeds(tmp_path, content, measure, capsys
     ("one", "other"),
     [
         ({"perplexity": 9, "tokens": 100}, {"perplexity": 8, "tokens": 200}),
-        ({"perplexity": 9, "context_window": 0}, {"perplexity": 8, "context_window": 96}),
-        ({"perplexity": 9, "dictionary": "ab"}, {"perplexity": 8, "dictionary": "cd"}),
         (
             {"subsets": {"test": {"accuracy": 50, "examples": 10, "majority": 50}}},
             {"subsets": {"test": {"accuracy": 60, "examples": 10, "majority": 60}}},

@@ -83,7 +83,6 @@ def test_nothing_of_ours_and_nothing_of_the_training_is_left():
 
 
 TALKING = {"logits": "talking-heads"}
-GATED = {"aggregation": "headwise-gate", "aggregation_cross_layers": "all"}
 
 
 @pytest.mark.parametrize(
@@ -91,10 +90,7 @@ GATED = {"aggregation": "headwise-gate", "aggregation_cross_layers": "all"}
     [
         ("transformer_routing", SMALL, "x.pt: --aggregation em-routing exists in"),
         ("transformer_coda", SMALL, "x.pt: --logits mlp .* only models with --logits none"),
-        ("transformer_disagree", SMALL | {"logits": "residual"}, "x.pt: --logits residual"),
         ("transformer_disagree", SMALL | TALKING, "x.pt: --logits talking-heads"),
-        ("transformer_disagree", SMALL | GATED, "x.pt: --aggregation headwise-gate"),
-        ("transformer_lm_coda_tiny", LM, "x.pt: --logits mlp"),
     ],
 )
 def test_what_fairseq_does_not_have_is_refused(arch, options, message):
