@@ -104,20 +104,14 @@ def fitting(checkpoint: str | Path, data: str | Path) -> Iterator[None]:
             yield
     except UserError:
         raise
-    except (AssertionError, FileNotFoundError) as error:
-        why = error or "no such dictionary"
-        raise UserError(f"{data}: does not fit {checkpoint}: {why}") from error
-    except RuntimeError as error:
-        if "state_dict" not in str(error):
-            raise
-        first = str(error).splitlines()[1].strip()
-        raise UserError(
-            f"{data}: does not fit {checkpoint} ({first}); give the data it was trained on, or a "
-            "whole checkpoint"
-        ) from error
     except Exception as error:
-        if "Could not infer language pair" not in str(error):
+        lines = str(error).splitlines() or ["no such dictionary"]
+        if not isinstance(error, AssertionError | FileNotFoundError) and not lines[0].startswith(
+            ("Error(s) in loading state_dict", "Could not infer language pair")
+        ):
             raise
+        why = " ".join(line.strip() for line in lines[:2])[:200]
         raise UserError(
-            f"{data}: holds no pair of languages; give the data that {checkpoint} was trained on"
+            f"{data}: does not fit {checkpoint} ({why}); give the data it was trained on, or a "
+            "whole checkpoint"
         ) from error

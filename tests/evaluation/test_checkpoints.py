@@ -18,7 +18,7 @@ from diverse_mha.evaluation.checkpoints import (
 
 def test_another_vocabulary_is_refused_with_both_sizes():
     module = torch.nn.Embedding(6, 2)
-    message = r"bin: does not fit x.pt \(size mismatch for weight: .*9, 2.*6, 2.*give the data"
+    message = r"bin: does not fit x.pt \(.* size mismatch for weight: .*9, 2.*6, 2.*give the data"
     with pytest.raises(UserError, match=message), fitting("x.pt", "bin"):
         module.load_state_dict({"weight": torch.zeros(9, 2)})
 
@@ -35,7 +35,7 @@ def test_data_without_a_pair_of_languages_is_named(tmp_path):
         [str(tmp_path), "--task", "translation", "--arch", "transformer_tiny", *words],
     )
     (tmp_path / "dict.txt").write_text("a 1\n")
-    with pytest.raises(UserError, match="holds no pair of languages; give the data that x.pt was"):
+    with pytest.raises(UserError, match=r"does not fit x.pt \(Could not infer language pair"):
         with fitting("x.pt", tmp_path):
             TranslationTask.setup_task(args)
 
