@@ -48,38 +48,11 @@ def run(args: argparse.Namespace) -> int:
     """Carry out ``diverse-mha compare``."""
     if args.output is not None:
         check_file("--output", args.output, ".json")
-    if args.scores is not None:
-        return _report(args, _scored(args))
-    if not args.baseline or not args.system:
-        missing = "--system" if args.baseline else "--baseline"
-        raise UserError(f"{missing} is missing; name the runs of both sides")
-    groups = _named([args.baseline, *args.system], "--system")
-    return _report(
-        args, [System(name, tuple(map(read_run, paths))) for name, paths in groups.items()]
-    )
-
-
-def _scored(args: argparse.Namespace) -> list[System]:
-    """Return systems with another program's sentence scores."""
-    for name in ("baseline", "system"):
-        if getattr(args, name) is not None:
-            raise UserError(f"--{name}: does not go with --scores; leave it out")
-    if len(args.scores) < 2:
-        raise UserError("--scores is given once; give it for the baseline and for each system")
-    groups = _named(args.scores, "--scores")
-    systems = [System(name, tuple(map(read_scores, paths))) for name, paths in groups.items()]
-    first = systems[0].runs[0]
-    for run in (run for one in systems for run in one.runs):
-        if run.test != first.test:
-            counts = f"{run.test[0]} scores, but {first.path} has {first.test[0]}"
-            raise UserError(f"--scores {run.path}: has {counts}; score the same sentences")
-    return systems
-
-
-def _report(args: argparse.Namespace, systems: Sequence[System]) -> int:
-    """Compare systems with the first; print and write the result."""
-    for ending in (".md", ".csv", ".tex") if args.output is not None else ():
-        check_file("--output", args.output.with_suffix(ending))
+        for ending in (".md", ".csv", ".tex"):
+            check_file("--output", args.output.with_suffix(ending))
+    option, read = ("--system", read_run) if args.scores is None else ("--scores", read_scores)
+    groups = _named(_groups(args), option)
+    systems = [System(name, tuple(map(read, paths))) for name, paths in groups.items()]
     found = compare_systems(systems)
     layout = lay_out(found, f"Compared with {systems[0].name}")
     said = to_text(layout)
@@ -90,6 +63,21 @@ def _report(args: argparse.Namespace, systems: Sequence[System]) -> int:
         said += "\nwritten: " + ", ".join(map(str, [args.output, *files]))
     print(said)
     return 0
+
+
+def _groups(args: argparse.Namespace) -> list[list[str]]:
+    """Return the words that name the runs of each system, the baseline first."""
+    if args.scores is None:
+        if not args.baseline or not args.system:
+            missing = "--system" if args.baseline else "--baseline"
+            raise UserError(f"{missing} is missing; name the runs of both sides")
+        return [args.baseline, *args.system]
+    for name in ("baseline", "system"):
+        if getattr(args, name) is not None:
+            raise UserError(f"--{name}: does not go with --scores; leave it out")
+    if len(args.scores) < 2:
+        raise UserError("--scores is given once; give it for the baseline and for each system")
+    return args.scores
 
 
 def _named(groups: Sequence[Sequence[str]], option: str) -> dict[str, list[Path]]:
