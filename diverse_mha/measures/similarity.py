@@ -129,14 +129,6 @@ def svcca_from_scatter(x_kept: Tensor, xy: Tensor, y_kept: Tensor, count: int) -
 
 def _scatter_blocks(name: str, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return the blocks X^T C X, X^T C Y, Y^T C Y."""
-    _check_sides(name, x, y)
-    moments = Moments(x.size(1) + y.size(1), x.device)
-    moments.update(torch.cat([x, y.to(x.device)], dim=1))
-    scatter, width = moments.scatter(), x.size(1)
-    return scatter[:width, :width], scatter[:width, width:], scatter[width:, width:]
-
-
-def _check_sides(name: str, x: Tensor, y: Tensor) -> None:
     for side in (x, y):
         if side.dim() != 2 or not side.is_floating_point() or side.size(1) == 0:
             raise ValueError(
@@ -148,3 +140,7 @@ def _check_sides(name: str, x: Tensor, y: Tensor) -> None:
             f"{name}: {x.size(0)} and {y.size(0)} positions; both sides need the same positions, "
             f"at least {FEWEST}"
         )
+    moments = Moments(x.size(1) + y.size(1), x.device)
+    moments.update(torch.cat([x, y.to(x.device)], dim=1))
+    scatter, width = moments.scatter(), x.size(1)
+    return scatter[:width, :width], scatter[:width, width:], scatter[width:, width:]

@@ -69,13 +69,11 @@ class Side(NamedTuple):
     """One language of a data folder, and what turns its text into subwords.
 
     Attributes:
-        language: its code in the names of the files.
         moses: the language whose rules the tokeniser and the detokeniser follow.
         made: how the data was prepared.
         model: the file of the subwords.
     """
 
-    language: str
     moses: str
     made: Preparation
     model: Path
@@ -109,4 +107,4 @@ def read_side(data: str | Path, language: str) -> Side:
     model = next((path for path in models if path.is_file()), None)
     if model is None:
         raise UserError(f"{joint}: no such file; keep bpe/ beside {Path(data).name}/")
-    return Side(language, made.languages[language], made, model)
+    return Side(made.languages[language], made, model)

@@ -23,7 +23,7 @@ CODES = "#version: 0.2\ne r</w>\nm a\nma n\nman n</w>\nd er</w>\n"
 
 
 def side(moses: str = "de", model: Path = Path("codes"), **options) -> Side:
-    return Side("de", moses, Preparation({}, PLAIN | options, "subword_nmt", "bpe"), model)
+    return Side(moses, Preparation({}, PLAIN | options, "subword_nmt", "bpe"), model)
 
 
 @pytest.mark.parametrize(
