@@ -12,6 +12,7 @@ import numpy as np
 from diverse_mha.analysis.collect import mean
 from diverse_mha.analysis.disagreement import SCORES
 from diverse_mha.analysis.importance import ABLATION, GRADIENT
+from diverse_mha.evaluation.comparison.tables import p_value
 
 Row = dict[str, float | None]  # by heading
 
@@ -252,11 +253,8 @@ def importance_table(result: dict) -> Table:
 def _importance_cells(head: dict) -> list[str]:
     cells = [head["component"], head["layer"], str(head["head"])]
     if "importance" in head:
-        tested = head["p_holm"] is not None
         between = f"[{head['low']:+.4f}, {head['high']:+.4f}]" if head["low"] is not None else "-"
-        small = tested and head["p_holm"] < 0.001
-        cells += [f"{head['importance']:+.4f}", between]
-        cells.append("<0.001" if small else number(head["p_holm"]))
+        cells += [f"{head['importance']:+.4f}", between, p_value(head["p_holm"]) or "-"]
     slope = head.get("importance_gradient")
     return cells if slope is None else [*cells, f"{slope:.4f}"]
 
