@@ -91,13 +91,12 @@ def decoding_settings(args: argparse.Namespace) -> dict:
 def report(
     args: argparse.Namespace,
     output: Path,
-    what: str,
     translations: tuple[list[str], list[str]],
     references: tuple[list[str], list[str]],
 ) -> None:
     """Score translations; write scores and translations, and print the scores.
 
-    ``what`` names the subset or file. Translations and references are tokens, then plain text.
+    Translations and references are tokens, then plain text.
     """
     scores = bleu_scores(
         *translations,
@@ -109,14 +108,14 @@ def report(
     results = scores | {
         "checkpoint": args.checkpoint,
         **decoding_settings(args),
-        "subset": what,
+        "subset": args.subset,
         "target_lang": args.target_lang,
         "sentences": len(translations[0]),
         "seconds": round(args.seconds, 2),
     }
     write_results(output, *translations, results)
     print(
-        f"{what}: {len(translations[0])} sentences, beam {args.beam}, "
+        f"{args.subset}: {len(translations[0])} sentences, beam {args.beam}, "
         f"length penalty {args.lenpen:g}, {args.seconds:.1f} s"
     )
     print(f"  tokenised BLEU  {scores['tokenised_bleu']:6.2f}")

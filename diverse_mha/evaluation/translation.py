@@ -191,7 +191,7 @@ def main(words: Sequence[str]) -> int:
     args.seconds = time.monotonic() - start
     moses = args.moses_language or made.languages.get(language) or language
     plain = [*map(make_detokeniser(moses, made.tokeniser["tokeniser"]), tokenised)]
-    report(args, output, args.subset, (tokenised, plain), (tok, raw))
+    report(args, output, (tokenised, plain), (tok, raw))
     return 0
 
 
