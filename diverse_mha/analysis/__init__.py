@@ -4,9 +4,9 @@ What is imported here needs no fairseq. Reading checkpoints and data does:
 ``diverse_mha.evaluation.loaded``.
 """
 
+from diverse_mha.measures.attention_weights import Sharpness, attention_entropy, jensen_shannon
 from diverse_mha.measures.moments import Moments
 from diverse_mha.measures.similarity import Svcca, cka, svcca
-from diverse_mha.measures.weights import Sharpness, attention_entropy, jensen_shannon
 from diverse_mha.methods.disagreement import disagreement_scores
 
 __all__ = [

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from diverse_mha.analysis.disagreement import disagreement_sums
 from diverse_mha.attention import HeadStates
+from diverse_mha.measures.attention_weights import divergence_sums, entropy_sums
 from diverse_mha.measures.moments import Moments
 from diverse_mha.measures.similarity import (
     FEWEST,
@@ -16,7 +17,6 @@ from diverse_mha.measures.similarity import (
     svcca_from_scatter,
 )
 from diverse_mha.measures.unbiased import NormMoments, unbiased_cka
-from diverse_mha.measures.weights import divergence_sums, entropy_sums
 
 # Head states that each measure needs.
 MEASURES = {

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from diverse_mha.analysis import attention_entropy, jensen_shannon
-from diverse_mha.measures import weights as module
+from diverse_mha.measures import attention_weights as module
 from tests.analysis import reference
 from tests.toy import build_ours, toy_batch
 
