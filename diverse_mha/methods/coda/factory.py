@@ -80,7 +80,6 @@ def build_cascade(
     depth: int = 2,
     noise: float = 0.0,
     mean_over: int = 0,
-    fused: bool = True,
 ) -> Cascade | None:
     """Return the cascade of one attention module, or None if there is nothing to do.
 
@@ -97,8 +96,6 @@ def build_cascade(
         noise: standard deviation of the noise on the logits, in training only.
         mean_over: add the mean of what this many layers before contributed (not in the papers);
             0 adds their sum.
-        fused: False computes the network in plain torch: same numbers, slower, differentiable
-            twice.
 
     Returns:
         A module ``(logits, previous, masked) -> logits``, or None if ``kind`` is ``none`` and
@@ -117,7 +114,7 @@ def build_cascade(
         COUNT.check("mean_over", mean_over)
     if kind == "mlp":
         shape = {"hidden_ratio": hidden_ratio, "depth": depth}
-        return NetworkCascade(num_heads, **shape, noise=noise, mean_over=mean_over, fused=fused)
+        return NetworkCascade(num_heads, **shape, noise=noise, mean_over=mean_over)
     if kind == "residual":
         return ResidualCascade(noise=noise, mean_over=mean_over)
     return NoCascade(noise=noise) if noise else None

@@ -102,7 +102,6 @@ class NetworkCascade(Cascade):
         depth: number of hidden layers.
         noise: standard deviation of the noise in training.
         mean_over: as for ``Cascade``.
-        fused: False computes the network in plain torch.
     """
 
     def __init__(
@@ -113,21 +112,16 @@ class NetworkCascade(Cascade):
         depth: int = 2,
         noise: float = 0.0,
         mean_over: int = 0,
-        fused: bool = True,
     ):
         super().__init__(noise=noise, mean_over=mean_over)
-        self.fused = fused
         self.network = HeadNetwork(num_heads, hidden_ratio=hidden_ratio, depth=depth)
 
     def _sample(self, logits, previous, masked, noise):
         if previous is None:
             return _add((logits,), masked, noise)
-        if self.fused:
-            parameters = [p.to(logits.dtype) for p in self.network.flat_parameters()]
-            network = network_function(logits, masked, parameters)
-            return network.apply(logits, previous, masked, noise, *parameters)
-        x = _add((logits, previous), masked, 0.0)
-        return _add((x, self.network(x)), masked, noise)
+        parameters = [p.to(logits.dtype) for p in self.network.flat_parameters()]
+        network = network_function(logits, masked, parameters)
+        return network.apply(logits, previous, masked, noise, *parameters)
 
 
 def _add(terms: tuple[Tensor, ...], masked: Tensor | None, noise: float) -> Tensor:

@@ -53,7 +53,6 @@ class RoutingAggregation(nn.Module):
             released code).
         pre_norm: layer norm on O, as in the authors' released code; adds 2 C parameters.
         post_norm: layer norm on the result, an option of that code; adds 2 C parameters.
-        fused: route by :func:`fused_routing`; False for plain autograd.
 
     Raises:
         ValueError: for an illegal argument.
@@ -72,7 +71,6 @@ class RoutingAggregation(nn.Module):
         softmax_over: str = "capsules",
         pre_norm: bool = False,
         post_norm: bool = False,
-        fused: bool = True,
     ):
         super().__init__()
         if kind not in ROUTINGS:
@@ -89,7 +87,7 @@ class RoutingAggregation(nn.Module):
         check_softmax_over(softmax_over)
         RATE.check("dropout", dropout)
         self.embed_dim, self.num_heads, self.capsules = embed_dim, num_heads, capsules
-        self.kind, self.dropout, self.fused = kind, dropout, fused
+        self.kind, self.dropout = kind, dropout
         given = {"iterations": iterations, "activation": activation, "softmax_over": softmax_over}
         takes = inspect.signature(ROUTINGS[kind]).parameters
         self.options = {name: value for name, value in given.items() if name in takes}
@@ -128,12 +126,8 @@ class RoutingAggregation(nn.Module):
         votes = self.votes(x)  # (..., H*C)
         dims = self.embed_dim // self.capsules
         cast = votes.reshape(math.prod(votes.shape[:-1]), self.num_heads, self.capsules, dims)
-        routing = ROUTINGS[self.kind]
         with torch.autocast(votes.device.type, enabled=False):
-            if self.fused:
-                routed = fused_routing(routing, cast, self.options)  # (K, N, C/N)
-            else:
-                routed = routing(cast, **self.options)
+            routed = fused_routing(ROUTINGS[self.kind], cast, self.options)  # (K, N, C/N)
         out = routed.to(votes.dtype).view(head_outputs.shape)  # (..., C)
         return out if self.post_norm is None else self.post_norm(out)
 

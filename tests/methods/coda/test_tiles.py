@@ -51,7 +51,7 @@ MASKS = {
 def example(heads, bsz, tgt, src, dtype=torch.float64):
     generator = torch.Generator().manual_seed(5)
     drawn = torch.randn(3, bsz, heads, tgt, src, generator=generator, dtype=torch.float64)
-    module = NetworkCascade(heads, fused=False).to(torch.float64)
+    module = NetworkCascade(heads).to(torch.float64)
     for p in module.parameters():
         p.data.normal_(0.0, 0.4, generator=generator)
     parameters = [p.detach().to(dtype) for p in module.network.flat_parameters()]
