@@ -7,17 +7,15 @@ import argparse
 import functools
 import importlib
 import importlib.metadata
-import json
 import platform
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from typing import NamedTuple
 
 import diverse_mha
 from diverse_mha.common.machine import computes_in_bfloat16, cores, installed, processor
 from diverse_mha.common.places import ROOT
 
-OK, FAILED = "ok", "FAILED"
 FIRST, LAST = (3, 11), (3, 13)  # versions of Python that can import fairseq-fixed
 REINSTALL = (
     "run: bash scripts/setup.sh"
@@ -56,39 +54,34 @@ REGISTRIES = {
 }
 
 
-@dataclass
-class Item:
-    """One line of the report."""
+class Check(NamedTuple):
+    """A line of the report."""
 
     name: str
-    status: str
-    detail: str
-    cure: str = ""
+    look: Callable[[], str]  # returns what is there, or raises
+    purpose: str = ""
+    cure: str = REINSTALL
 
 
-def examine() -> Iterator[Item]:
-    """Yield the result of each check."""
-    fits = FIRST <= sys.version_info[:2] <= LAST
-    cure = "" if fits else "fairseq needs Python 3.11 to 3.13; scripts/setup.sh looks for one"
-    found = f"{platform.python_version()} ({sys.executable})"
-    yield Item("python", OK if fits else FAILED, found, cure)
-    yield _attempt("torch", _torch)
-    yield _attempt("fairseq", _fairseq)
+def checks() -> Iterator[Check]:
+    """Yield the checks in order."""
+    cure = "fairseq needs Python 3.11 to 3.13; scripts/setup.sh looks for one"
+    yield Check("python", _python, cure=cure)
+    yield Check("torch", _torch)
+    yield Check("fairseq", _fairseq)
     for name, (module, purpose) in DISTRIBUTIONS.items():
-        yield _attempt(name, functools.partial(_distribution, name, module), purpose)
-    yield Item("cores", OK, str(cores()))
-    yield _attempt("bfloat16", _bfloat16)
-    yield _attempt("GPUs", _gpus)
-    yield _attempt("attention", _attention)
-    for module, feature in COMPILED.items():
-        yield _attempt(module, functools.partial(_load, module), feature, cure=REBUILD)
+        yield Check(name, functools.partial(_distribution, name, module), purpose)
+    yield Check("cores", lambda: str(cores()))
+    yield Check("bfloat16", _bfloat16)
+    yield Check("GPUs", _gpus)
+    for module, purpose in COMPILED.items():
+        yield Check(module, functools.partial(_load, module), purpose, REBUILD)
     for kind, (module, registry) in REGISTRIES.items():
-        yield _attempt(kind, functools.partial(_registered, module, registry))
+        yield Check(kind, functools.partial(_registered, module, registry))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of ``diverse-mha doctor``."""
-    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    """Declare the options of ``diverse-mha doctor``: none."""
     parser.epilog = (
         "The exit code is 1 if something that is needed failed.\n\nexample:\n  diverse-mha doctor"
     )
@@ -96,34 +89,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Carry out ``diverse-mha doctor``."""
-    items = []
-    for item in examine():
-        items.append(item)
-        if not args.json:
-            cure = f"; {item.cure}" if item.cure else ""
-            print(f"{item.status:8}{item.name:36}{item.detail}{cure}", flush=True)
-    failed = [item.name for item in items if item.status == FAILED]
-    if args.json:
-        print(json.dumps({"ok": not failed, "items": [asdict(item) for item in items]}, indent=2))
-    elif failed:
-        print(f"\n{len(failed)} of {len(items)} failed: {', '.join(failed)}")
-    else:
-        print("\nAll that is needed works.")
+    failed = []
+    for check in checks():
+        serves, status, cure = f" ({check.purpose})" if check.purpose else "", "ok", ""
+        try:
+            found = check.look()
+        except Exception as error:
+            failed.append(check.name)
+            status, found = "FAILED", f"{type(error).__name__}: {error}".partition("\n")[0]
+            missing = getattr(error, "name", None) in ("torch", "fairseq")  # nothing to rebuild
+            cure = f"; {REINSTALL if missing else check.cure}"
+        print(f"{status:8}{check.name:36}{found}{serves}{cure}", flush=True)
+    print(f"\nFailed: {', '.join(failed)}." if failed else "\nAll that is needed works.")
     return 1 if failed else 0
 
 
-def _attempt(name: str, check: Callable[[], str], purpose: str = "", cure: str = REINSTALL) -> Item:
-    """Run a check; any exception is its result."""
-    serves = f" ({purpose})" if purpose else ""
-    try:
-        return Item(name, OK, check() + serves)
-    except importlib.metadata.PackageNotFoundError:
-        return Item(name, FAILED, "not installed" + serves, cure)
-    except Exception as error:
-        reason = (str(error).strip() or "no message").split("\n")[0]
-        if getattr(error, "name", None) in ("torch", "fairseq"):  # nothing to rebuild
-            cure = REINSTALL
-        return Item(name, FAILED, f"{type(error).__name__}: {reason}{serves}", cure)
+def _python() -> str:
+    found = f"{platform.python_version()} ({sys.executable})"
+    if not FIRST <= sys.version_info[:2] <= LAST:
+        raise RuntimeError(found)
+    return found
 
 
 def _torch() -> str:
@@ -157,14 +142,6 @@ def _gpus() -> str:
 
     count = torch.cuda.device_count()
     return ", ".join(torch.cuda.get_device_name(index) for index in range(count)) or "none"
-
-
-def _attention() -> str:
-    import torch
-
-    query = torch.eye(2)[None, None]  # (B, H, T, D) = (1, 1, 2, 2)
-    torch.nn.functional.scaled_dot_product_attention(query, query, query)
-    return "scaled_dot_product_attention runs"
 
 
 def _load(module: str) -> str:

@@ -3,7 +3,6 @@
 import argparse
 import contextlib
 import importlib.metadata
-import json
 import re
 import subprocess
 import sys
@@ -68,25 +67,25 @@ def test_path_is_a_folder_that_user_dir_takes(capsys):
 
 
 def test_doctor_finds_this_environment_sound(capsys):
-    assert cli.run(["doctor", "--json"]) == 0
-    report = json.loads(capsys.readouterr().out)
-    assert report["ok"]
-    details = {item["name"]: item["detail"] for item in report["items"]}
-    assert details["numpy"].startswith(importlib.metadata.version("numpy"))
-    assert "transformer_disagree" in details["architectures"]
+    assert cli.run(["doctor"]) == 0
+    report = capsys.readouterr().out
+    assert re.search(
+        rf"^ok +numpy +{importlib.metadata.version('numpy')} \(arrays\)$", report, re.M
+    )
+    assert re.search("^ok +architectures .*transformer_disagree,", report, re.M)
 
 
 def test_doctor_reports_a_broken_fairseq_and_goes_on(monkeypatch, capsys):
     # None in sys.modules makes the import fail, as an absent or broken package does.
     for name in ("fairseq", "fairseq.models"):
         monkeypatch.setitem(sys.modules, name, None)
-    assert doctor.run(argparse.Namespace(json=False)) == 1
+    assert doctor.run(argparse.Namespace()) == 1
     lines = capsys.readouterr().out.splitlines()
     status = {line[8:].split()[0]: line.split()[0] for line in lines if line and line[0] != " "}
     assert status["fairseq"] == "FAILED"
     assert status["architectures"] == "FAILED"
-    assert status["torch"] == status["attention"] == "ok"
-    assert lines[-1].startswith("2 of ")
+    assert status["torch"] == status["numpy"] == "ok"
+    assert "fairseq, " in lines[-1] and "architectures" in lines[-1]
 
 
 def test_options_lists_the_names_and_shows_the_options_of_one(capsys):
