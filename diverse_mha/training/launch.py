@@ -23,7 +23,7 @@ from pathlib import Path
 from diverse_mha.common.arguments import OneLineParser, add_number, called
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.machine import cores
-from diverse_mha.common.options import as_keys, flag
+from diverse_mha.common.options import flag
 from diverse_mha.common.places import CONFIGS, USER_DIR, check_data_folder
 from diverse_mha.common.processes import Command, Interrupted, end, import_path, stoppable
 from diverse_mha.training import compose
@@ -50,8 +50,6 @@ examples:
 
 _PLAIN = re.compile(r"[\w\s./:+*%?@|-]*", re.ASCII)  # what Hydra's grammar takes without quotes
 _TRUE = ("true", "yes", "on", "y", "1")  # as OmegaConf reads them
-#: An option in errors of this module, and its key in a recipe.
-_KEYS = {"cpu": "common.cpu=true"}
 CPU_BACKENDS = ("legacy_ddp", "no_c10d")  # synonyms
 
 
@@ -122,9 +120,7 @@ def commands(job: Request, gpus: int, port: int) -> list[tuple[list[str], dict[s
             "give --processes alone"
         )
     if gpus and count > gpus:
-        raise UserError(
-            f"--processes {count}: there are {gpus} GPUs; use that many at most, or --cpu"
-        )
+        raise UserError(f"--processes {count}: there are {gpus} GPUs; give that many at most")
     address = f"tcp://127.0.0.1:{port}"
     if gpus or count == 1:
         settings = {"distributed_world_size": count}
@@ -199,11 +195,7 @@ def main(words: Sequence[str]) -> int:
     if not words or words[0] in ("-h", "--help"):
         print(USAGE.format(train=called("train")), end="")
         return 0 if words else 2
-    job = parse(words)
-    try:
-        workers = _prepare(job)
-    except UserError as error:
-        raise UserError(as_keys(str(error), _KEYS if job.config else {})) from None
+    workers = _prepare(parse(words))
     if len(workers) > 1:
         return run_workers(workers)
     # Become fairseq, so that signals and the terminal are its own.

@@ -6,7 +6,7 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import diverse_mha
@@ -61,8 +61,12 @@ def unknown_names(job: launch.Request) -> Iterator[str]:
         # Hydra knows model=NAME of the command line and model._name of the file.
         name = job.setting(group, "_name")
         if name is not None and name not in names:
-            close = difflib.get_close_matches(name, names, n=3) or sorted(names)[:8]
-            yield f"{group}._name: there is no {name!r}; the nearest are {', '.join(close)}"
+            yield f"{group}._name: there is no {name!r}; {_nearest(name, names)}"
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=3) or sorted(known)[:8]
+    return f"the nearest are {', '.join(close)}"
 
 
 def _types() -> dict[str, type]:
@@ -72,28 +76,19 @@ def _types() -> dict[str, type]:
     return {f.name: f.type for f in dataclasses.fields(FairseqConfig)}
 
 
-def _options(job: launch.Request) -> tuple[dict[str, dict[str, type]], list[str]]:
-    """Return types by option and group, and the groups that a name chooses, which come last."""
+def keys_of_options(job: launch.Request) -> dict[str, str]:
+    """Return the recipe's key of every option."""
     from fairseq import models, registry, tasks
 
     known = {"model": models.MODEL_DATACLASS_REGISTRY, "task": tasks.TASK_DATACLASS_REGISTRY}
     known |= {name: one["dataclass_registry"] for name, one in registry.REGISTRIES.items()}
+    keys = {("arch" if group == "model" else group): f"{group}._name" for group in known}
+    # An option of fairseq's own groups comes before one of the same name in a chosen part.
     kinds = _types() | {g: names.get(job.setting(g, "_name")) for g, names in known.items()}
-    options = {
-        group: {f.name: f.type for f in dataclasses.fields(kinds[group])}
-        for group in sorted(kinds, key=known.__contains__)
-        if dataclasses.is_dataclass(kinds[group])
-    }
-    return options, list(known)
-
-
-def keys_of_options(job: launch.Request) -> dict[str, str]:
-    """Return the recipe's key of every option."""
-    options, chosen = _options(job)
-    keys = {("arch" if group == "model" else group): f"{group}._name" for group in chosen}
-    for group, names in options.items():
-        for name in names:
-            keys.setdefault(name, f"{group}.{name}")
+    for group in sorted(kinds, key=known.__contains__):
+        if dataclasses.is_dataclass(kinds[group]):
+            for f in dataclasses.fields(kinds[group]):
+                keys.setdefault(f.name, f"{group}.{f.name}")
     return keys
 
 
@@ -118,7 +113,6 @@ def _train(job: launch.Request) -> None:
     plugin = plugin.replace("${hydra:runtime.cwd}", os.getcwd())
     if plugin and "${" not in plugin and Path(plugin).name != USER_DIR.name:
         import_plugin(plugin)  # before Hydra looks up its keys
-    check_quoted(job)
     check_model(job)
     try:
         with said_once(), show_what_users_read(job):
@@ -142,31 +136,27 @@ def check_added(job: launch.Request) -> None:
 
     The keys of models, tasks, criterions and optimizers are checked when these are built.
     """
-    folder = job.config.parent
     # Hydra looks beside the recipe, and in the search path of scripts/train.sh.
     paths = [word for word in job.arguments if word.startswith("hydra.searchpath=")]
     if any(str(CONFIGS) not in word for word in paths):
         return  # the user's own places
-    places = [folder, CONFIGS] if paths and CONFIGS.is_dir() else [folder]
-    folders = {path.name for place in places for path in place.iterdir() if path.is_dir()}
-    kinds = _types() | {"hydra": None}
+    kinds = _types()
+    places = [job.config.parent, *([CONFIGS] if paths else [])]
+    folders = {path.name for place in places for path in place.glob("*/")}
     for word in job.arguments:
         if not word.startswith("+"):
             continue
-        group, _, key = word.partition("=")[0].lstrip("+").partition(".")
-        group = group.split("@")[0]
-        if group.split("/")[0] not in kinds.keys() | folders:
-            there = ", ".join(sorted(folders)) or "none"
+        group, _, key = re.split("[@=]", word.lstrip("+"))[0].partition(".")
+        groups = {"hydra", *kinds, *folders}
+        if group.split("/")[0] not in groups:
             raise UserError(
-                f"{word}: fairseq has no group {group}, nor has {folder} a folder of that name; "
-                f"choose from {', '.join(sorted(kinds))}; folders: {there}"
+                f"{word}: there is no group {group}; choose from {', '.join(sorted(groups))}"
             )
         kind = kinds.get(group)
         if key and "." not in key and dataclasses.is_dataclass(kind):
             known = [f.name for f in dataclasses.fields(kind)]
             if key not in known:
-                close = difflib.get_close_matches(key, known, n=3) or sorted(known)[:8]
-                raise UserError(f"{word}: {group} has no {key}; the nearest are {', '.join(close)}")
+                raise UserError(f"{word}: {group} has no {key}; {_nearest(key, known)}")
 
 
 def check_model(job: launch.Request) -> None:
@@ -186,19 +176,6 @@ def check_model(job: launch.Request) -> None:
                 f"{job.config}: model.{option.name}={value}: {name} has no such option; give "
                 f"model._name={models}"
             )
-
-
-def check_quoted(job: launch.Request) -> None:
-    """Refuse text that YAML reads as True or False, as in ``source_lang: no``."""
-    options, _ = _options(job)
-    for group, types in options.items():
-        values = job.recipe.get(group)
-        for key, value in values.items() if isinstance(values, dict) else ():
-            if isinstance(value, bool) and types.get(key) in (str, str | None):
-                raise UserError(
-                    f"{job.config}: {group}.{key}: YAML reads its word as {value}; quote it, as in "
-                    f'{key}: "{"yes" if value else "no"}"'
-                )
 
 
 def job_of(words: Sequence[str]) -> launch.Request:

@@ -63,19 +63,6 @@ def test_a_method_that_does_not_exist_is_answered_with_all_that_do(monkeypatch):
     assert f"Available options in 'method', {methods}; correct it" in str(caught.value)
 
 
-@pytest.mark.parametrize("group, key", [("task", "source_lang"), ("dataset", "train_subset")])
-@pytest.mark.parametrize("value, word", [(False, "no"), (True, "yes")])
-def test_a_word_that_yaml_takes_for_false_is_to_be_quoted(group, key, value, word):
-    recipe_of = {"task": {"_name": "exact_translation"}, "dataset": {"required_batch": True}}
-    recipe_of[group][key] = value
-    job = launch.Request([], config=CONFIGS / "x.yaml", recipe=recipe_of)
-    message = f'{group}.{key}: YAML reads its word as {value}; quote it, as in {key}: "{word}"'
-    with pytest.raises(UserError, match=message):
-        recipe.check_quoted(job)
-    recipe_of[group][key] = word
-    recipe.check_quoted(job)
-
-
 @pytest.mark.parametrize("word", ["++model.logits=residual", "method=coda"])
 def test_a_model_of_fairseqs_does_not_take_our_options_in_silence(word):
     job = launch.parse(["--config", "multi30k_small", "model._name=transformer", word])
