@@ -70,7 +70,6 @@ def option(
     *,
     choices: tuple[str, ...] = (),
     legal: Range | None = None,
-    goes_with: tuple[str, str] | None = None,
 ) -> Any:
     """Declare an option, a field of a dataclass.
 
@@ -79,11 +78,8 @@ def option(
         text: its help.
         choices: its legal names; empty allows any value of its type.
         legal: its range; a default of None is always legal.
-        goes_with: name and value of another option that this one needs to have an effect; see
-            :func:`refuse_alone`.
     """
-    metadata = {"help": text, "choices": choices, "range": legal, "goes_with": goes_with}
-    return field(default=default, metadata=metadata)
+    return field(default=default, metadata={"help": text, "choices": choices, "range": legal})
 
 
 def read_options(kind: type, cfg: Any) -> Any:
@@ -109,17 +105,6 @@ def refuse_idle(cfg: Any, options: Iterable[Field], why: str) -> None:
         value = getattr(cfg, f.name, f.default)
         if _plain(value) != _plain(f.default):
             raise OptionError(f"{flag(f.name)} {value} has no effect {why}")
-
-
-def refuse_alone(kind: type, cfg: Any) -> None:
-    """Refuse options that were given without the option and value of their ``goes_with``."""
-    defaults = {f.name: f.default for f in fields(kind)}
-    for f in fields(kind):
-        if f.metadata["goes_with"]:
-            other, needed = f.metadata["goes_with"]
-            found = str(getattr(cfg, other, defaults[other]))
-            if found != needed:
-                refuse_idle(cfg, [f], f"with {flag(other)} {found}; it goes with {needed}")
 
 
 def _plain(value: Any):

@@ -17,7 +17,6 @@ from diverse_mha.common.options import (
     option,
     parse_names,
     read_options,
-    refuse_alone,
     refuse_idle,
 )
 
@@ -136,7 +135,6 @@ class Term(ABC):
             components = parse_names(flag(where), getattr(given, where), COMPONENTS)
         term = cls(given, weight, components)
         if term.on:
-            refuse_alone(cls.options, cfg)
             return term
         why = f"without {term.option}; name a term"
         if cls.switch() == key:

@@ -44,7 +44,6 @@ class ClassifierOptions:
         2,
         "number of trainable queries, with --pooling queries",
         legal=COUNT,
-        goes_with=("pooling", "queries"),
     )
     classifier_layers: int = option(2, "number of linear layers of the classifier", legal=COUNT)
 

@@ -1,5 +1,7 @@
 """Classifier of sentences, or pairs of sentences, on the encoder with open attention."""
 
+from dataclasses import fields
+
 import torch
 from fairseq.models import FairseqEncoderModel
 from fairseq.models.transformer import Linear, TransformerConfig, TransformerModelBase
@@ -7,7 +9,7 @@ from torch import Tensor, nn
 
 from diverse_mha.attention import Wanted, check_state_names, wanted_of
 from diverse_mha.common.errors import OptionError
-from diverse_mha.common.options import read_options, refuse_alone
+from diverse_mha.common.options import read_options, refuse_idle
 from diverse_mha.models.classifier_config import (
     CLASSIFIER_SHAPES,
     ClassifierOptions,
@@ -46,8 +48,7 @@ class SentenceClassifier(DiverseModel, FairseqEncoderModel):
             raise OptionError("--arch sentence_classifier needs --task sentence_classification")
         args = to_namespace(cfg)
         check_model_options(args)
-        read_options(ClassifierOptions, args)
-        refuse_alone(ClassifierOptions, args)
+        given = read_options(ClassifierOptions, args)
         seams = Seams.from_options(args, ("encoder",))
         nested = TransformerConfig.from_namespace(args)
         width = args.encoder_embed_dim
@@ -55,14 +56,17 @@ class SentenceClassifier(DiverseModel, FairseqEncoderModel):
             nested, task.source_dictionary, width, getattr(args, "encoder_embed_path", None)
         )
         encoder = DiverseEncoder(nested, task.source_dictionary, embedding, seams)
-        pooling = MeanPooling(width)
-        if str(args.pooling) == "queries":
-            pooling = QueryPooling(width, args.pooling_queries)
+        if given.pooling == "queries":
+            pooling = QueryPooling(width, given.pooling_queries)
+        else:
+            idle = [f for f in fields(ClassifierOptions) if f.name == "pooling_queries"]
+            refuse_idle(args, idle, "with --pooling mean; it goes with queries")
+            pooling = MeanPooling(width)
         classifier = feed_forward(
             task.sentences * pooling.output_dim,
             width,
             len(task.labels),
-            layers=args.classifier_layers,
+            layers=given.classifier_layers,
             dropout=args.dropout,
         )
         return cls(encoder, pooling, classifier, task.sentences)
