@@ -42,7 +42,7 @@ def check_model_options(args) -> None:
         if None not in (width, heads) and (heads < 1 or width % heads):
             raise OptionError(
                 f"--{side}-attention-heads {heads} does not divide --{side}-embed-dim {width}; "
-                f"try {_divisors_near(width, heads)}"
+                "give a divisor"
             )
 
 
@@ -85,9 +85,3 @@ def check_cutoffs(args, words: int) -> None:
                 f"{flag(name)} {value}: give rising numbers from 1 to {words}, the size of the "
                 "dictionary, separated by commas"
             )
-
-
-def _divisors_near(width: int, heads: int) -> str:
-    divisors = [h for h in range(1, width + 1) if width % h == 0]
-    nearest = sorted(divisors, key=lambda h: abs(h - heads))[:3]
-    return ", ".join(str(h) for h in sorted(nearest))

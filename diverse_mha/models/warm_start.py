@@ -19,7 +19,6 @@ from diverse_mha.models.config import seam_options
 
 logger = logging.getLogger(__name__)
 
-NAMED = 3  # parameters of a kind, in messages
 _LAYER = re.compile(r"(.*?\.)(\d+)(\..*)")  # encoder.layers.0.self_attn.cascade
 
 
@@ -95,25 +94,16 @@ def fill(model: nn.Module, state: dict[str, Tensor]) -> list[str]:
 
 
 def misfit(model: nn.Module, parameters: Mapping[str, Tensor]) -> str:
-    """Say how parameters, by name, differ from a model's; empty if they fit."""
-    own, given = (
-        {name: tuple(value.shape) for name, value in state.items()}
-        for state in (model.state_dict(), parameters)
-    )
+    """Say how parameters differ from a model's, with an example of each; empty if they fit."""
+    own = model.state_dict()
     groups = {
-        "missing": [name for name in own if name not in given],
-        "unknown": [name for name in given if name not in own],
-        "of another shape": [
-            f"{name} {given[name]}, here {shape}"
-            for name, shape in own.items()
-            if given.get(name, shape) != shape
-        ],
+        "missing": own.keys() - parameters.keys(),
+        "unknown": parameters.keys() - own.keys(),
+        "of another shape": {
+            name for name in own.keys() & parameters if own[name].shape != parameters[name].shape
+        },
     }
-    return "; ".join(
-        f"{len(names)} {why} ({', '.join(names[:NAMED])}{', ...' if names[NAMED:] else ''})"
-        for why, names in groups.items()
-        if names
-    )
+    return "; ".join(f"{len(names)} {why} ({min(names)})" for why, names in groups.items() if names)
 
 
 def _parts(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:

@@ -108,11 +108,11 @@ REFUSED = {
     "missing": (lambda s: s.pop(FC1), rf"of its parameters 1 missing \({FC1}\); give the arch"),
     "shape": (
         lambda s: s.update({FC1: torch.zeros(3, 16)}),
-        rf"1 of another shape \({FC1} \(3, 16\), here \(24, 16\)\)",
+        rf"1 of another shape \({FC1}\)",
     ),
     "unknown": (
         lambda s: s.update({f"more{n}": torch.zeros(1) for n in range(4)}),
-        r"4 unknown \(more0, more1, more2, ...\)",
+        r"4 unknown \(more0\)",
     ),
     "half-a-part": (
         lambda s: s.update({f"{CASCADE}.{name}": value for name, value in network()[:1]}),
@@ -136,9 +136,7 @@ def test_what_does_not_fit_is_named(case):
 
 
 def test_only_a_warm_start_makes_up_for_parts():
-    said = (
-        r"18 missing .*cascade.*, ...\); give it by --finetune-from-model to begin with those miss"
-    )
+    said = r"18 missing \(.*cascade.*\); give it by --finetune-from-model to begin with those miss"
     with pytest.raises(OptionError, match=said):
         load(build_ours("transformer_coda"), copy(build_stock()), warm=False)
     other = {name: value for name, value in copy(build_stock()).items() if name != FC1}
