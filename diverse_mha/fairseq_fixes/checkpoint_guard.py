@@ -17,7 +17,7 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from diverse_mha.common.errors import OptionError, UserError, describe_os_error
 from diverse_mha.common.old_names import renew
 from diverse_mha.common.options import flag
-from diverse_mha.fairseq_fixes.checkpoint_options import check_options, culprits, evaluate_option
+from diverse_mha.fairseq_fixes.checkpoint_options import check_options, evaluate_option
 from diverse_mha.fairseq_fixes.replacing import in_place_of
 
 #: What wrong options raise while a model is built. Callers handle RuntimeError (other shapes) and
@@ -60,7 +60,7 @@ def options_explained(kinds=(OmegaConfBaseException, HydraException)):
     except kinds as error:
         first = next(iter(str(error).splitlines()), "")
         key = getattr(error, "full_key", None)  # of OmegaConf's
-        where = culprits(first) or f"{_reading.get()[0]}: its option{f' {key}' if key else 's'}"
+        where = f"{_reading.get()[0]}: its option{f' {key}' if key else 's'}"
         why = f"cannot be used: {type(error).__name__}: {first}"
         if "expected one of" in first:
             why += "; one of your own needs --user-dir"

@@ -45,8 +45,6 @@ GROUPS = ("model", "task", "criterion", "tokenizer", "bpe", "scoring")
 LONGEST_TEXT = 2000  # characters of a literal
 _RESOLVER = re.compile(r"\$\{.*:", re.DOTALL)  # ${oc.env:HOME}, unlike ${task.data}
 _FILE_PART = re.compile(r"([\w@+-][\w.,@+-]*)?")
-#: File and option, for messages, of every text in the checkpoints read so far.
-_ORIGINS: dict[str, str] = {}
 
 
 def evaluate_option(text: str) -> Any:
@@ -58,20 +56,13 @@ def evaluate_option(text: str) -> Any:
             raise ValueError(f"longer than {LONGEST_TEXT} characters")
         return ast.literal_eval(text.strip())
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError) as error:
-        origin = f"{_ORIGINS[text]} " if text in _ORIGINS else ""
-        raise OptionError(f"{origin}{shorten(text)}: not a literal; refused") from error
+        raise OptionError(f"{shorten(text)}: not a literal; refused") from error
 
 
 def shorten(value: Any) -> str:
     """Return a value's ``repr``, cut to 120 characters."""
     text = repr(value)
     return text if len(text) <= 120 else f"{text[:117]}..."
-
-
-def culprits(message: str) -> str:
-    """Return the options of checkpoints whose texts a message quotes."""
-    named = {where for text, where in _ORIGINS.items() if repr(text) in message}
-    return ", ".join(sorted(named))
 
 
 def check_options(path: str, options: Any, given: Collection[str] = ()) -> None:
@@ -84,11 +75,11 @@ def check_options(path: str, options: Any, given: Collection[str] = ()) -> None:
     """
     plain = _plain(options)
     for option, text in _texts(plain):
-        _ORIGINS[text] = f"{path}: its option {option}"
+        said = f"{path}: its option {option} {shorten(text)}"
         if _RESOLVER.search(text):
-            raise OptionError(f"{_ORIGINS[text]} {shorten(text)}: calls a resolver; refused")
+            raise OptionError(f"{said}: calls a resolver; refused")
         if option.rpartition(".")[2] in FILE_PARTS and not _FILE_PART.fullmatch(text):
-            raise OptionError(f"{_ORIGINS[text]} {shorten(text)}: no name of a file; refused")
+            raise OptionError(f"{said}: no name of a file; refused")
     flat = isinstance(options, Namespace)
     for group in GROUPS:
         values = plain if flat else plain.get(group)

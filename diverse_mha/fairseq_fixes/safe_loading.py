@@ -6,7 +6,6 @@ Unsupported global``), and a broken file ends in a traceback.
 
 import argparse
 import collections
-import os
 import pickle
 import zipfile
 from collections.abc import Mapping
@@ -59,28 +58,16 @@ def plain_classes() -> list:
 
 def checkpoint_error(path: str, error: Exception) -> OptionError:
     """Return the one line for one of ``LOADING_ERRORS``."""
-    whole = os.path.isfile(path) and zipfile.is_zipfile(path)  # torch's format since 1.6
     if isinstance(error, OSError) and error.filename is not None:
         return OptionError(f"checkpoint {describe_os_error(error)}")
-    if isinstance(error, pickle.UnpicklingError) and _refused(str(error), path):
-        why = "holds more than tensors and plain values, and loading it could run code; refused"
-    elif isinstance(error, EOFError | OSError | pickle.UnpicklingError) or not whole:
-        why = "is cut off or not a checkpoint; give a whole one, such as an earlier one of the run"
-    elif isinstance(error, LookupError | TypeError | AttributeError):
-        why = "is no fairseq checkpoint; give one that fairseq-train wrote"
-    else:
-        first = next(iter(str(error).splitlines()), "")
-        return OptionError(f"{path}: cannot be loaded: {type(error).__name__}: {first}")
-    return OptionError(f"{path}: {why} ({type(error).__name__})")
-
-
-def _refused(message: str, path: str) -> bool:
-    """Say whether torch's safe loader refused a pickle; False if the file is no pickle."""
-    if "Unsupported operand" in message:
-        with open(path, "rb") as file:
-            if file.read(2) not in (b"PK", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05"):
-                return False
-    return "weights_only" in message.lower()
+    kind, first = type(error).__name__, str(error).partition("\n")[0]
+    whole = zipfile.is_zipfile(path)  # torch's format since 1.6
+    if whole and not isinstance(error, EOFError | OSError | pickle.UnpicklingError):
+        return OptionError(f"{path}: {kind}: {first}; give a checkpoint that fairseq-train wrote")
+    return OptionError(
+        f"{path}: cut off, no checkpoint, or holds more than tensors and plain values; refused "
+        f"({kind}); give a whole one, such as an earlier one of the run"
+    )
 
 
 def check_finite(path: str, model: Mapping | None) -> None:

@@ -8,7 +8,6 @@ import sys
 from contextlib import nullcontext
 
 from fairseq import checkpoint_utils
-from fairseq.file_io import PathManager
 
 from diverse_mha.common.errors import OptionError
 from diverse_mha.common.processes import hold
@@ -47,7 +46,6 @@ def check_and_load(load, cfg, trainer, **passed):
         cfg.finetune_from_model,
         getattr(cfg, "continue_once", None),
         suffix=trainer.checkpoint_suffix or "",
-        exists=PathManager.exists,
     )
     if ours:
         criterion.check_model(trainer.get_model())

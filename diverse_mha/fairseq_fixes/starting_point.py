@@ -1,12 +1,13 @@
 """Looks for the checkpoint that a training starts from.
 
 fairseq-fixed 0.12.3.1 trains from scratch if it is missing. Names are paths, not relative to
-``--save-dir``. ``launch.py`` asks here before it imports fairseq, ``start_of_training.py`` later.
+``--save-dir``.
 """
 
 import os
-from collections.abc import Callable
 from typing import Any
+
+from fairseq.file_io import PathManager
 
 from diverse_mha.common.errors import OptionError
 
@@ -23,7 +24,6 @@ def check_start(
     continue_once: str | None,
     *,
     suffix: str = "",
-    exists: Callable[[str], bool] = os.path.exists,
 ) -> tuple[str | None, str]:
     """Refuse a missing checkpoint to start from.
 
@@ -35,7 +35,7 @@ def check_start(
         The option that names the checkpoint and its value; None and the run's last checkpoint if
         that, or nothing, is loaded.
     """
-    last = os.path.join(save_dir, _part(LAST, suffix))
+    exists, last = PathManager.exists, os.path.join(save_dir, _part(LAST, suffix))
     if restore_file != LAST:
         option, given = "--restore-file", restore_file
     elif exists(last):

@@ -66,7 +66,8 @@ def test_checkpoints_of_either_numpy_load(folder, tmp_path):
 def test_a_whole_file_that_does_not_load_is_not_called_cut_off(tmp_path):
     torch.save({"extra_state": {}}, tmp_path / "checkpoint.pt")
     with pytest.raises(
-        ValueError, match="checkpoint.pt: is no fairseq checkpoint; give one .*KeyError"
+        ValueError,
+        match="checkpoint.pt: KeyError: 'best_loss'; give a checkpoint that fairseq-train",
     ):
         checkpoint_utils.load_checkpoint_to_cpu(str(tmp_path / "checkpoint.pt"))
 
