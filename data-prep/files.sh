@@ -22,19 +22,19 @@ checked() { # FILE CHECKSUM: sha256:..., md5:..., text-sha256:... of what is pac
     return 1
 }
 
-# fetch NAME CHECKSUM URL...: sets $got to where the file lies, checked: below --from, under another
-# name in $also or unpacked where the checksum is that of the text, or else in download/.
+# fetch NAME CHECKSUM URL...: sets $got to where the file lies, checked: below --from, packed or not
+# where the checksum is that of the text, or else in download/.
 fetch() {
     local name=$1 sum=$2 url why="" reasons="" place
     shift 2
     if [[ -n $from ]]; then
-        for place in "$name" ${also:+"$also"} "$name.gz" ${also:+"$also.gz"} "${name%.gz}"; do
+        for place in "$name" "$name.gz" "${name%.gz}"; do
             [[ $place != *.tar && -f $from/$place ]] || continue
             got=$from/$place
             why=$(checked "$got" "$sum") || fail "$why"
             return 0
         done
-        fail "$from has no $name${also:+ or $also}; put it there${1:+, or leave out --from}"
+        fail "$from has no $name; put it there, or leave out --from"
     fi
     got=$out/download/$name
     if [[ -f $got ]]; then

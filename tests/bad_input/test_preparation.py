@@ -22,7 +22,6 @@ ROWS = [
     Row("corpus-own-no-side", f"{OWN} fr", "train.fr", "put it there"),
     Row("corpus-own-lengths", f"{OWN} en", "valid.de has 3 lines", "must translate line n"),
     Row("lm-empty-text", "own-text --out save --from own", "test.txt) is empty", "give"),
-    Row("lm-cut-gzip", "own-text --out save --from gz", "gz/train.txt.gz", "fetch it again"),
     Row("logic-draws", "logic --out save --draws many", "--draws: many", "from 1 up"),
     Row("logic-idle", "logic --out save --from logic --draws 5", "--draws", "leave out"),
     Row("logic-operators", "logic --out save --train-operators 13", "--train-operators 13",
