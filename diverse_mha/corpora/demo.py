@@ -274,8 +274,8 @@ def sentence_pairs(count: int, seed: int) -> list[Pair]:
     return list(pairs.values())
 
 
-def write_corpus(out: Path, *, pairs: int, seed: int) -> dict[str, int]:
-    """Write train, valid and test as ``SPLIT.lm`` and ``SPLIT.qo``; return their numbers of pairs.
+def write_corpus(out: Path, *, pairs: int, seed: int) -> None:
+    """Write train, valid and test as ``SPLIT.lm`` and ``SPLIT.qo``.
 
     ``SPLIT.align`` has the true word alignments in Pharaoh format (``0-0 1-2``, Lumi first), with
     punctuation as words. "," and "cu" have no translation. Valid and test get a twentieth of the
@@ -290,7 +290,6 @@ def write_corpus(out: Path, *, pairs: int, seed: int) -> dict[str, int]:
         write_lines(out / f"{split}.{TARGET}", targets)
         pharaoh = (" ".join(f"{source}-{target}" for source, target in own) for own in links)
         write_lines(out / f"{split}.align", pharaoh)
-    return counts
 
 
 def main() -> None:

@@ -14,19 +14,10 @@ from diverse_mha.corpora.text import parse_lines, write_lines
 
 SPLITS = {"tr": "train", "va": "valid", "te": "test"}
 
-# By file: the name in the tables of Li et al. 2021, and the question.
-TASKS = {
-    "sentence_length": ("SeLen", "number of words, in six bins"),
-    "word_content": ("WC", "which of 1,000 words the sentence has"),
-    "tree_depth": ("TrDep", "depth of the parse tree"),
-    "top_constituents": ("ToCo", "constituents below the root"),
-    "bigram_shift": ("BShif", "whether two neighbouring words were exchanged"),
-    "past_present": ("Tense", "tense of the main verb"),
-    "subj_number": ("SubNm", "number of the subject of the main clause"),
-    "obj_number": ("ObjNm", "number of the object of the main clause"),
-    "odd_man_out": ("SOMO", "whether a noun or verb was replaced"),
-    "coordination_inversion": ("CoIn", "whether two clauses were exchanged"),
-}
+TASKS = (  # names of the files
+    "sentence_length word_content tree_depth top_constituents bigram_shift past_present "
+    "subj_number obj_number odd_man_out coordination_inversion"
+).split()
 
 
 def parse_example(line: str) -> tuple[str, str, str]:

@@ -10,19 +10,6 @@ def pairs():
     return sentence_pairs(5500, seed=1)
 
 
-def test_splits_have_the_promised_sizes_and_share_no_source(tmp_path):
-    counts = write_corpus(tmp_path / "new" / "folder", pairs=400, seed=1)
-    assert counts == {"train": 400, "valid": 20, "test": 20}
-    seen = set()
-    for split, count in counts.items():
-        source = (tmp_path / f"new/folder/{split}.lm").read_text(encoding="utf-8").splitlines()
-        target = (tmp_path / f"new/folder/{split}.qo").read_text(encoding="utf-8").splitlines()
-        assert len(source) == len(target) == count
-        assert not seen & set(source)
-        seen |= set(source)
-    assert len(seen) == 440
-
-
 def test_true_alignments_link_words_of_one_stem(pairs, tmp_path):
     """Stems tell which words translate which, but for "la", "ze" and words like them."""
     stems = {word.lumi: word.qorun for kind in lexicon().values() for word in kind}

@@ -57,23 +57,6 @@ def test_chances_are_those_of_the_procedure():
     assert max(sum(token in VARIABLES for token in side.split()) for side in sides) == 8
 
 
-def test_every_pair_is_in_one_split_of_its_length(prepared):
-    names = ["train", "valid", *(f"test{n}" for n in range(1, 13))]
-    assert {path.stem for path in (prepared / "split").glob("*.tsv")} == set(names)
-    everything = by_length(generate(DRAWS, 1))
-    seen = [line for name in names for line in split(prepared, name)]
-    assert len(seen) == len(set(seen))
-    pairs = {line.rpartition("\t")[0] for line in seen}
-    short = {p for n in range(1, 7) for p in everything[n]}
-    assert {p for p in pairs if length(p) <= 6} == short  # none is lost
-    for name in ("train", "valid"):
-        assert all(1 <= int(line.rpartition("\t")[2]) <= 6 for line in split(prepared, name))
-    for n in range(1, 13):
-        lines = split(prepared, f"test{n}")
-        assert len(lines) == round(0.1 * len(everything[n])) > 0
-        assert {length(line.rpartition("\t")[0]) for line in lines} == {n}
-
-
 def test_bin_holds_what_split_says(prepared):
     assert digest(prepared) == "8f5394b00099"
     bin_folder = prepared / "bin"
