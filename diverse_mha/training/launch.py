@@ -270,12 +270,9 @@ def hydra_quoted(text: str) -> str:
 def _hydra_word(word: str) -> str:
     """Quote the value of ``key=value`` if Hydra's grammar needs that."""
     key, _, value = word.partition("=")
-    # Quotes, brackets, escapes and interpolations belong to that grammar; one apostrophe inside
-    # the value does not.
-    apostrophe = value.count("'") == 1 and not value.startswith("'")
-    written = set(value) & set('"[]{}$\\') or ("'" in value and not apostrophe)
-    as_it_is = _PLAIN.fullmatch(value) or written
-    return word if as_it_is else f"{key}={hydra_quoted(value)}"
+    # Quotes, brackets, escapes and interpolations belong to that grammar.
+    written = set(value) & set("\"'[]{}$\\")
+    return word if _PLAIN.fullmatch(value) or written else f"{key}={hydra_quoted(value)}"
 
 
 def _free_port() -> int:
