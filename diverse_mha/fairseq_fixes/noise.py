@@ -6,18 +6,12 @@ Hydra shortens tracebacks, and so prints one for our one-line errors, unless tol
 import os
 import warnings
 
-
-def quiet_fairseq() -> None:
-    """Ignore these warnings."""
-    for category, where in (
-        (UserWarning, {"module": r"hydra\."}),
-        (UserWarning, {"message": r"\s*'config' is validated against ConfigStore schema"}),
-        (FutureWarning, {"message": r"`torch\.cuda\.amp\."}),
-        (UserWarning, {"message": r"'pin_memory' argument is set as true but no accelerator"}),
-        (UserWarning, {"message": r"Support for mismatched key_padding_mask and attn_mask"}),
-    ):
-        warnings.filterwarnings("ignore", category=category, **where)
-
-
-quiet_fairseq()
+for category, where in (
+    (UserWarning, {"module": r"hydra\."}),
+    (UserWarning, {"message": r"\s*'config' is validated against ConfigStore schema"}),
+    (FutureWarning, {"message": r"`torch\.cuda\.amp\."}),
+    (UserWarning, {"message": r"'pin_memory' argument is set as true but no accelerator"}),
+    (UserWarning, {"message": r"Support for mismatched key_padding_mask and attn_mask"}),
+):
+    warnings.filterwarnings("ignore", category=category, **where)
 os.environ.setdefault("HYDRA_FULL_ERROR", "1")

@@ -84,18 +84,10 @@ class DiverseAttention(OpenHeads, CachedKeys, MultiheadAttention):
 
         Returns:
             Output (B, T, C), the wanted states, and with ``carry_logits`` the logits.
-
-        Raises:
-            ValueError: if ``key`` has another batch size, with neither ``incremental_state`` nor
-                ``static_kv``.
         """
         q = self.split_heads(self.q_proj(query))  # (B, H, T, D)
         if incremental_state is None:
             k, v = self.project_keys(query if self.self_attention else key)
-            if not static_kv and k.size(0) != q.size(0):  # otherwise queries may share keys
-                raise ValueError(
-                    f"key has batch size {k.size(0)}; expected that of query, {q.size(0)}"
-                )
         else:
             k, v, key_padding_mask = self.cached_keys(
                 query, key, key_padding_mask, incremental_state, static_kv

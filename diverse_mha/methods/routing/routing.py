@@ -15,7 +15,7 @@ from diverse_mha.common.methods import Method, Place
 from diverse_mha.common.options import COUNT, RATE, flag, option
 from diverse_mha.methods.routing.em import em_routing
 from diverse_mha.methods.routing.fused import fused_routing
-from diverse_mha.methods.routing.simple import SOFTMAX_OVER, check_softmax_over, simple_routing
+from diverse_mha.methods.routing.simple import SOFTMAX_OVER, simple_routing
 
 ROUTINGS = {"simple-routing": simple_routing, "em-routing": em_routing}
 
@@ -83,8 +83,6 @@ class RoutingAggregation(nn.Module):
                 f"capsules is {capsules!r}; expected a divisor of embed_dim, {embed_dim}, "
                 "of at least 1"
             )
-        COUNT.check("iterations", iterations)
-        check_softmax_over(softmax_over)
         RATE.check("dropout", dropout)
         self.embed_dim, self.num_heads, self.capsules = embed_dim, num_heads, capsules
         self.kind, self.dropout = kind, dropout

@@ -104,7 +104,6 @@ def test_dropout_only_in_training():
 REFUSED = {
     "kind is 'linear'; expected one of ('simple-routing', 'em-routing')": {"kind": "linear"},
     "capsules is 3; expected a divisor of embed_dim, 8": {"capsules": 3},
-    "iterations is 0; expected a whole number, 1 or more": {"iterations": 0},
     "dropout is 1.0; expected at least 0 and below 1": {"dropout": 1.0},
     "num_heads is 0; expected a whole number, 1 or more": {"num_heads": 0},
 }
