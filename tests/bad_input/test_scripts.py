@@ -19,7 +19,6 @@ ROWS = [
     Row("quickstart-updates", "QUICKSTART_UPDATES=many bash scripts/quickstart.sh",
         "QUICKSTART_UPDATES=many", "whole number from 1"),
     Row("setup-option", "bash scripts/setup.sh --force", "--force", "--help"),
-    Row("train", "bash scripts/train.sh no --arch x", "no: no such data folder", "data-prep/"),
     Row("prepare", "bash data-prep/prepare-demo.sh --out save --pairs x", "--pairs: x", "from 20"),
     Row("full-disk-average", "ulimit -f 1; $DIVERSE_MHA_PYTHON -m diverse_mha.cli average best.pt "
         "-o x.pt", "x.pt", "ulimit -f"),

@@ -30,7 +30,6 @@ CLASSIFY = {
     "arch": "sentence_classifier_tiny",
     "criterion": "sentence_classification_with_diversity",
 }
-ROUTING = "--aggregation em-routing --aggregation-encoder-layers 1 "
 
 
 def train(options="", base=TRANSLATE, **changes):
@@ -43,23 +42,12 @@ OPTIONS = [
     Row("disagreement-on-missing",
         train("--disagreement output --disagreement-on cross", MODEL_LANGUAGE),
         "no 'cross' attention", "choose from decoder"),
-    Row("disagreement-on-idle", train("--disagreement-on cross"), "--disagreement-on", "--disagr"),
     Row("hsic-weight", train("--hsic-weight -1"), "--hsic-weight -1", "0 or a positive"),
-    Row("drophead", train("--drophead 1.0"), "--drophead 1", "below 1"),
-    Row("routing-capsules", train(ROUTING + "--routing-capsules 7"),
-        "--routing-capsules 7", "divi"),
-    Row("aggregation-layers",
-        train("--aggregation em-routing --aggregation-encoder-layers 9"), "9", "layers"),
-    Row("cascade-depth", train("--logits mlp --cascade-depth 0"), "--cascade-depth 0",
-        "1 or more"),
     Row("heads", train("--encoder-attention-heads 3"), "3", "divi"),
-    Row("data", train(data="no"), "no", "data-prep/"),
     Row("data-dictionary", train(data="baddict"), "baddict/dict", "fairseq-preprocess"),
     Row("data-cut-text", train(data="cutbin"), "cutbin/", "fairseq-preprocess"),
     Row("data-split", train("--valid-subset dev"), "'dev'", "it has "),
     Row("restore-cut", train("--restore-file cut.pt"), "cut.pt", "give a whole one"),
-    Row("restore", train("--restore-file no.pt"), "--restore-file no.pt", "check the name"),
-    Row("finetune", train("--finetune-from-model no.pt"), "no.pt", "check the name"),
     Row("restore-in-save", train("--restore-file last.pt --save-dir run"), "last.pt",
         "give run/last.pt"),
     Row("criterion-without", train("--criterion label_smoothed_cross_entropy --hsic-weight 1"),
@@ -72,7 +60,6 @@ OPTIONS = [
     Row("stock-architecture", train("--disagreement output", arch="transformer"),
         "a TransformerModel does not", "--arch transformer_disagree"),
     Row("class-groups", train("--accuracy-by age", CLASSIFY), "--accuracy-by age", "leave it out"),
-    Row("class-data", train(base=CLASSIFY, data="bin"), "bin", "data-prep/"),
     Row("class-dictionary", train(base=CLASSIFY, data="badpairs"), "badpairs/label/dict.txt",
         "again"),
 ]  # fmt: skip
@@ -109,7 +96,6 @@ RECIPES = [
         "put the value in quotes",
     ),
     Row("language", RECIPE.format("good") + "task.source_lang=xx", "dict.xx.txt", "give the lang"),
-    Row("data", RECIPE.format("good") + "task.data=no", "no", "data-prep/"),
     Row("interpolation", RECIPE.format("good") + "task.data='${nowhere}'", "'nowhere'", "correct"),
 ]
 
@@ -118,8 +104,6 @@ LAUNCHES = [
     Row("world-size", "train bin --processes 2 --cpu --distributed-world-size 3", "2", "alone"),
     Row("backend", "train bin --processes 2 --cpu --ddp-backend c10d", "c10d", "legacy_ddp"),
     Row("options-first", "train --arch x bin", "data folder", "--help"),
-    Row("no-data", "train no --arch x", "no", "data-prep/"),
-    Row("no-dictionary", "train nodict --arch x", "nodict", "fairseq-preprocess"),
     Row("no-recipe", "train --config no.yaml", "no.yaml", "recipes by name"),
     Row("recipe-value", "train --config", "--config", "--help"),
     Row("not-yaml", "train --config broken.yaml", "broken.yaml", "line 3"),

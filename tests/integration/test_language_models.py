@@ -62,9 +62,3 @@ def test_the_wikitext_recipe_trains_and_evaluates_with_a_context_window(text, tm
     results = json.loads((tmp_path / "checkpoint_best.test.json").read_text())
     assert results["perplexity"] == pytest.approx(float(found[1]), abs=0.01)
     assert results["tokens"] == 13 * 9, "13 lines of 8 words, line ends counted"
-
-
-STOCK = """
---task language_modeling --tokens-per-sample 16 --decoder-layers 2 --decoder-embed-dim 32
---optimizer adam --lr 0 --max-update 1 --max-tokens 128 --num-workers 0 --cpu --seed 3
-"""

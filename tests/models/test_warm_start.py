@@ -17,17 +17,6 @@ MODELS = {
         build_stock,
         "encoder.layers.0,1.self_attn.out_proj (RoutingAggregation instead of the",
     ),
-    "routing-cross": (
-        lambda seed=1: build_ours(
-            "transformer_routing",
-            seed,
-            aggregation_encoder_layers="none",
-            aggregation_cross_layers="2",
-            routing_pre_norm=True,
-        ),
-        build_stock,
-        "decoder.layers.1.encoder_attn.out_proj (RoutingAggregation instead of the",
-    ),
     "coda": (
         lambda seed=1: build_ours("transformer_coda", seed),
         build_stock,
@@ -75,7 +64,7 @@ def test_a_stock_model_is_loaded_and_the_parts_stay(name, caplog):
     (line,) = caplog.messages
     assert line.startswith("warm start from start.pt: new, at their initial values: ")
     assert words in line
-    new = r"\.cascade\." if "coda" in name else r"\.out_proj\.(hidden|votes|pre_norm|gate)"
+    new = r"\.cascade\." if "coda" in name else r"\.out_proj\.(hidden|votes|gate)"
     tuned, added = model.state_dict(), 0
     for key, value in tuned.items():
         added += bool(re.search(new, key))

@@ -1,15 +1,12 @@
 """The tasks: options, and a data folder that is not one."""
 
 import shutil
-from types import SimpleNamespace
 
 import pytest
 from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
 
 from diverse_mha.corpora.binarise import binarise
-from diverse_mha.tasks import text
 from diverse_mha.tasks.data_files import check_split, splits_in
-from diverse_mha.tasks.text import ExactResume
 
 
 @pytest.mark.parametrize(
@@ -92,25 +89,3 @@ def test_the_second_part_of_a_split_and_the_second_folder_are_looked_at(tmp_path
         check_split(both, "train", combine)
     assert splits_in(both) == "train, train1, training"
     assert splits_in(f"{tmp_path}:{part}") == "train, train1, training"
-
-
-@pytest.mark.parametrize(
-    ("said", "kind", "message"),
-    [
-        ("same number of examples", ValueError, "split 'test' in bin has source and target sides"),
-        ("a mistake of ours", AssertionError, "a mistake of ours"),
-    ],
-)
-def test_only_what_is_said_of_lengths_is_about_lengths(said, kind, message, monkeypatch):
-    class Stock:
-        cfg = SimpleNamespace(data="bin")
-
-        def load_dataset(self, split, epoch, combine):
-            raise AssertionError(said)
-
-    class Task(ExactResume, Stock):
-        pass
-
-    monkeypatch.setattr(text, "check_split", lambda data, split, combine: None)
-    with pytest.raises(kind, match=message):
-        Task().load_dataset("test")
