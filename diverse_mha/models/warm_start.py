@@ -6,7 +6,6 @@ fairseq still loads strictly: a hook of torch's completes its input.
 """
 
 import logging
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
@@ -18,8 +17,6 @@ from diverse_mha.fairseq_fixes.starting_point import FINETUNE
 from diverse_mha.models.config import seam_options
 
 logger = logging.getLogger(__name__)
-
-_LAYER = re.compile(r"(.*?\.)(\d+)(\..*)")  # encoder.layers.0.self_attn.cascade
 
 
 class StartsWarm:
@@ -41,7 +38,7 @@ class StartsWarm:
         def complete(model, state, *rest):
             filled = fill(model, state) if warm else []
             if filled:
-                said = "; ".join(filled)
+                said = ", ".join(filled)
                 logger.info("warm start from %s: new, at their initial values: %s", path, said)
             given.update(state)
 
@@ -71,26 +68,20 @@ def fill(model: nn.Module, state: dict[str, Tensor]) -> list[str]:
     removes that projection from ``state``. A part that ``state`` has in part is not touched.
 
     Returns:
-        What was completed, in words.
+        The names of the completed parts.
     """
-    completed: dict[tuple, list[str]] = {}
+    filled = []
     for name, part in _parts(model):
         own = {f"{name}.{key}": value for key, value in part.state_dict().items()}
         stock = {f"{name}.{key}" for key in ("weight", "bias")}  # an output projection's
         new = own.keys() - stock
         if not new or new & state.keys():
             continue
-        replaced = stock & state.keys() - own.keys()
-        for key in replaced:
+        for key in stock & state.keys() - own.keys():
             del state[key]
         state.update({key: own[key] for key in new})
-        what = type(part).__name__ + (" instead of the projection" if replaced else "")
-        before, number, after = _LAYER.match(name).groups()
-        completed.setdefault((before, after, what, len(new)), []).append(number)
-    return [
-        f"{before}{','.join(numbers)}{after} ({what}, {count} tensors a layer)"
-        for (before, after, what, count), numbers in completed.items()
-    ]
+        filled.append(name)
+    return filled
 
 
 def misfit(model: nn.Module, parameters: Mapping[str, Tensor]) -> str:

@@ -15,26 +15,25 @@ MODELS = {
     "routing": (
         lambda seed=1: build_ours("transformer_routing", seed),
         build_stock,
-        "encoder.layers.0,1.self_attn.out_proj (RoutingAggregation instead of the",
+        "encoder.layers.0.self_attn.out_proj, encoder.layers.1.self_attn.out_proj",
     ),
     "coda": (
         lambda seed=1: build_ours("transformer_coda", seed),
         build_stock,
-        "encoder.layers.1.self_attn.cascade (NetworkCascade, 6 tensors a layer); "
-        "decoder.layers.1.self_attn.cascade (NetworkCascade, 6 tensors a layer); "
-        "decoder.layers.1.encoder_attn.cascade (NetworkCascade, 6 tensors a layer)",
+        "encoder.layers.1.self_attn.cascade, decoder.layers.1.self_attn.cascade, "
+        "decoder.layers.1.encoder_attn.cascade",
     ),
     "gate": (
         lambda seed=1: build_ours(
             seed=seed, aggregation="headwise-gate", aggregation_encoder_layers="2"
         ),
         build_stock,
-        "encoder.layers.1.self_attn.out_proj (HeadwiseGate, 1 tensors a layer)",
+        "encoder.layers.1.self_attn.out_proj",
     ),
     "lm-coda": (
         lambda seed=1: lm.build("transformer_lm_coda"),
         lm.build_stock,
-        "decoder.layers.1.self_attn.cascade (NetworkCascade",
+        "decoder.layers.1.self_attn.cascade",
     ),
 }
 
@@ -62,15 +61,10 @@ def test_a_stock_model_is_loaded_and_the_parts_stay(name, caplog):
     with caplog.at_level(logging.INFO, "diverse_mha"):
         load(model, given)
     (line,) = caplog.messages
-    assert line.startswith("warm start from start.pt: new, at their initial values: ")
-    assert words in line
+    assert line == f"warm start from start.pt: new, at their initial values: {words}"
     new = r"\.cascade\." if "coda" in name else r"\.out_proj\.(hidden|votes|gate)"
-    tuned, added = model.state_dict(), 0
-    for key, value in tuned.items():
-        added += bool(re.search(new, key))
+    for key, value in model.state_dict().items():
         assert torch.equal(value, (initial if re.search(new, key) else given)[key]), key
-    said = re.findall(r"layers\.([\d,]+)\.\S+ \(.*?(\d+) tensors a layer", line)
-    assert added == sum(len(layers.split(",")) * int(count) for layers, count in said)
 
 
 @pytest.mark.parametrize("name", MODELS)
