@@ -5,7 +5,7 @@ from fairseq.modules import MultiheadAttention
 from torch import Tensor, nn
 
 from diverse_mha.attention import Attended
-from diverse_mha.attention.core import OpenHeads, check_heads
+from diverse_mha.attention.core import OpenHeads
 from diverse_mha.attention.masks import padding_bias
 from diverse_mha.models.cached_keys import CachedKeys
 
@@ -40,7 +40,6 @@ class DiverseAttention(OpenHeads, CachedKeys, MultiheadAttention):
         carry_logits: bool = False,
         drophead: nn.Module | None = None,
     ):
-        check_heads(embed_dim, num_heads)
         super().__init__(
             embed_dim,
             num_heads,
