@@ -6,11 +6,9 @@ from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_l
 from torch.nn.utils import prune
 
 from diverse_mha.criterions import fused_loss, token_loss
-from diverse_mha.criterions.fused_loss import (
-    fused_label_smoothed_loss,
-)
-from tests.criterions.test_label_smoothed import ours, run
-from tests.criterions.test_terms import criterion, lm_batch
+from diverse_mha.criterions.fused_loss import fused_label_smoothed_loss
+from tests.criterions.test_label_smoothed import ours
+from tests.criterions.test_terms import criterion, lm_batch, run
 from tests.models.test_language_model import ADAPTIVE
 from tests.models.test_language_model import build as build_lm
 from tests.toy import build_ours, toy_batch
@@ -148,6 +146,17 @@ def test_a_loss_scale_beyond_half_precision(path):
         torch.testing.assert_close(got.double(), want, rtol=1e-2, atol=2e-3 * 2.0**17)
 
 
+def assert_same(fused, plain):
+    """Compare what ``run`` gives."""
+    # fairseq's log-softmax is float32 whatever the model
+    torch.testing.assert_close(fused[0].reshape(()).float(), plain[0].reshape(()).float())
+    assert fused[1] == plain[1] and fused[2].keys() == plain[2].keys()
+    for name, value in plain[2].items():
+        assert float(fused[2][name]) == pytest.approx(float(value)), name
+    for grad, grad2 in zip(fused[3], plain[3], strict=True):
+        torch.testing.assert_close(grad, grad2, rtol=1e-5, atol=1e-7)
+
+
 TIED = {
     "label_smoothed_cross_entropy": (lambda: build_ours(share_all_embeddings=True), toy_batch),
     "cross_entropy": (lambda: build_lm(share_decoder_input_output_embed=True), lm_batch),
@@ -160,17 +169,8 @@ TIED = {
 def test_a_criterion_gives_the_same_loss_and_gradients_either_way(name, prefix):
     build, make_batch = TIED[name]
     model, options = build().double(), {"disagreement": "output", **prefix}
-    fused, plain = (
-        run(criterion(name, token_loss=how, **options), model, make_batch())
-        for how in ("auto", "stock")
-    )
-    # fairseq's log-softmax is float32 whatever the model
-    torch.testing.assert_close(fused[0].float(), plain[0].float())
-    assert fused[1] == plain[1]
-    for key, value in plain[2].items():
-        assert float(fused[2][key]) == pytest.approx(float(value)), key
-    for grad, grad2 in zip(fused[3], plain[3], strict=True):
-        torch.testing.assert_close(grad, grad2, rtol=1e-5, atol=1e-7)
+    ways = (criterion(name, token_loss=how, **options) for how in ("auto", "stock"))
+    assert_same(*(run(term, model, make_batch()) for term in ways))
 
 
 UNTIED = {**ADAPTIVE, "tie_adaptive_weights": False, "tie_adaptive_proj": False}
@@ -199,13 +199,7 @@ def test_an_adaptive_softmax_has_the_same_loss_and_gradients_either_way(case):
             torch.manual_seed(8)
             term = criterion("adaptive_loss", token_loss=how, disagreement="output")
             results.append(run(term, model, batch))
-        fused, plain = results
-        torch.testing.assert_close(fused[0].reshape(1).float(), plain[0].float())
-        assert fused[1] == plain[1] and fused[2].keys() == plain[2].keys()
-        for name, value in plain[2].items():
-            assert float(fused[2][name]) == pytest.approx(float(value)), name
-        for grad, grad2 in zip(fused[3], plain[3], strict=True):
-            torch.testing.assert_close(grad, grad2, rtol=1e-5, atol=1e-7)
+        assert_same(*results)
 
 
 def test_an_adaptive_softmax_is_fused_unless_it_has_to_be_called():

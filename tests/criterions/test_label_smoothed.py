@@ -1,30 +1,15 @@
 """The translation criterion: fairseq's with nothing on, mean loss + weight * term with."""
 
-from types import SimpleNamespace
+from functools import partial
 
 import pytest
 import torch
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 
-from diverse_mha.criterions.label_smoothed import LabelSmoothedCrossEntropyWithDiversity as Ours
-from diverse_mha.criterions.label_smoothed import LabelSmoothedDiversityConfig
-from tests.toy import build_ours, toy_batch, toy_dictionary
+from tests.criterions.test_terms import TASK, criterion, run
+from tests.toy import build_ours, toy_batch
 
-TASK = SimpleNamespace(target_dictionary=toy_dictionary())
-
-
-def ours(sentence_avg=False, **options):
-    """Our criterion, built as fairseq builds it."""
-    config = LabelSmoothedDiversityConfig(sentence_avg=sentence_avg, **options)
-    return Ours.build_criterion(config, TASK)
-
-
-def run(criterion, model, batch, **kwargs):
-    model.zero_grad()
-    loss, sample_size, log = criterion(model, batch, **kwargs)
-    loss.sum().backward()
-    grads = [torch.zeros_like(p) if p.grad is None else p.grad.clone() for p in model.parameters()]
-    return loss.detach(), sample_size, log, grads
+ours = partial(criterion, label_smoothing=0.0, token_loss="auto")  # the defaults
 
 
 @pytest.mark.parametrize("sentence_avg", [False, True])
@@ -35,9 +20,9 @@ def test_without_a_term_it_is_fairseqs(weight, accuracy, sentence_avg):
     extra = {"token_loss": "stock"}  # fused is equal to rounding only
     if weight is not None:
         extra |= {"disagreement": "output", "disagreement_weight": 0.0}
-    criterion = ours(sentence_avg, label_smoothing=0.1, report_accuracy=accuracy, **extra)
+    extra |= {"sentence_avg": sentence_avg, "report_accuracy": accuracy}
     stock = LabelSmoothedCrossEntropyCriterion(TASK, sentence_avg, 0.1, 0, accuracy)
-    loss, size, log, grads = run(criterion, model, batch)
+    loss, size, log, grads = run(ours(label_smoothing=0.1, **extra), model, batch)
     loss2, size2, log2, grads2 = run(stock, model, batch)
     assert torch.equal(loss, loss2) and size == size2
     assert {k: v for k, v in log.items() if not k.startswith("term")} == log2
@@ -62,15 +47,3 @@ def test_losses_per_token_carry_no_term():
     per_token = run(ours(label_smoothing=0.1, disagreement="output"), model, batch, reduce=False)
     stock = run(LabelSmoothedCrossEntropyCriterion(TASK, False, 0.1), model, batch, reduce=False)
     assert torch.equal(per_token[0], stock[0])
-
-
-BAD = {
-    "--label-smoothing 1.5: must be at least 0 and below 1": {"label_smoothing": 1.5},
-    "--ignore-prefix-size -1: must be 0 or more": {"ignore_prefix_size": -1},
-}
-
-
-@pytest.mark.parametrize("message", BAD)
-def test_impossible_options_are_refused_by_name(message):
-    with pytest.raises(ValueError, match=message):
-        ours(**{"label_smoothing": 0.1, **BAD[message]})

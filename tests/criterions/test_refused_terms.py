@@ -1,4 +1,4 @@
-"""Options of terms that are impossible or have no effect are refused by name."""
+"""Options of criterions that are impossible or have no effect are refused by name."""
 
 import pytest
 
@@ -47,6 +47,22 @@ BAD = {
         **ORTHOGONALITY,
         "orthogonality_on": "encoder,encoder",
     },
+    "--diversity-start 5 has no effect without a term of a weight above 0": {"diversity_start": 5},
+    "--diversity-end 5 has no effect": {
+        **OUTPUT,
+        "disagreement_weight": 0.0,
+        "diversity_end": 5,
+    },
+    "--diversity-start -1: must be 0 or more": {**HSIC, "diversity_start": -1},
+    "--diversity-warmup-updates -2: must be": {**HSIC, "diversity_warmup_updates": -2},
+    "--diversity-end 6: must be above --diversity-start 2 plus --diversity-warmup-updates 4": {
+        **HSIC,
+        "diversity_start": 2,
+        "diversity_warmup_updates": 4,
+        "diversity_end": 6,
+    },
+    "--label-smoothing 1.5: must be at least 0 and below 1": {"label_smoothing": 1.5},
+    "--ignore-prefix-size -1: must be 0 or more": {"ignore_prefix_size": -1},
 }
 
 

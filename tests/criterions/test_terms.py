@@ -27,7 +27,7 @@ def criterion(name="label_smoothed_cross_entropy", **options):
     if name.startswith("label"):
         options.setdefault("label_smoothing", 0.1)
     options.setdefault("token_loss", "stock")
-    config = CRITERION_DATACLASS_REGISTRY[name](sentence_avg=False, **options)
+    config = CRITERION_DATACLASS_REGISTRY[name](**{"sentence_avg": False, **options})
     if name.startswith("adaptive"):
         config.ddp_backend = "legacy_ddp"
     return CRITERION_REGISTRY[name].build_criterion(config, TASK)
@@ -84,10 +84,10 @@ OPTIONS = {
 }
 
 
-def run(criterion, model, batch):
+def run(criterion, model, batch, **given):
     model.zero_grad()
-    loss, size, log = criterion(model, batch)
-    loss.backward()
+    loss, size, log = criterion(model, batch, **given)
+    loss.sum().backward()
     grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in model.parameters()]
     return loss.detach(), size, log, [g.clone() for g in grads]
 
@@ -155,13 +155,10 @@ def in_batch(of_layer, method, head_states, options, size):
         layers = [of_layer(s) for s in head_states[component]]
         value = value + sum(layers) / len(layers)
         sign = -1 if method == "disagreement" else 1
-        summed = method == "orthogonality" and normalization(options) == "summed-loss"
+        reading = options.get("orthogonality_normalization", "summed-loss")  # the default
+        summed = method == "orthogonality" and reading == "summed-loss"
         loss = loss + sign * weight * sum(layers) / (size if summed else len(layers))
     return value, loss
-
-
-def normalization(options) -> str:
-    return options.get("orthogonality_normalization", DiversityConfig.orthogonality_normalization)
 
 
 @pytest.mark.parametrize("case", OPTIONS)
