@@ -71,33 +71,21 @@ RECIPES = [
     Row("group", RECIPE.format("group"), "'modle'", "correct it"),
     Row("value", RECIPE.format("value"), "'lots'", "correct it"),
     Row("choice", RECIPE.format("choice"), "'em-rooting'", "em-routing"),
-    Row(
-        "key-of-another",
-        RECIPE.format("good") + "criterion._name=cross_entropy",
-        "Key '",
-        "give criterion._name=cross_entropy_with_diversity",
-    ),
-    Row(
-        "key-of-another-group",
-        RECIPE.format("good") + "++model.hsic_weight=5",
-        "Key 'hsic_weight'",
-        "give criterion.hsic_weight,",
-    ),
+    Row("key-of-another", RECIPE.format("good") + "criterion._name=cross_entropy", "Key '",
+        "give criterion._name=cross_entropy_with_diversity"),
+    Row("key-of-another-group", RECIPE.format("good") + "++model.hsic_weight=5",
+        "Key 'hsic_weight'", "give criterion.hsic_weight,"),
     Row("range", RECIPE.format("range"), "model.drophead 2", "below 1"),
     Row("architecture", RECIPE.format("arch"), "'transformer_disagre'", "transformer_disagree"),
     Row("optimizer", RECIPE.format("optimizer"), "'adamm'", "adam"),
     Row("method", RECIPE.format("good") + "+method=magic", "+method=magic", "choose from"),
     Row("added", RECIPE.format("good") + "++dataset.max_token=9", "max_token", "max_tokens"),
     Row("override", RECIPE.format("good") + "'optimization.lr=[a'", "lr=[a: Hydra", "correct it"),
-    Row(
-        "unquoted",
-        RECIPE.format("good") + "'checkpoint.save_dir=x[1]'",
-        "error: checkpoint.save_dir=x[1]:",
-        "put the value in quotes",
-    ),
+    Row("unquoted", RECIPE.format("good") + "'checkpoint.save_dir=x[1]'",
+        "error: checkpoint.save_dir=x[1]:", "put the value in quotes"),
     Row("language", RECIPE.format("good") + "task.source_lang=xx", "dict.xx.txt", "give the lang"),
     Row("interpolation", RECIPE.format("good") + "task.data='${nowhere}'", "'nowhere'", "correct"),
-]
+]  # fmt: skip
 
 LAUNCHES = [
     Row("processes", "train --processes 0 bin", "--processes: 0", "from 1 up"),
@@ -136,7 +124,6 @@ SPOILT = {
     "optimizer": ("adam", "adamm"),
     "no-data": ("data: bin, ", ""),
 }
-ROWS = OPTIONS + RECIPES + LAUNCHES
 
 
 @pytest.fixture(scope="module")
@@ -153,24 +140,9 @@ def recipes(whole):
     (whole / "flat.yaml").write_text("task: translation\n")
 
 
-def name_of(row):
-    return row.name
-
-
 # fairseq's commands rely on that behaviour of Hydra's.
 @pytest.mark.filterwarnings(r"ignore:\s*'\w+' is validated against ConfigStore")
-@pytest.mark.parametrize("row", OPTIONS, ids=name_of)
-def test_options_are_refused_in_one_line(row, world, monkeypatch, capsys):
-    check(row, world, monkeypatch, capsys)
-
-
-@pytest.mark.filterwarnings(r"ignore:\s*'\w+' is validated against ConfigStore")
 @pytest.mark.filterwarnings(r"ignore:\nThe version_base")
-@pytest.mark.parametrize("row", RECIPES, ids=name_of)
-def test_recipes_are_refused_in_one_line(row, world, recipes, monkeypatch, capsys):
-    check(row, world, monkeypatch, capsys)
-
-
-@pytest.mark.parametrize("row", LAUNCHES, ids=name_of)
-def test_launches_are_refused_in_one_line(row, world, recipes, monkeypatch, capsys):
+@pytest.mark.parametrize("row", OPTIONS + RECIPES + LAUNCHES, ids=lambda row: row.name)
+def test_refused_in_one_line(row, world, recipes, monkeypatch, capsys):
     check(row, world, monkeypatch, capsys)
