@@ -1,6 +1,8 @@
 """All measures of a model's modules: batches, padding, order, and what is asked for."""
 
+import itertools
 import json
+import math
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from diverse_mha.analysis.collect import HeadsMeter, Selection, check_selection,
 from diverse_mha.analysis.meters import real_rows
 from diverse_mha.attention import HeadStates
 from diverse_mha.common.errors import UserError
+from tests.reference import cosine
 from tests.toy import build_ours, toy_batch
 
 ALL = Selection(threshold=0.9)
@@ -188,3 +191,61 @@ def test_one_or_two_positions_have_no_similarity(positions):
     for found in meter.result().values():
         assert found["cka"] is found["svcca"] is found["svcca_each"] is None
     json.dumps(result, allow_nan=False)
+
+
+def test_last_layers_are_compared_over_the_same_positions():
+    single = build_ours(seed=2, encoder_attention_heads=1, decoder_attention_heads=1).eval()
+    model, lengths = build_ours().eval(), [20, 17, 25, 13]
+    meter = AgainstMeter(Selection(threshold=0.9))
+    rows = {}
+    for seed in (1, 2):
+        batch = toy_batch(lengths, lengths[::-1], seed=seed)
+        states, other = (states_of(one, batch) for one in (model, single))
+        meter.update(states, other)
+        for component in states:
+            pair = real_rows(states[component][-1]), real_rows(other[component][-1])
+            rows.setdefault(component, []).append(pair)
+    for component, found in meter.result().items():
+        own, others = (torch.cat(side) for side in zip(*rows[component], strict=True))
+        together = svcca(own, others, 0.9)
+        each = [svcca(head, others, 0.9).mean for head in own.chunk(4, dim=1)]
+        assert found["layer"] == 2
+        assert found["cka"] == pytest.approx(cka(own, others), rel=1e-9)
+        assert found["svcca"] == pytest.approx(together.mean, rel=1e-7)
+        assert found["coefficients"] == pytest.approx(together.coefficients.tolist(), rel=1e-6)
+        assert found["svcca_top"] == pytest.approx(together.top_mean, rel=1e-7)
+        assert found["svcca_heads"] == pytest.approx(each, rel=1e-7)
+        assert found["svcca_each"] == pytest.approx(sum(each) / 4, rel=1e-7)
+    assert set(rows) == set(meter.result()) == {"encoder", "cross", "decoder"}
+
+
+def literal(x, mask, product, pairs):
+    """Minus the mean over pairs of a product of two heads' rows, by sentence and real position."""
+    return [
+        [
+            -sum(float(product(x[b, i, t], x[b, j, t])) for i, j in pairs) / len(pairs)
+            for t in range(x.size(2))
+            if mask is None or not mask[b, t]
+        ]
+        for b in range(x.size(0))
+    ]
+
+
+@pytest.mark.parametrize("own", [True, False], ids=["all pairs", "i != j"])
+def test_scores_are_exp_of_the_literal_sums(own):
+    selection = Selection(measures=("disagreement",))
+    states = states_of(build_ours().double().eval(), toy_batch(), selection)
+    pairs = [(i, j) for i, j in itertools.product(range(4), repeat=2) if own or i != j]
+    for component, scores in measure([states], selection)["disagreement"].items():
+        expected = {"subspace": [], "position": [], "output": []}
+        for s in states[component]:
+            queries, keys = s.query_padding_mask, s.key_padding_mask
+            for score, x, mask in (("subspace", s.values, keys), ("output", s.outputs, queries)):
+                d = [value for row in literal(x, mask, cosine, pairs) for value in row]
+                expected[score].append(sum(d) / len(d))
+            d = [sum(row) for row in literal(s.weights, queries, torch.dot, pairs)]
+            expected["position"].append(sum(d) / len(d))
+        for name, d in expected.items():
+            found = scores[name] if own else scores[name]["off_diagonal"]
+            assert found["layers"] == pytest.approx([math.exp(value) for value in d], rel=1e-6)
+            assert found["all"] == pytest.approx(math.exp(sum(d) / len(d)), rel=1e-6)

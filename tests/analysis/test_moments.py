@@ -1,9 +1,76 @@
-"""A stream gives what one batch gives, in any order and however it is cut."""
+"""Moments from a stream, and the unbiased CKA against its definition with kernel matrices."""
 
 import pytest
 import torch
 
-from diverse_mha.analysis import Moments
+from diverse_mha.analysis.meters import ModuleMeter, split_heads
+from diverse_mha.attention import HeadStates
+from diverse_mha.measures.moments import Moments
+from diverse_mha.measures.unbiased import NormMoments, unbiased_cka
+
+
+def hsic_1(k, m):
+    """Song et al. 2012, Eq. 5."""
+    n = len(k)
+    k, m = (x - torch.diag(x.diagonal()) for x in (k, m))
+    total = (k * m).sum() + k.sum() * m.sum() / ((n - 1) * (n - 2)) - 2 / (n - 2) * (k @ m).sum()
+    return total / (n * (n - 3))
+
+
+def direct(x, heads):
+    kernels = [part @ part.T for part in x.double().chunk(heads, dim=1)]
+    own = [hsic_1(k, k) for k in kernels]
+    return torch.stack(
+        [
+            torch.stack([hsic_1(k, m) / (a * b) ** 0.5 for m, b in zip(kernels, own, strict=True)])
+            for k, a in zip(kernels, own, strict=True)
+        ]
+    )
+
+
+@pytest.mark.parametrize("offset", [0.0, 30.0])
+def test_is_the_definition_however_the_rows_are_cut(offset):
+    generator = torch.Generator().manual_seed(1)
+    x = torch.randn(50, 12, generator=generator, dtype=torch.float64) + offset
+    x[:, 3:6] = x[:, :3] @ torch.randn(3, 3, generator=generator, dtype=torch.float64) + x[:, 3:6]
+    x[30:] += 2  # the first rows have another mean
+    for sizes in ([50], [1, 3, 0, 20, 26]):
+        moments, norms = Moments(12), NormMoments(4)
+        for rows in x.split(sizes):
+            moments.update(rows)
+            norms.update(rows)
+        found = unbiased_cka(split_heads(moments.scatter(), 4), norms.result(moments), 50)
+        torch.testing.assert_close(found, direct(x, 4), rtol=1e-8, atol=1e-9)
+
+
+def test_independent_heads_give_0_and_equal_ones_1():
+    """At 64 positions and 32 dimensions the biased one gives a third."""
+    values, biased = [], []
+    for seed in range(40):
+        outputs = torch.randn(1, 3, 64, 32, generator=torch.Generator().manual_seed(seed))
+        outputs[:, 2] = outputs[:, 1]
+        meter = ModuleMeter(("cka",), 0.99)
+        meter.update(HeadStates(outputs=outputs))
+        found = meter.result()["cka"]
+        biased.append(found["pairs"][0][1])
+        assert found["pairs_unbiased"][1][2] == pytest.approx(1)
+        values.append(found["pairs_unbiased"][0][1])
+    assert sum(biased) / 40 == pytest.approx(0.336, abs=0.01)
+    assert abs(sum(values) / 40) < 0.005 and min(values) < 0 < max(values)
+
+
+def test_what_does_not_vary_and_too_few_positions():
+    outputs = torch.randn(1, 2, 4, 3)
+    outputs[:, 0] = 1.0
+    meter = ModuleMeter(("cka",), 0.99)
+    meter.update(HeadStates(outputs=outputs))
+    assert meter.result()["cka"]["pairs_unbiased"][0][1] == 0
+    few = ModuleMeter(("cka",), 0.99)
+    few.update(HeadStates(outputs=outputs[:, :, :3]))
+    assert few.result()["cka"]["unbiased_mean"] is None
+
+
+# A stream gives what one batch gives, in any order and however it is cut.
 
 
 def stream(n, width, offset):

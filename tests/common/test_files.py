@@ -1,12 +1,12 @@
-"""Files that are there whole or not at all."""
+"""Files that are there whole or not at all; folders of data, or none."""
 
 from pathlib import Path
 
 import pytest
 
-from diverse_mha.common.errors import UserError
+from diverse_mha.common.errors import OptionError, UserError
 from diverse_mha.common.files import whole_file, write_files, write_text
-from diverse_mha.common.places import check_file
+from diverse_mha.common.places import check_data_folder, check_file
 
 
 def test_a_file_gets_its_name_when_it_is_complete(tmp_path):
@@ -58,3 +58,27 @@ def test_an_error_leaves_what_was_there(error, tmp_path):
         raise error
     assert path.read_bytes() == b"before"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_data_folder_is_checked(tmp_path):
+    with pytest.raises(UserError, match="nowhere: no such data folder; make it with"):
+        check_data_folder(str(tmp_path / "nowhere"))
+    with pytest.raises(UserError, match="holds no dict"):
+        check_data_folder(str(tmp_path))
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/dict.en.txt").write_text("a 1\n")
+    with pytest.raises(UserError, match=f"holds no dict.*; give {tmp_path}/bin$"):
+        check_data_folder(str(tmp_path))
+    (tmp_path / "dict.en.txt").write_text("a 1\n")
+    with pytest.raises(UserError, match="second: no such data folder"):
+        check_data_folder(f"{tmp_path}:{tmp_path}/second")
+    (tmp_path / "second").mkdir()  # as in fairseq the dictionaries of the first hold for all
+    assert check_data_folder(f"{tmp_path}:{tmp_path}/second") == tmp_path
+
+
+def test_a_classifiers_dictionaries_are_in_folders(tmp_path):
+    (tmp_path / "label").mkdir()
+    (tmp_path / "label/dict.txt").write_text("a 1\n")
+    with pytest.raises(OptionError, match="holds no dict"):
+        check_data_folder(tmp_path, error=OptionError)
+    assert check_data_folder(tmp_path, ("dict*.txt", "*/dict.txt")) == tmp_path

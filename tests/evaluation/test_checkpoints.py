@@ -1,6 +1,7 @@
 """Checkpoints and data that do not belong together, and tasks that a command is not for."""
 
 import argparse
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from diverse_mha.evaluation.checkpoints import (
     fitting,
     load_checkpoint,
 )
+from diverse_mha.evaluation.loaded import Loaded, check_same_blocks
 
 
 def test_another_vocabulary_is_refused_with_both_sizes():
@@ -62,3 +64,26 @@ def test_the_first_parameter_that_is_not_finite_is_named(bad, tmp_path):
     with pytest.raises(ValueError, match="x.pt: parameter b holds NaN or infinity; take"):
         load_checkpoint(tmp_path / "x.pt")
     load_checkpoint(tmp_path / "x.pt", mmap=True)  # for a look at what else is in it
+
+
+def loaded(path, **options):
+    return Loaded(path, "transformer_lm", None, SimpleNamespace(cfg=SimpleNamespace(**options)))
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (
+            {"sample_break_mode": "eos"},
+            "b.pt: trained with --sample-break-mode eos, a.pt with none: .* one by one",
+        ),
+        ({"add_bos_token": True}, "b.pt: trained with --add-bos-token True, a.pt with none"),
+        ({"tokens_per_sample": 50}, "b.pt: trained with --tokens-per-sample 50, a.pt with 16"),
+    ],
+)
+def test_texts_that_are_cut_up_otherwise_are_refused(options, message):
+    first = loaded("a.pt", tokens_per_sample=16, sample_break_mode="none")
+    plain = {"tokens_per_sample": 16, "sample_break_mode": None, "add_bos_token": False}
+    check_same_blocks([loaded("translation.pt", source_lang="de"), first, loaded("b.pt", **plain)])
+    with pytest.raises(UserError, match=message):
+        check_same_blocks([first, loaded("b.pt", **plain | options)])
