@@ -25,25 +25,33 @@ def data(tmp_path):
     return folder
 
 
+@pytest.fixture
+def recipe(data, tmp_path):
+    path = tmp_path / "my.yaml"
+    path.write_text(f"task: {{data: {data}}}\ncommon: {{cpu: true}}\n")
+    return path
+
+
+def only_command(*words, gpus=0, port=1):
+    """Return the one command line of a training, which needs no environment of its own."""
+    job = launch.parse([*map(str, words)])
+    ((command, environment),) = launch.commands(job, gpus=gpus, port=port)
+    assert environment == {}
+    return command
+
+
 def option(command, name):
     """Return the value after an option in a command line."""
     return command[command.index(name) + 1]
 
 
 def test_plain_training_passes_options_on(data):
-    job = launch.parse([str(data), "--arch", "x", "--lr", "1e-3"])
-    ((command, environment),) = launch.commands(job, gpus=0, port=1)
+    command = only_command(data, "--arch", "x", "--lr", "1e-3")
     assert command[:3] == [sys.executable, "-m", "diverse_mha.training.fairseq_train"]
     assert command[3:8] == [str(data), "--arch", "x", "--lr", "1e-3"]
     assert option(command, "--user-dir") == str(launch.USER_DIR)
     assert "--distributed-world-size" not in command
-    assert environment == {}
-
-
-def test_own_user_dir_is_kept(data):
-    job = launch.parse([str(data), "--user-dir=other"])
-    ((command, _),) = launch.commands(job, gpus=0, port=1)
-    assert "--user-dir" not in command
+    assert "--user-dir" not in only_command(data, "--user-dir=other")
 
 
 def test_on_the_cpu_it_is_one_process_unless_told(data, tmp_path):
@@ -56,23 +64,13 @@ def test_on_the_cpu_it_is_one_process_unless_told(data, tmp_path):
         assert launch.parse(["--processes", "3", *words]).processes == 3
 
 
-def test_gpus_are_left_to_fairseq(data):
-    job = launch.parse(["--processes", "2", str(data)])
-    ((command, environment),) = launch.commands(job, gpus=4, port=1)
+def test_gpus_are_left_to_fairseq_and_in_a_slurm_job_as_many_as_asked_for(data, recipe):
+    """Without an address fairseq takes all there are, and draws the port from the job's number."""
+    command = only_command("--processes", 2, data, gpus=4, port=4711)
     assert option(command, "--distributed-world-size") == "2"
     assert "--distributed-rank" not in command
-    assert environment == {}
-
-
-def test_in_a_slurm_job_gpus_are_as_many_as_asked_for(data, tmp_path):
-    """Without an address fairseq takes all there are, and draws the port from the job's number."""
-    recipe = tmp_path / "my.yaml"
-    recipe.write_text(f"task: {{data: {data}}}\n")
-    job = launch.parse(["--processes", "2", str(data)])
-    ((command, _),) = launch.commands(job, gpus=4, port=4711)
     assert option(command, "--distributed-init-method") == "tcp://127.0.0.1:4711"
-    job = launch.parse(["--processes", "2", "--config", str(recipe)])
-    ((command, _),) = launch.commands(job, gpus=4, port=4711)
+    command = only_command("--processes", 2, "--config", recipe, gpus=4, port=4711)
     assert "++distributed_training.distributed_init_method=tcp://127.0.0.1:4711" in command
 
 
@@ -89,9 +87,7 @@ def test_cpu_processes_each_get_their_rank(data, monkeypatch):
         assert int(environment["OMP_NUM_THREADS"]) >= 1
 
 
-def test_recipe_goes_to_hydra(data, tmp_path):
-    recipe = tmp_path / "my.yaml"
-    recipe.write_text(f"task: {{data: {data}}}\ncommon: {{cpu: true}}\n")
+def test_recipe_goes_to_hydra(data, recipe, tmp_path):
     job = launch.parse(["--config", str(recipe), "--processes", "2", "optimization.max_update=5"])
     workers = launch.commands(job, gpus=0, port=1)
     command = workers[1][0]
@@ -111,44 +107,34 @@ def test_recipe_goes_to_hydra(data, tmp_path):
 @pytest.mark.parametrize(
     ("named", "ours"), [("${hydra:runtime.cwd}/diverse_mha", True), ("/a/plugin/of/my/own", False)]
 )
-def test_a_recipe_outside_the_clone_finds_the_plugin(named, ours, tmp_path):
-    recipe = tmp_path / "copy.yaml"
+def test_a_recipe_outside_the_clone_finds_the_plugin(named, ours, recipe):
     recipe.write_text(f"common: {{user_dir: '{named}'}}\n")
-    ((command, _),) = launch.commands(launch.parse(["--config", str(recipe)]), gpus=0, port=1)
+    command = only_command("--config", recipe)
     assert (f"++common.user_dir='{launch.USER_DIR}'" in command) == ours
 
 
 @pytest.mark.parametrize(
     "value", ["runs/größe", "/tmp/x(1)", "x=y", "output,subspace", "x#y", "x+y@z~", "(0.9, 0.98)"]
 )
-def test_a_value_of_other_letters_is_quoted_for_hydra(value, tmp_path):
-    command = hydra_command(tmp_path, f"checkpoint.save_dir={value}")
+def test_a_value_of_other_letters_is_quoted_for_hydra(value, recipe):
+    command = only_command("--config", recipe, f"checkpoint.save_dir={value}")
     assert f"checkpoint.save_dir='{value}'" in command
     override = OverridesParser.create().parse_override(f"checkpoint.save_dir='{value}'")
     assert override.value() == value and not override.is_sweep_override()
 
 
-def test_a_value_that_hydra_cannot_read_is_to_be_quoted(tmp_path):
+def test_a_value_that_hydra_cannot_read_is_to_be_quoted(recipe):
     with pytest.raises(UserError, match="task.data=it's: Hydra cannot read the value; put the"):
-        hydra_command(tmp_path, "task.data=it's")
+        only_command("--config", recipe, "task.data=it's")
 
 
-def test_what_hydra_has_to_read_stays_as_it_is(tmp_path):
+def test_what_hydra_has_to_read_stays_as_it_is(recipe):
     values = ["'d/é'", "${a}", "2", "1e-7", "null", "[0.1,0.2]", "{a: 1}", "em_routing_1_2", ""]
     values += [r"x\(1\)", "/tmp/a b-c_d.e+f@g:h"]
     words = [f"model.x={value}" for value in values]
-    assert set(words) < set(hydra_command(tmp_path, *words))
+    assert set(words) < set(only_command("--config", recipe, *words))
     for word in words[2:]:
         OverridesParser.create().parse_override(word)
-
-
-def hydra_command(folder, *words):
-    """Return the command line of a training by a recipe."""
-    recipe = folder / "my.yaml"
-    recipe.write_text("task: {data: a}\n")
-    job = launch.parse(["--config", str(recipe), *words])
-    ((command, _),) = launch.commands(job, gpus=0, port=1)
-    return command
 
 
 def test_more_processes_than_gpus_are_refused():
