@@ -66,41 +66,28 @@ def test_attention_drops_just_before_the_aggregation_and_records_what_was_before
     torch.testing.assert_close(attended.output, expected)
 
 
+PAIRS = toy_batch()["net_input"]
 MODELS = {
-    "translation": (build_ours, {}),
-    "routing": (build_ours, {"arch": "transformer_routing"}),
-    "coda": (build_ours, {"arch": "transformer_coda", "attention_noise": 0.0}),
-    "lm": (build_lm, {}),
+    "translation": (build_ours, {}, PAIRS),
+    "routing": (build_ours, {"arch": "transformer_routing"}, PAIRS),
+    "coda": (build_ours, {"arch": "transformer_coda", "attention_noise": 0.0}, PAIRS),
+    "lm": (build_lm, {}, {"src_tokens": TOKENS}),
 }
 
 
-def net_input(model_name):
-    if model_name == "lm":
-        return {"src_tokens": TOKENS}
-    return toy_batch()["net_input"]
-
-
 @pytest.mark.parametrize("name", MODELS)
-def test_models_drop_in_training_and_not_at_evaluation(name):
-    build, options = MODELS[name]
+def test_every_module_of_a_model_drops_in_training_and_not_at_evaluation(name):
+    build, options, batch = MODELS[name]
     plain, ours = build(**options), build(**options, drophead=RATE)
     assert plain.state_dict().keys() == ours.state_dict().keys()
     ours.load_state_dict(plain.state_dict())
-    batch = net_input(name)
+    modules = [m for m in ours.modules() if isinstance(m, DiverseAttention)]
+    assert [m.drophead.rate for m in modules] == [RATE] * (2 if name == "lm" else 6)
     reference = plain.train()(**batch)[0]
     assert not torch.equal(ours.train()(**batch)[0], reference)
     state = torch.get_rng_state()
     assert torch.equal(ours.eval()(**batch)[0], plain.eval()(**batch)[0])
     assert torch.equal(torch.get_rng_state(), state)
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_every_attention_module_drops(name):
-    build, options = MODELS[name]
-    model = build(**options, drophead=RATE)
-    modules = [m for m in model.modules() if isinstance(m, DiverseAttention)]
-    assert len(modules) == (2 if name == "lm" else 6)
-    assert {m.drophead.rate for m in modules} == {RATE}
 
 
 @pytest.mark.parametrize("rate", [-0.1, 1.0, float("nan")])

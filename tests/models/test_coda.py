@@ -4,6 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from diverse_mha.analysis.ablation import sites_of
 from diverse_mha.common.errors import OptionError
 from diverse_mha.methods.coda import NetworkCascade, NoCascade, ResidualCascade
 from tests.toy import build_ours, check_beam_scores, log_probs, step_by_step, toy_batch
@@ -17,25 +18,16 @@ ABLATIONS = {
 }
 
 
-def cascades(model) -> list:
-    return [layer.self_attn.cascade for layer in model.encoder.layers] + [
-        module.cascade
-        for layer in model.decoder.layers
-        for module in (layer.self_attn, layer.encoder_attn)
-    ]
-
-
 def test_each_row_of_table_4_is_what_it_says():
     kinds = {
-        name: [type(c) for c in cascades(build_ours("transformer_coda", **options))]
-        for name, options in ABLATIONS.items()
+        name: [type(s.attention.cascade) for s in sites_of(build_ours("transformer_coda", **given))]
+        for name, given in ABLATIONS.items()
     }
-    # Two layers in the toy model: those of the encoder, then (self, cross) of the decoder's.
-    assert kinds["CODA"] == [NoCascade, NetworkCascade] + 2 * [NoCascade] + 2 * [NetworkCascade]
-    assert kinds["CODA-CS"] == [NoCascade] * 6
-    none = type(None)
-    assert kinds["RealFormer"] == [none, ResidualCascade] + 2 * [none] + 2 * [ResidualCascade]
-    assert kinds["Transformer"] == [none] * 6
+    # Three components, of two layers each.
+    assert kinds["CODA"] == 3 * [NoCascade, NetworkCascade]
+    assert kinds["CODA-CS"] == 6 * [NoCascade]
+    assert kinds["RealFormer"] == 3 * [type(None), ResidualCascade]
+    assert kinds["Transformer"] == 6 * [type(None)]
 
 
 def test_without_cascade_and_noise_it_is_transformer_disagree_bit_for_bit():
@@ -136,15 +128,10 @@ def test_logits_change_in_the_named_components_alone(kind, on):
     if kind != "none":
         options["attention_noise"] = 0.0
     model = build_ours("transformer_coda", **options)
-    modules = {
-        "encoder": [layer.self_attn for layer in model.encoder.layers],
-        "cross": [layer.encoder_attn for layer in model.decoder.layers],
-        "decoder": [layer.self_attn for layer in model.decoder.layers],
-    }
-    for component, attentions in modules.items():
+    for component, number, _, attention in sites_of(model):
         carries = kind in ("residual", "mlp") and component in on
-        assert [a.carry_logits for a in attentions] == [carries] * 2
-        assert (attentions[1].cascade is not None) == (component in on)
+        assert attention.carry_logits == carries
+        assert number == 1 or (attention.cascade is not None) == (component in on)
 
 
 @pytest.mark.parametrize(

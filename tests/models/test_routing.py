@@ -4,6 +4,7 @@ import pytest
 import torch
 from fairseq.models import MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
 
+from diverse_mha.analysis.ablation import sites_of
 from diverse_mha.methods.routing import RoutingAggregation
 from tests.toy import build_ours, toy_task
 
@@ -54,21 +55,14 @@ def test_parameters_of_big_with_two_layers():
     assert round(added / 1e6, 1) == 16.8
 
 
-def routed_layers(model) -> dict:
-    found = {"encoder": [], "cross": [], "decoder": []}
-    for number, layer in enumerate(model.encoder.layers, start=1):
-        if isinstance(layer.self_attn.out_proj, RoutingAggregation):
-            found["encoder"].append(number)
-    for number, layer in enumerate(model.decoder.layers, start=1):
-        for component, module in (("decoder", layer.self_attn), ("cross", layer.encoder_attn)):
-            if isinstance(module.out_proj, RoutingAggregation):
-                found[component].append(number)
-    return found
+def routed_layers(model) -> list:
+    sites = sites_of(model)
+    return [site[:2] for site in sites if isinstance(site.attention.out_proj, RoutingAggregation)]
 
 
 def test_default_is_em_routing_in_the_first_two_encoder_layers():
     model = build_ours("transformer_routing", encoder_layers=3)
-    assert routed_layers(model) == {"encoder": [1, 2], "cross": [], "decoder": []}
+    assert routed_layers(model) == [("encoder", 1), ("encoder", 2)]
     assert model.encoder.layers[0].self_attn.out_proj.kind == "em-routing"
 
 
@@ -83,7 +77,7 @@ def test_layers_and_options_reach_their_modules():
         routing_post_norm=True,
         activation_dropout=0.1,
     )
-    assert routed_layers(model) == {"encoder": [], "cross": [2], "decoder": [1, 2]}
+    assert routed_layers(model) == [("cross", 2), ("decoder", 1), ("decoder", 2)]
     module = model.decoder.layers[0].self_attn.out_proj
     assert module.capsules == 8 and module.dropout == 0.1
     assert module.options == {"iterations": 2, "softmax_over": "heads"}
@@ -109,7 +103,6 @@ REFUSED = {
     "--routing-softmax-over heads has no effect with --aggregation em-routing; it goes with": {
         "routing_softmax_over": "heads"
     },
-    "--cascade-depth 3 has no effect with --logits none; it goes with mlp": {"cascade_depth": 3},
     "--routing-iterations 0: must be 1 or more": {"routing_iterations": 0},
     "--aggregation-encoder-layers 1,2 has no effect with --aggregation linear; .*-layers none": {
         "aggregation": "linear"

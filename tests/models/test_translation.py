@@ -60,8 +60,7 @@ def test_equals_stock_in_parameters_outputs_and_gradients(variant):
     (scores, grads), (scores2, grads2) = results
     real = batch["target"].ne(1)
     torch.testing.assert_close(scores[real], scores2[real], rtol=1e-5, atol=1e-6)
-    for own_grad, stock_grad in zip(grads, grads2, strict=True):
-        torch.testing.assert_close(own_grad, stock_grad, rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(grads, grads2, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("shared", ["share_all_embeddings", "share_decoder_input_output_embed"])
