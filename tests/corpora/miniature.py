@@ -78,11 +78,13 @@ def ted_train(language, start, count):
     return "".join(talks)
 
 
-def both(stem, languages, make, count, end=""):
-    """Return two files of an archive, sides of each other."""
+def both(stems, languages, make, count, end=""):
+    """Return two files of an archive for each stem, sides of each other."""
     return {
-        f"{stem}.{language}{end}": (make, language, count, stem) for language in languages
-    }  # fmt: skip
+        f"{stem}.{language}{end}": (make, language, count, stem)
+        for stem in ([stems] if isinstance(stems, str) else stems)
+        for language in languages
+    }
 
 
 def cwmt(name, stems, chinese):
@@ -118,11 +120,7 @@ DEV = {
     | dev_set("newstest2017-deen", "de", "en")
     | dev_set("newsdev2017-zhen", "zh", "en")
     | dev_set("newstest2017-zhen", "zh", "en")
-    | {
-        name: file
-        for stem in PLAIN_SETS
-        for name, file in both(f"dev/{stem}", DE_EN, text, HELD).items()
-    }
+    | both([f"dev/{stem}" for stem in PLAIN_SETS], DE_EN, text, HELD)
 }
 NC_12 = {
     "training-parallel-nc-v12.tgz": both("training/news-commentary-v12.de-en", DE_EN, text, TRAIN)
@@ -139,26 +137,15 @@ UN_SETS = {
 
 def iwslt(year, *sets):
     """Return the archive of a year of IWSLT, German-English."""
-    return {
-        "de-en.tgz": both("de-en/train.tags.de-en", DE_EN, ted_train, TRAIN)
-        | {
-            name: file
-            for stem in sets
-            for name, file in both(
-                f"de-en/IWSLT{year}.{stem}.de-en", DE_EN, ted_xml, HELD, ".xml"
-            ).items()
-        }
-    }
+    stems = [f"de-en/IWSLT{year}.{stem}.de-en" for stem in sets]
+    files = both("de-en/train.tags.de-en", DE_EN, ted_train, TRAIN)
+    return {"de-en.tgz": files | both(stems, DE_EN, ted_xml, HELD, ".xml")}
 
 
+GOOGLE_ENDS = ("", ".tok", ".tok.bpe.32000")
 GOOGLE = {
     "wmt16_en_de.tar.gz": both("train.tok.clean.bpe.32000", DE_EN, text, TRAIN)
-    | {
-        name: file
-        for year in (2013, 2014)
-        for end in ("", ".tok", ".tok.bpe.32000")
-        for name, file in both(f"newstest{year}{end}", DE_EN, text, HELD).items()
-    }
+    | both([f"newstest{y}{end}" for y in (2013, 2014) for end in GOOGLE_ENDS], DE_EN, text, HELD)
     | {"bpe.32000": (text, "en", 3, "codes")}
 }
 

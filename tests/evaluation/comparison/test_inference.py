@@ -114,10 +114,9 @@ def test_intervals_hold_the_true_difference_as_often_as_they_say(
 ):
     """Coverage over simulated pairs of methods that differ by 0.5: not too rare, nor too often.
 
-    A score is method + seed + sentence + method in sentence + seed in sentence. Of 600 intervals
-    570 should hold 0.5, with a standard deviation of 5.3: four of them, and 2 % below, as t is not
-    exact here. Where single seeds are all there is, the cut at 0 makes intervals longer by a sixth
-    to a fifth, and a part that is counted thrice by two thirds: the mean squared standard error,
+    Of 600 intervals 570 should hold 0.5, with a standard deviation of 5.3: four of them, and 2 %
+    below, as t is not exact here. With single seeds alone, the cut at 0 makes intervals longer by a
+    sixth to a fifth; a part that is counted thrice, by two thirds. The mean squared standard error,
     in units of the differences' variance (6 % over 600), tells them apart.
     """
     rng = np.random.default_rng(5)

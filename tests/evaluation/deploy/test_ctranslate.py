@@ -9,6 +9,7 @@ from diverse_mha.common.errors import UserError
 from diverse_mha.evaluation.deploy import plain_text
 from diverse_mha.evaluation.deploy.ctranslate import convert, head_first, text_options
 from diverse_mha.evaluation.deploy.prepared_text import Preparation, Side
+from tests.corpora.test_own import CODES
 from tests.evaluation.deploy.test_stock_form import LM, checkpoint
 from tests.toy import build_ours, toy_batch, toy_task
 
@@ -19,7 +20,6 @@ PLAIN = {
     "lowercase": False,
     "tokeniser": "moses",
 }
-CODES = "#version: 0.2\ne r</w>\nm a\nma n\nman n</w>\nd er</w>\n"
 
 
 def side(moses: str = "de", model: Path = Path("codes"), **options) -> Side:

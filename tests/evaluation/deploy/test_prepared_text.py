@@ -8,17 +8,9 @@ from subword_nmt.learn_bpe import learn_bpe
 from diverse_mha.common.errors import UserError
 from diverse_mha.corpora.text import write_lines
 from diverse_mha.evaluation.deploy.prepared_text import read_side
+from tests.corpora.test_own import NOTE as OWN
 
-NOTE = {
-    "corpus": "own",
-    "source": "de",
-    "target": "en",
-    "tokenizer_languages": ["de", "en"],
-    "normalise": True,
-    "aggressive_dashes": True,
-    "lowercase": True,
-    "subwords": "bpe",
-}
+NOTE = OWN | {"normalise": True}
 
 
 @pytest.fixture
