@@ -162,8 +162,6 @@ def test_a_label_may_have_an_end_mark(tmp_path, monkeypatch):
     assert task.dataset("train").labels.tolist() == [2, 0, 1, 0]
 
 
-def test_missing_folders_are_named(tmp_path):
-    with pytest.raises(ValueError, match="nowhere: no such data folder; make it with"):
-        setup(tmp_path / "nowhere")
+def test_a_missing_folder_of_groups_is_named(tmp_path):
     with pytest.raises(ValueError, match="--accuracy-by depth: .* has no such folder"):
         setup(write(tmp_path, PAIRS), accuracy_by="depth")
