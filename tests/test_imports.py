@@ -109,11 +109,7 @@ def test_importing_registers_whatever_was_imported_before():
 
 
 def test_every_fix_says_what_breaks_without_it_and_where_that_was_seen():
-    helpers = {
-        "__init__",
-        "install",
-        "replacing",
-    }
+    helpers = {"__init__", "install", "replacing"}
     files = {path.stem: path for path in (PACKAGE / "fairseq_fixes").glob("*.py")}
     assert helpers <= set(files) and len(files) > 18
     for name in set(files) - helpers:

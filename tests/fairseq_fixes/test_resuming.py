@@ -42,16 +42,18 @@ def saved(processes, batches, cfg=True):
     return {"cfg": options if cfg else None, "extra_state": {"train_iterator": place}}, read
 
 
+def config(processes, update_freq, **more):
+    training = SimpleNamespace(distributed_world_size=processes)
+    optimization = SimpleNamespace(update_freq=update_freq)
+    return SimpleNamespace(distributed_training=training, optimization=optimization, **more)
+
+
 def rest(state, processes, update_freq):
     """The numbers that are read by as many processes as there are now."""
-    training = SimpleNamespace(distributed_world_size=processes)
-    cfg = SimpleNamespace(
-        distributed_training=training, optimization=SimpleNamespace(update_freq=update_freq)
-    )
     note_processes(state)
     read = []
     for iterator in iterators(processes):
-        with same_place(cfg):
+        with same_place(config(processes, update_freq)):
             iterator.load_state_dict(copy.deepcopy(state["extra_state"]["train_iterator"]))
         read += [batch.item() for batch in iterator.next_epoch_itr()]
     return read
@@ -86,13 +88,8 @@ def test_other_batches_are_refused_within_an_epoch():
     state["cfg"]["dataset"] = {"max_tokens": 60, "batch_size": None}
     note_processes(state)
     place = state["extra_state"]["train_iterator"]
-    training = SimpleNamespace(distributed_world_size=2)
     for now, message in ((60, None), (70, "^--max-tokens 70: the epoch was begun with 60; give")):
-        cfg = SimpleNamespace(
-            dataset=SimpleNamespace(max_tokens=now, batch_size=None),
-            distributed_training=training,
-            optimization=SimpleNamespace(update_freq=[1]),
-        )
+        cfg = config(2, [1], dataset=SimpleNamespace(max_tokens=now, batch_size=None))
         expected = pytest.raises(ValueError, match=message) if message else nullcontext()
         with same_place(cfg), expected:
             iterators(2)[0].load_state_dict(copy.deepcopy(place))
