@@ -14,8 +14,14 @@ from tests.toy import dictionary_of, write_split
 SHAPE = "--{0}-embed-dim 16 --{0}-ffn-embed-dim 24 --{0}-layers 2 --{0}-attention-heads {1}"
 
 
-def write_data(folder, words):
-    """Pairs of strings of words and their reversals, and the sources as text of their own."""
+@pytest.fixture(scope="session")
+def data(tmp_path_factory):
+    """Pairs of strings of words and their reversals, and the sources as text of their own.
+
+    Words that a careless page or plot would stumble over are among them.
+    """
+    words = [str(n) for n in range(8)] + ["<script>alert(1)</script>", "$x$", "&amp;", '"', "好"]
+    folder = tmp_path_factory.mktemp("data") / "bin"
     folder.mkdir()
     dictionary = dictionary_of(words)
     generator = random.Random(1)
@@ -42,13 +48,6 @@ def untrained(args) -> dict:
         "extra_state": {"epoch": 1, "train_iterator": {"epoch": 1}},
         "last_optimizer_state": None,
     }
-
-
-@pytest.fixture(scope="session")
-def data(tmp_path_factory):
-    """Words that a careless page or plot would stumble over are among them."""
-    words = [str(n) for n in range(8)] + ["<script>alert(1)</script>", "$x$", "&amp;", '"', "好"]
-    return write_data(tmp_path_factory.mktemp("data") / "bin", words)
 
 
 @pytest.fixture(scope="session")

@@ -135,10 +135,6 @@ def test_what_cannot_be_pruned_is_refused(save, checkpoint, data, tmp_path):
         ((checkpoint, data, "--heads", 1, "--score", "nll"), "--score nll: needs --curve"),
         ((checkpoint, data, "--heads", 1, "--seed", 2), "--seed 2 has no effect with --by imp"),
         (
-            (checkpoint, data, "--heads", 1, "--curve", "0,1"),
-            "--curve: not allowed with argument --heads",
-        ),
-        (
             (checkpoint, data, "--curve", "0,0.9", "--keep-one"),
             "--curve 0.9: 22 of 24 heads; at most 18 can go with --keep-one",
         ),

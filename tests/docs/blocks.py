@@ -40,12 +40,8 @@ def pages() -> list[str]:
 
 def commands(page: str) -> list[Command]:
     """All commands of a page, in order."""
-    return read(page, (ROOT / page).read_text(encoding="utf-8"))
-
-
-def read(page: str, text: str) -> list[Command]:
-    """All commands of the text of a page."""
-    found, lines, mark, number = [], text.splitlines(), None, 0
+    lines = (ROOT / page).read_text(encoding="utf-8").splitlines()
+    found, mark, number = [], None, 0
     while number < len(lines):
         line = lines[number]
         number += 1

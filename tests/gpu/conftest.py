@@ -5,7 +5,7 @@ import multiprocessing
 import pytest
 import torch
 
-from tests.reliability import children, miniature
+from tests.reliability import children
 
 
 def _forks_lose_cuda() -> bool:
@@ -13,10 +13,8 @@ def _forks_lose_cuda() -> bool:
 
 
 @pytest.fixture(scope="session")
-def data(tmp_path_factory):
+def data(miniatures):
     """Data folders of every task; and processes made anew where forked ones may not use CUDA."""
-    folder = tmp_path_factory.mktemp("miniature")
-    miniature.write_all(folder)
     if children.call(_forks_lose_cuda):
         children._CONTEXT = multiprocessing.get_context("spawn")
-    return folder
+    return miniatures

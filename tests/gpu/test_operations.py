@@ -23,9 +23,8 @@ from tests.gpu.device import DEVICE, DTYPES, MARKS, ON_GPU, TOLERANCE, distance,
 
 pytestmark = MARKS
 B, H, T, D = 4, 8, 30, 16
-CHUNK = (
-    12_288  # numbers of votes at a time: a full chunk, which is compiled, has fewer than B T tokens
-)
+# Numbers of votes at a time: a full chunk, which is compiled, has fewer than B T tokens.
+CHUNK = 12_288
 MASK = torch.arange(T)[None, :] >= torch.tensor([T, 12, 0, 1])[:, None]  # True = padding
 
 
