@@ -12,16 +12,9 @@ from diverse_mha.analysis.losses import sentence_losses
 from diverse_mha.evaluation.comparison.inference import rate
 from tests import toy, toy_classification
 from tests.models.test_language_model import ADAPTIVE, build
+from tests.properties import families
 
 WIDTH = 4  # of a head of the tiny models
-
-
-def language_model_batch():
-    batch = toy.toy_batch()
-    tokens = batch["net_input"]["prev_output_tokens"]
-    return {**batch, "net_input": {"src_tokens": tokens, "src_lengths": None}}
-
-
 ROUTING = {"aggregation_encoder_layers": "1", "aggregation_cross_layers": "2"}
 MODELS = {
     "translation": lambda: (toy.build_ours(), toy.toy_batch()),
@@ -32,8 +25,8 @@ MODELS = {
     "routing": lambda: (toy.build_ours("transformer_routing", **ROUTING), toy.toy_batch()),
     "coda": lambda: (toy.build_ours("transformer_coda"), toy.toy_batch()),
     "recomputed": lambda: (toy.build_ours(checkpoint_activations=True), toy.toy_batch()),
-    "language model": lambda: (build(), language_model_batch()),
-    "adaptive": lambda: (build(**ADAPTIVE), language_model_batch()),
+    "language model": lambda: (build(), families.batch("lm", [5, 3, 4])),
+    "adaptive": lambda: (build(**ADAPTIVE), families.batch("lm", [5, 3, 4])),
     "classifier": lambda: (
         toy_classification.build_classifier(),
         toy_classification.toy_batch(lengths=(9, 3, 4, 6)),

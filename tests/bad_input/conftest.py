@@ -78,16 +78,7 @@ def _texts(folder):
 
 def _data(folder):
     """Data folders, each with one thing wrong."""
-    for name in (
-        "nodict",
-        "emptydict",
-        "otherdict",
-        "baddict",
-        "badnote",
-        "cutidx",
-        "cutbin",
-        "hollow",
-    ):
+    for name in "nodict emptydict otherdict baddict badnote cutbin hollow".split():
         shutil.copytree(folder / "bin", folder / name)
     for path in (folder / "nodict").glob("dict*"):
         path.unlink()
@@ -99,8 +90,6 @@ def _data(folder):
         (folder / f"baddict/dict.{language}.txt").write_text("word count\nword\n")
     (folder / "baddict/dict.txt").write_text("word count\nword\n")
     (folder / "badnote/corpus.json").write_text("{")
-    for path in (folder / "cutidx").glob("*.idx"):
-        path.write_bytes(path.read_bytes()[:20])
     for path in (folder / "cutbin").glob("*.bin"):
         path.write_bytes(path.read_bytes()[:20])
     write_split(folder / "hollow/none", Dictionary(), [])

@@ -12,6 +12,7 @@ import pytest
 
 from diverse_mha import cli
 from diverse_mha.common.errors import OptionError, run_cli
+from diverse_mha.training import recipe
 
 
 class Row(NamedTuple):
@@ -31,7 +32,6 @@ class Row(NamedTuple):
 
 
 #: Modules that take their words from ``sys.argv``.
-MODULES = {"recipe": "diverse_mha.training.recipe"}
 FAIRSEQ = {
     f"fairseq-{name}": f"fairseq_cli.{name.replace('-', '_')}"
     for name in ("train", "generate", "interactive", "validate", "eval-lm")
@@ -45,7 +45,8 @@ def start(words: list[str]) -> Callable[[], object]:
         return lambda: cli.run([name, *rest])
     if name in FAIRSEQ:
         return importlib.import_module(FAIRSEQ[name]).cli_main
-    return importlib.import_module(MODULES[name]).main
+    assert name == "recipe"
+    return recipe.main
 
 
 def ending(command: str, monkeypatch, capsys) -> tuple[int, str]:

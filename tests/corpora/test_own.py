@@ -29,15 +29,11 @@ CODES = "#version: 0.2\ne r</w>\nm a\nma n\nman n</w>\nd er</w>\n"
 @pytest.fixture
 def text(tmp_path):
     """A folder with text, and one to work in."""
+    (tmp_path / "text").mkdir()
     for split in SPLITS:
         write_lines(tmp_path / "text" / f"{split}.de", ["Der Mann-Hund läuft.", "Eins zwei"] * 3)
         write_lines(tmp_path / "text" / f"{split}.en", ["The dog\u2019s man runs.", "One two"] * 3)
     return tmp_path / "text"
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path):
-    (tmp_path / "text").mkdir()
 
 
 @pytest.fixture
