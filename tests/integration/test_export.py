@@ -39,12 +39,10 @@ def test_fairseq_generate_translates_the_same_without_the_plugin(trained, data, 
         assert float(score) == pytest.approx(float(own_score), rel=1e-4)
 
 
-PLAIN_LM = "--arch transformer_lm_disagree_tiny --criterion cross_entropy"
-
-
 def test_ctranslate2_scores_a_language_model_as_we_do(text, tmp_path):  # noqa: F811
     ctranslate2 = pytest.importorskip("ctranslate2")
-    train_lm(text, tmp_path, *PLAIN_LM.split(), "--max-update", 3)
+    plain = ["--arch", "transformer_lm_disagree_tiny", "--criterion", "cross_entropy"]
+    train_lm(text, tmp_path, *plain, "--max-update", 3)
     own, model = tmp_path / "checkpoint_last.pt", tmp_path / "model"
     export(own, model, "ctranslate2", "--data", text)
     (ours,), _, task = load_model_ensemble_and_task([str(own)], {"data": str(text)})

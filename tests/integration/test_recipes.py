@@ -1,8 +1,4 @@
-"""Every recipe trains into a folder that does not exist, and goes on from there.
-
-Through the launcher of ``scripts/train.sh --config``; then ``fairseq-hydra-train`` goes on from
-what that has begun. Two trainings at a time.
-"""
+"""Every recipe trains into a new folder by train.sh, and fairseq-hydra-train goes on from there."""
 
 import os
 import shutil

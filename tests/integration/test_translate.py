@@ -1,6 +1,5 @@
 """Plain text through ``diverse-mha translate``, and exported models."""
 
-import json
 import math
 import re
 import subprocess
@@ -17,6 +16,8 @@ from tests.integration.conftest import PLUGIN, run, train
 
 pytestmark = pytest.mark.integration
 
+SOURCE = "raw/test.lm"  # of the demo corpus
+
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory):
@@ -27,29 +28,18 @@ def prepared(tmp_path_factory):
     return folder
 
 
-def files(folder):
-    raw = [next((folder / "raw").glob("test.*")), *(folder / "raw").glob("test.*")][1:]
-    note = json.loads((folder / "bin/corpus.json").read_text())
-    return [next(p for p in raw if p.suffix == f".{note[side]}") for side in ("source", "target")]
-
-
 def translate(folder, text: str, *options, **kwargs):
     command = ["diverse_mha.cli", "translate", folder / "run/checkpoint_last.pt", folder / "bin"]
     return run(*command, "--cpu", "--max-len-b", 20, *options, input=text, **kwargs)
 
 
 def test_a_test_set_is_translated_as_plain_text_as_it_is_as_data(prepared):
-    source, _ = files(prepared)
-    command = [
-        "diverse_mha.evaluation.translation",
-        prepared / "run/checkpoint_last.pt",
-        prepared / "bin",
-    ]
-    options = ["--cpu", "--max-len-b", 20, "--beam", 3]
-    run(*command, *options, "--output", prepared / "data.json")
+    given = [prepared / "run/checkpoint_last.pt", prepared / "bin"]
+    options = ["--cpu", "--max-len-b", 20, "--beam", 3, "--output", prepared / "data.json"]
+    run("diverse_mha.evaluation.translation", *given, *options)
     expected = (prepared / "data.hyp.detok").read_text().splitlines()
     # In portions, with empty lines between.
-    lines = source.read_text().splitlines()
+    lines = (prepared / SOURCE).read_text().splitlines()
     done = translate(prepared, "\n\n".join(lines), "--beam", 3, "--buffer", 7)
     assert done.stdout.splitlines()[::2] == expected
     assert set(done.stdout.splitlines()[1::2]) == {""}
@@ -77,8 +67,7 @@ def test_ctranslate2_translates_plain_text_the_same(tmp_path):
     train(tmp_path / "bin", tmp_path / "run", *options)
     checkpoint, model = tmp_path / "run/checkpoint_last.pt", tmp_path / "model"
     run("diverse_mha.cli", "export", checkpoint, model, "--format", "ctranslate2")
-    source, _ = files(tmp_path)
-    text = "\n\n".join(source.read_text().splitlines()[:10])
+    text = "\n\n".join((tmp_path / SOURCE).read_text().splitlines()[:10])
     # The folder's own script, which has neither torch nor fairseq.
     done = run("translate", input=text, cwd=model, fresh=True).stdout.splitlines()
     command = ["diverse_mha.cli", "translate", checkpoint, tmp_path / "bin", "--cpu"]
@@ -108,8 +97,7 @@ def test_an_alignment_head_is_the_one_that_ctranslate2_returns(prepared):
         command = ["diverse_mha.cli", "export", checkpoint, folder, "--format", "ctranslate2"]
         said = run(*command, *more).stdout
     assert re.search(r"for CTranslate2, aligning by layer [12], head [1-4]$", said.strip())
-    source, _ = files(prepared)
-    lines = source.read_text().splitlines()[:3]
+    lines = (prepared / SOURCE).read_text().splitlines()[:3]
     done = translate(prepared, "\n".join([*lines, ""]), "--alignments", "2.2")
     assert "aligned by layer 2, head 2" in done.stderr
     plain = translate(prepared, "\n".join([*lines, ""])).stdout.splitlines()
