@@ -26,6 +26,7 @@ SCRIPTS = [
 OWN = "own --out save --from own --source de --target"
 CORPORA = [
     Row("corpus-pairs", "demo --out save --pairs 3", "--pairs: 3", "from 20 up"),
+    Row("corpus-pairs-word", "demo --out save --pairs x", "--pairs: x", "from 20 up"),
     Row("corpus-subwords", f"{OWN} en --subwords syllable", "syllable", "bpe, sentencepiece"),
     Row("corpus-idle-option", "demo --out save --from own", "--from", "--help"),
     Row("corpus-no-option", "multi30k --out save words", "words", "--help"),
