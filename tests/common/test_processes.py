@@ -18,10 +18,14 @@ import os, sys
 sys.argv[0] = "-m"  # fairseq is not imported for commands of ours
 from diverse_mha.common.processes import hold
 held = hold(sys.argv[1])
-if "fork" in sys.argv and os.fork() == 0:
-    os.close(1)
-    sys.stdin.read()
-    os._exit(0)
+if "fork" in sys.argv:
+    born, say = os.pipe()
+    if os.fork() == 0:
+        os.close(1)
+        os.write(say, b".")
+        sys.stdin.read()
+        os._exit(0)
+    os.read(born, 1)
 print(held, flush=True)
 sys.stdin.read()
 """
