@@ -44,9 +44,9 @@ def draw(rows: Rows, systems: Sequence[System], folder: Path) -> list[Path]:
 
 
 def _palette(png: bytes) -> bytes:
-    """Write a picture with 64 colours, in a third of the bytes."""
+    """Write a picture with 32 colours, in a third of the bytes."""
     small = io.BytesIO()
-    picture = Image.open(io.BytesIO(png)).convert("RGB").quantize(64, dither=Image.Dither.NONE)
+    picture = Image.open(io.BytesIO(png)).convert("RGB").quantize(32, dither=Image.Dither.NONE)
     picture.save(small, "png", optimize=True)
     return small.getvalue()
 

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import lzma
+import re
 import tarfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -24,8 +25,10 @@ from experiments.results import valid_nll
 FILES = ("result.json", "train.log", "heads.*.json", "test.json", "test.hyp.detok")
 MORE = ("more.json", "more.hyp.detok")
 HEADS = ("svcca", "cka", "exp_d.subspace", "exp_d.output", "jsd")
-#: The columns of a validation; the packed logs have the others.
-CURVE = ("epoch", "num_updates", "loss", "nll_loss", "accuracy")
+#: What marks a line of a validation in a log, and what is not packed of it and of the heads.
+VALIDATED = '"valid_num_updates"'
+_SPEED = re.compile("valid_(wps|wpb|bsz|best_.*)")
+_LEFT_OUT = ("coefficients", "pairs", "kept", "per_row", "made")
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +142,6 @@ def runs_csv(runs: Iterable[Kept], reference: Path, before: str) -> str:
             "updates_per_second": result["steps_per_second"],
             "commit": made["git_commit"],
             "machine": result["hardware"]["processor"],
-            **{name: made[name] for name in ("python", "torch", "numpy", "fairseq-fixed")},
             "finished": result["finished"],
         }
         rows.append(row)
@@ -147,13 +149,14 @@ def runs_csv(runs: Iterable[Kept], reference: Path, before: str) -> str:
 
 
 def curves_csv(runs: Iterable[Kept]) -> str:
-    """Write a row a validation."""
-    rows = [
-        (kept.run.key, *(f"{entry[name]:.10g}" if name in entry else "" for name in CURVE))
-        for kept in runs
-        for entry in kept.validation
-    ]
-    return csv_text([("run", *CURVE), *rows])
+    """Write a row a validation; the packed logs have what else was logged."""
+    rows: list[tuple] = [("run", "num_updates", "nll_loss", "accuracy")]
+    for kept in runs:
+        for entry in kept.validation:
+            nll = entry.get("nll_loss", entry["loss"])  # language models log it as loss
+            cells = (int(entry["num_updates"]), nll, entry.get("accuracy", ""))
+            rows.append((kept.run.key, *cells))
+    return csv_text(rows)
 
 
 def unpack(archive: Path, folder: Path) -> None:
@@ -178,12 +181,13 @@ def pack(runs: Sequence[Kept]) -> bytes:
 
 
 def trimmed(path: Path) -> bytes:
-    """Read a file without what no table needs: training steps, numbers of single pairs."""
+    """Read a file without what no table needs: steps and speeds, numbers of single pairs."""
     content = path.read_bytes()
-    lines = content.decode(errors="replace").splitlines()
-    if path.name == "train.log" and any('"valid_num_updates"' not in line for line in lines):
-        kept = [line[line.index("{") :] for line in lines if '"valid_num_updates"' in line]
-        return "".join(f"{line}\n" for line in kept).encode()
+    if path.name == "train.log":
+        lines = content.decode(errors="replace").splitlines()
+        kept = (json.loads(line[line.index("{") :]) for line in lines if VALIDATED in line)
+        texts = ({k: v for k, v in e.items() if not _SPEED.match(k)} for e in kept)
+        return "".join(f"{json.dumps(entry)}\n" for entry in texts).encode()
     if path.name.startswith("heads."):
         rounded = _rounded(json.loads(content))
         return (json.dumps(rounded, separators=(",", ":"), ensure_ascii=False) + "\n").encode()
@@ -192,8 +196,8 @@ def trimmed(path: Path) -> bytes:
 
 def _rounded(value):
     if isinstance(value, dict):
-        kept = (key for key in value if not key.startswith(("coefficients", "pairs")))
+        kept = (key for key in value if not key.startswith(_LEFT_OUT))
         return {key: _rounded(value[key]) for key in kept}
     if isinstance(value, list):
         return [_rounded(one) for one in value]
-    return round(value, 8) if isinstance(value, float) else value
+    return round(value, 5) if isinstance(value, float) else value
