@@ -12,9 +12,9 @@ COMPONENT_TITLES = {
 
 
 def file_name(text: str) -> str:
-    """Turn a model's name into part of a file name."""
+    """Turn a model's name into part of a file name, short enough for 255 bytes."""
     kept = "".join(c if c.isalnum() or c in "-_." else "-" for c in text)
-    return kept[:60].strip("-.") or "model"  # a name has at most 255 bytes
+    return kept.encode()[:180].decode(errors="ignore").strip("-.") or "model"
 
 
 def apart(names: list[str]) -> list[str]:
