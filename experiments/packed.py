@@ -9,6 +9,7 @@ import tarfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
+from itertools import chain
 from pathlib import Path
 
 from diverse_mha.common.tables import csv_text
@@ -24,6 +25,7 @@ from experiments.results import valid_nll
 #: What is packed of a run, and of its translations of other test sets.
 FILES = ("result.json", "train.log", "heads.*.json", "test.json", "test.hyp.detok")
 MORE = ("more.json", "more.hyp.detok")
+SIDE_BY_SIDE = "-sentences.txt"
 HEADS = ("svcca", "cka", "exp_d.subspace", "exp_d.output", "jsd")
 #: What marks a line of a validation in a log, and what is not packed of it and of the heads.
 VALIDATED = '"valid_num_updates"'
@@ -163,6 +165,12 @@ def unpack(archive: Path, folder: Path) -> None:
     """Unpack an archive of runs."""
     with tarfile.open(archive) as packed:
         packed.extractall(folder, filter="data")
+    for file in folder.glob(f"*{SIDE_BY_SIDE}"):
+        names, *lines = file.read_bytes().split(b"\n")
+        files = names.decode().split("\t")
+        for number, name in enumerate(files):
+            (folder / name).write_bytes(b"\n".join([*lines[number :: len(files)], b""]))
+        file.unlink()
 
 
 def pack(runs: Sequence[Kept]) -> bytes:
@@ -170,14 +178,34 @@ def pack(runs: Sequence[Kept]) -> bytes:
     found = [path for kept in runs for name in FILES for path in kept.folder.glob(name)]
     found += [path for kept in runs for name in MORE for path in kept.more_folder.glob(name)]
     root = runs[0].folder.parents[2]
+    content = {
+        path.relative_to(root).as_posix(): trimmed(path)
+        for path in sorted(found, key=lambda path: (path.name, path))  # like beside like
+    }
+    content |= side_by_side(content)
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w", format=tarfile.GNU_FORMAT) as archive:
-        for path in sorted(found, key=lambda path: (path.name, path)):  # like beside like
-            member = tarfile.TarInfo(path.relative_to(root).as_posix())
-            content = trimmed(path)
-            member.size, member.mode = len(content), 0o644
-            archive.addfile(member, io.BytesIO(content))
+        for name, what in content.items():
+            member = tarfile.TarInfo(name)
+            member.size, member.mode = len(what), 0o644
+            archive.addfile(member, io.BytesIO(what))
     return lzma.compress(packed.getvalue(), preset=9 | lzma.PRESET_EXTREME)
+
+
+def side_by_side(content: dict[str, bytes]) -> dict[str, bytes]:
+    """Take all translations out, to one file a test set: names, then each sentence by all.
+
+    The archive is an eighth smaller so.
+    """
+    sets: dict[int, dict[str, list[bytes]]] = {}
+    for name in [name for name in content if name.endswith(".detok")]:
+        lines = content.pop(name).split(b"\n")[:-1]
+        sets.setdefault(len(lines), {})[name] = lines
+    made = {}
+    for length, files in sets.items():
+        sentences = chain.from_iterable(zip(*files.values(), strict=True))
+        made[f"{length}{SIDE_BY_SIDE}"] = b"\n".join(["\t".join(files).encode(), *sentences])
+    return made
 
 
 def trimmed(path: Path) -> bytes:

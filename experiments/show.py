@@ -34,12 +34,17 @@ def main(words: Sequence[str] | None = None) -> int:
     text = "draw learning curves and quality against diversity, as in docs/figures"
     todo.add_argument("--draw", type=Path, metavar="FOLDER", help=text)
     todo.add_argument("--pack", type=Path, metavar="FOLDER", help="write results/ from these runs")
+    todo.add_argument("--unpack", type=Path, metavar="FOLDER", help="unpack the runs into FOLDER")
     text = "prepared corpora (data); with Multi30k in it BLEU is tested and chrF computed"
     parser.add_argument("--data", type=Path, default=ROOT / "data", metavar="FOLDER", help=text)
     args = parser.parse_args(words)
-    for option in ("pack", "draw"):
+    for option in ("pack", "unpack", "draw"):
         if vars(args)[option] and args.table:
             parser.error(f"{args.table} has no effect with --{option}; leave it out")
+    if args.unpack:
+        packed.unpack(ARCHIVE, args.unpack)
+        print(f"runs of the study: {args.unpack}")
+        return 0
     reference = args.data / REFERENCE
     if args.table in (None, *BY_SENTENCES) and not reference.is_file():
         cure = "prepare Multi30k, or give --data"

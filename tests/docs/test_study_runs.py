@@ -14,8 +14,9 @@ NOWHERE = ROOT / "no reference"
 
 @pytest.fixture
 def some(published, tmp_path):
-    """A folder with three of the runs, of which one has other test sets, too."""
-    for name in ("ptb.hsic.seed1", "logic.both.seed1", "multi30k.de-en.baseline.seed6"):
+    """A folder with four of the runs, of which one has other test sets, too."""
+    baselines = [f"multi30k.de-en.baseline.seed{seed}" for seed in (7, 6)]
+    for name in ("ptb.hsic.seed1", "logic.both.seed1", *baselines):
         (folder,) = published.glob(f"small/runs/{name}.*")
         shutil.copytree(folder, tmp_path / "some/small/runs" / folder.name)
     shutil.copytree(published / "other-tests" / name, tmp_path / "some/other-tests" / name)
