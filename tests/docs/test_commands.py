@@ -7,6 +7,7 @@ import pytest
 
 from diverse_mha.training import launch
 from tests.docs.blocks import ROOT, commands, pages
+from tests.docs.options import spans, unknown
 from tests.recipes import composed
 
 PAGES = pages()
@@ -51,6 +52,29 @@ def test_what_is_not_run_names_recipes_and_settings_that_exist(command):
     # A sweep gives values by the comma; plugins of Hydra have settings of their own.
     settings = [word.split(",")[0] for word in words if re.match(r"(?!hydra)[\w.]+=", word)]
     assert composed(name, *settings).task._name
+
+
+#: Also those without blocks. The changelog names options that went.
+EVERY_PAGE = ["README.md", "CONTRIBUTING.md"] + [
+    str(path.relative_to(ROOT))
+    for folder in ("docs", "results")
+    for path in ROOT.glob(f"{folder}/*.md")
+]
+
+
+@pytest.mark.parametrize("page", sorted(EVERY_PAGE))
+def test_a_command_has_the_options_that_a_page_gives_it(page):
+    said = [(f"{page}:{one.line}", one.text) for one in commands(page)]
+    said += [(page, span) for span in spans(page)]
+    found = [f"{place}: {option}" for place, text in said for option in unknown(text)]
+    assert not found
+
+
+def test_an_option_that_a_command_does_not_have_is_found():
+    text = (
+        "diverse-mha evaluate RUN --beam 4 \\\n  --no-such A && bash scripts/reproduce.sh --gpus 2"
+    )
+    assert list(unknown(text)) == ["evaluate: --no-such", "reproduce: --gpus"]
 
 
 def test_most_pages_have_commands_and_most_commands_are_run():

@@ -1,0 +1,45 @@
+"""The options of every ``diverse-mha`` command, and those that a page gives them."""
+
+import contextlib
+import functools
+import io
+import re
+from collections.abc import Iterator
+
+from diverse_mha import cli
+from tests.docs.blocks import ROOT
+
+OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]*")
+_CALL = re.compile(r"(?:\bdiverse-mha |\bscripts/)([\w-]+)([^`|;&>#]*)")
+
+
+def unknown(text: str) -> Iterator[str]:
+    """Yield ``COMMAND: --option`` for each option that a command in a text does not have."""
+    for name, words in _CALL.findall(text.replace("\\\n", " ")):
+        name = name.removesuffix(".sh")
+        if name in cli.COMMANDS and not (name == "train" and "--config" not in words):
+            yield from (f"{name}: {one}" for one in OPTION.findall(words) if one not in known(name))
+
+
+@functools.cache
+def known(name: str) -> frozenset[str]:
+    """Return the options that a command's help shows, and fairseq's if they are passed on."""
+    help_text = io.StringIO()
+    with contextlib.redirect_stdout(help_text), contextlib.suppress(SystemExit):
+        cli.run([name, "--help"])
+    found = set(OPTION.findall(help_text.getvalue()))
+    return frozenset(found | _fairseq() if name in ("evaluate", "evaluate-lm") else found)
+
+
+@functools.cache
+def _fairseq() -> set[str]:
+    from fairseq import options
+
+    parser = options.get_generation_parser(default_task="exact_translation")
+    return set(parser._option_string_actions)
+
+
+def spans(page: str) -> list[str]:
+    """Return what a page has in backquotes, outside its blocks."""
+    text = re.sub(r"^```.*?^```", "", (ROOT / page).read_text(), flags=re.MULTILINE | re.DOTALL)
+    return [" ".join(span.split()) for span in re.findall(r"`([^`]+)`", text)]
