@@ -110,8 +110,8 @@ def plan(experiment: Experiment, scale: str, seed: int = 1, *, updates: int | No
     )
 
 
-#: Settings of places and logs, which do not change the result.
-_PLACES = (
+#: Settings of places and logs, which do not change the result; the command gives its own.
+PLACES = (
     ("checkpoint", "save_dir"),
     ("common", "user_dir"),
     ("common", "log_format"),
@@ -123,7 +123,7 @@ _PLACES = (
 def fingerprint(settings: Mapping, *more: object) -> str:
     """Hash what decides a result: settings without places, and ``more``."""
     kept = as_published(settings)
-    for group, key in _PLACES:
+    for group, key in PLACES:
         kept.get(group, {}).pop(key, None)
     text = json.dumps([kept, *more], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:8]

@@ -5,6 +5,7 @@ first, and so on; a single value holds for all trials. No test set is read befor
 written.
 """
 
+import itertools
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,12 +16,12 @@ from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import read_json, write_json
 from diverse_mha.common.options import split_list
 from diverse_mha.common.tables import Layout, to_text, write_texts
-from diverse_mha.training.compose import compose, lookup, read_words
+from diverse_mha.training.compose import lookup, read_words
 from diverse_mha.training.log import TRAIN_LOG, finished, read_log
 from experiments import steps
 from experiments.experiments import Row, Table
 from experiments.fill import Choices
-from experiments.plan import Run
+from experiments.plan import PLACES, Run
 from experiments.results import LOG, best_validation
 from experiments.runner import Runner
 
@@ -62,23 +63,28 @@ def validation(run: Run, log: Path) -> float:
     raise UserError(f"{log}: has no validation score; validate more often or train longer")
 
 
-def read_sweep(word: str, table: Table, choices: Choices) -> tuple[str, list]:
+def read_sweep(word: str, table: Table, rows: Sequence[Row], choices: Choices) -> tuple[str, list]:
     """Read ``lr=0.001,0.002``: a key of the recipe, and the values to try."""
     name, separator, text = word.partition("=")
     values = split_list(text)
-    if not separator or not values or len(set(values)) < len(values):
-        raise UserError(f"--tune {word}: give a key and different values, as in lr=0.001,0.002")
-    run = choices.run(table.rows[0].cells[0].experiment, table, choices.seeds[0])
-    recipe = compose(run.recipe.config, run.choices, {})
+    recipes = [_run(table, row, {}, choices, choices.seeds[0]).composed for row in rows]
     key = SHORT.get(name, name)
-    if "." not in key:
-        groups = [g for g, there in recipe.items() if isinstance(there, dict) and name in there]
+    if separator and "." not in key:
+        items = [item for recipe in recipes for item in recipe.items()]
+        groups = {group for group, there in items if isinstance(there, dict) and name in there}
         if len(groups) != 1:
             raise UserError(f"--tune {word}: name the group, too, as in model.{name}")
-        key = f"{groups[0]}.{name}"
-    read = [read_words([f"{key}={value}"])[1][key] for value in values]
-    if isinstance(lookup(recipe, key), list):
+        key = f"{groups.pop()}.{name}"
+    read = [read_words([f"{key}={value}"])[1][key] for value in values] if all(values) else []
+    if not separator or not read or any(value in read[:n] for n, value in enumerate(read)):
+        raise UserError(f"--tune {word}: give a key and different values, as in lr=0.001,0.002")
+    if any(isinstance(lookup(recipe, key), list) for recipe in recipes):
         read = [[value] for value in read]
+    for row, value in itertools.product(rows, read):
+        run = _run(table, row, {key: value}, choices, choices.seeds[0])
+        got = lookup(run.composed, key)
+        if tuple(key.split(".")) in PLACES or got != value and (got, value) != (None, False):
+            raise UserError(f"--tune {word}: the command or the table sets {key}; leave it out")
     return key, read
 
 
@@ -92,7 +98,11 @@ def tune(
 ) -> bool:
     """Try all settings, then print and write the trials and the choice; True if none failed."""
     check_table(table, "--tune")
-    sweeps = [read_sweep(word, table, choices) for word in words]
+    sweeps = [read_sweep(word, table, rows, choices) for word in words]
+    keys = [key for key, _ in sweeps]
+    for key in keys:
+        if keys.count(key) > 1:
+            raise UserError(f"--tune {key}: is given twice; give all its values in one --tune")
     fixed = {key: values[0] for key, values in sweeps if len(values) == 1}
     best: dict[str, dict] = {row.name: dict(fixed) for row in rows}
     scores: dict[tuple, float] = {}  # by row and settings

@@ -12,7 +12,14 @@ from tests.integration.conftest import run
 TABLE = ["reproduce", "study", "ptb", "--scale", "smoke", "--updates", "4"]
 SWEEPS = ["--tune", "lr=0.001,0.002", "--tune", "dropout=0.1,0.2"]
 #: By what a folder's name holds, the validation loss.
-LOSS = {"lr=0.001": 3.0, "lr=0.002": 4.0, "dropout=0.1": 2.9, "dropout=0.2": 2.8, "hsic": -1.0}
+LOSS = {
+    "hsic_weight": 1.0,
+    "lr=0.001": 3.0,
+    "lr=0.002": 4.0,
+    "dropout=0.1": 2.9,
+    "dropout=0.2": 2.8,
+    "hsic": -1.0,
+}
 
 
 @pytest.fixture
@@ -66,6 +73,15 @@ def test_each_row_is_tuned_in_turn_and_the_choice_written_down(tmp_path, started
     [
         ([*TABLE, "--tune", "lr"], "--tune lr: give a key and different values, as in lr=0.001"),
         ([*TABLE, "--tune", "heads=1,2"], "--tune heads=1,2: name the group, too, as in model."),
+        ([*TABLE, "--tune", "lr="], "--tune lr=: give a key and different values, as in lr=0.001"),
+        ([*TABLE, "--tune", "lr=0.001,1e-3"], "--tune lr=0.001,1e-3: give a key and different"),
+        (
+            [*TABLE, "--tune", "lr=1,2", "--tune", "optimization.lr=3,4"],
+            "--tune optimization.lr: is given twice; give all its values in one --tune",
+        ),
+        ([*TABLE, "--tune", "seed=1,2"], "the command or the table sets common.seed; leave it out"),
+        ([*TABLE, "--tune", "max_update=4,5"], "or the table sets optimization.max_update; leave"),
+        ([*TABLE, "--tune", "save_dir=a,b"], "or the table sets checkpoint.save_dir; leave it out"),
         ([*TABLE, "--tune", "lr=1,2", "--dry-run"], "--dry-run has no effect with --tune; leave"),
         ([*TABLE, "--tuned", "no.json"], "--tuned no.json: no such file; --tune writes it"),
         (
@@ -93,6 +109,11 @@ def test_a_choice_of_another_table_is_refused(tmp_path):
         file.write_text(json.dumps(content | {"table": table}))
         with pytest.raises(UserError, match=message):
             cli.run([*TABLE, "--tuned", str(file), "--out", str(tmp_path)])
+
+
+def test_a_key_that_only_a_chosen_row_has_needs_no_group(tmp_path, started):
+    words = [*TABLE, "--rows", "hsic", "--tune", "hsic_weight=1e-8,1e-7", "--out", str(tmp_path)]
+    assert cli.run(words) == 0 and len(started) == 2
 
 
 @pytest.mark.integration
