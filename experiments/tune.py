@@ -171,6 +171,9 @@ def tuned(item: Table, rows: Sequence[Row], file: Path, scale: str) -> Table:
     if not file.is_file():
         raise UserError(f"--tuned {file}: no such file; --tune writes it")
     content = read_json(file, "tune again")
+    choice = content.get("rows") if isinstance(content, dict) else None
+    if not (isinstance(choice, dict) and all(isinstance(one, dict) for one in choice.values())):
+        raise UserError(f"--tuned {file}: holds no choice; name the file that --tune wrote")
     of = [content.get(key) for key in ("paper", "table", "scale")]
     if of != [item.paper, item.name, scale]:
         raise UserError(
@@ -179,10 +182,10 @@ def tuned(item: Table, rows: Sequence[Row], file: Path, scale: str) -> Table:
         )
     found = {}
     for row in rows:
-        if row.name not in content["rows"]:
+        if row.name not in choice:
             raise UserError(f"--tuned {file}: has no row {row.name}; tune it, or leave it out")
         cells = tuple(
-            cell and replace(cell, experiment=cell.experiment.but(content["rows"][row.name]))
+            cell and replace(cell, experiment=cell.experiment.but(choice[row.name]))
             for cell in row.cells
         )
         found[row.name] = replace(row, cells=cells)

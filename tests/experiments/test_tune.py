@@ -116,6 +116,14 @@ def test_a_key_that_only_a_chosen_row_has_needs_no_group(tmp_path, started):
     assert cli.run(words) == 0 and len(started) == 2
 
 
+@pytest.mark.parametrize("content", [[], {"paper": "study"}, {"rows": {"baseline": [1]}}])
+def test_a_file_without_a_choice_is_refused(content, tmp_path):
+    file = tmp_path / "a.json"
+    file.write_text(json.dumps(content))
+    with pytest.raises(UserError, match="holds no choice; name the file that --tune wrote"):
+        cli.run([*TABLE, "--tuned", str(file), "--out", str(tmp_path)])
+
+
 @pytest.mark.integration
 def test_a_row_is_tuned_and_then_trained_at_its_best(tmp_path):
     words = [*TABLE, "--rows", "baseline", "--out", tmp_path]
