@@ -108,6 +108,5 @@ def lay_out_tests(table: Table, systems: Sequence[System], choices: Choices) -> 
         systems,
         f"{table.title}: is the difference more than chance?",
         tested=(table.tested, VALID),
-        power=True,
         more=(*([VALID_NOTE] if VALID in systems[0].measures else []), *caveats(choices)),
     )

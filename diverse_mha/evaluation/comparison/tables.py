@@ -26,8 +26,8 @@ WELCH = (
 FEWEST = 30  # sentences, below which the bootstrap is not reliable
 FEW = "Only {count} sentence(s): intervals and p-values of so few are not reliable."
 POWER = (
-    "80 % power: the true difference that the row's own test, not corrected, finds four times in "
-    "five."
+    "Could find: the true difference that the row's own test, not corrected, finds four times in "
+    "five (80 % power)."
 )
 HOLM = "Holm: p corrected for the number of rows that have one in the column."
 ONE_SEED = (
@@ -42,13 +42,12 @@ def lay_out(
     title: str,
     *,
     tested: Sequence[str] | None = None,
-    power: bool = False,
     more: Sequence[str] = (),
 ) -> Layout:
     """Lay out the result of ``compare_systems``.
 
-    Measures that are not in ``tested`` get a mean but no interval (None: all are tested). With
-    ``power`` each row has the difference that it could find. ``more`` are further notes.
+    Measures that are not in ``tested`` get a mean but no interval (None: all are tested). ``more``
+    are further notes.
     """
     measures = list(systems[0].measures)
     tested = measures if tested is None else [name for name in tested if name in measures]
@@ -58,7 +57,7 @@ def lay_out(
         headings.append(name)
         for kind in kinds if name in tested else ():
             headings += [f"difference in {kind}", f"p of {kind}, Holm"]
-            headings += [f"{name}, 80 % power"] if power and kind == name else []
+            headings += [f"{name}, could find"] if kind == name else []
     lines = []
     for one in systems:
         line = [one.name, str(len(one.runs))]
@@ -68,11 +67,11 @@ def lay_out(
             if name in tested:
                 line += [interval(found.difference, digits), p_value(found.holm)]
                 least = found.difference and found.difference.detectable
-                line += [f"{least:.{digits}f}" if least else ""] if power else []
+                line += [f"{least:.{digits}f}" if least else ""]
             if name in tested and _both(name, systems):
                 line += [interval(found.over_seeds, digits), p_value(found.over_seeds_holm)]
         lines.append(tuple(line))
-    said = (*_notes(systems, tested), *([POWER] if power else []), *more)
+    said = (*_notes(systems, tested), *([POWER] if tested else []), *more)
     return Layout(title, tuple(headings), tuple(lines), said)
 
 
