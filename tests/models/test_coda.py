@@ -53,14 +53,14 @@ def test_noise_in_training_only(row):
     assert torch.equal(*trained) == (row in ("RealFormer", "Transformer"))
 
 
-def literal_encoder_logits(model, batch) -> list[torch.Tensor]:
-    """The means of a CODA encoder's logits, layer by layer, as the paper writes them."""
+def literal_encoder_logits(model, batch, form) -> list[torch.Tensor]:
+    """The means of an encoder's logits, layer by layer, as docs/equations.md writes them."""
     tokens = batch["net_input"]["src_tokens"]
     padding = tokens.eq(1)
     x, _ = model.encoder.forward_embedding(tokens)
     x = x.masked_fill(padding[:, :, None], 0.0)
     dead = padding[:, None, None, :]
-    means, previous = [], None
+    means, contributions = [], []
     for layer in model.encoder.layers:
         attn = layer.self_attn
         heads = [
@@ -68,17 +68,21 @@ def literal_encoder_logits(model, batch) -> list[torch.Tensor]:
             for p in (attn.q_proj, attn.k_proj, attn.v_proj)
         ]
         z = heads[0] @ heads[1].transpose(-1, -2) * attn.head_dim**-0.5
-        if previous is not None:
-            y = (z + previous).masked_fill(dead, 0.0).permute(0, 2, 3, 1)
+        added = 0.0
+        if means:
+            mean = sum(contributions) / len(contributions)
+            added = means[-1] if form == "sum" else mean
+            y = (z + added).masked_fill(dead, 0.0).permute(0, 2, 3, 1)
             hidden = y
-            layers = attn.cascade.network.layers
+            network = getattr(attn.cascade, "network", None)
+            layers = network.layers if network else ()
             for depth, linear in enumerate(layers, start=1):
                 hidden = hidden @ linear.weight.T + linear.bias
                 if depth < len(layers):
                     hidden = F.leaky_relu(hidden, 0.2)
-            z = (y + hidden).permute(0, 3, 1, 2)
+            z = (y + hidden if network else y).permute(0, 3, 1, 2)
         means.append(z)
-        previous = z
+        contributions.append(z - added)
         o = z.masked_fill(dead, float("-inf")).softmax(-1) @ heads[2]
         o = attn.out_proj(o.transpose(1, 2).reshape(x.shape))
         x = layer.self_attn_layer_norm(x + o)
@@ -86,15 +90,25 @@ def literal_encoder_logits(model, batch) -> list[torch.Tensor]:
     return means
 
 
-def test_encoder_equals_the_paper_written_out():
-    model = build_ours("transformer_coda", encoder_layers=4).double().eval()
+@pytest.mark.parametrize("form", ["sum", "mean"])
+@pytest.mark.parametrize("kind", ["residual", "mlp"])
+def test_encoder_and_its_gradients_equal_the_equations_written_out(kind, form):
+    options = {"logits": kind, "cascade_form": form, "attention_noise": 0.0}
+    model = build_ours("transformer_coda", encoder_layers=4, **options).double().eval()
     batch = toy_batch()
     _, extra = model(**batch["net_input"], return_head_states=("logits",))
     alive = ~batch["net_input"]["src_tokens"].eq(1)
     cells = (alive[:, None, :, None] & alive[:, None, None, :]).expand(-1, 4, -1, -1)
-    means = literal_encoder_logits(model, batch)
-    for record, mean in zip(extra["head_states"]["encoder"], means, strict=True):
-        torch.testing.assert_close(record.logits[cells], mean[cells], rtol=1e-5, atol=1e-6)
+    ours = [record.logits for record in extra["head_states"]["encoder"]]
+    sides = []
+    for logits in (ours, literal_encoder_logits(model, batch, form)):
+        kept = torch.stack([one[cells] for one in logits])
+        model.zero_grad()
+        kept.square().sum().backward()
+        grads = {n: p.grad for n, p in model.encoder.named_parameters() if p.grad is not None}
+        sides.append((kept, grads))
+    torch.testing.assert_close(*sides, rtol=1e-8, atol=1e-8)
+    assert kind == "residual" or any("cascade" in name for name in sides[0][1])
 
 
 def test_layers_may_be_dropped():
@@ -149,27 +163,6 @@ def test_logits_change_in_the_named_components_alone(kind, on):
 def test_a_place_or_form_without_effect_is_refused(options, said):
     with pytest.raises(OptionError, match=said):
         build_ours("transformer_coda", **options)
-
-
-@pytest.mark.parametrize("kind", ["residual", "mlp"])
-def test_the_mean_equals_its_layers_written_out(kind):
-    options = {"logits": kind, "cascade_form": "mean", "attention_noise": 0.0}
-    model = build_ours("transformer_coda", encoder_layers=4, **options).double().eval()
-    batch = toy_batch()
-    _, extra = model(**batch["net_input"], return_head_states=("logits", "queries", "keys"))
-    alive = ~batch["net_input"]["src_tokens"].eq(1)
-    cells = (alive[:, None, :, None] & alive[:, None, None, :]).expand(-1, 4, -1, -1)
-    contributions = []
-    records = extra["head_states"]["encoder"]
-    for layer, record in zip(model.encoder.layers, records, strict=True):
-        own = record.queries @ record.keys.transpose(-1, -2) * layer.self_attn.head_dim**-0.5
-        mean = sum(contributions) / len(contributions) if contributions else torch.zeros_like(own)
-        x = (own + mean).masked_fill(~cells, 0.0)
-        added = 0.0
-        if kind == "mlp" and contributions:
-            added = layer.self_attn.cascade.network(x)
-        contributions.append(own + added)
-        torch.testing.assert_close(record.logits[cells], (x + added)[cells], rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("on", [None, "cross", "decoder"])
