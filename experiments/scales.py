@@ -35,7 +35,7 @@ def both_sides(**shape: int) -> dict[str, int]:
 _ONE_SIZE = {"base": {}}
 _OFTEN = {"checkpoint.save_interval_updates": 500, "checkpoint.keep_interval_updates": 1}
 
-# The larger Multi30k model, trained until validation has stopped falling.
+# The larger Multi30k model, trained until the learning rate is 0.
 _CONVERGED = Recipe(
     config="multi30k",
     kind="translation",
