@@ -103,6 +103,10 @@ def tune(
     for key in keys:
         if keys.count(key) > 1:
             raise UserError(f"--tune {key}: is given twice; give all its values in one --tune")
+    folder = runner.place.out / choices.scale / "tables"
+    said = {"paper": table.paper, "table": table.name, "scale": choices.scale}
+    said |= {"updates": choices.updates, "seeds": list(choices.seeds), "tune": list(words)}
+    _check_choice(folder / f"{name}.json", said, rows)
     fixed = {key: values[0] for key, values in sweeps if len(values) == 1}
     best: dict[str, dict] = {row.name: dict(fixed) for row in rows}
     scores: dict[tuple, float] = {}  # by row and settings
@@ -130,15 +134,21 @@ def tune(
                 best[row.name] = mine[min(mine, key=lambda words: scores[row.name, words])]
     layout = lay_out(table, scores, best, choices)
     print("\n" + to_text(layout))
-    folder = runner.place.out / choices.scale / "tables"
     files = write_texts(layout, folder, name)
     if complete:
         files.append(folder / f"{name}.json")
-        said = {"paper": table.paper, "table": table.name, "scale": choices.scale}
-        said |= {"updates": choices.updates, "seeds": list(choices.seeds), "tune": list(words)}
         write_json(files[-1], said | {"rows": best})
     print("written: " + ", ".join(map(str, files)) + "\n", flush=True)
     return complete
+
+
+def _check_choice(file: Path, said: Mapping, rows: Sequence[Row]) -> None:
+    """Raise an error where a choice is written down that this one would replace."""
+    if not file.is_file():
+        return
+    before = dict(read_json(file, "move it away"))
+    if set(before.pop("rows", ())) != {row.name for row in rows} or before != said:
+        raise UserError(f"{file}: has the choice of another --tune or other rows; move it away")
 
 
 def lay_out(

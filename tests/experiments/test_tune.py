@@ -62,6 +62,9 @@ def test_each_row_is_tuned_in_turn_and_the_choice_written_down(tmp_path, started
     table = file.with_suffix(".csv").read_text().splitlines()
     assert table[0] == "row,settings,validation,choice" and len(table) == 9
     assert cli.run(words) == 0 and len(started) == 8, "nothing is trained again"
+    for others in (["--rows", "hsic", *SWEEPS], ["--rows", "baseline,hsic", *SWEEPS[:2]]):
+        with pytest.raises(UserError, match="has the choice of another --tune or other rows; move"):
+            cli.run([*TABLE, *others, "--out", str(tmp_path)])
     dry = [*TABLE, "--rows", "hsic", "--tuned", str(file), "--dry-run", "--out", str(tmp_path)]
     assert cli.run(dry) == 0
     said = capsys.readouterr().out
