@@ -1,6 +1,7 @@
 """Carries out runs: skips finished ones, resumes interrupted ones, keeps results."""
 
 import contextlib
+import math
 import os
 import signal
 import sys
@@ -168,7 +169,8 @@ class Runner:
 def summary(result: dict) -> str:
     """Return a run's score in a few words; that of validation for a training alone."""
     if "validation" in result:
-        return f"validation {abs(result['validation']):.4f}"
+        diverged = math.isinf(result["validation"])
+        return "diverged" if diverged else f"validation {abs(result['validation']):.4f}"
     for name, words in (
         ("accuracy", "accuracy {:.2f} %"),
         ("perplexity", "test perplexity {:.2f}"),

@@ -6,6 +6,7 @@ written.
 """
 
 import itertools
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,10 +29,15 @@ from experiments.runner import Runner
 #: Short names; of others the recipe's group with such a key is taken.
 SHORT = {"lr": "optimization.lr", "dropout": "model.dropout"}
 
+DIVERGED = "gradients are NaN or infinite"  # as fairseq_fixes/diverged.py says it
+
 
 @dataclass
 class Trainer(Runner):
-    """Trains and reads the validation score from the log, without an evaluation."""
+    """Trains and reads the validation score from the log, without an evaluation.
+
+    That of a training which diverges is infinite.
+    """
 
     def _result(self, run: Run) -> dict | None:
         log = run.folder(self.place.out) / TRAIN_LOG
@@ -44,7 +50,12 @@ class Trainer(Runner):
         step = steps.train(run, replace(self.place, gpus=self._gpus(run)))
         folder = run.folder(self.place.out)
         begun = time.monotonic()
-        self._execute(step, folder / LOG)
+        try:
+            self._execute(step, folder / LOG)
+        except UserError as error:
+            if DIVERGED not in str(error):
+                raise
+            return {"validation": math.inf, "seconds": {"train": time.monotonic() - begun}}
         if (result := self._result(run)) is None:
             raise UserError(f"{folder / TRAIN_LOG}: the training has not ended; run again")
         self._tidy(run, folder)
@@ -125,13 +136,15 @@ def tune(
         for row in rows:
             mine = {_spelt(s): s for r, s in tried if r is row}
             missing = [words for words in mine if (row.name, words) not in scores]
-            if missing:
+            chosen = min(mine, key=lambda words: scores.get((row.name, words), math.inf))
+            if missing or math.isinf(scores[row.name, chosen]):
                 complete = False
-                print(f"{row.name}: not chosen, without {'; '.join(missing)}", flush=True)
+                why = f"without {'; '.join(missing)}" if missing else "all diverged"
+                print(f"{row.name}: not chosen, {why}", flush=True)
                 rows = [other for other in rows if other is not row]
                 del best[row.name]
             else:
-                best[row.name] = mine[min(mine, key=lambda words: scores[row.name, words])]
+                best[row.name] = mine[chosen]
     layout = lay_out(table, scores, best, choices)
     print("\n" + to_text(layout))
     files = write_texts(layout, folder, name)
@@ -162,6 +175,7 @@ def lay_out(
         chosen = _spelt(best[row.name]) if row.name in best else ""
         for words, score in mine.items():
             shown = f"{-score:.2f}" if accuracy else f"{score:.4f}"
+            shown = "diverged" if math.isinf(score) else shown
             lines.append((row.name, words, shown, "chosen" if words == chosen else ""))
     seeds = ", ".join(map(str, choices.seeds))
     budget = "the recipe's" if choices.updates is None else f"{choices.updates:,}"

@@ -12,6 +12,7 @@ from diverse_mha.fairseq_fixes import (  # noqa: F401, I001
     start_of_training,
     whole_splits,
     command_line,
+    diverged,
     noise,
     memory,
     cudnn_attention,

@@ -30,6 +30,9 @@ def started(monkeypatch):
     def execute(self, step, log):
         if step.name == "train":
             names.append(log.parent.name)
+            if "lr=9" in names[-1]:
+                raise UserError("train ended with exit code 1: update 3: the gradients are NaN or "
+                                "infinite; lower the learning rate")  # fmt: skip
             loss = next(
                 LOSS[key] for key in ("dropout=0.1", "dropout=0.2", *LOSS) if key in names[-1]
             )
@@ -119,6 +122,16 @@ def test_a_key_that_only_a_chosen_row_has_needs_no_group(tmp_path, started):
     assert cli.run(words) == 0 and len(started) == 2
 
 
+def test_a_value_that_diverges_is_the_worst(tmp_path, started, capsys):
+    words = [*TABLE, "--rows", "baseline", "--out", str(tmp_path)]
+    assert cli.run([*words, "--tune", "lr=90,0.002"]) == 0
+    file = tmp_path / "smoke/tables/study-ptb-rows-4-updates-tune.json"
+    assert json.loads(file.read_text())["rows"] == {"baseline": {"optimization.lr": [0.002]}}
+    assert "baseline,lr=90,diverged,\n" in file.with_suffix(".csv").read_text()
+    assert cli.run([*words[:-1], str(tmp_path / "other"), "--tune", "lr=90,91"]) == 1
+    assert "baseline: not chosen, all diverged\n" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("content", [[], {"paper": "study"}, {"rows": {"baseline": [1]}}])
 def test_a_file_without_a_choice_is_refused(content, tmp_path):
     file = tmp_path / "a.json"
@@ -130,7 +143,9 @@ def test_a_file_without_a_choice_is_refused(content, tmp_path):
 @pytest.mark.integration
 def test_a_row_is_tuned_and_then_trained_at_its_best(tmp_path):
     words = [*TABLE, "--rows", "baseline", "--out", tmp_path]
-    run("diverse_mha.cli", *words, *SWEEPS)
+    run("diverse_mha.cli", *words, "--tune", "lr=0.001,1e30", *SWEEPS[2:])
+    (tried,) = tmp_path.glob("smoke/tables/*-tune.csv")
+    assert "baseline,lr=1e+30,diverged,\n" in tried.read_text()
     runs = list(tmp_path.glob("smoke/runs/*"))
     assert len(runs) == 4 and not list(tmp_path.glob("smoke/runs/*/*.json")), "no test set is read"
     (file,) = tmp_path.glob("smoke/tables/*-tune.json")

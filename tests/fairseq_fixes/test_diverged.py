@@ -1,0 +1,18 @@
+"""A training that diverges says so in one line, as fairseq's search for the cause does not."""
+
+import pytest
+
+from tests.integration.conftest import data, train  # noqa: F401
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.mark.parametrize("arch", ["transformer_disagree_tiny", "transformer"])
+def test_infinite_gradients_end_a_training_in_one_line(arch, data, tmp_path):  # noqa: F811
+    diverging = ["--arch", arch, "--lr", "1e30", "--lr-scheduler", "fixed", "--max-update", "9"]
+    done = train(data, tmp_path, *diverging, check=False)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr and "StopIteration" not in done.stderr
+    said = done.stderr.strip().splitlines()[-1]
+    assert said.startswith("error: update ") and "lower the learning rate" in said
+    assert "detected in output of " in done.stdout + done.stderr
