@@ -24,6 +24,8 @@ class Variant:
 _HSIC = {"hsic_weight": 1e-7}
 _ORTHOGONALITY = {"orthogonality_weight": 1.0}
 _DROPHEAD = {"drophead": 0.1}
+_SIDES = ("encoder", "cross", "decoder")
+_GATE = {"aggregation": "headwise-gate"} | {f"aggregation_{side}_layers": "all" for side in _SIDES}
 
 
 def _em_routing(side: str) -> dict:
@@ -47,6 +49,9 @@ VARIANTS = {
         "EM routing, encoder layers 1-2", arch="transformer_routing", model=_em_routing("encoder")
     ),
     "coda": Variant("CODA", arch="transformer_coda"),
+    "realformer": Variant("RealFormer", model={"logits": "residual"}),
+    "gate": Variant("headwise gate, all layers", model=_GATE),
+    "talking-heads": Variant("talking heads", model={"logits": "talking-heads"}),
     "hsic": Variant("HSIC, all components", terms=_HSIC),
     "orthogonality": Variant("orthogonality, all components", terms=_ORTHOGONALITY),
     "drophead": Variant("Drophead 0.1", model=_DROPHEAD),

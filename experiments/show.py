@@ -103,7 +103,7 @@ def show(folder: Path, name: str | None, check: bool, reference: Path) -> int:
     """Print one table or all, or what differs from them."""
     runs, wrong = packed.read_runs(folder), []
     for table in [name] if name else TABLES:
-        page = SUMMARY if table == "summary" else DETAILS
+        page = SUMMARY if table in ("summary", "tuned") else DETAILS
         text = page.read_text(encoding="utf-8")
         columns, lines = made(runs, table, text, reference)
         if check:

@@ -166,6 +166,11 @@ def fair_trial(rows: Rows, reference: Path, page: Mapping[str, Row]) -> dict[str
     return lines
 
 
+def tuned(rows: Rows, reference: Path, page: Mapping[str, Row]) -> dict[str, Row]:
+    """Make its short table, of the rows that the page has."""
+    return summary({label: rows[label] for label in page if label in rows}, reference, page)
+
+
 def in_float32(rows: Rows, reference: Path, _: Mapping) -> dict[str, Row]:
     """Make the table of the rows in float32."""
     bleu, nll, lines = tested_bleu(rows, reference), tested_nll(rows), {}
@@ -248,10 +253,15 @@ TABLES = {
         lambda k: k.table.name in _SMALL and not k.float32,
         fair_trial,
     ),
+    "tuned": (
+        "| method, tuned |",
+        lambda k: k.table.name in _SMALL and not k.float32,
+        tuned,
+    ),
     "float32": ("| method, in float32 |", lambda k: k.float32, in_float32),
     "ptb": ("| row, Penn Treebank |", lambda k: k.table.name == "ptb", language_models),
     "ptb-heads": ("| row | SVCCA |", lambda k: k.table.name == "ptb", heads_of_language_models),
     "logic": ("| row, logic |", lambda k: k.table.name == "logic", logic),
 }
 #: Those whose differences of BLEU need the reference.
-BY_SENTENCES = ("summary", "to-the-end", "replication", "fair-trial", "float32")
+BY_SENTENCES = ("summary", "to-the-end", "replication", "fair-trial", "tuned", "float32")

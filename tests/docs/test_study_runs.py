@@ -25,7 +25,7 @@ def some(published, tmp_path):
 
 def test_pages_and_csv_files_say_what_the_runs_say(published, capsys):
     code = show.show(published, None, True, NOWHERE)
-    assert (code, capsys.readouterr().out) == (0, "125 runs: pages and CSVs agree\n")
+    assert (code, capsys.readouterr().out) == (0, "133 runs: pages and CSVs agree\n")
 
 
 def test_a_changed_figure_is_found(published, monkeypatch, tmp_path, capsys):
