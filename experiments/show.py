@@ -4,6 +4,7 @@ import argparse
 import csv
 import io
 import logging
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,9 +43,7 @@ def main(words: Sequence[str] | None = None) -> int:
         if vars(args)[option] and args.table:
             parser.error(f"{args.table} has no effect with --{option}; leave it out")
     if args.unpack:
-        packed.unpack(ARCHIVE, args.unpack)
-        print(f"runs of the study: {args.unpack}")
-        return 0
+        return unpack_new(args.unpack)
     reference = args.data / REFERENCE
     if args.table in (None, *BY_SENTENCES) and not reference.is_file():
         cure = "prepare Multi30k, or give --data"
@@ -56,6 +55,20 @@ def main(words: Sequence[str] | None = None) -> int:
         if args.draw:
             return draw_pictures(Path(folder), args.draw, reference)
         return show(Path(folder), args.table, args.check, reference)
+
+
+def unpack_new(folder: Path) -> int:
+    """Unpack the runs that are not in a folder; those that are stay as they are."""
+    with tempfile.TemporaryDirectory() as place:
+        packed.unpack(ARCHIVE, Path(place))
+        runs = [run.relative_to(place) for run in Path(place).glob("small/runs/*")]
+        others = [run.relative_to(place) for run in Path(place).glob("other-tests/*")]
+        new = [run for run in runs + others if not (folder / run).exists()]
+        for run in new:
+            shutil.copytree(Path(place) / run, folder / run)
+    left = len(runs) - sum(run in runs for run in new)
+    print(f"{len(runs)} runs: {folder}" + (f"; {left} were there and are left" if left else ""))
+    return 0
 
 
 def write(folder: Path, reference: Path) -> int:

@@ -75,6 +75,17 @@ def test_packing_gives_the_same_bytes_and_all_that_a_table_needs(some, tmp_path)
     assert packed.pack(packed.read_runs(some)) == archive
 
 
+def test_unpacking_leaves_the_runs_that_are_there(tmp_path, capsys):
+    assert show.main(["--unpack", str(tmp_path)]) == 0
+    (own,) = tmp_path.glob("small/runs/multi30k.de-en.baseline.seed6.*")
+    (own / "result.json").write_text("mine")
+    (gone,) = tmp_path.glob("small/runs/multi30k.de-en.baseline.seed7.*")
+    shutil.rmtree(gone)
+    assert show.main(["--unpack", str(tmp_path)]) == 0
+    assert (own / "result.json").read_text() == "mine" and (gone / "test.hyp.detok").is_file()
+    assert capsys.readouterr().out.endswith("132 were there and are left\n")
+
+
 def test_pictures_show_every_row_by_its_seeds(published):
     runs = show.by_label(packed.read_runs(published), "to-the-end")
     curves = draw.learning_curves({label: runs[label] for label in ("Baseline", "CODA")})

@@ -15,4 +15,6 @@ def test_infinite_gradients_end_a_training_in_one_line(arch, data, tmp_path):  #
     assert "Traceback" not in done.stderr and "StopIteration" not in done.stderr
     said = done.stderr.strip().splitlines()[-1]
     assert said.startswith("error: update ") and "lower the learning rate" in said
-    assert "detected in output of " in done.stdout + done.stderr
+    log = done.stdout + done.stderr
+    assert "detected in output of " in log and "NaN or Inf in " in log
+    assert "tensor([" not in log, "no values of gradients"

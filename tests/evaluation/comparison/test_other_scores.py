@@ -104,5 +104,7 @@ def test_scores_of_another_program_over_sentences_and_seeds(tmp_path, capsys):
 def test_scores_of_other_numbers_of_lines_are_not_compared(tmp_path):
     for name, lines in (("a", 3), ("b", 2)):
         (tmp_path / name).write_text("0.5\n" * lines)
-    with pytest.raises(UserError, match="b: has 2 lines, but .*a has 3; give one number for each"):
+    with pytest.raises(
+        UserError, match="b: scored on another test set or otherwise than .*a; name"
+    ):
         cli.run(["compare", "--scores", f"x={tmp_path}/a", "--scores", f"y={tmp_path}/b"])
