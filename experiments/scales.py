@@ -146,7 +146,7 @@ CORPORA: dict[str, dict[str, Recipe]] = {
     "un_zh_en": _translation("un_zh_en", "un-zh-en", "zh", "en"),
     "multi30k": {"small": _CONVERGED, "smoke": replace(_DEMO, sizes=_ONE_SIZE)},
     "multi30k_small": {
-        "small": replace(_CONVERGED, config="multi30k_small"),
+        "small": replace(_CONVERGED, config="multi30k_small", ffn=2),
         "smoke": replace(_DEMO, sizes=_ONE_SIZE),
     },
     "ptb": {"paper": _PTB, "small": _PTB, "smoke": _DEMO_LM},
