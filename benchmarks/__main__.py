@@ -32,7 +32,8 @@ def measure(args: argparse.Namespace) -> dict:
     drawn = args.warm_up if device.type == "cuda" and args.warm_up else count
     batches = batches_for(shape, drawn, args.batch_tokens, args.mean_length, SEED)
     batches = [batches[number % drawn] for number in range(count)]
-    settings = {"device": device, "precision": args.precision, "seed": SEED}
+    settings = {"device": device, "precision": args.precision}
+    settings |= {"optimizer": args.optimizer, "seed": SEED}
     memory = {
         name: peak_memory(
             *(train_twice, name, shape, batches[0], settings), device=device, threads=args.threads

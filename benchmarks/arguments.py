@@ -35,6 +35,8 @@ def build_parser() -> argparse.ArgumentParser:
     what.add_argument("--variants", metavar="NAMES", help=text)
     text = "precision (default: fp32)"
     what.add_argument("--precision", default="fp32", choices=DTYPES, help=text)
+    text = "optimiser of all variants, stock too (default: adam)"
+    what.add_argument("--optimizer", default="adam", choices=("adam", "fused_adam"), help=text)
     default = "cuda" if torch.cuda.is_available() else "cpu"
     text = "cpu or cuda (default: cuda where there is a GPU)"
     what.add_argument("--device", type=find_device, default=default, help=text)

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from statistics import median
 from typing import Any
 
 import numpy as np
@@ -33,21 +32,6 @@ def _time_on_gpu(step: Step, batch: dict) -> float:
     end.record()
     torch.cuda.synchronize()
     return start.elapsed_time(end) / 1000
-
-
-def milliseconds(
-    work: Callable, device: torch.device, count: int = 20, warm_up: int = 3
-) -> tuple[float, float]:
-    """Return the median of a call's time on the device, and until the host goes on."""
-    clock, host = clock_for(device), []
-
-    def timed(_) -> None:
-        begun = time.perf_counter()
-        work()
-        host.append(time.perf_counter() - begun)
-
-    on_device = [clock(timed, {}) for _ in range(warm_up + count)]
-    return tuple(round(1e3 * median(times[warm_up:]), 4) for times in (on_device, host))
 
 
 def run_rounds(

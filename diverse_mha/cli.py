@@ -55,7 +55,6 @@ COMMANDS = {
     "benchmark": Command(
         "benchmarks.__main__", "measure the speed of training beside stock fairseq", True, True
     ),
-    "check-gpu": Command("benchmarks.gpu.command", "check results and speed on a GPU", True, True),
     "options": Command("training.show_options", "show the options of models, criterions and tasks"),
     "path": Command("training.user_dir", "print the folder to give to fairseq's --user-dir"),
 }

@@ -30,7 +30,7 @@ def test_every_command_has_help(capsys):
 @pytest.mark.parametrize("command", ["evaluate", "train"])
 def test_help_names_what_was_typed(command, monkeypatch, capsys):
     # scripts/env.sh sets the variable; another script's name is of a process further up.
-    for script in (f"{command}.sh", "reproduce.sh", ""):
+    for script in (f"{command}.sh", "benchmark.sh", ""):
         monkeypatch.setenv("DIVERSE_MHA_SCRIPT", script)
         with contextlib.suppress(SystemExit):
             cli.run([command, "--help"])
@@ -44,9 +44,9 @@ def test_unknown_command_names_the_known_ones():
 
 
 def test_an_unknown_option_names_the_help_that_lists_the_known_ones(monkeypatch):
-    monkeypatch.setenv("DIVERSE_MHA_SCRIPT", "check-gpu.sh")
-    with pytest.raises(UserError, match="--paris 200; see scripts/check-gpu.sh --help"):
-        cli.run(["check-gpu", "--paris", "200"])
+    monkeypatch.setenv("DIVERSE_MHA_SCRIPT", "benchmark.sh")
+    with pytest.raises(UserError, match="--paris 200; see scripts/benchmark.sh --help"):
+        cli.run(["benchmark", "--paris", "200"])
 
 
 @pytest.mark.integration

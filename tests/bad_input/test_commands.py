@@ -114,7 +114,6 @@ ROWS = [
     # the benchmark
     Row("benchmark-shape", "benchmark --shape huge", "'huge'", "small"),
     Row("benchmark-variant", "benchmark --variants stok", "stok", "stock"),
-    Row("check-gpu", "check-gpu --device cpu --only speed", "unknown 'speed'", "facts, kernel"),
     Row("benchmark-device", "benchmark --device tpu", "--device tpu", "choose cpu or cuda"),
 ]  # fmt: skip
 

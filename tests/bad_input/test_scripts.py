@@ -20,6 +20,8 @@ SCRIPTS = [
     Row("quickstart-updates", "QUICKSTART_UPDATES=many bash scripts/quickstart.sh",
         "QUICKSTART_UPDATES=many", "whole number from 1"),
     Row("setup-option", "bash scripts/setup.sh --force", "--force", "--help"),
+    Row("check-gpu-device", "bash scripts/check-gpu.sh --device tpu", "--device tpu",
+        "cuda or cpu"),
     Row("full-disk-average", "ulimit -f 1; $DIVERSE_MHA_PYTHON -m diverse_mha.cli average best.pt "
         "-o x.pt", "x.pt", "ulimit -f"),
 ]  # fmt: skip

@@ -79,7 +79,7 @@ SHORTER = [
     (r"^bash data-prep/prepare-logic\.sh(?!.*--from)", "--draws 3000"),
     (r"^bash data-prep/prepare-probing\.sh(?!.*--from)", "--from archives"),
     (r"^bash scripts/benchmark\.sh", BENCHMARK),
-    (r"^bash scripts/check-gpu\.sh", "--device cpu --minutes 0.3"),
+    (r"^bash scripts/check-gpu\.sh", "--help"),
 ]
 # What stands in for a part of a command: for what takes its published files only, and for what
 # the words below forbid.

@@ -56,7 +56,7 @@ def test_the_commands(command, site):
     assert command("path").stdout.strip() == str(site / "diverse_mha")
     assert not (site / "diverse_mha/old.py").exists()
     assert "All that is needed works." in command("doctor").stdout
-    for words in (("reproduce", "--list"), ("benchmark", "--help"), ("check-gpu", "--help")):
+    for words in (("reproduce", "--list"), ("benchmark", "--help")):
         done = command(*words, check=False)
         assert done.returncode == 2 and len(done.stderr.splitlines()) == 1
         assert "no clone of diverse-mha" in done.stderr

@@ -1,1 +1,0 @@
-"""Nine minutes on a GPU, ``scripts/check-gpu.sh``: ``plan.py`` lists what is done, and where."""
