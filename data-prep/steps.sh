@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # Steps that are done once: each writes one folder of $out, whole or not at all. It works in NAME.tmp,
-# which is renamed to NAME with a stamp in it: the options of all steps so far, and the files. A folder
-# with the right stamp is not made again; any other is, and with it all that was made from it. What was
+# which is renamed to NAME with a stamp in it: the corpus, the options of all steps so far, and the
+# files. A folder with the right stamp is not made again; any other is, and with it all that was made from it. What was
 # there goes once the new folder is whole, and never with a file in it that no step wrote. A finished
 # corpus is replaced by another one with --force only.
 
@@ -18,7 +18,8 @@ run_steps() {
     for i in "${!folders[@]}"; do
         name=${folders[i]} title="[$((i + 1))/${#folders[@]}] ${titles[i]}:"
         chain+="step: $name ${works[i]}"$'\n'
-        if whole "$out/$name" && [[ "$(grep '^step: ' "$out/$name/stamp")"$'\n' == "$chain" ]]; then
+        if whole "$out/$name" && of_corpus "$out/$name" &&
+            [[ "$(grep '^step: ' "$out/$name/stamp")"$'\n' == "$chain" ]]; then
             echo "$title $(sed -n 's/^summary: //p' "$out/$name/stamp") (already done)"
             continue
         fi
@@ -35,7 +36,7 @@ run_steps() {
         [[ ! -t 2 ]] || printf '\r\033[K' >&2
         [[ $code == 0 ]] || failed "$code"
         job=""
-        printf '%ssummary: %s\n' "$chain" "$(cat -- "$tmp.summary")" >"$tmp.stamp"
+        printf 'corpus: %s\n%ssummary: %s\n' "$(corpus_name)" "$chain" "$(cat -- "$tmp.summary")" >"$tmp.stamp"
         sizes "$tmp" | sed 's/^/file: /' >>"$tmp.stamp"
         mv -- "$tmp.stamp" "$tmp/stamp"
         [[ ! -e $out/$name && ! -L $out/$name ]] || mv -- "$out/$name" "$out/$name.old"
@@ -61,6 +62,12 @@ whole() { # FOLDER: whether it has a stamp, and all files that the stamp names
     [[ -f $1/stamp ]] && ! sed -n 's/^file: //p' "$1/stamp" | grep -vxF -f <(sizes "$1") -q
 }
 
+corpus_name() { echo "$corpus${source:+, $source to $target}"; }
+
+of_corpus() { # FOLDER: whether its stamp is of this corpus and these languages; an old stamp does not say
+    ! grep '^corpus: ' "$1/stamp" | grep -vxF -q "corpus: $(corpus_name)"
+}
+
 remove() { # FOLDER of a step, without its stamp first; where it is a link, the link alone
     [[ -L $1 ]] || rm -f -- "$1/stamp"
     rm -rf -- "$1"
@@ -75,12 +82,25 @@ keep_another_corpus() {
         [[ -z $from || ! -d $name || "$(cd -- "$from" && pwd -P)/" != "$(cd -- "$name" && pwd -P)"/* ]] ||
             fail "--from $from: it is in $name, which this command writes itself; copy the text to another place"
     done
-    [[ -z $force && -d $last ]] || return 0
-    [[ -f $last/stamp ]] || return 0
+    keep_other_folders
+    [[ -z $force && -f $last/stamp ]] || return 0
+    of_corpus "$last" ||
+        fail "$out holds another prepared corpus ($(sed -n 's/^corpus: //p' "$last/stamp")); give another --out, or --force to replace it"
     for i in "${!folders[@]}"; do
         before=$(sed -n 's/^step: //p' "$last/stamp" | sed -n "$((i + 1))p")
         [[ $before == "${folders[i]} ${works[i]}" ]] ||
             fail "$out holds another prepared corpus (made by: $before); give another --out, or --force to replace it"
+    done
+}
+
+# A folder with other things in it that no step has written to is the user's.
+keep_other_folders() {
+    local name known=" download ${folders[*]} ${folders[*]/%/.old} "
+    known+="${folders[*]/%/.tmp} ${folders[*]/%/.tmp.summary} ${folders[*]/%/.tmp.stamp} "
+    for name in "${folders[@]}"; do [[ ! -f $out/$name/stamp ]] || return 0; done
+    for name in "$out"/*; do
+        [[ ! -e $name || $known == *" ${name##*/} "* ]] ||
+            fail "--out $out: has other files in it (${name##*/}); give a new folder, or an empty one"
     done
 }
 

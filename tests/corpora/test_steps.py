@@ -95,6 +95,21 @@ def test_what_a_killed_run_leaves_is_removed_and_damage_is_mended(script, tmp_pa
     assert "(already done)" not in "".join(script())
 
 
+def test_a_step_of_another_corpus_is_no_step_of_this_one(script, tmp_path):
+    """Its options may be the same, as those of the papers' corpora often are."""
+    script()
+    (tmp_path / "out/two").rename(tmp_path / "elsewhere")
+    (tmp_path / "data-prep/prepare-other.sh").write_text(SCRIPT.format(root=ROOT))
+    other = run("other", "--out", "out", cwd=tmp_path, scripts=tmp_path).stdout
+    assert "(already done)" not in other
+    said = script(refuses=True)
+    assert said.startswith("error: out holds another prepared corpus (other); give another --out")
+    for name in ("one", "two"):  # of a version that did not say
+        stamp = tmp_path / f"out/{name}/stamp"
+        stamp.write_text(stamp.read_text().replace("corpus: other\n", ""))
+    assert "".join(script()).count("(already done)") == 2
+
+
 def test_files_of_the_user_are_never_removed(script, tmp_path):
     script()
     mine = tmp_path / "out/two/mine"
