@@ -126,6 +126,17 @@ sum_of() { # FILE...: one checksum of their contents, for files that have no kno
     for file in "$@"; do [[ ! -f $file ]] || digest sha256 <"$file"; done | digest sha256
 }
 
+sum_of_texts() { # FILE...: the same of texts that may be packed
+    local file
+    for file in "$@"; do text_of "$file" 2>/dev/null | digest sha256; done | digest sha256
+}
+
+own_text() { # NAME: sets $got to where it lies below --from, packed or not
+    [[ ! -f $from/$1 || ! -f $from/$1.gz ]] || fail "$from has both $1 and $1.gz; keep one of them"
+    for got in "$from/$1" "$from/$1.gz"; do [[ ! -f $got ]] || return 0; done
+    fail "$from has no $1; put it there, plain or packed as $1.gz"
+}
+
 lines() { # FILE
     thousands "$(($(wc -l <"$1")))"
 }

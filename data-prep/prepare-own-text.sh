@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Prepares text of your own for a language model: a folder with train.txt, valid.txt and test.txt
-# tokenised, one sentence or paragraph a line.
+# tokenised, one sentence or paragraph a line, or packed by gzip (train.txt.gz).
 #
 #     bash data-prep/prepare-own-text.sh --from FOLDER --min-count 3 --out data/mine-text
 
@@ -12,8 +12,8 @@ begin "$@"
 
 files=()
 for split in train valid test; do
-    [[ -f $from/$split.txt ]] || fail "$from has no $split.txt; put it there"
-    files+=("$from/$split.txt")
+    own_text "$split.txt"
+    files+=("$got")
 done
 
 raw() {
@@ -23,7 +23,7 @@ raw() {
     tokens
 }
 
-step raw fetch raw --files="$(sum_of "${files[@]}")"
+step raw fetch raw --files="$(sum_of_texts "${files[@]}")"
 step bin binarise preprocess ${min_count:+--min-count="$min_count"}
 run_steps
 ready

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Prepares translations of your own: a folder with train, valid and test as plain text, one sentence a
-# line, each in two files such as train.de and train.en.
+# line, each in two files such as train.de and train.en, or packed by gzip (train.de.gz).
 #
 #     bash data-prep/prepare-own.sh --from FOLDER --source de --target en --out data/mine
 #
@@ -13,12 +13,12 @@
 corpus=own
 option source "" LANG "source language, as in de"
 option target "" LANG "target language, as in en"
-option tokeniser moses "moses|none" "moses has jieba for Chinese; none leaves all cutting to sentencepiece, as Hindi or Thai need"
+option tokeniser none "none|moses" "none: sentencepiece cuts the text as it is; moses: as in the papers' corpora, with jieba for Chinese"
 option lowercase "" flag "lowercase both sides"
 option max_length 250 N1 "longest training sentence to keep, in words, or letters where a script has no spaces"
 option max_ratio 9 X "largest ratio of the lengths of both sides in training"
-option subwords bpe "bpe|sentencepiece" "how to split words: subword-nmt's BPE or sentencepiece"
-option merges 8000 N1 "BPE merges, or sentencepiece pieces, for both sides"
+option subwords "" "bpe|sentencepiece" "with --tokeniser moses: subword-nmt's BPE, which is its default, or sentencepiece"
+option merges 8000 N1 "sentencepiece pieces, or BPE merges, for both sides"
 option separate_dictionaries "" flag "one dictionary per language instead of a joined one"
 option like "" FOLDER "take subwords and dictionaries of this prepared corpus, as fine-tuning of its models needs"
 begin "$@"
@@ -32,13 +32,14 @@ for name in tokeniser lowercase subwords merges separate_dictionaries; do
     [[ -z $like || $given != *" $name "* ]] || wrong "--${name//_/-}: --like decides it; leave it out"
 done
 if [[ $tokeniser == none ]]; then
-    [[ $subwords == sentencepiece || $given != *" subwords "* ]] || wrong "--subwords bpe needs tokens; give --subwords sentencepiece"
+    [[ $subwords != bpe ]] || wrong "--subwords bpe needs tokens; add --tokeniser moses"
     subwords=sentencepiece
 fi
+: "${subwords:=bpe}"
 texts_given=()
 for name in {train,valid,test}."$source" {train,valid,test}."$target"; do
-    [[ -f $from/$name ]] || fail "$from has no $name; put it there"
-    texts_given+=("$from/$name")
+    own_text "$name"
+    texts_given+=("$got")
 done
 
 rules=(--nfc --normalise)
@@ -46,12 +47,16 @@ rules=(--nfc --normalise)
 [[ -z $lowercase ]] || rules+=(--lowercase)
 earlier=() earlier_dictionaries=() pieces=()
 # What the languages and an earlier corpus decide: prints moses and the variables above.
-decided=$(run own --source="$source" --target="$target" --tokeniser="$tokeniser" --like="$like") || exit 2
+decided=$(run own --source="$source" --target="$target" --tokeniser="$tokeniser" --like="$like" \
+    "${texts_given[0]}" "${texts_given[3]}") || exit 2
 eval "$decided"
 
 raw() {
-    local split
-    for split in train valid test; do collect $split plain "$from/$split.$source" "$from/$split.$target"; done
+    local i=0 split
+    for split in train valid test; do
+        collect $split plain "${texts_given[i]}" "${texts_given[i + 3]}"
+        i=$((i + 1))
+    done
     pairs "$tmp"
 }
 
@@ -61,26 +66,38 @@ like_earlier() { # --size=SUM [--pieces]
     segment "those of $(dirname -- "${earlier[0]%/*}")" "$tmp/${earlier[0]##*/}" "$tmp/${earlier[1]##*/}"
 }
 
-own_bin() { # --joined-dictionary or --separate-dictionaries
-    if [[ $1 == --joined-dictionary ]]; then preprocess "$1"; else preprocess; fi
+own_bin() { # --joined-dictionary, --separate-dictionaries, or --all-pieces of a joint sentencepiece model
+    case $1 in
+        --joined-dictionary) preprocess "$1" ;;
+        --separate-dictionaries) preprocess ;;
+        --all-pieces)
+            run subwords dictionary "$out/bpe/sentencepiece.model" "$out/bpe/vocab."{"$source","$target"} >"$tmp/pieces"
+            preprocess --joined-dictionary --srcdict "$tmp/pieces"
+            rm -- "$tmp/pieces"
+            ;;
+    esac
 }
 
 with_dictionaries() { # --dictionaries=SUM
     to_bin --srcdict "${earlier_dictionaries[0]}" --tgtdict "${earlier_dictionaries[1]}"
     echo "dictionaries of ${earlier_dictionaries[0]%/*}, $(lines "$tmp/dict.$source.txt") and" \
-        "$(lines "$tmp/dict.$target.txt") types"
+        "$(lines "$tmp/dict.$target.txt") types; $(run subwords unknown "$out/bpe" "$tmp"/dict.{"$source","$target"}.txt)"
 }
 
-step raw fetch raw --files="$(sum_of "${texts_given[@]}")"
-step tok tokenise tokenise "${rules[@]}"
+step raw fetch raw --files="$(sum_of_texts "${texts_given[@]}")"
+normalise=tokenise
+[[ " ${rules[*]} " != *" --tokeniser=none "* ]] || normalise="normalise"
+step tok "$normalise" tokenise "${rules[@]}"
 step clean filter filter --max-length="$max_length" --max-ratio="$max_ratio" ${counted:+--count-letters="$counted"}
 if [[ -n $like ]]; then
     step bpe subwords like_earlier --size="$(sum_of "${earlier[@]}")" ${pieces[@]+"${pieces[@]}"}
     step bin binarise with_dictionaries --dictionaries="$(sum_of "${earlier_dictionaries[@]}")"
 else
     if [[ $subwords == bpe ]]; then step bpe subwords bpe --merges="$merges"; else step bpe subwords pieces --merges="$merges"; fi
-    separate=${separate_dictionaries:+--separate-dictionaries}
-    step bin binarise own_bin "${separate:---joined-dictionary}"
+    dictionaries=--joined-dictionary
+    [[ $subwords == bpe ]] || dictionaries=--all-pieces
+    [[ -z $separate_dictionaries ]] || dictionaries=--separate-dictionaries
+    step bin binarise own_bin "$dictionaries"
 fi
 run_steps
 ready

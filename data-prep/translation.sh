@@ -71,16 +71,18 @@ merges_of() { # CODES CODES: how many each has, after a line with the version
 }
 
 pieces() { # --merges=N [--apart]
-    local models
+    local models said other asked
     if (($# == 1)); then
         models=("$tmp/sentencepiece.model" "$tmp/sentencepiece.model")
-        run subwords learn "${1#*=}" "${models[0]}" "$out/clean/train.$source" "$out/clean/train.$target"
+        said=$(run subwords learn "${1#*=}" "${models[0]}" "$out/clean/train.$source" "$out/clean/train.$target") || exit 2
     else
         models=("$tmp/sentencepiece.model.$source" "$tmp/sentencepiece.model.$target")
-        run subwords learn "${1#*=}" "${models[0]}" "$out/clean/train.$source"
-        run subwords learn "${1#*=}" "${models[1]}" "$out/clean/train.$target"
+        said=$(run subwords learn "${1#*=}" "${models[0]}" "$out/clean/train.$source") || exit 2
+        other=$(run subwords learn "${1#*=}" "${models[1]}" "$out/clean/train.$target") || exit 2
+        [[ $other == "$said" ]] || said+=" and $other"
     fi
-    segment "$(thousands "${1#*=}") sentencepiece pieces${2:+ a side}" "${models[@]}"
+    [[ $said == "$(thousands "${1#*=}")" ]] || asked=" (of $(thousands "${1#*=}") asked for: no pair occurs twice)"
+    segment "$said sentencepiece pieces${2:+ a side}${asked:-}" "${models[@]}"
 }
 
 segment() { # SUMMARY MODEL MODEL: the training text of clean/, valid and test of tok/

@@ -4,18 +4,34 @@
 """
 
 import argparse
+import re
 import shlex
+import unicodedata
 from collections.abc import Iterator, Sequence
+from itertools import islice, pairwise
 from pathlib import Path
 
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.files import read_json
 from diverse_mha.corpora import subwords
-from diverse_mha.corpora.text import has_rules, rules_for
+from diverse_mha.corpora.text import has_rules, make_tokeniser, read_lines, rules_for
+
+CHECKED_LINES = 2000  # of a text that Moses is to cut
+TORN_SHARE = 0.01  # lines with a cut word that are allowed
+_HEBREW_SIGN = re.compile("[\u05d0-\u05ea][\"'\u05be\u05f3\u05f4][\u05d0-\u05ea]")
 
 
-def decide(languages: Sequence[str], tokeniser: str, like: str) -> Iterator[str]:
-    """Yield shell commands; ``like`` is the folder of an earlier corpus, or ""."""
+def decide(
+    languages: Sequence[str], tokeniser: str, like: str, texts: Sequence[Path] = ()
+) -> Iterator[str]:
+    """Yield shell commands.
+
+    Args:
+        languages: of source and target.
+        tokeniser: the one asked for.
+        like: the folder of an earlier corpus, or "".
+        texts: training texts of both sides.
+    """
     moses = [rules_for(code) for code in languages]
     if like:
         path = Path(like)
@@ -23,6 +39,9 @@ def decide(languages: Sequence[str], tokeniser: str, like: str) -> Iterator[str]
         tokeniser, moses, found = _earlier(root, languages)
         for name, words in found.items():
             yield _assign(name, words)
+    elif tokeniser == "moses":
+        for code, text in zip(moses, texts, strict=False):
+            check_moses(text, code)
     yield _assign("moses", moses)
     by_words = {"zh"} if tokeniser == "moses" else set()  # jieba has cut it into words
     sides = zip(("source", "target"), moses, strict=True)
@@ -33,6 +52,41 @@ def decide(languages: Sequence[str], tokeniser: str, like: str) -> Iterator[str]
         for code in moses:
             if not has_rules(code):
                 yield f"note 'note: no rules for {code}; those of English are used'"
+
+
+def check_moses(text: Path, code: str) -> None:
+    """Raise an error if Moses' tokeniser cuts words of a text at their marks or letters.
+
+    It does so in Thai, Khmer, Hindi with joiners, Persian and others. Single lines are allowed.
+    """
+    if code == "zh":  # cut by jieba
+        return
+    from sacremoses import MosesDetokenizer
+
+    tokenise, unescape = make_tokeniser(code), MosesDetokenizer(lang=code).unescape_xml
+    lines = [line for line in islice(read_lines(text), CHECKED_LINES) if line.strip()]
+    torn = []
+    for line in lines:
+        torn += [w for w in line.split() if _is_torn(unescape(tokenise(w)).split())][:1]
+    if len(torn) > TORN_SHARE * len(lines):
+        share = len(torn) / len(lines)
+        raise UserError(
+            f"--tokeniser moses: it cuts words such as {torn[0]!r} in {share:.0%} of the lines "
+            f"of {text}; leave the option out"
+        )
+
+
+def _is_torn(tokens: Sequence[str]) -> bool:
+    """Say whether a word was cut between letters, or at a mark or a character without width."""
+    if _HEBREW_SIGN.search("".join(tokens)) and len(tokens) > 1:
+        return True
+    for before, after in pairwise(tokens):
+        kinds = [unicodedata.category(c) for c in (before[-1], after[0])]
+        if any(kind[0] == "M" or kind == "Cf" for kind in kinds):
+            return True
+        if all(kind[0] in "LN" for kind in kinds):
+            return True
+    return False
 
 
 def _assign(name: str, words: Sequence[str | Path]) -> str:
@@ -77,8 +131,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     for name in ("source", "target", "tokeniser", "like"):
         parser.add_argument(f"--{name}", default="")
+    parser.add_argument("texts", nargs="*", type=Path, help="training texts of both sides")
     args = parser.parse_args()
-    print(*decide((args.source, args.target), args.tokeniser, args.like), sep="\n")
+    languages = args.source, args.target
+    print(*decide(languages, args.tokeniser, args.like, args.texts), sep="\n")
 
 
 if __name__ == "__main__":

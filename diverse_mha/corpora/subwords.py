@@ -1,12 +1,14 @@
 """Subwords of subword-nmt or sentencepiece; ``python -m`` learns and applies the latter's."""
 
 import io
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from diverse_mha.common.errors import UserError, run_cli
+from diverse_mha.corpora.running_text import SPLITS, share_outside
 from diverse_mha.corpora.text import filter_cli, read_lines
 
 # Values of fairseq-generate's --post-process.
@@ -14,12 +16,15 @@ POST_PROCESS = {"bpe": "subword_nmt", "sentencepiece": "sentencepiece"}
 MODEL_FILE = {"bpe": "codes", "sentencepiece": "sentencepiece.model"}
 
 
-def learn_pieces(train: Sequence[Path], model: Path, pieces: int) -> None:
-    """Learn sentencepiece's BPE on tokenised text, and write its model."""
+def learn_pieces(train: Sequence[Path], model: Path, pieces: int) -> int:
+    """Learn sentencepiece's BPE and write its model; return its number of pieces.
+
+    It is smaller than ``pieces`` if the text has no further pair that occurs twice.
+    """
     import sentencepiece
 
-    data = io.BytesIO()
-    try:
+    def learn(**more: bool) -> bytes:
+        data = io.BytesIO()
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=(line for path in train for line in read_lines(path)),
             model_writer=data,
@@ -29,21 +34,78 @@ def learn_pieces(train: Sequence[Path], model: Path, pieces: int) -> None:
             # The text is normalised already.
             normalization_rule_name="identity",
             minloglevel=2,
+            **more,
         )
+        return data.getvalue()
+
+    try:
+        try:
+            learned = learn()
+        except RuntimeError as error:
+            if "too high" not in str(error):
+                raise
+            learned = learn(hard_vocab_limit=False)
     except RuntimeError as error:
         reason = str(error).replace("\n", " ").rpartition("] ")[2]
-        raise UserError(
-            f"--merges {pieces}: sentencepiece cannot learn that many pieces: {reason}"
-        ) from None
-    model.write_bytes(data.getvalue())
+        if least := re.search(r"required_chars\. \d+ vs (\d+)", reason):
+            reason = f"every character needs a piece; give {least[1]} or more"
+        raise UserError(f"--merges {pieces}: sentencepiece cannot learn them: {reason}") from None
+    model.write_bytes(learned)
+    return _processor(model).get_piece_size()
+
+
+def _processor(model: Path):
+    import sentencepiece
+
+    return sentencepiece.SentencePieceProcessor(model_proto=model.read_bytes())
+
+
+def dictionary(model: Path, vocabularies: Sequence[Path]) -> Iterator[str]:
+    """Yield the lines of a fairseq dictionary with all pieces of a model, and their counts.
+
+    So text that is cut otherwise than the training text has no unknown pieces.
+    """
+    processor, counts = _processor(model), Counter()
+    for path in vocabularies:
+        for line in read_lines(path):
+            piece, count = line.rsplit(" ", 1)
+            counts[piece] += int(count)
+    plain = (
+        n for n in range(len(processor)) if not (processor.is_control(n) or processor.is_unknown(n))
+    )
+    pieces = sorted(map(processor.id_to_piece, plain), key=lambda piece: (-counts[piece], piece))
+    for piece in pieces:
+        yield f"{piece} {counts[piece]}"
+    # As fairseq pads dictionaries, which has four words more.
+    for number in range(-(len(pieces) + 4) % 8):
+        yield f"madeupword{number:04} 0"
+
+
+def unknown_tokens(folder: Path, dictionaries: Sequence[Path]) -> str:
+    """Return the share of tokens outside each language's dictionary, for the user to read.
+
+    ``folder`` has segmented splits. Shares from 1 % up are warned of on standard error.
+    """
+    said = []
+    for path in dictionaries:
+        language = path.suffixes[-2][1:]
+        known = {line.rsplit(" ", 1)[0] for line in read_lines(path)}
+        for split in SPLITS:
+            share = share_outside(known, folder / f"{split}.{language}")
+            said += [f"{share:.2%} of {language}"] if split == "train" else []
+            if share >= 0.01:
+                print(
+                    f"warning: {split}.{language}: {share:.1%} of the tokens are unknown to the "
+                    "earlier corpus, whose models cannot tell them apart",
+                    file=sys.stderr,
+                )
+    return f"unknown tokens in train: {', '.join(said)}"
 
 
 def make_segmenter(method: str, model: Path) -> Callable[[str], str]:
     """Return the function from a tokenised line to its subwords, joined by spaces."""
     if method == "sentencepiece":
-        import sentencepiece
-
-        processor = sentencepiece.SentencePieceProcessor(model_proto=model.read_bytes())
+        processor = _processor(model)
         return lambda line: " ".join(processor.encode(line, out_type=str))
 
     from subword_nmt.apply_bpe import BPE
@@ -63,13 +125,17 @@ def main() -> None:
     """Learn pieces from files, apply a model to standard input, or count what it holds."""
     match sys.argv[1:]:
         case ["learn", pieces, model, *files]:
-            learn_pieces([Path(file) for file in files], Path(model), int(pieces))
+            print(f"{learn_pieces([*map(Path, files)], Path(model), int(pieces)):,}")
+        case ["dictionary", model, *files]:
+            print(*dictionary(Path(model), [*map(Path, files)]), sep="\n")
+        case ["unknown", folder, *files]:
+            print(unknown_tokens(Path(folder), [*map(Path, files)]))
         case ["apply", model]:
             filter_cli(make_segmenter("sentencepiece", Path(model)))
         case ["vocabulary"]:
             print(*vocabulary(sys.stdin), sep="\n")
         case words:
-            raise UserError(f"{words}: give learn PIECES MODEL FILES, apply MODEL, or vocabulary")
+            raise UserError(f"{words}: give learn, dictionary, unknown, apply or vocabulary")
 
 
 if __name__ == "__main__":

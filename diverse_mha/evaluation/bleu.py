@@ -38,7 +38,7 @@ def check_scorer(language: str) -> None:
 
 
 def bleu_scores(
-    tokenised: Sequence[str],
+    tokenised: Sequence[str] | None,
     plain: Sequence[str],
     tok_reference: Sequence[str],
     raw_reference: Sequence[str],
@@ -50,20 +50,20 @@ def bleu_scores(
     """Return ``tokenised_bleu``, ``sacrebleu`` and, if asked for, ``compound_split_bleu``, in %.
 
     Each has its signature. The target language chooses sacreBLEU's tokeniser. Plain text is
-    compared in NFC.
+    compared in NFC. Without ``tokenised`` there is no tokenised BLEU.
     """
     from sacrebleu.metrics import BLEU
 
     by_token = BLEU(tokenize="none", lowercase=lowercase, force=True)
     by_text = BLEU(lowercase=lowercase, trg_lang=rules_for(target_lang))
-    token_score = by_token.corpus_score(list(tokenised), [list(tok_reference)])
+    scores = {}
+    if tokenised is not None:
+        token_score = by_token.corpus_score(list(tokenised), [list(tok_reference)])
+        scores["tokenised_bleu"] = round(token_score.score, 4)
+        scores["tokenised_signature"] = str(by_token.get_signature())
     text_score = by_text.corpus_score(composed(plain), [composed(raw_reference)])
-    scores = {
-        "tokenised_bleu": round(token_score.score, 4),
-        "tokenised_signature": str(by_token.get_signature()),
-        "sacrebleu": round(text_score.score, 4),
-        "sacrebleu_signature": str(by_text.get_signature()),
-    }
+    scores["sacrebleu"] = round(text_score.score, 4)
+    scores["sacrebleu_signature"] = str(by_text.get_signature())
     if compound_split:
         hypotheses, references = ([*map(split_compounds, x)] for x in (tokenised, tok_reference))
         score = by_token.corpus_score(hypotheses, [references])
@@ -96,10 +96,12 @@ def report(
 ) -> None:
     """Score translations; write scores and translations, and print the scores.
 
-    Translations and references are tokens, then plain text.
+    Translations and references are tokens, then plain text. ``args.tokenised`` is False for data
+    without a tokeniser, which has no tokenised BLEU.
     """
     scores = bleu_scores(
-        *translations,
+        translations[0] if args.tokenised else None,
+        translations[1],
         *references,
         target_lang=args.target_lang,
         lowercase=args.lowercase,
@@ -118,7 +120,8 @@ def report(
         f"{args.subset}: {len(translations[0])} sentences, beam {args.beam}, "
         f"length penalty {args.lenpen:g}, {args.seconds:.1f} s"
     )
-    print(f"  tokenised BLEU  {scores['tokenised_bleu']:6.2f}")
+    if args.tokenised:
+        print(f"  tokenised BLEU  {scores['tokenised_bleu']:6.2f}")
     if args.compound_split:
         print(f"  compound-split  {scores['compound_split_bleu']:6.2f}")
     print(f"  sacreBLEU       {scores['sacrebleu']:6.2f}  {scores['sacrebleu_signature']}")

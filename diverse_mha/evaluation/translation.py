@@ -1,7 +1,7 @@
 """Translates a test set with beam search and scores it: ``diverse-mha evaluate``.
 
-Tokenised BLEU is the papers' score. sacreBLEU (Post 2018) scores plain text against the untouched
-reference, and its signature says how.
+Tokenised BLEU is the papers' score, for data that was tokenised. sacreBLEU (Post 2018) scores plain
+text against the untouched reference, and its signature says how.
 """
 
 import argparse
@@ -16,6 +16,7 @@ from pathlib import Path
 from fairseq.data.data_utils import load_indexed_dataset
 
 from diverse_mha.common.errors import UserError, run_cli
+from diverse_mha.common.options import flag
 from diverse_mha.common.places import check_data_folder
 from diverse_mha.common.processes import ended_in_order
 from diverse_mha.corpora.text import make_detokeniser, read_lines, read_parallel
@@ -73,7 +74,8 @@ def build_parser() -> argparse.ArgumentParser:
         "--tok-reference",
         type=Path,
         metavar="FILE",
-        help="tokenised reference, for tokenised BLEU (default: data_bin/../tok/SUBSET.LANG)",
+        help="tokenised reference, for tokenised BLEU of tokenised data (default: "
+        "data_bin/../tok/SUBSET.LANG)",
     )
     scoring.add_argument(
         "--moses-language",
@@ -172,10 +174,12 @@ def main(words: Sequence[str]) -> int:
     )
     made = preparation(data)
     args.post_process = made.post_process or subwords_of(data / f"dict.{language}.txt")
-    if args.moses_language and made.tokeniser["tokeniser"] == "none":
-        raise UserError(
-            f"--moses-language {args.moses_language}: has no effect, {data} was not tokenised"
-        )
+    args.tokenised = made.tokeniser["tokeniser"] != "none"
+    for option in ("moses_language", "tok_reference", "compound_split"):
+        if getattr(args, option) and not args.tokenised:
+            raise UserError(
+                f"{flag(option)}: has no effect, {data} was not tokenised; leave it out"
+            )
     args.lowercase = made.tokeniser["lowercase"]
     output = evaluation_output(args, checkpoints, args.subset, decoding_settings(args))
     check_split(data, args.subset)

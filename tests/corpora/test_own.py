@@ -1,13 +1,15 @@
 """A corpus of one's own, also one that is prepared as an earlier one was."""
 
+import gzip
 import json
+import re
 
 import pytest
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.corpora.own import decide
 from diverse_mha.corpora.text import write_lines
-from tests.corpora.scripts import refused, run
+from tests.corpora.scripts import digest, refused, run
 
 SPLITS = ("train", "valid", "test")
 WORDS = ["--from", "text", "--out", "out", "--workers", "1"]
@@ -55,7 +57,8 @@ def test_folders_hold_what_the_script_says(text, tmp_path):
         "Far too long\n" + "far too long " * 20 + "\n\n" + "A man.\n" * 3
     )
     (text / "valid.de").write_text("Der Hund läuft.\n" * 6)
-    said = run("own", *WORDS, *DE_EN, "--merges", "30", cwd=tmp_path).stdout.splitlines()
+    words = [*WORDS, *DE_EN, "--tokeniser", "moses", "--merges", "30"]
+    said = run("own", *words, cwd=tmp_path).stdout.splitlines()
     out = tmp_path / "out"
     first = (out / "raw/test.en").read_text(encoding="utf-8").split("\n")[0]
     assert first == "Two dogs' owners\u2028run."
@@ -70,18 +73,17 @@ def test_folders_hold_what_the_script_says(text, tmp_path):
     assert said[2].startswith(f"[3/5] filter: {kept}")
     assert " (of 30 asked for: no pair occurs twice); different subwords: " in said[3]
     (text / "test.en").write_text("One six.\n" * 6)
-    refusal = refused("own", *WORDS, *DE_EN, "--merges", "30", cwd=tmp_path)
+    refusal = refused("own", *words, cwd=tmp_path)
     assert "error: out holds another prepared corpus (made by: raw raw --files=" in refusal
 
 
 def test_options_are_heeded(text, tmp_path):
-    words = [*DE_EN, "--lowercase", "--separate-dictionaries"]
+    words = [*DE_EN, "--tokeniser", "moses", "--lowercase", "--separate-dictionaries"]
     said = run("own", *WORDS, *words, "--max-length", "4", cwd=tmp_path).stdout
     assert "3 of 6 train pairs kept; dropped: 3 longer than 4" in said
     assert "dictionaries of " in said
     assert (tmp_path / "out/tok/test.de").read_text().startswith("der mann-hund läuft .\n")
-    raw = ["--tokeniser", "none", "--merges", "40", "--force"]
-    run("own", *WORDS, *DE_EN, *raw, cwd=tmp_path)
+    run("own", *WORDS, *DE_EN, "--merges", "40", "--force", cwd=tmp_path)
     assert (tmp_path / "out/tok/test.de").read_bytes() == (text / "test.de").read_bytes()
     made = json.loads((tmp_path / "out/bin/corpus.json").read_text())
     rules = ("tokeniser", "subwords", "normalise")
@@ -92,7 +94,8 @@ def test_lines_too_long_for_fairseq_are_warned_of(text, tmp_path):
     """The line end takes a position, too."""
     for split, length in {"valid": 1023, "test": 1024}.items():
         write_lines(text / f"{split}.de", [". " * length] * 6)
-    said = run("own", *WORDS, *DE_EN, "--merges", "9", cwd=tmp_path, check=False)
+    words = [*DE_EN, "--tokeniser", "moses", "--merges", "9"]
+    said = run("own", *WORDS, *words, cwd=tmp_path, check=False)
     assert said.returncode == 0 and said.stderr.startswith("warning: test.de: 6 lines of 1,024 sub")
     assert said.stderr.count("\n") == 1
 
@@ -101,18 +104,18 @@ def test_lines_too_long_for_fairseq_are_warned_of(text, tmp_path):
     "more, message",
     [
         (["--source", "x/y"], "--source 'x/y' is no language's code; give one, as in de"),
-        (["--tokeniser", "none", "--subwords", "bpe"], "--subwords bpe needs tokens; give"),
+        (["--subwords", "bpe"], "--subwords bpe needs tokens; add --tokeniser moses"),
         (["--like", "x", "--lowercase"], "--lowercase: --like decides it; leave it out"),
         (["--like", "x"], "--like x: no prepared corpus; give a folder with bin/"),
         (["--max-ratio", "0.5"], "--max-ratio: 0.5 is not a number from 1 to 1000"),
-        (["--merges", "9000", "--subwords", "sentencepiece"], "cannot learn that many pieces"),
+        (["--merges", "9"], "cannot learn them: every character needs a piece; give 31 or more"),
         (["--out", "o:12"], "--out: o:12: fairseq takes what : parts for several folders"),
         (["--from", "out/raw"], "out/raw, given by --from, is not a folder"),
     ],
 )
 def test_wrong_options_are_one_line(text, tmp_path, more, message):
     assert message in refused("own", *WORDS, *DE_EN, *more, cwd=tmp_path)
-    assert not (tmp_path / "out/tok").exists() or "pieces" in message
+    assert not (tmp_path / "out/tok").exists() or "a piece" in message
 
 
 def test_text_that_cannot_be_used_is_named(text, tmp_path):
@@ -137,7 +140,8 @@ def test_the_rules_are_those_of_the_language_whatever_its_code(given, code, note
 
 def test_rules_merges_and_dictionaries_are_the_earlier_ones(text, earlier, tmp_path):
     words = [*WORDS, *DE_EN, "--like", "earlier"]
-    said = run("own", *words, cwd=tmp_path).stdout
+    done = run("own", *words, cwd=tmp_path, check=False)
+    said = done.stdout
     out = tmp_path / "out"
     assert (out / "bpe/codes").read_text() == CODES
     first = (out / "bpe/test.de").read_text(encoding="utf-8").splitlines()[0]
@@ -146,9 +150,63 @@ def test_rules_merges_and_dictionaries_are_the_earlier_ones(text, earlier, tmp_p
     assert {name: made[name] for name in NOTE} == NOTE
     assert (out / "bin/dict.de.txt").read_text().startswith("der 5\nm@@ 2\n")
     assert "subwords: those of earlier; different" in said
+    # German has "der" and "m@@" in three of six lines, English nothing.
+    unknown = re.search(
+        r"types; unknown tokens in train: (\d\d\.\d\d)% of de, 100\.00% of en", said
+    )
+    warned = done.stderr.splitlines()
+    assert len(warned) == 6 and warned[0].startswith(
+        f"warning: train.de: {float(unknown[1]):.1f}% of"
+    )
     assert run("own", *words, cwd=tmp_path).stdout.count("(already done)") == 5
     (earlier / "bin/dict.de.txt").write_text("other 1\n")
     assert "(made by: bin with_dictionaries --dict" in refused("own", *words, cwd=tmp_path)
+
+
+def test_packed_text_is_the_same_corpus(text, tmp_path):
+    words = [*WORDS, *DE_EN, "--merges", "40"]
+    run("own", *words, cwd=tmp_path)
+    before = digest(tmp_path / "out")
+    for path in sorted(text.iterdir()):
+        path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
+        if path.name == "test.de":
+            said = refused("own", *words, cwd=tmp_path)
+            assert "text has both test.de and test.de.gz; keep one of them" in said
+        path.unlink()
+    assert run("own", *words, cwd=tmp_path).stdout.count("(already done)") == 5
+    run("own", *words, "--out", "again", cwd=tmp_path)
+    assert digest(tmp_path / "again") == before
+    (text / "train.de.gz").unlink()
+    said = refused("own", *words, cwd=tmp_path)
+    assert "text has no train.de; put it there, plain or packed as train.de.gz" in said
+
+
+def test_other_languages_are_another_corpus(text, tmp_path):
+    words = [*WORDS, "--target", "en", "--merges", "40"]
+    run("own", *words, "--source", "de", cwd=tmp_path)
+    for split in SPLITS:
+        (text / f"{split}.de").rename(text / f"{split}.fr")
+    said = refused("own", *words, "--source", "fr", cwd=tmp_path)
+    assert "out holds another prepared corpus (own, de to en); give another --out, or --for" in said
+    run("own", *words, "--source", "fr", "--force", cwd=tmp_path)
+    assert (tmp_path / "out/bin/dict.fr.txt").is_file()
+
+
+def test_a_folder_with_other_files_is_left_alone(text, tmp_path):
+    words = [*WORDS[:2], *DE_EN, "--merges", "40", "--out", "docs"]
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/.hidden").touch()
+    run("own", *words, cwd=tmp_path)
+    (tmp_path / "docs/notes").touch()  # beside a corpus is allowed
+    run("own", *words, "--force", "--lowercase", cwd=tmp_path)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/page.md").touch()
+    said = refused("own", *words, "--out", "other", cwd=tmp_path)
+    assert (
+        "--out other: has other files in it (page.md); give a new folder, or an empty one" in said
+    )
+    assert [path.name for path in (tmp_path / "other").iterdir()] == ["page.md"]
+    assert "--out text: has other files" in refused("own", *words, "--out", "text", cwd=tmp_path)
 
 
 @pytest.mark.parametrize("harm", ["bin/corpus.json", "bpe/codes", "{}"])

@@ -102,7 +102,9 @@ def test_lowercased_data_is_known_by_its_note(tmp_path, lowercase):
 
 @pytest.mark.parametrize("kind, undone", [("bpe", "subword_nmt"), ("sentencepiece",) * 2])
 @pytest.mark.parametrize("tokeniser", ["moses", "none"])
-def test_what_the_corpus_says_of_its_text_counts(tmp_path, monkeypatch, kind, undone, tokeniser):
+def test_what_the_corpus_says_of_its_text_counts(
+    tmp_path, monkeypatch, capsys, kind, undone, tokeniser
+):
     """Whatever the dictionary looks like, and the plain text too."""
     data = binarised(tmp_path / "bin", ["\u2581 9", "lo@@ 2"])
     note = NOTE | {"subwords": kind, "tokeniser": tokeniser}
@@ -127,9 +129,16 @@ def test_what_the_corpus_says_of_its_text_counts(tmp_path, monkeypatch, kind, un
     assert asked == [undone]
     plain = {"moses": "a b c d, e\n", "none": "a b c d , e\n"}[tokeniser]
     assert (tmp_path / "out.hyp.detok").read_text() == plain
+    scores, raw = json.loads((tmp_path / "out.json").read_text()), str(tmp_path / "raw/test.en")
+    assert ("tokenised_bleu" in scores) is (tokeniser == "moses")
+    assert ("tokenised BLEU" in capsys.readouterr().out) is (tokeniser == "moses")
     if tokeniser == "none":
-        with pytest.raises(UserError, match="--moses-language de: has no effect, .* not tokenised"):
-            evaluate.main([*command, "--moses-language", "de"])
+        options = [["--moses-language", "de"], ["--compound-split"], ["--tok-reference", raw]]
+        for option in options:
+            with pytest.raises(
+                UserError, match=f"{option[0]}: has no effect, .* not tokenised; le"
+            ):
+                evaluate.main([*command, *option])
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,87 @@
+"""Text of any script comes through the preparation of one's own corpus as it was."""
+
+import unicodedata
+from pathlib import Path
+
+import pytest
+from fairseq.data import Dictionary
+from fairseq.data.data_utils import load_indexed_dataset
+
+from diverse_mha.common.errors import UserError
+from diverse_mha.corpora.own import check_moses
+from diverse_mha.corpora.text import write_lines
+from diverse_mha.evaluation.bleu import bleu_scores
+from diverse_mha.evaluation.deploy.prepared_text import preparation, read_side
+from tests.corpora.scripts import refused, run
+from tests.corpora.writing import SENTENCES
+
+WORDS = ["--from", "text", "--source", "xx", "--target", "en", "--out", "out", "--workers", "1"]
+WHOLE_IN_MOSES = {"Arabic": "ar", "Korean": "ko", "Japanese": "ja", "Chinese": "zh"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A corpus of all scripts, prepared by default."""
+    place = tmp_path_factory.mktemp("writing")
+    (place / "text").mkdir()
+    lines = [line for lines in SENTENCES.values() for line in lines]
+    for split in ("train", "valid", "test"):
+        write_lines(place / f"text/{split}.xx", lines)
+        write_lines(place / f"text/{split}.en", lines)
+    said = run("own", *WORDS, cwd=place).stdout
+    assert " sentencepiece pieces (of 8,000 asked for: no pair occurs twice); different" in said
+    return place / "out"
+
+
+def decoded(folder: Path, language: str) -> list[str]:
+    """What a perfect model prints: the binarised references, put together as translations are."""
+    words = Dictionary.load(str(folder / f"bin/dict.{language}.txt"))
+    text = load_indexed_dataset(str(folder / f"bin/test.xx-en.{language}"))
+    post_process = preparation(folder / "bin").post_process
+    plain = read_side(folder / "bin", language).detokenise()
+    return [plain(words.string(text[n], post_process)) for n in range(len(text))]
+
+
+def test_a_perfect_translation_is_the_text_in_every_script(folder):
+    raw = (folder / "raw/test.xx").read_text(encoding="utf-8").splitlines()
+    found = decoded(folder, "xx")
+    assert found == [unicodedata.normalize("NFC", line) for line in raw]
+    for line, ours in zip(raw, found, strict=True):
+        four = [" ".join([ours] * 4)], [], [" ".join([line] * 4)]  # BLEU needs four words
+        assert bleu_scores(None, *four, target_lang="en")["sacrebleu"] > 99
+    assert decoded(folder, "en") == found
+
+
+def test_plain_text_is_cut_as_the_corpus_was(folder):
+    side, words = read_side(folder / "bin", "xx"), (folder / "bpe/test.xx").read_text().splitlines()
+    assert [side.encode()(line) for lines in SENTENCES.values() for line in lines] == words
+
+
+def test_every_piece_is_in_the_dictionary(folder):
+    words = Dictionary.load(str(folder / "bin/dict.en.txt"))
+    assert len(words) % 8 == 0
+    pieces = read_side(folder / "bin", "en").encode()("reuen Strich niederen हीन").split()
+    assert words.unk() not in map(words.index, pieces)
+
+
+@pytest.mark.parametrize("script", SENTENCES)
+def test_moses_is_refused_where_it_cuts_words(script, tmp_path):
+    write_lines(text := tmp_path / "train.xx", SENTENCES[script])
+    if script in WHOLE_IN_MOSES:
+        check_moses(text, WHOLE_IN_MOSES[script])
+    else:
+        with pytest.raises(UserError, match="--tokeniser moses: it cuts words such as '.+' in "):
+            check_moses(text, "xx")
+
+
+def test_a_rare_cut_is_allowed_and_a_common_one_names_the_text(tmp_path):
+    german = [SENTENCES["Latin, decomposed"][0]] * 200
+    write_lines(text := tmp_path / "train.de", [*german, "Donau\u00addampf"])
+    check_moses(text, "de")
+    (tmp_path / "text").mkdir()
+    for split in ("train", "valid", "test"):
+        for side in ("xx", "en"):
+            write_lines(tmp_path / f"text/{split}.{side}", SENTENCES["Persian"])
+    said = refused("own", *WORDS, "--tokeniser", "moses", cwd=tmp_path)
+    assert "in 100% of the lines of text/train.xx; leave the option out" in said
+    assert not (tmp_path / "out").exists()
