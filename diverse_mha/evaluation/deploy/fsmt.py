@@ -3,8 +3,6 @@
 FSMT is its class of fairseq's Transformer; parameters have fairseq's names behind ``model.``.
 """
 
-import json
-import shutil
 from argparse import Namespace
 from pathlib import Path
 
@@ -14,6 +12,7 @@ from fairseq.data.data_utils import infer_language_pair
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.options import flag
+from diverse_mha.evaluation.deploy.fsmt_tokenizer import write_tokenizer, write_vocabulary
 from diverse_mha.evaluation.deploy.prepared_text import Side, read_side
 from diverse_mha.evaluation.deploy.stock_form import stock_state
 
@@ -98,30 +97,8 @@ def build(path: str, args: Namespace, parameters: dict, sizes: tuple[int, int]):
     return model.eval()
 
 
-def _vocabulary(words: Dictionary) -> dict[str, int]:
-    """Write subwords as FSMT does: the end of a word is marked, not its continuation."""
-    made = {}
-    for number, word in enumerate(words.symbols):
-        if number >= words.nspecial:
-            word = word.removesuffix("@@") if word.endswith("@@") else f"{word}</w>"
-        made[word] = number
-    return made
-
-
-def _write_tokenizer(
-    folder: Path, source: Side, languages: tuple[str, str], words: tuple[Dictionary, ...]
-) -> None:
-    for name, dictionary in zip(("vocab-src.json", "vocab-tgt.json"), words, strict=True):
-        text = json.dumps(_vocabulary(dictionary), ensure_ascii=False)
-        (folder / name).write_text(text, encoding="utf-8")
-    shutil.copy(source.model, folder / "merges.txt")
-    said = {"tokenizer_class": "FSMTTokenizer", "do_lower_case": source.made.tokeniser["lowercase"]}
-    said["langs"] = list(languages)
-    (folder / "tokenizer_config.json").write_text(json.dumps(said), encoding="utf-8")
-
-
 def convert(path: str, state: dict, data: str, output: Path) -> str:
-    """Write a folder that transformers loads; of subword-nmt's subwords with its tokenizer.
+    """Write a folder that transformers loads, with a tokenizer or the files of the vocabulary.
 
     Args:
         path: the checkpoint, for messages.
@@ -141,17 +118,12 @@ def convert(path: str, state: dict, data: str, output: Path) -> str:
     words = tuple(Dictionary.load(str(Path(data, f"dict.{code}.txt"))) for code in languages)
     with torch.no_grad():
         model = build(path, args, stock["model"], tuple(map(len, words)))
-    source, said = None, "with its tokenizer"
-    try:
-        source = read_side(data, args.source_lang)
-    except UserError as error:
-        said = f"without a tokenizer: {error}"
-    else:
-        if source.made.method != "bpe":
-            source, said = None, "without a tokenizer: FSMT has subword-nmt's alone"
-        elif not source.made.tokeniser["aggressive"]:
-            said += ", which splits words at hyphens; the data does not"
     model.save_pretrained(output)
-    if source is not None:
-        _write_tokenizer(output, source, languages, words)
+    sides: list[Side] = []
+    try:
+        sides = [read_side(data, code) for code in languages]
+        said = "with its tokenizer" + write_tokenizer(output, (*sides,), languages, words)
+    except UserError as error:
+        files = ", ".join(write_vocabulary(output, data, languages, sides))
+        said = f"without a tokenizer: {error}; its vocabulary is in {files}"
     return f"for transformers, {said}"

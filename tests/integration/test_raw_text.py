@@ -1,0 +1,104 @@
+"""A corpus of raw text, the default of one's own, through every command after training."""
+
+import json
+import subprocess
+import sys
+import unicodedata
+
+import pytest
+import torch
+
+from diverse_mha.corpora.text import write_lines
+from tests.corpora import scripts
+from tests.corpora.writing import SENTENCES
+from tests.integration.conftest import run, train
+
+pytestmark = pytest.mark.integration
+
+LINES = [line for lines in SENTENCES.values() for line in lines]
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory):
+    """Text of all scripts, and a model that copies none of it."""
+    folder = tmp_path_factory.mktemp("raw")
+    (folder / "text").mkdir()
+    for split in ("train", "valid", "test"):
+        for language in ("xx", "en"):
+            write_lines(folder / f"text/{split}.{language}", LINES)
+    words = ["--from", "text", "--source", "xx", "--target", "en", "--out", "mine"]
+    scripts.run("own", *words, cwd=folder)
+    shape = ["--max-update", 4, "--no-epoch-checkpoints", "--share-all-embeddings"]
+    train(folder / "mine/bin", folder / "run", *shape)
+    return folder
+
+
+def test_every_command_takes_raw_text(prepared):
+    checkpoint, data = prepared / "run/checkpoint_last.pt", prepared / "mine/bin"
+    given = ["--cpu", "--beam", 2, "--max-len-b", 9]
+    said = run("diverse_mha.evaluation.translation", checkpoint, data, *given).stdout
+    assert "sacreBLEU" in said and "tokenised BLEU" not in said
+    detok = prepared / "run/checkpoint_last.test.hyp.detok"
+    expected = detok.read_text(encoding="utf-8").split("\n")[:-1]
+    scores = json.loads(detok.with_name("checkpoint_last.test.json").read_text())
+    assert "tokenised_bleu" not in scores
+    command = ["diverse_mha.cli", "translate", checkpoint, data, *given]
+    decomposed = "\n".join(unicodedata.normalize("NFD", line) for line in LINES)
+    done = run(*command, "--alignments", "1.1", input=decomposed).stdout.split("\n")[:-1]
+    columns = [line.split("\t") for line in done]
+    assert [text for text, *_ in columns] == expected
+    for line, (_, words, target, links) in zip(LINES, columns, strict=True):
+        assert words == unicodedata.normalize("NFC", line)
+        assert {link.split("-")[1] for link in links.split()} == {
+            str(n) for n in range(len(target.split()))
+        }
+    done = run("diverse_mha.cli", "align", checkpoint, data, "--cpu", "--subset", "test")
+    for line, links in zip(LINES, done.stdout.splitlines(), strict=True):
+        assert len(links.split()) == len(line.split()), "a link for each word of the user's"
+    assert "note:" not in done.stderr
+
+
+def test_ctranslate2_takes_raw_text(prepared, tmp_path):
+    pytest.importorskip("ctranslate2")
+    checkpoint, model = prepared / "run/checkpoint_last.pt", tmp_path / "model"
+    run("diverse_mha.cli", "export", checkpoint, model, "--format", "ctranslate2")
+    text = "\n".join(LINES)
+    done = run("translate", input=text, cwd=model, fresh=True).stdout.split("\n")[:-1]
+    assert len(done) == len(LINES) and (model / "sentencepiece.model").is_file()
+
+
+def test_transformers_takes_raw_text(prepared, tmp_path):
+    pytest.importorskip("transformers")
+    checkpoint, hub = prepared / "run/checkpoint_last.pt", tmp_path / "hub"
+    data = ["--data", prepared / "mine/bin"]
+    said = run("diverse_mha.cli", "export", checkpoint, hub, "--format", "transformers", *data)
+    assert said.stdout.endswith("for transformers, with its tokenizer\n")
+    command = [sys.executable, "-c", SCORE, hub, *LINES]
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True, check=True)
+    found = torch.tensor(json.loads(done.stdout))
+    from fairseq.checkpoint_utils import load_model_ensemble_and_task
+
+    import diverse_mha
+
+    diverse_mha.register()
+    (ours,), _, task = load_model_ensemble_and_task([str(checkpoint)])
+    pieces = (prepared / "mine/bpe/test.xx").read_text(encoding="utf-8").splitlines()
+    for line, scores in zip(pieces, found, strict=True):
+        tokens = task.source_dictionary.encode_line(line, add_if_not_exist=False).long()[None]
+        with torch.no_grad():
+            logits = ours.eval()(tokens, torch.tensor([tokens.size(1)]), tokens.roll(1))[0]
+        assert (logits[0, -1] - scores).abs().max() < 1e-5
+
+
+SCORE = """
+import json, sys, torch
+from transformers import AutoTokenizer, FSMTForConditionalGeneration as Model
+tokenizer, model = AutoTokenizer.from_pretrained(sys.argv[1]), Model.from_pretrained(sys.argv[1])
+found = []
+with torch.no_grad():
+    for line in sys.argv[2:]:
+        ids = tokenizer(line, return_tensors="pt")["input_ids"]
+        out = model(ids, decoder_input_ids=ids.roll(1), use_cache=False).logits
+        found.append(out[0, -1].tolist())
+print(json.dumps(found))
+"""
