@@ -37,8 +37,13 @@ class Aligned(NamedTuple):
     number: int  # of its line, from 0
     sources: int  # words
     choices: Tensor  # (heads and layer averages, target words): source words
-    source: str  # its words
-    target: str
+    target: str  # its words
+    known: bool  # False if words are counted by an incomplete dictionary, not by the text
+
+
+Subwords = tuple[
+    list[str] | None, list[str] | None
+]  # of source and target, where the text is known
 
 
 class Aligner:
@@ -55,8 +60,10 @@ class Aligner:
         self.loaded, self.heads = loaded, loaded.model.heads["cross"]
         self.layers = len(loaded.model.decoder.layers)
         made = preparation(Path(data)).post_process
-        languages = loaded.task.cfg.source_lang, loaded.task.cfg.target_lang
-        self._kinds = [made or subwords_of(Path(data, f"dict.{code}.txt")) for code in languages]
+        self._data = Path(data).absolute()
+        self._languages = loaded.task.cfg.source_lang, loaded.task.cfg.target_lang
+        dictionaries = [Path(data, f"dict.{code}.txt") for code in self._languages]
+        self._kinds = [made or subwords_of(path) for path in dictionaries]
         self._pad = loaded.model.decoder.padding_idx
 
     def head(self, row: int) -> tuple[int, int]:
@@ -84,20 +91,36 @@ class Aligner:
 
     def split(self, subset: str, max_tokens: int = 4000) -> list[Aligned]:
         """Align the sentences of a split."""
-        found = []
+        found, texts = [], None
         for sample in iterate_batches(self.loaded, subset, max_tokens=max_tokens, label="aligning"):
-            found += self._batch(sample)
+            # The data is loaded now.
+            texts = texts or [self._text(subset, language) for language in self._languages]
+            subwords = [tuple(text and text[n] for text in texts) for n in sample["id"].tolist()]
+            found += self._batch(sample, subwords)
+        if guessed := sum(not one.known for one in found):
+            missing = self._data.parent / "bpe" / f"{subset}.{self._languages[0]}"
+            print(
+                f"note: {guessed:,} sentences of {subset} have unknown subwords, whose words are a "
+                f"guess, as {missing} is missing or other text",
+                file=sys.stderr,
+            )
         return sorted(found, key=lambda one: one.number)
 
-    def pair(self, source: Tensor, target: Tensor) -> Aligned:
-        """Align a sentence with its translation, both with the end of sentence."""
+    def _text(self, subset: str, language: str) -> list[list[str]] | None:
+        """Return the subwords of a side, which data-prep left; the dictionary has not all."""
+        path = self._data.parent / "bpe" / f"{subset}.{language}"
+        lines = [line.split() for line in read_lines(path)] if path.is_file() else []
+        return lines if len(lines) == len(self.loaded.task.dataset(subset)) else None
+
+    def pair(self, source: Tensor, target: Tensor, subwords: list[str]) -> Aligned:
+        """Align a sentence, of these subwords, with its translation, both with their end."""
         inputs = {"src_tokens": source[None].long(), "src_lengths": torch.tensor([len(source)])}
         inputs["prev_output_tokens"] = target[None].long().roll(1)  # the end comes first
         sample = {"id": torch.zeros(1), "net_input": inputs, "target": target[None].long()}
-        (found,) = self._batch(next(on_device(self.loaded, [sample])))
+        (found,) = self._batch(next(on_device(self.loaded, [sample])), [(subwords, None)])
         return found
 
-    def _batch(self, sample: dict) -> Iterator[Aligned]:
+    def _batch(self, sample: dict, subwords: list[Subwords]) -> Iterator[Aligned]:
         states = head_states(self.loaded.model, sample, {"cross": ("weights",)})["cross"]
         weights = [layer.weights.float() for layer in states]  # (B, H, T, S) each
         every = torch.cat([*weights, *(w.mean(dim=1, keepdim=True) for w in weights)], dim=1).cpu()
@@ -105,20 +128,26 @@ class Aligner:
         dictionaries = task.source_dictionary, task.target_dictionary
         for row, number in enumerate(sample["id"].tolist()):
             tokens = sample["net_input"]["src_tokens"][row], sample["target"][row]
-            places, words, texts = [], [], []
-            for line, dictionary, kind in zip(tokens, dictionaries, self._kinds, strict=True):
+            places, words, text, known = [], [], "", True
+            for line, dictionary, kind, given in zip(
+                tokens, dictionaries, self._kinds, subwords[row], strict=True
+            ):
                 line = line.tolist()
                 real = [at for at, x in enumerate(line) if x not in (self._pad, dictionary.eos())]
-                symbols = [dictionary[line[at]] for at in real]
+                symbols = given
+                if given is None or len(given) != len(real):
+                    symbols = [dictionary[line[at]] for at in real]
+                    known &= not kind or dictionary.unk() not in line
                 places.append(real)
                 words.append(word_places(symbols, kind))
-                texts.append(data_utils.post_process(" ".join(symbols), kind or "none"))
-            if not all(places):
+                text = data_utils.post_process(" ".join(symbols), kind or "none")
+            counts = [max(side, default=-1) + 1 for side in words]
+            if not all(counts):
                 nothing = torch.zeros(every.size(1), 0, dtype=torch.long)
-                yield Aligned(number, 0, nothing, "", "")
+                yield Aligned(number, 0, nothing, text, known)
                 continue
             own = every[row][:, places[1]][:, :, places[0]]
-            yield Aligned(number, max(words[0]) + 1, best_sources(own, *words), *texts)
+            yield Aligned(number, counts[0], best_sources(own, *words), text, known)
 
 
 def links(sentence: Aligned, row: int) -> Links:

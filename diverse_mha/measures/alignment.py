@@ -12,17 +12,21 @@ def word_places(tokens: Sequence[str], subwords: str | None) -> list[int]:
     """Return the number, from 0, of the word that each token belongs to.
 
     ``subwords`` is ``subword_nmt`` (``@@`` ends all but the last), ``sentencepiece`` (``▁`` begins
-    the first) or None if tokens are words.
+    the first) or None if tokens are words. A last ``▁`` belongs to no word, -1.
     """
     places: list[int] = []
-    for place, token in enumerate(tokens):
-        before = tokens[place - 1] if place else ""
-        joined = {
-            "subword_nmt": before.endswith("@@"),
-            "sentencepiece": not token.startswith("\u2581"),
-        }.get(subwords or "", False)
-        places.append(places[-1] + (not joined) if places else 0)
-    return places
+    word, begins = -1, True
+    for token in tokens:
+        if subwords == "sentencepiece":
+            begins = begins or token.startswith("\u2581")
+            if not token.strip("\u2581"):  # of the next word
+                places.append(word + 1)
+                begins = True
+                continue
+        word += begins
+        places.append(word)
+        begins = not token.endswith("@@") if subwords == "subword_nmt" else not subwords
+    return [place if place <= word else -1 for place in places]
 
 
 def best_sources(weights: Tensor, sources: Sequence[int], targets: Sequence[int]) -> Tensor:

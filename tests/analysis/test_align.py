@@ -1,19 +1,27 @@
 """``diverse-mha align``: subwords to words, error rates, the choice of a head, the command."""
 
+import json
 import re
+from types import SimpleNamespace
 
 import pytest
 import torch
+from fairseq.data import Dictionary
 
+from diverse_mha.attention import HeadStates
 from diverse_mha.cli import run
 from diverse_mha.common.errors import UserError
+from diverse_mha.corpora.text import write_lines
+from diverse_mha.evaluation import align
 from diverse_mha.evaluation.align import read_gold
 from diverse_mha.measures.alignment import agreement, alignment_error, best_sources, word_places
+from tests.corpora.test_own import NOTE
 
 
 def test_subwords_are_joined_to_words():
     assert word_places(["un@@", "der@@", "line", "x"], "subword_nmt") == [0, 0, 0, 1]
-    assert word_places(["▁un", "der", "▁x", "▁"], "sentencepiece") == [0, 0, 1, 2]
+    assert word_places(["▁un", "der", "▁x", "▁"], "sentencepiece") == [0, 0, 1, -1]
+    assert word_places(["un", "der", "▁", "x", "▁", "▁y"], "sentencepiece") == [0, 0, 1, 1, 2, 2]
     assert word_places(["a@@", "▁b", "c"], None) == [0, 1, 2]
     weights = torch.tensor(
         [
@@ -25,6 +33,44 @@ def test_subwords_are_joined_to_words():
     assert best_sources(weights, [0, 0, 1, 2], [0, 1, 1]).tolist() == [0, 2]
     both = best_sources(torch.stack([weights, weights.flip(1)]), [0, 0, 1, -1], [0, 1, 2])
     assert both.tolist() == [[0, 0, 1], [0, 0, 0]], "the last token is of no word"
+
+
+@pytest.mark.parametrize("kind", ["bpe", "sentencepiece", "none"])
+def test_words_are_those_of_the_text_not_of_the_dictionary(kind, tmp_path, monkeypatch, capsys):
+    """A subword that the dictionary lacks neither begins a word nor ends one."""
+    text = {
+        "bpe": ("Q@@ u@@ ad ad", "ad |@@ | ad"),
+        "sentencepiece": ("▁Q u ad ▁ad", "▁ad ▁| | ▁ad"),
+        "none": ("Quad ad", "ad || ad"),
+    }[kind]
+    words = Dictionary()
+    for word in ("ad",) if kind == "none" else ("ad", "u@@", "▁ad", "u"):
+        words.add_symbol(word)
+    for folder in ("bin", "bpe"):
+        (tmp_path / folder).mkdir()
+    for place, language in enumerate(("de", "en")):
+        words.save(str(tmp_path / f"bin/dict.{language}.txt"))
+        write_lines(tmp_path / f"bpe/test.{language}", [text[place]])
+    if kind != "none":
+        (tmp_path / "bin/corpus.json").write_text(json.dumps(NOTE | {"subwords": kind}))
+    source, target = (words.encode_line(line, add_if_not_exist=False).long() for line in text)
+    weights = torch.eye(len(target), len(source))[None, None]
+    monkeypatch.setattr(align, "head_states", lambda *_: {"cross": [HeadStates(weights=weights)]})
+    inputs = {"src_tokens": source[None]}
+    sample = {"id": torch.tensor([0]), "net_input": inputs, "target": target[None]}
+    monkeypatch.setattr(align, "iterate_batches", lambda *_, **__: [sample])
+    task = SimpleNamespace(cfg=SimpleNamespace(source_lang="de", target_lang="en"))
+    task.source_dictionary = task.target_dictionary = words
+    task.dataset = lambda subset: [0]
+    decoder = SimpleNamespace(layers=[0], padding_idx=words.pad())
+    model = SimpleNamespace(heads={"cross": 1}, decoder=decoder)
+    aligner = align.Aligner(SimpleNamespace(model=model, task=task), str(tmp_path / "bin"))
+    (found,) = aligner.split("test")
+    assert found.sources == 2 and found.choices.size(1) == 3 and found.known
+    assert capsys.readouterr().err == ""
+    (tmp_path / "bpe/test.en").unlink()
+    assert aligner.split("test")[0].known is (kind == "none")
+    assert ("note: 1 sentences of test have unknown" in capsys.readouterr().err) is (kind != "none")
 
 
 def test_error_rate_of_och_and_ney():

@@ -108,6 +108,10 @@ def test_an_alignment_head_is_the_one_that_ctranslate2_returns(prepared):
         pairs = [tuple(map(int, link.split("-"))) for link in links.split()]
         assert sorted(t for _, t in pairs) == list(range(len(target.split())))
         assert all(0 <= s < len(words.split()) for s, _ in pairs)
+    line = "Qx|y la <dobanis> & \N{SNOWMAN}."
+    done = translate(prepared, line, "--alignments", "2.2").stdout
+    assert done.split("\t")[1].replace(" ", "") == line.replace(" ", ""), "as the user wrote it"
+    assert "&amp;" not in done and "<unk>" not in done.split("\t")[1]
     loaded = load(str(checkpoint), str(data), cpu=True)
     task = loaded.task
     words = task.source_dictionary.symbols[10:16]

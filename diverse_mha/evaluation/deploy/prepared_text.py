@@ -46,10 +46,7 @@ def preparation(data: Path) -> Preparation:
         method = made["subwords"]
         return Preparation(dict(sides), options, subwords.POST_PROCESS[method], method)
     except (ValueError, LookupError, TypeError) as error:
-        raise UserError(
-            f"{note}: damaged, or not of data-prep; prepare the data anew, or delete it and give "
-            "--moses-language"
-        ) from error
+        raise UserError(f"{note}: damaged, or not of data-prep; prepare the data anew") from error
 
 
 def subwords_of(dictionary: Path) -> str | None:
@@ -81,6 +78,20 @@ class Side(NamedTuple):
     def tokenise(self) -> Callable[[str], str]:
         """Return the function from plain text to tokens."""
         return make_tokeniser(self.moses, **self.made.tokeniser)
+
+    def words(self) -> Callable[[str], list[str]]:
+        """Return the function from plain text to its words as the user wrote them."""
+        tokenise = make_tokeniser(self.moses, **{**self.made.tokeniser, "lowercase": False})
+        return lambda line: self.unescape(tokenise(line))
+
+    def unescape(self, tokens: str) -> list[str]:
+        """Return tokens without what Moses writes for special characters and split dashes."""
+        if self.made.tokeniser["tokeniser"] == "none":
+            return tokens.split()
+        from sacremoses import MosesDetokenizer
+
+        plain = MosesDetokenizer(lang=self.moses).unescape_xml
+        return ["-" if token == "@-@" else plain(token) for token in tokens.split()]
 
     def detokenise(self) -> Callable[[str], str]:
         """Return the function from tokens to plain text."""

@@ -57,6 +57,8 @@ class Translation(NamedTuple):
     """A translated line."""
 
     text: str
+    source: str = ""  # the line that was given
+    subwords: str = ""  # of the source
     pair: tuple["Tensor", "Tensor"] | None = None  # source and translation; None of an empty line
 
 
@@ -90,7 +92,7 @@ class Translator:
             models, _, task = checkpoint_utils.load_model_ensemble_and_task(
                 paths, arg_overrides={"data": str(data)}
             )
-        source, target = (
+        self.sides = source, target = tuple(
             read_side(data, language) for language in (task.cfg.source_lang, task.cfg.target_lang)
         )
         self._encode, self._plain = source.encode(), target.detokenise()
@@ -121,19 +123,20 @@ class Translator:
         tokens, lengths = self._hub.task.get_interactive_tokens_and_lengths(
             [encoded[place] for place in places], lambda line: line
         )
-        limit = min(self._hub.max_positions[0], self._options.max_tokens)
+        longest, batch = self._hub.max_positions[0], self._options.max_tokens
         for place, length in zip(places, lengths, strict=True):
-            if length > limit:
-                raise UserError(
-                    f"line {start + place + 1}: {length:,} subwords, and at most {limit:,} are "
-                    "read at once; split it, or give a larger --max-tokens"
-                )
+            line = f"line {start + place + 1}: {length:,} subwords"
+            if length > longest:
+                raise UserError(f"{line}, and the model reads at most {longest:,}; split the line")
+            if length > batch:
+                raise UserError(f"{line}, more than --max-tokens {batch:,}; give {length} or more")
         found = [Translation(self._plain(""))] * len(lines)
         hypotheses = self._hub.generate(tokens, beam=self._options.beam) if tokens else []
         for place, source, best in zip(places, tokens, hypotheses, strict=True):
             words = best[0]["tokens"].int().cpu()
             joined = self._hub.tgt_dict.string(words, self._post_process)
-            found[place] = Translation(self._plain(joined), (source, words))
+            pair = source, words
+            found[place] = Translation(self._plain(joined), lines[place], encoded[place], pair)
         return found
 
 
@@ -146,7 +149,7 @@ def plain_lines(stream: BinaryIO) -> Iterator[str]:
             raise UserError(f"line {number}: is not UTF-8 text ({error.reason})") from None
 
 
-def _alignments(args: argparse.Namespace) -> Callable[[Translation], str]:
+def _alignments(args: argparse.Namespace, translator: Translator) -> Callable[[Translation], str]:
     """Return what writes the words of a translation and their links, each after a tab."""
     from diverse_mha.evaluation.align import Aligner, pharaoh
     from diverse_mha.evaluation.loaded import load
@@ -157,11 +160,15 @@ def _alignments(args: argparse.Namespace) -> Callable[[Translation], str]:
     row = aligner.choose("--alignments", args.alignments)
     print("aligned by layer {}, head {}".format(*aligner.head(row)), file=sys.stderr)
 
+    source, target = translator.sides
+    words = source.words()
+
     def columns(line: Translation) -> str:
         if line.pair is None:
             return "\t\t\t"
-        found = aligner.pair(*line.pair)
-        return f"\t{found.source}\t{found.target}\t{pharaoh(found, row)}"
+        found = aligner.pair(*line.pair, line.subwords.split())
+        sides = words(line.source), target.unescape(found.target)
+        return "\t".join(["", *map(" ".join, sides), pharaoh(found, row)])
 
     return columns
 
@@ -172,7 +179,7 @@ def run(args: argparse.Namespace) -> int:
 
     import_plugin(args.user_dir)
     translator = Translator(args.checkpoint, args.data, args)
-    columns = _alignments(args) if args.alignments else lambda _: ""
+    columns = _alignments(args, translator) if args.alignments else lambda _: ""
     if sys.stdin.isatty():
         args.buffer = 1  # somebody waits for the answer
     start, count = time.monotonic(), 0
