@@ -104,6 +104,12 @@ class Aligner:
                 f"guess, as {missing} is missing or other text",
                 file=sys.stderr,
             )
+        if 2 * sum(1 in (one.sources, one.choices.size(1)) for one in found) > len(found):
+            print(
+                f"note: most sentences of {subset} have one word, the text between two spaces; "
+                "to align words, put spaces between them before the text is prepared",
+                file=sys.stderr,
+            )
         return sorted(found, key=lambda one: one.number)
 
     def _text(self, subset: str, language: str) -> list[list[str]] | None:

@@ -11,6 +11,7 @@ from fairseq.data import Dictionary
 from diverse_mha.attention import HeadStates
 from diverse_mha.cli import run
 from diverse_mha.common.errors import UserError
+from diverse_mha.corpora.subwords import POST_PROCESS
 from diverse_mha.corpora.text import write_lines
 from diverse_mha.evaluation import align
 from diverse_mha.evaluation.align import read_gold
@@ -68,6 +69,11 @@ def test_words_are_those_of_the_text_not_of_the_dictionary(kind, tmp_path, monke
     (found,) = aligner.split("test")
     assert found.sources == 2 and found.choices.size(1) == 3 and found.known
     assert capsys.readouterr().err == ""
+    (tmp_path / "bpe/test.en").write_text("ad ad ad ad\n")
+    aligner._kinds = ["sentencepiece"] * 2  # as of Japanese
+    aligner.split("test")
+    assert "note: most sentences of test have one word" in capsys.readouterr().err
+    aligner._kinds = [POST_PROCESS.get(kind)] * 2
     (tmp_path / "bpe/test.en").unlink()
     assert aligner.split("test")[0].known is (kind == "none")
     assert ("note: 1 sentences of test have unknown" in capsys.readouterr().err) is (kind != "none")

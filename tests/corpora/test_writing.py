@@ -57,6 +57,14 @@ def test_plain_text_is_cut_as_the_corpus_was(folder):
     assert [side.encode()(line) for lines in SENTENCES.values() for line in lines] == words
 
 
+def test_text_prepared_like_it_is_cut_the_same(folder):
+    said = run("own", *WORDS[:6], "--out", "like", "--like", "out", cwd=folder.parent).stdout
+    assert "unknown tokens in train: 0.00% of xx, 0.00% of en" in said
+    for place in ("bpe/test.xx", "bin/dict.en.txt"):
+        assert (folder.parent / "like" / place).read_bytes() == (folder / place).read_bytes()
+    assert preparation(folder.parent / "like/bin") == preparation(folder / "bin")
+
+
 def test_every_piece_is_in_the_dictionary(folder):
     words = Dictionary.load(str(folder / "bin/dict.en.txt"))
     assert len(words) % 8 == 0

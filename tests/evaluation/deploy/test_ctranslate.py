@@ -1,15 +1,19 @@
 """The script beside a model of CTranslate2's; the conversion is tested in integration/."""
 
+import unicodedata
 from pathlib import Path
 
 import pytest
 import torch
 
 from diverse_mha.common.errors import UserError
+from diverse_mha.corpora.subwords import learn_pieces
+from diverse_mha.corpora.text import write_lines
 from diverse_mha.evaluation.deploy import plain_text
 from diverse_mha.evaluation.deploy.ctranslate import convert, head_first, text_options
 from diverse_mha.evaluation.deploy.prepared_text import Preparation, Side
 from tests.corpora.test_own import CODES
+from tests.corpora.writing import SENTENCES
 from tests.evaluation.deploy.test_stock_form import LM, checkpoint
 from tests.toy import build_ours, toy_batch, toy_task
 
@@ -42,6 +46,21 @@ def test_the_script_cuts_and_joins_text_as_the_data_was(options, tmp_path, monke
         assert encode(line) == source.encode()(line).split()
         tokens = source.tokenise()(line)
         assert decode(encode(line)) == target.detokenise()(tokens).strip()
+
+
+def test_the_script_takes_raw_text_of_any_script(tmp_path, monkeypatch):
+    monkeypatch.setattr(plain_text, "HERE", tmp_path)
+    lines = [line for lines in SENTENCES.values() for line in lines]
+    write_lines(tmp_path / "text", [unicodedata.normalize("NFC", line) for line in lines])
+    model = tmp_path / "sentencepiece.model"
+    learn_pieces([tmp_path / "text"], model, 2000)
+    made = Preparation({}, PLAIN | {"tokeniser": "none"}, "sentencepiece", "sentencepiece")
+    source = Side("xx", made, model)
+    told = text_options(source, source, (1024, 1024))
+    encode, decode = plain_text.encoder(told), plain_text.decoder(told)
+    for line in lines:
+        assert encode(line) == source.encode()(line).split()
+        assert decode(encode(line)) == unicodedata.normalize("NFC", line)
 
 
 def test_a_head_that_comes_first_changes_no_output():
