@@ -7,9 +7,8 @@ criterions and optimiser. Without fairseq the functions of ``diverse_mha.methods
 
 import logging
 import os
-import sys
 
-from diverse_mha.common.errors import say_interrupted
+from diverse_mha.common.on_import import after_import
 
 __version__ = "0.1.0"
 
@@ -28,16 +27,5 @@ def register() -> None:
     from diverse_mha import criterions, models, optim, tasks  # noqa: F401
 
 
-# During ``python -m diverse_mha.x`` the command's name is -m.
-_command = os.path.basename(sys.argv[0] if sys.argv else "")
-_ours = _command in ("-m", "diverse-mha")
-if _ours or _command.startswith("fairseq-"):
-    sys.excepthook = say_interrupted
-# Our own commands register later: most start without fairseq and torch.
-if not _ours:
-    try:
-        import fairseq as _fairseq  # noqa: F401
-    except Exception:  # fairseq-train itself will report it
-        pass
-    else:
-        register()
+# fairseq takes seconds to import, and most commands start without it.
+after_import("fairseq", register)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import diverse_mha
+from diverse_mha.common import on_import
 from diverse_mha.common.machine import computes_in_bfloat16, cores, installed, processor
 from diverse_mha.common.places import ROOT
 
@@ -89,6 +90,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Carry out ``diverse-mha doctor``."""
+    on_import.cancel("fairseq")  # registering is a check of its own
     failed = []
     for check in checks():
         serves, status, cure = f" ({check.purpose})" if check.purpose else "", "ok", ""

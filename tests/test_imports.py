@@ -2,6 +2,7 @@
 
 import ast
 import graphlib
+import importlib
 import os
 import re
 import subprocess
@@ -10,6 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from diverse_mha.common import on_import
 
 PACKAGE = Path(__file__).parents[1] / "diverse_mha"
 
@@ -87,7 +90,7 @@ def test_behind_a_link_the_package_has_both_its_places(tmp_path):
     """Of --user-dir, which names the place without links, fairseq asks that it is one of them."""
     link = tmp_path / "linked"
     link.symlink_to(PACKAGE.parent)
-    code = "import sys; sys.argv[0] = '-m'; import diverse_mha as d; print(*d.__path__, sep='\\n')"
+    code = "import diverse_mha as d; print(*d.__path__, sep='\\n')"
     done = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,
@@ -97,6 +100,30 @@ def test_behind_a_link_the_package_has_both_its_places(tmp_path):
     )
     places = [str(link / PACKAGE.name), str(PACKAGE.resolve())]
     assert done.stdout.splitlines() == places, done.stderr
+
+
+def test_importing_loads_nothing_slow_and_sets_no_hook_whatever_the_program():
+    program = (
+        "import sys, time; hook, start = sys.excepthook, time.perf_counter(); "
+        "sys.argv[0] = {name!r}; import diverse_mha; took = time.perf_counter() - start; "
+        "assert not {{'torch', 'fairseq', 'numpy'}} & sys.modules.keys(); "
+        "assert sys.excepthook is hook and took < 0.3, took"
+    )
+    for name in ("fairseq-train", "my-script"):
+        subprocess.run([sys.executable, "-c", program.format(name=name)], check=True)
+
+
+def test_a_finder_of_an_import_that_is_looked_up_only_calls_nothing(tmp_path, monkeypatch):
+    (tmp_path / "awaited_package.py").write_text("ready = True")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
+    called = []
+    on_import.after_import("awaited_package", lambda: called.append(1))
+    assert importlib.util.find_spec("awaited_package") and not called
+    importlib.import_module("awaited_package")
+    assert called == [1]
+    on_import.after_import("awaited_package", lambda: called.append(2))
+    assert called == [1, 2]
 
 
 @pytest.mark.integration

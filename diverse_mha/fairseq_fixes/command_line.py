@@ -1,15 +1,26 @@
 """Command lines that end in a traceback with fairseq-fixed 0.12.3.1.
 
-These are fairseq-validate without ``--task``, and a language model with a translation task.
+These are fairseq-validate without ``--task``, a language model with a translation task, and any
+command at Ctrl-C.
 """
+
+import sys
 
 from fairseq import options
 from fairseq.models import ARCH_MODEL_REGISTRY, FairseqEncoderDecoderModel, FairseqLanguageModel
 from fairseq.tasks import TASK_REGISTRY
 from fairseq.tasks.language_modeling import LanguageModelingTask
 
-from diverse_mha.common.errors import OptionError
+from diverse_mha.common.errors import OptionError, say_interrupted
 from diverse_mha.fairseq_fixes.replacing import in_place_of
+
+
+@in_place_of(options, "parse_args_and_arch")
+def report_interrupts(parse, parser, input_args=None, *args, **kwargs):
+    """Report Ctrl-C in one line, in programs that read their own command line."""
+    if input_args is None:
+        sys.excepthook = say_interrupted
+    return parse(parser, input_args, *args, **kwargs)
 
 
 @in_place_of(options, "parse_args_and_arch")

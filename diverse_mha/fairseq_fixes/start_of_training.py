@@ -9,7 +9,7 @@ from contextlib import nullcontext
 
 from fairseq import checkpoint_utils
 
-from diverse_mha.common.errors import OptionError
+from diverse_mha.common.errors import OptionError, say_interrupted
 from diverse_mha.common.processes import hold
 from diverse_mha.fairseq_fixes.checkpoint_options import check_readable
 from diverse_mha.fairseq_fixes.replacing import in_place_of
@@ -26,6 +26,8 @@ def check_and_load(load, cfg, trainer, **passed):
 
     Fine-tuning may start without our parts (:mod:`diverse_mha.models.warm_start`).
     """
+    if "fairseq_cli.hydra_train" in sys.modules:  # imports a plugin after its command line
+        sys.excepthook = say_interrupted
     criterion = trainer.get_criterion()
     ours = hasattr(criterion, "check_model")
     check_metric(trainer.cfg, cfg.best_checkpoint_metric)

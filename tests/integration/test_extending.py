@@ -124,6 +124,28 @@ def test_a_method_of_ones_own_translates_text_and_is_not_exported(tmp_path):
 
 
 @pytest.mark.integration
+def test_a_package_that_only_imports_ours_registers_it(data, tmp_path):
+    """In a program of its own, which imports fairseq later, and as fairseq's --user-dir."""
+    (tmp_path / "thirdpkg").mkdir()
+    (tmp_path / "thirdpkg/__init__.py").write_text("import diverse_mha\n")
+    (tmp_path / "thirdpkg/tool.py").write_text(
+        "import sys\nfrom fairseq.models import ARCH_MODEL_REGISTRY as models\n"
+        "from fairseq.criterions import CRITERION_REGISTRY as criterions\n"
+        "assert sys.excepthook is sys.__excepthook__\n"
+        "print('transformer_coda' in models, 'cross_entropy_with_diversity' in criterions)\n"
+    )
+    done = run("thirdpkg.tool", cwd=tmp_path, fresh=True)
+    assert done.stdout.split() == ["True", "True"]
+    words = shlex.split(COMMANDS["balance"].replace("\\\n", "").replace("DATA", str(data)))[1:]
+    words = (
+        " ".join(words).replace("balance-weight", "hsic-weight").replace("balance-on", "hsic-on")
+    )
+    words = words.replace("--user-dir balance", "--user-dir thirdpkg").split()
+    done = run("fairseq_cli.train", *words, *SMALL.split(), cwd=tmp_path, fresh=True)
+    assert re.search(r"(?<!valid_)hsic[=| ]+[\d.]+", done.stdout + done.stderr)
+
+
+@pytest.mark.integration
 def test_a_table_of_ones_own_is_filled(tmp_path):
     done = follow("pairs", tmp_path, "--out", tmp_path / "out")
     assert "== pairs table-1: Drophead with output disagreement" in done.stdout

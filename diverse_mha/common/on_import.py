@@ -1,0 +1,55 @@
+"""Calls a function once another package has been imported."""
+
+import sys
+from collections.abc import Callable
+from importlib.machinery import ModuleSpec
+
+
+def after_import(name: str, then: Callable[[], None]) -> None:
+    """Call ``then`` after ``name`` is imported, or now if it already is.
+
+    Nothing is called if a module of ``then``'s package imports ``name`` first, because that
+    module is incomplete.
+    """
+    if sys.modules.get(name) is None:
+        sys.meta_path.insert(0, _Finder(name, then))
+    else:
+        then()
+
+
+def cancel(name: str) -> None:
+    """Call nothing after the import of ``name``."""
+    sys.meta_path[:] = [one for one in sys.meta_path if getattr(one, "awaited", "") != name]
+
+
+class _Finder:
+    """Finds ``name`` as the other finders do, with a loader that ends with a call."""
+
+    def __init__(self, name: str, then: Callable[[], None]):
+        self.awaited, self.then = name, then
+
+    def find_spec(self, name: str, path=None, target=None) -> ModuleSpec | None:
+        if name != self.awaited:
+            return None
+        others = [one for one in sys.meta_path if one is not self and hasattr(one, "find_spec")]
+        spec = next(filter(None, (one.find_spec(name, path, target) for one in others)), None)
+        if spec is not None and spec.loader is not None:
+            load = spec.loader.exec_module
+
+            def load_and_call(module) -> None:
+                load(module)
+                if self in sys.meta_path:
+                    sys.meta_path.remove(self)
+                    if not _starting(self.then.__module__):
+                        self.then()
+
+            spec.loader.exec_module = load_and_call
+        return spec
+
+
+def _starting(package: str) -> bool:
+    """Return True while a module of the package is being imported."""
+    specs = (
+        module.__spec__ for name, module in [*sys.modules.items()] if name.startswith(f"{package}.")
+    )
+    return any(getattr(spec, "_initializing", False) for spec in specs)
