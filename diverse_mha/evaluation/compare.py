@@ -3,15 +3,23 @@
 import argparse
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import write_json
+from diverse_mha.common.options import flag
 from diverse_mha.common.places import check_file
 from diverse_mha.common.tables import to_text, write_texts
-from diverse_mha.evaluation.comparison.runs import read_run, read_scores
-from diverse_mha.evaluation.comparison.systems import RESAMPLES, SEED, System, compare_systems
+from diverse_mha.evaluation.comparison.hypotheses import check_tokeniser, hypothesis_reader
+from diverse_mha.evaluation.comparison.runs import Scored, read_run, read_scores
+from diverse_mha.evaluation.comparison.systems import (
+    RESAMPLES,
+    SEED,
+    System,
+    check_search,
+    compare_systems,
+)
 from diverse_mha.evaluation.comparison.tables import lay_out, to_json
 
 
@@ -19,16 +27,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``diverse-mha compare``."""
     parser.allow_abbrev = False
     parser.epilog = (
-        "A RUN is a folder with an evaluation, or the JSON file of one. Give one run a seed.\n\n"
+        "A RUN is a folder with an evaluation, or the JSON file of one; with --reference, a file "
+        "of translations by any toolkit. Give one run a seed.\n\n"
         "examples:\n"
         "  diverse-mha compare --baseline runs/base-seed* --system runs/mine-seed*\n"
-        "  diverse-mha compare --scores base=a1.txt a2.txt --scores mine=b1.txt b2.txt\n"
-        "  sacrebleu REF -i A B -m bleu --paired-bs    # two translations"
+        "  diverse-mha compare --reference test.en --system base=a.1 a.2 --system mine=b.1\n"
+        "  diverse-mha compare --scores base=a1.txt a2.txt --scores mine=b1.txt b2.txt"
     )
     what = parser.add_argument_group("what to compare")
     what.add_argument(
-        "--baseline", nargs="+", metavar="[NAME=]RUN", help="runs of the method to compare with"
-    )
+        "--baseline", nargs="+", metavar="[NAME=]RUN", help="runs of the method to compare with "
+        "(default: the first --system)",
+    )  # fmt: skip
     what.add_argument(
         "--system", nargs="+", action="append", metavar="[NAME=]RUN",
         help="runs of another method; may be given several times",
@@ -38,6 +48,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="scores of another program, one number a sentence and line, one file a seed; once "
         "for each system, the baseline first",
     )  # fmt: skip
+    what.add_argument(
+        "--despite-search", action="store_true",
+        help="compare runs that were decoded with another beam, length penalty or other options "
+        "of the search, and name the differences",
+    )  # fmt: skip
+    plain = parser.add_argument_group("files of translations, a sentence a line")
+    plain.add_argument(
+        "--reference", type=Path, metavar="REF",
+        help="the reference; each RUN is then a file of translations",
+    )  # fmt: skip
+    plain.add_argument(
+        "--source", type=Path, metavar="SRC",
+        help="the source text; refuses a file that has its lines",
+    )  # fmt: skip
+    plain.add_argument("--tokenize", metavar="NAME", help="sacreBLEU's tokeniser (default: 13a)")
     parser.add_argument(
         "--output", type=Path, metavar="FILE.json",
         help="also write the results, and FILE.md, FILE.csv and FILE.tex",
@@ -50,11 +75,17 @@ def run(args: argparse.Namespace) -> int:
         check_file("--output", args.output, ".json")
         for ending in (".md", ".csv", ".tex"):
             check_file("--output", args.output.with_suffix(ending))
-    option, read = ("--system", read_run) if args.scores is None else ("--scores", read_scores)
-    groups = _named(_groups(args), option)
-    systems = [System(name, tuple(map(read, paths))) for name, paths in groups.items()]
+    for name in ("source", "tokenize"):
+        if args.reference is None and getattr(args, name) is not None:
+            raise UserError(f"--{name} {getattr(args, name)}: needs --reference; give both")
+    groups = _groups(args)
+    option, read = ("--system", _reader(args)) if args.scores is None else ("--scores", read_scores)
+    systems = [
+        System(name, tuple(map(read, paths))) for name, paths in _named(groups, option).items()
+    ]
+    notes = check_search(systems, allowed=args.despite_search)
     found = compare_systems(systems)
-    layout = lay_out(found, f"Compared with {systems[0].name}")
+    layout = lay_out(found, f"Compared with {systems[0].name}", more=notes)
     said = to_text(layout)
     if args.output is not None:
         files = write_texts(layout, args.output.parent, args.output.stem)
@@ -68,16 +99,27 @@ def run(args: argparse.Namespace) -> int:
 def _groups(args: argparse.Namespace) -> list[list[str]]:
     """Return the words that name the runs of each system, the baseline first."""
     if args.scores is None:
-        if not args.baseline or not args.system:
+        groups = [*([args.baseline] if args.baseline else []), *(args.system or [])]
+        if len(groups) < 2:
             missing = "--system" if args.baseline else "--baseline"
             raise UserError(f"{missing} is missing; name the runs of both sides")
-        return [args.baseline, *args.system]
-    for name in ("baseline", "system"):
-        if getattr(args, name) is not None:
-            raise UserError(f"--{name}: does not go with --scores; leave it out")
+        return groups
+    for name in ("baseline", "system", "reference", "despite_search"):
+        if getattr(args, name):
+            raise UserError(f"{flag(name)}: does not go with --scores; leave it out")
     if len(args.scores) < 2:
         raise UserError("--scores is given once; give it for the baseline and for each system")
     return args.scores
+
+
+def _reader(args: argparse.Namespace) -> Callable[[Path], Scored]:
+    """Return the function that reads a run, or a file of translations."""
+    if args.reference is None:
+        return read_run
+    if args.despite_search:
+        raise UserError("--despite-search: has no effect with --reference; leave it out")
+    check_tokeniser(args.tokenize or "13a")
+    return hypothesis_reader(args.reference, args.source, args.tokenize or "13a")
 
 
 def _named(groups: Sequence[Sequence[str]], option: str) -> dict[str, list[Path]]:

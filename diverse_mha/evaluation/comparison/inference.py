@@ -29,16 +29,14 @@ class Difference:
     @property
     def detectable(self) -> float | None:
         """True difference that the uncorrected test finds with 80 % power."""
-        from scipy.optimize import brentq
-        from scipy.stats import nct, norm, t
+        from scipy.special import nctdtrinc, ndtri, stdtrit
 
         if not self.standard_error:
             return None
         if self.degrees is None:
-            return self.standard_error * float(norm.ppf((1 + LEVEL) / 2) + norm.ppf(POWER))
-        bound = t.ppf((1 + LEVEL) / 2, self.degrees)
-        size = brentq(lambda size: nct.sf(bound, self.degrees, size) - POWER, 0, 3 * bound)
-        return self.standard_error * float(size)
+            return self.standard_error * float(ndtri((1 + LEVEL) / 2) + ndtri(POWER))
+        bound = stdtrit(self.degrees, (1 + LEVEL) / 2)
+        return self.standard_error * float(nctdtrinc(self.degrees, 1 - POWER, bound))
 
 
 def by_t(value: float, error: float, degrees: float, *, over_seeds: bool) -> Difference:
@@ -47,12 +45,12 @@ def by_t(value: float, error: float, degrees: float, *, over_seeds: bool) -> Dif
     ``error`` is the standard error; infinite ``degrees`` of freedom mean the normal distribution.
     An error of 0 beside another value means too few or too coarse scores: no interval.
     """
-    from scipy.stats import t
+    from scipy.special import stdtr, stdtrit  # scipy.stats takes a second to import
 
     if error == 0 and value != 0:
         return Difference(value, over_seeds=over_seeds)
-    p = float(2 * t.sf(abs(value) / error, degrees)) if error else 1.0
-    width = float(t.ppf((1 + LEVEL) / 2, degrees)) * error
+    p = float(2 * stdtr(degrees, -abs(value) / error)) if error else 1.0
+    width = float(stdtrit(degrees, (1 + LEVEL) / 2)) * error
     finite = degrees if math.isfinite(degrees) else None  # JSON has no infinity
     return Difference(value, (value - width, value + width), p, error, finite, over_seeds)
 

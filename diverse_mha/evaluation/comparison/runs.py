@@ -27,7 +27,11 @@ _TEXT_SCORED = (
     "sample_break_mode",
     "dictionary",
 )
-Found = tuple[dict[str, float], dict[str, np.ndarray], object]  # scores, statistics, test
+#: Settings of the search in an evaluation's result.
+_SEARCH = ("beam", "lenpen", "generate_options")
+Found = tuple[
+    dict[str, float], dict[str, np.ndarray], dict[str, object]
+]  # scores, statistics, test
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,9 @@ class Scored:
     scores: dict[str, float]  # by measure, such as ``BLEU``, on the test set
     #: A translation's counts by metric, (sentences, K).
     statistics: dict[str, np.ndarray] = field(default_factory=dict, compare=False)
-    test: object = None  # identifies the test set
+    test: dict[str, object] = field(default_factory=dict)  # test set and scorer, by name
+    search: dict[str, object] = field(default_factory=dict)  # settings of the beam search
+    content: dict = field(default_factory=dict, compare=False)  # of the result's file
 
 
 def read_run(path: Path) -> Scored:
@@ -52,7 +58,8 @@ def read_run(path: Path) -> Scored:
         raise UserError(f"{file}: no result of an evaluation script; name one, or a folder")
     if content.get("subset") == "valid":
         raise UserError(f"{file}: is of the validation set; name a test result")
-    return Scored(str(path), _seed(path), *scores_of(file, content))
+    search = {name: content.get(name) for name in _SEARCH}
+    return Scored(str(path), seed_of(path), *scores_of(file, content), search, content)
 
 
 def read_scores(path: Path) -> Scored:
@@ -72,7 +79,7 @@ def read_scores(path: Path) -> Scored:
         raise UserError(f"--scores {path}: is empty; give one number for each sentence")
     statistics = {SCORE: np.stack([values, np.ones(len(values))], axis=1)}
     mean = math.fsum(values) / len(values)
-    return Scored(str(path), _seed(path), {SCORE: mean}, statistics, (len(values),))
+    return Scored(str(path), seed_of(path), {SCORE: mean}, statistics, {"scores": len(values)})
 
 
 def scores_of(file: Path, result: dict, reference: Path | None = None) -> Found:
@@ -85,14 +92,16 @@ def scores_of(file: Path, result: dict, reference: Path | None = None) -> Found:
         if "sacrebleu" in result:
             return _evaluated(file, result, reference)
         if "perplexity" in result:
-            said = tuple(result.get(name) for name in _TEXT_SCORED)
-            return {"perplexity": float(result["perplexity"])}, {}, ("perplexity", *said)
+            test = {name: result.get(name) for name in _TEXT_SCORED}
+            return {"perplexity": float(result["perplexity"])}, {}, test
         subsets = {k: v for k, v in result["subsets"].items() if k.startswith("test")}
         if not subsets:
             raise UserError(f"{file}: holds no test set, only {', '.join(result['subsets'])}")
-        counts = [(name, subset["examples"]) for name, subset in subsets.items()]
-        majorities = [subset.get("majority") for subset in subsets.values()]
-        return {"accuracy": accuracy(subsets)}, {}, (*counts, *majorities)
+        test: dict[str, object] = {"test sets": ", ".join(subsets)}
+        for name, subset in subsets.items():
+            test[f"examples of {name}"] = subset["examples"]
+            test[f"most frequent class of {name}"] = subset.get("majority")
+        return {"accuracy": accuracy(subsets)}, {}, test
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise UserError(
             f"{file}: not as an evaluation writes it ({error!r}); repeat that"
@@ -127,7 +136,8 @@ def _newest_result(folder: Path) -> Path:
     return chosen
 
 
-def _seed(path: Path) -> int | None:
+def seed_of(path: Path) -> int | None:
+    """Return the seed in a run's ``result.json``, or in the name of the path; None if unknown."""
     result = path / "result.json"
     if result.is_file():
         content = read_json(result, "run it again")
@@ -158,4 +168,13 @@ def _evaluated(file: Path, result: dict, reference: Path | None) -> Found:
             f"{file}: says sacreBLEU {result['sacrebleu']:.2f}, but with {reference} it is "
             f"{scores['BLEU']:.2f}; evaluate again"
         )
-    return scores, statistics, (tuple(lines), tokenize, lowercase)
+    test = {
+        "subset": result.get("subset"),
+        "target_lang": result.get("target_lang"),
+        "source text": result.get("source_sha256"),
+        "reference": tuple(lines),
+        "tokeniser": tokenize,
+        "lowercase": lowercase,
+        "moses_language": result.get("moses_language"),
+    }
+    return scores, statistics, test

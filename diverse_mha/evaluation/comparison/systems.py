@@ -1,6 +1,6 @@
 """Compares methods with a baseline: means, differences, intervals and corrected p-values."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import mean, stdev
@@ -93,26 +93,57 @@ def compare_systems(
 
 def _check_alike(systems: Sequence[System]) -> None:
     """Raise an error if runs cannot be compared."""
-    seen = {}
+    seen, others = {}, []
     first = systems[0].runs[0]
     for system in systems:
         for run in system.runs:
             place = str(Path(run.path).resolve())
             if place in seen:
-                there = seen[place]
-                raise UserError(f"{run.path}: is in {there} and in {system.name}; name it once")
+                there = f"twice in {system.name}"
+                if seen[place] != system.name:
+                    there = f"in {seen[place]} and in {system.name}"
+                raise UserError(f"{run.path}: is {there}; name it once")
             seen[place] = system.name
+            copies = [x for x in others if x.content == run.content and "checkpoint" in x.content]
+            if copies:
+                raise UserError(f"{run.path}: is a copy of {copies[0].path}; name the run once")
+            others.append(run)
             if run.scores.keys() != first.scores.keys():
                 ours, theirs = ("/".join(one.scores) for one in (run, first))
                 raise UserError(f"{run.path}: has {ours}, but {first.path} has {theirs}")
-            # None: an older result does not say.
-            pairs = zip(run.test, first.test, strict=False)
-            other_test = any(one != other for one, other in pairs if None not in (one, other))
-            if other_test or len(run.test) != len(first.test):
-                raise UserError(
-                    f"{run.path}: scored on another test set or otherwise than {first.path}; name "
-                    "the files of one test set"
-                )
+            for name, one, other in differing(run.test, first.test):
+                if name in _LONG:
+                    difference = f"another {name} than {first.path}"
+                else:
+                    difference = f"{name} {one}, but {first.path} has {other}"
+                raise UserError(f"{run.path}: has {difference}; name results of one test set")
+
+
+#: What identifies a test set but is too long for a message.
+_LONG = ("source text", "reference", "dictionary")
+
+
+def differing(one: Mapping, other: Mapping) -> Iterator[tuple[str, object, object]]:
+    """Yield name and both values of settings that differ; None is a value that is not recorded."""
+    for name in one:
+        pair = one[name], other.get(name)
+        if None not in pair and pair[0] != pair[1]:
+            yield name, *pair
+
+
+def check_search(systems: Sequence[System], *, allowed: bool = False) -> tuple[str, ...]:
+    """Raise an error if runs were decoded otherwise than the first, or return notes that say so.
+
+    ``allowed`` is True if the difference is meant.
+    """
+    first, notes = systems[0].runs[0], []
+    for run in (run for system in systems for run in system.runs):
+        for name, one, other in differing(run.search, first.search):
+            said = f"{run.path}: has {name} {one}, but {first.path} has {other}"
+            if not allowed:
+                raise UserError(f"{said}; evaluate with one search, or add --despite-search")
+            notes.append(f"Another search: {said}.")
+    return tuple(notes)
 
 
 def _over_seeds(name: str, systems: Sequence[System], step: float) -> list[Difference] | None:

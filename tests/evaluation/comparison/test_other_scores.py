@@ -57,24 +57,35 @@ def test_other_scores_are_compared_over_seeds(tmp_path, content, measure, capsys
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("one", "other", "differs"),
     [
-        ({"perplexity": 9, "tokens": 100}, {"perplexity": 8, "tokens": 200}),
+        (
+            {"perplexity": 9, "tokens": 100},
+            {"perplexity": 8, "tokens": 200},
+            "tokens 200, but .*a-seed1.json has 100; name results of one",
+        ),
+        (
+            {"perplexity": 9, "dictionary": "ab" * 32},
+            {"perplexity": 8, "dictionary": "cd" * 32},
+            "another dictionary than .*a-seed1.json; name results of one",
+        ),
         (
             {"subsets": {"test": {"accuracy": 50, "examples": 10, "majority": 50}}},
             {"subsets": {"test": {"accuracy": 60, "examples": 10, "majority": 60}}},
+            "most frequent class of test 60, but .* has 50",
         ),
         (
             {"subsets": dict.fromkeys(("test", "test7"), {"accuracy": 50, "examples": 10})},
             {"subsets": {"test": {"accuracy": 60, "examples": 10}}},
+            "test sets test, but .* has test, test7",
         ),
     ],
 )
-def test_scores_of_other_texts_are_not_compared(tmp_path, one, other):
+def test_scores_of_other_texts_are_not_compared(tmp_path, one, other, differs):
     for name, content in (("a-seed1", one), ("b-seed1", other)):
         (tmp_path / f"{name}.json").write_text(json.dumps(content))
     words = ["--baseline", f"{tmp_path}/a-seed1.json", "--system", f"{tmp_path}/b-seed1.json"]
-    with pytest.raises(UserError, match="b-seed1.json: scored on another test set or otherwise"):
+    with pytest.raises(UserError, match=f"b-seed1.json: has {differs}"):
         cli.run(["compare", *words])
 
 
@@ -104,7 +115,5 @@ def test_scores_of_another_program_over_sentences_and_seeds(tmp_path, capsys):
 def test_scores_of_other_numbers_of_lines_are_not_compared(tmp_path):
     for name, lines in (("a", 3), ("b", 2)):
         (tmp_path / name).write_text("0.5\n" * lines)
-    with pytest.raises(
-        UserError, match="b: scored on another test set or otherwise than .*a; name"
-    ):
+    with pytest.raises(UserError, match="b: has scores 2, but .*a has 3; name results of one"):
         cli.run(["compare", "--scores", f"x={tmp_path}/a", "--scores", f"y={tmp_path}/b"])

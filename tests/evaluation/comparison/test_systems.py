@@ -111,6 +111,7 @@ def test_seeds_are_drawn_for_each_method_by_itself(folder):
     for seed in (1, 2, 3):
         shutil.copytree(folder / f"runs/base.seed{seed}.ab", folder / f"runs/copy.seed{seed}.ab")
     words = ["--baseline", *runs(folder, "base"), "--system", *runs(folder, "copy")]
+    # Its results do not name their checkpoint, as those of real evaluations do.
     found = compare(folder, *words)[1]["measures"]["BLEU"]["difference"]
     assert found["value"] == 0 and found["standard_error"] > 0
 
@@ -158,6 +159,7 @@ def refused(folder, words, message):
         ("--system GOOD", "--baseline is missing"),
         ("--baseline BASE --system BASE", "name is taken"),
         ("--baseline BASE --system x=BASE", "is in base and in x; name it once"),
+        ("--baseline BASE BASE --system GOOD", "is twice in base; name it once"),
     ],
 )
 def test_wrong_words_are_named_in_one_line(folder, words, message):
@@ -188,3 +190,46 @@ def test_a_wrong_file_is_named_in_one_line(folder, file, content, message):
     if content is not None:
         (folder / file).write_text(content)
     refused(folder, "--baseline BASE --system GOOD", message)
+
+
+def change(folder, method, **settings):
+    """Write settings into the results of a method."""
+    for run in map(Path, runs(folder, method)):
+        result = json.loads((run / "test.json").read_text()) | settings
+        (run / "test.json").write_text(json.dumps(result))
+
+
+@pytest.mark.parametrize(
+    ("name", "base", "good"),
+    [("beam", 5, 1), ("lenpen", 1.0, 3.0), ("generate_options", [], ["--sampling"])],
+)
+def test_other_searches_are_compared_only_if_that_is_meant(folder, capsys, name, base, good):
+    change(folder, "base", **{name: base})
+    change(folder, "good", **{name: good})
+    said = f"has {name} {good}, but {runs(folder, 'base')[0]} has {base}"
+    with pytest.raises(UserError, match=re.escape(f"{said}; evaluate with one search, or add")):
+        compare(folder, *both(folder))
+    compare(folder, *both(folder), "--despite-search")
+    assert f"Another search: {runs(folder, 'good')[0]}: {said}." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"target_lang": "en", "moses_language": "de"}, "has moses_language de, but .* has en;"),
+        ({"source_sha256": "b" * 64}, "has another source text than .*base.seed1.ab; name"),
+    ],
+)
+def test_other_scorers_and_texts_are_never_compared(folder, settings, said):
+    change(folder, "base", source_sha256="a" * 64, moses_language="en")
+    change(folder, "good", **settings)
+    with pytest.raises(UserError, match=said):
+        compare(folder, *both(folder), "--despite-search")
+
+
+def test_a_copied_folder_is_no_system(folder):
+    change(folder, "base", checkpoint="runs/base/checkpoint_best.pt", seconds=1.5)
+    copy = folder / "runs/mine.seed1.ab"
+    shutil.copytree(runs(folder, "base")[0], copy)
+    with pytest.raises(UserError, match="mine.seed1.ab: is a copy of .*base.seed1.ab; name the"):
+        compare(folder, "--baseline", runs(folder, "base")[0], "--system", copy)

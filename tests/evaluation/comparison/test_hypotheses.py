@@ -1,0 +1,92 @@
+"""``diverse-mha compare --reference``: translations by any toolkit."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from sacrebleu.metrics import BLEU, CHRF
+
+from diverse_mha import cli
+from diverse_mha.common.errors import UserError
+
+
+@pytest.fixture
+def texts(tmp_path, monkeypatch):
+    """A reference, its source, and translations of two systems over two seeds."""
+    monkeypatch.chdir(tmp_path)
+    generator = random.Random(1)
+    reference = [" ".join(f"w{generator.randrange(40)}" for _ in range(9)) for _ in range(50)]
+    Path("ref").write_text("\n".join(reference) + "\n")
+    Path("src").write_text("\n".join(line.upper() for line in reference) + "\n")
+    for system, share in (("base", 0.3), ("good", 0.1)):
+        for seed in (1, 2):
+            lines = (
+                " ".join(w if generator.random() > share else "x" for w in line.split())
+                for line in reference
+            )
+            Path(f"{system}.seed{seed}").write_text("\n".join(lines) + "\n")
+    return reference
+
+
+BASE, GOOD = ["base=base.seed1", "base.seed2"], ["good=good.seed1", "good.seed2"]
+
+
+def test_systems_are_tested_over_seeds_and_sentences(texts, capsys):
+    words = ["compare", "--reference", "ref", "--source", "src", "--output", "out.json"]
+    assert cli.run([*words, "--system", *BASE, "--system", *GOOD]) == 0
+    first = capsys.readouterr().out
+    base, good = json.loads(Path("out.json").read_text())["systems"]
+    assert (base["name"], good["name"]) == ("base", "good")
+    for name, metric in (("BLEU", BLEU()), ("chrF", CHRF())):
+        for system in (base, good):
+            for run in system["runs"]:
+                lines = Path(run["path"]).read_text().splitlines()
+                score = metric.corpus_score(lines, [texts]).score
+                assert run[name] == pytest.approx(score, abs=1e-6)
+        found = good["measures"][name]
+        assert found["difference"]["over_seeds"] and found["difference"]["p"] < 0.05
+        assert found["over_seeds"]["by_seed"], "seeds are in the names of the files"
+    assert cli.run([*words, "--baseline", *BASE, "--system", *GOOD]) == 0
+    assert capsys.readouterr().out == first, "the baseline is the first system or --baseline"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--reference ref --system a=base.seed1", "--baseline is missing"),
+        ("--reference ref --system a=short --system b=ref", "--system short: 2 lines, --reference"),
+        ("--reference ref --source short --system a=ref --system b=x", "--source short: 2 lines"),
+        ("--reference ref --source src --system a=base.seed1 --system b=src", "is the source text"),
+        ("--reference ref --system a=base.seed1 --system b=gone", "gone: no such file"),
+        ("--reference gone --system a=base.seed1 --system b=ref", "--reference gone: no such file"),
+        ("--source src --system a=ref --system b=ref", "--source src: needs --reference"),
+        ("--tokenize zh --system a=ref --system b=ref", "--tokenize zh: needs --reference"),
+        ("--reference ref --tokenize no --system a=ref --system b=x", "--tokenize no: not in"),
+        ("--reference ref --despite-search --system a=ref --system b=x", "has no effect"),
+        ("--reference ref --scores a=ref --scores b=x", "--reference: does not go with --scores"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_one_line(texts, words, said):
+    Path("short").write_text("a b\nc\n")
+    with pytest.raises(UserError, match=said) as bad:
+        cli.run(["compare", *words.split()])
+    assert "\n" not in str(bad.value)
+
+
+def test_it_needs_neither_torch_nor_fairseq_and_no_slow_module(texts):
+    code = (
+        "import sys\nsys.modules['torch'] = sys.modules['fairseq'] = None\n"
+        "from diverse_mha import cli\n"
+        f"words = ['compare', '--reference', 'ref', '--system', *{BASE}, '--system', *{GOOD}]\n"
+        "assert cli.run(words) == 0\n"
+        "assert not {'scipy.stats', 'scipy.optimize', 'matplotlib'} & sys.modules.keys()\n"
+    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment
+    )
+    assert done.returncode == 0 and "good" in done.stdout, done.stderr
