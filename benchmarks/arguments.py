@@ -11,6 +11,7 @@ from benchmarks.training import DTYPES
 from benchmarks.variants import LANGUAGE_MODEL_VARIANTS, VARIANTS, choose, variants_of
 from diverse_mha.common.arguments import OneLineParser, add_number, called
 from diverse_mha.common.errors import UserError
+from diverse_mha.common.outputs import add_force, check_replaceable, json_with
 from diverse_mha.common.places import check_file
 
 
@@ -50,6 +51,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_number(how, "threads", torch.get_num_threads(), "threads on the CPU")
     text = "also write all measurements"
     parser.add_argument("--output", type=Path, metavar="FILE.json", help=text)
+    add_force(parser)
     return parser
 
 
@@ -76,3 +78,5 @@ def check_options(args: argparse.Namespace) -> None:
         raise UserError("--precision fp16: needs a GPU; on the CPU choose fp32 or bf16")
     if args.output is not None:
         check_file("--output", args.output)
+        is_own = json_with("options", "model", "machine", "variants")
+        check_replaceable("--output", args.output, is_own=is_own, force=args.force)

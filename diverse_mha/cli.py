@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from diverse_mha import __version__
 from diverse_mha.common.arguments import OneLineParser
-from diverse_mha.common.errors import UserError, run_cli
+from diverse_mha.common.errors import RESUMES, STARTS_OVER, UserError, run_cli
 from diverse_mha.common.places import ROOT
 
 
@@ -107,7 +107,8 @@ def run(arguments: Sequence[str]) -> int:
 
 def main() -> None:
     """Run the command line and end the process with the exit code."""
-    run_cli(lambda: run(sys.argv[1:]))
+    resumes = sys.argv[1:2] in (["train"], ["reproduce"])
+    run_cli(lambda: run(sys.argv[1:]), interrupted=RESUMES if resumes else STARTS_OVER)
 
 
 if __name__ == "__main__":

@@ -18,12 +18,14 @@ from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import sha256_of, write_json
 from diverse_mha.common.machine import versions
 from diverse_mha.common.options import parse_names
+from diverse_mha.common.outputs import add_force, check_replaceable, json_with
 from diverse_mha.common.places import check_file, check_own_folder
 from diverse_mha.common.plugins import add_user_dir, import_plugin
 from diverse_mha.measures.similarity import THRESHOLD
 
 #: Libraries of figures and report.
 LIBRARIES = ("matplotlib", "jinja2")
+WRITTEN = ("layers.csv", "heads.csv", "report.html")  # beside scores.json
 SENTENCES = 10  # in the report's view
 
 
@@ -68,6 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="also write numbers, figures and report.html; a name that ends in .json gets only "
         "the numbers",
     )  # fmt: skip
+    add_force(results)
     text = f"sentences that the report's view of single heads shows (default: {SENTENCES})"
     add_number(results, "sentences", None, text)
     add_number(parser, "max-tokens", 4000, "tokens in a batch")
@@ -82,6 +85,14 @@ def run(args: argparse.Namespace) -> int:
     selection = read_selection(args, in_folder)
     if output is not None:  # before the long work
         (check_own_folder if in_folder else check_file)("--output", output)
+        check_replaceable(
+            "--output", output / "scores.json" if in_folder else output,
+            is_own=json_with("subset", "data", "models"),
+            beside=[output / name for name in WRITTEN] if in_folder else [],
+            inputs=[*args.checkpoints, args.against], force=args.force,
+        )  # fmt: skip
+    elif args.force:
+        raise UserError("--force has no effect without --output; leave it out")
     if in_folder:
         check_libraries()
     import_plugin(args.user_dir)

@@ -9,9 +9,10 @@ from diverse_mha.analysis.names import short_names
 from diverse_mha.common.arguments import add_cpu, add_number, between
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.options import flag
+from diverse_mha.common.outputs import add_force, check_replaceable
 from diverse_mha.common.places import check_file, check_own_folder
 from diverse_mha.common.plugins import add_user_dir, import_plugin
-from diverse_mha.evaluation.checkpoints import save_checkpoint
+from diverse_mha.evaluation.checkpoints import save_checkpoint, written_by
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--output", required=True, metavar="FILE",
         help="write the smaller checkpoint here; with --curve, a folder",
     )  # fmt: skip
+    add_force(parser)
     add_number(parser, "max-tokens", 4000, "tokens in a batch")
     add_cpu(parser)
     add_user_dir(parser)
@@ -73,8 +75,20 @@ def run(args: argparse.Namespace) -> int:
         from diverse_mha.analysis.pruning_curve import run_curve
 
         check_own_folder("--output", args.output)
+        curve = Path(args.output, "curve.csv")
+        pictures = [curve.with_suffix(f".{ending}") for ending in ("pdf", "svg", "png")]
+        check_replaceable(
+            "--output", curve, is_own=_is_curve, beside=pictures, inputs=args.checkpoints,
+            force=args.force,
+        )  # fmt: skip
         return run_curve(args)
     return _prune(args)
+
+
+def _is_curve(path: Path) -> bool:
+    """Return True for a table that ``--curve`` wrote."""
+    with open(path, "rb") as file:
+        return file.readline().startswith(b"model,checkpoint,share,")
 
 
 def _prune(args: argparse.Namespace) -> int:
@@ -82,8 +96,9 @@ def _prune(args: argparse.Namespace) -> int:
         raise UserError(f"{args.checkpoints[1]}: a second checkpoint; prune one, or give --curve")
     (path,) = args.checkpoints
     check_file("--output", args.output)
-    if Path(args.output).resolve() == Path(path).resolve():
-        raise UserError(f"--output {args.output}: is the checkpoint itself; give another name")
+    check_replaceable(
+        "--output", args.output, is_own=written_by("prune"), inputs=[path], force=args.force
+    )
     loaded = pruning.load_prunable(path, args.data, cpu=args.cpu)
     given, wanted = ("--share", args.share) if args.heads is None else ("--heads", args.heads)
     count = pruning.count_of(loaded.model, f"{given} {wanted}", wanted, keep_one=args.keep_one)

@@ -14,6 +14,7 @@ from diverse_mha.analysis.collect import HeadsMeter, Selection
 from diverse_mha.analysis.importance import ABLATION, GRADIENT, measure_importance
 from diverse_mha.analysis.losses import sentence_losses
 from diverse_mha.common.errors import UserError
+from diverse_mha.common.outputs import MADE_BY
 from diverse_mha.evaluation.checkpoints import forget_training, load_checkpoint
 from diverse_mha.evaluation.loaded import Loaded, head_states, iterate_batches, load
 
@@ -178,5 +179,6 @@ def pruned_state(path: str, loaded: Loaded, heads: list[Head]) -> dict:
         pruned = site.attention.out_proj.weight.cpu()
         state["model"][f"{names[site.attention.out_proj]}.weight"][pruned == 0] = 0
     forget_training(state)
+    state["extra_state"][MADE_BY] = "prune"
     state["extra_state"]["pruned_heads"] = list(map(str, heads))
     return state

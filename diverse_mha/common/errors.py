@@ -6,7 +6,8 @@ import sys
 from collections.abc import Callable
 from types import TracebackType
 
-INTERRUPTED = "interrupted; run the same command again to go on"
+RESUMES = "interrupted; run the same command again to go on"
+STARTS_OVER = "interrupted; the same command starts again from the beginning"
 
 
 class UserError(Exception):
@@ -28,8 +29,10 @@ class OptionError(UserError, ValueError, SystemExit):
         self.code = f"error: {message}"  # printed by the interpreter
 
 
-def run_cli(main: Callable[[], int | None]) -> None:
+def run_cli(main: Callable[[], int | None], *, interrupted: str = RESUMES) -> None:
     """Run a command's ``main`` and end the process with its exit code (None is 0).
+
+    ``interrupted`` is what Ctrl-C prints.
 
     A :class:`UserError` or ``OSError`` is one line on stderr and code 2, Ctrl-C is 130, and a
     closed pipe (``| head``) is 141.
@@ -45,7 +48,7 @@ def run_cli(main: Callable[[], int | None]) -> None:
     except UserError as error:
         code = _complain(str(error))
     except KeyboardInterrupt:
-        print(INTERRUPTED, file=sys.stderr)
+        print(interrupted, file=sys.stderr)
         code = 130
     except BrokenPipeError:
         # The interpreter flushes stdout once more at its end.
@@ -57,11 +60,15 @@ def run_cli(main: Callable[[], int | None]) -> None:
 
 
 def say_interrupted(
-    kind: type[BaseException], error: BaseException, traceback: TracebackType | None
+    kind: type[BaseException],
+    error: BaseException,
+    traceback: TracebackType | None,
+    *,
+    interrupted: str = RESUMES,
 ) -> None:
     """A ``sys.excepthook`` that reports Ctrl-C in one line, outside :func:`run_cli` too."""
     if issubclass(kind, KeyboardInterrupt):
-        print(INTERRUPTED, file=sys.stderr)
+        print(interrupted, file=sys.stderr)
     else:
         sys.__excepthook__(kind, error, traceback)
 

@@ -11,11 +11,13 @@ from pathlib import Path
 import torch
 
 from diverse_mha.common.errors import UserError
+from diverse_mha.common.outputs import MADE_BY, add_force, check_replaceable
 from diverse_mha.common.places import check_file
 from diverse_mha.evaluation.checkpoints import (
     forget_training,
     load_checkpoint,
     save_checkpoint,
+    written_by,
 )
 
 
@@ -42,9 +44,11 @@ def newest_checkpoints(folder: str | Path, count: int, by: str = "epoch") -> lis
     matches = ((re.fullmatch(pattern, path.name), path) for path in folder.iterdir())
     found = {int(match[1]): path for match, path in matches if match}
     if len(found) < count:
+        cure = f"train with {setting}"
+        if found:
+            cure = f"give --last {len(found)}, or train longer"
         raise UserError(
-            f"{folder}: --last {count}, but only {len(found)} files {shape} are there; train with "
-            f"{setting}"
+            f"{folder}: --last {count}, but only {len(found)} files {shape} are there; {cure}"
         )
     return [found[number] for number in sorted(found)[-count:]]
 
@@ -76,6 +80,7 @@ def average_checkpoints(paths: Sequence[str | Path]) -> dict:
     for name, total in sums.items():
         model[name] = (total / len(paths)).to(model[name].dtype)
     forget_training(state)
+    state["extra_state"][MADE_BY] = "average"
     state["extra_state"]["averaged_from"] = [Path(path).name for path in paths]
     return state
 
@@ -89,6 +94,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "inputs", nargs="+", metavar="CKPT", help="checkpoint files; with --last, one folder"
     )
     parser.add_argument("--output", "-o", required=True, help="the averaged checkpoint to write")
+    add_force(parser)
     parser.add_argument(
         "--last", type=int, metavar="N", help="average the newest N checkpoints of the folder CKPT"
     )
@@ -115,8 +121,9 @@ def run(args: argparse.Namespace) -> int:
         if resolved.count(place) > 1:
             raise UserError(f"{path}: is named twice, and would count twice; name it once")
     check_file("--output", args.output)
-    if Path(args.output).resolve() in resolved:
-        raise UserError(f"--output {args.output}: is averaged itself; give another name")
+    check_replaceable(
+        "--output", args.output, is_own=written_by("average"), inputs=paths, force=args.force
+    )
     save_checkpoint(average_checkpoints(paths), args.output)
     print(f"{args.output}: the average of {', '.join(path.name for path in paths)}")
     return 0

@@ -2,7 +2,7 @@
 
 import zipfile
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -10,6 +10,7 @@ import torch
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import whole_file
+from diverse_mha.common.outputs import MADE_BY
 from diverse_mha.common.processes import ended_in_order
 from diverse_mha.fairseq_fixes.safe_loading import LOADING_ERRORS, check_finite, checkpoint_error
 from diverse_mha.fairseq_fixes.whole_files import refusals_named
@@ -48,6 +49,19 @@ def save_checkpoint(state: dict, output: str | Path) -> None:
     output.parent.mkdir(parents=True, exist_ok=True)
     with ended_in_order(), refusals_named(str(output)), whole_file(output) as file:
         torch.save(state, file)
+
+
+def written_by(command: str) -> Callable[[Path], bool]:
+    """Return a function that tells whether a file is a checkpoint that a command wrote."""
+
+    def is_own(path: Path) -> bool:
+        try:
+            state = load_checkpoint(path, mmap=True)
+        except UserError:
+            return False
+        return (state.get("extra_state") or {}).get(MADE_BY) == command
+
+    return is_own
 
 
 def forget_training(state: dict) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 
 from diverse_mha.common.arguments import add_number
-from diverse_mha.common.errors import UserError, run_cli
+from diverse_mha.common.errors import STARTS_OVER, UserError, run_cli
 from diverse_mha.common.files import write_json
 from diverse_mha.common.options import split_list
 from diverse_mha.common.places import MAKE_DATA, check_data_exists
@@ -126,7 +126,7 @@ def main(words: Sequence[str] | None = None) -> int:
     loaded = load(args.checkpoint, args.data, cpu=args.cpu)
     model, task = loaded.model, loaded.task
     asked = {"data": str(data), "subset": args.subset, "accuracy_by": task.cfg.accuracy_by}
-    output = evaluation_output(args, [args.checkpoint], "accuracy", asked)
+    output = evaluation_output(args, [args.checkpoint], "accuracy", asked, "subsets")
     for subset in subsets:
         load_split(model, task, subset)
     start = time.monotonic()
@@ -153,4 +153,4 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    run_cli(main)
+    run_cli(main, interrupted=STARTS_OVER)

@@ -14,6 +14,7 @@ import diverse_mha
 from diverse_mha.common.arguments import OneLineParser, add_cpu, called, one_line
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import read_json
+from diverse_mha.common.outputs import add_force, check_replaceable, json_with
 from diverse_mha.common.places import USER_DIR, check_file
 from diverse_mha.common.progress import shown
 from diverse_mha.evaluation.checkpoints import fitting
@@ -51,6 +52,7 @@ def evaluation_parser(
         metavar="FILE.json",
         help=f"result (default: CHECKPOINT.{output}.json, unless that has other settings)",
     )
+    add_force(parser)
     add_cpu(parser)
     return parser
 
@@ -70,27 +72,38 @@ def parse_with_fairseqs(
 
 
 def evaluation_output(
-    args: argparse.Namespace, checkpoints: Sequence[str], default: str, asked: Mapping[str, Any]
+    args: argparse.Namespace,
+    checkpoints: Sequence[str],
+    default: str,
+    asked: Mapping[str, Any],
+    key: str,
 ) -> Path:
     """Return ``--output`` or its default, beside the first checkpoint.
 
     The default's name has those of all checkpoints (with their folders where names repeat), then
-    ``default``. A result there with other settings than ``asked`` is not replaced.
+    ``default``. A result there with other settings than ``asked`` is not replaced. ``key`` is in
+    every result of the command.
     """
     stems = [Path(one).stem for one in checkpoints]
     if len(set(stems)) < len(stems):
         folders = (Path(one).absolute().parent.name for one in checkpoints)
         stems = [f"{folder}-{stem}" for folder, stem in zip(folders, stems, strict=True)]
-    name = f"{'+'.join(stems)}.{default}.json".replace(os.sep, "-")  # of a subset in a folder
-    output = args.output or Path(checkpoints[0]).with_name(name)
+    file = f"{'+'.join(stems)}.{default}.json".replace(os.sep, "-")  # of a subset in a folder
+    output = args.output or Path(checkpoints[0]).with_name(file)
     check_file("--output", output, ".json")
-    if args.output is None and output.is_file():
+    inputs = [
+        *checkpoints,
+        getattr(args, "raw_reference", None),
+        getattr(args, "tok_reference", None),
+    ]
+    check_replaceable("--output", output, is_own=json_with(key), inputs=inputs, force=args.force)
+    if args.output is None and output.is_file() and not args.force:
         there = read_json(output, "delete it, or give --output")
-        for key, value in asked.items():
-            if there.get(key, value) != value:
+        for name, value in asked.items():
+            if there.get(name, value) != value:
                 raise UserError(
-                    f"{output}: is a result with {key} {there[key]}, which one with {value} would "
-                    "replace; give --output FILE.json"
+                    f"{output}: is a result with {name} {there[name]}, which one with {value} "
+                    "would replace; give --output FILE.json"
                 )
     return output
 

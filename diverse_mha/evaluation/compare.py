@@ -3,12 +3,14 @@
 import argparse
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import write_json
 from diverse_mha.common.options import flag
+from diverse_mha.common.outputs import add_force, check_replaceable, json_with
 from diverse_mha.common.places import check_file
 from diverse_mha.common.tables import to_text, write_texts
 from diverse_mha.evaluation.comparison.hypotheses import check_tokeniser, hypothesis_reader
@@ -67,14 +69,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--output", type=Path, metavar="FILE.json",
         help="also write the results, and FILE.md, FILE.csv and FILE.tex",
     )  # fmt: skip
+    add_force(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Carry out ``diverse-mha compare``."""
     if args.output is not None:
         check_file("--output", args.output, ".json")
-        for ending in (".md", ".csv", ".tex"):
-            check_file("--output", args.output.with_suffix(ending))
+        tables = [args.output.with_suffix(ending) for ending in (".md", ".csv", ".tex")]
+        for table in tables:
+            check_file("--output", table)
+        check_replaceable(
+            "--output", args.output, is_own=json_with("title", "notes", "systems"), beside=tables,
+            inputs=_inputs(args), force=args.force,
+        )  # fmt: skip
+    elif args.force:
+        raise UserError("--force has no effect without --output; leave it out")
     for name in ("source", "tokenize"):
         if args.reference is None and getattr(args, name) is not None:
             raise UserError(f"--{name} {getattr(args, name)}: needs --reference; give both")
@@ -94,6 +104,13 @@ def run(args: argparse.Namespace) -> int:
         said += "\nwritten: " + ", ".join(map(str, [args.output, *files]))
     print(said)
     return 0
+
+
+def _inputs(args: argparse.Namespace) -> Iterator[str | Path | None]:
+    """Yield the files that are read, of names such as ``NAME=FILE`` too."""
+    for word in chain(args.baseline or [], *(args.system or []), *(args.scores or [])):
+        yield from (word, word.partition("=")[2] or None)
+    yield from (args.reference, args.source)
 
 
 def _groups(args: argparse.Namespace) -> list[list[str]]:

@@ -16,7 +16,7 @@ from logging.handlers import BufferingHandler
 from pathlib import Path
 
 from diverse_mha.common.arguments import add_number
-from diverse_mha.common.errors import UserError, run_cli
+from diverse_mha.common.errors import STARTS_OVER, UserError, run_cli
 from diverse_mha.common.files import sha256_of, write_json
 from diverse_mha.common.machine import versions
 from diverse_mha.common.places import check_data_folder
@@ -131,7 +131,7 @@ def main(words: Sequence[str]) -> int:
         "tokens_per_sample": args.tokens_per_sample,
         "eval_lm_options": args.extra,
     }
-    output = evaluation_output(args, [checkpoint], args.subset, asked)
+    output = evaluation_output(args, [checkpoint], args.subset, asked, "perplexity")
 
     start = time.monotonic()
     loss, evaluated = score(args, trained)
@@ -172,4 +172,4 @@ def main(words: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    run_cli(lambda: main(sys.argv[1:]))
+    run_cli(lambda: main(sys.argv[1:]), interrupted=STARTS_OVER)

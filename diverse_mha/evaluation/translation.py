@@ -15,7 +15,7 @@ from pathlib import Path
 
 from fairseq.data.data_utils import load_indexed_dataset
 
-from diverse_mha.common.errors import UserError, run_cli
+from diverse_mha.common.errors import STARTS_OVER, UserError, run_cli
 from diverse_mha.common.options import flag
 from diverse_mha.common.places import check_data_folder
 from diverse_mha.common.processes import ended_in_order
@@ -181,7 +181,7 @@ def main(words: Sequence[str]) -> int:
                 f"{flag(option)}: has no effect, {data} was not tokenised; leave it out"
             )
     args.lowercase = made.tokeniser["lowercase"]
-    output = evaluation_output(args, checkpoints, args.subset, decoding_settings(args))
+    output = evaluation_output(args, checkpoints, args.subset, decoding_settings(args), "sacrebleu")
     check_split(data, args.subset)
     # Checked now, since translating may take hours.
     text = load_indexed_dataset(str(data / f"{args.subset}.{'-'.join(pair)}.{pair[1]}"))
@@ -200,4 +200,4 @@ def main(words: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    run_cli(lambda: main(sys.argv[1:]))
+    run_cli(lambda: main(sys.argv[1:]), interrupted=STARTS_OVER)

@@ -4,6 +4,7 @@ These are fairseq-validate without ``--task``, a language model with a translati
 command at Ctrl-C.
 """
 
+import functools
 import sys
 
 from fairseq import options
@@ -11,7 +12,7 @@ from fairseq.models import ARCH_MODEL_REGISTRY, FairseqEncoderDecoderModel, Fair
 from fairseq.tasks import TASK_REGISTRY
 from fairseq.tasks.language_modeling import LanguageModelingTask
 
-from diverse_mha.common.errors import OptionError, say_interrupted
+from diverse_mha.common.errors import RESUMES, STARTS_OVER, OptionError, say_interrupted
 from diverse_mha.fairseq_fixes.replacing import in_place_of
 
 
@@ -19,7 +20,9 @@ from diverse_mha.fairseq_fixes.replacing import in_place_of
 def report_interrupts(parse, parser, input_args=None, *args, **kwargs):
     """Report Ctrl-C in one line, in programs that read their own command line."""
     if input_args is None:
-        sys.excepthook = say_interrupted
+        resumes = parser.get_default("max_update") is not None  # of trainings alone
+        said = RESUMES if resumes else STARTS_OVER
+        sys.excepthook = functools.partial(say_interrupted, interrupted=said)
     return parse(parser, input_args, *args, **kwargs)
 
 

@@ -9,6 +9,7 @@ from diverse_mha.fairseq_fixes import (  # noqa: F401, I001
     whole_epochs,
     safe_loading,
     whole_files,
+    update_checkpoints,
     start_of_training,
     whole_splits,
     command_line,

@@ -7,8 +7,9 @@ import sys
 import pytest
 from fairseq import options
 
-import diverse_mha  # noqa: F401  mends fairseq's commands
-from diverse_mha.common.errors import UserError, run_cli, say_interrupted
+import diverse_mha.fairseq_fixes.command_line  # noqa: F401  mends fairseq's commands
+from diverse_mha import cli
+from diverse_mha.common.errors import RESUMES, STARTS_OVER, UserError, run_cli, say_interrupted
 
 
 def ending(main, capsys):
@@ -50,14 +51,30 @@ def test_errors_are_one_line_with_a_code(error, code, line, capsys):
 
 
 @pytest.mark.parametrize("command", [True, False])
-def test_ctrl_c_in_a_command_of_fairseq_is_one_line(command, monkeypatch):
+def test_ctrl_c_in_a_command_of_fairseq_is_one_line(command, monkeypatch, capsys):
     """A program that does not read a command line of fairseq keeps its own hook."""
     hook = sys.excepthook
     monkeypatch.setattr(sys, "excepthook", hook)
     monkeypatch.setattr(sys, "argv", ["fairseq-generate", "data", "--path", "model.pt"])
     parser = options.get_generation_parser()
     options.parse_args_and_arch(parser, None if command else sys.argv[1:])
-    assert (sys.excepthook is say_interrupted) == command and (sys.excepthook is hook) != command
+    assert (sys.excepthook is hook) != command
+    if command:
+        sys.excepthook(KeyboardInterrupt, KeyboardInterrupt(), None)
+        assert capsys.readouterr().err.splitlines()[-1] == STARTS_OVER
+    say_interrupted(KeyboardInterrupt, KeyboardInterrupt(), None)
+    assert capsys.readouterr().err == RESUMES + "\n", "trainings go on"
+
+
+@pytest.mark.parametrize(
+    ("command", "said"), [("train", RESUMES), ("evaluate", STARTS_OVER), ("analyze", STARTS_OVER)]
+)
+def test_ctrl_c_says_whether_the_command_goes_on(command, said, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["diverse-mha", command])
+    monkeypatch.setattr(cli, "run", lambda words: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    assert end.value.code == 130 and capsys.readouterr().err == said + "\n"
 
 
 def test_our_own_mistakes_keep_their_traceback():

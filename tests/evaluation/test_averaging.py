@@ -44,6 +44,7 @@ def test_mean_by_hand(tmp_path):
     # An average of the model, not of its EMA nor of its float32 weights.
     assert state["extra_state"] == {
         "train_iterator": {"epoch": 3},
+        "made_by": "average",
         "averaged_from": ["0.pt", "1.pt", "2.pt"],
     }
 

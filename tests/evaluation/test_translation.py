@@ -152,6 +152,7 @@ def test_what_the_corpus_says_of_its_text_counts(
 )
 def test_a_result_that_came_about_otherwise_is_kept(tmp_path, changed, message):
     args = argparse.Namespace(data="bin", beam=5, lenpen=1.0, extra=[], output=None)
+    args.force = False
     args.raw_reference = args.tok_reference = None
     args.lowercase = args.compound_split = False
     args.post_process, args.moses_language = "subword_nmt", None
@@ -159,8 +160,10 @@ def test_a_result_that_came_about_otherwise_is_kept(tmp_path, changed, message):
     file.write_text(json.dumps(bleu.decoding_settings(args) | {"sacrebleu": 20.0}))
     vars(args).update(changed)
     asked = bleu.decoding_settings(args) | {"target_lang": "en"}  # an older result lacks it
-    given = args, [f"{tmp_path}/best.pt"], "test", asked
+    given = args, [f"{tmp_path}/best.pt"], "test", asked, "sacrebleu"
     with pytest.raises(UserError, match=message) if message else nullcontext():
         assert command_line.evaluation_output(*given) == file
-    args.output = file
+    args.force = True
+    assert command_line.evaluation_output(*given) == file
+    args.output, args.force = file, False
     assert command_line.evaluation_output(*given) == file

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import diverse_mha
 from diverse_mha.common.errors import UserError
+from diverse_mha.common.files import write_json
+from diverse_mha.common.outputs import MADE_BY, add_force, check_replaceable, json_with
 from diverse_mha.common.places import check_file, check_folder
 from diverse_mha.common.plugins import add_user_dir, import_plugin
 from diverse_mha.common.processes import ended_in_order
-from diverse_mha.evaluation.checkpoints import load_checkpoint, save_checkpoint
+from diverse_mha.evaluation.checkpoints import load_checkpoint, save_checkpoint, written_by
 
 FORMATS = {
     "fairseq": "a checkpoint for stock fairseq",
@@ -18,6 +20,7 @@ FORMATS = {
     "transformers": "a folder for Hugging Face transformers (FSMT), with a tokenizer",
 }
 
+MADE_FILE = "export.json"  # marks an exported folder
 #: Formats that an option is for.
 _OPTIONS = {
     "data": ("ctranslate2", "transformers"),
@@ -39,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=FORMATS,
         help="; ".join(f"{name}: {what}" for name, what in FORMATS.items()),
     )
+    add_force(parser)
     add_user_dir(parser)
     parser.add_argument(
         "--data",
@@ -58,6 +62,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def written_folder(folder: Path) -> bool:
+    """Return True for a folder that this command wrote."""
+    return json_with(MADE_BY, "checkpoint")(folder / MADE_FILE)
+
+
 def load_state(path: str) -> dict:
     """Read a checkpoint with its configuration."""
     from fairseq import checkpoint_utils
@@ -74,8 +83,12 @@ def load_state(path: str) -> dict:
 def run(args: argparse.Namespace) -> int:
     """Carry out ``diverse-mha export``."""
     output = Path(args.output)
-    if output.resolve() == Path(args.checkpoint).resolve():
-        raise UserError(f"OUT {output}: is the checkpoint itself; give another name")
+    if args.format in _OPTIONS["data"] and output.is_dir() and not written_folder(output):
+        raise UserError(f"OUT {output}: is there already; give another name, or remove it")
+    check_replaceable(
+        "OUT", output, inputs=[args.checkpoint], force=args.force,
+        is_own=written_folder if output.is_dir() else written_by("export"),
+    )  # fmt: skip
     import_plugin(args.user_dir)
     for option, formats in _OPTIONS.items():
         if getattr(args, option) is not None and args.format not in formats:
@@ -87,7 +100,9 @@ def run(args: argparse.Namespace) -> int:
     from diverse_mha.evaluation.deploy.stock_form import stock_state
 
     state = load_state(args.checkpoint)
-    save_checkpoint(stock_state(args.checkpoint, state), output)
+    stock = stock_state(args.checkpoint, state)
+    stock["extra_state"] = (stock.get("extra_state") or {}) | {MADE_BY: "export"}
+    save_checkpoint(stock, output)
     print(f"{output}: {args.checkpoint} for stock fairseq")
     return 0
 
@@ -96,8 +111,6 @@ def _convert(args: argparse.Namespace, output: Path) -> int:
     from diverse_mha.evaluation.deploy import fsmt
     from diverse_mha.evaluation.deploy.ctranslate import convert
 
-    if output.exists():
-        raise UserError(f"OUT {output}: is there already; give another name, or remove it")
     check_folder("OUT", output)
     state = load_state(args.checkpoint)
     data = args.data or str(state["cfg"].task.data)
@@ -120,6 +133,9 @@ def _convert(args: argparse.Namespace, output: Path) -> int:
             said = fsmt.convert(args.checkpoint, state, data, made)
         else:
             convert(args.checkpoint, state, data, made, args.quantization, alignment)
-        made.rename(output)
+        write_json(made / MADE_FILE, {MADE_BY: "export", "checkpoint": args.checkpoint})
+        if output.exists():
+            output.rename(Path(folder, "before"))  # removed with the folder
+        made.replace(output)
     print(f"{output}: {args.checkpoint} {said}")
     return 0

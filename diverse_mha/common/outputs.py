@@ -1,0 +1,68 @@
+"""One rule for every file that a command writes: replace only its own results.
+
+A result of the same command is replaced. Any other existing file is refused unless ``--force`` is
+given, and a file that the command reads is always refused.
+"""
+
+import argparse
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from diverse_mha.common.errors import UserError
+
+MADE_BY = "made_by"  # key of the command's name in what it writes
+
+
+def add_force(parser: argparse.ArgumentParser) -> None:
+    """Declare ``--force``."""
+    parser.add_argument(
+        "--force", action="store_true",
+        help="replace existing files that this command did not write (never one that it reads)",
+    )  # fmt: skip
+
+
+def check_replaceable(
+    option: str,
+    path: str | Path,
+    *,
+    is_own: Callable[[Path], bool],
+    beside: Iterable[Path] = (),
+    inputs: Iterable[str | Path | None] = (),
+    force: bool = False,
+) -> None:
+    """Raise an error if writing ``path`` would destroy something else.
+
+    Args:
+        option: names the path in messages, such as ``--output``.
+        path: the file to write.
+        is_own: returns True if the existing file is a result of this command.
+        beside: further files that are written, and belong to ``path``.
+        inputs: files that the command reads.
+        force: replace files of others.
+    """
+    targets = [Path(path), *beside]
+    read = {Path(one).resolve() for one in inputs if one is not None}
+    for target in targets:
+        if target.resolve() in read:
+            raise UserError(f"{option} {target}: is read by this command; give another name")
+    there = [target for target in targets if target.exists()]
+    if force or not there or (targets[0].exists() and is_own(targets[0])):
+        return
+    raise UserError(
+        f"{option} {there[0]}: exists and was not written by this command; give another name, or "
+        "--force"
+    )
+
+
+def json_with(*keys: str) -> Callable[[Path], bool]:
+    """Return a function that tells whether a file is a JSON object with all these keys."""
+
+    def is_own(path: Path) -> bool:
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return False
+        return isinstance(content, dict) and set(keys) <= content.keys()
+
+    return is_own

@@ -1,0 +1,95 @@
+"""What commands write replaces their own results alone: one rule for all of them."""
+
+import hashlib
+import json
+import shlex
+
+import pytest
+
+from diverse_mha import cli
+from tests.bad_input.harness import Row, check
+
+pytestmark = pytest.mark.integration
+
+THERE = "give another name, or --force"
+READ = "give another name"
+#: A command line a command; OUT is what it writes.
+COMMANDS = {
+    "average": "average best.pt --output OUT.pt",
+    "prune": "prune best.pt bin --heads 1 --cpu --output OUT.pt",
+    "export": "export best.pt OUT.pt --format fairseq",
+    "evaluate": "evaluate best.pt bin --cpu --output OUT.json",
+    "evaluate-lm": "evaluate-lm lm.pt bin --cpu --output OUT.json",
+    "evaluate-classifier": "evaluate-classifier classifier.pt pairs --cpu --output OUT.json",
+    "analyze": "analyze best.pt bin --cpu --measures cka --output OUT.json",
+    "analyze-folder": "analyze best.pt bin --cpu --measures cka --output OUT",
+    "compare": "compare --reference a.txt --system a=a.txt --system b=b.txt --output OUT.json",
+    "benchmark": "benchmark --device cpu --shape tiny --rounds 1 --output OUT.json",
+}
+
+
+@pytest.fixture
+def foreign(world):
+    """Files that no command wrote, of every kind; the folder is the current one."""
+    (world / "foreign.pt").write_bytes((world / "best.pt").read_bytes())
+    (world / "foreign.json").write_text('{"source": "de"}\n')
+    (world / "foreign").mkdir(exist_ok=True)
+    (world / "foreign/report.html").write_text("mine")
+    return world
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_files_of_others_are_refused(name, foreign, monkeypatch, capsys):
+    row = Row(name, COMMANDS[name].replace("OUT", "foreign"), "foreign", THERE)
+    check(row, foreign, monkeypatch, capsys)
+
+
+@pytest.mark.parametrize(
+    ("command", "culprit"),
+    [
+        ("average best.pt --output best.pt", "best.pt"),
+        ("average best.pt --output best.pt --force", "best.pt"),
+        ("prune best.pt bin --heads 1 --output ./best.pt --force", "best.pt"),
+        ("export best.pt best.pt --format fairseq --force", "best.pt"),
+        ("analyze best.pt bin --against in.json --output in.json --force", "in.json"),
+        ("evaluate best.pt bin --raw-reference in.json --tok-reference a.txt --output in.json "
+         "--force", "in.json"),
+        ("compare --scores a=in.csv --scores b=b.csv --output in.json --force", "in.csv"),
+        ("compare --reference a.txt --system a=in.json --system b=b.txt --output in.json --force",
+         "in.json"),
+    ],
+)  # fmt: skip
+def test_inputs_are_refused_whatever_is_forced(command, culprit, foreign, monkeypatch, capsys):
+    for name in ("in.json", "in.csv", "b.csv"):
+        (foreign / name).write_text("1\n2\n3\n")
+    check(Row("input", command, culprit, READ), foreign, monkeypatch, capsys)
+
+
+@pytest.mark.parametrize("name", ["average", "prune", "export", "analyze", "compare"])
+def test_a_command_replaces_its_own_result_and_with_force_any(name, foreign):
+    words = shlex.split(COMMANDS[name])
+    output = next(word for word in words if word.startswith("OUT"))
+
+    def run(stem, *more):
+        path = foreign / output.replace("OUT", stem)
+        assert cli.run([str(path) if word == output else word for word in (*words, *more)]) == 0
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+
+    run(f"own-{name}")
+    run(f"own-{name}")
+    before = hashlib.sha256((foreign / output.replace("OUT", "foreign")).read_bytes()).hexdigest()
+    assert run("foreign", "--force") != before
+
+
+def test_force_without_an_output_is_refused(foreign, monkeypatch, capsys):
+    for command in ("analyze best.pt bin", "compare --system a.txt --system b.txt"):
+        row = Row("force", f"{command} --force", "--force", "leave it out")
+        check(row, foreign, monkeypatch, capsys)
+
+
+def test_an_exported_folder_is_replaced_by_its_command_alone(tmp_path):
+    from diverse_mha.evaluation.deploy.export import written_folder
+
+    assert not written_folder(tmp_path)
+    (tmp_path / "export.json").write_text(json.dumps({"made_by": "export", "checkpoint": "a.pt"}))
+    assert written_folder(tmp_path)
