@@ -14,10 +14,11 @@ import time
 from collections.abc import Mapping, Sequence
 from logging.handlers import BufferingHandler
 from pathlib import Path
+from unittest import mock
 
 from diverse_mha.common.arguments import add_number
 from diverse_mha.common.errors import STARTS_OVER, UserError, run_cli
-from diverse_mha.common.files import sha256_of, write_json
+from diverse_mha.common.files import sha256_of, write_json, write_text
 from diverse_mha.common.machine import versions
 from diverse_mha.common.places import check_data_folder
 from diverse_mha.evaluation.checkpoints import check_task, load_checkpoint, updates_of
@@ -61,6 +62,12 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--subset", default="test", help="split of data_bin (default: test)")
     text = "tokens at the start of a block that are context and not scored"
     add_number(parser, "context-window", 0, text, least=0)
+    parser.add_argument(
+        "--by-sentence",
+        action="store_true",
+        help="score every line by itself, without the lines before it; also writes "
+        "FILE.scores.tsv, with each line's log-probability (natural) and number of tokens",
+    )
     return parser
 
 
@@ -78,8 +85,42 @@ def count_tokens(data: Path, subset: str) -> int:
     return int(text.sizes.sum())
 
 
-def score(args: argparse.Namespace, trained: Mapping) -> tuple[float, int]:
+class SentenceScores:
+    """Collects each sentence's log-probability while fairseq-eval-lm scores."""
+
+    def __init__(self, bos: bool):
+        self.bos = bos  # the first token is no part of the sentence
+        self.rows: dict[int, tuple[float, int]] = {}
+
+    def keep(self, scorer: type) -> type:
+        """Derive a fairseq scorer that notes the scores of each batch."""
+        rows, start = self.rows, int(self.bos)
+
+        class Scorer(scorer):
+            def generate(self, models, sample, **kwargs):
+                found = super().generate(models, sample, **kwargs)
+                for number, (best, *_) in zip(sample["id"].tolist(), found, strict=True):
+                    scores = best["positional_scores"][start:].double()
+                    rows[number] = scores.sum().item(), scores.numel()
+                return found
+
+        return Scorer
+
+    def write(self, path: Path) -> None:
+        """Write a line a sentence, in the order of the text."""
+        rows = (f"{total:.6f}\t{tokens}\n" for _, (total, tokens) in sorted(self.rows.items()))
+        write_text(path, "".join(rows))
+
+
+def score(
+    args: argparse.Namespace, trained: Mapping, sentences: SentenceScores | None = None
+) -> tuple[float, int]:
     """Run fairseq-eval-lm in this process, on blocks cut as in training (the ``trained`` task).
+
+    Args:
+        args: the command line.
+        trained: options of the task.
+        sentences: collects scores of sentences, which are then scored by themselves.
 
     Returns:
         The loss in bits a token and the number of tokens.
@@ -91,17 +132,19 @@ def score(args: argparse.Namespace, trained: Mapping) -> tuple[float, int]:
     words += ["--context-window", str(args.context_window)]
     words += ["--max-tokens", str(max(4096, args.tokens_per_sample))]
     words += ["--softmax-batch", str(SOFTMAX_BATCH)]
-    if trained.get("sample_break_mode"):
+    if mode := "eos" if sentences else trained.get("sample_break_mode"):
         # In one word, so that a checkpoint's value cannot become an option.
-        words.append(f"--sample-break-mode={trained['sample_break_mode']}")
+        words.append(f"--sample-break-mode={mode}")
     if trained.get("add_bos_token"):
         words.append("--add-bos-token")
     said = BufferingHandler(10**6)
     logger, level = eval_lm.logger, eval_lm.logger.level
     logger.addHandler(said)
     logger.setLevel(logging.INFO)  # the counts are read from its messages
+    scorer = sentences.keep(eval_lm.SequenceScorer) if sentences else eval_lm.SequenceScorer
     try:
-        result = run_fairseq(eval_lm, options.get_eval_lm_parser(), args, words)
+        with mock.patch.object(eval_lm, "SequenceScorer", scorer):
+            result = run_fairseq(eval_lm, options.get_eval_lm_parser(), args, words)
     finally:
         logger.setLevel(level)
         logger.removeHandler(said)
@@ -125,16 +168,23 @@ def main(words: Sequence[str]) -> int:
             f"--context-window {args.context_window}: must be less than the "
             f"{args.tokens_per_sample} tokens of a block in training"
         )
+    if args.by_sentence and args.context_window:
+        raise UserError(
+            f"--context-window {args.context_window}: does not go with --by-sentence, which "
+            "scores lines without context; give one of the two"
+        )
     asked = {
         "data": str(data),
         "context_window": args.context_window,
         "tokens_per_sample": args.tokens_per_sample,
         "eval_lm_options": args.extra,
+        "by_sentence": args.by_sentence,
     }
     output = evaluation_output(args, [checkpoint], args.subset, asked, "perplexity")
 
     start = time.monotonic()
-    loss, evaluated = score(args, trained)
+    sentences = SentenceScores(bool(trained.get("add_bos_token"))) if args.by_sentence else None
+    loss, evaluated = score(args, trained, sentences)
     seconds = time.monotonic() - start
     if not loss < 1024:  # also true of NaN; 2**loss would overflow
         raise UserError(
@@ -146,6 +196,8 @@ def main(words: Sequence[str]) -> int:
             f"fairseq-eval-lm scored {evaluated:,} of the {tokens:,} tokens of {args.subset}: "
             f"some lines are longer than its blocks of {args.tokens_per_sample}"
         )
+    if sentences:
+        sentences.write(output.with_suffix(".scores.tsv"))
     results = {
         "perplexity": 2**loss,
         "loss_bits": loss,
@@ -153,7 +205,7 @@ def main(words: Sequence[str]) -> int:
         "tokens": evaluated,
         "subset": args.subset,
         **asked,
-        "sample_break_mode": trained.get("sample_break_mode"),
+        "sample_break_mode": "eos" if sentences else trained.get("sample_break_mode"),
         "checkpoint": checkpoint,
         "updates": updates_of(state),
         "dictionary": sha256_of(data / "dict.txt"),
@@ -161,12 +213,14 @@ def main(words: Sequence[str]) -> int:
         "versions": versions(),
     }
     write_json(output, results)
-    print(
-        f"{args.subset}: {evaluated:,} tokens in blocks of {args.tokens_per_sample}, "
-        f"context window {args.context_window}, {seconds:.1f} s"
-    )
+    blocks = f"blocks of {args.tokens_per_sample}, context window {args.context_window}"
+    if sentences:
+        blocks = f"{len(sentences.rows):,} sentences"
+    print(f"{args.subset}: {evaluated:,} tokens in {blocks}, {seconds:.1f} s")
     print(f"  loss        {loss:8.4f} bits a token")
     print(f"  perplexity  {2**loss:8.2f} a token")
+    if sentences:
+        print(f"written: {output.with_suffix('.scores.tsv')}")
     print(f"written: {output}")
     return 0
 

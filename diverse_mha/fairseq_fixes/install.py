@@ -15,6 +15,7 @@ from diverse_mha.fairseq_fixes import (  # noqa: F401, I001
     command_line,
     diverged,
     noise,
+    numpy_2,
     memory,
     cudnn_attention,
     half_precision,

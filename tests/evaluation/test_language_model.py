@@ -47,7 +47,7 @@ def scored(monkeypatch):
     """Replace fairseq-eval-lm by a loss of 3 bits over 16 tokens; collect what it was asked."""
     calls = []
 
-    def score(args, settings):
+    def score(args, settings, sentences):
         calls.append(args)
         return 3.0, 16
 
@@ -82,7 +82,7 @@ def test_other_options_reach_fairseq(data, checkpoint, scored, tmp_path):
 
 @pytest.mark.parametrize("loss", [math.nan, math.inf])
 def test_a_loss_that_is_no_number_is_no_perplexity(data, checkpoint, monkeypatch, loss):
-    monkeypatch.setattr(evaluate_lm, "score", lambda args, settings: (loss, 16))
+    monkeypatch.setattr(evaluate_lm, "score", lambda *given: (loss, 16))
     with pytest.raises(UserError, match=f"its loss is {loss} bits a token, so there is no perpl"):
         evaluate_lm.main([f"{checkpoint}", f"{data}"])
     assert not checkpoint.with_name("best.test.json").exists()

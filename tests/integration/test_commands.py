@@ -126,3 +126,8 @@ def test_sides_of_different_length_end_in_one_line(data, tmp_path):
     done = train(tmp_path, tmp_path / "run", "--max-update", 1, check=False)
     assert done.returncode == 1 and "Traceback" not in done.stderr
     assert "sides of different length" in done.stderr.splitlines()[-1]
+
+
+def test_lengths_are_padded_to_buckets(data, tmp_path):
+    done = train(data, tmp_path, "--max-epoch", 1, "--num-batch-buckets", 3)
+    assert "bucketing source lengths" in done.stdout + done.stderr

@@ -1,11 +1,14 @@
 """Language models end to end: train, resume, evaluate; plain and adaptive softmax."""
 
 import json
+import math
 import random
 import re
 
 import pytest
+import torch
 
+from diverse_mha.evaluation.loaded import load
 from tests.integration.conftest import PLUGIN, run
 
 pytestmark = pytest.mark.integration
@@ -62,3 +65,39 @@ def test_the_wikitext_recipe_trains_and_evaluates_with_a_context_window(text, tm
     results = json.loads((tmp_path / "checkpoint_best.test.json").read_text())
     assert results["perplexity"] == pytest.approx(float(found[1]), abs=0.01)
     assert results["tokens"] == 13 * 9, "13 lines of 8 words, line ends counted"
+
+
+@pytest.mark.parametrize("first", [(), ("--add-bos-token",)], ids=["", "bos"])
+def test_sentences_are_trained_and_scored_by_themselves(text, tmp_path, first):
+    small = ["--arch", "transformer_lm_disagree", "--criterion", "cross_entropy_with_diversity"]
+    train(text, tmp_path, *small, "--sample-break-mode", "eos", *first, "--lr", 0.01)
+    checkpoint = tmp_path / "checkpoint_best.pt"
+    done = run("diverse_mha.evaluation.language_model", checkpoint, text, "--cpu", "--by-sentence")
+    assert "117 tokens in 13 sentences" in done.stdout
+    rows = (tmp_path / "checkpoint_best.test.scores.tsv").read_text().splitlines()
+    found = [float(row.split("\t")[0]) for row in rows]
+    assert [row.split("\t")[1] for row in rows] == ["9"] * 13
+    results = json.loads((tmp_path / "checkpoint_best.test.json").read_text())
+    assert results["loss_nats"] * 117 == pytest.approx(-math.fsum(found), rel=1e-4)
+
+    loaded = load(str(checkpoint), str(text), cpu=True)
+    loaded.task.load_dataset("test")
+    lines = (text.parent / "test").read_text().splitlines()
+    words = loaded.task.dictionary
+    start = [words.bos(), words.eos()] if first else [words.eos()]
+    for line, score in zip(lines, found, strict=True):
+        tokens = words.encode_line(line, add_if_not_exist=False).long()
+        before = torch.cat([torch.tensor(start), tokens[:-1]])[None]
+        with torch.no_grad():
+            probabilities = loaded.model.get_normalized_probs(loaded.model(before), log_probs=True)
+        by_hand = probabilities[0, len(start) - 1 :].gather(1, tokens[:, None]).sum()
+        assert score == pytest.approx(by_hand.item(), abs=1e-3)
+
+
+def test_sentences_have_no_context_window(text, tmp_path):
+    words = [tmp_path / "x.pt", text, "--by-sentence", "--context-window", 8]
+    task = {"task": {"_name": "language_modeling"}}
+    torch.save({"model": {"w": torch.zeros(1)}, "cfg": task}, words[0])
+    done = run("diverse_mha.evaluation.language_model", *words, check=False)
+    assert done.returncode == 2
+    assert "--context-window 8: does not go with --by-sentence" in done.stderr
