@@ -87,6 +87,8 @@ def train(run: Run, place: Environment) -> Step:
     if place.plugin is not None:
         settings["common.user_dir"] = str(place.plugin)
     settings["checkpoint.save_dir"] = _short(run.folder(place.out))
+    if lookup(run.composed, "common.bf16") is not None:  # else the processor decides
+        settings["common.bf16"] = lookup(run.composed, "common.bf16")
     there = compose(run.recipe.config, run.choices, {})
     for name, value in settings.items():
         group, key = name.split(".")

@@ -36,7 +36,12 @@ def processor() -> str:
 
 
 def computes_in_bfloat16(description: Path = Path("/proc/cpuinfo")) -> bool | None:
-    """Say whether the processor has arithmetic for bfloat16; None if unknown."""
+    """Say whether the processor has arithmetic for bfloat16; None if unknown.
+
+    ``DIVERSE_MHA_BFLOAT16=0`` or ``1`` overrides what the processor says.
+    """
+    if (given := os.environ.get("DIVERSE_MHA_BFLOAT16", "")) in ("0", "1"):
+        return given == "1"
     try:
         words = set(description.read_text(encoding="utf-8").split())
     except OSError:

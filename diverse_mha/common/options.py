@@ -19,12 +19,21 @@ def flag(name: str) -> str:
 
 
 def as_keys(message: str, keys: Mapping[str, str]) -> str:
-    """Replace options in a message by a recipe's keys; ``keys`` maps option names to keys."""
+    """Replace options in a message by a recipe's keys; ``keys`` maps option names to keys.
+
+    A cure, what follows a semicolon, has ``++key=value``, which fits every recipe.
+    """
 
     def key(option: re.Match) -> str:
-        return keys.get(option[1].replace("-", "_"), option[0])
+        name, value = keys.get(option[1].replace("-", "_")), option[2] or ""
+        if name is None:
+            return option[0]
+        in_cure = ";" in message[: option.start()]
+        return f"++{name}={value.strip()}" if in_cure and value else name + value
 
-    return re.sub(r"(?<![\w-])--([a-z][a-z0-9-]*)", key, message)
+    # A value has a digit, a point or a slash, unlike the next word of the sentence.
+    value = r"( (?=\S*[\d./])(?!\w+[.;,]?(?: |$))[^\s,;]+| \d[\w.]*)?"
+    return re.sub(rf"(?<![\w-])--([a-z][a-z0-9-]*){value}", key, message)
 
 
 class Range(NamedTuple):

@@ -19,6 +19,7 @@ from diverse_mha.fairseq_fixes import (  # noqa: F401, I001
     memory,
     cudnn_attention,
     half_precision,
+    gpu_options,
 )
 
 checkpoint_guard.install()

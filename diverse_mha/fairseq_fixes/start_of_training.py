@@ -17,7 +17,7 @@ from diverse_mha.fairseq_fixes.resuming import same_place, stop_if_done
 from diverse_mha.fairseq_fixes.safe_loading import last_read
 from diverse_mha.fairseq_fixes.same_run import compare_runs, say_changes
 from diverse_mha.fairseq_fixes.starting_point import FINETUNE, check_metric, check_start
-from diverse_mha.fairseq_fixes.time_left import say_length
+from diverse_mha.fairseq_fixes.time_left import say_batch, say_length
 
 
 @in_place_of(checkpoint_utils, "load_checkpoint")
@@ -64,5 +64,7 @@ def check_and_load(load, cfg, trainer, **passed):
         raise
     say_changes(path, compare_runs(trainer, option, path, last_read))
     stop_if_done(trainer, path, *loaded)
+    before = last_read.get("cfg") if option is None and last_read.get("path") == path else None
+    say_batch(trainer.cfg, loaded[1].next_epoch_idx, before)
     say_length(trainer, loaded[1])
     return loaded

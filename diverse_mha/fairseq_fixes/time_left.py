@@ -7,8 +7,8 @@ import time
 logger = logging.getLogger(__name__)
 
 NOTHING_LEFT = "nothing is left to train"  # in the last line of a complete run
-MEASURED = 100  # updates before the time left is logged
-_WARM_UP = 10  # first updates, not measured
+MEASURED = (5, 100)  # updates after which the time left is logged
+_WARM_UP = 2  # first updates, not measured
 
 
 def duration(seconds: float) -> str:
@@ -47,17 +47,41 @@ def say_length(trainer, epochs) -> None:
     _time(trainer, done, min(ends))
 
 
+def batch_of(cfg, epoch: int) -> str:
+    """Describe what an update of a training takes at most."""
+    frequencies = cfg.optimization.update_freq
+    frequency = frequencies[min(epoch, len(frequencies)) - 1]
+    processes = cfg.distributed_training.distributed_world_size
+    limits = {"tokens": cfg.dataset.max_tokens, "examples": cfg.dataset.batch_size}
+    sizes = [f"{n * processes * frequency:,} {unit}" for unit, n in limits.items() if n]
+    plural = "" if processes == 1 else "es"
+    return f"{' and '.join(sizes)} ({processes} process{plural}, update_freq {frequency})"
+
+
+def say_batch(cfg, epoch: int, before=None) -> None:
+    """Log the batch of an update; ``before`` are the options of the run that is resumed."""
+    now = batch_of(cfg, epoch)
+    logger.info("an update takes up to %s", now)
+    if before and "optimization" in before and (then := batch_of(before, epoch)) != now:
+        logger.warning(
+            "an update of this run took up to %s until now; the learning rate stays", then
+        )
+
+
 def _time(trainer, begun: int, end: int) -> None:
-    """Let a trainer log the time left, once."""
-    step, since = trainer.train_step, []
+    """Let a trainer log the time left after the updates in ``MEASURED``."""
+    step, since, wanted = trainer.train_step, [], [begun + updates for updates in MEASURED]
 
     def timed(*args, **kwargs):
         result = step(*args, **kwargs)
         done, now = trainer.get_num_updates(), time.monotonic()
         if not since and done >= begun + _WARM_UP:
             since.extend((done, now))
-        elif done >= begun + MEASURED:
-            trainer.train_step = step
+        elif done >= wanted[0]:
+            while wanted and done >= wanted[0]:
+                wanted.pop(0)
+            if not wanted or done >= end:
+                trainer.train_step = step
             if done >= end:
                 return result
             seconds = (now - since[1]) / (done - since[0])

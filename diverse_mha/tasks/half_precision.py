@@ -48,7 +48,7 @@ class HalfPrecisionState:
 @functools.cache  # once
 def _warn_of_slow_bfloat16() -> None:
     if computes_in_bfloat16() is False:
-        logger.warning("%s; leave --bf16 out (in a recipe: common.bf16=false)", IMITATED_BFLOAT16)
+        logger.warning("%s; leave --bf16 out", IMITATED_BFLOAT16)
 
 
 def _masters(optimizer) -> list[Tensor]:

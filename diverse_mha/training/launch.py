@@ -96,7 +96,8 @@ def parse(words: Sequence[str]) -> Request:
     if job.config is not None:
         for word in job.arguments:
             if "=" not in word:
-                raise UserError(f"{word}: with --config, settings are written key=value")
+                cure = f"{word} VALUE is written {word}=VALUE" if "." in word else "write key=value"
+                raise UserError(f"{word}: with --config, settings are key=value; {cure}")
         job.recipe = _read_recipe(job.config, job.arguments)
     elif not job.arguments or job.arguments[0].startswith("-"):
         raise UserError(f"the data folder must come first; see {called('train')} --help")

@@ -16,6 +16,7 @@ from diverse_mha.common.places import CONFIGS, USER_DIR
 from diverse_mha.common.plugins import import_plugin
 from diverse_mha.training import launch
 from diverse_mha.training.fairseq_train import said_once
+from diverse_mha.training.precision import choose
 from diverse_mha.training.terminal import show_what_users_read
 
 CURE = "correct it in the recipe or on the command line; configs/ and docs/options.md have the keys"
@@ -46,6 +47,11 @@ def explain(job: launch.Request, error: BaseException) -> UserError:
                 if chosen in names:  # the key is in the wrong group
                     key = f"{group}.{owner[1]}"
                 return UserError(f"{job.config}: {said[0]}; give {key}, or leave the key out")
+    path = re.search(r"override '\+*([\w.]+)'", " ".join(said))
+    group, _, key = (path[1] if path else "").partition(".")
+    known = _keys(job, group)
+    if key and known and key not in known and "." not in key:
+        return UserError(f"{job.config}: {group} has no {key}; {_nearest(key, known)}")
     if any("not in struct" in line for line in said):
         cure += "; one that the recipe has not got is written +KEY=VALUE"
     return UserError(f"{job.config}: {', '.join(said)}; {cure}")
@@ -74,6 +80,16 @@ def _types() -> dict[str, type]:
     from fairseq.dataclass.configs import FairseqConfig
 
     return {f.name: f.type for f in dataclasses.fields(FairseqConfig)}
+
+
+def _keys(job: launch.Request, group: str) -> list[str]:
+    """Return the keys of a group of a recipe, with those of its chosen model, task and so on."""
+    from fairseq import models, registry, tasks
+
+    known = {"model": models.MODEL_DATACLASS_REGISTRY, "task": tasks.TASK_DATACLASS_REGISTRY}
+    known |= {name: one["dataclass_registry"] for name, one in registry.REGISTRIES.items()}
+    kind = known.get(group, {}).get(job.setting(group, "_name")) or _types().get(group)
+    return [f.name for f in dataclasses.fields(kind)] if dataclasses.is_dataclass(kind) else []
 
 
 def keys_of_options(job: launch.Request) -> dict[str, str]:
@@ -114,8 +130,12 @@ def _train(job: launch.Request) -> None:
     if plugin and "${" not in plugin and Path(plugin).name != USER_DIR.name:
         import_plugin(plugin)  # before Hydra looks up its keys
     check_model(job)
+    words, said = choose(job)
+    sys.argv += words
+    if job.setting("distributed_training", "distributed_rank") not in (None, "0"):
+        said = ""  # one process says it
     try:
-        with said_once(), show_what_users_read(job):
+        with said_once(), show_what_users_read(job, said):
             hydra_train.cli_main()
     except (HydraException, OmegaConfBaseException) as error:
         raise explain(job, error) from None

@@ -51,12 +51,12 @@ class Words(logging.Formatter):
 
 
 @contextmanager
-def show_what_users_read(job: Request) -> Iterator[None]:
-    """Show less on the terminal if a log file has everything.
+def show_what_users_read(job: Request, first: str = "") -> Iterator[None]:
+    """Show less on the terminal if a log file has everything; ``first`` is logged first.
 
     Hydra sets up the log, and fairseq does so again in every process.
     """
-    set_up = logging.config.dictConfig
+    set_up, notes = logging.config.dictConfig, [first] if first else []
 
     def with_filter(config) -> None:
         set_up(config)
@@ -66,6 +66,8 @@ def show_what_users_read(job: Request) -> Iterator[None]:
                 if type(handler) is logging.StreamHandler:
                     handler.addFilter(is_shown)
                     handler.setFormatter(Words(job))
+        while notes:
+            logging.getLogger(__name__).info(notes.pop())
 
     with mock.patch.object(logging.config, "dictConfig", with_filter):
         yield

@@ -67,7 +67,10 @@ OPTIONS = [
 RECIPE = "recipe --config-dir . --config-name {} common.cpu=true "
 RECIPES = [
     Row("key", RECIPE.format("key"), "'dropuot'", "correct it"),
-    Row("key-given", RECIPE.format("good") + "model.dropuot=1", "model.dropuot", "+KEY=VALUE"),
+    Row("key-given", RECIPE.format("good") + "model.dropuot=1", "model has no dropuot",
+        "nearest are dropout"),
+    Row("key-not-listed", RECIPE.format("good") + "criterion.hsic_wieght=1",
+        "criterion has no hsic_wieght", "nearest are hsic_weight"),
     Row("group", RECIPE.format("group"), "'modle'", "correct it"),
     Row("value", RECIPE.format("value"), "'lots'", "correct it"),
     Row("choice", RECIPE.format("choice"), "'em-rooting'", "em-routing"),
@@ -101,6 +104,13 @@ LAUNCHES = [
     Row("not-a-group", "train --config flat.yaml", "flat.yaml", "task.data=DATA"),
     Row("no-data-in-recipe", "train --config no-data.yaml", "no-data.yaml", "task.data=DATA"),
     Row("setting", "train --config good.yaml --lr 3", "--lr", "key=value"),
+    Row(
+        "blank",
+        "train --config good.yaml checkpoint.restore_file runs/x.pt",
+        "checkpoint.restore_file: ",
+        "written checkpoint.restore_file=VALUE",
+    ),
+    Row("fp16", "train bin --cpu --fp16 --arch transformer", "--fp16", "--bf16"),
 ]
 
 GOOD = f"""

@@ -18,3 +18,9 @@ from diverse_mha.common.machine import computes_in_bfloat16
 def test_arithmetic_for_bfloat16(tmp_path, text, answer):
     (tmp_path / "cpuinfo").write_text(text)
     assert computes_in_bfloat16(tmp_path / "cpuinfo") is answer
+
+
+def test_the_environment_overrides_what_the_processor_says(monkeypatch):
+    for given in ("0", "1"):
+        monkeypatch.setenv("DIVERSE_MHA_BFLOAT16", given)
+        assert computes_in_bfloat16() is (given == "1")

@@ -17,8 +17,10 @@ import pytest
 import torch
 from fairseq import checkpoint_utils, options
 from fairseq.data import FairseqDataset
+from fairseq.distributed import utils as distributed_utils
 from fairseq.tasks import TASK_REGISTRY, FairseqTask, LegacyFairseqTask
 from fairseq.trainer import Trainer
+from omegaconf import DictConfig
 
 from diverse_mha import tasks  # noqa: F401 (registers)
 from diverse_mha.common.errors import OptionError
@@ -236,9 +238,13 @@ def test_what_is_left_to_train_is_said_and_no_more_is_trained(
 
 @pytest.mark.parametrize(
     ("updates", "expected"),
-    [(1100, ["2.00 s an update: about 33 min left for 1,000 updates"]), (100, [])],
+    [
+        (1100, [("36 min", "1,095"), ("33 min", "1,000")]),
+        (100, [("3 min", "95")]),
+        (5, []),
+    ],
 )
-def test_after_a_hundred_updates_the_time_left_is_said(
+def test_the_time_left_is_logged_after_5_and_100_updates(
     updates, expected, tmp_path, caplog, monkeypatch
 ):
     caplog.set_level(logging.INFO)
@@ -253,7 +259,40 @@ def test_after_a_hundred_updates_the_time_left_is_said(
         trainer.train_step([])
     assert step.call_count == 119 and trainer.train_step is step
     told = [line for line in caplog.messages if "left" in line]
-    assert told == expected
+    text = "2.00 s an update: about {} left for {} updates"
+    assert told == [text.format(*one) for one in expected]
+
+
+@pytest.mark.parametrize(("before", "warned"), [(1, True), (2, False), (None, False)])
+def test_the_batch_of_an_update_is_logged_and_its_change(before, warned, caplog):
+    caplog.set_level(logging.INFO)
+
+    def options(processes):
+        return DictConfig(
+            {
+                "optimization": {"update_freq": [2, 3]},
+                "distributed_training": {"distributed_world_size": processes},
+                "dataset": {"max_tokens": 2048, "batch_size": None},
+            }
+        )
+
+    time_left.say_batch(options(2), 1, before and options(before))
+    said = ["an update takes up to 8,192 tokens (2 processes, update_freq 2)"]
+    if warned:
+        said.append(
+            "an update of this run took up to 4,096 tokens (1 process, update_freq 2) until now; "
+            "the learning rate stays"
+        )
+    assert caplog.messages == said
+
+
+def test_fp16_without_a_gpu_is_refused_before_anything_is_written(monkeypatch):
+    from fairseq_cli.train import main
+
+    common = {"cpu": False, "fp16": True, "memory_efficient_fp16": False}
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(OptionError, match="--fp16: needs a GPU; leave it out, or give --bf16"):
+        distributed_utils.call_main(DictConfig({"common": common}), main)
 
 
 def test_a_run_that_goes_on_is_compared_with_its_checkpoint(tmp_path, monkeypatch):

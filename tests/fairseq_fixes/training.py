@@ -15,7 +15,8 @@ def training(folder, **checkpoint):
     trainer.cfg.model = argparse.Namespace()
     trainer.cfg.optimization.max_update = trainer.cfg.optimization.max_epoch = 0
     trainer.cfg.optimization.update_freq = [1]
-    trainer.cfg.dataset.max_tokens = None
+    trainer.cfg.dataset.max_tokens, trainer.cfg.dataset.batch_size = None, 8
+    trainer.cfg.distributed_training.distributed_world_size = 1
     trainer.get_num_updates.return_value = 0
     epochs = mock.MagicMock(next_epoch_idx=3, iterations_in_epoch=0)
     epochs.__len__.return_value = 50

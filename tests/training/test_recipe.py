@@ -4,13 +4,14 @@ import sys
 import traceback
 
 import pytest
+import torch
 from fairseq_cli import hydra_train
 from torch.multiprocessing import ProcessRaisedException
 
 from diverse_mha.common.errors import OptionError, UserError
 from diverse_mha.common.options import as_keys
 from diverse_mha.common.places import CONFIGS
-from diverse_mha.training import launch, recipe
+from diverse_mha.training import launch, precision, recipe
 from diverse_mha.training.compose import compose, lookup, read_words
 
 
@@ -41,6 +42,18 @@ def test_a_refusal_in_a_process_of_its_own_is_one_line(monkeypatch, raised, expe
         ("--lr 0.1, --dropout 0.3", "optimization.lr 0.1, model.dropout 0.3"),
         ("--source-lang and --seed", "task.source_lang and common.seed"),
         ("--arch a; --criterion b", "model._name a; criterion._name b"),
+        (
+            "a.pt: is another run; give --restore-file runs/a b/checkpoint_last.pt",
+            "a.pt: is another run; give ++checkpoint.restore_file=runs/a b/checkpoint_last.pt",
+        ),
+        (
+            "--max-tokens 5: too few; give --max-tokens 20",
+            "dataset.max_tokens 5: too few; give ++dataset.max_tokens=20",
+        ),
+        (
+            "x; give another --save-dir, or leave --cpu out",
+            "x; give another checkpoint.save_dir, or leave common.cpu out",
+        ),
         ("--config x.yaml: --processes 3", "--config x.yaml: --processes 3"),  # of train.sh
     ],
 )
@@ -101,3 +114,36 @@ def test_what_omegaconf_refuses_is_one_line():
     with pytest.raises(UserError, match="demo.yaml: .*; correct it in the recipe") as caught:
         compose("demo", {}, {"model.dropout": "${"})
     assert "\n" not in str(caught.value)
+
+
+def _chosen(monkeypatch, folder, *words, bfloat16="0"):
+    monkeypatch.setenv("DIVERSE_MHA_BFLOAT16", bfloat16)
+    recipe_words = [
+        "--config",
+        "multi30k_small",
+        f"checkpoint.save_dir={folder}",
+        "common.cpu=true",
+    ]
+    return precision.choose(launch.parse([*recipe_words, *words]))
+
+
+def test_a_recipe_trains_in_float32_where_bfloat16_is_imitated(monkeypatch, tmp_path):
+    words, said = _chosen(monkeypatch, tmp_path)
+    assert words == ["++common.bf16=false"] and said.startswith("precision: float32, as this proc")
+    assert _chosen(monkeypatch, tmp_path, bfloat16="1") == ([], "precision: bfloat16")
+    assert _chosen(monkeypatch, tmp_path, "common.bf16=true") == ([], "")
+
+
+@pytest.mark.parametrize("before", [True, False])
+@pytest.mark.parametrize("processor", ["0", "1"])
+def test_a_resumed_run_keeps_its_precision(monkeypatch, tmp_path, before, processor):
+    state = {"model": {"w": torch.zeros(1)}, "cfg": {"common": {"bf16": before}}}
+    torch.save(state, tmp_path / "checkpoint_last.pt")
+    words, said = _chosen(monkeypatch, tmp_path, bfloat16=processor)
+    assert words == [f"++common.bf16={str(before).lower()}"]
+    assert said.startswith(f"precision: {'bfloat16' if before else 'float32'}, as the run began")
+
+
+def test_fp16_without_a_gpu_is_refused_at_once(monkeypatch, tmp_path):
+    with pytest.raises(UserError, match="common.fp16=true: needs a GPU"):
+        _chosen(monkeypatch, tmp_path, "++common.fp16=true")
