@@ -41,6 +41,7 @@ setup(
         "fairseq-fixed==0.12.3.1",  # imports on these Pythons; fairseq 0.12.2 does not
         "torch>=2.6",  # the safe loader is its default from here on
         "numpy",
+        "omegaconf<2.4",  # from 2.4 on, fairseq's recipes end in "str is not a TupleConfig"
         "sacrebleu",
         "scipy",
         "filelock",

@@ -72,6 +72,7 @@ def checks() -> Iterator[Check]:
     yield Check("fairseq", _fairseq)
     for name, (module, purpose) in DISTRIBUTIONS.items():
         yield Check(name, functools.partial(_distribution, name, module), purpose)
+    yield Check("recipe", _recipe, "training with --config", "install omegaconf 2.3.0")
     yield Check("cores", lambda: str(cores()))
     yield Check("bfloat16", _bfloat16)
     yield Check("GPUs", _gpus)
@@ -131,10 +132,29 @@ def _fairseq() -> str:
     return ", ".join(map(" ".join, versions.items())) or "imported from a folder, no distribution"
 
 
+def _recipe() -> str:
+    """Compose a recipe, and put it over fairseq's options as a training does."""
+    from fairseq.dataclass.utils import merge_with_parent
+    from fairseq.models import MODEL_DATACLASS_REGISTRY
+    from fairseq.registry import REGISTRIES
+    from omegaconf import OmegaConf
+
+    from diverse_mha.training.compose import compose
+
+    diverse_mha.register()
+    recipe = compose("demo", {"method": "hsic"}, {})
+    known = {"model": MODEL_DATACLASS_REGISTRY}
+    known |= {name: entry["dataclass_registry"] for name, entry in REGISTRIES.items()}
+    for group in ("model", "criterion", "optimizer"):
+        options = OmegaConf.create(recipe[group])
+        merge_with_parent(known[group][options._name](), options)
+    return "composes"
+
+
 def _bfloat16() -> str:
     return {
         True: f"{processor()} has arithmetic for it",
-        False: f"{processor()} imitates it; train in float32 there",
+        False: f"{processor()} imitates it; recipes train in float32 there",
         None: f"whether {processor()} has arithmetic for it is not known",
     }[computes_in_bfloat16()]
 

@@ -13,7 +13,13 @@ from dataclasses import field, fields, make_dataclass
 from functools import partial
 
 from fairseq.dataclass.utils import gen_parser_from_dataclass
-from fairseq.models import ARCH_CONFIG_REGISTRY, MODEL_DATACLASS_REGISTRY, register_model
+from fairseq.models import (
+    ARCH_CONFIG_REGISTRY,
+    ARCH_MODEL_REGISTRY,
+    MODEL_DATACLASS_REGISTRY,
+    MODEL_REGISTRY,
+    register_model,
+)
 
 from diverse_mha.common.typed import register_again, with_options
 from diverse_mha.models.config import SEAMS, seam_options
@@ -24,9 +30,17 @@ def one_side(side: str, **shape: int) -> dict:
     return {f"{side}_{name}": value for name, value in shape.items()}
 
 
+def _namesakes(stock: str) -> tuple[str, ...]:
+    """Return the suffixes of fairseq's architectures of a model."""
+    model = MODEL_REGISTRY[stock]
+    names = (name for name, cls in ARCH_MODEL_REGISTRY.items() if cls is model)
+    found = (name for name in names if name == stock or name.startswith(f"{stock}_"))
+    return tuple(name.removeprefix(stock) for name in found)
+
+
 # Shapes that fairseq has under the same suffix.
-TRANSLATION_NAMESAKES = ("", "_tiny", "_iwslt_de_en", "_wmt_en_de", "_wmt_en_de_big")
-LANGUAGE_MODEL_NAMESAKES = ("", "_wiki103")
+TRANSLATION_NAMESAKES = _namesakes("transformer")
+LANGUAGE_MODEL_NAMESAKES = _namesakes("transformer_lm")
 
 # Shapes of our own.
 _SMALL = {"embed_dim": 128, "ffn_embed_dim": 256, "layers": 2, "attention_heads": 4}
@@ -67,7 +81,15 @@ def with_defaults(config: type, name: str, defaults: dict) -> type:
         (option, known[option].type, field(default=value, metadata=dict(known[option].metadata)))
         for option, value in defaults.items()
     ]
-    return make_dataclass(name, changed, bases=(config,), namespace={"__module__": __name__})
+    # Without comparison and repr, which take half of the time and nobody uses.
+    return make_dataclass(
+        name,
+        changed,
+        bases=(config,),
+        namespace={"__module__": __name__},
+        eq=False,
+        repr=False,
+    )
 
 
 def register_family(

@@ -59,6 +59,7 @@ OPTIONS = [
         "give --task sentence_classification"),
     Row("stock-architecture", train("--disagreement output", arch="transformer"),
         "a TransformerModel does not", "--arch transformer_disagree"),
+    Row("fp16", train("--fp16"), "--fp16", "--bf16"),
     Row("class-groups", train("--accuracy-by age", CLASSIFY), "--accuracy-by age", "leave it out"),
     Row("class-dictionary", train(base=CLASSIFY, data="badpairs"), "badpairs/label/dict.txt",
         "again"),
@@ -110,7 +111,6 @@ LAUNCHES = [
         "checkpoint.restore_file: ",
         "written checkpoint.restore_file=VALUE",
     ),
-    Row("fp16", "train bin --cpu --fp16 --arch transformer", "--fp16", "--bf16"),
 ]
 
 GOOD = f"""
