@@ -15,7 +15,7 @@ from typing import NamedTuple
 import diverse_mha
 from diverse_mha.common import on_import
 from diverse_mha.common.machine import computes_in_bfloat16, cores, installed, processor
-from diverse_mha.common.places import ROOT
+from diverse_mha.common.places import CONFIGS, ROOT
 
 FIRST, LAST = (3, 11), (3, 13)  # versions of Python that can import fairseq-fixed
 REINSTALL = (
@@ -139,15 +139,12 @@ def _recipe() -> str:
     from fairseq.registry import REGISTRIES
     from omegaconf import OmegaConf
 
-    from diverse_mha.training.compose import compose
-
     diverse_mha.register()
-    recipe = compose("demo", {"method": "hsic"}, {})
+    recipe = OmegaConf.load(CONFIGS / "demo.yaml")
     known = {"model": MODEL_DATACLASS_REGISTRY}
     known |= {name: entry["dataclass_registry"] for name, entry in REGISTRIES.items()}
     for group in ("model", "criterion", "optimizer"):
-        options = OmegaConf.create(recipe[group])
-        merge_with_parent(known[group][options._name](), options)
+        merge_with_parent(known[group][recipe[group]._name](), recipe[group])
     return "composes"
 
 

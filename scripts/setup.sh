@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes .venv in the repository root and installs the package with everything
-# it needs, in the versions of constraints.txt. Needs Python 3.11 to 3.13 and a
-# C++ compiler. Run it as often as you like: when all is there, it is silent.
+# it needs, in the versions of constraints.txt. Needs Python 3.11 to 3.13 (with
+# another python3 it gets one itself, below .python) and a C++ compiler. Run it as often as you like: when all is there, it is silent.
 set -euo pipefail
 
 if [[ ${1:-} == -h || ${1:-} == --help ]]; then
@@ -78,9 +78,27 @@ find_python() {
             return
         fi
     done
-    fail "python3 is $(python3 -V 2>/dev/null || echo missing), and fairseq runs on 3.11 to 3.13:" \
-        "install Python 3.13 beside it (uv python install 3.13, say)," \
-        "or give its path as PYTHON=/path/to/python3.13 bash scripts/setup.sh"
+    fetch_python
+}
+
+# Installs uv with the pip of another Python, and a managed Python 3.13 with uv.
+fetch_python() {
+    local tools=$root/.python version
+    version=$(python3 -V 2>/dev/null || echo missing)
+    if [[ ! -x $tools/bin/uv ]]; then
+        python3 -m venv "$tools" >/dev/null 2>&1 || no_python "$version"
+        echo "python3 is $version, and fairseq runs on 3.11 to 3.13: getting Python 3.13 with uv"
+        "$tools/bin/python" -m pip install -qq --no-input --disable-pip-version-check uv >&2 ||
+            no_python "$version"
+    fi
+    "$tools/bin/uv" python install -q 3.13 >&2 || no_python "$version"
+    python=$("$tools/bin/uv" python find --managed-python 3.13) || no_python "$version"
+    fits "$python" || no_python "$version"
+}
+
+no_python() {
+    fail "python3 is $1, and fairseq runs on 3.11 to 3.13: install Python 3.13 beside it" \
+        "(uv python install 3.13), or give PYTHON=/path/to/python3.13"
 }
 
 # fairseq comes as source; a compiler that is only a placeholder fails the trial.

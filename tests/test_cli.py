@@ -112,3 +112,15 @@ def test_a_command_that_needs_a_clone_says_so_without_one(monkeypatch, tmp_path)
     monkeypatch.setattr(cli, "ROOT", tmp_path)
     with pytest.raises(UserError, match="no clone of diverse-mha, which this command needs"):
         cli.run(["reproduce", "--list"])
+
+
+def test_doctor_fails_where_recipes_do_not_compose(monkeypatch):
+    from fairseq.dataclass import utils
+
+    def fail(*_):
+        raise ValueError("str is not a TupleConfig")  # omegaconf 2.4.0
+
+    assert doctor._recipe() == "composes"
+    monkeypatch.setattr(utils, "merge_with_parent", fail)
+    with pytest.raises(ValueError, match="TupleConfig"):
+        doctor._recipe()

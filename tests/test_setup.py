@@ -8,7 +8,7 @@ import pytest
 
 from diverse_mha.common.places import ROOT
 
-TOOLS = ("bash", "cksum", "dirname", "find", "flock", "grep", "mkdir", "mv", "rm")
+TOOLS = ("bash", "chmod", "cat", "cksum", "dirname", "find", "flock", "grep", "mkdir", "mv", "rm")
 
 
 class Machine:
@@ -163,3 +163,29 @@ def test_a_python3_that_has_all_serves_without_a_set_up(machine, missing):
         return
     used = machine.root / ".venv/bin/python" if missing else machine.bin / "python3"
     assert (done.returncode, done.stdout, done.stderr) == (0, f"{used}\n", "")
+
+
+def test_a_machine_with_a_newer_python_alone_gets_one_that_fits(machine):
+    """A python3 of 3.14 makes an environment with uv, which finds a Python 3.13."""
+    machine.python("3.13.9")
+    (machine.bin / "python3").rename(machine.root / "managed-python")
+    machine.python("3.14.2")
+    python3 = machine.bin / "python3"
+    fake = f"""
+        if [[ $* == *"-m venv"*/.python ]]; then
+            mkdir -p "$3/bin"
+            printf '#!{shutil.which("bash")}\\n' > "$3/bin/python"
+            cat > "$3/bin/uv" <<END
+#!{shutil.which("bash")}
+[[ \\$2 == find ]] && echo "{machine.root}/managed-python" || true
+END
+            chmod +x "$3/bin/python" "$3/bin/uv"
+            exit 0
+        fi
+    """
+    lines = python3.read_text().split("\n", 1)
+    python3.write_text(f"{lines[0]}\n{fake}\n{lines[1]}")
+    machine.command("c++", "exit 0")
+    done = machine.run()
+    assert "getting Python 3.13 with uv" in done.stdout
+    assert "Setting up" in done.stdout and "Python 3.13.9" in done.stdout

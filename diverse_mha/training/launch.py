@@ -17,7 +17,6 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from diverse_mha.common.arguments import OneLineParser, add_number, called
@@ -27,6 +26,7 @@ from diverse_mha.common.options import flag
 from diverse_mha.common.places import CONFIGS, USER_DIR, check_data_folder
 from diverse_mha.common.processes import Command, Interrupted, end, import_path, stoppable
 from diverse_mha.training import compose
+from diverse_mha.training.request import Request
 
 USAGE = """\
 usage: {train} [--processes N] DATA [options of fairseq-train]
@@ -39,6 +39,8 @@ is the data folder.
   --processes N   train on N GPUs, or in N processes on a CPU; an update then
                   takes N times --max-tokens. Default: all GPUs, or one process
   --config FILE   a recipe: a file, or the name of one in configs/
+  --dry-run       show the composed recipe and the plan, and train nothing;
+                  --cfg job, Hydra's name for it, and --help with --config too
   -h, --help      show this help; fairseq-train --help has fairseq's options
 
 --user-dir is added unless you give one.
@@ -49,41 +51,7 @@ examples:
 """
 
 _PLAIN = re.compile(r"[\w\s./:+*%?@|-]*", re.ASCII)  # what Hydra's grammar takes without quotes
-_TRUE = ("true", "yes", "on", "y", "1")  # as OmegaConf reads them
 CPU_BACKENDS = ("legacy_ddp", "no_c10d")  # synonyms
-
-
-@dataclass
-class Request:
-    """A training that was asked for."""
-
-    arguments: list[str]  # for fairseq, as given
-    processes: int | None = None  # None: fairseq's default
-    config: Path | None = None  # the YAML file, for fairseq-hydra-train
-    recipe: dict = field(default_factory=dict)  # its settings
-
-    def setting(self, group: str, key: str) -> str | None:
-        """Return ``--some-key`` of the command line, or ``group.some_key`` of the recipe."""
-        if self.config is None:
-            value, option = None, flag(key)
-            for position, word in enumerate(self.arguments):
-                if word == option:
-                    value = (self.arguments[position + 1 :] or [""])[0]
-                elif word.startswith(option + "="):
-                    value = word.partition("=")[2]
-            return value
-        value = self.recipe.get(group)
-        if isinstance(value, dict):
-            value = value.get(key)
-        elif key != "_name":  # a plain value is the name
-            value = None
-        return None if value is None else str(value)
-
-    def flag(self, group: str, key: str) -> bool:
-        """Say whether ``--some-flag`` is given, or true in the recipe."""
-        if self.config is None:
-            return flag(key) in self.arguments
-        return (self.setting(group, key) or "").lower() in _TRUE
 
 
 def parse(words: Sequence[str]) -> Request:
@@ -91,8 +59,15 @@ def parse(words: Sequence[str]) -> Request:
     parser = OneLineParser(prog=called("train"), add_help=False, allow_abbrev=False)
     add_number(parser, "processes", None, "")
     parser.add_argument("--config", type=compose.find)
+    parser.add_argument("--dry-run", action="store_true")
+    parser.add_argument("--cfg", choices=["job"])
     own, rest = parser.parse_known_args(words)
-    job = Request(rest, own.processes, own.config)
+    dry = own.dry_run or own.cfg is not None
+    if own.config is None and dry:
+        raise UserError("--dry-run: shows a recipe; give --config NAME too")
+    if own.config is not None and (helps := {"-h", "--help"} & set(rest)):
+        dry, rest = True, [word for word in rest if word not in helps]
+    job = Request(rest, own.processes, own.config, dry=dry)
     if job.config is not None:
         for word in job.arguments:
             if "=" not in word:
@@ -196,7 +171,15 @@ def main(words: Sequence[str]) -> int:
     if not words or words[0] in ("-h", "--help"):
         print(USAGE.format(train=called("train")), end="")
         return 0 if words else 2
-    workers = _prepare(parse(words))
+    job = parse(words)
+    if job.dry:
+        from diverse_mha.training.plan import describe
+
+        if {"-h", "--help"} & set(words):
+            print(USAGE.format(train=called("train")))
+        print(describe(job))
+        return 0
+    workers = _prepare(job)
     if len(workers) > 1:
         return run_workers(workers)
     # Become fairseq, so that signals and the terminal are its own.

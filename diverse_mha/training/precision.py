@@ -5,7 +5,7 @@ from pathlib import Path
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.machine import computes_in_bfloat16
-from diverse_mha.training.launch import Request
+from diverse_mha.training.request import Request
 
 
 def choose(job: Request) -> tuple[list[str], str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest import mock
 
-from diverse_mha.training.launch import Request
+from diverse_mha.training.request import Request
 
 #: Beginnings of fairseq's lines that say nothing about this training.
 _INNER = (

@@ -242,3 +242,20 @@ def test_what_nohup_ignores_stays_ignored():
                 check()
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.parametrize("asked", [["--dry-run"], ["--cfg", "job"], ["--help"]])
+def test_a_recipe_is_shown_and_nothing_trained(asked, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = ["--config", "multi30k_small", "method=hsic", "common.cpu=true", "common.bf16=false"]
+    assert launch.main([*words, "task.data=nowhere", *asked]) == 0
+    shown = capsys.readouterr().out
+    assert "hsic_weight: " in shown and "data: nowhere (missing)" in shown
+    assert "run: runs/multi30k_small/baseline (new)" in shown and "2,048 tokens" in shown
+    assert ("usage: " in shown) == (asked == ["--help"])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_only_a_recipe_has_a_dry_run():
+    with pytest.raises(UserError, match="--dry-run: shows a recipe; give --config NAME too"):
+        launch.main(["bin", "--dry-run"])

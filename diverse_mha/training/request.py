@@ -1,0 +1,42 @@
+"""A training that was asked for: words for fairseq, or a recipe."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from diverse_mha.common.options import flag
+
+_TRUE = ("true", "yes", "on", "y", "1")  # as OmegaConf reads them
+
+
+@dataclass
+class Request:
+    """A training that was asked for."""
+
+    arguments: list[str]  # for fairseq, as given
+    processes: int | None = None  # None: fairseq's default
+    config: Path | None = None  # the YAML file, for fairseq-hydra-train
+    recipe: dict = field(default_factory=dict)  # its settings
+    dry: bool = False  # show them, and train nothing
+
+    def setting(self, group: str, key: str) -> str | None:
+        """Return ``--some-key`` of the command line, or ``group.some_key`` of the recipe."""
+        if self.config is None:
+            value, option = None, flag(key)
+            for position, word in enumerate(self.arguments):
+                if word == option:
+                    value = (self.arguments[position + 1 :] or [""])[0]
+                elif word.startswith(option + "="):
+                    value = word.partition("=")[2]
+            return value
+        value = self.recipe.get(group)
+        if isinstance(value, dict):
+            value = value.get(key)
+        elif key != "_name":  # a plain value is the name
+            value = None
+        return None if value is None else str(value)
+
+    def flag(self, group: str, key: str) -> bool:
+        """Say whether ``--some-flag`` is given, or true in the recipe."""
+        if self.config is None:
+            return flag(key) in self.arguments
+        return (self.setting(group, key) or "").lower() in _TRUE
