@@ -132,7 +132,8 @@ sum_of_texts() { # FILE...: the same of texts that may be packed
 }
 
 own_text() { # NAME: sets $got to where it lies below --from, packed or not
-    [[ ! -f $from/$1 || ! -f $from/$1.gz ]] || fail "$from has both $1 and $1.gz; keep one of them"
+    [[ ! -f $from/$1 || ! -f $from/$1.gz ]] || text_of "$from/$1.gz" 2>/dev/null | cmp -s - "$from/$1" ||
+        fail "$from has $1 and $1.gz with other text; keep one of them"
     for got in "$from/$1" "$from/$1.gz"; do [[ ! -f $got ]] || return 0; done
     fail "$from has no $1; put it there, plain or packed as $1.gz"
 }
