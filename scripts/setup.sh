@@ -172,6 +172,9 @@ find_python
 find_compiler
 check_python_parts
 
+# The Python of a virtual environment may lie in the .venv that is made anew: take what that is made of.
+python=$("$python" -c 'import sys; print(sys._base_executable)')
+
 trap 'echo "interrupted; run the same command again to go on" >&2; exit 130' INT
 seconds=$SECONDS
 echo "Setting up $venv with $("$python" -V)"

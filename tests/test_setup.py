@@ -40,6 +40,7 @@ class Machine:
             f"""case "$*" in
                 -V) echo "Python {version}" ;;
                 *version_info*'<='*) exit {unfit} ;;
+                *_base_executable*) echo "$0" ;;
                 *"%d.%d"*) echo {version.rpartition(".")[0]} ;;
                 *{missing}*) [[ {missing} == include ]] && echo /nowhere/include || exit 1 ;;
                 *include*) echo "{self.bin}" ;;
@@ -144,6 +145,20 @@ def test_changed_requirements_are_noticed(machine, changed):
     with open(machine.root / changed, "a") as file:
         file.write("# changed\n")
     refused(machine.run(), "python3 is missing, and fairseq runs on 3.11 to 3.13: install")
+
+
+def test_an_activated_environment_is_made_anew_from_the_python_below_it(machine):
+    machine.python()
+    machine.command("g++", "exit 0")
+    finished(machine)
+    (machine.root / "constraints.txt").write_text("# changed\n")
+    own = machine.root / ".venv/bin"
+    shutil.copy(machine.bin / "python3", own)
+    script = (own / "python3").read_text().replace('echo "$0"', f'echo "{machine.bin}/python3"')
+    (own / "python3").write_text(script)
+    result = machine.run(PATH=f"{own}:{machine.bin}")
+    assert result.returncode == 3, result.stderr  # of the Python below, which .venv does not have
+    assert not (own / "python3").exists()
 
 
 @pytest.mark.parametrize("missing", [None, "fairseq", "pytest", ".venv is there"])
