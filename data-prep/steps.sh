@@ -73,6 +73,10 @@ remove() { # FOLDER of a step, without its stamp first; where it is a link, the 
     rm -rf -- "$1"
 }
 
+hide_sums() { # checksums say nothing to a reader
+    sed -E 's/=[0-9a-f]{64}/=other-text/g'
+}
+
 # A finished corpus that came from other text or options is replaced with --force only.
 keep_another_corpus() {
     local last=$out/${folders[${#folders[@]} - 1]}
@@ -89,7 +93,7 @@ keep_another_corpus() {
     for i in "${!folders[@]}"; do
         before=$(sed -n 's/^step: //p' "$last/stamp" | sed -n "$((i + 1))p")
         [[ $before == "${folders[i]} ${works[i]}" ]] ||
-            fail "$out holds another prepared corpus (made by: $before); give another --out, or --force to replace it"
+            fail "$out holds another prepared corpus (made by: $(hide_sums <<<"$before")); give another --out, or --force to replace it"
     done
 }
 

@@ -7,15 +7,17 @@ the chosen module is imported.
 
 import argparse
 import importlib
+import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
 from diverse_mha import __version__
 from diverse_mha.common.arguments import OneLineParser
 from diverse_mha.common.errors import RESUMES, STARTS_OVER, UserError, run_cli
-from diverse_mha.common.places import ROOT
+from diverse_mha.common.places import ROOT, check_data_exists
 
 
 class Command(NamedTuple):
@@ -25,6 +27,7 @@ class Command(NamedTuple):
         module: its module.
         help: its description in ``--help``.
         own_words: True if it parses its words itself.
+        reads: number of words at the start that name a checkpoint, then a data folder.
         in_clone: True if its module lies beside the package, in a clone of the repository.
     """
 
@@ -32,22 +35,31 @@ class Command(NamedTuple):
     help: str
     own_words: bool = False
     in_clone: bool = False
+    reads: int = 0
 
 
 COMMANDS = {
     "doctor": Command("doctor", "check that everything works on this machine"),
     "train": Command("training.launch", "train a model, in one process or several", True),
-    "average": Command("evaluation.averaging", "average several checkpoints into one"),
-    "evaluate": Command("evaluation.translation", "translate a test set and score it", True),
-    "evaluate-lm": Command("evaluation.language_model", "score a language model", True),
-    "evaluate-classifier": Command("evaluation.classifier", "score a classifier", True),
-    "translate": Command("evaluation.deploy.translate", "translate plain text from standard input"),
-    "export": Command(
-        "evaluation.deploy.export", "write a model for fairseq, CTranslate2 or transformers"
+    "average": Command("evaluation.averaging", "average several checkpoints into one", reads=1),
+    "evaluate": Command(
+        "evaluation.translation", "translate a test set and score it", True, reads=2
     ),
-    "analyze": Command("analysis.command", "measure how much the heads of a checkpoint differ"),
-    "prune": Command("analysis.prune", "remove the least important heads of a checkpoint"),
-    "align": Command("evaluation.align", "align words by a head of a translation model"),
+    "evaluate-lm": Command("evaluation.language_model", "score a language model", True, reads=2),
+    "evaluate-classifier": Command("evaluation.classifier", "score a classifier", True, reads=2),
+    "translate": Command(
+        "evaluation.deploy.translate", "translate plain text from standard input", reads=2
+    ),
+    "export": Command(
+        "evaluation.deploy.export",
+        "write a model for fairseq, CTranslate2 or transformers",
+        reads=1,
+    ),
+    "analyze": Command(
+        "analysis.command", "measure how much the heads of a checkpoint differ", reads=1
+    ),
+    "prune": Command("analysis.prune", "remove the least important heads of a checkpoint", reads=1),
+    "align": Command("evaluation.align", "align words by a head of a translation model", reads=2),
     "compare": Command("evaluation.compare", "test whether a difference is larger than chance"),
     "reproduce": Command(
         "experiments.command", "train and print a table of the papers", in_clone=True
@@ -94,9 +106,24 @@ def _import(command: Command) -> ModuleType:
     return importlib.import_module(command.module)
 
 
+def _check_named(words: Sequence[str]) -> None:
+    """Refuse a mistyped checkpoint or data folder before torch is imported, which takes seconds."""
+    if any(word.startswith("-") for word in words[:1]):
+        return
+    for path in words[0].split(os.pathsep) if words else ():
+        name, _, file = path.partition("=")  # NAME=CHECKPOINT
+        if not os.path.exists(path) and not (file and os.path.exists(file)):
+            raise UserError(f"{path}: no such checkpoint; check the folder for those that exist")
+    if len(words) > 1 and not words[1].startswith("-"):
+        for folder in words[1].split(os.pathsep):
+            check_data_exists(Path(folder))
+
+
 def run(arguments: Sequence[str]) -> int:
     """Run one subcommand and return its exit code."""
     command = COMMANDS.get(arguments[0]) if arguments else None
+    if command is not None:
+        _check_named(arguments[1 : 1 + command.reads])
     if command is not None and command.own_words:
         return _import(command).main(arguments[1:]) or 0
     chosen = next((word for word in arguments if not word.startswith("-")), None)

@@ -10,12 +10,13 @@ import logging
 import sys
 
 import torch
-from bertviz import head_view
-from transformers import AutoTokenizer, FSMTForConditionalGeneration
 
 
 def main(folder, sentence):
     """Translate a sentence, and print the page."""
+    from bertviz import head_view
+    from transformers import AutoTokenizer, FSMTForConditionalGeneration
+
     logging.getLogger().setLevel(logging.WARNING)
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = FSMTForConditionalGeneration.from_pretrained(folder).eval()
@@ -35,4 +36,6 @@ def main(folder, sentence):
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 3 or "--help" in sys.argv:
+        sys.exit(print(__doc__) if {"-h", "--help"} & set(sys.argv) else __doc__)
     main(*sys.argv[1:])

@@ -12,9 +12,7 @@ from itertools import combinations
 from pathlib import Path
 from statistics import mean
 
-import matplotlib.pyplot as plt
 import torch
-from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from diverse_mha.measures.similarity import cka
 
@@ -48,6 +46,9 @@ def measure(model, batches):
 
 def main(name, source, target, picture):
     """Print both measures, and draw the second."""
+    import matplotlib.pyplot as plt
+    from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
     logging.disable(logging.INFO)  # fairseq lets all loggers speak
     tokenizer = AutoTokenizer.from_pretrained(name)
     model = AutoModelForSeq2SeqLM.from_pretrained(name).eval()
@@ -67,4 +68,6 @@ def main(name, source, target, picture):
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 5 or "--help" in sys.argv:
+        sys.exit(print(__doc__) if {"-h", "--help"} & set(sys.argv) else __doc__)
     main(*sys.argv[1:])

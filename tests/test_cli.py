@@ -124,3 +124,15 @@ def test_doctor_fails_where_recipes_do_not_compose(monkeypatch):
     monkeypatch.setattr(utils, "merge_with_parent", fail)
     with pytest.raises(ValueError, match="TupleConfig"):
         doctor._recipe()
+
+
+@pytest.mark.parametrize("command", [name for name, one in cli.COMMANDS.items() if one.reads])
+def test_a_mistyped_file_is_named_before_torch_is_imported(command, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(cli, "_import", lambda command: pytest.fail("imports the command"))
+    (tmp_path / "there.pt").touch()
+    with pytest.raises(UserError, match="^gone.pt: no such checkpoint; check the folder"):
+        cli.run([command, "gone.pt", "data"])
+    if cli.COMMANDS[command].reads > 1:
+        with pytest.raises(UserError, match="^gone: no such data folder"):
+            cli.run([command, "there.pt", "gone"])

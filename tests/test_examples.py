@@ -1,6 +1,8 @@
 """The examples run, on small random models of transformers."""
 
 import importlib.util
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -60,3 +62,12 @@ def test_heads_of_a_model_of_transformers_are_measured(build, example):
         silent.remove()
         before = sum(float(model(**batch).loss) for batch in batches) / 2
     assert rises[name][3] == pytest.approx(without - before, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", ["hugging_face", "bertviz_view"])
+def test_help_says_how_to_call_an_example(name):
+    command = [sys.executable, ROOT / f"examples/{name}.py"]
+    shown = subprocess.run([*command, "--help"], capture_output=True, text=True)
+    assert shown.returncode == 0 and f"python examples/{name}.py MODEL" in shown.stdout
+    wrong = subprocess.run(command, capture_output=True, text=True)
+    assert wrong.returncode == 1 and f"python examples/{name}.py MODEL" in wrong.stderr

@@ -64,7 +64,8 @@ COLUMNS = (
     Column(
         "Sub.", "disagreement", "subspace",
         "exp(D) of values, as Pos. of attention and Out. of outputs, over all pairs of heads, "
-        "i = j included, 0 to 1, higher = differ more (Li et al. 2018)",
+        "i = j included, 0 to 1, higher = differ more (Li et al. 2018); mean rows are geometric "
+        "means, exp of the mean D",
     ),
     Column("Pos.", "disagreement", "position"),
     Column("Out.", "disagreement", "output"),

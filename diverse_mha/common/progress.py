@@ -6,7 +6,55 @@ from collections.abc import Iterable, Iterator, Sized
 from typing import TypeVar
 
 EVERY = 30.0  # seconds between lines
+NOTES_EVERY = 0.5  # seconds between changes of a bar's note
 Item = TypeVar("Item")
+
+
+def counted(number: int, noun: str) -> str:
+    """Return ``1 line``, ``1,234 lines``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+class Progress:
+    """A count on stderr, and a note within the item that is under way."""
+
+    def __init__(self, label: str, unit: str, total: int | None = None):
+        from tqdm import tqdm
+
+        self._label, self._unit, self._total = label, unit, total
+        self._done, self._last = 0, time.monotonic()
+        self._bar = tqdm(total=total, desc=label, unit=f" {unit}", leave=False, disable=None)
+
+    def __enter__(self) -> "Progress":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.close()
+
+    def advance(self, count: int = 1) -> None:
+        """Count items that are done."""
+        self._done += count
+        self._bar.set_postfix_str("", refresh=False)
+        self._bar.update(count)
+        if self._done != self._total:
+            self._print()
+
+    def note(self, text: str) -> None:
+        """Show how far the item under way is."""
+        if not self._bar.disable and time.monotonic() - self._last >= NOTES_EVERY:
+            self._last = time.monotonic()
+            self._bar.set_postfix_str(text)
+        self._print(f", {text}")
+
+    def _print(self, more: str = "") -> None:
+        if self._bar.disable and time.monotonic() - self._last >= EVERY:
+            self._last = time.monotonic()
+            of = "" if self._total is None else f" of {self._total:,}"
+            single = (self._done if self._total is None else self._total) == 1
+            unit = self._unit
+            if single:
+                unit = unit[:-2] if unit.endswith("ches") else unit.removesuffix("s")
+            print(f"{self._label}: {self._done:,}{of} {unit}{more}", file=sys.stderr, flush=True)
 
 
 def shown(items: Iterable[Item], label: str, unit: str, *, total: int | None = None) -> Iterator:
@@ -14,16 +62,9 @@ def shown(items: Iterable[Item], label: str, unit: str, *, total: int | None = N
 
     ``label`` names the work, ``unit`` one item. Items without a length need a ``total``.
     """
-    from tqdm import tqdm
-
     if total is None and isinstance(items, Sized):
         total = len(items)
-    last = time.monotonic()
-    with tqdm(total=total, desc=label, unit=f" {unit}", leave=False, disable=None) as bar:
-        for done, item in enumerate(items, 1):
+    with Progress(label, unit, total) as progress:
+        for item in items:
             yield item
-            bar.update()
-            if bar.disable and time.monotonic() - last >= EVERY and done != total:
-                last = time.monotonic()
-                of = "" if total is None else f" of {total:,}"
-                print(f"{label}: {done:,}{of} {unit}", file=sys.stderr, flush=True)
+            progress.advance()

@@ -15,6 +15,7 @@ from torch import Tensor
 from diverse_mha.common.arguments import add_cpu, add_number
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.plugins import add_user_dir, import_plugin
+from diverse_mha.common.progress import counted
 from diverse_mha.common.tables import Layout, to_text
 from diverse_mha.corpora.text import read_lines
 from diverse_mha.evaluation.deploy.prepared_text import preparation, subwords_of
@@ -249,7 +250,10 @@ def _errors(
     found: list[Aligned], gold: list[tuple[Links, Links]], count: int, name: str
 ) -> list[tuple[float, float, float]]:
     if len(gold) != count:
-        raise UserError(f"--gold {name}: has {len(gold)} lines, the split {count} sentences")
+        raise UserError(
+            f"--gold {name}: has {counted(len(gold), 'line')}, the split "
+            f"{counted(count, 'sentence')}"
+        )
     for one in found:
         for source, target in set().union(*gold[one.number]):
             if source >= one.sources or target >= one.choices.size(1):

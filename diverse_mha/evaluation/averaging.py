@@ -13,6 +13,7 @@ import torch
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.outputs import MADE_BY, add_force, check_replaceable
 from diverse_mha.common.places import check_file
+from diverse_mha.common.progress import counted
 from diverse_mha.evaluation.checkpoints import (
     forget_training,
     load_checkpoint,
@@ -48,7 +49,7 @@ def newest_checkpoints(folder: str | Path, count: int, by: str = "epoch") -> lis
         if found:
             cure = f"give --last {len(found)}, or train longer"
         raise UserError(
-            f"{folder}: --last {count}, but only {len(found)} files {shape} are there; {cure}"
+            f"{folder}: --last {count}, only {counted(len(found), 'file')} {shape} found; {cure}"
         )
     return [found[number] for number in sorted(found)[-count:]]
 

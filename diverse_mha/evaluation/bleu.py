@@ -8,6 +8,7 @@ from pathlib import Path
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import link_target, write_json, write_text
+from diverse_mha.common.progress import counted
 from diverse_mha.corpora.text import rules_for
 
 _COMPOUND = re.compile(r"(\S)-(\S)")
@@ -47,15 +48,17 @@ def bleu_scores(
     lowercase: bool = False,
     compound_split: bool = False,
 ) -> dict:
-    """Return ``tokenised_bleu``, ``sacrebleu`` and, if asked for, ``compound_split_bleu``, in %.
+    """Return ``tokenised_bleu``, ``sacrebleu`` and ``chrf`` in percent.
 
-    Each has its signature. The target language chooses sacreBLEU's tokeniser. Plain text is
-    compared in NFC. Without ``tokenised`` there is no tokenised BLEU.
+    ``compound_split`` adds ``compound_split_bleu``. Each has its signature. The target language
+    chooses sacreBLEU's tokeniser. Plain text is compared in NFC. Without ``tokenised`` there is no
+    tokenised BLEU.
     """
-    from sacrebleu.metrics import BLEU
+    from sacrebleu.metrics import BLEU, CHRF
 
     by_token = BLEU(tokenize="none", lowercase=lowercase, force=True)
     by_text = BLEU(lowercase=lowercase, trg_lang=rules_for(target_lang))
+    by_characters = CHRF(lowercase=lowercase)
     scores = {}
     if tokenised is not None:
         token_score = by_token.corpus_score(list(tokenised), [list(tok_reference)])
@@ -64,6 +67,9 @@ def bleu_scores(
     text_score = by_text.corpus_score(composed(plain), [composed(raw_reference)])
     scores["sacrebleu"] = round(text_score.score, 4)
     scores["sacrebleu_signature"] = str(by_text.get_signature())
+    characters = by_characters.corpus_score(composed(plain), [composed(raw_reference)])
+    scores["chrf"] = round(characters.score, 4)
+    scores["chrf_signature"] = str(by_characters.get_signature())
     if compound_split:
         hypotheses, references = ([*map(split_compounds, x)] for x in (tokenised, tok_reference))
         score = by_token.corpus_score(hypotheses, [references])
@@ -112,12 +118,13 @@ def report(
         **decoding_settings(args),
         "subset": args.subset,
         "target_lang": args.target_lang,
+        "source_sha256": args.source_sha256,
         "sentences": len(translations[0]),
         "seconds": round(args.seconds, 2),
     }
     write_results(output, *translations, results)
     print(
-        f"{args.subset}: {len(translations[0])} sentences, beam {args.beam}, "
+        f"{args.subset}: {counted(len(translations[0]), 'sentence')}, beam {args.beam}, "
         f"length penalty {args.lenpen:g}, {args.seconds:.1f} s"
     )
     if args.tokenised:
@@ -125,6 +132,7 @@ def report(
     if args.compound_split:
         print(f"  compound-split  {scores['compound_split_bleu']:6.2f}")
     print(f"  sacreBLEU       {scores['sacrebleu']:6.2f}  {scores['sacrebleu_signature']}")
+    print(f"  chrF            {scores['chrf']:6.2f}  {scores['chrf_signature']}")
     print(f"written: {output}, and the translations beside it in .hyp.tok and .hyp.detok")
 
 

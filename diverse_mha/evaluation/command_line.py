@@ -5,6 +5,7 @@ import logging
 import os
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -16,7 +17,7 @@ from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import read_json
 from diverse_mha.common.outputs import add_force, check_replaceable, json_with
 from diverse_mha.common.places import USER_DIR, check_file
-from diverse_mha.common.progress import shown
+from diverse_mha.common.progress import Progress, shown
 from diverse_mha.evaluation.checkpoints import fitting
 
 #: fairseq's options that are refused, and why.
@@ -113,10 +114,12 @@ def run_fairseq(
     parser: argparse.ArgumentParser,
     args: argparse.Namespace,
     words: Sequence[str],
+    sentences: int | None = None,
 ) -> Any:
     """Run one of fairseq's commands and return the result of its ``main``.
 
     It gets ``words`` and the checkpoint, data, subset, device and ``extra`` options of ``args``.
+    ``sentences`` is the number of those to translate, which progress counts.
     """
     import torch
     from fairseq import options
@@ -131,7 +134,7 @@ def run_fairseq(
     # Importing fairseq made the root logger print.
     logging.getLogger().handlers.clear()
     parsed = options.parse_args_and_arch(one_line(parser, name), input_args=[*words, *args.extra])
-    bars = SimpleNamespace(progress_bar=_Progress)
+    bars = SimpleNamespace(progress_bar=partial(_Progress, sentences=sentences))
     with (
         mock.patch.object(command, "progress_bar", bars, create=True),
         fitting(args.checkpoint, args.data),
@@ -151,13 +154,34 @@ def run_fairseq(
 
 
 class _Progress:
-    """Replaces fairseq's progress bar, which our log level hides."""
+    """Replaces fairseq's progress bar, which our log level hides.
 
-    def __init__(self, batches: Any, **_: Any):
-        self._batches = batches
+    It counts ``sentences``, or batches if their number is unknown, and the steps of beam search
+    within a batch.
+    """
+
+    def __init__(self, batches: Any, *, sentences: int | None = None, **_: Any):
+        self._batches, self._sentences = batches, sentences
 
     def __iter__(self) -> Iterator:
-        return shown(self._batches, "scoring", "batches")
+        from fairseq.sequence_generator import EnsembleModel
+
+        if self._sentences is None:
+            yield from shown(self._batches, "scoring", "batches")
+            return
+        step = EnsembleModel.forward_decoder
+
+        def counted(model: Any, tokens: Any, *args: Any, **kwargs: Any) -> Any:
+            progress.note(f"batch at token {tokens.size(1)}")
+            return step(model, tokens, *args, **kwargs)
+
+        with (
+            Progress("translating", "sentences", self._sentences) as progress,
+            mock.patch.object(EnsembleModel, "forward_decoder", counted),
+        ):
+            for batch in self._batches:
+                yield batch
+                progress.advance(batch.get("nsentences", 0))
 
     def log(self, *_: Any, **__: Any) -> None:
         """Show no statistics."""

@@ -16,6 +16,7 @@ from pathlib import Path
 from fairseq.data.data_utils import load_indexed_dataset
 
 from diverse_mha.common.errors import STARTS_OVER, UserError, run_cli
+from diverse_mha.common.files import sha256_of
 from diverse_mha.common.options import flag
 from diverse_mha.common.places import check_data_folder
 from diverse_mha.common.processes import ended_in_order
@@ -46,9 +47,9 @@ def build_parser() -> argparse.ArgumentParser:
     """Build the parser of the command line."""
     parser = evaluation_parser(
         "evaluate",
-        "Translate a test set with beam search, and score it with tokenised BLEU and sacreBLEU. "
-        "Options that are not listed go to fairseq-generate; give them after data_bin.",
-        "Writes FILE.json with both scores, FILE.hyp.tok (tokenised translations) and "
+        "Translate a test set with beam search, and score it with tokenised BLEU, sacreBLEU "
+        "and chrF. Options that are not listed go to fairseq-generate; give them after data_bin.",
+        "Writes FILE.json with the scores, FILE.hyp.tok (tokenised translations) and "
         "FILE.hyp.detok (plain text).\n\nexample:\n"
         "  diverse-mha evaluate runs/mine/checkpoint_best.pt data/mine/bin --beam 5",
         model="the model; several joined by ':' form an ensemble",
@@ -148,7 +149,7 @@ def generate(args: argparse.Namespace, folder: str) -> Path:
     words += ["--beam", str(args.beam), "--lenpen", str(args.lenpen), "--results-path", folder]
     if args.post_process is not None:
         words += ["--post-process", args.post_process]
-    run_fairseq(fairseq_generate, options.get_generation_parser(), args, words)
+    run_fairseq(fairseq_generate, options.get_generation_parser(), args, words, args.sentences)
     return Path(folder, f"generate-{args.subset}.txt")
 
 
@@ -186,6 +187,9 @@ def main(words: Sequence[str]) -> int:
     # Checked now, since translating may take hours.
     text = load_indexed_dataset(str(data / f"{args.subset}.{'-'.join(pair)}.{pair[1]}"))
     check_count(len(text), "sentences", len(tok))
+    args.sentences = len(text)
+    source = prepared / "raw" / f"{args.subset}.{args.source_lang}"
+    args.source_sha256 = sha256_of(source) if source.is_file() else None
 
     start = time.monotonic()
     # In a temporary folder, so that an interruption leaves no partial result.

@@ -84,6 +84,7 @@ def test_tables_have_a_row_for_every_module_and_the_legend_says_what_is_there():
     assert similarity.groups[1][1] == ["", "2", "0.300", "0.350", "0.300", "-"]
     assert [row[1] for row in scores.groups[-1]] == ["last", "mean"]
     assert any(line.startswith("Sub.: exp(D) of values") for line in legend([found]))
+    assert any("mean rows are geometric" in line for line in legend([found]))
     del found["disagreement"]
     for entry in found["components"].values():
         for layer in entry["layers"].values():

@@ -89,7 +89,7 @@ ROWS = [
     Row("compare-run-text", "compare --baseline a.txt --system b.txt", "a.txt", "readable as JSON"),
     Row("compare-two-files", "compare a.txt b.txt", "a.txt b.txt", "--help"),
     # diverse-mha analyze
-    Row("analyze-no-checkpoint", "analyze no.pt bin", "no.pt", "give the .pt file"),
+    Row("analyze-no-checkpoint", "analyze no.pt bin", "no.pt", "check the folder"),
     Row("analyze-cfg-without-task", "analyze notask.pt bin", "notask.pt", "give a training"),
     Row("analyze-no-dictionary", "analyze best.pt nodict", "nodict", "fairseq-preprocess"),
     Row("analyze-subset", "analyze best.pt bin --subset dev", "--subset dev", "there: "),
@@ -108,7 +108,7 @@ ROWS = [
     Row("prune-curve-run", "prune best.pt bin --curve 0 --output .", "--output .", "of its own"),
     # diverse-mha align
     Row("align-lm", "align lm.pt bin", "lm.pt: ", "no attention to a source"),
-    Row("align-gold", "align best.pt bin --gold gold", "gold", "has 1 lines, the split 40"),
+    Row("align-gold", "align best.pt bin --gold gold", "gold", "has 1 line, the split 40"),
     Row("align-link", "align best.pt bin --gold outside", "line 1: link 0-99", "outside the sen"),
     Row("align-head", "align best.pt bin --head 3.1", "--head 3.1: ", "has 2 layers"),
     # diverse-mha reproduce

@@ -15,7 +15,7 @@ def test_elsewhere_a_line_comes_every_so_often_and_none_from_short_work(monkeypa
     assert list(progress.shown("abc", "scoring", "batches")) == ["a", "b", "c"]
     assert capsys.readouterr().err == "scoring: 1 of 3 batches\nscoring: 2 of 3 batches\n"
     list(progress.shown(iter("ab"), "translating", "lines"))
-    assert capsys.readouterr().err == "translating: 1 lines\ntranslating: 2 lines\n"
+    assert capsys.readouterr().err == "translating: 1 line\ntranslating: 2 lines\n"
 
 
 @pytest.mark.parametrize("total", [None, 3])
@@ -26,3 +26,22 @@ def test_on_a_terminal_it_is_a_bar_that_goes_away(monkeypatch, total):
     assert list(progress.shown(iter("abc"), "drawing", "figures", total=total)) == ["a", "b", "c"]
     said = terminal.getvalue()
     assert "drawing" in said and " figures" in said and "\n" not in said
+
+
+def test_a_long_item_says_how_far_it_is(monkeypatch, capsys):
+    monkeypatch.setattr(progress, "EVERY", 0.0)
+    with progress.Progress("translating", "sentences", 1000) as bar:
+        bar.note("batch at token 7")
+        bar.advance(250)
+    said = capsys.readouterr().err.splitlines()
+    assert said == [
+        "translating: 0 of 1,000 sentences, batch at token 7",
+        "translating: 250 of 1,000 sentences",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("number", "said"), [(0, "0 lines"), (1, "1 line"), (2, "2 lines"), (1234, "1,234 lines")]
+)
+def test_one_of_something_is_singular(number, said):
+    assert progress.counted(number, "line") == said

@@ -74,7 +74,7 @@ def test_folders_hold_what_the_script_says(text, tmp_path):
     assert " (of 30 asked for: no pair occurs twice); different subwords: " in said[3]
     (text / "test.en").write_text("One six.\n" * 6)
     refusal = refused("own", *words, cwd=tmp_path)
-    assert "error: out holds another prepared corpus (made by: raw raw --files=" in refusal
+    assert "error: out holds another prepared corpus (made by: raw raw --files=other" in refusal
 
 
 def test_options_are_heeded(text, tmp_path):

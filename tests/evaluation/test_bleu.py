@@ -32,6 +32,7 @@ def test_scores_of_equal_text_and_by_hand():
     assert scores["tokenised_bleu"] == scores["sacrebleu"] == 100
     assert "tok:none" in scores["tokenised_signature"]
     assert "tok:13a" in scores["sacrebleu_signature"]
+    assert scores["chrf"] == 100 and "chrF2" not in scores and "nc:6" in scores["chrf_signature"]
     for code in ("zh", "zh-CN", "cmn"):
         scores = bleu.bleu_scores(*4 * [["好"]], target_lang=code)
         assert "tok:zh" in scores["sacrebleu_signature"]

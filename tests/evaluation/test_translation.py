@@ -6,7 +6,9 @@ from contextlib import nullcontext
 
 import pytest
 import torch
+from fairseq.sequence_generator import EnsembleModel
 
+from diverse_mha.common import progress
 from diverse_mha.common.errors import UserError
 from diverse_mha.evaluation import bleu, command_line
 from diverse_mha.evaluation import translation as evaluate
@@ -167,3 +169,19 @@ def test_a_result_that_came_about_otherwise_is_kept(tmp_path, changed, message):
     assert command_line.evaluation_output(*given) == file
     args.output, args.force = file, False
     assert command_line.evaluation_output(*given) == file
+
+
+def test_the_bar_counts_sentences_and_moves_within_a_batch(monkeypatch, capsys):
+    """An untrained model may take minutes over one batch."""
+    monkeypatch.setattr(progress, "EVERY", 0.0)
+    monkeypatch.setattr(EnsembleModel, "forward_decoder", lambda *_: "step")
+    original = EnsembleModel.forward_decoder
+    batches = command_line._Progress([{"nsentences": 3}, {"nsentences": 2}], sentences=5)
+    for _ in batches:
+        assert EnsembleModel.forward_decoder(None, torch.zeros(15, 4)) == "step"
+    assert EnsembleModel.forward_decoder is original
+    assert capsys.readouterr().err.splitlines() == [
+        "translating: 0 of 5 sentences, batch at token 4",
+        "translating: 3 of 5 sentences",
+        "translating: 3 of 5 sentences, batch at token 4",
+    ]

@@ -48,5 +48,5 @@ def test_every_interval_has_one_in_epochs_of_ten_updates(tmp_path, options, kept
     if len(kept) > 1:
         assert len(newest_checkpoints(tmp_path, len(kept), "update")) == len(kept)
     for count in [len(kept) + 1] if kept else []:
-        with pytest.raises(UserError, match=f"there; give --last {len(kept)}, or train longer"):
+        with pytest.raises(UserError, match=f"give --last {len(kept)}, or train longer"):
             newest_checkpoints(tmp_path, count, "update")

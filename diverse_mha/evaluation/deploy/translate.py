@@ -15,6 +15,7 @@ from diverse_mha.common.arguments import add_cpu, add_number, between
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.places import check_data_folder
 from diverse_mha.common.plugins import add_user_dir, import_plugin
+from diverse_mha.common.progress import counted
 from diverse_mha.evaluation.deploy.prepared_text import read_side
 
 if TYPE_CHECKING:
@@ -190,5 +191,8 @@ def run(args: argparse.Namespace) -> int:
             print(line.text + columns(line), flush=count % args.buffer == 0)
             bar.update()
     seconds = time.monotonic() - start
-    print(f"{count:,} lines in {seconds:.1f} s ({count / seconds:.0f} a second)", file=sys.stderr)
+    print(
+        f"{counted(count, 'line')} in {seconds:.1f} s ({count / seconds:.0f} a second)",
+        file=sys.stderr,
+    )
     return 0
