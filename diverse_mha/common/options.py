@@ -29,6 +29,8 @@ def as_keys(message: str, keys: Mapping[str, str]) -> str:
         if name is None:
             return option[0]
         in_cure = ";" in message[: option.start()]
+        if in_cure and name.startswith("checkpoint.reset_"):
+            value = " true"  # a flag
         return f"++{name}={value.strip()}" if in_cure and value else name + value
 
     # A value has a digit, a point or a slash, unlike the next word of the sentence.

@@ -46,9 +46,10 @@ def same_place(cfg):
             for name, before in place.get("limits", {}).items():
                 now = getattr(cfg.dataset, name)
                 if before != now:
+                    given = f"{flag(name)} {now}" if now is not None else f"no {flag(name)}"
+                    cure = f"give {flag(name)} {before}" if before is not None else "leave it out"
                     raise OptionError(
-                        f"{flag(name)} {now}: the epoch was begun with {before}; give that, or "
-                        "--reset-dataloader"
+                        f"{given}: not as the epoch was begun; {cure}, or --reset-dataloader"
                     )
         now = cfg.distributed_training.distributed_world_size
         before = place.get("processes") or now

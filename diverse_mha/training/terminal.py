@@ -66,8 +66,8 @@ def show_what_users_read(job: Request, first: str = "") -> Iterator[None]:
                 if type(handler) is logging.StreamHandler:
                     handler.addFilter(is_shown)
                     handler.setFormatter(Words(job))
-        while notes:
-            logging.getLogger(__name__).info(notes.pop())
+            while notes:
+                logging.getLogger(__name__).info(notes.pop())
 
     with mock.patch.object(logging.config, "dictConfig", with_filter):
         yield

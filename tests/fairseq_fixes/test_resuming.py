@@ -88,7 +88,12 @@ def test_other_batches_are_refused_within_an_epoch():
     state["cfg"]["dataset"] = {"max_tokens": 60, "batch_size": None}
     note_processes(state)
     place = state["extra_state"]["train_iterator"]
-    for now, message in ((60, None), (70, "^--max-tokens 70: the epoch was begun with 60; give")):
+    begun = "not as the epoch was begun; give --max-tokens 60, or --reset-dataloader$"
+    for now, message in (
+        (60, None),
+        (70, f"^--max-tokens 70: {begun}"),
+        (None, f"^no --max-tokens: {begun}"),
+    ):
         cfg = config(2, [1], dataset=SimpleNamespace(max_tokens=now, batch_size=None))
         expected = pytest.raises(ValueError, match=message) if message else nullcontext()
         with same_place(cfg), expected:

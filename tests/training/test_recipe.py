@@ -51,6 +51,11 @@ def test_a_refusal_in_a_process_of_its_own_is_one_line(monkeypatch, raised, expe
             "dataset.max_tokens 5: too few; give ++dataset.max_tokens=20",
         ),
         (
+            "--max-tokens 5: not as begun; give --max-tokens 9, or --reset-dataloader",
+            "dataset.max_tokens 5: not as begun; give ++dataset.max_tokens=9, or "
+            "++checkpoint.reset_dataloader=true",
+        ),
+        (
             "x; give another --save-dir, or leave --cpu out",
             "x; give another checkpoint.save_dir, or leave common.cpu out",
         ),

@@ -35,7 +35,8 @@ def test_the_terminal_leaves_out_what_the_file_has(file, tmp_path, capsys):
     config = {"version": 1, "handlers": handlers, "disable_existing_loggers": False}
     config["root"] = {"level": "INFO", "handlers": list(handlers)}
     try:
-        with show_what_users_read(job):
+        with show_what_users_read(job, "precision: float32"):
+            logging.config.dictConfig({"version": 1})  # Hydra's own, without a file
             logging.config.dictConfig(config)
             for line in (torch.nn.Linear(1, 1), *LINES):
                 logging.info(line)
@@ -45,8 +46,11 @@ def test_the_terminal_leaves_out_what_the_file_has(file, tmp_path, capsys):
     shown = capsys.readouterr().out.splitlines()
     if file:
         kept = {line: kept for line, kept in LINES.items() if kept}
-        assert shown[:-1] == [line if kept is True else kept for line, kept in kept.items()]
+        assert shown[:-1] == ["precision: float32"] + [
+            line if kept is True else kept for line, kept in kept.items()
+        ]
         written = (tmp_path / "train.log").read_text()
+        assert written.startswith("precision: float32\n")
         assert "Linear(" in written and "task: ExactTranslationTask" in written
         assert "num. shared model params" in written
     else:

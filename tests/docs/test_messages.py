@@ -1,0 +1,67 @@
+"""Every option that a message of the package names exists in some command."""
+
+import ast
+import re
+from pathlib import Path
+
+from diverse_mha import cli
+from diverse_mha.common.places import ROOT
+from tests.docs.options import OPTION, known
+
+#: Options of other programs that messages name: pip, fairseq-preprocess, fairseq's optimizers.
+OTHERS = {
+    *"--no-build-isolation --no-cache-dir --no-deps --force-reinstall".split(),
+    *"--only-source --destdir --workers --joined-dictionary --help --version".split(),
+}
+SOURCES = sorted((ROOT / "diverse_mha").rglob("*.py"))
+
+
+def fairseqs() -> set[str]:
+    """Return the options of fairseq's commands, with those that this package registers."""
+    from fairseq import options
+    from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_DATACLASS_REGISTRY
+    from fairseq.registry import REGISTRIES
+    from fairseq.tasks import TASK_DATACLASS_REGISTRY
+
+    import diverse_mha
+
+    diverse_mha.register()
+    assert ARCH_MODEL_REGISTRY
+    parsers = (
+        options.get_training_parser("exact_translation"),
+        options.get_generation_parser(default_task="exact_translation"),
+        options.get_eval_lm_parser("exact_language_modeling"),
+    )
+    found = {word for parser in parsers for word in parser._option_string_actions}
+    kinds = [MODEL_DATACLASS_REGISTRY, TASK_DATACLASS_REGISTRY]
+    kinds += [entry["dataclass_registry"] for entry in REGISTRIES.values()]
+    for kind in kinds:
+        for config in kind.values():
+            names = getattr(config, "__dataclass_fields__", {})
+            found |= {"--" + name.replace("_", "-") for name in names}
+    return found
+
+
+def messages(path: Path) -> str:
+    """Return the literal text of the errors and log lines of a module."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Raise) or (
+            isinstance(node, ast.Call)
+            and getattr(node.func, "attr", "") in ("info", "warning", "error")
+        ):
+            texts = (part for part in ast.walk(node) if isinstance(part, ast.Constant))
+            found += [text.value for text in texts if isinstance(text.value, str)]
+    return "\n".join(found)
+
+
+def test_every_option_in_a_message_exists():
+    own = set().union(*(known(name) for name in cli.COMMANDS)) | fairseqs() | OTHERS
+    named = {(path, one) for path in SOURCES for one in OPTION.findall(messages(path))}
+    assert len(named) > 40
+    assert sorted(f"{path.name}: {one}" for path, one in named if one not in own) == []
+
+
+def test_an_option_that_does_not_exist_is_found(tmp_path):
+    (tmp_path / "x.py").write_text('def f():\n    raise ValueError(f"{1}; give --moses-language")')
+    assert OPTION.findall(messages(tmp_path / "x.py")) == ["--moses-language"]
