@@ -1,11 +1,27 @@
 """fairseq-train for ``scripts/train.sh``, with errors in one line."""
 
 import contextlib
+import re
 import sys
+import time
 from collections.abc import Iterator
 
 import diverse_mha
 from diverse_mha.common.errors import UserError, run_cli
+
+WAIT_SECONDS = 5  # for the first process to report an error that all of them meet
+
+
+@contextlib.contextmanager
+def first_process_reports() -> Iterator[None]:
+    """Delay a user error of the other processes; the launcher ends them once the first has failed."""
+    try:
+        yield
+    except UserError:
+        rank = re.search(r"distributed[-_]rank[= ](\d+)", " ".join(sys.argv))
+        if rank and int(rank[1]):
+            time.sleep(WAIT_SECONDS)
+        raise
 
 
 @contextlib.contextmanager
@@ -28,7 +44,7 @@ def main() -> None:
 
     diverse_mha.register()
     sys.argv[0] = "fairseq-train"  # for its usage
-    with said_once():
+    with first_process_reports(), said_once():
         train.cli_main()
 
 

@@ -15,7 +15,7 @@ from diverse_mha.common.options import as_keys
 from diverse_mha.common.places import CONFIGS, USER_DIR
 from diverse_mha.common.plugins import import_plugin
 from diverse_mha.training import launch
-from diverse_mha.training.fairseq_train import said_once
+from diverse_mha.training.fairseq_train import first_process_reports, said_once
 from diverse_mha.training.precision import choose
 from diverse_mha.training.terminal import show_what_users_read
 
@@ -112,7 +112,8 @@ def main() -> None:
     """Run fairseq-hydra-train with the words of the command line."""
     job = job_of(sys.argv[1:])
     try:
-        _train(job)
+        with first_process_reports():
+            _train(job)
     except UserError as error:
         raise UserError(as_keys(str(error), keys_of_options(job))) from None
 

@@ -131,3 +131,11 @@ def test_sides_of_different_length_end_in_one_line(data, tmp_path):
 def test_lengths_are_padded_to_buckets(data, tmp_path):
     done = train(data, tmp_path, "--max-epoch", 1, "--num-batch-buckets", 3)
     assert "bucketing source lengths" in done.stdout + done.stderr
+
+
+def test_an_error_of_all_processes_is_printed_once(data, tmp_path):
+    words = [data, *TRAIN.format(plugin=PLUGIN).split(), "--save-dir", tmp_path]
+    words += ["--max-update", 2, "--disagreement", "sideways"]
+    done = run("diverse_mha.training.launch", *words, "--processes", 2, check=False)
+    assert done.returncode
+    assert done.stderr.count("error: ") == 1 and "sideways" in done.stderr
