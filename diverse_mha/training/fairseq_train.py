@@ -14,7 +14,7 @@ WAIT_SECONDS = 5  # for the first process to report an error that all of them me
 
 @contextlib.contextmanager
 def first_process_reports() -> Iterator[None]:
-    """Delay a user error of the other processes; the launcher ends them once the first has failed."""
+    """Delay a user error of other processes, which end once the first has failed."""
     try:
         yield
     except UserError:
