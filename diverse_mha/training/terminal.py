@@ -67,7 +67,7 @@ def show_what_users_read(job: Request, first: str = "") -> Iterator[None]:
                     handler.addFilter(is_shown)
                     handler.setFormatter(Words(job))
             while notes:
-                logging.getLogger(__name__).info(notes.pop())
+                logging.info("%s", notes.pop())
 
     with mock.patch.object(logging.config, "dictConfig", with_filter):
         yield

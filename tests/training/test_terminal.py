@@ -36,9 +36,6 @@ def test_the_terminal_leaves_out_what_the_file_has(file, tmp_path, capsys):
     config["root"] = {"level": "INFO", "handlers": list(handlers)}
     try:
         with show_what_users_read(job, "precision: float32"):
-            logging.config.dictConfig(
-                {"version": 1, "disable_existing_loggers": False}
-            )  # Hydra's own, without a file
             logging.config.dictConfig(config)
             for line in (torch.nn.Linear(1, 1), *LINES):
                 logging.info(line)
