@@ -14,21 +14,6 @@ from diverse_mha.common.options import flag
 from diverse_mha.fairseq_fixes.time_left import NOTHING_LEFT
 
 logger = logging.getLogger(__name__)
-#: Options that an epoch's batches depend on.
-LIMITS = ("max_tokens", "batch_size", "required_batch_size_multiple")
-
-
-def note_processes(state: dict) -> None:
-    """Add to a loaded checkpoint's position in the epoch how its batches were made.
-
-    The position counts batches of one process. fairseq sends it to all processes, without options.
-    """
-    place = (state.get("extra_state") or {}).get("train_iterator")
-    if place is not None:
-        cfg = state.get("cfg") or {}
-        place["processes"] = (cfg.get("distributed_training") or {}).get("distributed_world_size")
-        dataset = cfg.get("dataset") or {}
-        place["limits"] = {name: dataset[name] for name in LIMITS if name in dataset}
 
 
 @contextmanager

@@ -21,7 +21,6 @@ from omegaconf.base import ContainerMetadata, Metadata
 from diverse_mha.common.errors import OptionError, describe_os_error
 from diverse_mha.fairseq_fixes import checkpoint_guard
 from diverse_mha.fairseq_fixes.replacing import in_place_of
-from diverse_mha.fairseq_fixes.resuming import note_processes
 
 #: What loading raises for a file that is cut off, not a checkpoint, or refused.
 LOADING_ERRORS = (
@@ -36,6 +35,9 @@ LOADING_ERRORS = (
 )
 #: Path and options of the checkpoint that was read last.
 last_read: dict = {}
+
+#: Options that an epoch's batches depend on.
+LIMITS = ("max_tokens", "batch_size", "required_batch_size_multiple")
 
 
 def plain_classes() -> list:
@@ -101,3 +103,16 @@ def load_or_explain(load, path, arg_overrides=None, *args, **kwargs):
 
 
 torch.serialization.add_safe_globals(plain_classes())
+
+
+def note_processes(state: dict) -> None:
+    """Add to a loaded checkpoint's position in the epoch how its batches were made.
+
+    The position counts batches of one process. fairseq sends it to all processes, without options.
+    """
+    place = (state.get("extra_state") or {}).get("train_iterator")
+    if place is not None:
+        cfg = state.get("cfg") or {}
+        place["processes"] = (cfg.get("distributed_training") or {}).get("distributed_world_size")
+        dataset = cfg.get("dataset") or {}
+        place["limits"] = {name: dataset[name] for name in LIMITS if name in dataset}
