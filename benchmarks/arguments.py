@@ -9,10 +9,9 @@ from benchmarks.batches import LONGEST
 from benchmarks.shapes import SHAPES, LanguageModelShape
 from benchmarks.training import DTYPES
 from benchmarks.variants import LANGUAGE_MODEL_VARIANTS, VARIANTS, choose, variants_of
-from diverse_mha.common.arguments import OneLineParser, add_number, called
-from diverse_mha.common.errors import UserError
+from diverse_mha.common.errors import OneLineParser, UserError, add_number, called
+from diverse_mha.common.files import check_file
 from diverse_mha.common.outputs import add_force, check_replaceable, json_with
-from diverse_mha.common.places import check_file
 
 
 def build_parser() -> argparse.ArgumentParser:

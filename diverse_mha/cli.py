@@ -15,9 +15,8 @@ from types import ModuleType
 from typing import NamedTuple
 
 from diverse_mha import __version__
-from diverse_mha.common.arguments import OneLineParser
-from diverse_mha.common.errors import RESUMES, STARTS_OVER, UserError, run_cli
-from diverse_mha.common.places import ROOT, check_data_exists
+from diverse_mha.common.errors import RESUMES, STARTS_OVER, OneLineParser, UserError, run_cli
+from diverse_mha.common.files import ROOT, check_data_exists
 
 
 class Command(NamedTuple):
@@ -40,23 +39,23 @@ class Command(NamedTuple):
 
 COMMANDS = {
     "doctor": Command("doctor", "check that everything works on this machine"),
-    "train": Command("training.launch", "train a model, in one process or several", True),
-    "average": Command("evaluation.averaging", "average several checkpoints into one", reads=1),
-    "evaluate": Command(
-        "evaluation.translation", "translate a test set and score it", True, reads=2
+    "train": Command("training.train", "train a model, in one process or several", True),
+    "average": Command("evaluation.average", "average several checkpoints into one", reads=1),
+    "evaluate": Command("evaluation.evaluate", "translate a test set and score it", True, reads=2),
+    "evaluate-lm": Command("evaluation.evaluate_lm", "score a language model", True, reads=2),
+    "evaluate-classifier": Command(
+        "evaluation.evaluate_classifier", "score a classifier", True, reads=2
     ),
-    "evaluate-lm": Command("evaluation.language_model", "score a language model", True, reads=2),
-    "evaluate-classifier": Command("evaluation.classifier", "score a classifier", True, reads=2),
     "translate": Command(
-        "evaluation.deploy.translate", "translate plain text from standard input", reads=2
+        "evaluation.translate", "translate plain text from standard input", reads=2
     ),
     "export": Command(
-        "evaluation.deploy.export",
+        "export.export",
         "write a model for fairseq, CTranslate2 or transformers",
         reads=1,
     ),
     "analyze": Command(
-        "analysis.command", "measure how much the heads of a checkpoint differ", reads=1
+        "analysis.analyze", "measure how much the heads of a checkpoint differ", reads=1
     ),
     "prune": Command("analysis.prune", "remove the least important heads of a checkpoint", reads=1),
     "align": Command("evaluation.align", "align words by a head of a translation model", reads=2),
@@ -67,8 +66,8 @@ COMMANDS = {
     "benchmark": Command(
         "benchmarks.__main__", "measure the speed of training beside stock fairseq", True, True
     ),
-    "options": Command("training.show_options", "show the options of models, criterions and tasks"),
-    "path": Command("training.user_dir", "print the folder to give to fairseq's --user-dir"),
+    "options": Command("training.options", "show the options of models, criterions and tasks"),
+    "path": Command("training.path", "print the folder to give to fairseq's --user-dir"),
 }
 
 

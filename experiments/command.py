@@ -9,10 +9,9 @@ from pathlib import Path
 
 import torch
 
-from diverse_mha.common.arguments import add_number
-from diverse_mha.common.errors import UserError
+from diverse_mha.common.errors import UserError, add_number
+from diverse_mha.common.files import ROOT, check_folder
 from diverse_mha.common.options import flag, split_list
-from diverse_mha.common.places import ROOT, check_folder
 from diverse_mha.common.plugins import add_user_dir, import_plugin
 from diverse_mha.common.processes import Interrupted
 from diverse_mha.common.tables import to_text

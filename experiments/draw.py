@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import SymmetricalLogLocator
 from PIL import Image
 
-from diverse_mha.analysis.figures.style import COLOURS, MARKERS, STYLE, Plot, drawn, new_figure
+from diverse_mha.analysis.figures import COLOURS, MARKERS, STYLE, Plot, drawn, new_figure
 from diverse_mha.common.files import write_files
 from diverse_mha.evaluation.comparison.systems import System
 from experiments.packed import HEADS, Kept

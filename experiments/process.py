@@ -9,7 +9,7 @@ from pathlib import Path
 from subprocess import DEVNULL, STDOUT
 
 from diverse_mha.common.errors import UserError, describe_os_error
-from diverse_mha.common.places import ROOT
+from diverse_mha.common.files import ROOT
 from diverse_mha.common.processes import Command, end, stoppable
 
 _stop = threading.Event()

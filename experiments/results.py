@@ -10,7 +10,7 @@ import torch
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import read_json
-from diverse_mha.common.machine import cores, processor, versions
+from diverse_mha.common.processes import cores, processor, versions
 from diverse_mha.training.compose import lookup
 from diverse_mha.training.log import TRAIN_LOG, read_log
 from experiments.plan import Run

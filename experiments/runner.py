@@ -16,9 +16,8 @@ import torch
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import read_json, write_json
-from diverse_mha.common.machine import cores
-from diverse_mha.common.processes import import_path, sole_use
-from diverse_mha.evaluation.averaging import newest_checkpoints
+from diverse_mha.common.processes import cores, import_path, sole_use
+from diverse_mha.evaluation.average import newest_checkpoints
 from diverse_mha.training.log import TRAIN_LOG, finished
 from experiments import results, steps
 from experiments.measures import MEASURES

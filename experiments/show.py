@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from diverse_mha.common.errors import UserError, run_cli
-from diverse_mha.common.files import write_files
-from diverse_mha.common.places import ROOT
+from diverse_mha.common.files import ROOT, write_files
 from diverse_mha.common.tables import markdown_table
 from experiments import packed
 from experiments.packed import Kept

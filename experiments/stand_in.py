@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from diverse_mha.common.errors import UserError, run_cli
-from diverse_mha.common.places import ROOT
+from diverse_mha.common.files import ROOT
 from diverse_mha.corpora.probing import TASKS
 from diverse_mha.corpora.text import read_lines, write_lines
 from experiments.scales import CORPORA, DATA

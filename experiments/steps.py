@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.common.places import CONFIGS, ROOT
+from diverse_mha.common.files import CONFIGS, ROOT
 from diverse_mha.training.compose import compose, groups_of, lookup
-from diverse_mha.training.launch import hydra_quoted
 from diverse_mha.training.log import TRAIN_LOG, finished
+from diverse_mha.training.train import hydra_quoted
 from experiments.plan import Need, Run
 from experiments.scales import DATA
 

@@ -6,8 +6,7 @@ from pathlib import Path
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.tables import Layout, to_text
 from diverse_mha.evaluation.comparison.runs import Scored, scores_of
-from diverse_mha.evaluation.comparison.systems import System, compare_systems
-from diverse_mha.evaluation.comparison.tables import lay_out, to_json
+from diverse_mha.evaluation.comparison.systems import System, compare_systems, lay_out, to_json
 from experiments import steps
 from experiments.experiments import Row, Table
 from experiments.fill import Choices

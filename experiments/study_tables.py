@@ -4,10 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import mean
 
-from diverse_mha.evaluation.comparison.inference import Difference, by_rows_and_seeds, holm, welch
 from diverse_mha.evaluation.comparison.runs import accuracy
-from diverse_mha.evaluation.comparison.systems import System, compare_systems
-from diverse_mha.evaluation.comparison.tables import interval, p_value
+from diverse_mha.evaluation.comparison.statistics import Difference, by_rows_and_seeds, holm, welch
+from diverse_mha.evaluation.comparison.systems import System, compare_systems, interval, p_value
 from experiments import packed
 from experiments.packed import Kept
 from experiments.study import VALID_STEP

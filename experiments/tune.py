@@ -29,7 +29,7 @@ from experiments.runner import Runner
 #: Short names; of others the recipe's group with such a key is taken.
 SHORT = {"lr": "optimization.lr", "dropout": "model.dropout"}
 
-DIVERGED = "gradients are NaN or infinite"  # as fairseq_fixes/diverged.py says it
+DIVERGED = "gradients are NaN or infinite"  # as fairseq_fixes/log.py says it
 
 
 @dataclass

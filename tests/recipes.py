@@ -9,7 +9,7 @@ from hydra import compose, initialize_config_dir
 from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
 
-from diverse_mha.common.places import CONFIGS
+from diverse_mha.common.files import CONFIGS
 
 _registered = functools.cache(hydra_init)
 

@@ -11,7 +11,7 @@ import pytest
 
 from diverse_mha import cli, doctor
 from diverse_mha.common.errors import UserError
-from diverse_mha.training import show_options
+from diverse_mha.training import options
 
 
 def test_every_command_has_help(capsys):
@@ -91,7 +91,7 @@ def test_doctor_reports_a_broken_fairseq_and_goes_on(monkeypatch, capsys):
 def test_options_lists_the_names_and_shows_the_options_of_one(capsys):
     assert cli.run(["options"]) == 0
     names = capsys.readouterr().out.replace(",", " ").split()
-    known = show_options.components()
+    known = options.components()
     assert {"transformer_coda_tiny", "exact_translation"} < set(known) <= set(names)
 
     assert cli.run(["options", "transformer_coda"]) == 0

@@ -11,7 +11,7 @@ from fairseq.dataclass.initialize import add_defaults
 from omegaconf import OmegaConf
 
 import diverse_mha  # noqa: F401 (registers)
-from diverse_mha.common.places import CONFIGS
+from diverse_mha.common.files import CONFIGS
 from diverse_mha.training.compose import compose as our_compose
 from tests.recipes import composed, recipe
 

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from diverse_mha.common.places import ROOT
-from diverse_mha.training import show_options
+from diverse_mha.common.files import ROOT
+from diverse_mha.training import options
 
 OPTIONS = (ROOT / "docs" / "options.md").read_text()
 
@@ -16,10 +16,10 @@ def test_every_option_is_in_the_document_with_its_default_and_help():
     """A row for each; defaults that differ from name to name are those of most names."""
     rows = dict(re.findall(r"^\| `--([a-z-]+)` \| (.*) \|$", OPTIONS, re.M))
     defaults: dict[str, list[str]] = {}
-    for component in show_options.components().values():
+    for component in options.components().values():
         for option in component.own:
             name = option.name.replace("_", "-")
-            defaults.setdefault(name, []).append(show_options.default_of(option))
+            defaults.setdefault(name, []).append(options.default_of(option))
             assert rows[name].endswith(f" | {option.metadata['help']}"), name
     assert rows.keys() == defaults.keys()
     for name, values in defaults.items():
@@ -30,7 +30,7 @@ def test_every_option_is_in_the_document_with_its_default_and_help():
 def test_the_example_of_a_torch_model_runs_without_fairseq():
     page = (ROOT / "docs/attention.md").read_text()
     (code,) = re.findall(r"^```python\n(.*?)^```", page, re.M | re.S)
-    blocked = "import sys; sys.modules['fairseq'] = None\nimport diverse_mha.analysis.collect\n"
+    blocked = "import sys; sys.modules['fairseq'] = None\nimport diverse_mha.analysis.similarity\n"
     blocked += "from diverse_mha.methods import coda, drophead, routing\n"
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", blocked + code],

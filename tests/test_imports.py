@@ -30,10 +30,11 @@ LEVELS = {
     "tasks": 3,
     "__init__": 4,
     "evaluation": 5,
-    "analysis": 6,
-    "doctor": 7,
-    "training": 7,
-    "cli": 8,
+    "export": 6,
+    "analysis": 7,
+    "doctor": 8,
+    "training": 8,
+    "cli": 9,
 }
 
 
@@ -69,7 +70,7 @@ def room_of(module: str) -> str:
 def test_the_house_has_these_rooms():
     top = [p for p in PACKAGE.iterdir() if p.suffix == ".py" or (p / "__init__.py").exists()]
     assert {path.stem for path in top} == set(LEVELS)
-    assert sum(path.is_file() for path in top) <= 4 and sum(path.is_dir() for path in top) <= 13
+    assert sum(path.is_file() for path in top) <= 4 and sum(path.is_dir() for path in top) <= 14
 
 
 def test_imports_go_down():
@@ -77,12 +78,12 @@ def test_imports_go_down():
         room = room_of(module)
         for other in map(room_of, imports(path)):
             assert other == room or LEVELS[other] < LEVELS[room], f"{path} imports {other}"
-    assert len(MODULES) > 150
+    assert len(MODULES) > 120
 
 
 def test_no_module_imports_itself_by_way_of_others():
     graph = {module: set(imports(path)) - {module} for module, path in MODULES.items()}
-    assert sum(map(len, graph.values())) > 500
+    assert sum(map(len, graph.values())) > 400
     tuple(graphlib.TopologicalSorter(graph).static_order())  # raises CycleError
 
 
@@ -136,9 +137,11 @@ def test_importing_registers_whatever_was_imported_before():
 
 
 def test_every_fix_says_what_breaks_without_it_and_where_that_was_seen():
-    helpers = {"__init__", "install", "replacing"}
+    helpers = {"__init__", "install", "patch"}
+    table = ast.get_docstring(ast.parse((PACKAGE / "fairseq_fixes/__init__.py").read_text()))
     files = {path.stem: path for path in (PACKAGE / "fairseq_fixes").glob("*.py")}
-    assert helpers <= set(files) and len(files) > 18
+    assert helpers <= set(files) and len(files) > 9
     for name in set(files) - helpers:
         said = ast.get_docstring(ast.parse(files[name].read_text()))
+        assert f"``{name}``" in table or name == "checkpoint_options", name
         assert re.search(r"fairseq-fixed\s0\.12\.3\.1", said), name

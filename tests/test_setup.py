@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from diverse_mha.common.places import ROOT
+from diverse_mha.common.files import ROOT
 
 TOOLS = ("bash", "chmod", "cat", "cksum", "dirname", "find", "flock", "grep", "mkdir", "mv", "rm")
 

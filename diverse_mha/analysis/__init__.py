@@ -1,7 +1,7 @@
 """How much attention heads differ: measures on plain tensors, and whole checkpoints.
 
 What is imported here needs no fairseq. Reading checkpoints and data does:
-``diverse_mha.evaluation.loaded``.
+``diverse_mha.evaluation.checkpoints``.
 """
 
 from diverse_mha.measures.attention_weights import Sharpness, attention_entropy, jensen_shannon

@@ -2,11 +2,10 @@
 
 import torch
 
-from diverse_mha.analysis.collect import Selection, mean
-from diverse_mha.analysis.meters import real_rows
+from diverse_mha.analysis.similarity import Selection, mean, real_rows
 from diverse_mha.attention import HeadStates
 from diverse_mha.common.errors import UserError
-from diverse_mha.evaluation.loaded import Loaded
+from diverse_mha.evaluation.checkpoints import Loaded
 from diverse_mha.measures.moments import Moments
 from diverse_mha.measures.similarity import (
     FEWEST,

@@ -14,7 +14,7 @@ from diverse_mha.analysis.tables import (
     number,
     summary_rows,
 )
-from diverse_mha.evaluation.comparison.inference import by_t
+from diverse_mha.evaluation.comparison.statistics import by_t
 
 
 class Question(NamedTuple):

@@ -14,13 +14,14 @@ from diverse_mha.analysis.ablation import (
     gated,
     recomputing_nothing,
     run_model,
+    sentence_losses,
     sites_of,
+    total_loss,
 )
-from diverse_mha.analysis.collect import Selection, mean
-from diverse_mha.analysis.losses import sentence_losses, total_loss
+from diverse_mha.analysis.similarity import Selection, mean
 from diverse_mha.common.progress import shown
-from diverse_mha.evaluation.comparison.inference import holm, rate
-from diverse_mha.evaluation.loaded import Loaded, batches_of, on_device
+from diverse_mha.evaluation.checkpoints import Loaded, batches_of, on_device
+from diverse_mha.evaluation.comparison.statistics import holm, rate
 
 ABLATION, GRADIENT = "importance", "importance-gradient"
 

@@ -5,12 +5,11 @@ import logging
 from pathlib import Path
 
 from diverse_mha.analysis import pruning
-from diverse_mha.analysis.names import short_names
-from diverse_mha.common.arguments import add_cpu, add_number, between
-from diverse_mha.common.errors import UserError
+from diverse_mha.analysis.labels import short_names
+from diverse_mha.common.errors import UserError, add_cpu, add_number, between
+from diverse_mha.common.files import check_file, check_own_folder
 from diverse_mha.common.options import flag
 from diverse_mha.common.outputs import add_force, check_replaceable
-from diverse_mha.common.places import check_file, check_own_folder
 from diverse_mha.common.plugins import add_user_dir, import_plugin
 from diverse_mha.evaluation.checkpoints import save_checkpoint, written_by
 
@@ -72,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
     import_plugin(args.user_dir)
     logging.getLogger().setLevel(logging.WARNING)  # fairseq logs every file
     if args.curve is not None:
-        from diverse_mha.analysis.pruning_curve import run_curve
+        from diverse_mha.analysis.pruning import run_curve
 
         check_own_folder("--output", args.output)
         curve = Path(args.output, "curve.csv")

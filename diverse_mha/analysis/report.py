@@ -1,18 +1,30 @@
-"""The report: one HTML file that holds its figures and needs nothing else."""
+"""The report of an analysis: terminal output, JSON and CSV files, and one HTML page."""
 
 import base64
 import hashlib
 import itertools
+import textwrap
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from diverse_mha.analysis.figures.style import Plot
+from diverse_mha.analysis.figures import Plot
 from diverse_mha.analysis.findings import comparison_tables, headline
-from diverse_mha.analysis.names import COMPONENT_TITLES
-from diverse_mha.analysis.tables import against_table, legend, model_tables
+from diverse_mha.analysis.labels import COMPONENT_TITLES, apart
+from diverse_mha.analysis.tables import (
+    Table,
+    against_table,
+    heads_of,
+    legend,
+    model_tables,
+    rows_of,
+)
 from diverse_mha.analysis.view import TOKENS
+from diverse_mha.common.files import write_files, write_json, write_text
+from diverse_mha.common.progress import shown
+from diverse_mha.common.tables import Layout, csv_text, to_text
 
 PIXELS = 122  # an inch of a figure; the widest fill the page
 TEMPLATES = Path(__file__).parent / "templates"
@@ -58,3 +70,97 @@ def render(content: dict, sections: dict[str, list[tuple[Plot, bytes]]], view: d
         pixels=PIXELS,
         legend=legend(results),
     )
+
+
+if TYPE_CHECKING:
+    from diverse_mha.analysis.figures import Plot
+    from diverse_mha.analysis.run import Analysis
+
+WIDTH = 80  # of a terminal
+ALL = "All heads"  # the report's first section of figures
+
+
+def format_tables(content: dict) -> str:
+    """Lay out the tables of each model, and of all if there are several, for a terminal.
+
+    ``content`` is as in ``scores.json``.
+    """
+    results, lines = content["models"], []
+    for result in results:
+        shape = "; ".join(
+            f"{component} {entry['heads']} heads, {entry['positions']:,} positions"
+            for component, entry in result["components"].items()
+        )
+        lines += [f"{result['name']} ({result['architecture']}), {content['subset']}: {shape}", ""]
+        lines += map(_text, model_tables(result))
+    lines += map(_text, comparison_tables(results) if len(results) > 1 else [])
+    if "against" in content:
+        lines.append(_text(against_table(results, content["against"]["name"])))
+    for line in legend(results):
+        lines += textwrap.wrap(line, WIDTH, subsequent_indent="  ")
+    return "\n".join(lines)
+
+
+def _text(table: Table) -> str:
+    lines = tuple(tuple(row) for group in table.groups for row in group)
+    found = [line for text in table.findings for line in textwrap.wrap(text, WIDTH)]
+    title = "\n".join([table.title, *found])
+    return to_text(Layout(title, tuple(table.headings), lines, (), names=table.names)) + "\n"
+
+
+def write_numbers(folder: Path, content: dict) -> None:
+    """Write ``scores.json`` and the CSV files; remove the page of an earlier run.
+
+    ``layers.csv`` has a column for every number of the tables; ``layer`` is a number, or ``mean``,
+    and ``component`` is ``all`` in the rows over all of them. ``heads.csv`` has a row a head.
+    """
+    (folder / "report.html").unlink(missing_ok=True)
+    write_json(folder / "scores.json", content)
+    layers, heads = [], []
+    for result in content["models"]:
+        model = {"model": result["name"]}
+        for component, layer, row in rows_of(result):
+            layers.append({**model, "component": component, "layer": layer, **row})
+        heads += [{**model, **head} for head in heads_of(result)]
+    for name, rows in (("layers", layers), ("heads", heads)):
+        cells = [rows[0], *(row.values() for row in rows)]
+        write_text(folder / f"{name}.csv", csv_text(cells))
+
+
+def write_figures(folder: Path, content: dict, analyses: list["Analysis"]) -> None:
+    """Draw the figures, showing progress, and write ``report.html``."""
+    from diverse_mha.analysis.figures import FORMATS, drawn
+
+    pass
+    from diverse_mha.analysis.view import view_data
+
+    sections: dict[str, list] = {}
+    for section, plot in shown(all_plots(content["models"]), "drawing", "figures"):
+        pictures = drawn(plot)
+        write_files({folder / f"figures/{plot.name}.{end}": pictures[end] for end in FORMATS})
+        sections.setdefault(section, []).append((plot, pictures["svg"]))
+    write_text(folder / "report.html", render(content, sections, view_data(analyses)))
+
+
+def all_plots(results: list[dict]) -> list[tuple[str, "Plot"]]:
+    """Return every figure that there is something to draw for, with its section of the report."""
+    from diverse_mha.analysis.figures import (
+        MEASURES,
+        beside_maps,
+        curves_of_models,
+        end_of_scale,
+        heat_maps,
+    )
+
+    names = [result["name"] for result in results]
+    ends = {m: end_of_scale(results, m) for m in MEASURES if m in results[0]["summary"]}
+    plots = [(ALL, curves_of_models(results))]
+    if len(results) == 2:
+        section = f"{names[0]} beside {names[1]}"
+        plots += [(section, plot) for m in ends for plot in beside_maps(*results, m, ends[m])]
+    for result in results:
+        plots += [(result["name"], heat_maps(result, m, ends[m])) for m in ends]
+    plots = [(section, plot) for section, plot in plots if plot is not None]
+    # Models ``a/b`` and ``a-b`` would be the same file.
+    files = apart([plot.name for _, plot in plots])
+    return [(s, plot._replace(name=name)) for (s, plot), name in zip(plots, files, strict=True)]

@@ -7,11 +7,11 @@ from fairseq import utils
 
 from diverse_mha.analysis.ablation import sites_of
 from diverse_mha.analysis.against import AgainstMeter, check_same_data
-from diverse_mha.analysis.collect import HeadsMeter, Selection, check_selection, summarise
 from diverse_mha.analysis.importance import ABLATION, GRADIENT, measure_importance
+from diverse_mha.analysis.similarity import HeadsMeter, Selection, check_selection, summarise
 from diverse_mha.analysis.view import take_sentence
 from diverse_mha.common.errors import UserError
-from diverse_mha.evaluation.loaded import (
+from diverse_mha.evaluation.checkpoints import (
     Loaded,
     batches_of,
     check_same_blocks,

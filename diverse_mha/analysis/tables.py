@@ -9,10 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from diverse_mha.analysis.collect import mean
-from diverse_mha.analysis.disagreement import SCORES
 from diverse_mha.analysis.importance import ABLATION, GRADIENT
-from diverse_mha.evaluation.comparison.tables import p_value
+from diverse_mha.analysis.similarity import SCORES, mean
+from diverse_mha.evaluation.comparison.systems import p_value
 
 Row = dict[str, float | None]  # by heading
 

@@ -5,9 +5,9 @@ from typing import Any
 
 from torch import Tensor
 
-from diverse_mha.analysis.collect import Selection, mean
 from diverse_mha.analysis.importance import ABLATION, GRADIENT
-from diverse_mha.analysis.names import COMPONENT_TITLES
+from diverse_mha.analysis.labels import COMPONENT_TITLES
+from diverse_mha.analysis.similarity import Selection, mean
 from diverse_mha.attention import HeadStates
 
 TOKENS = 64  # of a side of a sentence; a block of a language model may have thousands

@@ -1,13 +1,94 @@
-"""What all attention modules share: from projected queries, keys and values to the output."""
+"""What all attention modules share: from projected queries, keys and values to the output.
 
+The three seams, where a method replaces the standard part::
+
+    x --> q, k, v --> logits = q k^T / sqrt(D) --[1: LOGITS]--> + mask --> softmax --> weights
+                                                     |                                   |
+                                  logits of the next layer                               v
+    output <-- [2: AGGREGATION] <-- [DROPHEAD] <-- outputs of the heads (B, H, T, D) = weights v
+
+    HeadStates(queries, keys, values, weights, logits, outputs) --[3: TERMS]--> added to the loss
+"""
+
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from diverse_mha.attention.masks import causal_bias, lowest_bias
-from diverse_mha.attention.states import HeadStates
+
+def lowest_bias(dtype: torch.dtype) -> float:
+    """Return half the dtype's lowest number, so that adding a logit cannot overflow."""
+    return torch.finfo(dtype).min / 2
+
+
+def logit_dtype(x: Tensor) -> torch.dtype:
+    """Return the dtype of logits in a layer that reads x: half precision under autocast."""
+    device = x.device.type
+    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
+
+
+def padding_bias(key_padding_mask: Tensor, dtype: torch.dtype) -> Tensor:
+    """Turn a key padding mask (B, S), True = padding, into a bias (B, 1, 1, S) on the logits."""
+    bias = torch.zeros(key_padding_mask.shape, dtype=dtype, device=key_padding_mask.device)
+    bias.masked_fill_(key_padding_mask, lowest_bias(dtype))
+    return bias[:, None, None, :]
+
+
+def causal_bias(length: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Return a bias (1, 1, length, length) that hides every key after the query."""
+    lowest = lowest_bias(dtype)
+    return torch.full((1, 1, length, length), lowest, dtype=dtype, device=device).triu(1)
+
+
+class HeadStates(NamedTuple):
+    """Tensors of one attention module in one forward pass; those not wanted are None.
+
+    Nothing is detached, so a loss built on a record reaches the parameters. With B batch, H heads,
+    T queries, S keys, D = model width / H; T = S in self-attention.
+    """
+
+    queries: Tensor | None = None  # (B, H, T, D), after projection, not scaled
+    keys: Tensor | None = None  # (B, H, S, D)
+    values: Tensor | None = None  # (B, H, S, D)
+    logits: Tensor | None = None  # (B, H, T, S), before the mask: finite everywhere
+    weights: Tensor | None = None  # (B, H, T, S), rows sum to 1, before dropout and talking heads
+    outputs: Tensor | None = None  # (B, H, T, D), weights (in training after dropout) @ values
+    query_padding_mask: Tensor | None = None  # (B, T) bool, True = padding; None = no padding
+    key_padding_mask: Tensor | None = None  # (B, S) bool, True = padding; None = no padding
+
+
+STATE_NAMES = HeadStates._fields[:6]
+COMPONENTS = ("encoder", "cross", "decoder")
+
+Wanted = tuple[str, ...] | Mapping[str, tuple[str, ...]]
+"""Names of head states, of every component or by component."""
+
+
+def check_state_names(names: Wanted) -> Wanted:
+    """Return the names as a tuple or mapping.
+
+    Raises:
+        ValueError: for an unknown head state or component.
+    """
+    if isinstance(names, Mapping):
+        for component in names:
+            if component not in COMPONENTS:
+                raise ValueError(
+                    f"head states: unknown component {component!r}; choose from {COMPONENTS}"
+                )
+        return {component: check_state_names(own) for component, own in names.items()}
+    for name in [names] if isinstance(names, str) else names:
+        if isinstance(names, str) or name not in STATE_NAMES:
+            raise ValueError(f"head states: unknown {name!r}; choose from {STATE_NAMES}")
+    return tuple(names)
+
+
+def wanted_of(names: Wanted, component: str) -> tuple[str, ...]:
+    """Return the names for one component."""
+    return names.get(component, ()) if isinstance(names, Mapping) else names
+
 
 _FEW_KEYS = 256
 

@@ -4,9 +4,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from diverse_mha.attention.core import Attended, OpenHeads, check_heads
-from diverse_mha.attention.masks import lowest_bias
-from diverse_mha.attention.states import check_state_names
+from diverse_mha.attention.core import (
+    Attended,
+    OpenHeads,
+    check_heads,
+    check_state_names,
+    lowest_bias,
+)
 
 
 class MultiheadAttention(OpenHeads, nn.MultiheadAttention):

@@ -1,18 +1,22 @@
-"""Child processes that end with this one, and folders locked for one process at a time."""
+"""Child processes that end with this one, locked folders, and facts about the machine."""
 
 import contextlib
 import fcntl
 import logging
 import os
+import platform
+import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from diverse_mha import __version__
 from diverse_mha.common.errors import UserError
-from diverse_mha.common.places import ROOT, check_folder
+from diverse_mha.common.files import ROOT, check_folder
 
 _held: dict[str, int] = {}  # by folder, the descriptors that :func:`hold` keeps open
 GRACE_SECONDS = 10  # for a process to end after SIGTERM
@@ -165,3 +169,86 @@ def _let_go() -> None:
 
 
 os.register_at_fork(after_in_child=_let_go)
+
+
+IMITATED_BFLOAT16 = (
+    "this processor has no arithmetic for bfloat16 and imitates it, which can take ten times as "
+    "long as float32"
+)
+
+
+def cores() -> int:
+    """Count the cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def processor() -> str:
+    """Return the processor's name."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as lines:
+            for line in lines:
+                if line.startswith("model name"):
+                    return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def computes_in_bfloat16(description: Path = Path("/proc/cpuinfo")) -> bool | None:
+    """Say whether the processor has arithmetic for bfloat16; None if unknown.
+
+    ``DIVERSE_MHA_BFLOAT16=0`` or ``1`` overrides what the processor says.
+    """
+    if (given := os.environ.get("DIVERSE_MHA_BFLOAT16", "")) in ("0", "1"):
+        return given == "1"
+    try:
+        words = set(description.read_text(encoding="utf-8").split())
+    except OSError:
+        return None
+    if not words & {"flags", "Features"}:  # x86, ARM
+        return None
+    return bool(words & {"avx512_bf16", "amx_bf16", "bf16"})
+
+
+def installed(*names: str) -> dict[str, str]:
+    """Return the versions of the named distributions that are installed."""
+    import importlib.metadata  # slow
+
+    found = {}
+    for name in names:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def resident_bytes() -> tuple[int, int]:
+    """Return this process's resident bytes now and at the peak; outside Linux the peak twice.
+
+    On Linux ``ru_maxrss`` would start at the peak of the parent process.
+    """
+    status = Path("/proc/self/status")
+    if status.exists():
+        lines = dict(line.split(":", 1) for line in status.read_text().splitlines() if ":" in line)
+        now, peak = (int(lines[key].split()[0]) * 1024 for key in ("VmRSS", "VmHWM"))
+        return now, peak
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    peak *= 1 if sys.platform == "darwin" else 1024
+    return peak, peak
+
+
+def versions() -> dict:
+    """Return the versions that a result depends on and, in a clone, the commit."""
+    found = {"python": platform.python_version(), "diverse_mha": __version__}
+    found |= installed("torch", "numpy", "fairseq", "fairseq-fixed")
+    if (ROOT / ".git").exists() and shutil.which("git"):
+        words = "describe --always --exclude=* --dirty --abbrev=40".split()  # ignores tags
+        done = subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True)
+        if done.returncode == 0:
+            found["git_commit"] = done.stdout.strip()
+    return found

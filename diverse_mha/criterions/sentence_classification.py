@@ -8,8 +8,7 @@ from fairseq.criterions import FairseqCriterion, register_criterion
 from fairseq.logging import metrics
 
 from diverse_mha.common.errors import OptionError
-from diverse_mha.criterions.config import DiversityConfig
-from diverse_mha.criterions.diversity import DiversityMixin
+from diverse_mha.criterions.diversity import DiversityConfig, DiversityMixin
 
 # Prefixes of a group's counts in fairseq's logging output, summed over workers.
 _CORRECT, _TOTAL = "correct/", "total/"

@@ -12,14 +12,13 @@ import torch
 from fairseq.data import data_utils
 from torch import Tensor
 
-from diverse_mha.common.arguments import add_cpu, add_number
-from diverse_mha.common.errors import UserError
+from diverse_mha.common.errors import UserError, add_cpu, add_number
 from diverse_mha.common.plugins import add_user_dir, import_plugin
 from diverse_mha.common.progress import counted
 from diverse_mha.common.tables import Layout, to_text
+from diverse_mha.corpora.prepared import preparation, subwords_of
 from diverse_mha.corpora.text import read_lines
-from diverse_mha.evaluation.deploy.prepared_text import preparation, subwords_of
-from diverse_mha.evaluation.loaded import Loaded, head_states, iterate_batches, load, on_device
+from diverse_mha.evaluation.checkpoints import Loaded, head_states, iterate_batches, load, on_device
 from diverse_mha.measures.alignment import (
     Links,
     agreement,

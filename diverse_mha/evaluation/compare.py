@@ -8,10 +8,9 @@ from itertools import chain
 from pathlib import Path
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.common.files import write_json
+from diverse_mha.common.files import check_file, write_json
 from diverse_mha.common.options import flag
 from diverse_mha.common.outputs import add_force, check_replaceable, json_with
-from diverse_mha.common.places import check_file
 from diverse_mha.common.tables import to_text, write_texts
 from diverse_mha.evaluation.comparison.hypotheses import check_tokeniser, hypothesis_reader
 from diverse_mha.evaluation.comparison.runs import Scored, read_run, read_scores
@@ -21,8 +20,9 @@ from diverse_mha.evaluation.comparison.systems import (
     System,
     check_search,
     compare_systems,
+    lay_out,
+    to_json,
 )
-from diverse_mha.evaluation.comparison.tables import lay_out, to_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,25 +1,14 @@
 """Applies all fixes in this order; of two that wrap the same function the later is outside."""
 
 from diverse_mha.fairseq_fixes import (  # noqa: F401, I001
-    alignment_options,
-    checkpoint_guard,
-    missing_options,
+    checkpoints,
     moving_average,
-    scored_blocks,
-    whole_epochs,
-    safe_loading,
-    whole_files,
-    update_checkpoints,
-    start_of_training,
-    whole_splits,
+    batches,
+    resuming,
     command_line,
-    diverged,
-    noise,
+    log,
     numpy_2,
-    memory,
-    cudnn_attention,
-    half_precision,
-    gpu_options,
+    speed,
 )
 
-checkpoint_guard.install()
+checkpoints.install()

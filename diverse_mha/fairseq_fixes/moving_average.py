@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 from fairseq.models.ema.ema import EMA
 
-from diverse_mha.fairseq_fixes.replacing import in_place_of
+from diverse_mha.fairseq_fixes.patch import in_place_of
 
 
 @in_place_of(EMA, "_step_internal")

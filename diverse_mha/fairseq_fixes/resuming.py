@@ -1,17 +1,29 @@
-"""Resuming a run: the position in the epoch, and the end of the training.
+"""Resuming a run: its starting point, its identity, its position in the epoch, and its end.
 
-With another number of processes, or other batches, fairseq-fixed 0.12.3.1 skips or repeats data.
-It makes one update more of a run that is complete.
+fairseq-fixed 0.12.3.1 trains from scratch if the checkpoint to start from is missing, and resumes a
+run as another one. With another number of processes, or other batches, it skips or repeats data. It
+makes one update more of a run that is complete.
 """
 
 import logging
-from contextlib import contextmanager
+import os
+import sys
+from argparse import Namespace
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from typing import Any, NamedTuple
 
+from fairseq import checkpoint_utils
 from fairseq.data.iterators import EpochBatchIterator
+from fairseq.file_io import PathManager
 
-from diverse_mha.common.errors import OptionError
-from diverse_mha.common.options import flag
-from diverse_mha.fairseq_fixes.time_left import NOTHING_LEFT
+from diverse_mha.common.errors import OptionError, say_interrupted
+from diverse_mha.common.options import flag, same_value
+from diverse_mha.common.processes import hold
+from diverse_mha.fairseq_fixes.checkpoint_options import check_readable
+from diverse_mha.fairseq_fixes.checkpoints import last_read
+from diverse_mha.fairseq_fixes.log import NOTHING_LEFT, say_batch, say_length
+from diverse_mha.fairseq_fixes.patch import in_place_of
 
 logger = logging.getLogger(__name__)
 
@@ -78,3 +90,278 @@ def stop_if_done(trainer, path: str, state: dict | None, epochs) -> None:
         return True
 
     log.addFilter(instead)
+
+
+#: Default of ``--restore-file``, the one name that fairseq looks up in the save folder.
+LAST = "checkpoint_last.pt"
+#: The one option whose checkpoint may lack parts of the model.
+FINETUNE = "--finetune-from-model"
+
+
+def check_start(
+    save_dir: str,
+    restore_file: str,
+    finetune_from_model: str | None,
+    continue_once: str | None,
+    *,
+    suffix: str = "",
+) -> tuple[str | None, str]:
+    """Refuse a missing checkpoint to start from.
+
+    fairseq opens ``--restore-file`` if given, else the run's last checkpoint, else that of
+    ``--continue-once``, else that of ``--finetune-from-model``. ``suffix`` stands before ``.pt``
+    in the names of a model's parts.
+
+    Returns:
+        The option that names the checkpoint and its value; None and the run's last checkpoint if
+        that, or nothing, is loaded.
+    """
+    exists, last = PathManager.exists, os.path.join(save_dir, _part(LAST, suffix))
+    if restore_file != LAST:
+        option, given = "--restore-file", restore_file
+    elif exists(last):
+        return None, last
+    elif continue_once is not None:
+        option, given = "--continue-once", continue_once
+    elif finetune_from_model is not None:
+        option, given = FINETUNE, finetune_from_model
+    else:
+        return None, last
+    path = _part(given, suffix) if option == "--restore-file" else given
+    if not exists(path):
+        cure = "check the name, or leave it out"
+        if exists(os.path.join(save_dir, path)):
+            cure = f"give {os.path.join(save_dir, given)}"
+        raise OptionError(f"{option} {path}: no such checkpoint; {cure}")
+    return option, path
+
+
+def check_metric(options: Any, metric: str) -> None:
+    """Refuse a metric that is not measured, which ends a training after its first epoch."""
+    if metric == "bleu" and getattr(options.task, "eval_bleu", None) is False:
+        raise OptionError("--best-checkpoint-metric bleu: is measured with --eval-bleu; add it")
+
+
+def _part(name: str, suffix: str) -> str:
+    return name.replace(".pt", f"{suffix}.pt")
+
+
+_LEARNING_RATE = ("reset_lr_scheduler", "reset_optimizer")
+#: Groups that define a run, with fairseq's options by which a user confirms a change.
+MAKES_A_RUN = {
+    "model": (),
+    "task": ("reset_dataloader",),
+    "criterion": ("reset_optimizer",),
+    "optimization": _LEARNING_RATE,  # only its learning rate
+    "lr_scheduler": _LEARNING_RATE,
+    "optimizer": ("reset_optimizer",),
+}
+_LOGGED = ("common", "dataset", "checkpoint", "ema")  # groups whose changes are only logged
+#: Options of speed, memory, places and logging: changes are ignored.
+_ANYWHERE = (
+    "log_interval log_format log_file no_progress_bar user_dir aim_repo "
+    "tensorboard_logdir wandb_project azureml_logging plasma_path num_workers data_buffer_size "
+    "max_tokens_valid batch_size_valid save_dir restore_file finetune_from_model continue_once "
+    "reset_dataloader reset_lr_scheduler reset_meters reset_optimizer optimizer_overrides tpu cpu "
+    "suppress_crashes"
+).split()
+#: Options in groups that define a run, whose changes are only logged.
+_HARMLESS = (
+    "checkpoint_activations offload_activations min_params_to_wrap token_loss "
+    "report_accuracy dataset_impl fp16_adam_stats use_old_adam rebuild_batches eval_bleu "
+    "eval_bleu_args eval_bleu_detok eval_bleu_detok_args eval_tokenized_bleu eval_bleu_remove_bpe "
+    "eval_bleu_print_samples"
+).split()
+
+
+class Change(NamedTuple):
+    """An option that has changed since the run began."""
+
+    group: str
+    name: str
+    before: Any
+    now: Any
+
+    def __str__(self):
+        return f"{self.name} {_text(self.before)}, now {_text(self.now)}"
+
+
+def changes(saved: Mapping, now: Mapping) -> Iterator[Change]:
+    """Yield the options that differ, leaving out those that one side lacks."""
+    for group in (*MAKES_A_RUN, *_LOGGED):
+        before, after = (_options(options.get(group)) for options in (saved, now))
+        for name, value in before.items():
+            # A model's name, such as transformer_disagree_small, only stands for options.
+            counts = name not in _ANYWHERE if name != "_name" else group not in ("model", "task")
+            counts = counts and (group, name) not in _copied(after)
+            if counts and name in after and not _same(group, name, value, after[name]):
+                yield Change(group, name, value, after[name])
+
+
+def check_same_run(
+    path: str,
+    saved: Mapping | None,
+    now: Mapping,
+    own: Mapping[str, Collection[str]],
+    fits: bool = True,
+) -> list[Change]:
+    """Refuse to resume with options that make another run, or without a term's plugin.
+
+    Args:
+        path: the last checkpoint of the folder.
+        saved: its options; None if they are not in groups.
+        now: options of the training.
+        own: by group, the options of methods, whose change no reset option confirms. Nothing is
+            compared without them.
+        fits: whether the checkpoint could be loaded.
+
+    Returns:
+        The other changes.
+    """
+    if not saved or not any(own.values()):
+        return []
+    found = sorted(changes(saved, now), key=lambda change: not _of_method(change, own))
+    for change in found:
+        if _refused(change, now, own):
+            name = change.group if change.name == "_name" else change.name
+            cure = f"--restore-file {os.path.join(os.path.dirname(path), LAST)}"
+            if change.name == "_name" and MAKES_A_RUN[change.group]:
+                cure = flag(MAKES_A_RUN[change.group][0])
+            raise OptionError(
+                f"{path}: trained with {flag(name)} {_text(change.before)}, which is now "
+                f"{_text(change.now)}; give another --save-dir, or, "
+                + (f"if that run is to go on so, {cure}" if fits else f"there, {FINETUNE} {path}")
+            )
+    before, after = saved.get("criterion") or {}, now["criterion"]
+    if own.get("criterion") and before.get("_name") == after.get("_name"):
+        for name, value in before.items():
+            off = value in (None, False, "") or same_value(value, 0)
+            if name not in after and not off:
+                raise OptionError(
+                    f"{path}: trained with {flag(name)} {value}, which nothing registers now; give "
+                    "the --user-dir of that training"
+                )
+    return found
+
+
+def compare_runs(
+    trainer, option: str | None, path: str, read: Mapping, fits: bool = True
+) -> list[Change]:
+    """Return the changes of a resumed run; refuse another one (see :func:`check_same_run`)."""
+    if read.get("path") != path:
+        return []
+    if option is None:
+        own = {
+            "criterion": getattr(trainer.get_criterion(), "method_options", ()),
+            "model": getattr(trainer.get_model(), "method_options", ()),
+        }
+        return check_same_run(path, read["cfg"], trainer.cfg, own, fits)
+    folders = os.path.dirname(path), trainer.cfg.checkpoint.save_dir
+    if os.path.realpath(folders[0]) != os.path.realpath(folders[1]):
+        return []
+    return list(changes(read["cfg"] or {}, trainer.cfg))
+
+
+def say_changes(path: str, found: Collection[Change]) -> None:
+    """Log changed options in one line."""
+    if found:
+        text = "%s goes on with other settings than it was trained with: %s"
+        logger.warning(text, path, "; ".join(map(str, found)))
+
+
+def _of_method(change: Change, own: Mapping[str, Collection[str]]) -> bool:
+    return change.name in own.get(change.group, ()) or change[:2] == ("common", "seed")
+
+
+def _refused(change: Change, now: Mapping, own: Mapping[str, Collection[str]]) -> bool:
+    if _of_method(change, own):
+        return True
+    group, name = change[:2]
+    if group not in MAKES_A_RUN or name in _HARMLESS or (group == "optimization" and name != "lr"):
+        return False
+    if name == "data" and not all(map(os.path.exists, str(change.before).split(os.pathsep))):
+        return False  # moved
+    given = now.get("checkpoint") or {}
+    return not any(given.get(reset) for reset in MAKES_A_RUN[group])
+
+
+def _options(group: Any) -> Mapping:
+    """Return a group's options; fairseq's older models hold them among all others."""
+    if isinstance(group, Namespace):
+        parts = ("encoder_", "decoder_", "share_", "dropout", "activation_", "attention_")
+        return {name: value for name, value in vars(group).items() if name.startswith(parts)}
+    return group or {}
+
+
+def _same(group: str, name: str, before: Any, now: Any) -> bool:
+    if group == "task" and None in (before, now):
+        return True  # languages that fairseq infers
+    if (group, name) == ("optimizer", "_name") and {before, now} == {"adam", "fused_adam"}:
+        return True  # same formula and state
+    if name == "data":
+        folders = [str(value).split(os.pathsep) for value in (before, now)]
+        return list(map(os.path.realpath, folders[0])) == list(map(os.path.realpath, folders[1]))
+    return same_value(_text(before), _text(now))
+
+
+def _copied(options: Mapping) -> list[tuple[str, str]]:
+    """Return options that are only copies of others."""
+    copies = [("optimizer", "lr"), ("lr_scheduler", "lr")]
+    # A cosine schedule depends on the number of updates unless it has a period.
+    if (options.get("lr_period_updates") or 0) > 0:
+        copies.append(("lr_scheduler", "max_update"))
+    return copies
+
+
+def _text(value: Any) -> str:
+    return str(value).strip("[]()")
+
+
+@in_place_of(checkpoint_utils, "load_checkpoint")
+def check_and_load(load, cfg, trainer, **passed):
+    """Check a training, then load its checkpoint.
+
+    Fine-tuning may start without our parts (:mod:`diverse_mha.models.base`).
+    """
+    if "fairseq_cli.hydra_train" in sys.modules:  # imports a plugin after its command line
+        sys.excepthook = say_interrupted
+    criterion = trainer.get_criterion()
+    ours = hasattr(criterion, "check_model")
+    check_metric(trainer.cfg, cfg.best_checkpoint_metric)
+    check_readable(trainer.cfg)
+    if trainer.is_data_parallel_master and not cfg.no_save and not hold(cfg.save_dir):
+        raise OptionError(
+            f"--save-dir {cfg.save_dir}: another training is at work there; wait for it to "
+            "end, or name another"
+        )
+    # A sweep runs several trainings in one process: forget the best score and --patience's count.
+    vars(checkpoint_utils.save_checkpoint).pop("best", None)
+    for module in ("fairseq_cli.train", "__main__"):
+        stop = getattr(sys.modules.get(module), "should_stop_early", None)
+        vars(stop).clear() if stop else None
+    option, path = check_start(
+        cfg.save_dir,
+        cfg.restore_file,
+        cfg.finetune_from_model,
+        getattr(cfg, "continue_once", None),
+        suffix=trainer.checkpoint_suffix or "",
+    )
+    if ours:
+        criterion.check_model(trainer.get_model())
+    loading = getattr(trainer.get_model(), "loading", None)
+    try:
+        warm = loading(path, warm=option == FINETUNE) if loading else nullcontext()
+        with warm, same_place(trainer.cfg):
+            loaded = load(cfg, trainer, **passed)
+    except Exception as error:
+        # A changed option explains more than the error.
+        compare_runs(trainer, option, path, last_read, fits=False)
+        if isinstance(error, AssertionError) and "please reset the optimizer" in str(error):
+            raise OptionError(f"{path}: {error}") from error
+        raise
+    say_changes(path, compare_runs(trainer, option, path, last_read))
+    stop_if_done(trainer, path, *loaded)
+    before = last_read.get("cfg") if option is None and last_read.get("path") == path else None
+    say_batch(trainer.cfg, loaded[1].next_epoch_idx, before)
+    say_length(trainer, loaded[1])
+    return loaded

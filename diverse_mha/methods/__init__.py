@@ -12,9 +12,9 @@
 | ``talking_heads.py`` | mixed logits and weights (Shazeer et al. 2020) | logits |
 
 All files here are imported, and so register their methods. None imports fairseq. The seams are in
-``diverse_mha.attention.seams``, the base of loss terms in ``term.py``.
+``diverse_mha.attention.registries``, the base of loss terms in ``term.py``.
 """
 
-from diverse_mha.common.methods import import_siblings
+from diverse_mha.common.options import import_siblings
 
 import_siblings(__name__, __path__)

@@ -4,9 +4,8 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from diverse_mha.attention.seams import DROPHEAD
-from diverse_mha.common.methods import Method, Place
-from diverse_mha.common.options import RATE, option
+from diverse_mha.attention.registries import DROPHEAD
+from diverse_mha.common.options import RATE, Method, Place, option
 
 
 @dataclass

@@ -5,9 +5,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from diverse_mha.attention.core import check_heads
-from diverse_mha.attention.seams import AGGREGATION
-from diverse_mha.common.methods import Method, Place
-from diverse_mha.common.options import COUNT
+from diverse_mha.attention.registries import AGGREGATION
+from diverse_mha.common.options import COUNT, Method, Place
 
 
 class HeadwiseGate(nn.Linear):

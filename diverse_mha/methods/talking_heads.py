@@ -3,9 +3,8 @@
 import torch
 from torch import Tensor, nn
 
-from diverse_mha.attention.seams import LOGITS, LogitMap
-from diverse_mha.common.methods import Method, Place
-from diverse_mha.common.options import COUNT
+from diverse_mha.attention.registries import LOGITS, LogitMap
+from diverse_mha.common.options import COUNT, Method, Place
 
 
 class TalkingHeads(LogitMap):

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from diverse_mha.attention import HeadStates
-from diverse_mha.attention.states import COMPONENTS
+from diverse_mha.attention.core import COMPONENTS
 from diverse_mha.common.errors import OptionError
-from diverse_mha.common.methods import Registry
 from diverse_mha.common.options import (
+    Registry,
     flag,
     option,
     parse_names,

@@ -1,14 +1,27 @@
-"""Options of the models: fairseq's, flat and typed, and our own.
+"""Options of the models: fairseq's, flat and typed, our own, and named shapes.
 
-The command line does not read fairseq's nested ``TransformerConfig``. Its fields are flattened
-here into one dataclass that Hydra and the command line understand.
+The command line does not read fairseq's nested ``TransformerConfig``. Its fields are flattened here
+into one dataclass that Hydra and the command line understand. A shape is a table of options that
+differ from the defaults, named by the suffix of an architecture (``transformer_disagree`` +
+``_iwslt_de_en``). Where fairseq has an architecture of that suffix, its function defines the shape.
 """
 
+import sys
 from argparse import Namespace
+from collections.abc import Callable
 from dataclasses import Field, dataclass, field, fields, is_dataclass, make_dataclass
+from functools import partial
 from typing import Optional
 
 from fairseq.dataclass import FairseqDataclass
+from fairseq.dataclass.utils import gen_parser_from_dataclass
+from fairseq.models import (
+    ARCH_CONFIG_REGISTRY,
+    ARCH_MODEL_REGISTRY,
+    MODEL_DATACLASS_REGISTRY,
+    MODEL_REGISTRY,
+    register_model,
+)
 from fairseq.models.transformer.transformer_config import (
     DecoderConfig,
     EncDecBaseConfig,
@@ -20,7 +33,7 @@ from omegaconf import OmegaConf
 
 from diverse_mha import methods  # noqa: F401  registers what the seams can be
 from diverse_mha.attention import AGGREGATION, DROPHEAD, LOGITS
-from diverse_mha.common.typed import with_options
+from diverse_mha.common.typed import register_again, with_options
 
 SEAMS = (AGGREGATION, LOGITS, DROPHEAD)
 _GROUPS = {"encoder": EncDecBaseConfig, "decoder": DecoderConfig, "quant_noise": QuantNoiseConfig}
@@ -99,3 +112,160 @@ def to_namespace(cfg) -> Namespace:
     else:
         options = dict(cfg)
     return Namespace(**{name: value for name, value in options.items() if value is not None})
+
+
+def one_side(side: str, **shape: int) -> dict:
+    """Return the options that give the ``encoder`` or ``decoder`` a shape."""
+    return {f"{side}_{name}": value for name, value in shape.items()}
+
+
+def _namesakes(stock: str) -> tuple[str, ...]:
+    """Return the suffixes of fairseq's architectures of a model."""
+    model = MODEL_REGISTRY[stock]
+    names = (name for name, cls in ARCH_MODEL_REGISTRY.items() if cls is model)
+    found = (name for name in names if name == stock or name.startswith(f"{stock}_"))
+    return tuple(name.removeprefix(stock) for name in found)
+
+
+# Shapes that fairseq has under the same suffix.
+TRANSLATION_NAMESAKES = _namesakes("transformer")
+LANGUAGE_MODEL_NAMESAKES = _namesakes("transformer_lm")
+
+# Shapes of our own.
+_SMALL = {"embed_dim": 128, "ffn_embed_dim": 256, "layers": 2, "attention_heads": 4}
+TRANSLATION_SHAPES = {"_small": one_side("encoder", **_SMALL) | one_side("decoder", **_SMALL)}
+
+_WIDTHS = ("decoder_input_dim", "decoder_output_dim")
+
+
+def _language_model(**shape: int) -> dict:
+    of_the_embedding = dict.fromkeys(_WIDTHS)
+    return of_the_embedding | one_side("decoder", normalize_before=True, **shape)
+
+
+LANGUAGE_MODEL_SHAPES = {
+    "_tiny": _language_model(**_SMALL),
+    # Yun et al. 2021, section 6.1; the paper gives no width of the feed-forward block.
+    "_ptb": _language_model(embed_dim=256, ffn_embed_dim=1024, layers=2, attention_heads=4),
+}
+
+# Defaults of the families; any of them takes any option.
+FAMILIES = {
+    "disagree": {},
+    # "Aggregation" of Li et al. 2021: EM routing in the first two encoder layers.
+    "routing": {"aggregation": "em-routing", "aggregation_encoder_layers": "1,2"},
+    "coda": {"logits": "mlp", "attention_noise": 1.0},
+}
+
+LANGUAGE_MODEL_FAMILIES = {
+    **FAMILIES,
+    "routing": {"aggregation": "em-routing", "aggregation_decoder_layers": "1,2"},
+}
+
+
+def with_defaults(config: type, name: str, defaults: dict) -> type:
+    """Derive a dataclass with some other defaults."""
+    known = {f.name: f for f in fields(config)}
+    changed = [
+        (option, known[option].type, field(default=value, metadata=dict(known[option].metadata)))
+        for option, value in defaults.items()
+    ]
+    # Without comparison and repr, which take half of the time and nobody uses.
+    return make_dataclass(
+        name,
+        changed,
+        bases=(config,),
+        namespace={"__module__": __name__},
+        eq=False,
+        repr=False,
+    )
+
+
+def register_family(
+    model: type,
+    name: str,
+    shapes: dict[str, dict],
+    defaults: dict | None = None,
+    *,
+    stock: str = "",
+    namesakes: tuple[str, ...] = (),
+) -> None:
+    """Register ``model`` under ``name`` + suffix for every shape.
+
+    Args:
+        model: model class with a ``config`` attribute, its dataclass of options.
+        name: name of the family.
+        shapes: by suffix, options of our own shapes that differ from ``model.config``.
+        defaults: options of the whole family that differ from ``model.config``.
+        stock: fairseq's name of the model.
+        namesakes: suffixes whose shapes are fairseq's architectures ``stock`` + suffix.
+    """
+    stocks = {suffix: ARCH_CONFIG_REGISTRY[stock + suffix] for suffix in namesakes}
+    shapes = {**{suffix: _shape_of(stocks[suffix], model.config) for suffix in stocks}, **shapes}
+    for suffix, shape in shapes.items():
+        class_name = "".join(part.capitalize() for part in (name + suffix).split("_"))
+        config = with_defaults(model.config, class_name + "Config", {**(defaults or {}), **shape})
+        own = {"config": config, "declared": model.config, "add_args": classmethod(_add_args)}
+        if class_name == model.__name__:
+            class_name += "Base"  # the family's own class keeps its name
+        cls = type(class_name, (model,), {**own, "__module__": model.__module__})
+        setattr(sys.modules[model.__module__], class_name, cls)  # for pickle
+        _REGISTERED[name + suffix] = register_model(name + suffix, dataclass=config)(cls)
+        ARCH_CONFIG_REGISTRY[name + suffix] = partial(
+            _complete, model=cls, stock=stocks.get(suffix)
+        )
+
+
+def _add_args(cls, parser) -> None:
+    """Declare the options without defaults, so that a flag means the same in every shape."""
+    gen_parser_from_dataclass(parser, cls.declared(), delete_default=True)
+
+
+# Every architecture of ours, by name.
+_REGISTERED: dict[str, type] = {}
+
+
+def _grow() -> None:
+    """Add the options of a later method to every architecture."""
+    for name, cls in _REGISTERED.items():
+        cls.declared = with_options(cls.declared, seam_options())
+        cls.config = with_options(cls.config, seam_options())
+        register_again("model", MODEL_DATACLASS_REGISTRY, name, cls, cls.config)
+
+
+for _seam in SEAMS:
+    _seam.on_change(_grow)
+
+
+def _shape_of(stock: Callable[[Namespace], None], config: type) -> dict:
+    """Return what one of fairseq's architecture functions sets other than ``config``."""
+    args = Namespace()
+    _apply(stock, args, config)
+    defaults = {f.name: f.default for f in fields(config)}
+    shape = {k: v for k, v in vars(args).items() if k in defaults and v != defaults[k]}
+    # Computed later from the width of the model.
+    return shape | {width: None for width in _WIDTHS if hasattr(args, width)}
+
+
+def _apply(stock: Callable[[Namespace], None], args: Namespace, config: type) -> None:
+    stock(args)
+    for f in fields(config):
+        value = getattr(args, f.name, None)
+        if isinstance(value, bool) and type(f.default) is int:
+            setattr(args, f.name, int(value))  # fairseq's functions say False for 0
+
+
+def _complete(args: Namespace, *, model: type, stock: Callable[[Namespace], None] | None) -> None:
+    """Fill in what the command line leaves out; fairseq's parser calls it."""
+    config = model.config
+    if stock is not None:
+        _apply(stock, args, config)
+    for f in fields(config):
+        taken_elsewhere = f.name == "_name" or str(f.default).startswith("${")
+        if not (taken_elsewhere or hasattr(args, f.name)):
+            setattr(args, f.name, f.default)
+    for width in _WIDTHS:
+        if getattr(args, width, 0) is None:
+            setattr(args, width, args.decoder_embed_dim)
+    if getattr(args, "bf16", False):
+        args.tpu = False  # --bf16 means a TPU to fairseq's parser

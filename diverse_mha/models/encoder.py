@@ -4,9 +4,9 @@ from fairseq.models.transformer import TransformerEncoderBase
 from torch import Tensor
 
 from diverse_mha.attention import HeadStates
-from diverse_mha.attention.masks import logit_dtype, padding_bias
+from diverse_mha.attention.core import logit_dtype, padding_bias
+from diverse_mha.models.components import Seams
 from diverse_mha.models.layers import DiverseEncoderLayer, wrap_layer
-from diverse_mha.models.seams import Seams
 
 
 class DiverseEncoder(TransformerEncoderBase):

@@ -9,18 +9,17 @@ from torch import Tensor
 from diverse_mha.attention import check_state_names
 from diverse_mha.common.errors import OptionError
 from diverse_mha.common.options import flag
-from diverse_mha.models.config import LanguageModelConfig, to_namespace
-from diverse_mha.models.decoder import DiverseDecoder
-from diverse_mha.models.outputs import OutputWeight
-from diverse_mha.models.presets import (
+from diverse_mha.models.base import DiverseModel, OutputWeight
+from diverse_mha.models.components import Seams, check_cutoffs, check_model_options
+from diverse_mha.models.config import (
     LANGUAGE_MODEL_FAMILIES,
     LANGUAGE_MODEL_NAMESAKES,
     LANGUAGE_MODEL_SHAPES,
+    LanguageModelConfig,
     register_family,
+    to_namespace,
 )
-from diverse_mha.models.refused_options import check_cutoffs, check_model_options
-from diverse_mha.models.seams import Seams
-from diverse_mha.models.shared import DiverseModel
+from diverse_mha.models.decoder import DiverseDecoder
 
 _DEFAULT_LENGTH = 1024
 

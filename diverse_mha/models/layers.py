@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from diverse_mha.attention import STATE_NAMES, Attended, HeadStates
 from diverse_mha.models.attention import DiverseAttention
-from diverse_mha.models.seams import SIDES, Seams
+from diverse_mha.models.components import SIDES, Seams
 
 WIDTH = len(STATE_NAMES)
 

@@ -1,27 +1,146 @@
-"""Classifier of sentences, or pairs of sentences, on the encoder with open attention."""
+"""Classifier of sentences, or pairs of sentences, on the encoder: options, shapes and pooling."""
 
-from dataclasses import fields
+import math
+from dataclasses import dataclass, field, fields, make_dataclass
 
 import torch
+from fairseq.dataclass import FairseqDataclass
 from fairseq.models import FairseqEncoderModel
 from fairseq.models.transformer import Linear, TransformerConfig, TransformerModelBase
 from torch import Tensor, nn
 
 from diverse_mha.attention import Wanted, check_state_names, wanted_of
 from diverse_mha.common.errors import OptionError
-from diverse_mha.common.options import read_options, refuse_idle
-from diverse_mha.models.classifier_config import (
-    CLASSIFIER_SHAPES,
-    ClassifierOptions,
-    SentenceClassifierConfig,
+from diverse_mha.common.options import COUNT, option, read_options, refuse_idle
+from diverse_mha.common.typed import with_options
+from diverse_mha.models.base import DiverseModel
+from diverse_mha.models.components import Seams, check_model_options
+from diverse_mha.models.config import (
+    FlatTransformerConfig,
+    SeamConfig,
+    one_side,
+    register_family,
+    to_namespace,
 )
-from diverse_mha.models.config import to_namespace
 from diverse_mha.models.encoder import DiverseEncoder
-from diverse_mha.models.pooling import MeanPooling, QueryPooling
-from diverse_mha.models.presets import register_family
-from diverse_mha.models.refused_options import check_model_options
-from diverse_mha.models.seams import Seams
-from diverse_mha.models.shared import DiverseModel
+
+POOLINGS = ("mean", "queries")
+
+
+class MeanPooling(nn.Module):
+    """Mean over the real positions, of width C ``embed_dim``: sum_s x_s / S.
+
+    Attributes:
+        output_dim: width of the vector, C.
+    """
+
+    def __init__(self, embed_dim: int):
+        super().__init__()
+        self.output_dim = embed_dim
+
+    def forward(self, x: Tensor, padding_mask: Tensor) -> Tensor:
+        """Pool sentences (B, S, C) to (B, C); padding (B, S), True = padding, alone gives 0."""
+        real = (~padding_mask).unsqueeze(-1)  # (B, S, 1)
+        total = x.masked_fill(~real, 0.0).sum(dim=1)  # (B, C)
+        return total / real.sum(dim=1).clamp(min=1)
+
+
+class QueryPooling(nn.Module):
+    """Attention of trainable queries to the real positions, one vector a query.
+
+    a_k = softmax over s of q_k . x_s / sqrt(C); vector k = sum_s a_ks x_s; the vectors are
+    concatenated. Li et al. 2021, section 4.3, take two queries ("two trainable queries to obtain
+    the fixed-size representation") and give no equation. C is ``embed_dim``, K the number of
+    ``queries``.
+
+    Attributes:
+        output_dim: width of the vector, K * C.
+    """
+
+    def __init__(self, embed_dim: int, queries: int):
+        super().__init__()
+        self.output_dim = queries * embed_dim
+        # Queries as long as layer-normalised positions: first weights are neither even nor sharp.
+        self.queries = nn.Parameter(torch.randn(queries, embed_dim))  # (K, C)
+
+    def forward(self, x: Tensor, padding_mask: Tensor) -> Tensor:
+        """Pool sentences (B, S, C) to (B, K * C).
+
+        Padding (B, S), True = padding, is left out; a sentence of padding alone gives its mean.
+        """
+        scores = x @ self.queries.t() / math.sqrt(x.size(-1))  # (B, S, K)
+        # Finite, for rows of padding alone.
+        scores = scores.float().masked_fill(padding_mask.unsqueeze(-1), -1e4)
+        weights = scores.softmax(dim=1).type_as(x)  # (B, S, K)
+        return (weights.transpose(1, 2) @ x).flatten(1)  # (B, K, C) to (B, K * C)
+
+
+# fairseq's options that apply to an encoder, beside ``encoder_...``.
+_GENERAL = (
+    "activation_fn dropout attention_dropout activation_dropout max_source_positions "
+    "no_token_positional_embeddings no_scale_embedding layernorm_embedding "
+    "checkpoint_activations offload_activations min_params_to_wrap"
+).split()
+
+
+FlatEncoderConfig = make_dataclass(
+    "FlatEncoderConfig",
+    [
+        (f.name, f.type, field(default=f.default, metadata=dict(f.metadata)))
+        for f in fields(FlatTransformerConfig)
+        if f.name in _GENERAL or f.name.startswith("encoder_")
+    ],
+    bases=(FairseqDataclass,),
+    namespace={"__module__": __name__},
+)
+
+
+@dataclass
+class ClassifierOptions:
+    """Options of pooling and classifier."""
+
+    pooling: str = option(
+        "mean",
+        "how a sentence becomes one vector: mean (over its positions) or queries (attention of "
+        "trainable queries to them)",
+        choices=POOLINGS,
+    )
+    pooling_queries: int = option(
+        2,
+        "number of trainable queries, with --pooling queries",
+        legal=COUNT,
+    )
+    classifier_layers: int = option(2, "number of linear layers of the classifier", legal=COUNT)
+
+
+ClassifierConfig = with_options(FairseqDataclass, fields(ClassifierOptions), "ClassifierConfig")
+
+
+@dataclass
+class SentenceClassifierConfig(ClassifierConfig, SeamConfig, FlatEncoderConfig):
+    """Options of ``sentence_classifier``: fairseq's for encoders, the seams', and ours."""
+
+
+CLASSIFIER_SHAPES = {
+    "": {},
+    "_tiny": one_side("encoder", embed_dim=128, ffn_embed_dim=256, layers=2, attention_heads=4),
+    # Li et al. 2021, section 4.3: 2 layers, width 256, dropout 0.2, two queries, a classifier
+    # of three layers. Heads and the ratio of feed-forward width are those of Base.
+    "_logic": {
+        **one_side("encoder", embed_dim=256, ffn_embed_dim=1024, layers=2, attention_heads=8),
+        "dropout": 0.2,
+        "pooling": "queries",
+        "pooling_queries": 2,
+        "classifier_layers": 3,
+    },
+    # Section 4.2: six layers as in Base, their mean, an MLP.
+    "_probing": {
+        **one_side("encoder", embed_dim=512, ffn_embed_dim=2048, layers=6, attention_heads=8),
+        "pooling": "mean",
+        "classifier_layers": 2,
+    },
+}
+
 
 _WORTH = 0.1  # share of the positions that a second pass must save
 

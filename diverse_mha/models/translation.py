@@ -6,19 +6,24 @@ from fairseq.models.transformer import TransformerModel
 from torch import Tensor
 
 from diverse_mha.attention import Wanted, check_state_names, wanted_of
-from diverse_mha.models.config import DiverseConfig, to_namespace
-from diverse_mha.models.decoder import DiverseDecoder
-from diverse_mha.models.encoder import DiverseEncoder
-from diverse_mha.models.outputs import OutputWeight
-from diverse_mha.models.presets import (
+from diverse_mha.models.base import DiverseModel, OutputWeight
+from diverse_mha.models.components import (
+    SIDES,
+    Seams,
+    check_cutoffs,
+    check_embeddings,
+    check_model_options,
+)
+from diverse_mha.models.config import (
     FAMILIES,
     TRANSLATION_NAMESAKES,
     TRANSLATION_SHAPES,
+    DiverseConfig,
     register_family,
+    to_namespace,
 )
-from diverse_mha.models.refused_options import check_cutoffs, check_embeddings, check_model_options
-from diverse_mha.models.seams import SIDES, Seams
-from diverse_mha.models.shared import DiverseModel
+from diverse_mha.models.decoder import DiverseDecoder
+from diverse_mha.models.encoder import DiverseEncoder
 
 # Copies of layer parameters that stock fairseq 0.12.2 saves for its fused path.
 _FUSED_COPY = re.compile(r"encoder\.layers\.\d+\.(in_proj|out_proj|fc1|fc2)_(weight|bias)$")

@@ -74,7 +74,7 @@ class FusedAdamConfig(FairseqDataclass):
 class FairseqAdam(adam.FairseqAdam):
     """Named like fairseq's, because a checkpoint stores the name with the optimiser state."""
 
-    takes_all_at_once = True  # fairseq_fixes/half_precision.py
+    takes_all_at_once = True  # fairseq_fixes/speed.py
 
     def __init__(self, cfg: FusedAdamConfig, params):
         FairseqOptimizer.__init__(self, cfg)

@@ -8,9 +8,9 @@ from fairseq.tasks.language_modeling import LanguageModelingConfig, LanguageMode
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
 from diverse_mha.common.errors import OptionError
-from diverse_mha.common.places import check_data_folder
+from diverse_mha.common.files import check_data_folder
 from diverse_mha.tasks.data_files import check_split, dictionaries_named, splits_in
-from diverse_mha.tasks.half_precision import HalfPrecisionState
+from diverse_mha.tasks.exact_resume import HalfPrecisionState
 
 REBUILD_BATCHES_HELP = (
     "draw the batches of every epoch from its own seed, so that a resumed run sees the batches "

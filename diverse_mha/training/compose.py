@@ -14,7 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.common.places import CONFIGS
+from diverse_mha.common.files import CONFIGS
 
 Choices = Mapping[str, str | None]  # by group of ``configs/``, such as ``method``
 

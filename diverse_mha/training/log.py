@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from statistics import median
 
-from diverse_mha.fairseq_fixes.time_left import NOTHING_LEFT
+from diverse_mha.fairseq_fixes.log import NOTHING_LEFT
 
 TRAIN_LOG = "train.log"  # what a recipe leaves beside its checkpoints
 _LOADED = re.compile(r"Loaded checkpoint .* @ (\d+) updates\)")

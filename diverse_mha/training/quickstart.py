@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 
-from diverse_mha.analysis.collect import COMPONENT_ORDER, Selection
 from diverse_mha.analysis.run import analyze
-from diverse_mha.common.arguments import OneLineParser
-from diverse_mha.common.errors import run_cli
+from diverse_mha.analysis.similarity import COMPONENT_ORDER, Selection
+from diverse_mha.common.errors import OneLineParser, run_cli
 from diverse_mha.common.files import read_json, write_json
 from diverse_mha.common.tables import Layout, to_text
-from diverse_mha.evaluation.loaded import load
+from diverse_mha.evaluation.checkpoints import load
 
 
 def heads_alike(checkpoint: str, data: str, subset: str) -> dict[str, float]:

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import diverse_mha
 from diverse_mha.common.errors import UserError, run_cli
+from diverse_mha.common.files import CONFIGS, USER_DIR
 from diverse_mha.common.options import as_keys
-from diverse_mha.common.places import CONFIGS, USER_DIR
 from diverse_mha.common.plugins import import_plugin
-from diverse_mha.training import launch
+from diverse_mha.training import train
 from diverse_mha.training.fairseq_train import first_process_reports, said_once
 from diverse_mha.training.precision import choose
 from diverse_mha.training.terminal import show_what_users_read
@@ -23,9 +23,9 @@ CURE = "correct it in the recipe or on the command line; configs/ and docs/optio
 _NOT_SAID = re.compile(r"(full_key|\w+_type)\b|Set the|To append")
 
 
-def explain(job: launch.Request, error: BaseException) -> UserError:
+def explain(job: train.Request, error: BaseException) -> UserError:
     """Put an error of Hydra or OmegaConf, and its causes, into one line."""
-    from diverse_mha.fairseq_fixes.missing_options import having
+    from diverse_mha.fairseq_fixes.command_line import having
 
     said: list[str] = []
     while error is not None:
@@ -57,7 +57,7 @@ def explain(job: launch.Request, error: BaseException) -> UserError:
     return UserError(f"{job.config}: {', '.join(said)}; {cure}")
 
 
-def unknown_names(job: launch.Request) -> Iterator[str]:
+def unknown_names(job: train.Request) -> Iterator[str]:
     """Yield a message for each name in a recipe that nothing is registered under."""
     from fairseq import models, registry, tasks
 
@@ -82,7 +82,7 @@ def _types() -> dict[str, type]:
     return {f.name: f.type for f in dataclasses.fields(FairseqConfig)}
 
 
-def _keys(job: launch.Request, group: str) -> list[str]:
+def _keys(job: train.Request, group: str) -> list[str]:
     """Return the keys of a group of a recipe, with those of its chosen model, task and so on."""
     from fairseq import models, registry, tasks
 
@@ -92,7 +92,7 @@ def _keys(job: launch.Request, group: str) -> list[str]:
     return [f.name for f in dataclasses.fields(kind)] if dataclasses.is_dataclass(kind) else []
 
 
-def keys_of_options(job: launch.Request) -> dict[str, str]:
+def keys_of_options(job: train.Request) -> dict[str, str]:
     """Return the recipe's key of every option."""
     from fairseq import models, registry, tasks
 
@@ -118,7 +118,7 @@ def main() -> None:
         raise UserError(as_keys(str(error), keys_of_options(job))) from None
 
 
-def _train(job: launch.Request) -> None:
+def _train(job: train.Request) -> None:
     logging.getLogger("hydra").setLevel(logging.INFO)  # fairseq enables all loggers
     from fairseq_cli import hydra_train
     from hydra.errors import HydraException
@@ -152,7 +152,7 @@ def _train(job: launch.Request) -> None:
         raise refused from None  # of the log's folder
 
 
-def check_added(job: launch.Request) -> None:
+def check_added(job: train.Request) -> None:
     """Refuse ``+GROUP=NAME`` or ``++GROUP.KEY=VALUE`` that nobody would read.
 
     The keys of models, tasks, criterions and optimizers are checked when these are built.
@@ -180,11 +180,11 @@ def check_added(job: launch.Request) -> None:
                 raise UserError(f"{word}: {group} has no {key}; {_nearest(key, known)}")
 
 
-def check_model(job: launch.Request) -> None:
+def check_model(job: train.Request) -> None:
     """Refuse an option of ours for a model of fairseq's."""
     from fairseq.models import MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
 
-    from diverse_mha.fairseq_fixes.missing_options import having
+    from diverse_mha.fairseq_fixes.command_line import having
     from diverse_mha.models.config import seam_options
 
     name = str(job.setting("model", "_name"))
@@ -199,12 +199,12 @@ def check_model(job: launch.Request) -> None:
             )
 
 
-def job_of(words: Sequence[str]) -> launch.Request:
+def job_of(words: Sequence[str]) -> train.Request:
     """Read the recipe of the launcher's command line for fairseq-hydra-train."""
     given = dict(zip(words, words[1:], strict=False))
     recipe = Path(given["--config-dir"], given["--config-name"] + ".yaml")
     settings = [word for word in words if "=" in word and not word.startswith("-")]
-    return launch.parse(["--config", str(recipe), *settings])
+    return train.parse(["--config", str(recipe), *settings])
 
 
 if __name__ == "__main__":

@@ -11,12 +11,11 @@ import numpy as np
 import pytest
 import torch
 
-from diverse_mha.analysis import command
-from diverse_mha.analysis.collect import Selection
-from diverse_mha.analysis.run import analyze
+from diverse_mha.analysis import analyze
+from diverse_mha.analysis.similarity import Selection
 from diverse_mha.cli import run
 from diverse_mha.common.errors import UserError
-from diverse_mha.evaluation.loaded import load
+from diverse_mha.evaluation.checkpoints import load
 from diverse_mha.training.quickstart import heads_alike
 
 pytestmark = pytest.mark.integration
@@ -52,7 +51,7 @@ def test_nothing_is_lost_where_a_checkpoint_goes_or_a_pipe_is_closed(
 ):
     """A training removes old checkpoints; ``| head`` reads some lines; drawing takes longest."""
     path = shutil.copy(checkpoint, tmp_path / "checkpoint3.pt")
-    measure, seen = command.analyze, []
+    measure, seen = analyze.analyze, []
 
     def analyze_and_remove(*args, **options):
         path.unlink()
@@ -62,12 +61,12 @@ def test_nothing_is_lost_where_a_checkpoint_goes_or_a_pipe_is_closed(
         raise BrokenPipeError
 
     words = ["--cpu", "--layers", "last", "--output", str(tmp_path / "out")]
-    monkeypatch.setattr(command, "write_figures", lambda *_: seen.append(capsys.readouterr().out))
+    monkeypatch.setattr(analyze, "write_figures", lambda *_: seen.append(capsys.readouterr().out))
     assert run(["analyze", str(checkpoint), str(data), *words]) == 0
     assert "\nSharpness of attention, means over heads\n" in seen[0], "tables come first"
     (tmp_path / "out/report.html").write_text("of other models")
-    monkeypatch.setattr(command, "analyze", analyze_and_remove)
-    monkeypatch.setattr(command, "format_tables", close)
+    monkeypatch.setattr(analyze, "analyze", analyze_and_remove)
+    monkeypatch.setattr(analyze, "format_tables", close)
     with pytest.raises(BrokenPipeError):
         run(["analyze", str(path), str(data), *words])
     assert len(seen) == 2 and not (tmp_path / "out/report.html").exists()
@@ -128,13 +127,13 @@ def test_a_classifier_of_pairs_has_an_encoder_of_both_sentences(save, pairs, dat
 def test_several_models_beside_a_single_head_one(save, checkpoint, data, scores, capsys):
     single = save("single", "transformer_disagree", heads=1)
     other = save("other", "transformer_routing", "--aggregation-encoder-layers", "1")
-    command = ["analyze", str(checkpoint), str(other), str(data), "--against", str(single)]
-    assert run([*command, "--cpu"]) == 0
+    words = ["analyze", str(checkpoint), str(other), str(data), "--against", str(single)]
+    assert run([*words, "--cpu"]) == 0
     out = capsys.readouterr().out
     assert "last layers beside those of single" in out
     assert "each head: a head by itself beside all of the other model" in " ".join(out.split())
     assert len(re.findall(r"^(baseline|other) +(encoder|cross|decoder) ", out, re.M)) == 6
-    content = scores(*command[1:])
+    content = scores(*words[1:])
     assert content["against"]["name"] == "single"
     assert [model["name"] for model in content["models"]] == ["baseline", "other"]
     assert all(0 < found["svcca"] < 1 for found in content["models"][0]["against"].values())
@@ -151,7 +150,7 @@ def test_models_are_measured_on_what_all_can_read(save, checkpoint, data, scores
     assert [one["sentences"] for one in both] == [alone["sentences"]] * 2
     assert 0 < alone["sentences"] < scores(checkpoint, data)["models"][0]["sentences"]
     loaded = load(str(short), str(data), cpu=True)
-    shown = analyze(loaded, Selection(measures=("cka",), sentences=3)).sentences
+    shown = analyze.analyze(loaded, Selection(measures=("cka",), sentences=3)).sentences
     fitting = [n for n, size in enumerate(sizes) if size <= int(some)]
     assert [one["number"] for one in shown] == fitting[:3]
 
@@ -185,7 +184,7 @@ def test_every_head_is_in_the_numbers_and_the_tables(save, data, tmp_path, capsy
 
 
 def test_missing_libraries_are_named_before_the_data_are_run(monkeypatch):
-    command.check_libraries()
-    monkeypatch.setattr(command.importlib.util, "find_spec", lambda name: None)
+    analyze.check_libraries()
+    monkeypatch.setattr(analyze.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(UserError, match="need matplotlib, jinja2: pip install matplotlib jinja2"):
-        command.check_libraries()
+        analyze.check_libraries()

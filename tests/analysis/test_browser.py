@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from diverse_mha.cli import run
-from diverse_mha.evaluation.loaded import head_states, iterate_batches, load
+from diverse_mha.evaluation.checkpoints import head_states, iterate_batches, load
 
 webdriver = pytest.importorskip("selenium.webdriver")
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")

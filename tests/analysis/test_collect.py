@@ -10,8 +10,13 @@ import torch
 
 from diverse_mha.analysis import attention_entropy, cka, jensen_shannon, svcca
 from diverse_mha.analysis.against import AgainstMeter
-from diverse_mha.analysis.collect import HeadsMeter, Selection, check_selection, parse_layers
-from diverse_mha.analysis.meters import real_rows
+from diverse_mha.analysis.similarity import (
+    HeadsMeter,
+    Selection,
+    check_selection,
+    parse_layers,
+    real_rows,
+)
 from diverse_mha.attention import HeadStates
 from diverse_mha.common.errors import UserError
 from tests.reference import cosine

@@ -2,9 +2,8 @@
 
 import pytest
 
-from diverse_mha.analysis.figures.curves import curves_of_models
-from diverse_mha.analysis.figures.heat_maps import end_of_scale, heat_maps
-from diverse_mha.analysis.output import all_plots
+from diverse_mha.analysis.figures import curves_of_models, end_of_scale, heat_maps
+from diverse_mha.analysis.report import all_plots
 
 
 def result(name, value, heads=2, measure="cka"):

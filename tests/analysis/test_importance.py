@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from diverse_mha.analysis.ablation import Recording, gated, run_model, sites_of
+from diverse_mha.analysis.ablation import Recording, gated, run_model, sentence_losses, sites_of
 from diverse_mha.analysis.importance import ABLATION, GRADIENT, ImportanceMeter
-from diverse_mha.analysis.losses import sentence_losses
-from diverse_mha.evaluation.comparison.inference import rate
+from diverse_mha.evaluation.comparison.statistics import rate
 from tests import toy, toy_classification
 from tests.models.test_language_model import ADAPTIVE, build
 from tests.properties import families

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from diverse_mha.analysis.meters import ModuleMeter, split_heads
+from diverse_mha.analysis.similarity import ModuleMeter, split_heads
 from diverse_mha.attention import HeadStates
 from diverse_mha.measures.moments import Moments
 from diverse_mha.measures.unbiased import NormMoments, unbiased_cka

@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from diverse_mha.analysis.figures.style import FORMATS
+from diverse_mha.analysis.figures import FORMATS
 from diverse_mha.cli import run
 
 pytestmark = pytest.mark.integration

@@ -9,12 +9,11 @@ import pytest
 import torch
 from fairseq.data import Dictionary, indexed_dataset
 
-from diverse_mha.analysis.ablation import gated, run_model, sites_of
-from diverse_mha.analysis.losses import sentence_losses
+from diverse_mha.analysis.ablation import gated, run_model, sentence_losses, sites_of
 from diverse_mha.analysis.pruning import Head, _next
 from diverse_mha.cli import run
 from diverse_mha.common.errors import UserError
-from diverse_mha.evaluation.loaded import iterate_batches, load
+from diverse_mha.evaluation.checkpoints import iterate_batches, load
 
 
 def test_of_the_most_similar_pair_the_less_important_head_goes():

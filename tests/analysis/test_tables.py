@@ -2,9 +2,9 @@
 
 import pytest
 
-from diverse_mha.analysis.collect import summarise
 from diverse_mha.analysis.findings import comparison_tables, headline
-from diverse_mha.analysis.output import format_tables
+from diverse_mha.analysis.report import format_tables
+from diverse_mha.analysis.similarity import summarise
 from diverse_mha.analysis.tables import legend, model_tables, rows_of, summary_rows
 from experiments.measures import MEASURES
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from diverse_mha.analysis.collect import Selection
+from diverse_mha.analysis.similarity import Selection
 from diverse_mha.analysis.view import TOKENS, take_sentence, view_data
 from diverse_mha.attention import HeadStates
 from tests.toy import build_ours, toy_batch, toy_task

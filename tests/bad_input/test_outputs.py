@@ -88,7 +88,7 @@ def test_force_without_an_output_is_refused(foreign, monkeypatch, capsys):
 
 
 def test_an_exported_folder_is_replaced_by_its_command_alone(tmp_path):
-    from diverse_mha.evaluation.deploy.export import written_folder
+    from diverse_mha.export.export import written_folder
 
     assert not written_folder(tmp_path)
     (tmp_path / "export.json").write_text(json.dumps({"made_by": "export", "checkpoint": "a.pt"}))

@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from diverse_mha.common.places import ROOT
+from diverse_mha.common.files import ROOT
 from tests.bad_input.harness import Row, tree
 from tests.corpora.scripts import environment
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from diverse_mha.common.places import ROOT
+from diverse_mha.common.files import ROOT
 from tests.bad_input.harness import Row, check
 
 pytestmark = pytest.mark.integration

@@ -5,8 +5,13 @@ from pathlib import Path
 import pytest
 
 from diverse_mha.common.errors import OptionError, UserError
-from diverse_mha.common.files import whole_file, write_files, write_text
-from diverse_mha.common.places import check_data_folder, check_file
+from diverse_mha.common.files import (
+    check_data_folder,
+    check_file,
+    whole_file,
+    write_files,
+    write_text,
+)
 
 
 def test_a_file_gets_its_name_when_it_is_complete(tmp_path):

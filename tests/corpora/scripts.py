@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from diverse_mha.common.places import ROOT
+from diverse_mha.common.files import ROOT
 from tests import warm
 
 

@@ -7,8 +7,8 @@ from torch.nn.utils import prune
 
 from diverse_mha.criterions import fused_loss, token_loss
 from diverse_mha.criterions.fused_loss import fused_label_smoothed_loss
-from tests.criterions.test_label_smoothed import ours
 from tests.criterions.test_terms import criterion, lm_batch, run
+from tests.criterions.test_translation_and_lm import ours
 from tests.models.test_language_model import ADAPTIVE
 from tests.models.test_language_model import build as build_lm
 from tests.toy import build_ours, toy_batch

@@ -10,7 +10,7 @@ import re
 import subprocess
 from typing import NamedTuple
 
-from diverse_mha.common.places import ROOT
+from diverse_mha.common.files import ROOT
 
 MARK = re.compile(r"<!-- not run: (.+) -->")
 

@@ -5,7 +5,7 @@ import shlex
 
 import pytest
 
-from diverse_mha.training import launch
+from diverse_mha.training import train
 from tests.docs.blocks import ROOT, commands, pages
 from tests.docs.options import spans, unknown
 from tests.recipes import composed
@@ -40,7 +40,7 @@ def test_what_is_not_run_names_recipes_and_settings_that_exist(command):
     words = [inner for word in words for inner in (shlex.split(word) if " " in word else [word])]
     words = [word.replace("${model}", "coda").replace("$model", "coda") for word in words]
     if "scripts/train.sh" in words:
-        launch.parse(words[words.index("scripts/train.sh") + 1 :])
+        train.parse(words[words.index("scripts/train.sh") + 1 :])
         name = words[words.index("--config") + 1].removeprefix("configs/").removesuffix(".yaml")
     elif "--config-name" in words:
         name = words[words.index("--config-name") + 1]

@@ -4,7 +4,7 @@ import ast
 from pathlib import Path
 
 from diverse_mha import cli
-from diverse_mha.common.places import ROOT
+from diverse_mha.common.files import ROOT
 from tests.docs.options import OPTION, known
 
 #: Options of other programs that messages name: pip, fairseq-preprocess, fairseq's optimizers.

@@ -21,7 +21,7 @@ WORDS = {
     "docs/attention.md": 500,
     "docs/classification.md": 450,
     "docs/deploy.md": 550,
-    "docs/design.md": 850,
+    "docs/design.md": 900,
     "docs/equations.md": 1700,
     "docs/extending.md": 900,
     "docs/install.md": 580,

@@ -10,12 +10,13 @@ from fairseq.tasks.translation import TranslationTask
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.evaluation.checkpoints import (
+    Loaded,
+    check_same_blocks,
     check_task,
     check_translates,
     fitting,
     load_checkpoint,
 )
-from diverse_mha.evaluation.loaded import Loaded, check_same_blocks
 
 
 def test_another_vocabulary_is_refused_with_both_sizes():

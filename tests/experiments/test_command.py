@@ -7,7 +7,7 @@ import torch
 
 from diverse_mha import cli
 from diverse_mha.common.errors import UserError
-from diverse_mha.training import launch
+from diverse_mha.training import train
 from experiments import runner
 from experiments.measures import MEASURES
 from experiments.papers import PAPERS
@@ -99,7 +99,7 @@ def test_every_table_has_commands_that_the_launcher_reads(scale, capsys):
     out = capsys.readouterr().out
     commands = [shlex.split(x) for x in out.splitlines() if x.startswith("bash scripts/train.sh")]
     assert len(commands) > 60
-    jobs = [launch.parse(words[2:]) for words in commands]
+    jobs = [train.parse(words[2:]) for words in commands]
     assert all(job.setting("task", "data") for job in jobs)
     folders = [job.setting("checkpoint", "save_dir") for job in jobs]
     assert all(folders)

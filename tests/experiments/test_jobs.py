@@ -13,7 +13,7 @@ from diverse_mha.common.processes import Interrupted, end
 from experiments.process import exit_code, pause, side_by_side, start_logged
 from experiments.runner import Runner
 from tests.experiments.conftest import LOG
-from tests.training.test_launch import ends
+from tests.training.test_train import ends
 
 
 def wait_for(*paths, seconds=20):

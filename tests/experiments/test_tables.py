@@ -3,7 +3,7 @@
 import pytest
 
 from diverse_mha.common.errors import OptionError
-from diverse_mha.common.places import CONFIGS
+from diverse_mha.common.files import CONFIGS
 from experiments import papers
 from experiments.experiments import Experiment
 from experiments.measures import MEASURES

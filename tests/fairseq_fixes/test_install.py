@@ -24,12 +24,12 @@ from omegaconf import DictConfig
 
 from diverse_mha import tasks  # noqa: F401 (registers)
 from diverse_mha.common.errors import OptionError
-from diverse_mha.fairseq_fixes import safe_loading, same_run, start_of_training, time_left
+from diverse_mha.fairseq_fixes import checkpoints, log, resuming
 from tests.fairseq_fixes.training import training
 
 
 def test_nothing_that_runs_code_is_listed():
-    listed = [i[0] if isinstance(i, tuple) else i for i in safe_loading.plain_classes()]
+    listed = [i[0] if isinstance(i, tuple) else i for i in checkpoints.plain_classes()]
     functions = [item for item in listed if not isinstance(item, type)]
     names = {getattr(item, "__name__", str(item)) for item in functions}
     assert names <= {"_reconstruct", "scalar", "typing.Any", "Any"}
@@ -251,7 +251,7 @@ def test_the_time_left_is_logged_after_5_and_100_updates(
     config, trainer = training(tmp_path)
     trainer.cfg.optimization.max_update = updates
     clock = iter(range(0, 10_000, 2))
-    monkeypatch.setattr(time_left.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(log.time, "monotonic", lambda: next(clock))
     step = trainer.train_step
     checkpoint_utils.load_checkpoint(config, trainer)
     for update in range(1, 120):
@@ -276,7 +276,7 @@ def test_the_batch_of_an_update_is_logged_and_its_change(before, warned, caplog)
             }
         )
 
-    time_left.say_batch(options(2), 1, before and options(before))
+    log.say_batch(options(2), 1, before and options(before))
     said = ["an update takes up to 8,192 tokens (2 processes, update_freq 2)"]
     if warned:
         said.append(
@@ -298,9 +298,9 @@ def test_fp16_without_a_gpu_is_refused_before_anything_is_written(monkeypatch):
 def test_a_run_that_goes_on_is_compared_with_its_checkpoint(tmp_path, monkeypatch):
     config, trainer = training(tmp_path)
     read = {"path": str(tmp_path / "checkpoint_last.pt"), "cfg": {"common": {"seed": 1}}}
-    monkeypatch.setattr(start_of_training, "last_read", read)
+    monkeypatch.setattr(resuming, "last_read", read)
     compared = []
-    monkeypatch.setattr(same_run, "check_same_run", lambda *words: compared.append(words[:3]) or [])
+    monkeypatch.setattr(resuming, "check_same_run", lambda *words: compared.append(words[:3]) or [])
     checkpoint_utils.load_checkpoint(config, trainer)
     assert compared == [(read["path"], read["cfg"], trainer.cfg)]
     read["path"] = "another.pt"  # of an evaluation, say
@@ -337,7 +337,7 @@ def test_a_model_on_a_task_that_is_not_its_own_is_refused(arch, task, wanted):
 
 @pytest.mark.parametrize("kept", [False, True])
 def test_cudnns_attention_is_left_out_unless_asked_for(kept, monkeypatch):
-    name = "diverse_mha.fairseq_fixes.cudnn_attention"
+    name = "diverse_mha.fairseq_fixes.speed"
     before = torch.backends.cuda.cudnn_sdp_enabled()
     monkeypatch.setenv("DIVERSE_MHA_CUDNN_ATTENTION", str(int(kept)))
     torch.backends.cuda.enable_cudnn_sdp(True)

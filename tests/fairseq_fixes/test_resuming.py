@@ -11,8 +11,8 @@ from fairseq.data import FairseqDataset
 from fairseq.data.iterators import EpochBatchIterator
 
 import diverse_mha  # noqa: F401  which mends fairseq's tasks
+from diverse_mha.fairseq_fixes.checkpoints import note_processes
 from diverse_mha.fairseq_fixes.resuming import same_place
-from diverse_mha.fairseq_fixes.safe_loading import note_processes
 
 
 class Numbers(FairseqDataset):

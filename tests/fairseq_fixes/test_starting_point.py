@@ -7,9 +7,8 @@ from fairseq import checkpoint_utils
 
 from diverse_mha.attention import AGGREGATION
 from diverse_mha.common.errors import OptionError
-from diverse_mha.common.methods import Method
-from diverse_mha.common.options import option
-from diverse_mha.fairseq_fixes.starting_point import LAST, check_start
+from diverse_mha.common.options import Method, option
+from diverse_mha.fairseq_fixes.resuming import LAST, check_start
 from diverse_mha.methods.term import TERMS
 from tests.criterions.test_terms import criterion
 from tests.fairseq_fixes.training import training

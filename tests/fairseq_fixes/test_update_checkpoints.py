@@ -7,7 +7,7 @@ from fairseq import checkpoint_utils
 
 import diverse_mha.fairseq_fixes.install  # noqa: F401
 from diverse_mha.common.errors import UserError
-from diverse_mha.evaluation.averaging import newest_checkpoints
+from diverse_mha.evaluation.average import newest_checkpoints
 from tests.fairseq_fixes.training import training
 
 

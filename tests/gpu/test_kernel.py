@@ -5,7 +5,7 @@ import torch
 
 from diverse_mha.methods.coda.chunked import ChunkedNetwork
 from tests.gpu.device import DEVICE, MARKS, ON_GPU, distance, name
-from tests.methods.coda.test_tiles import example
+from tests.methods.coda.test_triton_kernel import example
 
 pytestmark = MARKS
 # Rounding changes signs at the kinks of the hidden layers. In float32 that is one of ten million
@@ -27,7 +27,7 @@ MASKS = {
 def kernel():
     if not ON_GPU:
         return ChunkedNetwork
-    from diverse_mha.methods.coda.tiles import TiledNetwork
+    from diverse_mha.methods.coda.triton_kernel import TiledNetwork
 
     return TiledNetwork
 

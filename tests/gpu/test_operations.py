@@ -6,7 +6,7 @@ import torch
 from diverse_mha.attention import MultiheadAttention
 from diverse_mha.criterions.fused_loss import fused_label_smoothed_loss
 from diverse_mha.methods.coda import build_cascade
-from diverse_mha.methods.coda.choice import network_function
+from diverse_mha.methods.coda.backend import network_function
 from diverse_mha.methods.disagreement import (
     centre,
     mean_squared_cosine,
@@ -17,7 +17,7 @@ from diverse_mha.methods.disagreement import (
 from diverse_mha.methods.drophead import drop_heads
 from diverse_mha.methods.hsic import hsic, sample_positions
 from diverse_mha.methods.orthogonality import srip
-from diverse_mha.methods.routing import chunks, em_routing, fused_routing, simple_routing
+from diverse_mha.methods.routing import backend, em_routing, fused_routing, simple_routing
 from diverse_mha.methods.routing.routing import RoutingAggregation
 from tests.gpu.device import DEVICE, DTYPES, MARKS, ON_GPU, TOLERANCE, distance, name, to_device
 
@@ -31,10 +31,10 @@ MASK = torch.arange(T)[None, :] >= torch.tensor([T, 12, 0, 1])[:, None]  # True 
 @pytest.fixture(autouse=True)
 def compiled_routing(monkeypatch):
     """Let the routing's compiled form run, which takes chunks that are nearly full."""
-    monkeypatch.setattr(chunks, "DEVICE_CHUNK", CHUNK)
-    monkeypatch.setattr(chunks, "_failed", set())
+    monkeypatch.setattr(backend, "DEVICE_CHUNK", CHUNK)
+    monkeypatch.setattr(backend, "_failed", set())
     yield
-    assert not chunks._failed, "the routing fell back to its plain form"
+    assert not backend._failed, "the routing fell back to its plain form"
 
 
 def heads(generator):

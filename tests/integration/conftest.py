@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from diverse_mha.common.places import ROOT
+from diverse_mha.common.files import ROOT
 from tests import warm
 
 PLUGIN = ROOT / "diverse_mha"

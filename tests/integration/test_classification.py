@@ -26,7 +26,12 @@ def test_evaluation_writes_every_split(tmp_path):
     data, trained = tmp_path / "bin", tmp_path / "run"
     options = TRAIN.format(plugin=PLUGIN).split()
     run("fairseq_cli.train", data, *options, "--save-dir", trained, "--max-epoch", 1)
-    evaluate = ["diverse_mha.evaluation.classifier", trained / "checkpoint_best.pt", data, "--cpu"]
+    evaluate = [
+        "diverse_mha.evaluation.evaluate_classifier",
+        trained / "checkpoint_best.pt",
+        data,
+        "--cpu",
+    ]
     done = run(*evaluate)
     result = json.loads((trained / "checkpoint_best.accuracy.json").read_text())
     names = [*(f"test{n}" for n in range(1, 13)), "valid"]

@@ -109,8 +109,8 @@ def test_two_processes_train_and_resume(data, tmp_path):
         data, "--processes", 2, "--save-dir", tmp_path, "--disagreement", "output",
         *TRAIN.format(plugin=PLUGIN).split(),
     ]  # fmt: skip
-    run("diverse_mha.training.launch", *options, "--max-epoch", 1)
-    done = run("diverse_mha.training.launch", *options, "--max-epoch", 2)
+    run("diverse_mha.training.train", *options, "--max-epoch", 1)
+    done = run("diverse_mha.training.train", *options, "--max-epoch", 2)
     assert "Loaded checkpoint" in done.stdout + done.stderr
     state = torch.load(tmp_path / "checkpoint_last.pt", weights_only=False)
     assert state["extra_state"]["train_iterator"]["epoch"] == 3
@@ -136,6 +136,6 @@ def test_lengths_are_padded_to_buckets(data, tmp_path):
 def test_an_error_of_all_processes_is_printed_once(data, tmp_path):
     words = [data, *TRAIN.format(plugin=PLUGIN).split(), "--save-dir", tmp_path]
     words += ["--max-update", 2, "--disagreement", "sideways"]
-    done = run("diverse_mha.training.launch", *words, "--processes", 2, check=False)
+    done = run("diverse_mha.training.train", *words, "--processes", 2, check=False)
     assert done.returncode
     assert done.stderr.count("error: ") == 1 and "sideways" in done.stderr

@@ -74,7 +74,7 @@ def test_a_recipe_has_a_term_of_ones_own(data, tmp_path):
 
     def train_with(user_dir):
         recipe.write_text(RECIPE.format(user_dir=user_dir, data=data))
-        return run("diverse_mha.training.launch", "--config", recipe, cwd=tmp_path, check=False)
+        return run("diverse_mha.training.train", "--config", recipe, cwd=tmp_path, check=False)
 
     done = train_with(plugin)
     said = done.stdout + done.stderr

@@ -8,7 +8,7 @@ import re
 import pytest
 import torch
 
-from diverse_mha.evaluation.loaded import load
+from diverse_mha.evaluation.checkpoints import load
 from tests.integration.conftest import PLUGIN, run
 
 pytestmark = pytest.mark.integration
@@ -59,7 +59,7 @@ def test_the_wikitext_recipe_trains_and_evaluates_with_a_context_window(text, tm
     found = re.search(r"Perplexity: ([\d.]+)", done.stdout + done.stderr)
     assert found and 1 < float(found[1]) < 40
     run(
-        "diverse_mha.evaluation.language_model", tmp_path / "checkpoint_best.pt", text, "--cpu",
+        "diverse_mha.evaluation.evaluate_lm", tmp_path / "checkpoint_best.pt", text, "--cpu",
         "--context-window", 8,
     )  # fmt: skip
     results = json.loads((tmp_path / "checkpoint_best.test.json").read_text())
@@ -72,7 +72,7 @@ def test_sentences_are_trained_and_scored_by_themselves(text, tmp_path, first):
     small = ["--arch", "transformer_lm_disagree", "--criterion", "cross_entropy_with_diversity"]
     train(text, tmp_path, *small, "--sample-break-mode", "eos", *first, "--lr", 0.01)
     checkpoint = tmp_path / "checkpoint_best.pt"
-    done = run("diverse_mha.evaluation.language_model", checkpoint, text, "--cpu", "--by-sentence")
+    done = run("diverse_mha.evaluation.evaluate_lm", checkpoint, text, "--cpu", "--by-sentence")
     assert "117 tokens in 13 sentences" in done.stdout
     rows = (tmp_path / "checkpoint_best.test.scores.tsv").read_text().splitlines()
     found = [float(row.split("\t")[0]) for row in rows]
@@ -98,6 +98,6 @@ def test_sentences_have_no_context_window(text, tmp_path):
     words = [tmp_path / "x.pt", text, "--by-sentence", "--context-window", 8]
     task = {"task": {"_name": "language_modeling"}}
     torch.save({"model": {"w": torch.zeros(1)}, "cfg": task}, words[0])
-    done = run("diverse_mha.evaluation.language_model", *words, check=False)
+    done = run("diverse_mha.evaluation.evaluate_lm", *words, check=False)
     assert done.returncode == 2
     assert "--context-window 8: does not go with --by-sentence" in done.stderr

@@ -36,7 +36,7 @@ def prepared(tmp_path_factory):
 def test_every_command_takes_raw_text(prepared):
     checkpoint, data = prepared / "run/checkpoint_last.pt", prepared / "mine/bin"
     given = ["--cpu", "--beam", 2, "--max-len-b", 9]
-    said = run("diverse_mha.evaluation.translation", checkpoint, data, *given).stdout
+    said = run("diverse_mha.evaluation.evaluate", checkpoint, data, *given).stdout
     assert "sacreBLEU" in said and "tokenised BLEU" not in said
     detok = prepared / "run/checkpoint_last.test.hyp.detok"
     expected = detok.read_text(encoding="utf-8").split("\n")[:-1]

@@ -10,7 +10,7 @@ import pytest
 import torch
 import yaml
 
-from diverse_mha.common.places import CONFIGS
+from diverse_mha.common.files import CONFIGS
 from diverse_mha.training.compose import compose
 from tests.integration.conftest import PLUGIN, ROOT, run
 from tests.reliability import miniature
@@ -61,7 +61,7 @@ def data(tmp_path_factory):
 
 def train_sh(recipe, words, folder):
     file = CONFIGS / f"{recipe}.yaml"
-    return run("diverse_mha.training.launch", "--config", file, *words, cwd=folder)
+    return run("diverse_mha.training.train", "--config", file, *words, cwd=folder)
 
 
 def hydra_train(recipe, words, folder, *options):

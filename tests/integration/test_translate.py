@@ -9,7 +9,7 @@ import ctranslate2
 import pytest
 import torch
 
-from diverse_mha.evaluation.loaded import head_states, load
+from diverse_mha.evaluation.checkpoints import head_states, load
 from tests.corpora import scripts
 from tests.docs.blocks import commands
 from tests.integration.conftest import PLUGIN, run, train
@@ -36,7 +36,7 @@ def translate(folder, text: str, *options, **kwargs):
 def test_a_test_set_is_translated_as_plain_text_as_it_is_as_data(prepared):
     given = [prepared / "run/checkpoint_last.pt", prepared / "bin"]
     options = ["--cpu", "--max-len-b", 20, "--beam", 3, "--output", prepared / "data.json"]
-    run("diverse_mha.evaluation.translation", *given, *options)
+    run("diverse_mha.evaluation.evaluate", *given, *options)
     expected = (prepared / "data.hyp.detok").read_text().splitlines()
     # In portions, with empty lines between.
     lines = (prepared / SOURCE).read_text().splitlines()

@@ -5,7 +5,7 @@ import torch
 from fairseq.modules import MultiheadAttention
 
 from diverse_mha.attention import check_state_names, core
-from diverse_mha.attention.masks import causal_bias, padding_bias
+from diverse_mha.attention.core import causal_bias, padding_bias
 from diverse_mha.models.attention import DiverseAttention
 
 B, T, S, C, H = 3, 4, 6, 16, 4

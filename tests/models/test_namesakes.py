@@ -8,8 +8,12 @@ from fairseq import options
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
 from fairseq.models.transformer_lm import TransformerLanguageModelConfig
 
-from diverse_mha.models.config import FlatTransformerConfig, SeamConfig
-from diverse_mha.models.presets import FAMILIES, LANGUAGE_MODEL_FAMILIES
+from diverse_mha.models.config import (
+    FAMILIES,
+    LANGUAGE_MODEL_FAMILIES,
+    FlatTransformerConfig,
+    SeamConfig,
+)
 
 PREFIXES = {"transformer_lm": LANGUAGE_MODEL_FAMILIES, "transformer": FAMILIES}
 

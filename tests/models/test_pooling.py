@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from diverse_mha.models.pooling import MeanPooling, QueryPooling
+from diverse_mha.models.sentence_classifier import MeanPooling, QueryPooling
 
 LENGTHS = (5, 1, 3)
 WIDTH = 4

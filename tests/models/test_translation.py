@@ -6,9 +6,8 @@ import pytest
 import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY, MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
 
-from diverse_mha.criterions.combined_terms import DiversityTerms
-from diverse_mha.criterions.config import DiversityConfig
-from diverse_mha.models.presets import TRANSLATION_NAMESAKES
+from diverse_mha.criterions.diversity import DiversityConfig, DiversityTerms
+from diverse_mha.models.config import TRANSLATION_NAMESAKES
 from tests.toy import (
     SMALL,
     beam_search,

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from diverse_mha.common.places import ROOT
+from diverse_mha.common.files import ROOT
 from diverse_mha.corpora.text import read_lines, write_lines
 from experiments.stand_in import probing_lines, run_script
 

@@ -16,7 +16,7 @@ from fairseq.logging import metrics
 from fairseq.trainer import Trainer
 from omegaconf import open_dict
 
-from diverse_mha.criterions.config import DiversityConfig
+from diverse_mha.criterions.diversity import DiversityConfig
 from tests.reliability import runs
 from tests.reliability.children import Child
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from diverse_mha.common.places import ROOT
+from diverse_mha.common.files import ROOT
 
 # All that is drawn at random: attention noise, dropout of four kinds, Drophead, samples of HSIC.
 _NOISE = "--attention-noise 0.5 --dropout 0.1 --attention-dropout 0.1 --activation-dropout 0.1"

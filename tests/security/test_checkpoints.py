@@ -9,7 +9,7 @@ import sys
 import pytest
 import torch
 
-from diverse_mha.common.places import ROOT
+from diverse_mha.common.files import ROOT
 from tests.bad_input.harness import Row, check
 from tests.bad_input.test_training import TRAIN, TRANSLATE
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from diverse_mha.common.places import ROOT
+from diverse_mha.common.files import ROOT
 
 # Those that hand their words on to Python; the others are looked at one by one below.
 ALONE = ("env.sh", "setup.sh", "quickstart.sh", "lint.sh", "audit.sh")

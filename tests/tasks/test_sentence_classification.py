@@ -9,8 +9,7 @@ from fairseq.data import Dictionary
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
 
 from diverse_mha.corpora.binarise import binarise
-from diverse_mha.tasks.sentence_classification import SentenceClassificationTask
-from diverse_mha.tasks.sentence_dataset import SentenceDataset
+from diverse_mha.tasks.sentence_classification import SentenceClassificationTask, SentenceDataset
 
 NAME = "sentence_classification"
 WORDS, LABELS = "abcd", "xyz"

@@ -7,7 +7,7 @@ from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
 
 from diverse_mha.corpora.binarise import binarise
 from diverse_mha.tasks.data_files import check_split, splits_in
-from diverse_mha.tasks.half_precision import HalfPrecisionState
+from diverse_mha.tasks.exact_resume import HalfPrecisionState
 
 
 @pytest.mark.parametrize(

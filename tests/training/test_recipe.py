@@ -9,9 +9,9 @@ from fairseq_cli import hydra_train
 from torch.multiprocessing import ProcessRaisedException
 
 from diverse_mha.common.errors import OptionError, UserError
+from diverse_mha.common.files import CONFIGS
 from diverse_mha.common.options import as_keys
-from diverse_mha.common.places import CONFIGS
-from diverse_mha.training import launch, precision, recipe
+from diverse_mha.training import precision, recipe, train
 from diverse_mha.training.compose import compose, lookup, read_words
 
 
@@ -68,7 +68,7 @@ def test_errors_of_a_recipe_name_its_keys(option, key):
 
 
 def test_a_group_that_is_a_name_by_itself_is_looked_up():
-    job = launch.Request([], config=CONFIGS / "x.yaml", recipe={"criterion": "cross_entropyy"})
+    job = train.Request([], config=CONFIGS / "x.yaml", recipe={"criterion": "cross_entropyy"})
     (said,) = recipe.unknown_names(job)
     assert said.startswith("criterion._name: there is no 'cross_entropyy'; the nearest are cross_e")
 
@@ -84,12 +84,12 @@ def test_a_method_that_does_not_exist_is_answered_with_all_that_do(monkeypatch):
 
 @pytest.mark.parametrize("word", ["++model.logits=residual", "method=coda"])
 def test_a_model_of_fairseqs_does_not_take_our_options_in_silence(word):
-    job = launch.parse(["--config", "multi30k_small", "model._name=transformer", word])
+    job = train.parse(["--config", "multi30k_small", "model._name=transformer", word])
     message = r"model\.logits=\w+: transformer has no such option; give model\._name=transformer_"
     with pytest.raises(UserError, match=message):
         recipe.check_model(job)
-    recipe.check_model(launch.parse(["--config", "multi30k_small", word]))
-    recipe.check_model(launch.parse(["--config", "multi30k_small", "model._name=transformer"]))
+    recipe.check_model(train.parse(["--config", "multi30k_small", word]))
+    recipe.check_model(train.parse(["--config", "multi30k_small", "model._name=transformer"]))
 
 
 # Their one reader.
@@ -129,7 +129,7 @@ def _chosen(monkeypatch, folder, *words, bfloat16="0"):
         f"checkpoint.save_dir={folder}",
         "common.cpu=true",
     ]
-    return precision.choose(launch.parse([*recipe_words, *words]))
+    return precision.choose(train.parse([*recipe_words, *words]))
 
 
 def test_a_recipe_trains_in_float32_where_bfloat16_is_imitated(monkeypatch, tmp_path):

@@ -6,7 +6,7 @@ import logging.config
 import pytest
 import torch
 
-from diverse_mha.training import launch
+from diverse_mha.training import train
 from diverse_mha.training.terminal import show_what_users_read
 
 LINES = {
@@ -31,7 +31,7 @@ def test_the_terminal_leaves_out_what_the_file_has(file, tmp_path, capsys):
         handlers["file"] = {"class": "logging.FileHandler", "filename": tmp_path / "train.log"}
     words = ["method=hsic", "task.data=x"]
     recipe = {"task": {"_name": "exact_translation", "data": "x"}}
-    job = launch.Request(words, config=tmp_path / "demo.yaml", recipe=recipe)
+    job = train.Request(words, config=tmp_path / "demo.yaml", recipe=recipe)
     config = {"version": 1, "handlers": handlers, "disable_existing_loggers": False}
     config["root"] = {"level": "INFO", "handlers": list(handlers)}
     try:

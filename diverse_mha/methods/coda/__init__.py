@@ -1,7 +1,12 @@
 """Cascaded logits: a layer adds the logits of the layer before (Zheng et al. 2021)."""
 
-from diverse_mha.methods.coda.factory import CASCADES, build_cascade
-from diverse_mha.methods.coda.modules import NetworkCascade, NoCascade, ResidualCascade
+from diverse_mha.methods.coda.cascade import (
+    CASCADES,
+    NetworkCascade,
+    NoCascade,
+    ResidualCascade,
+    build_cascade,
+)
 
 __all__ = [
     "CASCADES",

@@ -9,13 +9,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from diverse_mha.attention.seams import AGGREGATION
+from diverse_mha.attention.registries import AGGREGATION
 from diverse_mha.common.errors import OptionError
-from diverse_mha.common.methods import Method, Place
-from diverse_mha.common.options import COUNT, RATE, flag, option
-from diverse_mha.methods.routing.em import em_routing
-from diverse_mha.methods.routing.fused import fused_routing
-from diverse_mha.methods.routing.simple import SOFTMAX_OVER, simple_routing
+from diverse_mha.common.options import COUNT, RATE, Method, Place, flag, option
+from diverse_mha.methods.routing.algorithms import SOFTMAX_OVER, em_routing, simple_routing
+from diverse_mha.methods.routing.backend import fused_routing
 
 ROUTINGS = {"simple-routing": simple_routing, "em-routing": em_routing}
 

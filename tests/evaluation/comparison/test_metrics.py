@@ -6,8 +6,14 @@ import numpy as np
 import pytest
 from sacrebleu.metrics import BLEU, CHRF
 
-from diverse_mha.evaluation.comparison.inference import draws, resampled_scores
-from diverse_mha.evaluation.comparison.metrics import METRICS, bleu, chrf, sentence_statistics
+from diverse_mha.evaluation.comparison.statistics import (
+    METRICS,
+    bleu,
+    chrf,
+    draws,
+    resampled_scores,
+    sentence_statistics,
+)
 
 
 def texts(sentences=25, models=3, seed=1):

@@ -9,10 +9,10 @@ import torch
 from benchmarks.memory import peak_memory
 from diverse_mha.methods.routing import (
     RoutingAggregation,
-    chunks,
+    backend,
+    cpp_kernel,
     em_routing,
     fused_routing,
-    kernel,
 )
 from diverse_mha.methods.routing.routing import ROUTINGS
 from tests.methods.routing.test_routing_algorithms import EXACT, ORACLES, value_and_grad, votes_of
@@ -21,9 +21,11 @@ from tests.methods.routing.test_routing_algorithms import EXACT, ORACLES, value_
 def test_float32_on_the_cpu_takes_the_kernel(monkeypatch):
     """Which path ran, by its calls."""
     calls = []
-    forward = kernel.KernelRouting.forward
+    forward = cpp_kernel.KernelRouting.forward
     monkeypatch.setattr(
-        kernel.KernelRouting, "forward", lambda self, v: calls.append(v.shape) or forward(self, v)
+        cpp_kernel.KernelRouting,
+        "forward",
+        lambda self, v: calls.append(v.shape) or forward(self, v),
     )
     fused_routing(em_routing, votes_of((2, 3, 4, 1), torch.float32), {})
     assert len(calls) == 1
@@ -49,22 +51,22 @@ def test_a_third_routing_takes_the_plain_form(monkeypatch):
 
 @pytest.fixture
 def fresh_library():
-    kernel.native_code.cache_clear()
+    cpp_kernel.native_code.cache_clear()
     yield
-    kernel.native_code.cache_clear()
+    cpp_kernel.native_code.cache_clear()
 
 
 @pytest.mark.integration
 def test_the_kernel_is_built_once_and_kept(monkeypatch, tmp_path, fresh_library):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    first = kernel.build()
+    first = cpp_kernel.build()
     assert [first] == list((tmp_path / "diverse_mha").iterdir())
     built = first.stat().st_mtime_ns
-    assert kernel.build() == first and first.stat().st_mtime_ns == built
+    assert cpp_kernel.build() == first and first.stat().st_mtime_ns == built
     monkeypatch.setenv("CXX", "c++ -DOTHER")
-    second = kernel.build()
-    monkeypatch.setattr(kernel, "FLAGS", kernel.FLAGS + " -DOTHER")
-    assert len({first, second, kernel.build()}) == 3
+    second = cpp_kernel.build()
+    monkeypatch.setattr(cpp_kernel, "FLAGS", cpp_kernel.FLAGS + " -DOTHER")
+    assert len({first, second, cpp_kernel.build()}) == 3
 
 
 @pytest.mark.parametrize(
@@ -80,9 +82,9 @@ def test_without_a_compiler_the_plain_form_runs_and_says_so_once(
 ):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("CXX", compiler)
-    which = kernel.shutil.which
+    which = cpp_kernel.shutil.which
     monkeypatch.setattr(
-        kernel.shutil, "which", lambda name: which(name) if name == "false" else None
+        cpp_kernel.shutil, "which", lambda name: which(name) if name == "false" else None
     )
     votes = votes_of((40, 4, 6, 1), torch.float32)
     with caplog.at_level(logging.WARNING):
@@ -103,10 +105,10 @@ def test_where_torch_compile_fails_the_plain_form_runs_and_says_so_once(monkeypa
     def broken(*variant):
         raise RuntimeError("no compiler")
 
-    monkeypatch.setattr(chunks, "_compile", broken)
-    monkeypatch.setattr(chunks, "_failed", set())
-    chunks._warn.cache_clear()
-    monkeypatch.setattr(chunks, "CPU_CHUNK", 16 * 4 * 6)
+    monkeypatch.setattr(backend, "_compile", broken)
+    monkeypatch.setattr(backend, "_failed", set())
+    backend._warn.cache_clear()
+    monkeypatch.setattr(backend, "CPU_CHUNK", 16 * 4 * 6)
     votes = votes_of((40, 4, 6, 1)).requires_grad_()
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
@@ -124,25 +126,25 @@ def test_a_batch_that_does_not_fit_is_no_failure_of_the_compiler(monkeypatch, ca
     def full(*variant):
         raise torch.OutOfMemoryError("no memory")
 
-    monkeypatch.setattr(chunks, "_compile", full)
-    monkeypatch.setattr(chunks, "_failed", set())
-    monkeypatch.setattr(chunks, "CPU_CHUNK", 16 * 4 * 6)
+    monkeypatch.setattr(backend, "_compile", full)
+    monkeypatch.setattr(backend, "_failed", set())
+    monkeypatch.setattr(backend, "CPU_CHUNK", 16 * 4 * 6)
     with pytest.raises(torch.OutOfMemoryError, match="no memory"):
         fused_routing(em_routing, votes_of((40, 4, 6, 1)), {}, backend="compiled")
-    assert not chunks._failed and not caplog.messages
+    assert not backend._failed and not caplog.messages
 
 
 @pytest.mark.integration
 @pytest.mark.parametrize("routing", ORACLES)
 def test_torch_compile(routing, monkeypatch):
     """Half a minute of compiling; a full chunk, one filled up, and one too short for that."""
-    monkeypatch.setattr(chunks, "CPU_CHUNK", 16 * 4 * 6)
+    monkeypatch.setattr(backend, "CPU_CHUNK", 16 * 4 * 6)
     for tokens in (16, 28, 35):
         votes = votes_of((tokens, 4, 6, 1))
         expected = value_and_grad(routing, votes)
         result = value_and_grad(lambda v: fused_routing(routing, v, {}, backend="compiled"), votes)
         torch.testing.assert_close(result, expected, **EXACT)
-    assert not chunks._failed
+    assert not backend._failed
 
 
 def test_a_cache_folder_that_others_may_write_to_is_not_trusted(monkeypatch, tmp_path):
@@ -150,7 +152,7 @@ def test_a_cache_folder_that_others_may_write_to_is_not_trusted(monkeypatch, tmp
     (tmp_path / "diverse_mha").mkdir()
     (tmp_path / "diverse_mha").chmod(0o777)
     with pytest.raises(RuntimeError, match="may be written to by others; make it yours alone"):
-        kernel.build()
+        cpp_kernel.build()
 
 
 def forward_and_backward(form: str) -> None:

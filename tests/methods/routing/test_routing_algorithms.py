@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from diverse_mha.methods.routing import chunks, em_routing, fused_routing, simple_routing
+from diverse_mha.methods.routing import backend, em_routing, fused_routing, simple_routing
 from tests import reference_routing as reference
 
 EXACT = {"rtol": 1e-9, "atol": 1e-12}
@@ -74,7 +74,7 @@ def test_chunks_and_their_remainder(variant, tokens, monkeypatch):
     """With 16 tokens to a chunk: a part of one, whole ones, and a remainder."""
     routing, options = variant
     votes = votes_of((tokens, 4, 6, 1))
-    monkeypatch.setattr(chunks, "CPU_CHUNK", 16 * 4 * 6)
+    monkeypatch.setattr(backend, "CPU_CHUNK", 16 * 4 * 6)
     expected = value_and_grad(lambda v: routing(v, **options), votes)
     result = value_and_grad(lambda v: fused_routing(routing, v, options, backend="chunked"), votes)
     torch.testing.assert_close(result, expected, **EXACT)

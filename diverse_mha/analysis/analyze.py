@@ -1,0 +1,173 @@
+"""``diverse-mha analyze``: how much the heads of checkpoints differ."""
+
+import argparse
+import importlib.util
+import logging
+import shlex
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+from diverse_mha.analysis.labels import short_names
+from diverse_mha.analysis.report import format_tables, write_figures, write_numbers
+from diverse_mha.analysis.run import analyze, open_models
+from diverse_mha.analysis.similarity import (
+    COMPONENT_ORDER,
+    DEFAULT_MEASURES,
+    MEASURES,
+    Selection,
+    parse_layers,
+)
+from diverse_mha.common.errors import UserError, add_cpu, add_number, between
+from diverse_mha.common.files import check_file, check_own_folder, sha256_of, write_json
+from diverse_mha.common.options import parse_names
+from diverse_mha.common.outputs import add_force, check_replaceable, json_with
+from diverse_mha.common.plugins import add_user_dir, import_plugin
+from diverse_mha.common.processes import versions
+from diverse_mha.measures.similarity import THRESHOLD
+
+#: Libraries of figures and report.
+LIBRARIES = ("matplotlib", "jinja2")
+WRITTEN = ("layers.csv", "heads.csv", "report.html")  # beside scores.json
+SENTENCES = 10  # in the report's view
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of ``diverse-mha analyze``."""
+    parser.epilog = (
+        "example:\n  diverse-mha analyze runs/mine/checkpoint_best.pt data/mine/bin --output heads"
+    )
+    parser.add_argument(
+        "checkpoints", nargs="+", metavar="CHECKPOINT",
+        help="checkpoint files: models of this package, or fairseq's transformer, transformer_lm",
+    )  # fmt: skip
+    parser.add_argument("data", metavar="DATA", help="folder that fairseq-preprocess wrote")
+    what = parser.add_argument_group("what to measure")
+    what.add_argument("--subset", default="valid", help="split to run (default: valid)")
+    what.add_argument(
+        "--measures", default=",".join(DEFAULT_MEASURES),
+        help=f"comma list of {', '.join(MEASURES)} (default: %(default)s)",
+    )  # fmt: skip
+    what.add_argument(
+        "--importance-of", choices=["zero", "mean"],
+        help="what replaces a head's output for --measures importance (default: zero)",
+    )  # fmt: skip
+    what.add_argument(
+        "--components", help="comma list of encoder, cross, decoder (default: all of the model)"
+    )
+    what.add_argument(
+        "--layers", default="all", help="all, last, or numbers from 1 such as 1,3 (default: all)"
+    )
+    what.add_argument(
+        "--threshold", type=between(0, 1), default=THRESHOLD, metavar="X",
+        help="share of the variance that SVCCA keeps (default: %(default)s)",
+    )  # fmt: skip
+    what.add_argument(
+        "--against", metavar="CHECKPOINT",
+        help="also compare each model's last layers with those of this one, such as a "
+        "single-head model (Yun et al. 2021, Table 2)",
+    )  # fmt: skip
+    results = parser.add_argument_group("results")
+    results.add_argument(
+        "--output", metavar="FOLDER",
+        help="also write numbers, figures and report.html; a name that ends in .json gets only "
+        "the numbers",
+    )  # fmt: skip
+    add_force(results)
+    text = f"sentences that the report's view of single heads shows (default: {SENTENCES})"
+    add_number(results, "sentences", None, text)
+    add_number(parser, "max-tokens", 4000, "tokens in a batch")
+    add_cpu(parser)
+    add_user_dir(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the similarities of every component and layer of every checkpoint."""
+    output = Path(args.output) if args.output else None
+    in_folder = output is not None and output.suffix != ".json"
+    selection = read_selection(args, in_folder)
+    if output is not None:  # before the long work
+        (check_own_folder if in_folder else check_file)("--output", output)
+        check_replaceable(
+            "--output", output / "scores.json" if in_folder else output,
+            is_own=json_with("subset", "data", "models"),
+            beside=[output / name for name in WRITTEN] if in_folder else [],
+            inputs=[*args.checkpoints, args.against], force=args.force,
+        )  # fmt: skip
+    elif args.force:
+        raise UserError("--force has no effect without --output; leave it out")
+    if in_folder:
+        check_libraries()
+    import_plugin(args.user_dir)
+    logging.getLogger().setLevel(logging.WARNING)  # fairseq logs every file
+    models, against = open_models(
+        args.checkpoints, args.data, selection, against=args.against, cpu=args.cpu
+    )
+    paths = [*args.checkpoints, *([args.against] if args.against else [])]
+    names = short_names(paths)
+    # Hashed now: a training may replace a checkpoint meanwhile.
+    hashes = {path: sha256_of(path) for path in paths}
+    analyses = [
+        analyze(loaded, selection, name=name, against=against)
+        for name, loaded in zip(names, models, strict=False)
+    ]
+    for analysis in analyses:
+        analysis.result["sha256"] = hashes[analysis.result["checkpoint"]]
+    content = {
+        "subset": args.subset,
+        "data": args.data,
+        "made": {
+            "command": shlex.join(["diverse-mha", *args.words]),
+            "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
+            "versions": versions(),
+        },
+        "models": [analysis.result for analysis in analyses],
+    }
+    if against:
+        path = args.against
+        content["against"] = {"name": names[-1], "checkpoint": path, "sha256": hashes[path]}
+    if in_folder:  # before printing, which ends where a pipe is closed
+        write_numbers(output, content)
+    elif output is not None:
+        write_json(output, content)
+    try:
+        print(format_tables(content), flush=True)
+    finally:  # the figures take longest, and a closed pipe loses none
+        if in_folder:
+            write_figures(output, content, analyses)
+            print(f"wrote {output / 'report.html'}", file=sys.stderr)
+    return 0
+
+
+def check_libraries() -> None:
+    """Raise an error if a library is missing."""
+    missing = [name for name in LIBRARIES if not importlib.util.find_spec(name)]
+    if missing:
+        raise UserError(
+            f"plots and the report need {', '.join(missing)}: pip install {' '.join(missing)}; "
+            "without them, --output FILE.json writes the numbers"
+        )
+
+
+def read_selection(args: argparse.Namespace, in_folder: bool) -> Selection:
+    """Return the selection of the options; only ``in_folder`` there is a view of sentences."""
+    for name in ("output", "against"):
+        if getattr(args, name) == "":  # an unset variable of the shell
+            raise UserError(f"--{name} is empty; give a path, or leave it out")
+    if args.sentences is not None and not in_folder:
+        raise UserError(f"--sentences {args.sentences} has no effect without --output FOLDER")
+    measures = parse_names("--measures", args.measures, tuple(MEASURES))
+    if args.importance_of is not None and "importance" not in measures:
+        raise UserError(
+            f"--importance-of {args.importance_of} has no effect without --measures importance"
+        )
+    return Selection(
+        components=parse_names("--components", args.components, COMPONENT_ORDER) or None,
+        layers=parse_layers(args.layers),
+        measures=measures,
+        threshold=args.threshold,
+        subset=args.subset,
+        max_tokens=args.max_tokens,
+        sentences=(args.sentences or SENTENCES) if in_folder else 0,
+        importance_of=args.importance_of or "zero",
+    )

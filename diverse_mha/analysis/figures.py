@@ -1,0 +1,283 @@
+"""Figures of an analysis: heat maps of head pairs, SVCCA coefficient curves, and their style."""
+
+import io
+from collections.abc import Iterable
+from itertools import zip_longest
+from typing import NamedTuple
+
+import matplotlib
+import numpy as np
+from matplotlib.figure import Figure
+
+from diverse_mha.analysis.labels import COMPONENT_TITLES, file_name
+
+# Okabe and Ito's colours, which colour-blind readers can tell apart; black for the ninth.
+COLOURS = (
+    "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6BB1", "#6E4B1F",
+    "#000000",
+)  # fmt: skip
+MARKERS = "osD^vPX*<"
+STYLE = {
+    "font.size": 9,
+    "font.family": "DejaVu Sans",  # which comes with matplotlib
+    "axes.titlesize": 9,
+    "axes.titley": 1.0,  # else every drawing looks for a free place
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": False,
+    "text.parse_math": False,  # a $ in a model's name begins no formula
+    "figure.facecolor": "white",
+    "savefig.facecolor": "white",
+    "svg.hashsalt": "diverse-mha",  # the same drawing gives the same file
+    "pdf.fonttype": 42,  # TrueType: publishers refuse Type 3
+}
+DPI = 150
+FORMATS = ("png", "svg", "pdf")
+_UNDATED = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
+
+
+class Plot(NamedTuple):
+    """A figure and the words that go with it."""
+
+    name: str  # of its files, without an ending
+    title: str
+    caption: str  # what was computed, and from which paper
+    figure: Figure
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """Return an empty figure of that many inches, without pyplot's global state."""
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def drawn(plot: Plot, formats: Iterable[str] = FORMATS) -> dict[str, bytes]:
+    """Render a figure in some of ``FORMATS``; the same figure gives the same bytes."""
+    pictures = {ending: io.BytesIO() for ending in formats}
+    with matplotlib.rc_context(STYLE):
+        # One layout for all formats: savefig would make one for each, twice.
+        plot.figure.set_dpi(DPI)
+        plot.figure.get_layout_engine().execute(plot.figure)
+        plot.figure.set_layout_engine("none")
+        for ending, file in pictures.items():
+            plot.figure.savefig(file, format=ending, dpi=DPI, metadata=_UNDATED.get(ending))
+    return {ending: picture.getvalue() for ending, picture in pictures.items()}
+
+
+COLUMNS = 6  # maps in a row
+CELL = 1.38  # inches of a map: a row of six is as wide as the page
+DIGITS = 6  # heads, up to which the cells have numbers
+Maps = dict[str, np.ndarray]  # pairs of heads (H, H), by layer
+
+# Title, label of the scale, caption, colours.
+MEASURES = {
+    "jsd": (
+        "Jensen-Shannon divergence of heads",
+        "JSD of attention, nats a sentence",
+        "Divergence between the attention distributions of two heads, in nats, summed over the "
+        "queries of a sentence and averaged over sentences (Zheng et al. 2021, Figs. 2 and 4-6). "
+        "Darker: the heads look at different places. It is at most ln 2 times the mean "
+        "number of queries, where heads never share a position.",
+        "YlGnBu",
+    ),
+    "cka": (
+        "CKA of heads",
+        "CKA of outputs, linear kernel",
+        "Linear centred kernel alignment between the outputs of two heads (Kornblith et al. "
+        "2019; Yun et al. 2021). Darker: the heads answer alike. 1: alike up to rotation and "
+        "scale.",
+        "YlOrBr",
+    ),
+    "svcca": (
+        "SVCCA of heads",
+        "SVCCA of outputs",
+        "Mean canonical correlation between the leading directions of the outputs of two heads "
+        "(Raghu et al. 2017; Yun et al. 2021). Darker: the heads answer alike. 1: alike up to a "
+        "linear map.",
+        "YlOrBr",
+    ),
+}
+
+
+def heat_maps(result: dict, measure: str, end: float) -> Plot | None:
+    """Draw all pairs of heads of a model; None without pairs.
+
+    ``result`` is of ``diverse_mha.analysis.run.analyze``, ``measure`` a key of ``MEASURES``, and
+    ``end`` the end of the colours, of :func:`end_of_scale`.
+    """
+    rows = []
+    for component, entry in result["components"].items():
+        maps = [*_maps(entry, measure).items()]
+        cut = range(0, len(maps), COLUMNS)
+        rows += [(COMPONENT_TITLES[component], dict(maps[n : n + COLUMNS])) for n in cut]
+    if not rows:
+        return None
+    title, label, caption, colours = MEASURES[measure]
+    with matplotlib.rc_context(STYLE):
+        columns = max(len(maps) for _, maps in rows)
+        figure = new_figure(max(columns, 2) * CELL + 0.9, len(rows) * (CELL + 0.24) + 0.2)
+        axes = figure.subplots(len(rows), columns, squeeze=False)
+        _draw(axes, [maps for _, maps in rows], (0, end), colours, label)
+        for axis, (name, _) in zip(axes[:, 0], rows, strict=True):
+            axis.set_ylabel(f"{name}\nhead", fontsize=8)
+    name = f"{measure}-{file_name(result['name'])}"
+    return Plot(name, f"{title}: {result['name']}", caption, figure)
+
+
+def beside_maps(first: dict, second: dict, measure: str, end: float) -> list[Plot]:
+    """Draw two models above each other, and the second minus the first.
+
+    Returns:
+        A figure for every component with the same heads and layers in both.
+    """
+    title, label, caption, colours = MEASURES[measure]
+    names, plots = (first["name"], second["name"]), []
+    for component, entry in first["components"].items():
+        other = second["components"].get(component)
+        one, two = _maps(entry, measure), _maps(other, measure) if other else {}
+        if not one or [*one] != [*two] or entry["heads"] != other["heads"]:
+            continue
+        change = {number: two[number] - one[number] for number in one}
+        with matplotlib.rc_context(STYLE):
+            width = max(max(len(one), 2) * CELL + 0.9, 0.08 * max(map(len, names)) + 0.2)
+            figure = new_figure(width, 3 * (CELL + 0.4) + 0.2)
+            axes = figure.subplots(3, len(one), squeeze=False)
+            _draw(axes[:2], [one, two], (0, end), colours, label, lead="\n")
+            largest = _largest(change)
+            _draw(axes[2:], [change], (-largest, largest), "PuOr", "difference", lead="\n")
+            for axis, name in zip(axes[:, 0], (*names, "difference"), strict=True):
+                # A name may be longer than a map is wide: it has a line above the titles.
+                axis.annotate(
+                    name, (0.01, 1), xytext=(0, 16), fontsize=8, fontweight="bold",
+                    xycoords=("figure fraction", "axes fraction"), textcoords="offset points",
+                    in_layout=False,
+                )  # fmt: skip
+        plots.append(
+            Plot(
+                f"{measure}-{component}-beside",
+                f"{title}, {COMPONENT_TITLES[component]}: {' and '.join(names)}",
+                f"{caption} Last row: {names[1]} minus {names[0]}. Head 3 of one model need not be "
+                "head 3 of the other, unless one was trained from the other: compare the patterns "
+                "and the means, not single cells.",
+                figure,
+            )
+        )
+    return plots
+
+
+def end_of_scale(results: list[dict], measure: str) -> float:
+    """Return the largest value of two heads in any of the models, so that colours agree."""
+    entries = [entry for result in results for entry in result["components"].values()]
+    return max((_largest(_maps(entry, measure)) for entry in entries), default=1e-9)
+
+
+def _maps(entry: dict, measure: str) -> Maps:
+    """Return the maps of a component; none with one head. The diagonal, which says nothing, is NaN.
+
+    A layer with too few positions has none.
+    """
+    if entry["heads"] < 2:
+        return {}
+    diagonal = np.diag([np.nan] * entry["heads"])
+    return {
+        number: np.array(layer[measure]["pairs"]) + diagonal
+        for number, layer in entry["layers"].items()
+        if layer.get(measure) is not None
+    }
+
+
+def _largest(maps: Maps) -> float:
+    return max((float(np.nanmax(np.abs(pairs))) for pairs in maps.values()), default=0) or 1e-9
+
+
+def _draw(
+    axes: np.ndarray,
+    rows: list[Maps],
+    limits: tuple[float, float],
+    colours: str,
+    scale: str,
+    lead: str = "",
+) -> None:
+    """Draw rows of maps, and beside them the scale that they share; titles begin with ``lead``."""
+    colour_map = matplotlib.colormaps[colours].with_extremes(bad="#ececec")
+    rows_of_axes = list(axes)
+    for line, maps in zip(rows_of_axes, rows, strict=True):
+        for axis, (number, pairs) in zip_longest(line, maps.items(), fillvalue=("", None)):
+            if pairs is None:
+                axis.axis("off")
+                continue
+            image = axis.imshow(pairs, cmap=colour_map, vmin=limits[0], vmax=limits[1])
+            heads = range(0, len(pairs), -(-len(pairs) // 9))
+            axis.set_xticks(heads, [head + 1 for head in heads])
+            axis.set_yticks(heads, [head + 1 for head in heads])
+            axis.tick_params(length=0, pad=2, labelsize=6)
+            axis.xaxis.set_visible(line is rows_of_axes[-1])  # the heads of all maps are the same
+            axis.yaxis.set_visible(axis is line[0])
+            axis.spines[:].set_visible(False)
+            axis.set_title(f"{lead}layer {number}, mean {np.nanmean(pairs):.2g}", fontsize=8)
+            if len(pairs) <= DIGITS:
+                _write_values(axis, pairs, limits)
+    bar = image.figure.colorbar(image, ax=axes, fraction=0.03, pad=0.02, aspect=30)
+    bar.set_label(scale, fontsize=8)
+    bar.ax.tick_params(labelsize=7)
+    bar.outline.set_visible(False)
+
+
+def _write_values(axis, pairs: np.ndarray, limits: tuple[float, float]) -> None:
+    for (i, j), value in np.ndenumerate(pairs):
+        if i != j:
+            dark = abs(value) > 0.6 * limits[1]
+            text = f"{value:.2g}".replace("0.", ".", 1)
+            colour = "white" if dark else "#333333"
+            axis.text(j, i, text, ha="center", va="center", fontsize=5.5, color=colour)
+
+
+CAPTION = (
+    "Canonical correlations between the leading directions of two heads' outputs, sorted (SVCCA, "
+    "as in Figs. 2-4 of Yun et al. 2021), at the last layer measured of each component: the mean "
+    "over the pairs of heads that have so many. Lower: the heads answer differently."
+)
+LINES = ("-", "--", ":")  # where there are more models than colours
+
+
+def curves_of_models(results: list[dict]) -> Plot | None:
+    """Draw a line for every model, at each component's last chosen layer; None without SVCCA."""
+    panels: dict[str, dict] = {}
+    for result in results:
+        for component, entry in result["components"].items():
+            curve = _curve(list(entry["layers"].values())[-1])
+            if len(curve):
+                panels.setdefault(component, {})[result["name"]] = curve
+    if not panels:
+        return None
+    looks = {
+        result["name"]: {
+            "color": COLOURS[i % len(COLOURS)],
+            "linestyle": LINES[i // len(COLOURS) % len(LINES)],
+            "linewidth": 1.6,
+        }
+        for i, result in enumerate(results)
+    }
+    with matplotlib.rc_context(STYLE):
+        figure = new_figure(2.8 * len(panels) + 1.6, 2.9)
+        axes = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
+        for axis, (component, lines) in zip(axes, panels.items(), strict=True):
+            for name, curve in lines.items():
+                axis.plot(np.arange(1, len(curve) + 1), curve, **looks[name])
+            axis.set_title(COMPONENT_TITLES[component])
+            axis.set_xlabel("number of the coefficient")
+            axis.xaxis.get_major_locator().set_params(integer=True)
+            axis.set_yticks([0, 0.5, 1])
+            axis.set_ylim(0, 1)
+        axes[0].set_ylabel("canonical correlation")
+        # Beside the panels: curves that hug the top leave no corner free.
+        named = [name for name in looks if any(name in lines for lines in panels.values())]
+        handles = [matplotlib.lines.Line2D([], [], **looks[name]) for name in named]
+        figure.legend(handles, named, frameon=False, fontsize=8, loc="outside right upper")
+    return Plot("svcca-curves-models", "Canonical correlations by model", CAPTION, figure)
+
+
+def _curve(layer: dict) -> np.ndarray:
+    """Return the mean of each coefficient over the pairs that have so many."""
+    pairs = [values for values in (layer.get("svcca") or {}).get("coefficients", {}).values()]
+    longest = max(map(len, pairs), default=0)
+    return np.array([np.mean([x[n] for x in pairs if len(x) > n]) for n in range(longest)])

@@ -1,1 +1,0 @@
-"""The plots of ``diverse-mha analyze``, drawn with matplotlib."""

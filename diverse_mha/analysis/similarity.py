@@ -1,0 +1,390 @@
+"""Similarity of heads over a data set: CKA, SVCCA, attention divergence and exp(D), by module.
+
+Selects attention modules, accumulates streamed moments over the batches of a split, and returns the
+measures of every pair of heads. exp(D) is the score of Li et al. 2018, Tables 4 and 5.
+"""
+
+import math
+import re
+from collections.abc import Container
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from diverse_mha.attention import HeadStates
+from diverse_mha.common.errors import UserError
+from diverse_mha.common.options import split_list
+from diverse_mha.measures.attention_weights import divergence_sums, entropy_sums
+from diverse_mha.measures.moments import Moments
+from diverse_mha.measures.similarity import (
+    FEWEST,
+    THRESHOLD,
+    cka_from_scatter,
+    kept_directions,
+    svcca_from_scatter,
+)
+from diverse_mha.measures.unbiased import NormMoments, unbiased_cka
+from diverse_mha.methods.disagreement import (
+    output_disagreement,
+    position_disagreement,
+    subspace_disagreement,
+)
+
+SCORES = ("subspace", "position", "output")
+
+
+def disagreement_sums(states: HeadStates) -> np.ndarray:
+    """Return (3, 3): by score D times count, D off the diagonal times count, and count.
+
+    Subspace and output are averaged over positions, position over sentences, as the paper's
+    reported scores are (see ``disagreement_scores``). Divided by the count, sums of batches do not
+    depend on how they are cut.
+
+    The sums of Li et al. hold the pairs i = j, where a cosine is 1 whatever the heads do. Over the
+    H (H - 1) pairs i != j alone perpendicular heads score 1; with one head that is NaN.
+    """
+    queries, keys = states.query_padding_mask, states.key_padding_mask
+    values = []
+    for form in ((), ("off-diagonal",)):
+        subspace = subspace_disagreement(states.values, keys, form=form)
+        position = position_disagreement(states.weights, queries, keys, "sentence", form)
+        output = output_disagreement(states.outputs, queries, form=form)
+        values.append([float(subspace), float(position), float(output)])
+    if states.outputs.size(1) == 1:
+        values[1] = [math.nan] * 3
+    counts = [_real(keys, states.values), len(states.weights), _real(queries, states.outputs)]
+    return np.array([*values, [1] * 3]).T * np.array(counts)[:, None]
+
+
+def disagreement_result(d: np.ndarray) -> dict[str, dict]:
+    """Return ``{score: {"layers", "all", "off_diagonal": {"layers", "all"}}}`` of a component.
+
+    ``layers`` holds exp(D) of each layer (Table 5), ``all`` exp of D averaged over the layers
+    (Table 4). In (0, 1], higher = more diverse. ``off_diagonal``: the same over the pairs i != j,
+    in (0, exp(1 / (H - 1))]; None with one head.
+
+    Args:
+        d: (layers, 3, 2), D and D off the diagonal of each score.
+    """
+    return {
+        score: _scores(d[:, place, 0]) | {"off_diagonal": _scores(d[:, place, 1])}
+        for place, score in enumerate(SCORES)
+    }
+
+
+def _scores(d: np.ndarray) -> dict:
+    if np.isnan(d).any():
+        return {"layers": [None] * len(d), "all": None}
+    return {"layers": np.exp(d).tolist(), "all": math.exp(d.mean())}
+
+
+def _real(padding_mask: Tensor | None, x: Tensor) -> int:
+    """Return the number of real positions of states (B, H, L, D)."""
+    return x.size(0) * x.size(2) if padding_mask is None else int((~padding_mask).sum())
+
+
+# Head states that each measure needs.
+MEASURES = {
+    "cka": ("outputs",),
+    "svcca": ("outputs",),
+    "jsd": ("weights",),
+    "entropy": ("weights",),
+    "disagreement": ("values", "weights", "outputs"),
+    "importance": (),  # in importance.py
+    "importance-gradient": (),
+}
+DEFAULT_MEASURES = ("cka", "svcca", "jsd", "entropy", "disagreement")
+
+
+def real_rows(states: HeadStates) -> Tensor:
+    """Return the outputs of real positions: (N, H * D)."""
+    rows = states.outputs.transpose(1, 2).flatten(2)  # (B, T, H * D)
+    padding = states.query_padding_mask
+    return rows.flatten(0, 1) if padding is None else rows[~padding]
+
+
+class ModuleMeter:
+    """Measures of the heads of one module.
+
+    CKA and SVCCA are of the heads' outputs at the real query positions (Yun et al. 2021,
+    section 3), from moments; the divergence is of their attention weights. ``measures`` are keys
+    of ``MEASURES``, ``threshold`` is the share of the variance that SVCCA keeps.
+    """
+
+    def __init__(self, measures: tuple[str, ...], threshold: float):
+        self.measures = measures
+        self.threshold = threshold
+        self.num_heads = 0
+        self.moments: Moments | None = None
+        self._norms: NormMoments | None = None
+        self._divergence: Tensor | float = 0.0
+        self._sentences = 0
+        self._entropy: Tensor | float = 0.0
+        self._sharp: Tensor | float = 0.0
+        self._disagreement = np.zeros((3, 3))
+
+    def update(self, states: HeadStates) -> None:
+        """Add a batch with the states that the measures need."""
+        self.num_heads = states.outputs.size(1)
+        rows = real_rows(states)
+        attention = states.weights, states.query_padding_mask, states.key_padding_mask
+        if self.moments is None:
+            self.moments = Moments(rows.size(1), rows.device)
+            self._norms = NormMoments(self.num_heads)
+        self.moments.update(rows)
+        if "cka" in self.measures:
+            self._norms.update(rows)
+        if "jsd" in self.measures:
+            total, _, sentences = divergence_sums(*attention)
+            self._divergence = self._divergence + total.cpu()
+            self._sentences += sentences
+        if "entropy" in self.measures:
+            entropy, sharp, _ = entropy_sums(*attention)
+            self._entropy = self._entropy + entropy.cpu()
+            self._sharp = self._sharp + sharp.cpu()
+        if "disagreement" in self.measures:
+            self._disagreement += disagreement_sums(states)
+
+    @property
+    def positions(self) -> int:
+        """Number of real query positions so far."""
+        return self.moments.count
+
+    def result(self) -> dict[str, dict]:
+        """Return the measures but disagreement, ready for JSON.
+
+        ``{"cka": {"mean": m, "pairs": (H, H) nested lists, "unbiased_mean", "pairs_unbiased"},
+        "svcca": {..., "top_mean", "pairs_top", "coefficients": {"1-2": [...]}, "kept": [k of each
+        head], "threshold"}, "jsd": {"mean", "per_row", "pairs", "pairs_per_row"}, "entropy":
+        {"mean", "heads", "share_above_0.95", "heads_share_above_0.95"}}``.
+        A mean over pairs i < j is None with one head; all of a similarity is None where there are
+        too few positions for it: two, or for SVCCA no more than the directions kept.
+        """
+        blocks = split_heads(self.moments.scatter().cpu(), self.num_heads)
+        found = {
+            "cka": lambda: self._cka(blocks) if self.positions >= FEWEST else None,
+            "svcca": lambda: svcca_pairs(blocks, self.positions, self.threshold),
+            "jsd": self._jsd,
+            "entropy": self._sharpness,
+        }
+        return {measure: found[measure]() for measure in self.measures if measure in found}
+
+    def disagreement(self) -> np.ndarray:
+        """Return D and D off the diagonal of each score, (3, 2)."""
+        return self._disagreement[:, :2] / self._disagreement[:, 2:]
+
+    def _cka(self, blocks: Tensor) -> dict:
+        """Return CKA of every pair, biased and, from four positions on, unbiased."""
+        own = blocks.diagonal(dim1=0, dim2=1).permute(2, 0, 1)  # (H, D, D)
+        biased = cka_from_scatter(own.unsqueeze(1), blocks, own.unsqueeze(0))
+        pairs, mean = None, None
+        if self.positions > FEWEST:
+            unbiased = unbiased_cka(blocks, self._norms.result(self.moments).cpu(), self.positions)
+            pairs, mean = unbiased.tolist(), mean_of_pairs(unbiased)
+        return {
+            "mean": mean_of_pairs(biased),
+            "pairs": biased.tolist(),
+            "unbiased_mean": mean,
+            "pairs_unbiased": pairs,
+        }
+
+    def _jsd(self) -> dict:
+        by_sentence, by_row = self._divergence / self._sentences, self._divergence / self.positions
+        return {
+            "mean": mean_of_pairs(by_sentence),
+            "per_row": mean_of_pairs(by_row),
+            "pairs": by_sentence.tolist(),
+            "pairs_per_row": by_row.tolist(),
+        }
+
+    def _sharpness(self) -> dict:
+        by_head, shares = self._entropy / self.positions, self._sharp / self.positions
+        return {
+            "mean": float(by_head.mean()),
+            "heads": by_head.tolist(),
+            "share_above_0.95": float(shares.mean()),
+            "heads_share_above_0.95": shares.tolist(),
+        }
+
+
+def split_heads(scatter: Tensor, num_heads: int) -> Tensor:
+    """Cut (H * D, H * D) into the blocks of pairs of heads, (H, H, D, D)."""
+    width = scatter.size(0) // num_heads
+    return scatter.view(num_heads, width, num_heads, width).transpose(1, 2)
+
+
+def mean_of_pairs(matrix: Tensor) -> float | None:
+    """Return the mean above the diagonal of (H, H); None with one head."""
+    size = matrix.size(0)
+    i, j = torch.triu_indices(size, size, 1)
+    return float(matrix[i, j].mean()) if size > 1 else None
+
+
+def svcca_pairs(blocks: Tensor, count: int, threshold: float) -> dict | None:
+    """Return SVCCA of every pair of heads from scatter blocks (H, H, D, D)."""
+    num_heads = blocks.size(0)
+    kept = [kept_directions(blocks[h, h], threshold) for h in range(num_heads)]
+    # With itself a head has coefficients of 1, unless it does not vary.
+    pairs = torch.diag(torch.tensor([float(k.size(1) > 0) for k in kept], dtype=torch.float64))
+    top_pairs = pairs.clone()
+    coefficients = {}
+    for i, j in combinations(range(num_heads), 2):
+        found = svcca_from_scatter(kept[i], blocks[i, j], kept[j], count)
+        if found is None:
+            return None
+        pairs[i, j] = pairs[j, i] = found.mean
+        top_pairs[i, j] = top_pairs[j, i] = found.top_mean
+        coefficients[f"{i + 1}-{j + 1}"] = found.coefficients.tolist()
+    return {
+        "mean": mean_of_pairs(pairs),
+        "top_mean": mean_of_pairs(top_pairs),
+        "pairs": pairs.tolist(),
+        "pairs_top": top_pairs.tolist(),
+        "coefficients": coefficients,
+        "kept": [k.size(1) for k in kept],
+        "threshold": threshold,
+    }
+
+
+COMPONENT_ORDER = ("encoder", "cross", "decoder")
+# Further values of a measure in a layer's result, and their suffix in the summary.
+KEYS = {
+    "jsd": {"mean": "", "per_row": "_per_row"},
+    "entropy": {"mean": "", "share_above_0.95": "_share_above_0.95"},
+    "svcca": {"mean": "", "top_mean": "_top"},
+    "cka": {"mean": "", "unbiased_mean": "_unbiased"},
+}
+
+
+class Selection(NamedTuple):
+    """What to measure."""
+
+    components: tuple[str, ...] | None = None  # None: all
+    layers: str | tuple[int, ...] = "all"  # "all", "last", or numbers from 1
+    measures: tuple[str, ...] = DEFAULT_MEASURES
+    threshold: float = THRESHOLD
+    subset: str = "valid"  # name of the split
+    max_tokens: int = 4000  # in a batch
+    sentences: int = 0  # first ones of the split, whose attention to keep
+    importance_of: str = "zero"  # what replaces a head's outputs: "zero", or their "mean"
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """Names of the head states that the model must return."""
+        wanted = {state for measure in self.measures for state in MEASURES[measure]}
+        return tuple(sorted(wanted | {"outputs"}))
+
+    def chosen(self, there: Container[str]) -> list[str]:
+        """Return the chosen components of the model, in the order of the tables."""
+        wanted = self.components or COMPONENT_ORDER
+        return [c for c in COMPONENT_ORDER if c in wanted and c in there]
+
+    def numbers(self, depth: int) -> list[int]:
+        """Return the chosen layers, from 1, of a component with ``depth`` layers."""
+        if self.layers == "all":
+            return list(range(1, depth + 1))
+        return [depth] if self.layers == "last" else list(self.layers)
+
+
+def parse_layers(text: str) -> str | tuple[int, ...]:
+    """Read ``--layers``."""
+    if text in ("all", "last"):
+        return text
+    if not re.fullmatch(r"[1-9]\d*(,[1-9]\d*)*", text):
+        raise UserError(f"--layers {text}: give all, last, or numbers from 1 such as 1,3")
+    return tuple(sorted(set(map(int, split_list(text)))))
+
+
+def check_selection(selection: Selection, depths: dict[str, int], name: str) -> None:
+    """Raise an error for components or layers that the model lacks."""
+    for component in selection.components or ():
+        if component not in depths:
+            raise UserError(
+                f"--components {component}: {name} has no such component; it has "
+                f"{', '.join(c for c in COMPONENT_ORDER if c in depths)}"
+            )
+    for component in selection.chosen(depths):
+        for number in selection.numbers(depths[component]):
+            if number > depths[component]:
+                raise UserError(
+                    f"--layers {number}: the {component} of {name} has {depths[component]} layers"
+                )
+
+
+class HeadsMeter:
+    """Measures of the chosen modules of one model."""
+
+    def __init__(self, selection: Selection):
+        self.selection = selection
+        self.modules: dict[str, dict[int, ModuleMeter]] = {}
+
+    def update(self, head_states: dict[str, list[HeadStates]]) -> None:
+        """Add the head states of a batch."""
+        measures, threshold = self.selection.measures, self.selection.threshold
+        for component in self.selection.chosen(head_states):
+            layers = head_states[component]
+            meters = self.modules.setdefault(component, {})
+            for number in self.selection.numbers(len(layers)):
+                meter = meters.setdefault(number, ModuleMeter(measures, threshold))
+                meter.update(layers[number - 1])
+
+    def means(self) -> dict[tuple[str, int], Tensor]:
+        """Return every head's mean output, (H, D) float64, by component and layer."""
+        return {
+            (component, number): meter.moments.mean.view(meter.num_heads, -1)
+            for component, meters in self.modules.items()
+            for number, meter in meters.items()
+        }
+
+    def result(self) -> dict:
+        """Return everything, ready for JSON.
+
+        ``{"components": {component: {"heads", "positions", "layers": {"1": {...}}}},
+        "disagreement": {component: {...}}, "summary": {measure: {"last", "mean", ...}}}``; the
+        innermost dictionaries are those of ``ModuleMeter.result`` and ``disagreement_result``.
+        """
+        components = {}
+        for component, meters in self.modules.items():
+            first = next(iter(meters.values()))
+            components[component] = {
+                "heads": first.num_heads,
+                "positions": first.positions,
+                "layers": {str(number): meter.result() for number, meter in meters.items()},
+            }
+        result = {"components": components, "summary": summarise(components)}
+        if "disagreement" in self.selection.measures:
+            result["disagreement"] = {
+                component: disagreement_result(np.stack([m.disagreement() for m in own.values()]))
+                for component, own in self.modules.items()
+            }
+        return result
+
+
+def summarise(components: dict) -> dict:
+    """Average the means over modules.
+
+    Returns:
+        By measure, ``last``: mean over the components of their last chosen layers; ``mean``:
+        mean over all chosen modules (as Zheng et al. 2021 do for the divergence). With ``KEYS``'
+        endings the same of what else a measure has. None where no module has a value.
+    """
+    summary = {}
+    for measure in next(iter(next(iter(components.values()))["layers"].values())):
+        summary[measure] = {}
+        for key, suffix in KEYS.get(measure, {"mean": ""}).items():
+            rows = [
+                [(layer[measure] or {}).get(key) for layer in entry["layers"].values()]
+                for entry in components.values()
+            ]
+            summary[measure]["last" + suffix] = mean([row[-1] for row in rows])
+            summary[measure]["mean" + suffix] = mean([value for row in rows for value in row])
+    return summary
+
+
+def mean(values: list[float | None]) -> float | None:
+    """Return the mean of the values that are not None."""
+    there = [value for value in values if value is not None]
+    return sum(there) / len(there) if there else None

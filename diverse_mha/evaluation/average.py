@@ -1,0 +1,130 @@
+"""Averages the parameters of checkpoints: ``diverse-mha average``.
+
+The result (Vaswani et al. 2017, section 6.1) is a fairseq checkpoint without optimizer state.
+"""
+
+import argparse
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from diverse_mha.common.errors import UserError
+from diverse_mha.common.files import check_file
+from diverse_mha.common.outputs import MADE_BY, add_force, check_replaceable
+from diverse_mha.common.progress import counted
+from diverse_mha.evaluation.checkpoints import (
+    forget_training,
+    load_checkpoint,
+    save_checkpoint,
+    written_by,
+)
+
+
+def newest_checkpoints(folder: str | Path, count: int, by: str = "epoch") -> list[Path]:
+    """Return the last ``count`` checkpoints in a run's ``--save-dir``, oldest first.
+
+    ``by`` is ``"epoch"`` for ``checkpoint<N>.pt``, or ``"update"`` for
+    ``checkpoint_<epoch>_<updates>.pt``.
+    """
+    if count < 1:
+        raise UserError(f"--last {count}: must be at least 1")
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise UserError(f"{folder}: no such folder; give the --save-dir of a training run")
+    shape, pattern, setting = {
+        "epoch": (
+            "checkpoint<N>.pt", r"checkpoint(\d+)\.pt", "checkpoint.no_epoch_checkpoints=false"
+        ),
+        "update": (
+            "checkpoint_<epoch>_<N>.pt", r"checkpoint_\d+_(\d+)\.pt",
+            "checkpoint.save_interval_updates=N",
+        ),
+    }[by]  # fmt: skip
+    matches = ((re.fullmatch(pattern, path.name), path) for path in folder.iterdir())
+    found = {int(match[1]): path for match, path in matches if match}
+    if len(found) < count:
+        cure = f"train with {setting}"
+        if found:
+            cure = f"give --last {len(found)}, or train longer"
+        raise UserError(
+            f"{folder}: --last {count}, only {counted(len(found), 'file')} {shape} found; {cure}"
+        )
+    return [found[number] for number in sorted(found)[-count:]]
+
+
+def average_checkpoints(paths: Sequence[str | Path]) -> dict:
+    """Return the average of checkpoints of one architecture, oldest first.
+
+    Floating-point entries are summed in float64 and cast back. All else comes from the last
+    checkpoint, without the optimizer's state.
+    """
+    sums: dict[str, torch.Tensor] = {}
+    first: dict[str, tuple] = {}
+    for path in paths:
+        state = load_checkpoint(path)
+        model = state["model"]
+        shapes = {name: tuple(value.shape) for name, value in model.items()}
+        first = first or shapes
+        for name in sorted(first.keys() | shapes.keys()):
+            one, other = (side.get(name, "not there") for side in (first, shapes))
+            if one != other:
+                raise UserError(
+                    f"{path}: parameter {name} is {other}, in {paths[0]} {one}; do not mix models"
+                )
+        for name, value in model.items():
+            if name in sums:
+                sums[name] += value
+            elif value.is_floating_point():
+                sums[name] = value.to(torch.float64, copy=True)  # tied weights share theirs
+    for name, total in sums.items():
+        model[name] = (total / len(paths)).to(model[name].dtype)
+    forget_training(state)
+    state["extra_state"][MADE_BY] = "average"
+    state["extra_state"]["averaged_from"] = [Path(path).name for path in paths]
+    return state
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of ``diverse-mha average``."""
+    parser.epilog = (
+        "example:\n  diverse-mha average runs/mine --last 5 --output runs/mine/averaged.pt"
+    )
+    parser.add_argument(
+        "inputs", nargs="+", metavar="CKPT", help="checkpoint files; with --last, one folder"
+    )
+    parser.add_argument("--output", "-o", required=True, help="the averaged checkpoint to write")
+    add_force(parser)
+    parser.add_argument(
+        "--last", type=int, metavar="N", help="average the newest N checkpoints of the folder CKPT"
+    )
+    parser.add_argument(
+        "--by",
+        choices=["epoch", "update"],
+        help="with --last: take checkpoints of epochs or of updates (default: epoch)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Carry out ``diverse-mha average``."""
+    paths = [Path(name) for name in args.inputs]
+    if args.last is not None:
+        if len(paths) != 1:
+            raise UserError(f"--last {args.last} takes one folder, not {len(paths)} names")
+        paths = newest_checkpoints(paths[0], args.last, args.by or "epoch")
+    elif paths[0].is_dir():
+        raise UserError(f"{paths[0]} is a folder: add --last N, or name the files in it")
+    elif args.by is not None:
+        raise UserError(f"--by {args.by} has no effect without --last N; leave it out, or add that")
+    resolved = [path.resolve() for path in paths]
+    for path, place in zip(paths, resolved, strict=True):
+        if resolved.count(place) > 1:
+            raise UserError(f"{path}: is named twice, and would count twice; name it once")
+    check_file("--output", args.output)
+    check_replaceable(
+        "--output", args.output, is_own=written_by("average"), inputs=paths, force=args.force
+    )
+    save_checkpoint(average_checkpoints(paths), args.output)
+    print(f"{args.output}: the average of {', '.join(path.name for path in paths)}")
+    return 0

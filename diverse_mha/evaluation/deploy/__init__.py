@@ -1,1 +1,0 @@
-"""Export of checkpoints, and translation of plain text."""

@@ -1,0 +1,347 @@
+"""Translates a test set with beam search and scores it: ``diverse-mha evaluate``.
+
+Tokenised BLEU is the papers' score, for data that was tokenised. sacreBLEU (Post 2018) and chrF
+score plain text against the untouched reference, and a signature says how.
+"""
+
+import argparse
+import os
+import re
+import sys
+import tempfile
+import time
+import unicodedata
+from collections.abc import Sequence
+from pathlib import Path
+
+from fairseq.data.data_utils import load_indexed_dataset
+
+from diverse_mha.common.errors import STARTS_OVER, UserError, run_cli
+from diverse_mha.common.files import (
+    check_data_folder,
+    link_target,
+    sha256_of,
+    write_json,
+    write_text,
+)
+from diverse_mha.common.options import flag
+from diverse_mha.common.processes import ended_in_order
+from diverse_mha.common.progress import counted
+from diverse_mha.corpora.prepared import preparation, subwords_of
+from diverse_mha.corpora.text import make_detokeniser, read_lines, read_parallel, rules_for
+from diverse_mha.evaluation.checkpoints import check_translates, load_checkpoint, settings
+from diverse_mha.evaluation.fairseq_command import (
+    evaluation_output,
+    evaluation_parser,
+    parse_with_fairseqs,
+    run_fairseq,
+)
+from diverse_mha.evaluation.translate import add_beam_arguments
+from diverse_mha.tasks.data_files import check_split, splits_in
+
+_COMPOUND = re.compile(r"(\S)-(\S)")
+
+
+def composed(lines: Sequence[str]) -> list[str]:
+    """Return lines in Unicode's NFC, so that equal text has equal bytes."""
+    return [unicodedata.normalize("NFC", line) for line in lines]
+
+
+def split_compounds(line: str) -> str:
+    """Split hyphenated words into three tokens, as Zheng et al. 2021 do (appendix A.1)."""
+    return _COMPOUND.sub(r"\1 ##AT##-##AT## \2", line)
+
+
+def check_scorer(language: str) -> None:
+    """Raise an error if sacreBLEU cannot tokenise a language here."""
+    from sacrebleu.metrics import BLEU
+
+    code = rules_for(language)
+    try:
+        BLEU(trg_lang=code)
+    except (OSError, RuntimeError) as error:  # a failed download of a model, missing software
+        raise UserError(
+            f"sacreBLEU cannot tokenise {language} here ({str(error).strip().splitlines()[0]}); "
+            f'pip install "sacrebleu[{code}]", or run it once with a network'
+        ) from error
+
+
+def bleu_scores(
+    tokenised: Sequence[str] | None,
+    plain: Sequence[str],
+    tok_reference: Sequence[str],
+    raw_reference: Sequence[str],
+    *,
+    target_lang: str,
+    lowercase: bool = False,
+    compound_split: bool = False,
+) -> dict:
+    """Return ``tokenised_bleu``, ``sacrebleu`` and ``chrf`` in percent.
+
+    ``compound_split`` adds ``compound_split_bleu``. Each has its signature. The target language
+    chooses sacreBLEU's tokeniser. Plain text is compared in NFC. Without ``tokenised`` there is no
+    tokenised BLEU.
+    """
+    from sacrebleu.metrics import BLEU, CHRF
+
+    by_token = BLEU(tokenize="none", lowercase=lowercase, force=True)
+    by_text = BLEU(lowercase=lowercase, trg_lang=rules_for(target_lang))
+    by_characters = CHRF(lowercase=lowercase)
+    scores = {}
+    if tokenised is not None:
+        token_score = by_token.corpus_score(list(tokenised), [list(tok_reference)])
+        scores["tokenised_bleu"] = round(token_score.score, 4)
+        scores["tokenised_signature"] = str(by_token.get_signature())
+    text_score = by_text.corpus_score(composed(plain), [composed(raw_reference)])
+    scores["sacrebleu"] = round(text_score.score, 4)
+    scores["sacrebleu_signature"] = str(by_text.get_signature())
+    characters = by_characters.corpus_score(composed(plain), [composed(raw_reference)])
+    scores["chrf"] = round(characters.score, 4)
+    scores["chrf_signature"] = str(by_characters.get_signature())
+    if compound_split:
+        hypotheses, references = ([*map(split_compounds, x)] for x in (tokenised, tok_reference))
+        score = by_token.corpus_score(hypotheses, [references])
+        scores["compound_split_bleu"] = round(score.score, 4)
+        scores["compound_split_signature"] = f"{by_token.get_signature()}|compounds:split"
+    return scores
+
+
+def decoding_settings(args: argparse.Namespace) -> dict:
+    """Return the settings of data, search and scoring that a result records."""
+    files = ("raw_reference", "tok_reference")
+    return {
+        "data": str(args.data),
+        **{name: str(file) if (file := getattr(args, name)) else None for name in files},
+        "lowercase": args.lowercase,
+        "beam": args.beam,
+        "lenpen": args.lenpen,
+        "generate_options": args.extra,
+        "post_process": args.post_process,
+        "moses_language": args.moses_language,
+        "compound_split": args.compound_split,
+    }
+
+
+def report(
+    args: argparse.Namespace,
+    output: Path,
+    translations: tuple[list[str], list[str]],
+    references: tuple[list[str], list[str]],
+) -> None:
+    """Score translations; write scores and translations, and print the scores.
+
+    Translations and references are tokens, then plain text. ``args.tokenised`` is False for data
+    without a tokeniser, which has no tokenised BLEU.
+    """
+    scores = bleu_scores(
+        translations[0] if args.tokenised else None,
+        translations[1],
+        *references,
+        target_lang=args.target_lang,
+        lowercase=args.lowercase,
+        compound_split=args.compound_split,
+    )
+    results = scores | {
+        "checkpoint": args.checkpoint,
+        **decoding_settings(args),
+        "subset": args.subset,
+        "target_lang": args.target_lang,
+        "source_sha256": args.source_sha256,
+        "sentences": len(translations[0]),
+        "seconds": round(args.seconds, 2),
+    }
+    write_results(output, *translations, results)
+    print(
+        f"{args.subset}: {counted(len(translations[0]), 'sentence')}, beam {args.beam}, "
+        f"length penalty {args.lenpen:g}, {args.seconds:.1f} s"
+    )
+    if args.tokenised:
+        print(f"  tokenised BLEU  {scores['tokenised_bleu']:6.2f}")
+    if args.compound_split:
+        print(f"  compound-split  {scores['compound_split_bleu']:6.2f}")
+    print(f"  sacreBLEU       {scores['sacrebleu']:6.2f}  {scores['sacrebleu_signature']}")
+    print(f"  chrF            {scores['chrf']:6.2f}  {scores['chrf_signature']}")
+    print(f"written: {output}, and the translations beside it in .hyp.tok and .hyp.detok")
+
+
+def write_results(output: Path, tokenised: list[str], plain: list[str], results: dict) -> None:
+    """Write translations, then scores: where the JSON file exists, all files do."""
+    link_target(output).unlink(missing_ok=True)
+    stem = output.with_suffix("")
+    for ending, lines in ((".hyp.tok", tokenised), (".hyp.detok", plain)):
+        write_text(stem.with_name(stem.name + ending), "".join(f"{line}\n" for line in lines))
+    write_json(output, results)
+
+
+_HYPOTHESIS = re.compile(r"H-(\d+)\t[^\t]*\t(.*)", re.DOTALL)
+_REFUSED = dict.fromkeys(
+    ("--source-lang", "--target-lang", "-s", "-t"),
+    "is given by this script; use --target-lang LANG, which follows from the checkpoint otherwise",
+)
+_REFUSED |= dict.fromkeys(
+    ("--remove-bpe", "--post-process"), "is given by this script, by the data's subwords"
+)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Build the parser of the command line."""
+    parser = evaluation_parser(
+        "evaluate",
+        "Translate a test set with beam search, and score it with tokenised BLEU, sacreBLEU "
+        "and chrF. Options that are not listed go to fairseq-generate; give them after data_bin.",
+        "Writes FILE.json with the scores, FILE.hyp.tok (tokenised translations) and "
+        "FILE.hyp.detok (plain text).\n\nexample:\n"
+        "  diverse-mha evaluate runs/mine/checkpoint_best.pt data/mine/bin --beam 5",
+        model="the model; several joined by ':' form an ensemble",
+        data="the data that fairseq-preprocess made",
+        output="SUBSET",
+    )
+    text = parser.add_argument_group("what to translate")
+    text.add_argument("--subset", default="test", help="split of data_bin (default: test)")
+    text.add_argument(
+        "--target-lang",
+        metavar="LANG",
+        help="target language (default: the model's, if data_bin has it)",
+    )
+    add_beam_arguments(parser.add_argument_group("search"))
+    scoring = parser.add_argument_group("scoring")
+    scoring.add_argument(
+        "--raw-reference",
+        type=Path,
+        metavar="FILE",
+        help="plain-text reference, for sacreBLEU (default: data_bin/../raw/SUBSET.LANG)",
+    )
+    scoring.add_argument(
+        "--tok-reference",
+        type=Path,
+        metavar="FILE",
+        help="tokenised reference, for tokenised BLEU of tokenised data (default: "
+        "data_bin/../tok/SUBSET.LANG)",
+    )
+    scoring.add_argument(
+        "--moses-language",
+        metavar="LANG",
+        help="language of the detokeniser's rules (default: as in data_bin/corpus.json, else the "
+        "target language)",
+    )
+    scoring.add_argument(
+        "--compound-split",
+        action="store_true",
+        help="also score with hyphenated words split, as Vaswani et al. 2017 and Zheng et al. "
+        "2021 report tokenised BLEU",
+    )
+    return parser
+
+
+def languages(
+    data: Path, subset: str, target: str | None, trained: tuple[str | None, str | None]
+) -> tuple[tuple[str, str], tuple[str, str]]:
+    """Return the data's languages in the order of its file names, and source and target.
+
+    The default target is that of the training, which was of the languages ``trained``, or the
+    data's second language after another training.
+    """
+    check_data_folder(data)
+    found = []
+    for path in sorted(data.glob(f"{subset}.*-*.*.idx")):
+        pair, side = path.name.removeprefix(f"{subset}.").rsplit(".", 2)[:2]
+        if pair.endswith(f"-{side}"):
+            found.append((pair.removesuffix(f"-{side}"), side))
+    if not found:
+        raise UserError(f"--subset {subset}: not in {data}; there: {splits_in(data)}")
+    if len(found) > 1:
+        pairs = ", ".join(map("-".join, found))
+        raise UserError(f"{data}: has {subset} for {pairs}; give a folder with one pair")
+    (pair,) = found
+    if target not in (None, *pair):
+        raise UserError(f"--target-lang {target}: {data} is for {' and '.join(pair)}")
+    target = target or (trained[1] if set(pair) == set(trained) else pair[1])
+    return pair, (pair[1 - pair.index(target)], target)
+
+
+def read_hypotheses(generated: Path, count: int) -> list[str]:
+    """Return the best translations in fairseq-generate's output, in the order of the corpus."""
+    hypotheses = {}
+    for line in read_lines(generated):
+        match = _HYPOTHESIS.fullmatch(line)
+        if match:
+            # With --nbest several lines have one number, the best first.
+            hypotheses.setdefault(int(match.group(1)), match.group(2))
+    check_count(len(hypotheses), "translations", count)
+    return [hypotheses[number] for number in range(count)]
+
+
+def check_count(found: int, what: str, lines: int) -> None:
+    """Raise an error if there is not one reference line for each translation."""
+    if found != lines:
+        raise UserError(
+            f"{found} {what} for {lines} reference lines: the reference does not belong to this "
+            "data; check --subset and the references"
+        )
+
+
+def generate(args: argparse.Namespace, folder: str) -> Path:
+    """Run fairseq-generate in this process and return its output file in ``folder``."""
+    from fairseq import options
+    from fairseq_cli import generate as fairseq_generate
+
+    words = ["--source-lang", args.source_lang, "--target-lang", args.target_lang]
+    words += ["--beam", str(args.beam), "--lenpen", str(args.lenpen), "--results-path", folder]
+    if args.post_process is not None:
+        words += ["--post-process", args.post_process]
+    run_fairseq(fairseq_generate, options.get_generation_parser(), args, words, args.sentences)
+    return Path(folder, f"generate-{args.subset}.txt")
+
+
+def main(words: Sequence[str]) -> int:
+    """Translate and score as the command line says, and return the exit code."""
+    args = parse_with_fairseqs(build_parser(), words, _REFUSED)
+    data = Path(args.data)
+    checkpoints = args.checkpoint.split(os.pathsep)
+    for checkpoint in checkpoints:
+        check_translates(checkpoint)
+    task = settings(load_checkpoint(checkpoints[0], mmap=True))
+    trained = task.get("source_lang"), task.get("target_lang")
+    pair, (args.source_lang, language) = languages(data, args.subset, args.target_lang, trained)
+    args.target_lang = language
+    check_scorer(language)
+    name = f"{args.subset}.{language}"
+    prepared = data.absolute().parent
+    raw, tok = read_parallel(
+        {
+            "--raw-reference": args.raw_reference or prepared / "raw" / name,
+            "--tok-reference": args.tok_reference or prepared / "tok" / name,
+        }
+    )
+    made = preparation(data)
+    args.post_process = made.post_process or subwords_of(data / f"dict.{language}.txt")
+    args.tokenised = made.tokeniser["tokeniser"] != "none"
+    for option in ("moses_language", "tok_reference", "compound_split"):
+        if getattr(args, option) and not args.tokenised:
+            raise UserError(
+                f"{flag(option)}: has no effect, {data} was not tokenised; leave it out"
+            )
+    args.lowercase = made.tokeniser["lowercase"]
+    output = evaluation_output(args, checkpoints, args.subset, decoding_settings(args), "sacrebleu")
+    check_split(data, args.subset)
+    # Checked now, since translating may take hours.
+    text = load_indexed_dataset(str(data / f"{args.subset}.{'-'.join(pair)}.{pair[1]}"))
+    check_count(len(text), "sentences", len(tok))
+    args.sentences = len(text)
+    source = prepared / "raw" / f"{args.subset}.{args.source_lang}"
+    args.source_sha256 = sha256_of(source) if source.is_file() else None
+
+    start = time.monotonic()
+    # In a temporary folder, so that an interruption leaves no partial result.
+    with ended_in_order(), tempfile.TemporaryDirectory(prefix="evaluate-") as folder:
+        generated = generate(args, folder)
+        tokenised = read_hypotheses(generated, len(tok))
+    args.seconds = time.monotonic() - start
+    moses = args.moses_language or made.languages.get(language) or language
+    plain = [*map(make_detokeniser(moses, made.tokeniser["tokeniser"]), tokenised)]
+    report(args, output, (tokenised, plain), (tok, raw))
+    return 0
+
+
+if __name__ == "__main__":
+    run_cli(lambda: main(sys.argv[1:]), interrupted=STARTS_OVER)

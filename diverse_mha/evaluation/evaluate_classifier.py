@@ -1,0 +1,153 @@
+"""Scores a classifier on every split of its data: ``diverse-mha evaluate-classifier``."""
+
+import argparse
+import logging
+import re
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from diverse_mha.common.errors import STARTS_OVER, UserError, add_number, run_cli
+from diverse_mha.common.files import MAKE_DATA, check_data_exists, write_json
+from diverse_mha.common.options import split_list
+from diverse_mha.common.plugins import add_user_dir, import_plugin
+from diverse_mha.common.progress import shown
+from diverse_mha.evaluation.checkpoints import Loaded, check_task, load, load_checkpoint, on_device
+from diverse_mha.evaluation.fairseq_command import evaluation_output, evaluation_parser
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Build the parser of the command line."""
+    parser = evaluation_parser(
+        "evaluate-classifier",
+        "Classify the splits of a data set and report the accuracy of each.",
+        "Writes a JSON file with the examples, accuracy and most frequent class of each split, "
+        "and of each group if it was trained with --accuracy-by.\n\nexample:\n"
+        "  diverse-mha evaluate-classifier runs/logic/checkpoint_best.pt data/logic/bin",
+        model="the model, a checkpoint of task sentence_classification",
+        data="the data that a script of data-prep made",
+        output="accuracy",
+    )
+    parser.add_argument(
+        "--subset", metavar="NAMES", help="splits, comma list (default: all but train)"
+    )
+    add_number(parser, "batch-size", 256, "examples in a batch")
+    add_user_dir(parser)
+    return parser
+
+
+def subsets_of(data: Path, wanted: str | None) -> list[str]:
+    """Return the splits to evaluate (default: all but train), test10 after test9."""
+    there = sorted((path.stem for path in (data / "label").glob("*.idx")), key=_natural)
+    names = [name for name in there if name != "train"] if wanted is None else split_list(wanted)
+    if not names:
+        found = ", ".join(there) or "no split"
+        raise UserError(f"--subset is missing: {data} has {found}; name what to score")
+    for name in names:
+        if name not in there:
+            raise UserError(f"--subset {name}: not in {data}; there: {', '.join(there) or 'none'}")
+    return names
+
+
+def _natural(name: str) -> list:
+    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
+
+
+def load_split(model, task, subset: str) -> None:
+    """Load a split into the task; raises an error if a sentence is too long for the model."""
+    task.load_dataset(subset)
+    sizes, limit = task.dataset(subset).sizes, model.max_positions()
+    longest = int(sizes.argmax())
+    if sizes[longest] > limit:
+        raise UserError(
+            f"{subset}: example {longest + 1} has a sentence of {sizes[longest]} tokens, "
+            f"and the model reads {limit}; leave it out, or train with --max-source-positions"
+        )
+
+
+@torch.no_grad()
+def predict(loaded: Loaded, subset: str, batch_size: int) -> list[tuple[int, int, int | None]]:
+    """Return predicted class, right class and group (or None) of a loaded split's examples."""
+    task = loaded.task
+    batches = task.get_batch_iterator(
+        task.dataset(subset), max_sentences=batch_size
+    ).next_epoch_itr(shuffle=False)
+    found = {}
+    for sample in on_device(loaded, shown(batches, subset, "batches")):
+        chosen = loaded.model(**sample["net_input"])[0].argmax(dim=-1)
+        groups = sample["group"].tolist() if "group" in sample else [None] * len(chosen)
+        answers = zip(chosen.tolist(), sample["target"].tolist(), groups, strict=True)
+        found.update(zip(sample["id"].tolist(), answers, strict=True))
+    return [found[number] for number in sorted(found)]
+
+
+def score(answers: Sequence[tuple[int, int, int | None]], groups: Sequence[str] = ()) -> dict:
+    """Return ``examples``, ``accuracy`` and ``majority`` (share of the most frequent class), in %.
+
+    With names of groups it also returns ``groups``: the same of each group that occurs, without
+    the majority. ``answers`` are those of :func:`predict`.
+    """
+    right = [chosen == target for chosen, target, _ in answers]
+    most = Counter(target for _, target, _ in answers).most_common(1)[0][1]
+    result = {
+        "examples": len(answers),
+        "accuracy": round(100 * sum(right) / len(right), 4),
+        "majority": round(100 * most / len(right), 4),
+    }
+    if groups:
+        by_group = {}
+        for number, name in enumerate(groups):
+            members = [answer for answer in answers if answer[2] == number]
+            if members:
+                by_group[name] = {k: v for k, v in score(members).items() if k != "majority"}
+        result["groups"] = by_group
+    return result
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Evaluate as the command line says, and return the exit code."""
+    args = build_parser().parse_args(words)
+    data = Path(args.data)
+    check_data_exists(data)
+    if not (data / "label").is_dir():
+        raise UserError(f"{data}: no labels in it; {MAKE_DATA}")
+    import_plugin(args.user_dir)
+    subsets = subsets_of(data, args.subset)
+    logging.getLogger("fairseq").setLevel(logging.WARNING)  # it names every file it reads
+    check_task(
+        args.checkpoint, load_checkpoint(args.checkpoint, mmap=True), "sentence_classification"
+    )
+    loaded = load(args.checkpoint, args.data, cpu=args.cpu)
+    model, task = loaded.model, loaded.task
+    asked = {"data": str(data), "subset": args.subset, "accuracy_by": task.cfg.accuracy_by}
+    output = evaluation_output(args, [args.checkpoint], "accuracy", asked, "subsets")
+    for subset in subsets:
+        load_split(model, task, subset)
+    start = time.monotonic()
+    results = {}
+    for subset in subsets:
+        results[subset] = score(predict(loaded, subset, args.batch_size), task.groups)
+        told = results[subset]
+        share = f"most frequent class: {told['majority']:.2f} %"
+        said = f"{subset}: accuracy {told['accuracy']:.2f} % of {told['examples']:,} ({share})"
+        print(said, flush=True)
+        groups = told.get("groups", {})
+        if len(groups) > 1:
+            shares = (f"{name} {group['accuracy']:.2f} %" for name, group in groups.items())
+            print(f"  by {task.cfg.accuracy_by}: " + ", ".join(shares))
+    content = {
+        "checkpoint": args.checkpoint,
+        **asked,
+        "subsets": results,
+        "seconds": round(time.monotonic() - start, 2),
+    }
+    write_json(output, content)
+    print(f"written: {output}")
+    return 0
+
+
+if __name__ == "__main__":
+    run_cli(main, interrupted=STARTS_OVER)

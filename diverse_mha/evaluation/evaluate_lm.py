@@ -1,0 +1,227 @@
+"""Scores a language model with fairseq-eval-lm: ``diverse-mha evaluate-lm``.
+
+Perplexity is exp of the mean negative log-likelihood of a token; line ends count. With a context
+window of N, each block starts with the last N tokens of the block before it, which are not scored
+(Baevski and Auli 2019, section 4.1).
+"""
+
+import argparse
+import logging
+import math
+import re
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from logging.handlers import BufferingHandler
+from pathlib import Path
+from unittest import mock
+
+from diverse_mha.common.errors import STARTS_OVER, UserError, add_number, run_cli
+from diverse_mha.common.files import check_data_folder, sha256_of, write_json, write_text
+from diverse_mha.common.processes import versions
+from diverse_mha.evaluation.checkpoints import check_task, load_checkpoint, updates_of
+from diverse_mha.evaluation.fairseq_command import (
+    evaluation_output,
+    evaluation_parser,
+    parse_with_fairseqs,
+    run_fairseq,
+)
+from diverse_mha.tasks.data_files import check_split, splits_in
+
+_EVALUATED = re.compile(r"Evaluated ([\d,]+) tokens")
+_EXAMPLES = re.compile(r" ([\d,]+) examples$", re.MULTILINE)
+_AS_TRAINED = "is that of the training, so that the text is cut up alike; leave it out"
+_BY_WORD = "would make it the perplexity of another unit; use fairseq-eval-lm"
+_HIDDEN = "prints what is not shown here; use fairseq-eval-lm"
+_REFUSED = {
+    "--sample-break-mode": _AS_TRAINED,
+    "--add-bos-token": _AS_TRAINED,
+    "--tokens-per-sample": _AS_TRAINED,
+    "--remove-bpe": _BY_WORD,
+    "--post-process": _BY_WORD,
+    "--output-word-probs": _HIDDEN,
+    "--output-word-stats": _HIDDEN,
+}
+SOFTMAX_BATCH = 1024  # tokens whose probabilities are held at a time
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Build the parser of the command line."""
+    parser = evaluation_parser(
+        "evaluate-lm",
+        "Score a language model by loss and perplexity. "
+        "Options that are not listed go to fairseq-eval-lm; give them after data_bin.",
+        "Writes FILE.json with loss, perplexity, number of tokens and versions.\n\nexample:\n"
+        "  diverse-mha evaluate-lm runs/ptb/checkpoint_best.pt data/ptb/bin",
+        model="the model",
+        data="the data that fairseq-preprocess made",
+        output="SUBSET",
+    )
+    parser.add_argument("--subset", default="test", help="split of data_bin (default: test)")
+    text = "tokens at the start of a block that are context and not scored"
+    add_number(parser, "context-window", 0, text, least=0)
+    parser.add_argument(
+        "--by-sentence",
+        action="store_true",
+        help="score every line by itself, without the lines before it; also writes "
+        "FILE.scores.tsv, with each line's log-probability (natural) and number of tokens",
+    )
+    return parser
+
+
+def count_tokens(data: Path, subset: str) -> int:
+    """Return the number of tokens in a binarised text, line ends included."""
+    from fairseq.data.data_utils import load_indexed_dataset
+
+    check_data_folder(data)
+    if not (data / "dict.txt").is_file():
+        raise UserError(f"{data}: no dict.txt in it; give data for language modelling")
+    if not (data / f"{subset}.idx").is_file():
+        raise UserError(f"--subset {subset}: not in {data}; there: {splits_in(data)}")
+    check_split(data, subset)
+    text = load_indexed_dataset(str(data / subset))  # its sizes are a view of the mapped file
+    return int(text.sizes.sum())
+
+
+class SentenceScores:
+    """Collects each sentence's log-probability while fairseq-eval-lm scores."""
+
+    def __init__(self, bos: bool):
+        self.bos = bos  # the first token is no part of the sentence
+        self.rows: dict[int, tuple[float, int]] = {}
+
+    def keep(self, scorer: type) -> type:
+        """Derive a fairseq scorer that notes the scores of each batch."""
+        rows, start = self.rows, int(self.bos)
+
+        class Scorer(scorer):
+            def generate(self, models, sample, **kwargs):
+                found = super().generate(models, sample, **kwargs)
+                for number, (best, *_) in zip(sample["id"].tolist(), found, strict=True):
+                    scores = best["positional_scores"][start:].double()
+                    rows[number] = scores.sum().item(), scores.numel()
+                return found
+
+        return Scorer
+
+    def write(self, path: Path) -> None:
+        """Write a line a sentence, in the order of the text."""
+        rows = (f"{total:.6f}\t{tokens}\n" for _, (total, tokens) in sorted(self.rows.items()))
+        write_text(path, "".join(rows))
+
+
+def score(
+    args: argparse.Namespace, trained: Mapping, sentences: SentenceScores | None = None
+) -> tuple[float, int]:
+    """Run fairseq-eval-lm in this process, on blocks cut as in training (the ``trained`` task).
+
+    Args:
+        args: the command line.
+        trained: options of the task.
+        sentences: collects scores of sentences, which are then scored by themselves.
+
+    Returns:
+        The loss in bits a token and the number of tokens.
+    """
+    from fairseq import options
+    from fairseq_cli import eval_lm
+
+    words = ["--tokens-per-sample", str(args.tokens_per_sample)]
+    words += ["--context-window", str(args.context_window)]
+    words += ["--max-tokens", str(max(4096, args.tokens_per_sample))]
+    words += ["--softmax-batch", str(SOFTMAX_BATCH)]
+    if mode := "eos" if sentences else trained.get("sample_break_mode"):
+        # In one word, so that a checkpoint's value cannot become an option.
+        words.append(f"--sample-break-mode={mode}")
+    if trained.get("add_bos_token"):
+        words.append("--add-bos-token")
+    said = BufferingHandler(10**6)
+    logger, level = eval_lm.logger, eval_lm.logger.level
+    logger.addHandler(said)
+    logger.setLevel(logging.INFO)  # the counts are read from its messages
+    scorer = sentences.keep(eval_lm.SequenceScorer) if sentences else eval_lm.SequenceScorer
+    try:
+        with mock.patch.object(eval_lm, "SequenceScorer", scorer):
+            result = run_fairseq(eval_lm, options.get_eval_lm_parser(), args, words)
+    finally:
+        logger.setLevel(level)
+        logger.removeHandler(said)
+    lines = "\n".join(record.getMessage() for record in said.buffer)
+    count = int(_EVALUATED.findall(lines)[-1].replace(",", ""))
+    if trained.get("add_bos_token"):  # fairseq counts the first token of a block unscored
+        count -= int(_EXAMPLES.findall(lines)[-1].replace(",", ""))
+    return float(result["loss"]), count
+
+
+def main(words: Sequence[str]) -> int:
+    """Score as the command line says, and return the exit code."""
+    args = parse_with_fairseqs(build_parser(), words, _REFUSED)
+    checkpoint, data = args.checkpoint, Path(args.data)
+    tokens = count_tokens(data, args.subset)
+    state = load_checkpoint(checkpoint, mmap=True)
+    trained = check_task(checkpoint, state, "language_modeling")
+    args.tokens_per_sample = trained.get("tokens_per_sample") or 1024  # fairseq's default
+    if args.context_window >= args.tokens_per_sample:
+        raise UserError(
+            f"--context-window {args.context_window}: must be less than the "
+            f"{args.tokens_per_sample} tokens of a block in training"
+        )
+    if args.by_sentence and args.context_window:
+        raise UserError(
+            f"--context-window {args.context_window}: does not go with --by-sentence, which "
+            "scores lines without context; give one of the two"
+        )
+    asked = {
+        "data": str(data),
+        "context_window": args.context_window,
+        "tokens_per_sample": args.tokens_per_sample,
+        "eval_lm_options": args.extra,
+        "by_sentence": args.by_sentence,
+    }
+    output = evaluation_output(args, [checkpoint], args.subset, asked, "perplexity")
+
+    start = time.monotonic()
+    sentences = SentenceScores(bool(trained.get("add_bos_token"))) if args.by_sentence else None
+    loss, evaluated = score(args, trained, sentences)
+    seconds = time.monotonic() - start
+    if not loss < 1024:  # also true of NaN; 2**loss would overflow
+        raise UserError(
+            f"{checkpoint}: its loss is {loss:g} bits a token, so there is no perplexity; take one "
+            "from before its training diverged"
+        )
+    if evaluated != tokens:
+        raise UserError(
+            f"fairseq-eval-lm scored {evaluated:,} of the {tokens:,} tokens of {args.subset}: "
+            f"some lines are longer than its blocks of {args.tokens_per_sample}"
+        )
+    if sentences:
+        sentences.write(output.with_suffix(".scores.tsv"))
+    results = {
+        "perplexity": 2**loss,
+        "loss_bits": loss,
+        "loss_nats": loss * math.log(2),
+        "tokens": evaluated,
+        "subset": args.subset,
+        **asked,
+        "sample_break_mode": "eos" if sentences else trained.get("sample_break_mode"),
+        "checkpoint": checkpoint,
+        "updates": updates_of(state),
+        "dictionary": sha256_of(data / "dict.txt"),
+        "seconds": round(seconds, 2),
+        "versions": versions(),
+    }
+    write_json(output, results)
+    blocks = f"blocks of {args.tokens_per_sample}, context window {args.context_window}"
+    if sentences:
+        blocks = f"{len(sentences.rows):,} sentences"
+    print(f"{args.subset}: {evaluated:,} tokens in {blocks}, {seconds:.1f} s")
+    print(f"  loss        {loss:8.4f} bits a token")
+    print(f"  perplexity  {2**loss:8.2f} a token")
+    if sentences:
+        print(f"written: {output.with_suffix('.scores.tsv')}")
+    print(f"written: {output}")
+    return 0
+
+
+if __name__ == "__main__":
+    run_cli(lambda: main(sys.argv[1:]), interrupted=STARTS_OVER)

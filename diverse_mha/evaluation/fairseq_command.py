@@ -1,0 +1,185 @@
+"""Options of the commands that score a checkpoint, and fairseq's command behind them."""
+
+import argparse
+import logging
+import os
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+from unittest import mock
+
+import diverse_mha
+from diverse_mha.common.errors import OneLineParser, UserError, add_cpu, called, one_line
+from diverse_mha.common.files import USER_DIR, check_file, read_json
+from diverse_mha.common.outputs import add_force, check_replaceable, json_with
+from diverse_mha.common.progress import Progress, shown
+from diverse_mha.evaluation.checkpoints import fitting
+
+#: fairseq's options that are refused, and why.
+_REFUSED = {
+    "--gen-subset": "is given by this script; use --subset",
+    "--results-path": "is given by this script; use --output",
+    "--path": "is given by this script; name the checkpoint as its first argument",
+    "--replace-unk": "copies words of raw text, which binarised data does not hold; leave it out",
+    "--quiet": "hides what is to be scored; leave it out",
+    "--num-shards": "leaves out a part of what is to be scored; leave it out",
+    "--score-reference": "scores the references themselves; use fairseq-generate",
+    "--prefix-size": "puts words of the reference into what is scored; use fairseq-generate",
+    "--skip-invalid-size-inputs-valid-test": "leaves out what is to be scored; leave it out",
+}
+#: fairseq's functions whose errors are about a model and its data, not about options.
+_BUILDING = {"setup_task", "load_model_ensemble", "load_model_ensemble_and_task"}
+
+
+def evaluation_parser(
+    name: str, text: str, epilog: str, *, model: str, data: str, output: str
+) -> OneLineParser:
+    """Build a parser for a checkpoint, its data, ``--output`` and ``--cpu``.
+
+    ``model`` and ``data`` are help texts. ``output`` follows the checkpoint's name in the default
+    name of the result.
+    """
+    parser = OneLineParser(prog=called(name), allow_abbrev=False, description=text, epilog=epilog)
+    parser.add_argument("checkpoint", help=model)
+    parser.add_argument("data", metavar="data_bin", help=data)
+    parser.add_argument(
+        "--output",
+        type=Path,
+        metavar="FILE.json",
+        help=f"result (default: CHECKPOINT.{output}.json, unless that has other settings)",
+    )
+    add_force(parser)
+    add_cpu(parser)
+    return parser
+
+
+def parse_with_fairseqs(
+    parser: OneLineParser, words: Sequence[str], refused: Mapping[str, str]
+) -> argparse.Namespace:
+    """Read a command line; ``extra`` gets the words that the parser does not know, for fairseq."""
+    args, args.extra = parser.parse_known_args(words)
+    logging.getLogger("fairseq.data").setLevel(logging.WARNING)  # it logs every file
+    for word in args.extra:
+        name = word.partition("=")[0]
+        for option, why in (_REFUSED | refused).items():
+            if option.startswith(name) if name.startswith("--") else option == name[:2]:
+                raise UserError(f"{name}: {why}")
+    return args
+
+
+def evaluation_output(
+    args: argparse.Namespace,
+    checkpoints: Sequence[str],
+    default: str,
+    asked: Mapping[str, Any],
+    key: str,
+) -> Path:
+    """Return ``--output`` or its default, beside the first checkpoint.
+
+    The default's name has those of all checkpoints (with their folders where names repeat), then
+    ``default``. A result there with other settings than ``asked`` is not replaced. ``key`` is in
+    every result of the command.
+    """
+    stems = [Path(one).stem for one in checkpoints]
+    if len(set(stems)) < len(stems):
+        folders = (Path(one).absolute().parent.name for one in checkpoints)
+        stems = [f"{folder}-{stem}" for folder, stem in zip(folders, stems, strict=True)]
+    file = f"{'+'.join(stems)}.{default}.json".replace(os.sep, "-")  # of a subset in a folder
+    output = args.output or Path(checkpoints[0]).with_name(file)
+    check_file("--output", output, ".json")
+    inputs = [
+        *checkpoints,
+        getattr(args, "raw_reference", None),
+        getattr(args, "tok_reference", None),
+    ]
+    check_replaceable("--output", output, is_own=json_with(key), inputs=inputs, force=args.force)
+    if args.output is None and output.is_file() and not args.force:
+        there = read_json(output, "delete it, or give --output")
+        for name, value in asked.items():
+            if there.get(name, value) != value:
+                raise UserError(
+                    f"{output}: is a result with {name} {there[name]}, which one with {value} "
+                    "would replace; give --output FILE.json"
+                )
+    return output
+
+
+def run_fairseq(
+    command: ModuleType,
+    parser: argparse.ArgumentParser,
+    args: argparse.Namespace,
+    words: Sequence[str],
+    sentences: int | None = None,
+) -> Any:
+    """Run one of fairseq's commands and return the result of its ``main``.
+
+    It gets ``words`` and the checkpoint, data, subset, device and ``extra`` options of ``args``.
+    ``sentences`` is the number of those to translate, which progress counts.
+    """
+    import torch
+    from fairseq import options
+    from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+
+    name = f"fairseq-{command.__name__.rpartition('.')[2].replace('_', '-')}"
+    words = [str(args.data), f"--path={args.checkpoint}", f"--gen-subset={args.subset}", *words]
+    words += ["--user-dir", str(USER_DIR), "--num-workers", "0"]
+    if args.cpu or not torch.cuda.is_available():
+        words.append("--cpu")
+    diverse_mha.register()
+    # Importing fairseq made the root logger print.
+    logging.getLogger().handlers.clear()
+    parsed = options.parse_args_and_arch(one_line(parser, name), input_args=[*words, *args.extra])
+    bars = SimpleNamespace(progress_bar=partial(_Progress, sentences=sentences))
+    with (
+        mock.patch.object(command, "progress_bar", bars, create=True),
+        fitting(args.checkpoint, args.data),
+    ):
+        try:
+            return command.main(convert_namespace_to_omegaconf(parsed))
+        except (UserError, OSError):
+            raise
+        except Exception as error:
+            places = {frame.name for frame in traceback.extract_tb(error.__traceback__)}
+            if not args.extra or places & _BUILDING:
+                raise
+            raise UserError(
+                f"{name} stumbles over {' '.join(args.extra)} ({type(error).__name__}: {error}); "
+                "leave these options out, or give them other values"
+            ) from error
+
+
+class _Progress:
+    """Replaces fairseq's progress bar, which our log level hides.
+
+    It counts ``sentences``, or batches if their number is unknown, and the steps of beam search
+    within a batch.
+    """
+
+    def __init__(self, batches: Any, *, sentences: int | None = None, **_: Any):
+        self._batches, self._sentences = batches, sentences
+
+    def __iter__(self) -> Iterator:
+        from fairseq.sequence_generator import EnsembleModel
+
+        if self._sentences is None:
+            yield from shown(self._batches, "scoring", "batches")
+            return
+        step = EnsembleModel.forward_decoder
+
+        def counted(model: Any, tokens: Any, *args: Any, **kwargs: Any) -> Any:
+            progress.note(f"batch at token {tokens.size(1)}")
+            return step(model, tokens, *args, **kwargs)
+
+        with (
+            Progress("translating", "sentences", self._sentences) as progress,
+            mock.patch.object(EnsembleModel, "forward_decoder", counted),
+        ):
+            for batch in self._batches:
+                yield batch
+                progress.advance(batch.get("nsentences", 0))
+
+    def log(self, *_: Any, **__: Any) -> None:
+        """Show no statistics."""

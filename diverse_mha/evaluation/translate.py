@@ -1,0 +1,197 @@
+"""Translates plain text: ``diverse-mha translate``."""
+
+import argparse
+import logging
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+
+import diverse_mha
+from diverse_mha.common.errors import UserError, add_cpu, add_number, between
+from diverse_mha.common.files import check_data_folder
+from diverse_mha.common.plugins import add_user_dir, import_plugin
+from diverse_mha.common.progress import counted
+from diverse_mha.corpora.prepared import read_side
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of ``diverse-mha translate``."""
+    parser.epilog = (
+        "example:\n  diverse-mha translate runs/mine/checkpoint_best.pt data/mine/bin < text.de"
+    )
+    parser.add_argument("checkpoint", help="the model; several joined by ':' form an ensemble")
+    parser.add_argument("data", metavar="DATA", help="the folder bin that data-prep made")
+    search = parser.add_argument_group("search")
+    add_beam_arguments(search)
+    search.add_argument(
+        "--max-len-a",
+        type=between(0, 1000),
+        default=0.0,
+        metavar="A",
+        help="longest translation: A times the source's length + B subwords (default: 0)",
+    )
+    add_number(search, "max-len-b", 200, "see --max-len-a")
+    text = "lines to read, sort by length and translate at a time"
+    add_number(search, "buffer", 1000, text)
+    add_number(search, "max-tokens", 4000, "source subwords in a batch, padding included")
+    parser.add_argument(
+        "--alignments",
+        nargs="?",
+        const="auto",
+        metavar="LAYER.HEAD",
+        help="also print the words of both sides and their alignment by a head such as 2.4, "
+        "separated by tabs (default: the head that align chooses on valid)",
+    )
+    add_user_dir(parser)
+    add_cpu(parser)
+
+
+class Translation(NamedTuple):
+    """A translated line."""
+
+    text: str
+    source: str = ""  # the line that was given
+    subwords: str = ""  # of the source
+    pair: tuple["Tensor", "Tensor"] | None = None  # source and translation; None of an empty line
+
+
+def add_beam_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare ``--beam`` and ``--lenpen``."""
+    add_number(parser, "beam", 5, "beam size")
+    # Larger powers of the length overflow float32.
+    text = "length penalty, -10 to 10; over 1 favours long ones (default: 1)"
+    parser.add_argument("--lenpen", type=between(-10, 10), default=1.0, metavar="X", help=text)
+
+
+class Translator:
+    """A model, or several as an ensemble, that translates plain text."""
+
+    def __init__(self, checkpoint: str, data: str | Path, options: argparse.Namespace):
+        import torch
+        from fairseq import checkpoint_utils, utils
+        from fairseq.dataclass.configs import DatasetConfig, FairseqConfig, GenerationConfig
+        from fairseq.hub_utils import GeneratorHubInterface
+        from omegaconf import OmegaConf
+
+        from diverse_mha.evaluation.checkpoints import check_translates, fitting
+
+        diverse_mha.register()
+        logging.getLogger("fairseq").setLevel(logging.WARNING)  # it reports every step
+        check_data_folder(str(data))
+        paths = utils.split_paths(checkpoint)
+        for path in paths:
+            check_translates(path)
+        with fitting(checkpoint, data):
+            models, _, task = checkpoint_utils.load_model_ensemble_and_task(
+                paths, arg_overrides={"data": str(data)}
+            )
+        self.sides = source, target = tuple(
+            read_side(data, language) for language in (task.cfg.source_lang, task.cfg.target_lang)
+        )
+        self._encode, self._plain = source.encode(), target.detokenise()
+        self._post_process = target.made.post_process
+        self._options = options
+        search = GenerationConfig(
+            beam=options.beam,
+            lenpen=options.lenpen,
+            max_len_a=options.max_len_a,
+            max_len_b=options.max_len_b,
+        )
+        batches = DatasetConfig(max_tokens=options.max_tokens)
+        cfg = OmegaConf.structured(FairseqConfig(generation=search, dataset=batches))
+        self._hub = GeneratorHubInterface(cfg, task, models)
+        if torch.cuda.is_available() and not options.cpu:
+            self._hub.cuda()
+
+    def translate(self, lines: Iterable[str]) -> Iterator[Translation]:
+        """Translate lines of plain text, in order; an empty line gives an empty line."""
+        lines, start = iter(lines), 0
+        while portion := list(islice(lines, self._options.buffer)):
+            yield from self._portion(portion, start)
+            start += len(portion)
+
+    def _portion(self, lines: Sequence[str], start: int) -> list[Translation]:
+        encoded = [self._encode(line) for line in lines]
+        places = [place for place, words in enumerate(encoded) if words.strip()]
+        tokens, lengths = self._hub.task.get_interactive_tokens_and_lengths(
+            [encoded[place] for place in places], lambda line: line
+        )
+        longest, batch = self._hub.max_positions[0], self._options.max_tokens
+        for place, length in zip(places, lengths, strict=True):
+            line = f"line {start + place + 1}: {length:,} subwords"
+            if length > longest:
+                raise UserError(f"{line}, and the model reads at most {longest:,}; split the line")
+            if length > batch:
+                raise UserError(f"{line}, more than --max-tokens {batch:,}; give {length} or more")
+        found = [Translation(self._plain(""))] * len(lines)
+        hypotheses = self._hub.generate(tokens, beam=self._options.beam) if tokens else []
+        for place, source, best in zip(places, tokens, hypotheses, strict=True):
+            words = best[0]["tokens"].int().cpu()
+            joined = self._hub.tgt_dict.string(words, self._post_process)
+            pair = source, words
+            found[place] = Translation(self._plain(joined), lines[place], encoded[place], pair)
+        return found
+
+
+def plain_lines(stream: BinaryIO) -> Iterator[str]:
+    r"""Yield the lines of a stream without line ends (only ``\n`` is one) or byte order mark."""
+    for number, line in enumerate(stream, 1):
+        try:
+            yield line.rstrip(b"\r\n").decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError as error:
+            raise UserError(f"line {number}: is not UTF-8 text ({error.reason})") from None
+
+
+def _alignments(args: argparse.Namespace, translator: Translator) -> Callable[[Translation], str]:
+    """Return what writes the words of a translation and their links, each after a tab."""
+    from diverse_mha.evaluation.align import Aligner, pharaoh
+    from diverse_mha.evaluation.checkpoints import load
+
+    if os.pathsep in args.checkpoint:
+        raise UserError("--alignments: is of one model, no ensemble; give one checkpoint")
+    aligner = Aligner(load(args.checkpoint, args.data, cpu=args.cpu), args.data)
+    row = aligner.choose("--alignments", args.alignments)
+    print("aligned by layer {}, head {}".format(*aligner.head(row)), file=sys.stderr)
+
+    source, target = translator.sides
+    words = source.words()
+
+    def columns(line: Translation) -> str:
+        if line.pair is None:
+            return "\t\t\t"
+        found = aligner.pair(*line.pair, line.subwords.split())
+        sides = words(line.source), target.unescape(found.target)
+        return "\t".join(["", *map(" ".join, sides), pharaoh(found, row)])
+
+    return columns
+
+
+def run(args: argparse.Namespace) -> int:
+    """Carry out ``diverse-mha translate``."""
+    from tqdm import tqdm
+
+    import_plugin(args.user_dir)
+    translator = Translator(args.checkpoint, args.data, args)
+    columns = _alignments(args, translator) if args.alignments else lambda _: ""
+    if sys.stdin.isatty():
+        args.buffer = 1  # somebody waits for the answer
+    start, count = time.monotonic(), 0
+    sys.stdout.reconfigure(encoding="utf-8")
+    with tqdm(unit=" lines", leave=False, disable=None) as bar:
+        for count, line in enumerate(translator.translate(plain_lines(sys.stdin.buffer)), 1):  # noqa: B007
+            # Somebody may wait for a portion.
+            print(line.text + columns(line), flush=count % args.buffer == 0)
+            bar.update()
+    seconds = time.monotonic() - start
+    print(
+        f"{counted(count, 'line')} in {seconds:.1f} s ({count / seconds:.0f} a second)",
+        file=sys.stderr,
+    )
+    return 0

@@ -1,0 +1,140 @@
+"""Exports checkpoints to other tools: ``diverse-mha export``."""
+
+import argparse
+import logging
+import tempfile
+from pathlib import Path
+
+import diverse_mha
+from diverse_mha.common.errors import UserError
+from diverse_mha.common.files import check_file, check_folder, write_json
+from diverse_mha.common.outputs import MADE_BY, add_force, check_replaceable, json_with
+from diverse_mha.common.plugins import add_user_dir, import_plugin
+from diverse_mha.common.processes import ended_in_order
+from diverse_mha.evaluation.checkpoints import load_checkpoint, save_checkpoint, written_by
+
+FORMATS = {
+    "fairseq": "a checkpoint for stock fairseq",
+    "ctranslate2": "a folder for CTranslate2, with subwords and a script that translates",
+    "transformers": "a folder for Hugging Face transformers (FSMT), with a tokenizer",
+}
+
+MADE_FILE = "export.json"  # marks an exported folder
+#: Formats that an option is for.
+_OPTIONS = {
+    "data": ("ctranslate2", "transformers"),
+    "quantization": ("ctranslate2",),
+    "alignment_head": ("ctranslate2",),
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of ``diverse-mha export``."""
+    parser.epilog = (
+        "example:\n  diverse-mha export runs/mine/checkpoint_best.pt stock.pt --format fairseq"
+    )
+    parser.add_argument("checkpoint", help="the model, without routing and --logits")
+    parser.add_argument("output", metavar="OUT", help="the file or folder to write")
+    parser.add_argument(
+        "--format",
+        required=True,
+        choices=FORMATS,
+        help="; ".join(f"{name}: {what}" for name, what in FORMATS.items()),
+    )
+    add_force(parser)
+    add_user_dir(parser)
+    parser.add_argument(
+        "--data",
+        metavar="DATA",
+        help="ctranslate2, transformers: the model's data (default: as in the checkpoint)",
+    )
+    parser.add_argument(
+        "--quantization",
+        metavar="TYPE",
+        help="ctranslate2: type of the parameters, such as int8 or float16",
+    )
+    parser.add_argument(
+        "--alignment-head",
+        metavar="LAYER.HEAD",
+        help="ctranslate2: the head whose attention is returned, such as 2.4; auto: the one that "
+        "align chooses on valid (default: the mean of the last layer)",
+    )
+
+
+def written_folder(folder: Path) -> bool:
+    """Return True for a folder that this command wrote."""
+    return json_with(MADE_BY, "checkpoint")(folder / MADE_FILE)
+
+
+def load_state(path: str) -> dict:
+    """Read a checkpoint with its configuration."""
+    from fairseq import checkpoint_utils
+
+    diverse_mha.register()
+    load_checkpoint(path, mmap=True)
+    state = checkpoint_utils.load_checkpoint_to_cpu(path)
+    cfg = state.get("cfg")
+    if cfg is None or cfg.get("model") is None or cfg.get("task") is None:
+        raise UserError(f"{path}: holds no options; give one that fairseq-train wrote")
+    return state
+
+
+def run(args: argparse.Namespace) -> int:
+    """Carry out ``diverse-mha export``."""
+    output = Path(args.output)
+    if args.format in _OPTIONS["data"] and output.is_dir() and not written_folder(output):
+        raise UserError(f"OUT {output}: is there already; give another name, or remove it")
+    check_replaceable(
+        "OUT", output, inputs=[args.checkpoint], force=args.force,
+        is_own=written_folder if output.is_dir() else written_by("export"),
+    )  # fmt: skip
+    import_plugin(args.user_dir)
+    for option, formats in _OPTIONS.items():
+        if getattr(args, option) is not None and args.format not in formats:
+            option = option.replace("_", "-")
+            raise UserError(f"--{option} has no effect with --format {args.format}; leave it out")
+    if args.format in _OPTIONS["data"]:
+        return _convert(args, output)
+    check_file("OUT", output)
+    from diverse_mha.export.fairseq import stock_state
+
+    state = load_state(args.checkpoint)
+    stock = stock_state(args.checkpoint, state)
+    stock["extra_state"] = (stock.get("extra_state") or {}) | {MADE_BY: "export"}
+    save_checkpoint(stock, output)
+    print(f"{output}: {args.checkpoint} for stock fairseq")
+    return 0
+
+
+def _convert(args: argparse.Namespace, output: Path) -> int:
+    from diverse_mha.export import transformers
+    from diverse_mha.export.ctranslate import convert
+
+    check_folder("OUT", output)
+    state = load_state(args.checkpoint)
+    data = args.data or str(state["cfg"].task.data)
+    if not Path(data).is_dir():
+        raise UserError(f"{data}: no such data folder; give --data DATA")
+    alignment, said = None, "for CTranslate2"
+    if args.alignment_head is not None:
+        from diverse_mha.evaluation.align import Aligner
+        from diverse_mha.evaluation.checkpoints import load
+
+        logging.getLogger("fairseq").setLevel(logging.WARNING)  # it logs every file
+        aligner = Aligner(load(args.checkpoint, data, cpu=True), data)
+        alignment = aligner.head(aligner.choose("--alignment-head", args.alignment_head))
+        said += ", aligning by layer {}, head {}".format(*alignment)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    beside = tempfile.TemporaryDirectory(prefix=f".{output.name}.", dir=output.parent)
+    with ended_in_order(), beside as folder:
+        made = Path(folder, "model")
+        if args.format == "transformers":
+            said = transformers.convert(args.checkpoint, state, data, made)
+        else:
+            convert(args.checkpoint, state, data, made, args.quantization, alignment)
+        write_json(made / MADE_FILE, {MADE_BY: "export", "checkpoint": args.checkpoint})
+        if output.exists():
+            output.rename(Path(folder, "before"))  # removed with the folder
+        made.replace(output)
+    print(f"{output}: {args.checkpoint} {said}")
+    return 0

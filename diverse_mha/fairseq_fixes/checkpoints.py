@@ -1,0 +1,300 @@
+"""Checkpoints: safe loading, plain options, files written whole, and none lost at an epoch's end.
+
+From torch 2.6, fairseq-fixed 0.12.3.1 cannot read its own checkpoints (``WeightsUnpickler error:
+Unsupported global``), and a broken file ends in a traceback. It evaluates a checkpoint's options as
+Python; here its modules get a reader of literals under the name ``eval``. It writes in place, so a
+killed run or a full disk leaves a broken checkpoint. Where an epoch ends at an update of
+``--save-interval-updates`` it writes no checkpoint of that update (facebookresearch/fairseq#2230).
+"""
+
+import argparse
+import collections
+import os
+import pickle
+import shutil
+import sys
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import numpy as np
+import torch
+from fairseq import checkpoint_utils, criterions, models
+from fairseq.data import encoders
+from fairseq.distributed import utils as distributed_utils
+from fairseq.file_io import PathManager
+from hydra.errors import HydraException
+from omegaconf import AnyNode, DictConfig, ListConfig
+from omegaconf.base import ContainerMetadata, Metadata
+from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
+
+from diverse_mha.common.errors import OptionError, UserError, describe_os_error
+from diverse_mha.common.files import whole_file
+from diverse_mha.common.old_names import renew
+from diverse_mha.common.options import flag
+from diverse_mha.fairseq_fixes.checkpoint_options import check_options, evaluate_option
+from diverse_mha.fairseq_fixes.patch import in_place_of
+
+
+@in_place_of(checkpoint_utils, "save_checkpoint")
+def save_update_too(save, cfg, trainer, epoch_itr, val_loss):
+    """Save as fairseq does, and at the end of an epoch also for ``--save-interval-updates``."""
+    saved = save(cfg, trainer, epoch_itr, val_loss)
+    updates, interval = trainer.get_num_updates(), cfg.save_interval_updates
+    if saved is None or interval <= 0 or updates % interval or not epoch_itr.end_of_epoch():
+        return saved
+    suffix = trainer.checkpoint_suffix
+    name = f"checkpoint_{epoch_itr.epoch}_{updates}{suffix}.pt"
+    files = checkpoint_utils.PathManager
+    files.copy(saved, os.path.join(cfg.save_dir, name), overwrite=True)
+    if cfg.keep_interval_updates > 0:
+        pattern = rf"checkpoint_\d+_(\d+){suffix}\.pt"
+        found = checkpoint_utils.checkpoint_paths(cfg.save_dir, pattern, keep_match=True)
+        every = cfg.keep_interval_updates_pattern
+        kept = [path for path, number in found if every == -1 or number % every]
+        for path in kept[cfg.keep_interval_updates :]:
+            files.rm(path)
+    return saved
+
+
+#: What wrong options raise while a model is built. Callers handle RuntimeError (other shapes) and
+#: AssertionError (other data) themselves.
+BUILDING_ERRORS = (
+    TypeError,
+    ValueError,
+    LookupError,
+    AttributeError,
+    ArithmeticError,
+    ImportError,
+    OmegaConfBaseException,
+)
+#: The checkpoint that is being read, and the options that its reader overrides.
+_reading: ContextVar[tuple[str, frozenset]] = ContextVar("reading", default=("", frozenset()))
+
+
+@contextmanager
+def reading(path: str, overrides: Mapping | None) -> Iterator[None]:
+    """Explain errors that the checkpoint's options cause; ``overrides`` may name files."""
+    _reading.set((path, frozenset(_option_names(overrides or {}))))
+    with options_explained():
+        yield
+
+
+def _option_names(overrides: Mapping) -> list[str]:
+    names = list(overrides)
+    for value in overrides.values():
+        names += _option_names(value) if isinstance(value, Mapping) else []
+    return names
+
+
+@contextmanager
+def options_explained(kinds=(OmegaConfBaseException, HydraException)):
+    """Turn errors of these kinds, which a checkpoint's options cause, into one line."""
+    try:
+        yield
+    except UserError:
+        raise
+    except kinds as error:
+        first = next(iter(str(error).splitlines()), "")
+        key = getattr(error, "full_key", None)  # of OmegaConf's
+        where = f"{_reading.get()[0]}: its option{f' {key}' if key else 's'}"
+        why = f"cannot be used: {type(error).__name__}: {first}"
+        if "expected one of" in first:
+            why += "; one of your own needs --user-dir"
+        raise OptionError(f"{where} {why}") from error
+
+
+def install() -> None:
+    """Give all imported modules of fairseq the reader of literals."""
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] == "fairseq" and module is not None:
+            module.eval = evaluate_option
+
+
+@in_place_of(checkpoint_utils, "_upgrade_state_dict")
+def _checked(upgrade, state):
+    path, given = _reading.get()
+    renew(state)
+    for options in (state.get("args"), state.get("cfg")):
+        if options is not None:
+            check_options(path, options, given)
+    return upgrade(state)
+
+
+@in_place_of(checkpoint_utils, "load_model_ensemble_and_task")
+def _explained(load, *args, **kwargs):
+    with options_explained(BUILDING_ERRORS):
+        try:
+            return load(*args, **kwargs)
+        except FileNotFoundError as error:
+            path = _reading.get()[0]
+            raise OptionError(f"{path}: wants {describe_os_error(error)}") from error
+
+
+@in_place_of(models, "build_model")
+def _explained_model(build, cfg, task, from_checkpoint=False):
+    try:
+        with options_explained(Exception if from_checkpoint else ()):
+            return build(cfg, task, from_checkpoint)
+    except OptionError as error:
+        path = _reading.get()[0]
+        if not from_checkpoint or path in str(error):
+            raise
+        raise OptionError(f"{path}: {error}") from error
+
+
+@in_place_of(criterions, "build_criterion")
+def _explained_criterion(build, cfg, task, *args, **kwargs):
+    # fairseq-validate builds after reading a checkpoint, a training before.
+    with options_explained(OmegaConfBaseException if _reading.get()[0] else ()):
+        return build(cfg, task, *args, **kwargs)
+
+
+@in_place_of(encoders, "build_bpe")
+def _asking_for_files(build, cfg, *args, **kwargs):
+    try:
+        return build(cfg, *args, **kwargs)
+    except MissingMandatoryValue as error:
+        name = str(error.key)
+        raise OptionError(
+            f"{flag(name)} is missing (from Python: {name}=...); "
+            "a file that a checkpoint names is not opened"
+        ) from error
+
+
+#: What loading raises for a file that is cut off, not a checkpoint, or refused.
+LOADING_ERRORS = (
+    RuntimeError,
+    EOFError,
+    LookupError,
+    ValueError,
+    TypeError,
+    AttributeError,
+    OSError,
+    pickle.UnpicklingError,
+)
+#: Path and options of the checkpoint that was read last.
+last_read: dict = {}
+
+#: Options that an epoch's batches depend on.
+LIMITS = ("max_tokens", "batch_size", "required_batch_size_multiple")
+
+
+def plain_classes() -> list:
+    """Return what fairseq's checkpoints hold beside tensors, for ``add_safe_globals``.
+
+    Nothing here runs code when it is loaded.
+    """
+    numpy = [np.ndarray, np.dtype]
+    # numpy 2 renamed the folder.
+    for function in (np.array([0]).__reduce__()[0], np.float64(0).__reduce__()[0]):
+        for folder in ("core", "_core"):
+            numpy.append((function, f"numpy.{folder}.multiarray.{function.__name__}"))
+    numpy += [type(np.dtype(n)) for n in ("float64", "float32", "int64", "int32", "bool")]
+    # Written when several processes resume and broadcast their state.
+    broadcast = [DictConfig, ListConfig, AnyNode, ContainerMetadata, Metadata, Any]
+    broadcast.append(distributed_utils._TensorPlaceholder)
+    plain = [argparse.Namespace, collections.defaultdict]
+    return numpy + broadcast + plain + [dict, list, int, float, str, bool, tuple, set]
+
+
+def checkpoint_error(path: str, error: Exception) -> OptionError:
+    """Return the one line for one of ``LOADING_ERRORS``."""
+    if isinstance(error, OSError) and error.filename is not None:
+        return OptionError(f"checkpoint {describe_os_error(error)}")
+    kind, first = type(error).__name__, str(error).partition("\n")[0]
+    whole = zipfile.is_zipfile(path)  # torch's format since 1.6
+    if whole and not isinstance(error, EOFError | OSError | pickle.UnpicklingError):
+        return OptionError(f"{path}: {kind}: {first}; give a checkpoint that fairseq-train wrote")
+    return OptionError(
+        f"{path}: cut off, no checkpoint, or holds more than tensors and plain values; refused "
+        f"({kind}); give a whole one, such as an earlier one of the run"
+    )
+
+
+def check_finite(path: str, model: Mapping | None) -> None:
+    """Refuse a model with a parameter that is not finite.
+
+    With NaN a search ends in ``AssertionError: 200 < 200``, and a classifier always answers the
+    first class.
+    """
+    for name, value in (model or {}).items():
+        if torch.is_tensor(value) and not bool(value.isfinite().all()):
+            raise OptionError(
+                f"{path}: parameter {name} holds NaN or infinity; take a checkpoint from before "
+                "the training diverged"
+            )
+
+
+@in_place_of(checkpoint_utils, "load_checkpoint_to_cpu")
+def load_or_explain(load, path, arg_overrides=None, *args, **kwargs):
+    """Load a checkpoint, or raise OptionError if it is broken, refused or not finite."""
+    try:
+        with reading(str(path), arg_overrides):
+            state = load(path, arg_overrides, *args, **kwargs)
+        note_processes(state)
+        check_finite(str(path), state.get("model"))
+        last_read.update(path=str(path), cfg=state.get("cfg"))
+        return state
+    except OptionError:
+        raise
+    except LOADING_ERRORS as error:
+        raise checkpoint_error(path, error) from error
+
+
+torch.serialization.add_safe_globals(plain_classes())
+
+
+def note_processes(state: dict) -> None:
+    """Add to a loaded checkpoint's position in the epoch how its batches were made.
+
+    The position counts batches of one process. fairseq sends it to all processes, without options.
+    """
+    place = (state.get("extra_state") or {}).get("train_iterator")
+    if place is not None:
+        cfg = state.get("cfg") or {}
+        place["processes"] = (cfg.get("distributed_training") or {}).get("distributed_world_size")
+        dataset = cfg.get("dataset") or {}
+        place["limits"] = {name: dataset[name] for name in LIMITS if name in dataset}
+
+
+class WholeCopies(PathManager):
+    """fairseq's file functions, with copies that replace their target once complete."""
+
+    @staticmethod
+    def copy(src_path: str, dst_path: str, overwrite: bool = False):
+        """Copy a file, a remote one as fairseq does."""
+        if not PathManager.supports_rename(dst_path):
+            return PathManager.copy(src_path, dst_path, overwrite)
+        with refusals_named(dst_path), open(src_path, "rb") as source, whole_file(dst_path) as file:
+            shutil.copyfileobj(source, file, 2**20)
+        return dst_path
+
+
+@contextmanager
+def refusals_named(path: str):
+    """Turn an error of the operating system while ``path`` is written into one line."""
+    try:
+        yield
+    except (OSError, RuntimeError) as error:
+        refused = error if isinstance(error, OSError) else error.__context__
+        if isinstance(refused, SystemExit | KeyboardInterrupt):
+            raise refused from None  # torch's writer raised an error of its own
+        if not isinstance(refused, OSError):
+            raise
+        named = OSError(refused.errno, refused.strerror, path)
+        raise OptionError(f"checkpoint not saved: {describe_os_error(named)}") from error
+
+
+@in_place_of(checkpoint_utils, "torch_persistent_save")
+def save_whole(save, obj, filename, async_write: bool = False):
+    """Write a checkpoint that replaces an earlier one once it is complete."""
+    if async_write or not PathManager.supports_rename(filename):
+        return save(obj, filename, async_write)
+    with refusals_named(filename), whole_file(filename) as file:
+        torch.save(obj, file)
+
+
+checkpoint_utils.PathManager = WholeCopies

@@ -1,0 +1,153 @@
+"""The log of a training: length and time left, divergence in one line, no noise.
+
+fairseq-fixed 0.12.3.1 logs no time left, and warns about its own use of Hydra and torch. Hydra
+shortens tracebacks, and so prints one for our one-line errors. When gradients are NaN or infinite
+it runs the batch once more with hooks, which end at an encoder's output in torch's
+``StopIteration``, and writes all gradients to the log.
+"""
+
+import logging
+import math
+import os
+import time
+import warnings
+
+from fairseq import nan_detector
+from fairseq.trainer import Trainer
+
+from diverse_mha.common.errors import OptionError
+from diverse_mha.fairseq_fixes.patch import in_place_of
+
+logger = logging.getLogger(__name__)
+
+NOTHING_LEFT = "nothing is left to train"  # in the last line of a complete run
+MEASURED = (5, 100)  # updates after which the time left is logged
+_WARM_UP = 2  # first updates, not measured
+
+
+def duration(seconds: float) -> str:
+    """Return a duration in seconds, minutes or hours."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def say_length(trainer, epochs) -> None:
+    """Log how many updates and epochs are left and, after some updates, the time left.
+
+    Args:
+        trainer: fairseq's, at its starting point.
+        epochs: fairseq's iterator of epochs, at the same point.
+    """
+    wanted, done = trainer.cfg.optimization, trainer.get_num_updates()
+    frequencies = wanted.update_freq
+    frequency = frequencies[min(epochs.next_epoch_idx, len(frequencies)) - 1]
+    an_epoch = math.ceil(len(epochs) / frequency)
+    ends = [wanted.max_update] if wanted.max_update > 0 else []
+    if wanted.max_epoch > 0:
+        of_this = math.ceil(epochs.iterations_in_epoch / frequency) % an_epoch
+        ends.append(done + (wanted.max_epoch - epochs.next_epoch_idx + 1) * an_epoch - of_this)
+    if not ends:
+        logger.info(
+            "to train: epochs of %s updates; neither max update nor max epoch ends them",
+            f"{an_epoch:,}",
+        )
+        return
+    left = min(ends) - done
+    if left <= 0:
+        return
+    text = "to train: %s updates, %.1f epochs of %s updates"
+    logger.info(text, f"{left:,}", left / an_epoch, f"{an_epoch:,}")
+    _time(trainer, done, min(ends))
+
+
+def batch_of(cfg, epoch: int) -> str:
+    """Describe what an update of a training takes at most."""
+    frequencies = cfg.optimization.update_freq
+    frequency = frequencies[min(epoch, len(frequencies)) - 1]
+    processes = cfg.distributed_training.distributed_world_size
+    limits = {"tokens": cfg.dataset.max_tokens, "examples": cfg.dataset.batch_size}
+    sizes = [f"{n * processes * frequency:,} {unit}" for unit, n in limits.items() if n]
+    plural = "" if processes == 1 else "es"
+    return f"{' and '.join(sizes)} ({processes} process{plural}, update_freq {frequency})"
+
+
+def say_batch(cfg, epoch: int, before=None) -> None:
+    """Log the batch of an update; ``before`` are the options of the run that is resumed."""
+    now = batch_of(cfg, epoch)
+    logger.info("an update takes up to %s", now)
+    if before and "optimization" in before and (then := batch_of(before, epoch)) != now:
+        logger.warning(
+            "an update of this run took up to %s until now; the learning rate stays", then
+        )
+
+
+def _time(trainer, begun: int, end: int) -> None:
+    """Let a trainer log the time left after the updates in ``MEASURED``."""
+    step, since, wanted = trainer.train_step, [], [begun + updates for updates in MEASURED]
+
+    def timed(*args, **kwargs):
+        result = step(*args, **kwargs)
+        done, now = trainer.get_num_updates(), time.monotonic()
+        if not since and done >= begun + _WARM_UP:
+            since.extend((done, now))
+        elif done >= wanted[0]:
+            while wanted and done >= wanted[0]:
+                wanted.pop(0)
+            if not wanted or done >= end:
+                trainer.train_step = step
+            if done >= end:
+                return result
+            seconds = (now - since[1]) / (done - since[0])
+            text = "%.2f s an update: about %s left for %s updates"
+            logger.info(text, seconds, duration(seconds * (end - done)), f"{end - done:,}")
+        return result
+
+    trainer.train_step = timed
+
+
+for category, where in (
+    (UserWarning, {"module": r"hydra\."}),
+    (UserWarning, {"message": r"\s*'config' is validated against ConfigStore schema"}),
+    (FutureWarning, {"message": r"`torch\.cuda\.amp\."}),
+    (UserWarning, {"message": r"'pin_memory' argument is set as true but no accelerator"}),
+    (UserWarning, {"message": r"Support for mismatched key_padding_mask and attn_mask"}),
+):
+    warnings.filterwarnings("ignore", category=category, **where)
+os.environ.setdefault("HYDRA_FULL_ERROR", "1")
+
+
+SHOWN = 3  # names of parameters
+
+
+@in_place_of(nan_detector.NanDetector, "add_hooks")
+def look_at_the_forward_pass(_, self, module):
+    """Let the hooks name what is wrong in the forward pass alone."""
+    self.fhooks.append(module.register_forward_hook(self.fhook_fn))
+
+
+@in_place_of(nan_detector.NanDetector, "__exit__")
+def name_the_gradients(_, self, *error):
+    """Log whose gradients are wrong, and not their values."""
+    grads = [(name, p.grad) for name, p in self.named_parameters if p.grad is not None]
+    wrong = [name for name, grad in grads if not grad.isfinite().all()]
+    if wrong:
+        names = ", ".join(wrong[:SHOWN]) + (", ..." if wrong[SHOWN:] else "")
+        nan_detector.logger.warning(
+            "NaN or Inf in %s gradients of %s: %s", len(wrong), len(grads), names
+        )
+    self.close()
+
+
+@in_place_of(Trainer, "train_step")
+def say_diverged(step, self, *args, **kwargs):
+    """Turn fairseq's error into one line; its others, such as of fp16's scale, name a cure."""
+    try:
+        return step(self, *args, **kwargs)
+    except FloatingPointError as error:
+        if "gradients are Nan/Inf" not in str(error):
+            raise
+        raise OptionError(
+            f"update {self.get_num_updates() + 1}: the gradients are NaN or infinite; lower the "
+            "learning rate, warm up longer, or give --clip-norm"
+        ) from error

@@ -1,0 +1,256 @@
+"""The cascades of attention modules."""
+
+from abc import abstractmethod
+from dataclasses import asdict, dataclass
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from diverse_mha.attention.registries import LOGITS, LogitMap
+from diverse_mha.common.options import COUNT, NOT_NEGATIVE, Method, Place, option
+from diverse_mha.methods.coda.backend import network_function
+from diverse_mha.methods.coda.chunked import HeadNetwork
+
+
+class Cascade(LogitMap):
+    """Logits of a layer from its own q.k and the logits of the layer before.
+
+    Zheng et al. 2021, Eq. 4: the logits z^l are Gaussian with unit variance and mean
+    ``q k^T / sqrt(D) + sigma(z^(l-1))``. Training draws one sample; evaluation takes the mean,
+    which subclasses define.
+
+    Args:
+        noise: standard deviation of the noise, 1 in the paper; 0 for none.
+        mean_over: add the mean of what this many layers before contributed, which is their logits
+            less what they added. 0 adds the sum, as in the paper.
+    """
+
+    def __init__(self, *, noise: float = 0.0, mean_over: int = 0):
+        super().__init__()
+        self.noise, self.mean_over = noise, mean_over
+
+    def extra_repr(self) -> str:
+        """Describe the module for ``print(model)``."""
+        return f"noise={self.noise}, mean_over={self.mean_over}"
+
+    def hand_on(self, logits: Tensor, previous: Tensor | None) -> Tensor:
+        """Return the logits, which sum all contributions, or the mean of these."""
+        if previous is None or not self.mean_over:
+            return logits
+        previous = previous.to(logits.dtype)
+        return torch.lerp(previous, logits - previous, 1.0 / (self.mean_over + 1))
+
+    def acts(self, previous: Tensor | None) -> bool:
+        """Return True in training, and if the layer before handed something on."""
+        return self.training or previous is not None
+
+    def forward(
+        self, logits: Tensor, previous: Tensor | None, masked: Tensor | None = None, *_: Tensor
+    ) -> Tensor:
+        """Add the logits of the layer before, and noise in training; see ``LogitMap.forward``.
+
+        Masked cells of ``logits`` and ``previous`` are never read, even if NaN. They become 0 and
+        get no gradient; the caller masks them in the softmax.
+
+        Raises:
+            ValueError: if ``previous`` and ``logits`` differ in shape, or ``masked`` is not bool.
+        """
+        if previous is not None:
+            if previous.shape != logits.shape:
+                raise ValueError(
+                    f"previous has shape {tuple(previous.shape)}; "
+                    f"expected that of logits, {tuple(logits.shape)}"
+                )
+            previous = previous.to(logits.dtype)
+        if masked is not None and masked.dtype != torch.bool:
+            raise ValueError(
+                f"masked has dtype {masked.dtype}; expected torch.bool, True = may not attend"
+            )
+        return self._sample(logits, previous, masked, self.noise if self.training else 0.0)
+
+    @abstractmethod
+    def _sample(
+        self, logits: Tensor, previous: Tensor | None, masked: Tensor | None, noise: float
+    ) -> Tensor:
+        """Return the mean plus noise of standard deviation ``noise``."""
+
+
+class NoCascade(Cascade):
+    """z^l = q.k + noise: CODA-CS of Zheng et al. 2021, and every first layer."""
+
+    def _sample(self, logits, previous, masked, noise):
+        return _add((logits,), masked, noise)
+
+
+class ResidualCascade(Cascade):
+    """z^l = q.k + z^(l-1) + noise; without noise RealFormer (He et al. 2020)."""
+
+    def _sample(self, logits, previous, masked, noise):
+        terms = (logits,) if previous is None else (logits, previous)
+        return _add(terms, masked, noise)
+
+
+class NetworkCascade(Cascade):
+    """z^l = x + sigma(x) + noise with x = q.k + z^(l-1), and x = 0 at masked cells.
+
+    Zheng et al. 2021, Eq. 4, in the form of the authors' release: the paper writes
+    ``q.k + sigma(z^(l-1))`` with a residual link inside sigma; the release gives the network the
+    sum x and adds z^(l-1) outside it. In half precision the network runs in the dtype of the
+    logits, and gradients of its parameters are summed in float32.
+
+    Args:
+        num_heads: H.
+        hidden_ratio: width of the hidden layers, in multiples of H.
+        depth: number of hidden layers.
+        noise: standard deviation of the noise in training.
+        mean_over: as for ``Cascade``.
+    """
+
+    def __init__(
+        self,
+        num_heads: int,
+        *,
+        hidden_ratio: int = 4,
+        depth: int = 2,
+        noise: float = 0.0,
+        mean_over: int = 0,
+    ):
+        super().__init__(noise=noise, mean_over=mean_over)
+        self.network = HeadNetwork(num_heads, hidden_ratio=hidden_ratio, depth=depth)
+
+    def _sample(self, logits, previous, masked, noise):
+        if previous is None:
+            return _add((logits,), masked, noise)
+        parameters = [p.to(logits.dtype) for p in self.network.flat_parameters()]
+        network = network_function(logits, masked, parameters)
+        return network.apply(logits, previous, masked, noise, *parameters)
+
+
+def _add(terms: tuple[Tensor, ...], masked: Tensor | None, noise: float) -> Tensor:
+    """Return the sum of one or two terms and noise, 0 at masked cells."""
+    result = terms[0]
+    if noise:
+        result = torch.empty(result.shape, dtype=result.dtype, device=result.device)
+        result.normal_(0.0, noise)
+        for term in terms:
+            result = result.add_(term)
+    elif len(terms) == 2:
+        result = terms[0] + terms[1]
+    if masked is None:
+        return result
+    if result is terms[0]:
+        return result.masked_fill(masked, 0.0)
+    return result.masked_fill_(masked, 0.0)
+
+
+CASCADES = ("none", "residual", "mlp")
+
+
+@dataclass
+class NoiseOptions:
+    """Options of every cascade."""
+
+    attention_noise: float = option(
+        0.0,
+        "standard deviation of the Gaussian noise on attention logits in training",
+        legal=NOT_NEGATIVE,
+    )
+
+
+@dataclass
+class CarryOptions(NoiseOptions):
+    """Options of cascades that lead from layer to layer."""
+
+    cascade_form: str = option(
+        "sum",
+        "what a layer adds of the layers before: the sum of their logits (the papers), or the "
+        "mean (not in the papers)",
+        choices=("sum", "mean"),
+    )
+
+
+@dataclass
+class NetworkOptions(CarryOptions):
+    """Options of the cascade through a network."""
+
+    cascade_hidden_ratio: int = option(
+        4,
+        "width of the cascade's hidden layers, in multiples of the number of heads",
+        legal=COUNT,
+    )
+    cascade_depth: int = option(2, "number of hidden layers of the cascade's network", legal=COUNT)
+
+
+def _build(kind: str, options: NoiseOptions, place: Place) -> Cascade | None:
+    given = {k.removeprefix("cascade_"): v for k, v in asdict(options).items()}
+    given["noise"] = given.pop("attention_noise")
+    given["mean_over"] = place.number - 1 if given.pop("form", "sum") == "mean" else 0
+    # The first layer has no layer before it, only the noise.
+    return build_cascade(kind if place.number > 1 else "none", place.num_heads, **given)
+
+
+def _method(kind: str, text: str, options: type = NoiseOptions) -> Method:
+    plain = kind == "none"
+    return Method(kind, text, partial(_build, kind), options, stock=plain, carries=not plain)
+
+
+LOGITS.register(_method("none", "none"))
+LOGITS.register(
+    _method("residual", "residual (add those of the layer before, RealFormer)", CarryOptions)
+)
+LOGITS.register(
+    _method(
+        "mlp",
+        "mlp (add them through a small network across heads, Zheng et al. 2021)",
+        NetworkOptions,
+    )
+)
+
+
+def build_cascade(
+    kind: str,
+    num_heads: int,
+    *,
+    hidden_ratio: int = 4,
+    depth: int = 2,
+    noise: float = 0.0,
+    mean_over: int = 0,
+) -> Cascade | None:
+    """Return the cascade of one attention module, or None if there is nothing to do.
+
+    The rows of Zheng et al. 2021, Table 4: CODA is ``mlp`` with noise 1, CODA-CS ``none`` with
+    noise 1, RealFormer ``residual`` without noise, the Transformer ``none`` without noise. Build
+    the first layer with ``none`` and the noise of the others.
+
+    Args:
+        kind: one of ``CASCADES``.
+        num_heads: H.
+        hidden_ratio: width of the hidden layers of the network, in multiples of H.
+        depth: number of hidden layers. 2 is the authors' released network; 1 is the two-layer
+            perceptron of the paper's text.
+        noise: standard deviation of the noise on the logits, in training only.
+        mean_over: add the mean of what this many layers before contributed (not in the papers);
+            0 adds their sum.
+
+    Returns:
+        A module ``(logits, previous, masked) -> logits``, or None if ``kind`` is ``none`` and
+        ``noise`` is 0.
+
+    Raises:
+        ValueError: for an illegal argument.
+    """
+    if kind not in CASCADES:
+        raise ValueError(f"kind is {kind!r}; expected one of {CASCADES}")
+    COUNT.check("num_heads", num_heads)
+    COUNT.check("hidden_ratio", hidden_ratio)
+    COUNT.check("depth", depth)
+    NOT_NEGATIVE.check("noise", noise)
+    if mean_over:
+        COUNT.check("mean_over", mean_over)
+    if kind == "mlp":
+        shape = {"hidden_ratio": hidden_ratio, "depth": depth}
+        return NetworkCascade(num_heads, **shape, noise=noise, mean_over=mean_over)
+    if kind == "residual":
+        return ResidualCascade(noise=noise, mean_over=mean_over)
+    return NoCascade(noise=noise) if noise else None

@@ -1,0 +1,179 @@
+"""Base of all models: output projection for fused losses, and warm starts.
+
+A stock checkpoint lacks the cascades of ``transformer_coda`` and the routings of
+``transformer_routing``. With ``--finetune-from-model`` such parts keep their initial values.
+fairseq still loads strictly; checkpoints that do not fit are explained in one line.
+"""
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import torch
+from fairseq.modules.adaptive_softmax import AdaptiveSoftmax, TiedHeadModule, TiedLinear
+from torch import Tensor, nn
+
+from diverse_mha.attention.core import OpenHeads
+from diverse_mha.common.errors import OptionError
+from diverse_mha.fairseq_fixes.resuming import FINETUNE
+from diverse_mha.models.components import SIDES
+from diverse_mha.models.config import seam_options
+
+logger = logging.getLogger(__name__)
+
+
+class StartsWarm:
+    """Mixed into models, before fairseq's: takes checkpoints that lack parts of ours."""
+
+    @property
+    def method_options(self) -> tuple[str, ...]:
+        """Options that a run keeps from its first start to its last; a plugin's too."""
+        return tuple(f.name for f in seam_options())
+
+    @contextmanager
+    def loading(self, path: str, warm: bool) -> Iterator[None]:
+        """Load a checkpoint of another architecture, or say in one line why it does not fit.
+
+        If ``warm``, parts that it lacks keep their initial values; the log names them.
+        """
+        given: dict[str, Tensor] = {}
+
+        def complete(model, state, *rest):
+            filled = fill(model, state) if warm else []
+            if filled:
+                said = ", ".join(filled)
+                logger.info("warm start from %s: new, at their initial values: %s", path, said)
+            given.update(state)
+
+        hook = self.register_load_state_dict_pre_hook(complete)
+        try:
+            yield
+        except Exception as error:
+            if isinstance(error.__context__, OptionError):  # fairseq's trainer hides it
+                raise error.__context__ from None
+            why = misfit(self, given)
+            if not given or not why:
+                raise
+            cure = "give the architecture, sizes and dictionaries that it was trained with"
+            if fill(self, given) and not misfit(self, given):
+                cure = f"give it by {FINETUNE} to begin with those missing at their initial values"
+            raise OptionError(
+                f"{path}: does not fit the model: of its parameters {why}; {cure}"
+            ) from error
+        finally:
+            hook.remove()
+
+
+def fill(model: nn.Module, state: dict[str, Tensor]) -> list[str]:
+    """Complete ``state`` in place with the present parameters of parts that it lacks.
+
+    A part is what a method puts into an attention module. One in place of the output projection
+    removes that projection from ``state``. A part that ``state`` has in part is not touched.
+
+    Returns:
+        The names of the completed parts.
+    """
+    filled = []
+    for name, part in _parts(model):
+        own = {f"{name}.{key}": value for key, value in part.state_dict().items()}
+        stock = {f"{name}.{key}" for key in ("weight", "bias")}  # an output projection's
+        new = own.keys() - stock
+        if not new or new & state.keys():
+            continue
+        for key in stock & state.keys() - own.keys():
+            del state[key]
+        state.update({key: own[key] for key in new})
+        filled.append(name)
+    return filled
+
+
+def misfit(model: nn.Module, parameters: Mapping[str, Tensor]) -> str:
+    """Say how parameters differ from a model's, with an example of each; empty if they fit."""
+    own = model.state_dict()
+    groups = {
+        "missing": own.keys() - parameters.keys(),
+        "unknown": parameters.keys() - own.keys(),
+        "of another shape": {
+            name for name in own.keys() & parameters if own[name].shape != parameters[name].shape
+        },
+    }
+    return "; ".join(f"{len(names)} {why} ({min(names)})" for why, names in groups.items() if names)
+
+
+def _parts(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    """Yield, by name, the parts of attention modules that fairseq does not have."""
+    for name, module in model.named_modules():
+        if isinstance(module, OpenHeads):
+            for part in ("cascade", "out_proj", "drophead"):
+                inner = getattr(module, part)
+                if inner is not None and type(inner) is not nn.Linear:
+                    yield f"{name}.{part}", inner
+
+
+class DiverseModel(StartsWarm):
+    """Number of heads and of updates done; comes before fairseq's among the bases.
+
+    fairseq tells models, not criterions, the number of updates in every training step and when a
+    checkpoint is loaded.
+
+    Attributes:
+        num_updates: the number of updates done; None before fairseq sets it.
+    """
+
+    num_updates: int | None = None
+
+    def set_num_updates(self, num_updates: int) -> None:
+        """Store the number of updates done, and pass it on as fairseq does."""
+        super().set_num_updates(num_updates)
+        self.num_updates = num_updates
+
+    @property
+    def heads(self) -> dict[str, int]:
+        """Number of heads of each attention in the model."""
+        stacks = {component: getattr(self, side, None) for component, side in SIDES.items()}
+        return {
+            component: getattr(stack.cfg, SIDES[component]).attention_heads
+            for component, stack in stacks.items()
+            if stack is not None and stack.layers and (component != "cross" or stack.crossing)
+        }
+
+
+class OutputWeight:
+    """A base of models whose output projection a loss may apply."""
+
+    def output_weight(self) -> Tensor | None:
+        """Return the output projection's weight (V, C), or None if it is not a plain one.
+
+        Of an adaptive softmax it is the weight of the frequent words and, below them, of the bands.
+        """
+        softmax = self.decoder.adaptive_softmax
+        if softmax is not None:
+            return _head_weight(softmax)
+        return _plain_weight(self.decoder.output_projection)
+
+
+def _head_weight(softmax: AdaptiveSoftmax) -> Tensor | None:
+    head, tails = softmax.head, [tail[-1] for tail in softmax.tail]
+    parts = [head.word_proj, head.class_proj] if isinstance(head, TiedHeadModule) else [head]
+    weights = [_plain_weight(part) for part in parts]
+    if any(w is None for w in [*weights, *map(_plain_weight, tails)]):
+        return None
+    if any(map(_hooked, softmax.modules())):
+        return None
+    return torch.cat(weights) if len(weights) > 1 else weights[0]
+
+
+def _plain_weight(linear: nn.Module) -> Tensor | None:
+    """Return the weight of a linear map without bias; None if a call does more than that."""
+    tied = type(linear) is TiedLinear and not linear.transpose
+    if not tied and (type(linear) is not nn.Linear or linear.bias is not None):
+        return None
+    # Pruning and weight norm compute the weight in a call.
+    if _hooked(linear) or "weight" not in linear._parameters:
+        return None
+    return linear.weight
+
+
+def _hooked(module: nn.Module) -> bool:
+    hooks = ("forward", "forward_pre", "backward", "backward_pre")
+    return any(getattr(module, f"_{kind}_hooks") for kind in hooks)

@@ -1,0 +1,251 @@
+"""The replaceable parts of each attention module, by component and layer; refused options.
+
+Every check takes a namespace with fairseq's flat option names, before anything is built.
+"""
+
+from dataclasses import dataclass
+
+from fairseq.options import eval_str_list
+
+from diverse_mha.attention import AGGREGATION, LOGITS
+from diverse_mha.attention.core import COMPONENTS
+from diverse_mha.common.errors import OptionError
+from diverse_mha.common.options import Chosen, Place, flag, parse_names, split_list
+from diverse_mha.models.attention import DiverseAttention
+from diverse_mha.models.config import SEAMS
+
+# By component, the stack whose width, heads and number of layers it has.
+SIDES = {"encoder": "encoder", "cross": "decoder", "decoder": "decoder"}
+
+
+def parse_layers(option: str, value: str | None, count: int) -> frozenset[int]:
+    """Read a comma list of layer numbers from 1 to ``count``, ``all``, or ``none`` (also None)."""
+    words = split_list(str(value if value is not None else "none"))
+    if words == ["none"]:
+        return frozenset()
+    if words == ["all"]:
+        return frozenset(range(1, count + 1))
+    for word in words:
+        if not word.isdecimal() or not 1 <= int(word) <= count:
+            raise OptionError(
+                f"{option} {value}: there is no layer {word!r}; give numbers from 1 to {count} "
+                "separated by commas, or all, or none"
+            )
+    return frozenset(int(word) for word in words)
+
+
+@dataclass(frozen=True)
+class Seams:
+    """The parts of a model's attention modules, read from its options.
+
+    Attributes:
+        aggregation: the method of the layers below.
+        layers: layer numbers, from 1, by component.
+        logits: the method on the logits.
+        logits_on: the components whose layers have it.
+        drophead: the method of dropping heads in training.
+        activation_dropout: fairseq's option.
+    """
+
+    aggregation: Chosen
+    layers: dict[str, frozenset[int]]
+    logits: Chosen
+    logits_on: tuple[str, ...]
+    drophead: Chosen
+    activation_dropout: float
+
+    @classmethod
+    def from_options(cls, args, components: tuple[str, ...]) -> "Seams":
+        """Read and check the options.
+
+        Args:
+            args: namespace with the options of ``DiverseConfig`` and fairseq's flat names.
+            components: the attention components that the model has.
+        """
+        if args.offload_activations:  # as in fairseq's translation models
+            args.checkpoint_activations = True
+        aggregation, logits, drophead = (seam.read(args) for seam in SEAMS)
+        layers = _read_layers(args, components)
+        chosen = _check_layers(args, aggregation, layers, components)
+        logits_on = _read_logits_on(args, logits, components)
+        seams = cls(
+            aggregation,
+            layers,
+            logits,
+            logits_on,
+            drophead,
+            # As in fairseq's layers, the older option counts if this one is 0.
+            args.activation_dropout or getattr(args, "relu_dropout", 0.0) or 0.0,
+        )
+        for part, places in ((aggregation, chosen), (logits, logits_on), (drophead, components)):
+            for component in places:
+                side = SIDES[component]
+                shape = (getattr(args, f"{side}_{x}") for x in ("embed_dim", "attention_heads"))
+                part.method.check(part.options, seams._place(component, 1, *shape))
+        counts = {c: getattr(args, f"{SIDES[c]}_layers") for c in components}
+        if logits.method.carries and max(counts[c] for c in logits_on) < 2:
+            among = "" if logits_on == components else f" of --logits-on {','.join(logits_on)}"
+            raise OptionError(
+                f"{flag(LOGITS.name)} {logits.method.name}: leads from layer to layer, and no "
+                f"attention{among} has two; give more layers, or leave it out"
+            )
+        return seams
+
+    def _place(self, component: str, number: int, embed_dim: int, num_heads: int) -> Place:
+        side = SIDES[component]
+        return Place(component, side, number, embed_dim, num_heads, self.activation_dropout)
+
+    def build(self, component: str, number: int, embed_dim: int, num_heads: int, **options):
+        """Build the attention module of one layer, numbered from 1.
+
+        ``component`` is ``encoder``, ``cross`` or ``decoder``; ``options`` go to
+        ``DiverseAttention``.
+        """
+        place = self._place(component, number, embed_dim, num_heads)
+        aggregation = None
+        if number in self.layers[component]:
+            aggregation = self.aggregation.method.build(self.aggregation.options, place)
+        logits = self.logits.method if component in self.logits_on else None
+        return DiverseAttention(
+            embed_dim,
+            num_heads,
+            aggregation=aggregation,
+            cascade=logits and logits.build(self.logits.options, place),
+            carry_logits=logits is not None and logits.carries,
+            drophead=self.drophead.method.build(self.drophead.options, place),
+            **options,
+        )
+
+
+def _layers_option(component: str) -> str:
+    return f"{AGGREGATION.name}_{component}_layers"
+
+
+def _read_layers(args, components: tuple[str, ...]) -> dict[str, frozenset[int]]:
+    layers = {}
+    for component in SIDES:
+        option = flag(_layers_option(component))
+        value = getattr(args, _layers_option(component), None)
+        if component not in components and value not in (None, "none"):
+            raise OptionError(
+                f"{option} {value}: the model has no {component} attention; leave it out"
+            )
+        count = getattr(args, f"{SIDES[component]}_layers", 0)
+        layers[component] = parse_layers(option, value, count)
+    return layers
+
+
+def _read_logits_on(args, logits: Chosen, components: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the components whose logits change; refuse others, and a choice without effect."""
+    value = getattr(args, "logits_on", None)
+    named = parse_names("--logits-on", value, COMPONENTS)
+    for name in named:
+        if name not in components:
+            raise OptionError(
+                f"--logits-on {value}: the model has no {name} attention; leave it out"
+            )
+    plain = LOGITS[LOGITS.default].options()
+    if named and logits.method.name == LOGITS.default and logits.options == plain:
+        raise OptionError(
+            f"--logits-on {value}: no effect without {flag(LOGITS.name)} or --attention-noise; "
+            "give one, or leave it out"
+        )
+    return named or components
+
+
+def _check_layers(args, aggregation: Chosen, layers, components: tuple[str, ...]) -> list[str]:
+    """Return the components with an aggregation; refuse a method without layers, or the reverse."""
+    chosen = [component for component, numbers in layers.items() if numbers]
+    name, default = aggregation.method.name, AGGREGATION.default
+    others = [other for other in AGGREGATION.names if other != default]
+    if name == default and chosen:
+        where = _layers_option(chosen[0])
+        raise OptionError(  # the layers may be the architecture's
+            f"{flag(where)} {getattr(args, where)} has no effect with {flag(AGGREGATION.name)} "
+            f"{default}; choose {' or '.join(others)}, or give {flag(where)} none"
+        )
+    if name != default and not chosen:
+        raise OptionError(
+            f"{flag(AGGREGATION.name)} {name} is in no layer; name some with "
+            + " or ".join(flag(_layers_option(component)) for component in components)
+        )
+    return chosen
+
+
+# Stock options that our forward passes do not follow, all off if empty, 0 or False.
+_UNSUPPORTED = {
+    "quantisation noise is": "quant_noise_pq quant_noise_scalar",
+    "merged cross and self attention is": "cross_self_attention",
+    "xFormers attention is": "encoder_xformers_att_config decoder_xformers_att_config",
+    "one table for two dictionaries is": "merge_src_tgt_embed",
+    "a part of the layers of a checkpoint is": "encoder_layers_to_keep decoder_layers_to_keep",
+    "BASE layers are": "base_layers",
+    "NormFormer scaling is": "scale_attn scale_fc scale_heads scale_resids",
+    "a model of characters is": "character_embeddings",
+}
+# Options by which a translation's output shares the table of its input.
+_TIED = ("share_all_embeddings", "share_decoder_input_output_embed")
+
+
+def check_model_options(args) -> None:
+    """Check the options of an encoder-decoder or decoder-only model."""
+    for what, names in _UNSUPPORTED.items():
+        for name in names.split():
+            if value := getattr(args, name, None):
+                raise OptionError(
+                    f"{flag(name)} {value}: {what} not supported by diverse-mha; leave it out"
+                )
+    if getattr(args, "no_decoder_final_norm", False) and not args.decoder_normalize_before:
+        raise OptionError(
+            "--no-decoder-final-norm has no effect without --decoder-normalize-before; "
+            "leave it out, or add that"
+        )
+    for side in ("encoder", "decoder"):
+        width = getattr(args, f"{side}_embed_dim", None)
+        heads = getattr(args, f"{side}_attention_heads", None)
+        if None not in (width, heads) and (heads < 1 or width % heads):
+            raise OptionError(
+                f"--{side}-attention-heads {heads} does not divide --{side}-embed-dim {width}; "
+                "give a divisor"
+            )
+
+
+def check_embeddings(args, joined: bool) -> None:
+    """Check the options of a translation's embeddings."""
+    if args.share_all_embeddings and not joined:
+        raise OptionError(
+            "--share-all-embeddings needs one dictionary for both languages; binarise the data "
+            "with --joined-dictionary, or leave it out"
+        )
+    for name in ("adaptive_input", "tie_adaptive_weights", "char_inputs"):
+        if getattr(args, name, False):
+            raise OptionError(f"{flag(name)} has no effect on translation; leave it out")
+    width = args.decoder_embed_dim
+    why = {"decoder_input_dim": "is of language models, and has no effect on translation"}
+    for name in _TIED:
+        if getattr(args, name, False):
+            why["decoder_output_dim"] = f"does not go with {flag(name)}"
+    for name, reason in why.items():
+        value = getattr(args, name, None)
+        if value not in (None, width):
+            raise OptionError(
+                f"{flag(name)} {value}: {reason}; leave it out, and the embeddings are as wide as "
+                f"--decoder-embed-dim {width}"
+            )
+
+
+def check_cutoffs(args, words: int) -> None:
+    """Check the cutoffs of an adaptive input and softmax."""
+    for name in ("adaptive_input_cutoff", "adaptive_softmax_cutoff"):
+        value = getattr(args, name, None)
+        if value is None:
+            continue
+        try:
+            cutoffs = eval_str_list(value, type=int)
+        except (NameError, SyntaxError, TypeError, ValueError):
+            cutoffs = []
+        if not cutoffs or cutoffs != sorted(set(cutoffs)) or cutoffs[0] < 1 or cutoffs[-1] > words:
+            raise OptionError(
+                f"{flag(name)} {value}: give rising numbers from 1 to {words}, the size of the "
+                "dictionary, separated by commas"
+            )

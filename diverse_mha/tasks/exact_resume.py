@@ -1,0 +1,92 @@
+"""Exact resume in half precision: the task keeps what fairseq's checkpoints leave out."""
+
+import functools
+import logging
+
+import torch
+from fairseq.optim.dynamic_loss_scaler import DynamicLossScaler
+from torch import Tensor
+
+from diverse_mha.common.processes import IMITATED_BFLOAT16, computes_in_bfloat16
+
+logger = logging.getLogger(__name__)
+
+
+class HalfPrecisionState:
+    """Keeps the optimizer's float32 weights in the checkpoint; comes before a fairseq task.
+
+    With ``--bf16`` and ``--fp16`` fairseq updates weights in float32 and trains a rounded copy, but
+    saves only the copy. Here the float32 weights are saved as well, 4 bytes a parameter, with the
+    counters of the loss scaler (also with ``--amp``).
+    """
+
+    _optimizer = None
+    _restored: dict | None = None
+
+    def train_step(self, sample, model, criterion, optimizer, *args, **kwargs):
+        """Train as fairseq's task; the first step after a resume restores the state."""
+        self._optimizer = optimizer
+        parameter = next(model.parameters(), None)
+        if parameter is not None and parameter.dtype == torch.bfloat16 and parameter.is_cpu:
+            _warn_of_slow_bfloat16()
+        if self._restored is not None:
+            _restore(optimizer, self._restored)
+            self._restored.clear()  # fairseq's main() keeps a reference to the end
+            self._restored = None
+        return super().train_step(sample, model, criterion, optimizer, *args, **kwargs)
+
+    def get_checkpoint_dict(self) -> dict:
+        """Return our state under the class's name, for the checkpoint."""
+        state = self._restored if self._restored is not None else _state(self._optimizer)
+        return {type(self).__name__: state} if state else {}
+
+    def set_checkpoint_dict(self, state: dict) -> None:
+        """Keep a checkpoint's state until there is an optimizer."""
+        self._restored = state
+
+
+@functools.cache  # once
+def _warn_of_slow_bfloat16() -> None:
+    if computes_in_bfloat16() is False:
+        logger.warning("%s; leave --bf16 out", IMITATED_BFLOAT16)
+
+
+def _masters(optimizer) -> list[Tensor]:
+    """Return the float32 weights of an optimizer that has a copy of the model's."""
+    masters = getattr(optimizer, "fp32_params", None)
+    if isinstance(masters, dict):  # flattened, one a device
+        masters = list(masters.values())
+    return [] if masters is None else list(masters)
+
+
+def _state(optimizer) -> dict:
+    state = {}
+    masters = _masters(optimizer)
+    if masters:
+        state["fp32_params"] = [p.detach().cpu() for p in masters]
+    scaler = getattr(optimizer, "scaler", None)
+    if isinstance(scaler, DynamicLossScaler):
+        state["scaler"] = {k: v for k, v in vars(scaler).items() if k.startswith("_")}
+    elif isinstance(scaler, torch.amp.GradScaler):
+        state["grad_scaler"] = scaler.state_dict()
+    return state
+
+
+def _restore(optimizer, state: dict) -> None:
+    masters, saved = _masters(optimizer), state.get("fp32_params", [])
+    # Only if the state rounds to the loaded weights: precision, devices or weights may differ.
+    if len(masters) == len(saved) and all(
+        p.shape == kept.shape and torch.equal(_rounded(p, optimizer), _rounded(kept, optimizer))
+        for p, kept in zip(masters, saved, strict=True)
+    ):
+        for p, kept in zip(masters, saved, strict=True):
+            p.data.copy_(kept)
+    scaler = getattr(optimizer, "scaler", None)
+    if isinstance(scaler, DynamicLossScaler):
+        vars(scaler).update(state.get("scaler", {}))
+    elif isinstance(scaler, torch.amp.GradScaler) and state.get("grad_scaler"):
+        scaler.load_state_dict(state["grad_scaler"])
+
+
+def _rounded(weight: Tensor, optimizer) -> Tensor:
+    return weight.detach().to("cpu", optimizer.fp16_params[0].dtype)

@@ -1,0 +1,267 @@
+"""Starts training in one process, on several GPUs, or in several CPU processes.
+
+``scripts/train.sh`` runs this module, which runs fairseq. Beside ``torchrun fairseq-train``:
+
+* CPU processes train one model, with gloo and fairseq's ``legacy_ddp``. fairseq alone would take
+  its world size from the number of GPUs and train unrelated copies.
+* A worker that dies ends the others, and its exit code is ours.
+* A wrong data folder is refused before the slow import of fairseq, so nothing slow is imported
+here.
+
+With GPUs fairseq starts its processes itself.
+"""
+
+import os
+import re
+import socket
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from diverse_mha.common.errors import OneLineParser, UserError, add_number, called, run_cli
+from diverse_mha.common.files import CONFIGS, USER_DIR, check_data_folder
+from diverse_mha.common.options import flag
+from diverse_mha.common.processes import Command, Interrupted, cores, end, import_path, stoppable
+from diverse_mha.training import compose
+from diverse_mha.training.request import Request
+
+USAGE = """\
+usage: {train} [--processes N] DATA [options of fairseq-train]
+       {train} [--processes N] --config FILE.yaml [key=value ...]
+
+Trains a model with fairseq and this plugin. The first form takes the options of
+fairseq-train. The second takes a recipe, and key=value to change it; task.data=DATA
+is the data folder.
+
+  --processes N   train on N GPUs, or in N processes on a CPU; an update then
+                  takes N times --max-tokens. Default: all GPUs, or one process
+  --config FILE   a recipe: a file, or the name of one in configs/
+  --dry-run       show the composed recipe and the plan, and train nothing;
+                  --cfg job, Hydra's name for it, and --help with --config too
+  -h, --help      show this help; fairseq-train --help has fairseq's options
+
+--user-dir is added unless you give one.
+
+examples:
+  {train} data/demo/bin --arch transformer_disagree_small --optimizer adam ...
+  {train} --config multi30k_small method=coda checkpoint.save_dir=runs/coda
+"""
+
+_PLAIN = re.compile(r"[\w\s./:+*%?@|-]*", re.ASCII)  # what Hydra's grammar takes without quotes
+CPU_BACKENDS = ("legacy_ddp", "no_c10d")  # synonyms
+
+
+def parse(words: Sequence[str]) -> Request:
+    """Take our own options out of the command line; the rest is fairseq's."""
+    parser = OneLineParser(prog=called("train"), add_help=False, allow_abbrev=False)
+    add_number(parser, "processes", None, "")
+    parser.add_argument("--config", type=compose.find)
+    parser.add_argument("--dry-run", action="store_true")
+    parser.add_argument("--cfg", choices=["job"])
+    own, rest = parser.parse_known_args(words)
+    dry = own.dry_run or own.cfg is not None
+    if own.config is None and dry:
+        raise UserError("--dry-run: shows a recipe; give --config NAME too")
+    if own.config is not None and (helps := {"-h", "--help"} & set(rest)):
+        dry, rest = True, [word for word in rest if word not in helps]
+    job = Request(rest, own.processes, own.config, dry=dry)
+    if job.config is not None:
+        for word in job.arguments:
+            if "=" not in word:
+                cure = f"{word} VALUE is written {word}=VALUE" if "." in word else "write key=value"
+                raise UserError(f"{word}: with --config, settings are key=value; {cure}")
+        job.recipe = _read_recipe(job.config, job.arguments)
+    elif not job.arguments or job.arguments[0].startswith("-"):
+        raise UserError(f"the data folder must come first; see {called('train')} --help")
+    if job.flag("common", "cpu"):
+        job.processes = job.processes or 1  # fairseq would count GPUs also with --cpu
+    return job
+
+
+def commands(job: Request, gpus: int, port: int) -> list[tuple[list[str], dict[str, str]]]:
+    """Return the processes to start: command lines and additions to their environment.
+
+    They meet at a free ``port`` of this machine. With no ``gpus`` they are on the CPU.
+    """
+    count = job.processes
+    if count is None:
+        return [(_fairseq(job, {}), {})]
+    world_size = job.setting("distributed_training", "distributed_world_size")
+    if world_size is not None and world_size != str(count):
+        raise UserError(
+            f"--processes {count} and distributed world size {world_size} contradict each other; "
+            "give --processes alone"
+        )
+    if gpus and count > gpus:
+        raise UserError(f"--processes {count}: there are {gpus} GPUs; give that many at most")
+    address = f"tcp://127.0.0.1:{port}"
+    if gpus or count == 1:
+        settings = {"distributed_world_size": count}
+        if count > 1:  # in a Slurm job fairseq would take all GPUs and always the same port
+            settings["distributed_init_method"] = address
+        return [(_fairseq(job, settings), {})]
+    backend = job.setting("distributed_training", "ddp_backend")
+    if backend is not None and backend not in CPU_BACKENDS:
+        raise UserError(
+            f"ddp backend {backend} needs GPUs: leave it out, or use legacy_ddp, "
+            f"for --processes {count} on the CPU"
+        )
+    # Otherwise every process would use all cores.
+    threads = os.environ.get("OMP_NUM_THREADS", str(max(1, cores() // count)))
+    settings = {
+        "distributed_world_size": count,
+        "distributed_init_method": address,
+        "distributed_no_spawn": True,
+        "distributed_backend": "gloo",
+        "ddp_backend": "legacy_ddp",
+    }
+    return [
+        (_fairseq(job, settings | {"distributed_rank": rank}), {"OMP_NUM_THREADS": threads})
+        for rank in range(count)
+    ]
+
+
+def run_workers(workers: Sequence[tuple[list[str], dict[str, str]]]) -> int:
+    """Run processes side by side; if one fails, or a signal comes, end them all.
+
+    Workers lead process groups, so that their data loaders end with them, and Ctrl-C reaches only
+    this process.
+
+    Returns:
+        0 if all succeeded, else the exit code of the first that failed (128 + signal number if a
+        signal ended it).
+    """
+    running: list[Command] = []
+    try:
+        with stoppable() as check:
+            try:
+                for command, environment in workers:
+                    together = os.environ | import_path() | environment
+                    running.append(Command(command, env=together))
+                return _first_failure(running, check)
+            finally:
+                end(running)
+    except Interrupted as stopped:
+        print("interrupted; run the same command again to go on", file=sys.stderr)
+        return 128 + stopped.number
+
+
+def _first_failure(running: Sequence[Command], check: Callable[[], None]) -> int:
+    """Return the exit code of the first process that fails, or 0 when all have succeeded."""
+    waiting = list(enumerate(running))
+    while waiting:
+        check()
+        time.sleep(0.05)
+        for rank, worker in list(waiting):
+            if not worker.ended():
+                continue
+            waiting.remove((rank, worker))
+            if worker.code:
+                others = " and ends the others" if waiting else ""
+                print(f"process {rank} failed (exit code {worker.code}){others}", file=sys.stderr)
+                return worker.code
+    return 0
+
+
+def main(words: Sequence[str]) -> int:
+    """Train as the command line says, and return the exit code."""
+    if not words or words[0] in ("-h", "--help"):
+        print(USAGE.format(train=called("train")), end="")
+        return 0 if words else 2
+    job = parse(words)
+    if job.dry:
+        from diverse_mha.training.plan import describe
+
+        if {"-h", "--help"} & set(words):
+            print(USAGE.format(train=called("train")))
+        print(describe(job))
+        return 0
+    workers = _prepare(job)
+    if len(workers) > 1:
+        return run_workers(workers)
+    # Become fairseq, so that signals and the terminal are its own.
+    ((command, environment),) = workers
+    sys.stdout.flush()
+    os.execve(command[0], command, os.environ | import_path() | environment)
+
+
+def _prepare(job: Request) -> list[tuple[list[str], dict[str, str]]]:
+    """Check what needs no fairseq, and return the processes to start."""
+    data = job.arguments[0] if job.config is None else job.setting("task", "data")
+    if data is None or data == "???":  # Hydra's mandatory value
+        raise UserError(f"{job.config}: no data folder; add task.data=DATA")
+    data = data.replace("${hydra:runtime.cwd}", os.getcwd())
+    if "${" not in data:  # only Hydra can fill in others
+        # Classification has dictionaries in folders.
+        check_data_folder(data, ("dict*.txt", "*/dict.txt"))
+    gpus = 0
+    if not job.flag("common", "cpu") and (job.processes or 1) > 1:
+        import torch
+
+        gpus = torch.cuda.device_count()
+    return commands(job, gpus, _free_port())
+
+
+def _read_recipe(path: Path, words: Sequence[str]) -> dict:
+    if not path.is_file():
+        names = ", ".join(sorted(recipe.stem for recipe in CONFIGS.glob("*.yaml")))
+        raise UserError(f"--config {path}: no such file; configs/ has recipes by name: {names}")
+    if path.suffix != ".yaml":
+        raise UserError(f"--config {path}: Hydra reads no other names than *.yaml; rename it")
+    choices, settings = compose.read_words([*map(_hydra_word, words)])
+    return compose.compose(path, choices, settings, lenient=True)
+
+
+def _fairseq(job: Request, settings: dict) -> list[str]:
+    """Return the command line of one fairseq process."""
+    if job.config is None:
+        command = [sys.executable, "-m", "diverse_mha.training.fairseq_train", *job.arguments]
+        if job.setting("common", "user_dir") is None:
+            command += ["--user-dir", str(USER_DIR)]
+        for key, value in settings.items():
+            option = flag(key)
+            command += [option] if value is True else [option, str(value)]
+        return command
+    # Hydra warns before the plugin can quieten it.
+    command = [sys.executable, "-W", "ignore::UserWarning", "-m", "diverse_mha.training.recipe"]
+    command += ["--config-dir", str(job.config.absolute().parent), "--config-name", job.config.stem]
+    command += map(_hydra_word, job.arguments)
+    given = {word.lstrip("+").partition("=")[0] for word in job.arguments}
+    # A recipe's plugin lies in the current folder, which need not be a clone.
+    user_dir = Path(job.setting("common", "user_dir") or USER_DIR)
+    if "common.user_dir" not in given and user_dir.name == USER_DIR.name:
+        command.append(f"++common.user_dir={hydra_quoted(str(USER_DIR))}")
+    if "hydra.job.chdir" not in given:
+        # Otherwise Hydra changes the folder, and relative paths are wrong.
+        command.append("hydra.job.chdir=False")
+    if "hydra.searchpath" not in given and CONFIGS.is_dir():
+        # A copy of a recipe elsewhere finds methods and sizes.
+        command.append(f"hydra.searchpath=[{hydra_quoted(f'file://{CONFIGS}')}]")
+    for key, value in settings.items():
+        command.append(f"++distributed_training.{key}={value}")
+    return command
+
+
+def hydra_quoted(text: str) -> str:
+    """Quote a value, such as a path with a blank, for Hydra's grammar."""
+    # A backslash is special only before a quote.
+    return "'" + re.sub(r"(\\*)('|\Z)", lambda m: 2 * m[1] + m[2].replace("'", "\\'"), text) + "'"
+
+
+def _hydra_word(word: str) -> str:
+    """Quote the value of ``key=value`` if Hydra's grammar needs that."""
+    key, _, value = word.partition("=")
+    # Quotes, brackets, escapes and interpolations belong to that grammar.
+    written = set(value) & set("\"'[]{}$\\")
+    return word if _PLAIN.fullmatch(value) or written else f"{key}={hydra_quoted(value)}"
+
+
+def _free_port() -> int:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        return server.getsockname()[1]
+
+
+if __name__ == "__main__":
+    run_cli(lambda: main(sys.argv[1:]))

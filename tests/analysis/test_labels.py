@@ -1,0 +1,24 @@
+"""Names of checkpoints in tables and legends."""
+
+import pytest
+
+from diverse_mha.analysis.labels import file_name, short_names
+
+
+@pytest.mark.parametrize(
+    "paths,names",
+    [
+        (["runs/a/checkpoint_best.pt", "runs/b/checkpoint_best.pt"], ["a", "b"]),
+        (["/x/a/last.pt", "/x/a/best.pt"], ["a/last", "a/best"]),
+        (["/x/a/best.pt", "/y/a/best.pt"], ["x/a", "y/a"]),
+        (["/x/a/best.pt", "/x/a/best.pt"], ["a", "a-2"]),
+        (["/best.pt"], ["best"]),
+    ],
+)
+def test_the_shortest_ending_that_tells_them_apart(paths, names):
+    assert short_names(paths) == names
+
+
+def test_the_name_of_a_file_leaves_room_for_more():
+    assert file_name("a/b c.pt") == "a-b-c.pt" and file_name("/") == "model"
+    assert file_name("\u597d" * 240) == "\u597d" * 60

@@ -1,0 +1,186 @@
+"""Evaluation: reading what fairseq wrote, undoing the pre-processing, scoring, refusing."""
+
+import argparse
+import json
+from contextlib import nullcontext
+
+import pytest
+import torch
+from fairseq.sequence_generator import EnsembleModel
+
+from diverse_mha.common import progress
+from diverse_mha.common.errors import UserError
+from diverse_mha.corpora.prepared import preparation
+from diverse_mha.evaluation import evaluate, fairseq_command
+from tests.corpora.test_prepared import NOTE
+
+
+def binarised(folder, words=("low@@ 3", "er 3"), names=("test.de-en.de.idx", "test.de-en.en.idx")):
+    """Make a folder that looks like fairseq's data."""
+    folder.mkdir(parents=True)
+    for name in names:
+        (folder / name).touch()
+    (folder / "dict.en.txt").write_text("\n".join(words) + "\n", encoding="utf-8")
+    return folder
+
+
+def test_hypotheses_come_back_in_corpus_order(tmp_path):
+    generated = tmp_path / "generate-test.txt"
+    # The next-line character and the tab are text, not ends of anything.
+    generated.write_text(
+        "S-1\tx\nT-1\ty\nH-1\t-0.5\tsecond\u0085one\nH-1\t-0.9\tof --nbest\nD-1\t-0.5\tother\n"
+        "H-10\t-0.5\televenth\nH-0\t-0.25\tfirst\tone\n"
+        + "".join(f"H-{number}\t-1\t\n" for number in range(2, 10)),
+        encoding="utf-8",
+    )
+    lines = evaluate.read_hypotheses(generated, 11)
+    assert lines[:3] == ["first\tone", "second\u0085one", ""]
+    assert lines[10] == "eleventh"
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["a 3", "lo@@ 2"], "subword_nmt"),
+        (["a 3", "\u2581lo 2"], "sentencepiece"),
+        (["@@ 3", "lo 2"], "subword_nmt"),
+        (["low 3", "@-@ 2"], None),
+        (["\u2581 9", "lo@@ 2", "wer@@ 2"], "subword_nmt"),
+    ],
+)
+def test_subwords_show_in_the_dictionary(tmp_path, words, expected):
+    data = binarised(tmp_path / "bin", words)
+    assert evaluate.subwords_of(data / "dict.en.txt") == expected
+
+
+@pytest.mark.parametrize(
+    ("trained", "given", "expected"),
+    [
+        (("en", "de"), None, ("en", "de")),
+        (("en", "de"), "en", ("de", "en")),
+        (("de", "en"), None, ("de", "en")),
+        (("fr", "en"), None, ("de", "en")),
+        (("fr", "en"), "de", ("en", "de")),
+        ((None, None), None, ("de", "en")),
+    ],
+)
+def test_the_direction_is_that_of_the_training(tmp_path, trained, given, expected):
+    data = binarised(tmp_path / "bin")
+    assert evaluate.languages(data, "test", given, trained) == (("de", "en"), expected)
+    with pytest.raises(UserError, match=f"holds no dict.*; give {data}$"):
+        evaluate.languages(tmp_path, "test", given, trained)
+
+
+def test_of_several_pairs_none_is_chosen(tmp_path):
+    names = ["test.de-en.de.idx", "test.de-en.en.idx", "test.de-fr.de.idx", "test.de-fr.fr.idx"]
+    data = binarised(tmp_path / "bin", names=names)
+    with pytest.raises(UserError, match="bin: has test for de-en, .*; give a folder with one pair"):
+        evaluate.languages(data, "test", None, ("de", "fr"))
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("--gen-subset=valid", "--gen-subset: is given by this script; use --subset"),
+        ("--gen-sub=valid", "--gen-sub: is given by this script; use --subset"),
+        ("--source-lang=en", "--source-lang: is given by this script; use --target-lang LANG"),
+        ("-s", "-s: is given by this script; use --target-lang LANG"),
+    ],
+)
+def test_options_that_cannot_go_on_to_fairseq_are_refused(option, message):
+    with pytest.raises(UserError, match=message):
+        evaluate.main(["model.pt", "bin", option])
+
+
+@pytest.mark.parametrize("lowercase", [True, False])
+def test_lowercased_data_is_known_by_its_note(tmp_path, lowercase):
+    assert preparation(tmp_path).languages == {} and preparation(tmp_path).post_process is None
+    note = NOTE | {"lowercase": lowercase, "source": "deu", "target": "eng"}
+    (tmp_path / "corpus.json").write_text(json.dumps(note))
+    made = preparation(tmp_path)
+    assert made.languages == {"deu": "de", "eng": "en"} and made.tokeniser["lowercase"] is lowercase
+
+
+@pytest.mark.parametrize("kind, undone", [("bpe", "subword_nmt"), ("sentencepiece",) * 2])
+@pytest.mark.parametrize("tokeniser", ["moses", "none"])
+def test_what_the_corpus_says_of_its_text_counts(
+    tmp_path, monkeypatch, capsys, kind, undone, tokeniser
+):
+    """Whatever the dictionary looks like, and the plain text too."""
+    data = binarised(tmp_path / "bin", ["\u2581 9", "lo@@ 2"])
+    note = NOTE | {"subwords": kind, "tokeniser": tokeniser}
+    (data / "corpus.json").write_text(json.dumps(note))
+    for folder in ("raw", "tok"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "test.en").write_text("a b c d , e\n")
+    asked = []
+
+    def generate(args, folder):
+        asked.append(args.post_process)
+        (made := tmp_path / "made").write_text("H-0\t-1\ta b c d , e\n")
+        return made
+
+    torch.save({"model": {}}, tmp_path / "model.pt")
+    for name in ("check_translates", "check_split"):
+        monkeypatch.setattr(evaluate, name, lambda *_: None)
+    monkeypatch.setattr(evaluate, "load_indexed_dataset", lambda path: ["a"])
+    monkeypatch.setattr(evaluate, "generate", generate)
+    command = [str(tmp_path / "model.pt"), str(data), "--output", str(tmp_path / "out.json")]
+    evaluate.main(command)
+    assert asked == [undone]
+    plain = {"moses": "a b c d, e\n", "none": "a b c d , e\n"}[tokeniser]
+    assert (tmp_path / "out.hyp.detok").read_text() == plain
+    scores, raw = json.loads((tmp_path / "out.json").read_text()), str(tmp_path / "raw/test.en")
+    assert ("tokenised_bleu" in scores) is (tokeniser == "moses")
+    assert ("tokenised BLEU" in capsys.readouterr().out) is (tokeniser == "moses")
+    if tokeniser == "none":
+        options = [["--moses-language", "de"], ["--compound-split"], ["--tok-reference", raw]]
+        for option in options:
+            with pytest.raises(
+                UserError, match=f"{option[0]}: has no effect, .* not tokenised; le"
+            ):
+                evaluate.main([*command, *option])
+
+
+@pytest.mark.parametrize(
+    "changed, message",
+    [
+        ({}, None),
+        ({"beam": 10}, "with beam 5, which one with 10 would replace; give --output FILE.json"),
+        ({"extra": ["--nbest", "2"]}, r"generate_options \[\], which one with \['--nbest', '2'\]"),
+        ({"compound_split": True}, "with compound_split False, which one with True would replace"),
+    ],
+)
+def test_a_result_that_came_about_otherwise_is_kept(tmp_path, changed, message):
+    args = argparse.Namespace(data="bin", beam=5, lenpen=1.0, extra=[], output=None)
+    args.force = False
+    args.raw_reference = args.tok_reference = None
+    args.lowercase = args.compound_split = False
+    args.post_process, args.moses_language = "subword_nmt", None
+    file = tmp_path / "best.test.json"
+    file.write_text(json.dumps(evaluate.decoding_settings(args) | {"sacrebleu": 20.0}))
+    vars(args).update(changed)
+    asked = evaluate.decoding_settings(args) | {"target_lang": "en"}  # an older result lacks it
+    given = args, [f"{tmp_path}/best.pt"], "test", asked, "sacrebleu"
+    with pytest.raises(UserError, match=message) if message else nullcontext():
+        assert fairseq_command.evaluation_output(*given) == file
+    args.force = True
+    assert fairseq_command.evaluation_output(*given) == file
+    args.output, args.force = file, False
+    assert fairseq_command.evaluation_output(*given) == file
+
+
+def test_the_bar_counts_sentences_and_moves_within_a_batch(monkeypatch, capsys):
+    """An untrained model may take minutes over one batch."""
+    monkeypatch.setattr(progress, "EVERY", 0.0)
+    monkeypatch.setattr(EnsembleModel, "forward_decoder", lambda *_: "step")
+    original = EnsembleModel.forward_decoder
+    batches = fairseq_command._Progress([{"nsentences": 3}, {"nsentences": 2}], sentences=5)
+    for _ in batches:
+        assert EnsembleModel.forward_decoder(None, torch.zeros(15, 4)) == "step"
+    assert EnsembleModel.forward_decoder is original
+    assert capsys.readouterr().err.splitlines() == [
+        "translating: 0 of 5 sentences, batch at token 4",
+        "translating: 3 of 5 sentences",
+        "translating: 3 of 5 sentences, batch at token 4",
+    ]

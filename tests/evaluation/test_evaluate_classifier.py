@@ -1,0 +1,51 @@
+"""Scores of a classifier's answers, and the command's options."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from diverse_mha.common.errors import UserError
+from diverse_mha.evaluation.evaluate_classifier import load_split, score, subsets_of
+
+# predicted class, right class, group
+ANSWERS = [(0, 0, 0), (1, 0, 0), (2, 2, 2), (0, 0, 2), (1, 1, 2)]
+
+
+def test_scores_by_hand():
+    result = score(ANSWERS, ["1", "2", "3"])
+    assert result == {
+        "examples": 5,
+        "accuracy": 80.0,
+        "majority": 60.0,
+        "groups": {"1": {"examples": 2, "accuracy": 50.0}, "3": {"examples": 3, "accuracy": 100.0}},
+    }
+    assert "groups" not in score(ANSWERS)
+
+
+def test_subsets_are_found_in_their_order(tmp_path):
+    (tmp_path / "label").mkdir()
+    for name in ("train", "valid", "test1", "test10", "test2"):
+        (tmp_path / "label" / f"{name}.idx").touch()
+    assert subsets_of(tmp_path, None) == ["test1", "test2", "test10", "valid"]
+    assert subsets_of(tmp_path, "train, test2") == ["train", "test2"]
+
+
+def test_a_folder_with_nothing_but_the_training_split_is_refused(tmp_path):
+    (tmp_path / "label").mkdir()
+    (tmp_path / "label" / "train.idx").touch()
+    with pytest.raises(UserError, match="--subset is missing: .* has train; name what to score"):
+        subsets_of(tmp_path, None)
+
+
+def split(*sizes):
+    """Stand in for a task with one split, of sentences with these lengths."""
+    dataset = SimpleNamespace(sizes=np.array(sizes))
+    return SimpleNamespace(load_dataset=lambda subset: None, dataset=lambda subset: dataset)
+
+
+def test_a_sentence_that_is_too_long_is_named():
+    model = SimpleNamespace(max_positions=lambda: 5)
+    load_split(model, split(3, 5, 2), "test")
+    with pytest.raises(UserError, match="test: example 2 has a sentence of 6 tokens, and the mo"):
+        load_split(model, split(3, 6, 2), "test")

@@ -1,0 +1,119 @@
+"""Scoring language models: what is refused, what is written, and the loss by hand."""
+
+import json
+import logging
+import math
+
+import pytest
+import torch
+from fairseq.data.indexed_dataset import MMapIndexedDatasetBuilder
+
+from diverse_mha.common.errors import UserError
+from diverse_mha.evaluation import evaluate_lm as evaluate_lm
+
+WORDS = 12
+LINES = [[4, 5, 6, 7, 2], [8, 9, 2], [10, 11, 12, 13, 14, 15, 4, 2]]  # 2 ends a line
+TASK = {"_name": "language_modeling", "tokens_per_sample": 16, "sample_break_mode": "none"}
+
+
+@pytest.fixture
+def data(tmp_path):
+    """Binarised text of three lines, 16 tokens with the line ends."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "dict.txt").write_text("".join(f"w{i} 1\n" for i in range(WORDS)))
+    builder = MMapIndexedDatasetBuilder(str(folder / "test.bin"))
+    for line in LINES:
+        builder.add_item(torch.tensor(line))
+    builder.finalize(str(folder / "test.idx"))
+    return folder
+
+
+def save(path, task):
+    """Write what looks like a checkpoint."""
+    state = {"model": {"w": torch.zeros(2)}, "cfg": {"task": task}, "args": None}
+    torch.save({**state, "optimizer_history": [{"num_updates": 7}]}, path)
+    return path
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    """A checkpoint of a language model, as far as it is looked at before scoring."""
+    return save(tmp_path / "best.pt", TASK)
+
+
+@pytest.fixture
+def scored(monkeypatch):
+    """Replace fairseq-eval-lm by a loss of 3 bits over 16 tokens; collect what it was asked."""
+    calls = []
+
+    def score(args, settings, sentences):
+        calls.append(args)
+        return 3.0, 16
+
+    monkeypatch.setattr(evaluate_lm, "score", score)
+    return calls
+
+
+def test_result_is_written_beside_the_checkpoint(data, checkpoint, scored, capsys):
+    assert evaluate_lm.main([f"{checkpoint}", f"{data}", "--context-window", "5"]) == 0
+    results = json.loads(checkpoint.with_name("best.test.json").read_text())
+    assert results["perplexity"] == 8 and results["loss_nats"] == pytest.approx(3 * math.log(2))
+    assert (results["tokens"], results["updates"], results["context_window"]) == (16, 7, 5)
+    assert results["tokens_per_sample"] == 16, "as in training"
+    assert {"python", "torch", "diverse_mha"} <= results["versions"].keys()
+    out = capsys.readouterr().out
+    assert "test: 16 tokens in blocks of 16, context window 5" in out
+    assert "perplexity      8.00 a token" in out
+    assert sorted(p.name for p in checkpoint.parent.iterdir()) == [
+        "best.pt",
+        "best.test.json",
+        "bin",
+    ]
+
+
+def test_other_options_reach_fairseq(data, checkpoint, scored, tmp_path):
+    words = [f"{checkpoint}", f"{data}", "--output", f"{tmp_path / 'new/x.json'}"]
+    evaluate_lm.main([*words, "--no-progress-bar"])
+    assert scored[0].extra == ["--no-progress-bar"]
+    results = json.loads((tmp_path / "new/x.json").read_text())
+    assert results["eval_lm_options"] == ["--no-progress-bar"]
+
+
+@pytest.mark.parametrize("loss", [math.nan, math.inf])
+def test_a_loss_that_is_no_number_is_no_perplexity(data, checkpoint, monkeypatch, loss):
+    monkeypatch.setattr(evaluate_lm, "score", lambda *given: (loss, 16))
+    with pytest.raises(UserError, match=f"its loss is {loss} bits a token, so there is no perpl"):
+        evaluate_lm.main([f"{checkpoint}", f"{data}"])
+    assert not checkpoint.with_name("best.test.json").exists()
+
+
+# fairseq's commands rely on that behaviour of Hydra's.
+@pytest.mark.filterwarnings(r"ignore:\s*'\w+' is validated against ConfigStore")
+def test_the_numbers_are_read_whatever_loglevel_says(data, checkpoint, monkeypatch):
+    from fairseq_cli import eval_lm
+
+    save(checkpoint, TASK | {"sample_break_mode": "eos", "add_bos_token": True})
+
+    def main(cfg):
+        # The text is cut as in training.
+        assert (cfg.task.sample_break_mode, cfg.task.add_bos_token) == ("eos", True)
+        assert (cfg.task.tokens_per_sample, cfg.eval_lm.context_window) == (16, 0)
+        eval_lm.logger.info("bin test 3 examples")  # each with a first token that has no score
+        eval_lm.logger.info(f"Evaluated {counted} tokens in 0.1s (160.00 tokens/s)")
+        return {"loss": 3.0}
+
+    root = logging.getLogger()
+    monkeypatch.setattr(root, "handlers", list(root.handlers))
+    before = root.level
+    root.setLevel(logging.WARNING)
+    monkeypatch.setattr(eval_lm, "main", main)
+    try:
+        counted = 17  # a line of two tokens was left out
+        with pytest.raises(UserError, match="scored 14 of the 16 tokens of test: some lines are"):
+            evaluate_lm.main([f"{checkpoint}", f"{data}"])
+        counted = 19
+        assert evaluate_lm.main([f"{checkpoint}", f"{data}"]) == 0
+    finally:
+        root.setLevel(before)
+    assert json.loads(checkpoint.with_name("best.test.json").read_text())["tokens"] == 16

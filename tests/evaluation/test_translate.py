@@ -1,0 +1,34 @@
+"""What is refused before plain text is translated; the search is tested in integration/."""
+
+import io
+from types import SimpleNamespace
+
+import pytest
+
+from diverse_mha.common.errors import UserError
+from diverse_mha.evaluation import translate
+
+
+def test_a_byte_order_mark_is_no_text():
+    stream = io.BytesIO(b"\xef\xbb\xbfein Haus\r\n\xef\xbb\xbfzwei\n")
+    assert list(translate.plain_lines(stream)) == ["ein Haus", "\ufeffzwei"]
+
+
+@pytest.mark.parametrize(
+    "most, given, cure",
+    [
+        (6, 4000, "and the model reads at most 6; split the line"),
+        (6, 6, "and the model reads at most 6; split the line"),
+        (1024, 6, "more than --max-tokens 6; give 7 or more"),
+    ],
+)
+def test_a_line_too_long_is_named(most, given, cure):
+    def count(lines, encode):
+        return lines, [len(line.split()) + 1 for line in lines]
+
+    task = SimpleNamespace(get_interactive_tokens_and_lengths=count)
+    translator = translate.Translator.__new__(translate.Translator)
+    translator._hub = SimpleNamespace(task=task, max_positions=(most, most))
+    translator._encode, translator._options = str, SimpleNamespace(buffer=9, max_tokens=given)
+    with pytest.raises(UserError, match=f"^line 3: 7 subwords, {cure}$"):
+        list(translator.translate(["a", "", "a b c d e f"]))

@@ -1,0 +1,97 @@
+"""The script beside a model of CTranslate2's; the conversion is tested in integration/."""
+
+import unicodedata
+from pathlib import Path
+
+import pytest
+import torch
+
+from diverse_mha.common.errors import UserError
+from diverse_mha.corpora.prepared import Preparation, Side
+from diverse_mha.corpora.subwords import learn_pieces
+from diverse_mha.corpora.text import write_lines
+from diverse_mha.export import plain_text
+from diverse_mha.export.ctranslate import convert, head_first, text_options
+from tests.corpora.test_own import CODES
+from tests.corpora.writing import SENTENCES
+from tests.export.test_fairseq import LM, checkpoint
+from tests.toy import build_ours, toy_batch, toy_task
+
+PLAIN = {
+    "normalise": False,
+    "straight_apostrophes": False,
+    "aggressive": False,
+    "lowercase": False,
+    "tokeniser": "moses",
+}
+
+
+def side(moses: str = "de", model: Path = Path("codes"), **options) -> Side:
+    return Side(moses, Preparation({}, PLAIN | options, "subword_nmt", "bpe"), model)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"normalise": True}, {"aggressive": True, "lowercase": True}]
+    + [{"straight_apostrophes": True}, {"tokeniser": "none"}],
+)
+def test_the_script_cuts_and_joins_text_as_the_data_was(options, tmp_path, monkeypatch):
+    monkeypatch.setattr(plain_text, "HERE", tmp_path)
+    (tmp_path / "codes").write_text(CODES)
+    source, target = side(model=tmp_path / "codes", **options), side("en", **options)
+    made = text_options(source, target, (1024, 100))
+    assert made["longest_target"] == 99, "more the decoder has no positions for"
+    encode, decode = plain_text.encoder(made), plain_text.decoder(made)
+    for line in ("Der Mann „läuft“ hin-her.", " it\u2019s\tZu\u0308rich, & so", ""):
+        assert encode(line) == source.encode()(line).split()
+        tokens = source.tokenise()(line)
+        assert decode(encode(line)) == target.detokenise()(tokens).strip()
+
+
+def test_the_script_takes_raw_text_of_any_script(tmp_path, monkeypatch):
+    monkeypatch.setattr(plain_text, "HERE", tmp_path)
+    lines = [line for lines in SENTENCES.values() for line in lines]
+    write_lines(tmp_path / "text", [unicodedata.normalize("NFC", line) for line in lines])
+    model = tmp_path / "sentencepiece.model"
+    learn_pieces([tmp_path / "text"], model, 2000)
+    made = Preparation({}, PLAIN | {"tokeniser": "none"}, "sentencepiece", "sentencepiece")
+    source = Side("xx", made, model)
+    told = text_options(source, source, (1024, 1024))
+    encode, decode = plain_text.encoder(told), plain_text.decoder(told)
+    for line in lines:
+        assert encode(line) == source.encode()(line).split()
+        assert decode(encode(line)) == unicodedata.normalize("NFC", line)
+
+
+def test_a_head_that_comes_first_changes_no_output():
+    model = build_ours().double().eval()
+    state = model.state_dict()
+    moved = head_first(state, 2, 3, model.heads["cross"])
+    attention = "decoder.layers.1.encoder_attn."
+    changed = {name for name in state if not torch.equal(moved[name], state[name])}
+    assert {name.removeprefix(attention) for name in changed} == {
+        f"{x}_proj.{kind}" for x in "qkv" for kind in ("weight", "bias")
+    } | {"out_proj.weight"}
+    batch = toy_batch()["net_input"]
+    found = []
+    for parameters in (state, moved):
+        model.load_state_dict(parameters)
+        with torch.no_grad():
+            output, extra = model(**batch, return_head_states={"cross": ("weights",)})
+        found.append((output, extra["head_states"]["cross"][1].weights))
+    torch.testing.assert_close(found[0][0], found[1][0])
+    torch.testing.assert_close(found[0][1][:, [2, 0, 1, 3]], found[1][1])
+
+
+def test_chinese_is_refused():
+    with pytest.raises(UserError, match="Chinese text is not supported"):
+        text_options(side("zh"), side("en"), (1024, 1024))
+
+
+def test_what_it_cannot_convert_is_refused(tmp_path):
+    pytest.importorskip("ctranslate2")
+    state = checkpoint("transformer_lm_disagree_tiny", LM | {"decoder_output_dim": 8})
+    toy_task().source_dictionary.save(str(tmp_path / "dict.txt"))
+    with pytest.raises(UserError, match="^x.pt: CTranslate2 cannot convert it .* --format fairseq"):
+        convert("x.pt", state, str(tmp_path), tmp_path / "model", None)
+    assert not (tmp_path / "model").exists()

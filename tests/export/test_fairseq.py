@@ -1,0 +1,105 @@
+"""Checkpoints in the form of stock fairseq."""
+
+from argparse import Namespace
+
+import pytest
+import torch
+from fairseq import models
+from fairseq.models import MODEL_DATACLASS_REGISTRY
+from omegaconf import OmegaConf
+
+from diverse_mha.common.errors import UserError
+from diverse_mha.export.fairseq import stock_state
+from diverse_mha.tasks.text import ExactLanguageModelingConfig, ExactTranslationConfig
+from tests.toy import SMALL, toy_batch, toy_task
+
+LM = {"decoder_embed_dim": 16, "decoder_ffn_embed_dim": 24, "decoder_attention_heads": 4}
+ADAPTIVE = {"adaptive_softmax_cutoff": [4, 8], "adaptive_softmax_factor": 2}
+MODELS = {
+    "translation": ("transformer_disagree", SMALL | {"encoder_normalize_before": True}),
+    "shared": ("transformer_disagree_small", {"share_all_embeddings": True, "drophead": 0.1}),
+    "drophead": ("transformer_disagree", SMALL | {"drophead": 0.1}),
+    "no routing": (
+        "transformer_routing",
+        SMALL | {"aggregation": "linear", "aggregation_encoder_layers": None},
+    ),
+    "language model": ("transformer_lm_disagree_tiny", LM),
+    "adaptive": ("transformer_disagree", SMALL | ADAPTIVE | {"share_all_embeddings": True}),
+    "adaptive language model": (
+        "transformer_lm_disagree_tiny",
+        LM | ADAPTIVE | {"share_decoder_input_output_embed": True, "adaptive_softmax_cutoff": "4"},
+    ),
+    "norm after": ("transformer_lm_disagree", LM | {"decoder_output_dim": 16}),
+}
+
+
+def checkpoint(arch: str, options: dict) -> dict:
+    """What fairseq loads of a training, with a model of ours in it."""
+    config = MODEL_DATACLASS_REGISTRY[arch](**options)
+    task = ExactLanguageModelingConfig if "_lm" in arch else ExactTranslationConfig
+    own = OmegaConf.structured(task(data="somewhere"))
+    model = {k: v for k, v in vars(config).items() if not str(v).startswith("${")}
+    cfg = OmegaConf.create(
+        {
+            "common": {"user_dir": "/gone", "tpu": False},
+            "model": {**model, "_name": arch},
+            "task": {k: v for k, v in OmegaConf.to_container(own).items() if "${" not in str(v)},
+        }
+    )
+    return {"cfg": cfg, "model": models.build_model(cfg.model, toy_task()).state_dict()}
+
+
+@pytest.mark.parametrize("namespace", [False, True])
+@pytest.mark.parametrize("case", MODELS)
+def test_stock_fairseq_builds_the_same_model(case, namespace):
+    arch, options = MODELS[case]
+    torch.manual_seed(1)
+    state = checkpoint(arch, options)
+    own = models.build_model(state["cfg"].model, toy_task())
+    made = stock_state("x.pt", state, namespace=namespace)
+    args = made["args"] if namespace else OmegaConf.create(made["cfg"]["model"])
+    stock = models.build_model(args, toy_task())
+    assert type(stock).__module__.startswith("fairseq.models.transformer")
+    for model in (own, stock):
+        model.load_state_dict(state["model"])
+        model.eval()
+    inputs = toy_batch()["net_input"]
+    words = inputs["prev_output_tokens"] != 1  # what is computed for padding nobody reads
+    if "_lm" in arch:
+        inputs = {"src_tokens": inputs["prev_output_tokens"]}
+    torch.testing.assert_close(stock(**inputs)[0][words], own(**inputs)[0][words])
+
+
+def test_nothing_of_ours_and_nothing_of_the_training_is_left():
+    made = stock_state("x.pt", checkpoint(*MODELS["translation"]))
+    assert "diverse" not in str(made["cfg"])
+    assert made["cfg"]["common"]["user_dir"] is None
+    assert {"aggregation", "drophead"}.isdisjoint(made["cfg"]["model"])
+    assert made["extra_state"] == made["task_state"] == {}
+    assert made["last_optimizer_state"] is None
+    assert type(stock_state("x.pt", checkpoint(*MODELS["shared"]), namespace=True)["args"]) is (
+        Namespace
+    )
+
+
+TALKING = {"logits": "talking-heads"}
+
+
+@pytest.mark.parametrize(
+    "arch, options, message",
+    [
+        ("transformer_routing", SMALL, "x.pt: --aggregation em-routing exists in"),
+        ("transformer_coda", SMALL, "x.pt: --logits mlp .* only models with --logits none"),
+        ("transformer_disagree", SMALL | TALKING, "x.pt: --logits talking-heads"),
+    ],
+)
+def test_what_fairseq_does_not_have_is_refused(arch, options, message):
+    with pytest.raises(UserError, match=message):
+        stock_state("x.pt", checkpoint(arch, options))
+
+
+@pytest.mark.parametrize("name", ["sentence_classifier", "transformer", "gone"])
+def test_other_models_are_refused(name):
+    state = {"cfg": OmegaConf.create({"model": {"_name": name}, "task": {}}), "model": {}}
+    with pytest.raises(UserError, match=f"x.pt: a model of architecture '{name}'"):
+        stock_state("x.pt", state)

@@ -1,0 +1,148 @@
+"""What half precision needs in a checkpoint, through fairseq's own optimizers."""
+
+import copy
+import weakref
+from types import SimpleNamespace
+
+import pytest
+import torch
+from fairseq.optim.dynamic_loss_scaler import DynamicLossScaler
+
+from diverse_mha.tasks import exact_resume
+from diverse_mha.tasks.exact_resume import HalfPrecisionState
+
+
+class Stock:
+    def train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad=False):
+        return update_num, ignore_grad
+
+
+class Task(HalfPrecisionState, Stock):
+    pass
+
+
+def optimizer(seed=0, flat=False, dtype=torch.bfloat16, scaler=None):
+    generator = torch.Generator().manual_seed(seed)
+    masters = [torch.nn.Parameter(torch.randn(shape, generator=generator)) for shape in (3, 5)]
+    halves = [p.detach().to(dtype) for p in masters]
+    return SimpleNamespace(
+        fp16_params=halves,
+        fp32_params={0: torch.nn.Parameter(torch.cat(list(masters)))} if flat else masters,
+        scaler=scaler,
+    )
+
+
+def loaded(other):
+    """The optimizer that fairseq builds from the weights of a checkpoint: rounded ones."""
+    flat = isinstance(other.fp32_params, dict)
+    new = optimizer(seed=1, flat=flat, dtype=other.fp16_params[0].dtype, scaler=other.scaler)
+    sources = [torch.cat(other.fp16_params)] if flat else other.fp16_params
+    for p, half in zip(values(new), sources, strict=True):
+        p.data.copy_(half)
+    new.fp16_params = other.fp16_params
+    return new
+
+
+def step(task, optimizer):
+    return task.train_step({}, torch.nn.Linear(1, 1), None, optimizer, 7, ignore_grad=True)
+
+
+def values(optimizer):
+    masters = optimizer.fp32_params
+    return list(masters.values()) if isinstance(masters, dict) else masters
+
+
+@pytest.mark.parametrize("flat", [False, True])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_the_float32_weights_survive(flat, dtype):
+    before, task = optimizer(flat=flat, dtype=dtype), Task()
+    assert step(task, before) == (7, True)
+    saved = task.get_checkpoint_dict()["Task"]
+    after, resumed = loaded(before), Task()
+    assert not all(torch.equal(a, b) for a, b in zip(values(after), values(before), strict=True)), (
+        "rounding takes something away"
+    )
+    resumed.set_checkpoint_dict(saved)
+    assert resumed.get_checkpoint_dict()["Task"] is saved, "saved again before the first step"
+    step(resumed, after)
+    for a, b in zip(values(after), values(before), strict=True):
+        assert torch.equal(a, b)
+        a.data.add_(1.0)  # an update
+    now = resumed.get_checkpoint_dict()["Task"]["fp32_params"]
+    assert all(torch.equal(p, kept) for p, kept in zip(values(after), now, strict=True)), (
+        "what is saved next is of now, not of the checkpoint"
+    )
+
+
+def test_what_was_restored_is_freed():
+    """The dictionary that fairseq read stays, in its main(), to the end of the training."""
+    before, task, resumed = optimizer(), Task(), Task()
+    step(task, before)
+    kept = copy.deepcopy(task.get_checkpoint_dict())
+    freed = [weakref.ref(weight) for weight in kept["Task"]["fp32_params"]]
+    resumed.set_checkpoint_dict(kept["Task"])
+    step(resumed, loaded(before))
+    assert all(weight() is None for weight in freed)
+
+
+def test_weights_of_another_model_are_left_alone():
+    before, task, other = optimizer(), Task(), optimizer(seed=2)
+    step(task, before)
+    resumed = Task()
+    resumed.set_checkpoint_dict(task.get_checkpoint_dict()["Task"])
+    expected = [p.detach().clone() for p in other.fp32_params]
+    step(resumed, other)
+    assert all(torch.equal(p, q) for p, q in zip(other.fp32_params, expected, strict=True))
+
+
+def test_the_counters_of_the_loss_scaler_survive():
+    scaler, fresh = DynamicLossScaler(init_scale=4.0, scale_window=3), DynamicLossScaler()
+    for _ in range(5):
+        scaler.update()
+    task, resumed = Task(), Task()
+    step(task, optimizer(scaler=scaler))
+    resumed.set_checkpoint_dict(task.get_checkpoint_dict()["Task"])
+    step(resumed, optimizer(scaler=fresh))
+    assert fresh._iter == 5 and fresh._last_rescale_iter == scaler._last_rescale_iter
+    assert fresh.loss_scale == 2.0**15, "fairseq saves and loads that one"
+    fresh.update()
+    step(resumed, optimizer(scaler=fresh))
+    assert fresh._iter == 6, "restored once"
+
+
+def test_the_scale_of_amp_survives():
+    """A checkpoint of fairseq has nothing of it, and a resumed run begins anew."""
+    scaler, fresh = (torch.amp.GradScaler("cpu", init_scale=128.0) for _ in range(2))
+    scaler.scale(torch.ones(1))
+    scaler.update(2048.0)
+    task, resumed = Task(), Task()
+    step(task, SimpleNamespace(scaler=scaler))
+    resumed.set_checkpoint_dict(task.get_checkpoint_dict()["Task"])
+    step(resumed, SimpleNamespace(scaler=fresh))
+    assert fresh.state_dict() == scaler.state_dict() and fresh.get_scale() == 2048.0
+    resumed.set_checkpoint_dict({"scaler": {"_iter": 5}})  # begun with --fp16
+    step(resumed, SimpleNamespace(scaler=fresh))
+    assert fresh.get_scale() == 2048.0
+
+
+def test_nothing_is_saved_in_float32_or_before_a_step():
+    task = Task()
+    assert task.get_checkpoint_dict() == {}
+    step(task, SimpleNamespace())
+    assert task.get_checkpoint_dict() == {}
+
+
+@pytest.mark.parametrize(
+    ("dtype", "computes", "warnings"),
+    [(torch.bfloat16, False, 1), (torch.bfloat16, True, 0), (torch.bfloat16, None, 0)]
+    + [(torch.float32, False, 0)],
+)
+def test_imitated_bfloat16_is_told_once(monkeypatch, caplog, dtype, computes, warnings):
+    monkeypatch.setattr(exact_resume, "computes_in_bfloat16", lambda: computes)
+    exact_resume._warn_of_slow_bfloat16.cache_clear()
+    model = torch.nn.Linear(1, 1).to(dtype)
+    for _ in range(3):
+        Task().train_step({}, model, None, optimizer(), 7)
+    told = [record.getMessage() for record in caplog.records]
+    assert len(told) == warnings and all("leave --bf16 out" in line for line in told)
+    exact_resume._warn_of_slow_bfloat16.cache_clear()

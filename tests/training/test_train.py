@@ -1,0 +1,261 @@
+"""The training launcher: what it starts, what it refuses, and how it ends its workers."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from hydra.core.override_parser.overrides_parser import OverridesParser
+
+from diverse_mha.common.errors import UserError
+from diverse_mha.common.files import ROOT
+from diverse_mha.common.processes import Interrupted, stoppable
+from diverse_mha.training import train
+
+
+@pytest.fixture
+def data(tmp_path):
+    """A folder that looks binarised."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "dict.de.txt").write_text("a 1\n")
+    return folder
+
+
+@pytest.fixture
+def recipe(data, tmp_path):
+    path = tmp_path / "my.yaml"
+    path.write_text(f"task: {{data: {data}}}\ncommon: {{cpu: true}}\n")
+    return path
+
+
+def only_command(*words, gpus=0, port=1):
+    """Return the one command line of a training, which needs no environment of its own."""
+    job = train.parse([*map(str, words)])
+    ((command, environment),) = train.commands(job, gpus=gpus, port=port)
+    assert environment == {}
+    return command
+
+
+def option(command, name):
+    """Return the value after an option in a command line."""
+    return command[command.index(name) + 1]
+
+
+def test_plain_training_passes_options_on(data):
+    command = only_command(data, "--arch", "x", "--lr", "1e-3")
+    assert command[:3] == [sys.executable, "-m", "diverse_mha.training.fairseq_train"]
+    assert command[3:8] == [str(data), "--arch", "x", "--lr", "1e-3"]
+    assert option(command, "--user-dir") == str(train.USER_DIR)
+    assert "--distributed-world-size" not in command
+    assert "--user-dir" not in only_command(data, "--user-dir=other")
+
+
+def test_on_the_cpu_it_is_one_process_unless_told(data, tmp_path):
+    """Else fairseq would count GPUs, also with --cpu."""
+    recipe = tmp_path / "my.yaml"
+    recipe.write_text("task: {data: a}\n")
+    hydra = (["--config", str(recipe), f"+common.cpu={value}"] for value in ("true", "yes", 1))
+    for words in ([str(data), "--cpu"], *hydra):
+        assert train.parse(words).processes == 1
+        assert train.parse(["--processes", "3", *words]).processes == 3
+
+
+def test_gpus_are_left_to_fairseq_and_in_a_slurm_job_as_many_as_asked_for(data, recipe):
+    """Without an address fairseq takes all there are, and draws the port from the job's number."""
+    command = only_command("--processes", 2, data, gpus=4, port=4711)
+    assert option(command, "--distributed-world-size") == "2"
+    assert "--distributed-rank" not in command
+    assert option(command, "--distributed-init-method") == "tcp://127.0.0.1:4711"
+    command = only_command("--processes", 2, "--config", recipe, gpus=4, port=4711)
+    assert "++distributed_training.distributed_init_method=tcp://127.0.0.1:4711" in command
+
+
+def test_cpu_processes_each_get_their_rank(data, monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    workers = train.commands(train.parse([str(data), "--processes=3"]), gpus=0, port=4711)
+    assert [option(command, "--distributed-rank") for command, _ in workers] == ["0", "1", "2"]
+    for command, environment in workers:
+        assert option(command, "--distributed-world-size") == "3"
+        assert option(command, "--distributed-init-method") == "tcp://127.0.0.1:4711"
+        assert option(command, "--distributed-backend") == "gloo"
+        assert option(command, "--ddp-backend") == "legacy_ddp"
+        assert "--distributed-no-spawn" in command
+        assert int(environment["OMP_NUM_THREADS"]) >= 1
+
+
+def test_recipe_goes_to_hydra(data, recipe, tmp_path):
+    job = train.parse(["--config", str(recipe), "--processes", "2", "optimization.max_update=5"])
+    workers = train.commands(job, gpus=0, port=1)
+    command = workers[1][0]
+    assert "diverse_mha.training.recipe" in command
+    assert option(command, "--config-dir") == str(tmp_path)
+    assert option(command, "--config-name") == "my"
+    assert "optimization.max_update=5" in command
+    assert "++distributed_training.distributed_rank=1" in command
+    assert "++distributed_training.ddp_backend=legacy_ddp" in command
+    assert "hydra.job.chdir=False" in command
+    assert f"hydra.searchpath=['file://{train.CONFIGS}']" in command
+    assert any(word.startswith("++common.user_dir=") for word in command)
+    assert job.flag("common", "cpu")
+    assert job.setting("task", "data") == str(data)
+
+
+@pytest.mark.parametrize(
+    ("named", "ours"), [("${hydra:runtime.cwd}/diverse_mha", True), ("/a/plugin/of/my/own", False)]
+)
+def test_a_recipe_outside_the_clone_finds_the_plugin(named, ours, recipe):
+    recipe.write_text(f"common: {{user_dir: '{named}'}}\n")
+    command = only_command("--config", recipe)
+    assert (f"++common.user_dir='{train.USER_DIR}'" in command) == ours
+
+
+@pytest.mark.parametrize(
+    "value", ["runs/größe", "/tmp/x(1)", "x=y", "output,subspace", "x#y", "x+y@z~", "(0.9, 0.98)"]
+)
+def test_a_value_of_other_letters_is_quoted_for_hydra(value, recipe):
+    command = only_command("--config", recipe, f"checkpoint.save_dir={value}")
+    assert f"checkpoint.save_dir='{value}'" in command
+    override = OverridesParser.create().parse_override(f"checkpoint.save_dir='{value}'")
+    assert override.value() == value and not override.is_sweep_override()
+
+
+def test_a_value_that_hydra_cannot_read_is_to_be_quoted(recipe):
+    with pytest.raises(UserError, match="task.data=it's: Hydra cannot read the value; put the"):
+        only_command("--config", recipe, "task.data=it's")
+
+
+def test_what_hydra_has_to_read_stays_as_it_is(recipe):
+    values = ["'d/é'", "${a}", "2", "1e-7", "null", "[0.1,0.2]", "{a: 1}", "em_routing_1_2", ""]
+    values += [r"x\(1\)", "/tmp/a b-c_d.e+f@g:h"]
+    words = [f"model.x={value}" for value in values]
+    assert set(words) < set(only_command("--config", recipe, *words))
+    for word in words[2:]:
+        OverridesParser.create().parse_override(word)
+
+
+def test_more_processes_than_gpus_are_refused():
+    with pytest.raises(UserError, match="--processes 4: there are 2 GPUs"):
+        train.commands(train.parse(["DATA", "--processes", "4"]), gpus=2, port=1)
+
+
+def test_refusal_comes_before_the_slow_imports(tmp_path):
+    folder = str(tmp_path / "nowhere")
+    result = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", train.__name__, folder, "--arch", "x"],
+        capture_output=True,
+        text=True,
+    )
+    imported = [line for line in result.stderr.splitlines() if line.startswith("import time:")]
+    said = [line for line in result.stderr.splitlines() if not line.startswith("import time:")]
+    assert result.returncode == 2
+    assert said == [
+        f"error: {folder}: no such data folder; make it with a script of data-prep/ or with "
+        "fairseq-preprocess"
+    ]
+    assert imported
+    assert not any(line.endswith((" torch", " fairseq")) for line in imported)
+
+
+def python(code):
+    """A worker that runs a piece of Python."""
+    return [sys.executable, "-c", code], {}
+
+
+def test_workers_all_succeed():
+    assert train.run_workers([python("pass"), python("pass")]) == 0
+
+
+def test_one_failure_ends_the_others(capsys):
+    start = time.monotonic()
+    code = train.run_workers(
+        [python("import time; time.sleep(200)"), python("raise SystemExit(7)")]
+    )
+    assert code == 7
+    assert time.monotonic() - start < 10
+    assert "process 1 failed (exit code 7) and ends the others" in capsys.readouterr().err
+
+
+@pytest.mark.integration
+def test_interruption_ends_workers_and_what_they_started(tmp_path):
+    note = tmp_path / "pids"
+    # The worker starts a process of its own, as a data loader does.
+    child = "import time; time.sleep(200)"
+    worker = (
+        "import os, subprocess, sys, time; "
+        f"p = subprocess.Popen([sys.executable, '-c', {child!r}]); "
+        f"open({str(note)!r}, 'w').write(f'{{os.getpid()}} {{p.pid}}\\n'); time.sleep(200)"
+    )
+    launcher = (
+        "import sys; sys.path.insert(0, sys.argv[1]); sys.argv[0] = '-m'; "
+        "from diverse_mha.training import launch; "
+        f"sys.exit(launch.run_workers([([sys.executable, '-c', {worker!r}], {{}})]))"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", launcher, str(ROOT)], stderr=subprocess.PIPE, text=True
+    )
+    deadline = time.monotonic() + 60
+    while not (note.exists() and note.read_text().endswith("\n")):
+        assert time.monotonic() < deadline, "the worker did not start"
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=60) == 130
+    assert "run the same command again" in process.stderr.read()
+    process.stderr.close()
+    for pid in map(int, note.read_text().split()):
+        assert ends(pid)
+
+
+def ends(pid: int) -> bool:
+    """Say whether a process that was told to end has done so soon; reaped or not."""
+    for _ in range(200):  # a busy machine takes a moment
+        try:
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                return True
+        except FileNotFoundError:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_a_recipe_is_found_by_its_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert train.parse(["--config", "demo"]).config == train.CONFIGS / "demo.yaml"
+    (tmp_path / "demo").touch()  # no recipe: Hydra reads *.yaml alone
+    assert train.parse(["--config", "demo"]).config == train.CONFIGS / "demo.yaml"
+    (tmp_path / "demo.yaml").write_text("common: {}\n")
+    assert train.parse(["--config", "demo.yaml"]).config == Path("demo.yaml")
+
+
+def test_what_nohup_ignores_stays_ignored():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with stoppable() as check:
+            os.kill(os.getpid(), signal.SIGHUP)
+            check()
+            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+            os.kill(os.getpid(), signal.SIGTERM)
+            with pytest.raises(Interrupted):
+                check()
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.parametrize("asked", [["--dry-run"], ["--cfg", "job"], ["--help"]])
+def test_a_recipe_is_shown_and_nothing_trained(asked, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = ["--config", "multi30k_small", "method=hsic", "common.cpu=true", "common.bf16=false"]
+    assert train.main([*words, "task.data=nowhere", *asked]) == 0
+    shown = capsys.readouterr().out
+    assert "hsic_weight: " in shown and "data: nowhere (missing)" in shown
+    assert "run: runs/multi30k_small/baseline (new)" in shown and "2,048 tokens" in shown
+    assert ("usage: " in shown) == (asked == ["--help"])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_only_a_recipe_has_a_dry_run():
+    with pytest.raises(UserError, match="--dry-run: shows a recipe; give --config NAME too"):
+        train.main(["bin", "--dry-run"])
