@@ -14,7 +14,6 @@ import time
 from collections.abc import Mapping, Sequence
 from logging.handlers import BufferingHandler
 from pathlib import Path
-from unittest import mock
 
 from diverse_mha.common.errors import STARTS_OVER, UserError, add_number, run_cli
 from diverse_mha.common.files import check_data_folder, sha256_of, write_json, write_text
@@ -26,6 +25,7 @@ from diverse_mha.evaluation.fairseq_command import (
     parse_with_fairseqs,
     run_fairseq,
 )
+from diverse_mha.fairseq_fixes.patch import patched
 from diverse_mha.tasks.data_files import check_split, splits_in
 
 _EVALUATED = re.compile(r"Evaluated ([\d,]+) tokens")
@@ -141,7 +141,7 @@ def score(
     logger.setLevel(logging.INFO)  # the counts are read from its messages
     scorer = sentences.keep(eval_lm.SequenceScorer) if sentences else eval_lm.SequenceScorer
     try:
-        with mock.patch.object(eval_lm, "SequenceScorer", scorer):
+        with patched(eval_lm, "SequenceScorer", scorer):
             result = run_fairseq(eval_lm, options.get_eval_lm_parser(), args, words)
     finally:
         logger.setLevel(level)

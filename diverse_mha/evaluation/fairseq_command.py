@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
-from unittest import mock
 
 import diverse_mha
 from diverse_mha.common.errors import OneLineParser, UserError, add_cpu, called, one_line
@@ -17,6 +16,7 @@ from diverse_mha.common.files import USER_DIR, check_file, read_json
 from diverse_mha.common.outputs import add_force, check_replaceable, json_with
 from diverse_mha.common.progress import Progress, shown
 from diverse_mha.evaluation.checkpoints import fitting
+from diverse_mha.fairseq_fixes.patch import patched
 
 #: fairseq's options that are refused, and why.
 _REFUSED = {
@@ -134,7 +134,7 @@ def run_fairseq(
     parsed = options.parse_args_and_arch(one_line(parser, name), input_args=[*words, *args.extra])
     bars = SimpleNamespace(progress_bar=partial(_Progress, sentences=sentences))
     with (
-        mock.patch.object(command, "progress_bar", bars, create=True),
+        patched(command, "progress_bar", bars),
         fitting(args.checkpoint, args.data),
     ):
         try:
@@ -175,7 +175,7 @@ class _Progress:
 
         with (
             Progress("translating", "sentences", self._sentences) as progress,
-            mock.patch.object(EnsembleModel, "forward_decoder", counted),
+            patched(EnsembleModel, "forward_decoder", counted),
         ):
             for batch in self._batches:
                 yield batch

@@ -175,8 +175,6 @@ LOADING_ERRORS = (
     OSError,
     pickle.UnpicklingError,
 )
-#: Path and options of the checkpoint that was read last.
-last_read: dict = {}
 
 #: Options that an epoch's batches depend on.
 LIMITS = ("max_tokens", "batch_size", "required_batch_size_multiple")
@@ -236,7 +234,6 @@ def load_or_explain(load, path, arg_overrides=None, *args, **kwargs):
             state = load(path, arg_overrides, *args, **kwargs)
         note_processes(state)
         check_finite(str(path), state.get("model"))
-        last_read.update(path=str(path), cfg=state.get("cfg"))
         return state
     except OptionError:
         raise

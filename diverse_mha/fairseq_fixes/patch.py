@@ -1,8 +1,11 @@
 """Replaces functions of fairseq, which offers no hooks."""
 
+import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
+
+_MISSING = object()
 
 
 def in_place_of(owner: Any, name: str) -> Callable[[Callable], Callable]:
@@ -18,3 +21,17 @@ def in_place_of(owner: Any, name: str) -> Callable[[Callable], Callable]:
         return ours
 
     return replace
+
+
+@contextlib.contextmanager
+def patched(owner: Any, name: str, value: Any) -> Iterator[None]:
+    """Set ``owner.name`` within a ``with`` block; it may be missing before."""
+    original = getattr(owner, name, _MISSING)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        if original is _MISSING:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, original)

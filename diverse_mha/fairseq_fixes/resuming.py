@@ -21,9 +21,8 @@ from diverse_mha.common.errors import OptionError, say_interrupted
 from diverse_mha.common.options import flag, same_value
 from diverse_mha.common.processes import hold
 from diverse_mha.fairseq_fixes.checkpoint_options import check_readable
-from diverse_mha.fairseq_fixes.checkpoints import last_read
 from diverse_mha.fairseq_fixes.log import NOTHING_LEFT, say_batch, say_length
-from diverse_mha.fairseq_fixes.patch import in_place_of
+from diverse_mha.fairseq_fixes.patch import in_place_of, patched
 
 logger = logging.getLogger(__name__)
 
@@ -349,19 +348,31 @@ def check_and_load(load, cfg, trainer, **passed):
     if ours:
         criterion.check_model(trainer.get_model())
     loading = getattr(trainer.get_model(), "loading", None)
+    read: dict = {}
+    reader = checkpoint_utils.load_checkpoint_to_cpu
+
+    def recorded(path, *args, **options) -> dict:
+        state = reader(path, *args, **options)
+        read.update(path=str(path), cfg=state.get("cfg"))
+        return state
+
     try:
         warm = loading(path, warm=option == FINETUNE) if loading else nullcontext()
-        with warm, same_place(trainer.cfg):
+        with (
+            warm,
+            same_place(trainer.cfg),
+            patched(checkpoint_utils, "load_checkpoint_to_cpu", recorded),
+        ):
             loaded = load(cfg, trainer, **passed)
     except Exception as error:
         # A changed option explains more than the error.
-        compare_runs(trainer, option, path, last_read, fits=False)
+        compare_runs(trainer, option, path, read, fits=False)
         if isinstance(error, AssertionError) and "please reset the optimizer" in str(error):
             raise OptionError(f"{path}: {error}") from error
         raise
-    say_changes(path, compare_runs(trainer, option, path, last_read))
+    say_changes(path, compare_runs(trainer, option, path, read))
     stop_if_done(trainer, path, *loaded)
-    before = last_read.get("cfg") if option is None and last_read.get("path") == path else None
+    before = read.get("cfg") if option is None and read.get("path") == path else None
     say_batch(trainer.cfg, loaded[1].next_epoch_idx, before)
     say_length(trainer, loaded[1])
     return loaded

@@ -5,8 +5,8 @@ import logging.config
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from unittest import mock
 
+from diverse_mha.fairseq_fixes.patch import patched
 from diverse_mha.training.request import Request
 
 #: Beginnings of fairseq's lines that say nothing about this training.
@@ -69,5 +69,5 @@ def show_what_users_read(job: Request, first: str = "") -> Iterator[None]:
             while notes:
                 logging.info("%s", notes.pop())
 
-    with mock.patch.object(logging.config, "dictConfig", with_filter):
+    with patched(logging.config, "dictConfig", with_filter):
         yield

@@ -297,13 +297,19 @@ def test_fp16_without_a_gpu_is_refused_before_anything_is_written(monkeypatch):
 
 def test_a_run_that_goes_on_is_compared_with_its_checkpoint(tmp_path, monkeypatch):
     config, trainer = training(tmp_path)
-    read = {"path": str(tmp_path / "checkpoint_last.pt"), "cfg": {"common": {"seed": 1}}}
-    monkeypatch.setattr(resuming, "last_read", read)
+    last, saved = str(tmp_path / "checkpoint_last.pt"), {"common": {"seed": 1}}
+    read = [last]
+    monkeypatch.setattr(checkpoint_utils, "load_checkpoint_to_cpu", lambda path: {"cfg": saved})
+
+    def load(*_, **__):
+        checkpoint_utils.load_checkpoint_to_cpu(read[0])
+
+    trainer.load_checkpoint.side_effect = load
     compared = []
     monkeypatch.setattr(resuming, "check_same_run", lambda *words: compared.append(words[:3]) or [])
     checkpoint_utils.load_checkpoint(config, trainer)
-    assert compared == [(read["path"], read["cfg"], trainer.cfg)]
-    read["path"] = "another.pt"  # of an evaluation, say
+    assert compared == [(last, saved, trainer.cfg)]
+    read[0] = "another.pt"  # of an evaluation, say
     checkpoint_utils.load_checkpoint(config, trainer)
     assert len(compared) == 1
 
