@@ -61,10 +61,10 @@ COMMANDS = {
     "align": Command("evaluation.align", "align words by a head of a translation model", reads=2),
     "compare": Command("evaluation.compare", "test whether a difference is larger than chance"),
     "reproduce": Command(
-        "experiments.command", "train and print a table of the papers", in_clone=True
+        "experiments.reproduce", "train and print a table of the papers", in_clone=True
     ),
     "benchmark": Command(
-        "benchmarks.__main__", "measure the speed of training beside stock fairseq", True, True
+        "benchmarks.benchmark", "measure the speed of training beside stock fairseq", True, True
     ),
     "options": Command("training.options", "show the options of models, criterions and tasks"),
     "path": Command("training.path", "print the folder to give to fairseq's --user-dir"),

@@ -136,3 +136,8 @@ def test_a_mistyped_file_is_named_before_torch_is_imported(command, monkeypatch,
     if cli.COMMANDS[command].reads > 1:
         with pytest.raises(UserError, match="^gone: no such data folder"):
             cli.run([command, "there.pt", "gone"])
+
+
+def test_a_command_is_the_module_of_its_name():
+    for name, command in cli.COMMANDS.items():
+        assert command.module.rpartition(".")[2] == name.replace("-", "_")

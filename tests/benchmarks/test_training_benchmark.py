@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from benchmarks import __main__ as command
+from benchmarks import benchmark as command
 from benchmarks.batches import batches_for, make_batches, stand_in_task
 from benchmarks.rounds import run_rounds
 from benchmarks.shapes import SHAPES, LanguageModelShape, Shape

@@ -1,4 +1,4 @@
-"""Time training against stock fairseq: ``python -m benchmarks``."""
+"""Times training against stock fairseq: ``diverse-mha benchmark``."""
 
 import argparse
 import sys
