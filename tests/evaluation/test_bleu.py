@@ -6,7 +6,7 @@ import pytest
 
 from diverse_mha.common import files
 from diverse_mha.common.errors import UserError
-from diverse_mha.evaluation import evaluate
+from diverse_mha.evaluation import bleu
 
 
 @pytest.fixture
@@ -22,22 +22,22 @@ def no_japanese(monkeypatch):
 
 def test_a_language_that_cannot_be_scored_is_refused_at_once(no_japanese):
     with pytest.raises(UserError, match=f"cannot tokenise jpn{no_japanese}"):
-        evaluate.check_scorer("jpn")
+        bleu.check_scorer("jpn")
 
 
 def test_scores_of_equal_text_and_by_hand():
     lines = ["the cat sat on the mat .", "a dog ran ."]
     plain = ["the cat sat on the mat.", "a dog ran."]
-    scores = evaluate.bleu_scores(lines, plain, lines, plain, target_lang="en")
+    scores = bleu.bleu_scores(lines, plain, lines, plain, target_lang="en")
     assert scores["tokenised_bleu"] == scores["sacrebleu"] == 100
     assert "tok:none" in scores["tokenised_signature"]
     assert "tok:13a" in scores["sacrebleu_signature"]
     assert scores["chrf"] == 100 and "chrF2" not in scores and "nc:6" in scores["chrf_signature"]
     for code in ("zh", "zh-CN", "cmn"):
-        scores = evaluate.bleu_scores(*4 * [["好"]], target_lang=code)
+        scores = bleu.bleu_scores(*4 * [["好"]], target_lang=code)
         assert "tok:zh" in scores["sacrebleu_signature"]
     # 5 tokens, one wrong at the end: precisions 4/5, 3/4, 2/3, 1/2, no brevity penalty.
-    scores = evaluate.bleu_scores(
+    scores = bleu.bleu_scores(
         ["a b c d x"], ["a b c d x"], ["a b c d e"], ["a b c d e"], target_lang="en"
     )
     expected = 100 * (4 / 5 * 3 / 4 * 2 / 3 * 1 / 2) ** 0.25
@@ -46,8 +46,8 @@ def test_scores_of_equal_text_and_by_hand():
 
 def test_case_counts_unless_told_otherwise():
     hypothesis, reference = ["The cat sat down"], ["the cat sat down"]
-    cased = evaluate.bleu_scores(hypothesis, hypothesis, reference, reference, target_lang="en")
-    uncased = evaluate.bleu_scores(
+    cased = bleu.bleu_scores(hypothesis, hypothesis, reference, reference, target_lang="en")
+    uncased = bleu.bleu_scores(
         hypothesis, hypothesis, reference, reference, target_lang="en", lowercase=True
     )
     assert cased["tokenised_bleu"] < uncased["tokenised_bleu"] == 100
@@ -55,7 +55,7 @@ def test_case_counts_unless_told_otherwise():
 
 
 def test_compounds_are_split_into_three_tokens():
-    split = evaluate.split_compounds
+    split = bleu.split_compounds
     assert split("das Nord-Ost-Tor , a - b , 3-4") == (
         "das Nord ##AT##-##AT## Ost ##AT##-##AT## Tor , a - b , 3 ##AT##-##AT## 4"
     )
@@ -65,8 +65,8 @@ def test_compounds_are_split_into_three_tokens():
 def test_compound_split_bleu_by_hand():
     """Unsplit, 3 of 4 tokens match; split, 5 of 6, 4 of 5, 3 of 4 and 2 of 3 n-grams."""
     hypothesis, reference = ["x b-c d e"], ["a b-c d e"]
-    plain = evaluate.bleu_scores(hypothesis, hypothesis, reference, reference, target_lang="en")
-    both = evaluate.bleu_scores(
+    plain = bleu.bleu_scores(hypothesis, hypothesis, reference, reference, target_lang="en")
+    both = bleu.bleu_scores(
         hypothesis, hypothesis, reference, reference, target_lang="en", compound_split=True
     )
     assert "compound_split_bleu" not in plain and plain.items() <= both.items()
@@ -84,5 +84,5 @@ def test_interrupted_writing_leaves_no_scores(tmp_path, monkeypatch):
 
     monkeypatch.setattr(files.os, "replace", fail)
     with pytest.raises(OSError, match="disk full"):
-        evaluate.write_results(output, ["a"], ["a"], {})
+        bleu.write_results(output, ["a"], ["a"], {})
     assert list(tmp_path.iterdir()) == []

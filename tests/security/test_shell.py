@@ -11,7 +11,7 @@ import pytest
 from diverse_mha.common.files import ROOT
 
 # Those that hand their words on to Python; the others are looked at one by one below.
-ALONE = ("env.sh", "setup.sh", "quickstart.sh", "lint.sh", "audit.sh")
+ALONE = ("env.sh", "setup.sh", "quickstart.sh", "lint.sh", "audit.sh", "check-gpu.sh")
 LAUNCHERS = sorted(
     f"scripts/{path.name}" for path in (ROOT / "scripts").glob("*.sh") if path.name not in ALONE
 )

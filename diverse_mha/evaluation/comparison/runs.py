@@ -11,8 +11,8 @@ import numpy as np
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import read_json
 from diverse_mha.corpora.text import read_lines, read_parallel
+from diverse_mha.evaluation.bleu import composed
 from diverse_mha.evaluation.comparison.statistics import METRICS, SCORE, sentence_statistics
-from diverse_mha.evaluation.evaluate import composed
 
 _SEED = re.compile(r"seed[=_-]?(\d+)")
 _SIGNATURE = re.compile(r"(\w+):([^|]*)")

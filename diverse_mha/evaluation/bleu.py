@@ -1,0 +1,145 @@
+"""BLEU of tokens and of plain text, and the files that an evaluation writes."""
+
+import argparse
+import re
+import unicodedata
+from collections.abc import Sequence
+from pathlib import Path
+
+from diverse_mha.common.errors import UserError
+from diverse_mha.common.files import link_target, write_json, write_text
+from diverse_mha.common.progress import counted
+from diverse_mha.corpora.text import rules_for
+
+_COMPOUND = re.compile(r"(\S)-(\S)")
+
+
+def composed(lines: Sequence[str]) -> list[str]:
+    """Return lines in Unicode's NFC, so that equal text has equal bytes."""
+    return [unicodedata.normalize("NFC", line) for line in lines]
+
+
+def split_compounds(line: str) -> str:
+    """Split hyphenated words into three tokens, as Zheng et al. 2021 do (appendix A.1)."""
+    return _COMPOUND.sub(r"\1 ##AT##-##AT## \2", line)
+
+
+def check_scorer(language: str) -> None:
+    """Raise an error if sacreBLEU cannot tokenise a language here."""
+    from sacrebleu.metrics import BLEU
+
+    code = rules_for(language)
+    try:
+        BLEU(trg_lang=code)
+    except (OSError, RuntimeError) as error:  # a failed download of a model, missing software
+        raise UserError(
+            f"sacreBLEU cannot tokenise {language} here ({str(error).strip().splitlines()[0]}); "
+            f'pip install "sacrebleu[{code}]", or run it once with a network'
+        ) from error
+
+
+def bleu_scores(
+    tokenised: Sequence[str] | None,
+    plain: Sequence[str],
+    tok_reference: Sequence[str],
+    raw_reference: Sequence[str],
+    *,
+    target_lang: str,
+    lowercase: bool = False,
+    compound_split: bool = False,
+) -> dict:
+    """Return ``tokenised_bleu``, ``sacrebleu`` and ``chrf`` in percent.
+
+    ``compound_split`` adds ``compound_split_bleu``. Each has its signature. The target language
+    chooses sacreBLEU's tokeniser. Plain text is compared in NFC. Without ``tokenised`` there is no
+    tokenised BLEU.
+    """
+    from sacrebleu.metrics import BLEU, CHRF
+
+    by_token = BLEU(tokenize="none", lowercase=lowercase, force=True)
+    by_text = BLEU(lowercase=lowercase, trg_lang=rules_for(target_lang))
+    by_characters = CHRF(lowercase=lowercase)
+    scores = {}
+    if tokenised is not None:
+        token_score = by_token.corpus_score(list(tokenised), [list(tok_reference)])
+        scores["tokenised_bleu"] = round(token_score.score, 4)
+        scores["tokenised_signature"] = str(by_token.get_signature())
+    text_score = by_text.corpus_score(composed(plain), [composed(raw_reference)])
+    scores["sacrebleu"] = round(text_score.score, 4)
+    scores["sacrebleu_signature"] = str(by_text.get_signature())
+    characters = by_characters.corpus_score(composed(plain), [composed(raw_reference)])
+    scores["chrf"] = round(characters.score, 4)
+    scores["chrf_signature"] = str(by_characters.get_signature())
+    if compound_split:
+        hypotheses, references = ([*map(split_compounds, x)] for x in (tokenised, tok_reference))
+        score = by_token.corpus_score(hypotheses, [references])
+        scores["compound_split_bleu"] = round(score.score, 4)
+        scores["compound_split_signature"] = f"{by_token.get_signature()}|compounds:split"
+    return scores
+
+
+def decoding_settings(args: argparse.Namespace) -> dict:
+    """Return the settings of data, search and scoring that a result records."""
+    files = ("raw_reference", "tok_reference")
+    return {
+        "data": str(args.data),
+        **{name: str(file) if (file := getattr(args, name)) else None for name in files},
+        "lowercase": args.lowercase,
+        "beam": args.beam,
+        "lenpen": args.lenpen,
+        "generate_options": args.extra,
+        "post_process": args.post_process,
+        "moses_language": args.moses_language,
+        "compound_split": args.compound_split,
+    }
+
+
+def report(
+    args: argparse.Namespace,
+    output: Path,
+    translations: tuple[list[str], list[str]],
+    references: tuple[list[str], list[str]],
+) -> None:
+    """Score translations; write scores and translations, and print the scores.
+
+    Translations and references are tokens, then plain text. ``args.tokenised`` is False for data
+    without a tokeniser, which has no tokenised BLEU.
+    """
+    scores = bleu_scores(
+        translations[0] if args.tokenised else None,
+        translations[1],
+        *references,
+        target_lang=args.target_lang,
+        lowercase=args.lowercase,
+        compound_split=args.compound_split,
+    )
+    results = scores | {
+        "checkpoint": args.checkpoint,
+        **decoding_settings(args),
+        "subset": args.subset,
+        "target_lang": args.target_lang,
+        "source_sha256": args.source_sha256,
+        "sentences": len(translations[0]),
+        "seconds": round(args.seconds, 2),
+    }
+    write_results(output, *translations, results)
+    print(
+        f"{args.subset}: {counted(len(translations[0]), 'sentence')}, beam {args.beam}, "
+        f"length penalty {args.lenpen:g}, {args.seconds:.1f} s"
+    )
+    if args.tokenised:
+        print(f"  tokenised BLEU  {scores['tokenised_bleu']:6.2f}")
+    if args.compound_split:
+        print(f"  compound-split  {scores['compound_split_bleu']:6.2f}")
+    print(f"  sacreBLEU       {scores['sacrebleu']:6.2f}  {scores['sacrebleu_signature']}")
+    print(f"  chrF            {scores['chrf']:6.2f}  {scores['chrf_signature']}")
+    print(f"written: {output}, and the translations beside it in .hyp.tok and .hyp.detok")
+
+
+def write_results(output: Path, tokenised: list[str], plain: list[str], results: dict) -> None:
+    """Write translations, then scores: where the JSON file exists, all files do."""
+    link_target(output).unlink(missing_ok=True)
+    stem = output.with_suffix("")
+    for ending, lines in ((".hyp.tok", tokenised), (".hyp.detok", plain)):
+        write_text(stem.with_name(stem.name + ending), "".join(f"{line}\n" for line in lines))
+    write_json(output, results)
