@@ -8,6 +8,7 @@ from pathlib import Path
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.old_names import as_published
+from diverse_mha.evaluation.pipeline import GROUPS, Pipeline, read_pipeline
 from diverse_mha.training.compose import compose, lookup
 from experiments.experiments import Experiment
 from experiments.scales import CORPORA, Recipe, both_sides
@@ -24,6 +25,8 @@ class Run:
     choices: Mapping[str, str]  # by group of ``configs/``
     settings: Mapping[str, object]  # changes of the recipe, by dotted name
     composed: Mapping = field(repr=False)  # all settings
+    pipeline: Pipeline  # preparation and evaluation
+    corpus: str  # its folder below the data folder
     languages: tuple[str, str]  # source and target, for translation
     seed: int
 
@@ -65,7 +68,6 @@ def plan(experiment: Experiment, scale: str, seed: int = 1, *, updates: int | No
         scales = ", ".join(sorted(by_scale))
         raise UserError(f"--scale {scale}: {experiment.corpus} has only {scales}")
     recipe = by_scale[scale]
-    recipe = replace(recipe, folder=recipe.folder.format(task=experiment.task))
     wanted = dict(recipe.settings)
     choices = {}
     if recipe.sizes:
@@ -77,26 +79,28 @@ def plan(experiment: Experiment, scale: str, seed: int = 1, *, updates: int | No
     choices["method"] = experiment.method
     wanted |= _shape(experiment, recipe)
     wanted |= experiment.settings
-    languages = recipe.languages
-    if experiment.reverse != recipe.reverse:
-        languages = languages[::-1]
-    if recipe.kind == "translation":
+    base = compose(recipe.config, choices, {})
+    languages = ("", "")
+    if lookup(base, "task.source_lang"):
+        languages = (base["task"]["source_lang"], base["task"]["target_lang"])
+        languages = languages[::-1] if experiment.reverse != recipe.reverse else languages
         wanted |= {"task.source_lang": languages[0], "task.target_lang": languages[1]}
     if updates is not None:
-        recipe = replace(recipe, average=0)  # a trial has too few checkpoints
         wanted |= {"optimization.max_update": updates, "optimization.max_epoch": 0}
     wanted["common.seed"] = seed
-    base = compose(recipe.config, choices, {})
     changed = {}
     for name, value in wanted.items():
         there = lookup(base, name)
         if there != value and not (there is None and value is False and name in _OFF):
             changed[name] = value
     composed = compose(recipe.config, choices, changed)
-    average = [recipe.average, "update"] if recipe.average else 0
-    evaluation = [recipe.beam, recipe.lenpen, average, list(recipe.evaluate)]
-    corpus = [recipe.folder, list(recipe.prepare)]
-    key = fingerprint(composed, recipe.kind, evaluation, corpus)
+    pipeline = read_pipeline(composed, recipe.config)
+    if updates is not None:
+        pipeline = replace(pipeline, average=0)  # a trial has too few checkpoints
+    pipeline = replace(pipeline, prepare=recipe.prepare or pipeline.prepare)
+    corpus = recipe.folder or str(lookup(composed, "task.data"))
+    corpus = corpus.rpartition("/data/")[2].removesuffix("/bin").format(task=experiment.task)
+    key = fingerprint(composed, pipeline, corpus)
     return Run(
         name=_name(experiment, recipe, changed, languages, seed, key),
         key=key,
@@ -105,6 +109,8 @@ def plan(experiment: Experiment, scale: str, seed: int = 1, *, updates: int | No
         choices=choices,
         settings=changed,
         composed=composed,
+        pipeline=pipeline,
+        corpus=corpus,
         languages=languages,
         seed=seed,
     )
@@ -120,18 +126,19 @@ PLACES = (
 )
 
 
-def fingerprint(settings: Mapping, *more: object) -> str:
-    """Hash what decides a result: settings without places, and ``more``."""
-    kept = as_published(settings)
+def fingerprint(settings: Mapping, pipeline: Pipeline, corpus: str) -> str:
+    """Hash what decides a result: settings without places, evaluation and corpus."""
+    kept = as_published({k: v for k, v in settings.items() if k not in GROUPS})
     for group, key in PLACES:
         kept.get(group, {}).pop(key, None)
-    text = json.dumps([kept, *more], sort_keys=True, default=str)
+    average = [pipeline.average, pipeline.average_by] if pipeline.average else 0
+    evaluation = [pipeline.beam, pipeline.lenpen, average, list(pipeline.evaluate)]
+    made = [corpus, list(pipeline.prepare)]
+    text = json.dumps([kept, pipeline.kind, evaluation, made], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 def _shape(experiment: Experiment, recipe: Recipe) -> dict[str, int]:
-    if recipe.kind != "translation":
-        return {}
     shape = {}
     if experiment.width is not None:
         width = int(experiment.width * recipe.width)
@@ -154,7 +161,7 @@ _UNNAMED = ("common.", "checkpoint.", "task.", "dataset.", "lr_scheduler.")
 
 def _name(experiment, recipe, changed, languages, seed, key) -> str:
     parts = [recipe.config]
-    if recipe.kind == "translation":
+    if any(languages):
         parts += ["-".join(languages)]
     parts += [experiment.task] if experiment.task else []
     parts += [experiment.size] if experiment.size not in ("base", "iwslt") else []

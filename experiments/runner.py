@@ -132,14 +132,15 @@ class Runner:
                 except UserError:
                     pause(0.2)
             if not steps.data_folder(run, self.place).is_dir():
-                log = logs / f"{run.recipe.folder.partition('/')[0]}.log"
+                log = logs / f"{run.corpus.partition('/')[0]}.log"
                 self._execute(steps.prepare(run, self.place), log)
 
     def _tidy(self, run: Run, folder: Path) -> None:
         """Remove the checkpoints of an average."""
-        if run.recipe.average:
+        pipeline = run.pipeline
+        if pipeline.average:
             with contextlib.suppress(UserError):  # an earlier start has removed them
-                for path in newest_checkpoints(folder, run.recipe.average, "update"):
+                for path in newest_checkpoints(folder, pipeline.average, pipeline.average_by):
                     path.unlink()
 
     def _measure(self, need: Need) -> None:

@@ -1,4 +1,4 @@
-"""Recipe, preparation, sizes and evaluation of each corpus at each scale."""
+"""The recipe of each corpus at each scale, and what the smaller scales change in it."""
 
 from dataclasses import dataclass, field, replace
 
@@ -7,23 +7,17 @@ DATA = "{data}"  # stands for the folder of prepared corpora in a command
 
 @dataclass(frozen=True)
 class Recipe:
-    """Training and evaluation on a corpus at one scale."""
+    """How a corpus of the papers is trained at one scale: a recipe, and what is changed in it."""
 
     config: str  # the recipe in ``configs/``
-    kind: str  # ``translation``, ``language_model`` or ``classifier``
-    folder: str  # below the data folder; ``{task}`` is a probing task
-    prepare: tuple[str, ...]  # a script of ``data-prep/`` and its options
-    languages: tuple[str, str] = ("", "")  # source and target, for translation
+    folder: str = ""  # below the data folder; empty: the recipe's; ``{task}`` is a probing task
+    prepare: tuple[str, ...] = ()  # a script of ``data-prep/`` and its options; empty: the recipe's
     reverse: bool = False  # True if the corpus is prepared in the paper's other direction
     width: float = 1.0  # model width as a share of the paper's
     ffn: int = 4  # feed-forward width by model width
     #: Settings of each size; empty if ``configs/size/`` has them.
     sizes: dict[str, dict] = field(default_factory=dict)
     settings: dict[str, object] = field(default_factory=dict)  # of all runs
-    beam: int = 5
-    lenpen: float = 1.0
-    average: int = 0  # number of last checkpoints to average; 0: evaluate the best
-    evaluate: tuple[str, ...] = ()  # further options of the evaluation
 
 
 def both_sides(**shape: int) -> dict[str, int]:
@@ -36,14 +30,7 @@ _ONE_SIZE = {"base": {}}
 _OFTEN = {"checkpoint.save_interval_updates": 500, "checkpoint.keep_interval_updates": 1}
 
 # The larger Multi30k model, trained until the learning rate is 0.
-_CONVERGED = Recipe(
-    config="multi30k",
-    kind="translation",
-    folder="multi30k",
-    prepare=("prepare-multi30k.sh",),
-    languages=("de", "en"),
-    sizes=_ONE_SIZE,
-)
+_CONVERGED = Recipe("multi30k", sizes=_ONE_SIZE)
 # Stands for all translation corpora at the two smaller scales.
 _MULTI30K = replace(
     _CONVERGED,
@@ -60,10 +47,7 @@ _MULTI30K = replace(
 )
 _DEMO = Recipe(
     config="demo",
-    kind="translation",
-    folder="demo",
     prepare=("prepare-demo.sh", "--pairs", "500", "--merges", "200", "--out", f"{DATA}/demo"),
-    languages=("lm", "qo"),
     width=1 / 8,
     ffn=2,
     sizes={
@@ -72,15 +56,11 @@ _DEMO = Recipe(
         "big": both_sides(embed_dim=128, ffn_embed_dim=256, attention_heads=16),
         "big_8_heads": both_sides(embed_dim=128, ffn_embed_dim=256, attention_heads=8),
     },
-    beam=2,
-    evaluate=("--max-len-a", "1.2", "--max-len-b", "4"),
 )
-_PTB = Recipe("ptb", "language_model", "ptb", ("prepare-ptb.sh",), sizes=_ONE_SIZE, settings=_OFTEN)
-_DEMO_LM = Recipe("demo_lm", "language_model", "demo_lm", ("language-model",), sizes=_ONE_SIZE)
-_LOGIC = Recipe("logic", "classifier", "logic", ("prepare-logic.sh",), sizes=_ONE_SIZE)
-_PROBING = Recipe(
-    "probing", "classifier", "probing/{task}", ("prepare-probing.sh",), sizes=_ONE_SIZE
-)
+_PTB = Recipe("ptb", sizes=_ONE_SIZE, settings=_OFTEN)
+_DEMO_LM = Recipe("demo_lm", "demo_lm", ("language-model",), sizes=_ONE_SIZE)
+_LOGIC = Recipe("logic", sizes=_ONE_SIZE)
+_PROBING = Recipe("probing", "probing/{task}", ("prepare-probing.sh",), sizes=_ONE_SIZE)
 # Learns the task in two hours of a CPU core; see configs/logic.yaml.
 _SMALL_LOGIC = {
     "common.bf16": True,
@@ -108,42 +88,26 @@ _BRIEF = {
 }
 
 
-def _translation(config: str, corpus: str, source: str, target: str, **more) -> dict[str, Recipe]:
+def _translation(config: str, *, reverse: bool = False, **more) -> dict[str, Recipe]:
     """Return a translation corpus's recipes by scale."""
-    paper = Recipe(
-        config=config,
-        kind="translation",
-        folder=corpus,
-        prepare=(f"prepare-{corpus}.sh",),
-        languages=(source, target),
-        **more,
-    )
-    reverse = target != "en"
     small, smoke = (replace(recipe, reverse=reverse) for recipe in (_MULTI30K, _DEMO))
-    return {"paper": paper, "small": small, "smoke": smoke}
+    return {"paper": Recipe(config, **more), "small": small, "smoke": smoke}
 
 
-_WMT14_SEARCH = {"beam": 4, "lenpen": 0.6}
 #: By corpus of a paper and by scale.
 CORPORA: dict[str, dict[str, Recipe]] = {
-    "wmt14_en_de": _translation("wmt14_en_de", "wmt14-en-de", "en", "de", **_WMT14_SEARCH),
-    "wmt17_zh_en": _translation("wmt17_zh_en", "wmt17-zh-en", "zh", "en", **_WMT14_SEARCH),
-    "wmt14_en_de_google": _translation(
-        *("wmt14_en_de_google", "wmt14-en-de-google", "en", "de"),
-        **_WMT14_SEARCH,
-        average=10,
-        evaluate=("--compound-split",),
-    ),
+    "wmt14_en_de": _translation("wmt14_en_de", reverse=True),
+    "wmt17_zh_en": _translation("wmt17_zh_en"),
+    "wmt14_en_de_google": _translation("wmt14_en_de_google", reverse=True),
     "iwslt14_de_en": _translation(
-        *("iwslt14_de_en", "iwslt14", "de", "en"),
+        "iwslt14_de_en",
         sizes={"iwslt": {}},
         settings={"model._name": "transformer_disagree_iwslt_de_en"},
-        evaluate=("--compound-split",),
     ),
-    "iwslt17_de_en": _translation("iwslt17_de_en", "iwslt17", "de", "en"),
-    "wmt17_de_en": _translation("wmt17_de_en", "wmt17-de-en", "de", "en"),
-    "un_ru_en": _translation("un_ru_en", "un-ru-en", "ru", "en"),
-    "un_zh_en": _translation("un_zh_en", "un-zh-en", "zh", "en"),
+    "iwslt17_de_en": _translation("iwslt17_de_en"),
+    "wmt17_de_en": _translation("wmt17_de_en"),
+    "un_ru_en": _translation("un_ru_en"),
+    "un_zh_en": _translation("un_zh_en"),
     "multi30k": {"small": _CONVERGED, "smoke": replace(_DEMO, sizes=_ONE_SIZE)},
     "multi30k_small": {
         "small": replace(_CONVERGED, config="multi30k_small", ffn=2),
@@ -154,22 +118,18 @@ CORPORA: dict[str, dict[str, Recipe]] = {
         "paper": replace(
             _PTB,
             config="wiki103",
-            folder="wikitext103",
-            prepare=("prepare-wikitext103.sh",),
             settings={"model._name": "transformer_lm_disagree_wiki103"},
-            evaluate=("--context-window", "480"),
         ),
         "small": replace(
             _PTB,
             config="wiki103_small",
             settings={"model._name": "transformer_lm_disagree"},
-            evaluate=("--context-window", "96"),
         ),
         "smoke": replace(
             _DEMO_LM,
             config="wiki103_small",
-            evaluate=("--context-window", "24"),
             settings={
+                "eval_lm.context_window": 24,
                 "model._name": "transformer_lm_disagree",
                 "task.tokens_per_sample": 32,
                 "model.decoder_embed_dim": 32,

@@ -51,18 +51,18 @@ def usable(batches: int, processes: int) -> int:
 
 def data_folder(run: Run, place: Environment) -> Path:
     """Return the binarised data of a run."""
-    return place.data / run.recipe.folder / "bin"
+    return place.data / run.corpus / "bin"
 
 
 def prepare(run: Run, place: Environment) -> Step:
     """Return the step that prepares a run's corpus."""
-    script, *words = run.recipe.prepare
+    script, *words = run.pipeline.prepare
     words = [word.replace(DATA, str(place.data)) for word in words]
     if not script.endswith(".sh"):  # made from the demo corpus
         module = "experiments.stand_in"
         return Step("prepare", ("python", "-m", module, script, str(place.data)))
     if place.data != ROOT / "data" and "--out" not in words:
-        words += ["--out", str(place.data / run.recipe.folder.partition("/")[0])]
+        words += ["--out", str(place.data / run.corpus.partition("/")[0])]
     return Step("prepare", ("bash", f"data-prep/{script}", *words))
 
 
@@ -106,33 +106,32 @@ _EVALUATIONS = {
 
 def carry_out(run: Run, place: Environment) -> list[Step]:
     """Return the steps that train, average (if the paper does) and evaluate a run."""
-    folder, recipe = run.folder(place.out), run.recipe
+    folder, pipeline = run.folder(place.out), run.pipeline
     steps = [train(run, place)]
-    if recipe.average:
-        words = ["average", _short(folder), "--last", str(recipe.average)]
-        words += ["--by", "update", "--output", _short(folder / "averaged.pt")]
-        steps.append(Step("average", (*_CLI, *words)))
-    script, names = _EVALUATIONS[recipe.kind]
+    if pipeline.average:
+        words = [_short(folder), "--last", str(pipeline.average)]
+        words += ["--by", pipeline.average_by, "--output", _short(folder / "averaged.pt")]
+        steps.append(Step("average", ("bash", "scripts/average.sh", *words)))
+    script, names = _EVALUATIONS[pipeline.kind]
     for name in names:
         words = [*_model_and_data(run, place)]
-        if recipe.kind == "translation":
+        if pipeline.kind == "translation":
             words += ["--target-lang", run.languages[1]]
-            words += ["--beam", str(recipe.beam), "--lenpen", f"{recipe.lenpen:g}"]
-        elif recipe.kind == "language_model":
+        elif pipeline.kind == "language_model":
             words += ["--subset", name]
-        words += [*recipe.evaluate, "--output", _short(folder / f"{name}.json")]
+        words += [*pipeline.options, "--output", _short(folder / f"{name}.json")]
         steps.append(Step("evaluate", ("bash", f"scripts/{script}", *words)))
     return steps
 
 
 def test_file(run: Run, place: Environment) -> Path:
     """Return the file with the scores on the test set."""
-    return run.folder(place.out) / f"{_EVALUATIONS[run.recipe.kind][-1][-1]}.json"
+    return run.folder(place.out) / f"{_EVALUATIONS[run.pipeline.kind][-1][-1]}.json"
 
 
 def checkpoint(run: Run, place: Environment) -> Path:
     """Return the checkpoint to evaluate."""
-    return run.folder(place.out) / ("averaged.pt" if run.recipe.average else "checkpoint_best.pt")
+    return run.folder(place.out) / ("averaged.pt" if run.pipeline.average else "checkpoint_best.pt")
 
 
 def heads_file(need: Need, place: Environment) -> Path:

@@ -69,7 +69,7 @@ def _scored(run: Run, result: Mapping, place: Environment) -> Scored:
     file = steps.test_file(run, place)
     if file.stem not in result["scores"]:
         raise UserError(f"{folder / RESULT}: has no score on the test set; delete it and run again")
-    if run.recipe.kind == "translation":
+    if run.pipeline.kind == "translation":
         reference = steps.data_folder(run, place).parent / "raw" / f"test.{run.languages[1]}"
     scores, *rest = scores_of(file, result["scores"][file.stem], reference)
     loss = valid_nll(run, folder)

@@ -65,7 +65,7 @@ class Trainer(Runner):
 def validation(run: Run, log: Path) -> float:
     """Return the best checkpoint's score: loss in bits a token, or minus the accuracy."""
     entries = read_log(log)["validation"]
-    if run.recipe.kind == "classifier":
+    if run.pipeline.kind == "classifier":
         scores = [-entry["accuracy"] for entry in entries if "accuracy" in entry]
         if scores:
             return min(scores)

@@ -67,6 +67,17 @@ def test_a_name_tells_the_choices_and_a_change_of_any_changes_the_key():
     assert len({other.key for other in [run, *others]}) == len(others) + 1
 
 
+def test_the_paper_scale_is_evaluated_as_its_recipe_states():
+    run = plan(Experiment("wmt14_en_de_google", method="coda"), "paper")
+    words = ("--beam", "4", "--lenpen", "0.6", "--compound-split")
+    assert (run.pipeline.options, run.pipeline.average) == (words, 10)
+    assert (run.corpus, run.languages) == ("wmt14-en-de-google", ("en", "de"))
+    # Published runs are known by these names.
+    assert run.key == "46bd6315"
+    logic = plan(Experiment("logic"), "small")
+    assert logic.key == "236ce018" and logic.corpus == "logic"
+
+
 def test_settings_reach_the_composed_recipe():
     run = plan(
         Experiment("wmt14_en_de", size="big", method="disagreement_em_routing"), "paper", seed=3
@@ -108,8 +119,8 @@ def test_a_trial_averages_nothing_and_is_another_run():
         plan(Experiment("wmt14_en_de_google"), "paper"),
         plan(Experiment("wmt14_en_de_google"), "paper", updates=20),
     )
-    assert whole.recipe.average == 10
-    assert trial.recipe.average == 0 and trial.key != whole.key
+    assert whole.pipeline.average == 10
+    assert trial.pipeline.average == 0 and trial.key != whole.key
 
 
 def test_a_validation_that_is_no_number_is_not_the_best():

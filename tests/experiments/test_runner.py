@@ -51,7 +51,7 @@ def test_finished_runs_are_skipped_and_the_result_is_whole(place, runs, started,
 def test_the_checkpoints_of_an_average_are_removed_once_the_run_is_finished(
     place, monkeypatch, capsys
 ):
-    recipe = replace(CORPORA["multi30k"]["small"], average=10)
+    recipe = replace(CORPORA["multi30k"]["small"], settings={"scoring.average": 10})
     monkeypatch.setitem(CORPORA["multi30k"], "small", recipe)
     run = plan(Experiment("multi30k"), "small")
     data = data_folder(run, place)

@@ -1,0 +1,36 @@
+"""The steps around a training, as a recipe states them."""
+
+import pytest
+
+from diverse_mha.common.errors import UserError
+from diverse_mha.evaluation.pipeline import Pipeline, read_pipeline
+
+TRANSLATION = {"task": {"_name": "exact_translation"}}
+
+
+def test_a_recipe_states_preparation_averaging_search_and_score():
+    scoring = {"prepare": "prepare-x.sh --merges 5", "average": 10, "score": "compound_split_bleu"}
+    search = {"beam": 4, "lenpen": 0.6, "max_len_a": 1.2, "sampling": True, "prefix_size": 0}
+    there = {**TRANSLATION, "generation": search, "scoring": scoring}
+    found = read_pipeline(there, defaults={"prefix_size": 0})
+    assert found.prepare == ("prepare-x.sh", "--merges", "5")
+    assert (found.average, found.average_by) == (10, "update")
+    words = ("--max-len-a", "1.2", "--sampling", "--compound-split")
+    assert found.evaluate == words
+    assert found.options == ("--beam", "4", "--lenpen", "0.6", *words)
+    model = {"task": {"_name": "exact_language_modeling"}, "eval_lm": {"context_window": 96}}
+    assert read_pipeline(model).options == ("--context-window", "96")
+
+
+def test_a_checkpoint_of_before_has_the_defaults_of_before():
+    old = Pipeline("translation", score="tokenised_bleu")
+    assert read_pipeline({**TRANSLATION, "scoring": {"_name": "bleu", "pad": 1}}) == old
+    assert old.options == ("--beam", "5", "--lenpen", "1")
+
+
+@pytest.mark.parametrize(
+    "scoring", [{"averages": 2}, {"score": "ter"}, {"average": -1}, {"average_by": "hour"}]
+)
+def test_a_wrong_entry_is_refused_in_one_line(scoring):
+    with pytest.raises(UserError, match=rf"mine: scoring.*{next(iter(scoring))}.*; \w+"):
+        read_pipeline({**TRANSLATION, "scoring": scoring}, "mine")
