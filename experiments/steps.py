@@ -44,7 +44,7 @@ class Environment:
 def usable(batches: int, processes: int) -> int:
     """Return the largest divisor of ``batches`` up to ``processes``, 0 for no processes.
 
-    So an update has the recipe's ``optimization.update_freq`` batches on any number of GPUs.
+    So ``scripts/train.sh`` can divide the recipe's ``optimization.update_freq`` by it.
     """
     return max((n for n in range(1, min(batches, processes) + 1) if batches % n == 0), default=0)
 
@@ -75,11 +75,11 @@ def train(run: Run, place: Environment) -> Step:
     for group, choice in run.choices.items():
         words.append(f"{'' if group in known else '+'}{group}={choice}")
     settings = dict(run.settings) | {"common.log_format": "json"}  # read for speed and scores
-    if place.gpus:
-        settings["optimization.update_freq"] = [run.batches // place.gpus]
-    elif lookup(run.composed, "common.fp16") and not finished(run.folder(place.out) / TRAIN_LOG):
-        raise UserError("common.fp16 needs a GPU; give --no-bf16 for float32 on the CPU, or --bf16")
-    else:
+    if not place.gpus:
+        fp16 = lookup(run.composed, "common.fp16")
+        if fp16 and not finished(run.folder(place.out) / TRAIN_LOG):
+            cure = "give --no-bf16 for float32 on the CPU, or --bf16"
+            raise UserError(f"common.fp16 needs a GPU; {cure}")
         settings["common.cpu"] = True
     data = str(lookup(run.composed, "task.data")).replace("${hydra:runtime.cwd}", str(ROOT))
     if data_folder(run, place) != Path(data):

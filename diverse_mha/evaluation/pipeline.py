@@ -23,7 +23,7 @@ _KINDS = {
     "language_modeling": "language_model",
     "classification": "classifier",
 }
-_KEYS = ("prepare", "average", "average_by", "score")  # of ``scoring``
+_KEYS = ("prepare", "average", "average_by", "score", "time")  # of ``scoring``
 
 
 @dataclass(frozen=True)

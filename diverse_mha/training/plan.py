@@ -5,7 +5,7 @@ from pathlib import Path
 
 from omegaconf import OmegaConf
 
-from diverse_mha.training import precision
+from diverse_mha.training import batch, precision
 from diverse_mha.training.request import Request
 
 
@@ -16,11 +16,11 @@ def describe(job: Request) -> str:
     folder = folder.replace("${hydra:runtime.cwd}/", "")
     last = Path(folder, "checkpoint_last.pt")
     data = str(job.setting("task", "data")).replace("${hydra:runtime.cwd}/", "")
-    frequency = (group["optimization"].get("update_freq") or [1])[0]
-    processes = job.processes or 1
+    processes = batch.processes_of(job)
+    (frequency, *_), divided = batch.divide(job, processes)
     limits = {"max_tokens": "tokens", "batch_size": "examples"}
     sizes = [
-        f"{int(group['dataset'][key]) * processes * int(frequency):,} {unit}"
+        f"{int(group['dataset'][key]) * processes * frequency:,} {unit}"
         for key, unit in limits.items()
         if group["dataset"].get(key)
     ]
@@ -36,6 +36,7 @@ def describe(job: Request) -> str:
         f"run: {folder} ({f'resumes {last}' if last.is_file() else 'new'})",
         f"an update: up to {' and '.join(sizes)} in {processes} process(es)" if sizes else "",
         f"ends at: {', '.join(ends)}" if ends else "ends at: no limit",
+        divided,
         said,
     ]
     plan = "\n".join(f"#   {line}" for line in lines if line)

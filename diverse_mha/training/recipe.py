@@ -14,9 +14,8 @@ from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.files import CONFIGS, USER_DIR
 from diverse_mha.common.options import as_keys
 from diverse_mha.common.plugins import import_plugin
-from diverse_mha.training import train
+from diverse_mha.training import batch, precision, train
 from diverse_mha.training.fairseq_train import first_process_reports, said_once
-from diverse_mha.training.precision import choose
 from diverse_mha.training.terminal import show_what_users_read
 
 CURE = "correct it in the recipe or on the command line; configs/ and docs/options.md have the keys"
@@ -131,8 +130,9 @@ def _train(job: train.Request) -> None:
     if plugin and "${" not in plugin and Path(plugin).name != USER_DIR.name:
         import_plugin(plugin)  # before Hydra looks up its keys
     check_model(job)
-    words, said = choose(job)
-    sys.argv += words
+    chosen = [choose(job) for choose in (precision.choose, batch.choose)]
+    sys.argv += [word for words, _ in chosen for word in words]
+    said = "\n".join(line for _, line in chosen if line)
     if job.setting("distributed_training", "distributed_rank") not in (None, "0"):
         said = ""  # one process says it
     try:

@@ -34,8 +34,9 @@ Trains a model with fairseq and this plugin. The first form takes the options of
 fairseq-train. The second takes a recipe, and key=value to change it; task.data=DATA
 is the data folder.
 
-  --processes N   train on N GPUs, or in N processes on a CPU; an update then
-                  takes N times --max-tokens. Default: all GPUs, or one process
+  --processes N   train on N GPUs, or in N processes on a CPU. Default: all GPUs,
+                  or one process. A recipe's batch is divided by N; without a
+                  recipe, an update takes N times --max-tokens
   --config FILE   a recipe: a file, or the name of one in configs/
   --dry-run       show the composed recipe and the plan, and train nothing;
                   --cfg job, Hydra's name for it, and --help with --config too

@@ -12,6 +12,7 @@ import yaml
 
 from diverse_mha.common.files import CONFIGS
 from diverse_mha.training.compose import compose
+from diverse_mha.training.log import read_log
 from tests.integration.conftest import PLUGIN, ROOT, run
 from tests.reliability import miniature
 
@@ -134,3 +135,30 @@ def test_a_copy_outside_the_clone_trains_in_two_real_processes(data, tmp_path):
     assert updates(tmp_path / "new/run") == 2
     assert "disagreement_output" in (tmp_path / "new/run/train.log").read_text()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mine.yaml", "new"]
+
+
+def test_one_and_two_processes_train_the_recipe_alike(data, tmp_path):
+    """The effective batch is the recipe's, so the losses are equal to rounding."""
+    content = yaml.safe_load((CONFIGS / "demo.yaml").read_text())
+    content["optimization"]["update_freq"] = [2]
+    content["model"]["dropout"] = 0.0
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(content))
+    words = [*settings("demo", data), "common.log_format=json", "common.log_interval=1"]
+    losses = {}
+    for count in ("1", "2"):
+        done = subprocess.run(
+            [
+                "bash", ROOT / "scripts/train.sh", "--processes", count, "--config", "mine.yaml",
+                *words, f"checkpoint.save_dir={count}", "optimization.max_update=3",
+            ],
+            cwd=tmp_path,
+            env=os.environ | {"DIVERSE_MHA_PYTHON": sys.executable, "OMP_NUM_THREADS": "1"},
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+        (valid,) = read_log(tmp_path / count / "train.log")["validation"][-1:]
+        losses[count] = valid["loss"], valid["nll_loss"], valid["num_updates"]
+    assert "batch: 2 batches an update, 1 in each of 2 processes" in done.stdout + done.stderr
+    assert losses["1"] == pytest.approx(losses["2"], abs=2e-3) and losses["1"][2] == 3

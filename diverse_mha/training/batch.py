@@ -1,0 +1,49 @@
+"""The batch of an update: that of the recipe, on any number of processes."""
+
+from diverse_mha.training.request import Request
+
+KEY = "optimization.update_freq"
+
+
+def processes_of(job: Request) -> int:
+    """Return the number of processes: the one given, or all GPUs, or one."""
+    given = job.setting("distributed_training", "distributed_world_size") or job.processes
+    if given is not None:
+        return max(1, int(given))
+    if job.flag("common", "cpu"):
+        return 1
+    import torch
+
+    return max(1, torch.cuda.device_count())
+
+
+def divide(job: Request, processes: int) -> tuple[list[int], str]:
+    """Return ``update_freq`` for a number of processes, and the line that explains it.
+
+    A recipe's ``update_freq`` is the number of batches of an update. Each process takes its share,
+    rounded to at least one. ``optimization.update_freq`` on the command line always wins.
+    """
+    wanted = [int(x) for x in (job.recipe.get("optimization") or {}).get("update_freq") or [1]]
+    given = any(word.lstrip("+").startswith(KEY + "=") for word in job.arguments)
+    if given or processes == 1:
+        return wanted, ""
+    shares = [max(1, round(number / processes)) for number in wanted]
+    said = f"batch: {_list(wanted)} batches an update, {_list(shares)} in each of {processes} processes"
+    became = [share * processes for share in shares]
+    if became != wanted:
+        said = (
+            f"batch: {_list(became)} batches an update, where the recipe has {_list(wanted)}, as "
+            f"{processes} processes do not divide them; {KEY}=[N] sets those of a process"
+        )
+    return shares, said
+
+
+def choose(job: Request) -> tuple[list[str], str]:
+    """Return the override of ``update_freq``, if any, and the line that explains it."""
+    processes = processes_of(job)
+    shares, said = divide(job, processes)
+    return ([f"++{KEY}=[{','.join(map(str, shares))}]"] if said else []), said
+
+
+def _list(numbers: list[int]) -> str:
+    return ", then ".join(map(str, numbers))

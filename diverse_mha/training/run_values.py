@@ -1,0 +1,158 @@
+"""What a recipe says of its experiment, as variables of bash for ``scripts/run.sh``."""
+
+import re
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from diverse_mha.common.errors import OneLineParser, UserError, add_number, run_cli
+from diverse_mha.common.files import ROOT, USER_DIR, read_json
+from diverse_mha.evaluation.pipeline import Pipeline, read_pipeline
+from diverse_mha.training import compose, train
+from diverse_mha.training.request import Request
+
+USAGE = """\
+usage: bash scripts/run.sh RECIPE [key=value ...] [options]
+
+Prepares a recipe's corpus, trains, averages checkpoints if the recipe does,
+translates and scores. Each step shows its command. Give the command again to go
+on: finished steps are skipped, and a changed recipe is refused.
+
+  RECIPE          a file, or the name of one in configs/
+  key=value       changes the recipe; task.data=DATA is a prepared corpus of yours
+  --processes N   train on N GPUs, or in N processes on a CPU (default: all GPUs,
+                  or one process); the batch stays the recipe's
+  --from FOLDER   take the corpus's files from there instead of downloading them
+  --data FOLDER   prepare the corpus there (default: the recipe's folder)
+  --print         show the commands and run none
+  -h, --help      show this help
+
+examples:
+  bash scripts/run.sh multi30k_small method=hsic checkpoint.save_dir=runs/hsic
+  bash scripts/run.sh wmt14_en_de_google method=coda size=base
+"""
+#: By kind of model: script of the evaluation and suffix of its result.
+_EVALUATIONS = {
+    "translation": ("evaluate.sh", "test"),
+    "language_model": ("evaluate-lm.sh", "test"),
+    "classifier": ("evaluate-classifier.sh", "accuracy"),
+}
+_CHOICE = re.compile(r"\$\{hydra:runtime\.choices\.(\w+)\}")
+
+
+def values(words: Sequence[str]) -> dict[str, object]:
+    """Return the variables: text, numbers, and lists of words."""
+    parser = OneLineParser(prog="run.sh", add_help=False, allow_abbrev=False)
+    parser.add_argument("recipe")
+    add_number(parser, "processes", None, "")
+    parser.add_argument("--from", dest="source", type=Path)
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--print", action="store_true")
+    own, settings = parser.parse_known_args(words)
+    if "=" in own.recipe or own.recipe.startswith("-"):
+        raise UserError(f"{own.recipe}: name the recipe first, such as multi30k_small")
+    given = {word.lstrip("+").partition("=")[0] for word in settings}
+    if own.data is not None:
+        if "task.data" in given:
+            raise UserError(f"--data {own.data}: contradicts task.data; give one of them")
+        settings = [*settings, f"task.data={own.data / 'bin'}"]
+    called = [] if own.processes is None else ["--processes", str(own.processes)]
+    called += ["--config", own.recipe, *settings]
+    job = train.parse(called)
+    pipeline = read_pipeline(job.recipe, job.config)
+    data = _place(job, "task", "data")
+    run = _place(job, "checkpoint", "save_dir")
+    if "task.data" in given and own.source is not None:
+        raise UserError(f"--from {own.source}: has no effect with task.data; prepare in --data")
+    prepare = [] if "task.data" in given else _prepare(pipeline, Path(data), own)
+    model = f"{run}/{'averaged' if pipeline.average else 'checkpoint_best'}.pt"
+    script, suffix = _EVALUATIONS[pipeline.kind]
+    time = (job.recipe.get("scoring") or {}).get("time")
+    takes = f" (as the recipe is: {time})" if time else ""
+    return {
+        "about": f"{job.config.stem}: corpus {data}, run {run}{takes}",
+        "prepare": prepare,
+        "train": called,
+        "average": pipeline.average,
+        "average_by": pipeline.average_by,
+        "run": run,
+        "data": data,
+        "model": model,
+        "evaluate": script,
+        "options": [*_languages(job, pipeline), *pipeline.options, *_everywhere(job)],
+        "result": f"{model.removesuffix('.pt')}.{suffix}.json",
+        "score": pipeline.score,
+        "print": "yes" if own.print else "",
+    }
+
+
+def _place(job: Request, group: str, key: str) -> str:
+    """Return a folder of the recipe, relative to the current one where it is below it."""
+    found = job.setting(group, key)
+    if found is None or found == "???":
+        raise UserError(f"{job.config}: no {group}.{key}; add {group}.{key}=FOLDER")
+    choices = compose.groups_of(job.config) | compose.read_words(job.arguments)[0]
+    found = found.replace("${hydra:runtime.cwd}/", "")
+    found = _CHOICE.sub(lambda match: str(choices.get(match[1])), found)
+    if "${" in found:
+        raise UserError(f"{job.config}: {group}.{key}={found}: give {group}.{key}=FOLDER")
+    return found
+
+
+def _prepare(pipeline: Pipeline, data: Path, own) -> list[str]:
+    """Return the words of the preparation: a script of ``data-prep/`` and its options."""
+    if not pipeline.prepare:
+        if own.source is not None:
+            raise UserError(f"--from {own.source}: {own.recipe} has no scoring.prepare; add one")
+        return []
+    script, *words = pipeline.prepare
+    if not (ROOT / "data-prep" / script).is_file():
+        raise UserError(f"{own.recipe}: scoring.prepare={script}: not in data-prep/; correct it")
+    if "--out" not in words:
+        words += ["--out", str(data.parent)]
+    elif own.data is not None:
+        raise UserError(f"--data {own.data}: scoring.prepare has --out; change it there")
+    return [script, *words, *(["--from", str(own.source)] if own.source else [])]
+
+
+def _languages(job: Request, pipeline: Pipeline) -> list[str]:
+    target = job.setting("task", "target_lang")
+    return ["--target-lang", target] if target and pipeline.kind == "translation" else []
+
+
+def _everywhere(job: Request) -> list[str]:
+    """Return the options of every command that loads the model."""
+    words = ["--cpu"] if job.flag("common", "cpu") else []
+    plugin = (job.setting("common", "user_dir") or "").replace("${hydra:runtime.cwd}/", "")
+    if plugin and Path(plugin).name != USER_DIR.name:
+        words += ["--user-dir", plugin]
+    return words
+
+
+def score_of(name: str, result: Mapping) -> float:
+    """Return a score of an evaluation's result; accuracy over all test sets."""
+    if name != "accuracy":
+        return result[name]
+    tests = [part for key, part in result["subsets"].items() if key.startswith("test")]
+    right = sum(part["accuracy"] * part["examples"] for part in tests)
+    return right / sum(part["examples"] for part in tests)
+
+
+def main(words: Sequence[str]) -> int:
+    """Print the variables, or with ``--score NAME FILE`` a score of a result."""
+    if words[:1] == ["--score"]:
+        name, file = words[1:]
+        print(f"\n{name} {score_of(name, read_json(Path(file), 'evaluate again')):.2f}: {file}")
+        return 0
+    if not words or {"-h", "--help"} & set(words):
+        print(USAGE, end="")
+        return 0 if words else 2
+    for name, value in values(words).items():
+        several = isinstance(value, list)
+        print(f"{name}=" + (f"({shlex.join(value)})" if several else shlex.quote(str(value))))
+    return 0
+
+
+if __name__ == "__main__":
+    run_cli(lambda: main(sys.argv[1:]))

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# A recipe's whole experiment, from the corpus to the score; `bash scripts/run.sh --help` says how.
+set -euo pipefail
+. -- "$(dirname -- "${BASH_SOURCE[0]}")/env.sh"
+
+# What the recipe and the words of the command line say, as variables.
+values=$("$python" -m diverse_mha.training.run_values "$@") || exit $?
+[[ $values == about=* ]] || { echo "$values" && exit 0; } # the help
+eval "$values"
+at=$root/ && [[ $PWD != "$root" ]] || at="" # in the clone commands are short
+
+show() { # COMMAND...: as one would type it
+    printf '\n$'
+    printf ' %q' "$@"
+    printf '\n'
+}
+
+step() { # COMMAND...: shows it, and runs it unless --print is given
+    show "$@"
+    [[ -n $print ]] || "$@"
+}
+
+once() { # OUTPUT INPUT COMMAND...: a step that is skipped if it made OUTPUT from this INPUT
+    local log=$1.log
+    if [[ -n $print ]]; then
+        show "${@:3}"
+    elif [[ $1 -nt $2 && -f $log && $(head -n 1 "$log") == "${*:3}" ]]; then
+        show "${@:3}"
+        echo "(already done)"
+        sed 1d "$log"
+    else
+        step "${@:3}" | tee "$log.part"
+        { echo "${*:3}" && sed 1,2d "$log.part"; } >"$log"
+        rm -- "$log.part"
+    fi
+}
+
+# shellcheck disable=SC2154 # variables of $values
+{
+    echo "$about"
+    ((${#prepare[@]} == 0)) || step bash "${at}data-prep/${prepare[0]}" "${prepare[@]:1}"
+    step bash "${at}scripts/train.sh" "${train[@]}"
+    if ((average > 0)); then
+        once "$model" "$run/checkpoint_last.pt" bash "${at}scripts/average.sh" "$run" \
+            --last "$average" --by "$average_by" --output "$model"
+    fi
+    once "$result" "$model" bash "${at}scripts/$evaluate" "$model" "$data" ${options[@]+"${options[@]}"}
+    [[ -n $print ]] || "$python" -m diverse_mha.training.run_values --score "$score" "$result"
+}

@@ -1,0 +1,39 @@
+"""A recipe's batch on several processes."""
+
+import pytest
+
+from diverse_mha.training import batch, train
+
+
+def job(*words):
+    return train.parse(["--config", "wmt14_en_de", *words])
+
+
+@pytest.mark.parametrize(
+    ("processes", "shares", "said"),
+    [
+        (1, [8], ""),
+        (4, [2], "batch: 8 batches an update, 2 in each of 4 processes"),
+        (3, [3], "batch: 9 batches an update, where the recipe has 8, as 3 processes"),
+        (16, [1], "batch: 16 batches an update, where the recipe has 8, as 16 processes"),
+    ],
+)
+def test_the_processes_share_the_batches_of_an_update(processes, shares, said):
+    found, line = batch.divide(job(), processes)
+    assert found == shares and line.startswith(said) and bool(said) == bool(line)
+    words, same = batch.choose(job("--processes", str(processes)))
+    assert words == ([f"++optimization.update_freq=[{shares[0]}]"] if said else []) and same == line
+
+
+@pytest.mark.parametrize("sign", ["", "++"])
+def test_a_number_on_the_command_line_wins(sign):
+    assert batch.divide(job(f"{sign}optimization.update_freq=[5]"), 4) == ([5], "")
+    assert batch.choose(job("--processes", "4", f"{sign}optimization.update_freq=[5]")) == ([], "")
+
+
+def test_each_epoch_has_its_share(tmp_path):
+    recipe = tmp_path / "mine.yaml"
+    recipe.write_text("task: {data: x}\noptimization: {update_freq: [4, 2]}\n")
+    asked = train.parse(["--config", str(recipe), "--processes", "2"])
+    words, said = batch.choose(asked)
+    assert words == ["++optimization.update_freq=[2,1]"] and "4, then 2 batches" in said
