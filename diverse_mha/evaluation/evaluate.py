@@ -88,7 +88,8 @@ def build_parser() -> argparse.ArgumentParser:
     )
     scoring.add_argument(
         "--compound-split",
-        action="store_true",
+        action=argparse.BooleanOptionalAction,
+        default=False,
         help="also score with hyphenated words split, as Vaswani et al. 2017 and Zheng et al. "
         "2021 report tokenised BLEU",
     )

@@ -17,6 +17,7 @@ from diverse_mha.common.plugins import add_user_dir, import_plugin
 from diverse_mha.common.progress import shown
 from diverse_mha.evaluation.checkpoints import Loaded, check_task, load, load_checkpoint, on_device
 from diverse_mha.evaluation.fairseq_command import evaluation_output, evaluation_parser
+from diverse_mha.evaluation.run_folder import open_folders
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -110,6 +111,7 @@ def score(answers: Sequence[tuple[int, int, int | None]], groups: Sequence[str] 
 def main(words: Sequence[str] | None = None) -> int:
     """Evaluate as the command line says, and return the exit code."""
     args = build_parser().parse_args(words)
+    args.checkpoint, _ = open_folders(args.checkpoint, ())
     data = Path(args.data)
     check_data_exists(data)
     if not (data / "label").is_dir():

@@ -16,6 +16,7 @@ from diverse_mha.common.files import USER_DIR, check_file, read_json
 from diverse_mha.common.outputs import add_force, check_replaceable, json_with
 from diverse_mha.common.progress import Progress, shown
 from diverse_mha.evaluation.checkpoints import fitting
+from diverse_mha.evaluation.run_folder import open_folders
 from diverse_mha.fairseq_fixes.patch import patched
 
 #: fairseq's options that are refused, and why.
@@ -43,7 +44,8 @@ def evaluation_parser(
     name of the result.
     """
     parser = OneLineParser(prog=called(name), allow_abbrev=False, description=text, epilog=epilog)
-    parser.add_argument("checkpoint", help=model)
+    text = f"{model}, or a run's folder: then checkpoint and options are its recipe's by default"
+    parser.add_argument("checkpoint", help=text)
     parser.add_argument("data", metavar="data_bin", help=data)
     parser.add_argument(
         "--output",
@@ -61,6 +63,9 @@ def parse_with_fairseqs(
 ) -> argparse.Namespace:
     """Read a command line; ``extra`` gets the words that the parser does not know, for fairseq."""
     args, args.extra = parser.parse_known_args(words)
+    checkpoint, words = open_folders(args.checkpoint, words)
+    args, args.extra = parser.parse_known_args(words)
+    args.checkpoint = checkpoint
     logging.getLogger("fairseq.data").setLevel(logging.WARNING)  # it logs every file
     for word in args.extra:
         name = word.partition("=")[0]

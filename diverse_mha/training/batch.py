@@ -28,7 +28,8 @@ def divide(job: Request, processes: int) -> tuple[list[int], str]:
     if given or processes == 1:
         return wanted, ""
     shares = [max(1, round(number / processes)) for number in wanted]
-    said = f"batch: {_list(wanted)} batches an update, {_list(shares)} in each of {processes} processes"
+    each = f"{_list(shares)} in each of {processes} processes"
+    said = f"batch: {_list(wanted)} batches an update, {each}"
     became = [share * processes for share in shares]
     if became != wanted:
         said = (

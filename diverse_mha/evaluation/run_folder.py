@@ -1,0 +1,72 @@
+"""A run's folder in place of a checkpoint: averaged and evaluated as the run's recipe states."""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from diverse_mha.common.errors import UserError
+from diverse_mha.evaluation.average import average_checkpoints, newest_checkpoints
+from diverse_mha.evaluation.checkpoints import (
+    load_checkpoint,
+    save_checkpoint,
+    settings,
+    written_by,
+)
+from diverse_mha.evaluation.pipeline import GROUPS, Pipeline, read_pipeline
+
+AVERAGED, BEST, LAST = "averaged.pt", "checkpoint_best.pt", "checkpoint_last.pt"
+
+
+def open_folders(name: str, words: Sequence[str]) -> tuple[str, list[str]]:
+    """Replace folders in the name of a model, several joined by ':', by their checkpoints.
+
+    Returns:
+        The checkpoints, and the command line with the options of the first folder's recipe before
+        those given, which win.
+    """
+    parts, options = name.split(os.pathsep), []
+    folders = [part for part in parts if Path(part).is_dir()]
+    for folder in folders:
+        pipeline = pipeline_of(Path(folder))
+        model = _model(Path(folder), pipeline)
+        parts[parts.index(folder)] = str(model)
+        if folder == folders[0]:
+            options = [*_joined(pipeline.options)]
+        print(" ".join([f"{folder}: by its recipe {model.name}", *options]), flush=True)
+    return os.pathsep.join(parts), [*options, *words]
+
+
+def pipeline_of(folder: Path) -> Pipeline:
+    """Read the pipeline that the checkpoints of a run keep."""
+    from fairseq.dataclass.configs import GenerationConfig
+
+    file = next((folder / name for name in (LAST, BEST) if (folder / name).is_file()), None)
+    if file is None:
+        raise UserError(f"{folder}: has no {BEST} or {LAST}; name a checkpoint or a run's folder")
+    state = load_checkpoint(file, mmap=True)
+    groups = ("task", *GROUPS) if state.get("cfg") is not None else ("task",)
+    return read_pipeline({g: settings(state, g) for g in groups}, file, vars(GenerationConfig()))
+
+
+def _model(folder: Path, pipeline: Pipeline) -> Path:
+    """Return the checkpoint to evaluate, averaged now unless that is done."""
+    if not pipeline.average:
+        return folder / (BEST if (folder / BEST).is_file() else LAST)
+    output, last = folder / AVERAGED, folder / LAST
+    if output.is_file():
+        if not last.is_file() or output.stat().st_mtime > last.stat().st_mtime:
+            return output
+        if not written_by("average")(output):
+            raise UserError(f"{output}: is no average of ours; move it, or name a checkpoint")
+    paths = newest_checkpoints(folder, pipeline.average, pipeline.average_by)
+    save_checkpoint(average_checkpoints(paths), output)
+    return output
+
+
+def _joined(options: Sequence[str]) -> Iterator[str]:
+    """Yield options with their values as one word each, so that their parser may not know them."""
+    for number, word in enumerate(options):
+        after = options[number + 1 : number + 2]
+        if word.startswith("--"):
+            takes = after and not after[0].startswith("--")
+            yield f"{word}={after[0]}" if takes else word

@@ -1,0 +1,70 @@
+"""A run's folder is evaluated as the recipe in its checkpoints states."""
+
+import os
+from dataclasses import asdict
+
+import pytest
+import torch
+from fairseq.dataclass.configs import GenerationConfig
+
+from diverse_mha.common.errors import UserError
+from diverse_mha.evaluation.evaluate import build_parser
+from diverse_mha.evaluation.fairseq_command import parse_with_fairseqs
+from diverse_mha.evaluation.run_folder import open_folders
+
+
+def write(path, value, scoring, **search):
+    generation = asdict(GenerationConfig()) | search
+    groups = {"task": {"_name": "exact_translation"}, "model": {}, "eval_lm": {}}
+    cfg = groups | {"generation": generation, "scoring": scoring}
+    torch.save({"model": {"w": torch.tensor([float(value)])}, "cfg": cfg, "extra_state": {}}, path)
+
+
+@pytest.fixture
+def run(tmp_path):
+    scoring = {"average": 2, "average_by": "update", "score": "compound_split_bleu"}
+    for number in (1, 2, 3):
+        name = tmp_path / f"checkpoint_1_{number}.pt"
+        write(name, number, scoring, beam=4, lenpen=0.6, max_len_a=1.2)
+    os.link(name, tmp_path / "checkpoint_last.pt")
+    write(tmp_path / "checkpoint_best.pt", 2, {})
+    return tmp_path
+
+
+def test_the_recipe_gives_average_and_search_and_options_win(run, capsys):
+    args = parse_with_fairseqs(build_parser(), [str(run), "bin", "--lenpen", "1.5"], {})
+    assert args.checkpoint == str(run / "averaged.pt")
+    assert torch.load(args.checkpoint)["model"]["w"] == 2.5, "of the last two"
+    assert (args.beam, args.lenpen, args.compound_split) == (4, 1.5, True)
+    assert args.extra == ["--max-len-a=1.2"]
+    options = "--beam=4 --lenpen=0.6 --max-len-a=1.2 --compound-split"
+    assert capsys.readouterr().out == f"{run}: by its recipe averaged.pt {options}\n"
+    before = (run / "averaged.pt").stat().st_mtime_ns
+    words = [str(run), "bin", "--no-compound-split"]
+    assert not parse_with_fairseqs(build_parser(), words, {}).compound_split
+    assert (run / "averaged.pt").stat().st_mtime_ns == before, "once is enough"
+    os.utime(run / "averaged.pt", (1, 1))
+    open_folders(str(run), [])
+    assert (run / "averaged.pt").stat().st_mtime_ns > before, "the run has gone on"
+
+
+def test_a_run_without_a_recipe_has_its_best_checkpoint_and_the_defaults(run):
+    (run / "checkpoint_last.pt").unlink()
+    args = parse_with_fairseqs(build_parser(), [str(run), "bin"], {})
+    assert args.checkpoint == str(run / "checkpoint_best.pt")
+    assert (args.beam, args.lenpen, args.compound_split, args.extra) == (5, 1.0, False, [])
+
+
+def test_a_checkpoint_by_name_takes_nothing_from_the_recipe(run):
+    args = parse_with_fairseqs(build_parser(), [str(run / "checkpoint_last.pt"), "bin"], {})
+    assert args.checkpoint == str(run / "checkpoint_last.pt") and args.beam == 5
+
+
+def test_a_folder_without_checkpoints_and_a_foreign_average_are_refused(run, tmp_path):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UserError, match="empty: has no checkpoint_best.pt.*; name a checkpoint"):
+        open_folders(str(tmp_path / "empty"), [])
+    write(run / "averaged.pt", 1, {})
+    os.utime(run / "averaged.pt", (1, 1))
+    with pytest.raises(UserError, match=r"averaged.pt: is no average of ours; move it"):
+        open_folders(str(run), [])
