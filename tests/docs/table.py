@@ -63,6 +63,10 @@ SHORTER = [
         f"optimization.max_update={UPDATES}",
     ),
     (r"configs/iwslt14", SMALLER),
+    (
+        r"^bash scripts/run\.sh (?!.*--print)",
+        f"optimization.max_update={UPDATES} ++generation.max_len_b=10 --from archives",
+    ),
     (r"^fairseq-train", OWN_OPTIONS),
     (r"^bash scripts/test\.sh$", "--version"),
     (r"^bash scripts/test\.sh .", "--collect-only -q"),

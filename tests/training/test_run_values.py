@@ -1,0 +1,95 @@
+"""What ``scripts/run.sh`` takes from a recipe."""
+
+import subprocess
+
+import pytest
+
+from diverse_mha.common.errors import UserError
+from diverse_mha.common.files import CONFIGS, ROOT
+from diverse_mha.training.run_values import main, score_of, values
+
+
+def test_a_recipe_gives_every_step_of_the_paper():
+    found = values(["wmt14_en_de_google", "method=coda", "--processes", "8", "--from", "there"])
+    data = "data/wmt14-en-de-google"
+    assert found["prepare"] == ["prepare-wmt14-en-de-google.sh", "--out", data, "--from", "there"]
+    words = ["--processes", "8", "--config", "wmt14_en_de_google", "method=coda"]
+    assert found["train"] == words
+    assert (found["average"], found["average_by"]) == (10, "update")
+    run = "runs/wmt14_en_de_google/coda"
+    assert (found["run"], found["model"]) == (run, f"{run}/averaged.pt")
+    search = ["--beam", "4", "--lenpen", "0.6", "--compound-split"]
+    assert found["options"] == ["--target-lang", "de", *search]
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in CONFIGS.glob("*.yaml")))
+def test_every_recipe_has_a_pipeline_and_its_script(name):
+    found = values([name])
+    assert name == "demo_lm" or (ROOT / "data-prep" / found["prepare"][0]).is_file()
+    assert found["run"].startswith("runs/") and found["data"].endswith("/bin")
+
+
+def test_a_corpus_and_a_plugin_of_ones_own_reach_every_step():
+    words = ["task.data=mine/bin", "common.user_dir=my_plugin", "++common.cpu=true"]
+    found = values(["multi30k_small", *words, "++generation.max_len_b=9"])
+    assert found["prepare"] == [] and found["data"] == "mine/bin"
+    assert found["options"][-5:] == ["--max-len-b", "9", "--cpu", "--user-dir", "my_plugin"]
+    found = values(["multi30k_small", "--data", "big/m30k"])
+    assert found["prepare"][1:] == ["--out", "big/m30k"] and found["data"] == "big/m30k/bin"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["method=hsic"], "method=hsic: name the recipe first"),
+        (["no_such"], "no_such"),
+        (["demo", "task.data=x/bin", "--data", "y"], "--data y: contradicts task.data"),
+        (["demo", "task.data=x/bin", "--from", "y"], "--from y: has no effect with task.data"),
+        (["demo_lm", "--from", "y"], "demo_lm has no scoring.prepare"),
+        (["probing", "--data", "y"], "--data y: scoring.prepare has --out"),
+        (["demo", "scoring.score=ter"], "scoring.score=ter; choose from tokenised_bleu"),
+        (["demo", "--beam", "3"], "--beam"),
+    ],
+)
+def test_wrong_words_are_refused_in_one_line(words, said):
+    with pytest.raises(UserError) as caught:
+        values(words)
+    assert said in str(caught.value)
+
+
+def test_the_score_is_the_papers(capsys):
+    assert score_of("compound_split_bleu", {"compound_split_bleu": 27.3}) == 27.3
+    parts = {"accuracy": 50.0, "examples": 1}, {"accuracy": 100.0, "examples": 3}
+    subsets = {"valid": parts[0], "test1": parts[0], "test12": parts[1]}
+    assert score_of("accuracy", {"subsets": subsets}) == 87.5
+    assert main([]) == 2 and "usage: bash scripts/run.sh" in capsys.readouterr().out
+
+
+@pytest.mark.integration
+def test_the_whole_experiment_and_the_second_call(tmp_path):
+    """With an average; nothing is done twice, and another search is refused."""
+    text = (CONFIGS / "demo.yaml").read_text()
+    text = text.replace("prepare-demo.sh\n", "prepare-demo.sh --pairs 500 --merges 200\n")
+    text = text.replace("average: 0 ", "average: 2 ").replace("updates: 1\n", "updates: 2\n")
+    (tmp_path / "mine.yaml").write_text(text)
+
+    def call(*words):
+        command = ["bash", str(ROOT / "scripts/run.sh"), "mine.yaml", *words]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=400)
+
+    printed = call("--print").stdout
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.yaml"], "nothing is run"
+    first = call()
+    assert first.returncode == 0, first.stdout + first.stderr
+    shown = [line for line in first.stdout.splitlines() if line.startswith("$ bash ")]
+    assert shown == [line for line in printed.splitlines() if line.startswith("$ bash ")]
+    assert len(shown) == 4 and "average.sh runs/demo/baseline --last 2 --by update" in shown[2]
+    result = tmp_path / "runs/demo/baseline/averaged.test.json"
+    assert first.stdout.splitlines()[-1].endswith(": runs/demo/baseline/averaged.test.json")
+    before = result.stat().st_mtime_ns
+    second = call()
+    assert second.stdout.count("(already done)") == 5 + 2, second.stdout + second.stderr
+    assert second.stdout.splitlines()[-1] == first.stdout.splitlines()[-1]
+    other = call("++generation.beam=3")
+    assert other.returncode and "is a result with beam 2" in other.stderr
+    assert result.stat().st_mtime_ns == before
