@@ -121,6 +121,11 @@ def find(paper: str, name: str) -> Table:
     """Return a table; ``1`` is ``table-1``."""
     known = items_of(paper)
     item = known.get(name) or known.get(f"table-{name}")
+    if item is None and paper == "li2021" and name.removeprefix("table-") in ("1", "2"):
+        number = name.removeprefix("table-")
+        raise UserError(
+            f"{paper} table-{number}: repeats another paper's; give li2018 table-{number}"
+        )
     if item is None:
         choices = ", ".join(known)
         raise UserError(f"{name}: {paper} has no such table; choose from {choices}")

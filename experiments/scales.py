@@ -147,7 +147,11 @@ CORPORA: dict[str, dict[str, Recipe]] = {
         ),
     },
     "logic": {
-        "paper": _LOGIC,
+        "paper": replace(
+            _LOGIC,
+            folder="logic-published",
+            prepare=("prepare-logic.sh", "--published", "--out", f"{DATA}/logic-published"),
+        ),
         "small": replace(_LOGIC, settings=_SMALL_LOGIC),
         "smoke": replace(
             _LOGIC,

@@ -91,3 +91,13 @@ def test_published_files_are_read_and_a_wrong_line_is_named(tmp_path):
     assert "train2.gz is damaged" in refused("logic", *words, "--force", cwd=tmp_path)
     (tmp_path / "train2.gz").unlink()
     assert "lacks train2 (plain" in refused("logic", *words, "--force", cwd=tmp_path)
+
+
+def test_the_published_pairs_are_fetched_checked_and_never_mixed(tmp_path):
+    for words in (["--from", "."], ["--draws", "5"]):
+        said = refused("logic", "--out", "out", "--published", *words, cwd=tmp_path)
+        assert "has no effect with" in said and said.count("leave out one of them") == 1
+    (tmp_path / "out/download").mkdir(parents=True)
+    (tmp_path / "out/download/train0").write_text("= a b\n")
+    said = refused("logic", "--out", "out", "--published", cwd=tmp_path)
+    assert "train0 is not the published file" in said and "delete it" in said

@@ -6,7 +6,7 @@ from diverse_mha.training.compose import lookup
 from experiments.experiments import Experiment
 from experiments.fill import Choices, needs_of
 from experiments.papers import find
-from experiments.plan import plan
+from experiments.plan import fingerprint, plan
 from experiments.results import best_validation
 from experiments.steps import usable
 
@@ -76,6 +76,13 @@ def test_the_paper_scale_is_evaluated_as_its_recipe_states():
     assert run.key == "46bd6315"
     logic = plan(Experiment("logic"), "small")
     assert logic.key == "236ce018" and logic.corpus == "logic"
+
+
+def test_logic_at_the_scale_of_the_paper_has_the_published_pairs():
+    run = plan(Experiment("logic"), "paper")
+    assert "--published" in run.pipeline.prepare and run.corpus == "logic-published"
+    generated = replace(run.pipeline, prepare=("prepare-logic.sh",))
+    assert fingerprint(run.composed, generated, "logic") != run.key
 
 
 def test_settings_reach_the_composed_recipe():

@@ -113,6 +113,7 @@ def test_every_table_has_commands_that_the_launcher_reads(scale, capsys):
         (["li2018", "--scale", "smoke"], "name a table of li2018, or all"),
         (["li2017", "1", "--scale", "smoke"], "li2017: no such paper"),
         (["li2018", "7", "--scale", "smoke"], "7: li2018 has no such table"),
+        (["li2021", "2", "--scale", "smoke"], "give li2018 table-2"),
         (
             ["yun2021", "6", "--scale", "small"],
             "--scale small: yun2021 6 has none; choose from smoke, paper",
